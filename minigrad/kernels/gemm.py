@@ -1,0 +1,382 @@
+"""The matrix product: C = [C +] A @ B [+ bias], in float32 and float64, at any strides with one stride of 1.
+
+Three levels:
+1. tiles of C in registers (microkernel.py);
+2. `_multiply_serial`: blocks that fit the caches. A panel of B (160 rows x 1 tile) stays in L1, a block of A and of C in
+   L2; B is packed panel by panel, A only if it is transposed and wide;
+3. `_multiply_batch`: a batch of products, cut among the threads by items or by rows and columns of C.
+
+Each element of C is summed in the same order wherever the cuts fall: the result does not depend on the threads.
+
+Numba inlines and optimises a callee again in every caller, so level 2 is compiled once per dtype as a library of its
+own, under a symbol that other kernels call as an external function: see `gemm` and `register`.
+"""
+import functools
+import threading
+
+import numba
+import numpy as np
+from llvmlite import binding, ir
+from numba import prange, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from minigrad.kernels.jit import jit, kernel
+from minigrad.kernels.microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
+from minigrad.kernels.simd import INDEX, address, pointer, shift
+
+ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4  # bits of `flags`
+
+PANEL_DEPTH = 160  # k in a panel of B: 160 x 64 float32 are 40 KB
+STRIP_COLUMNS = 512  # columns in a packed strip of B
+PACKED_ROWS = 240  # rows in a packed block of A
+BLOCK_ROWS = 60  # rows in a block of A that is read in place
+PACKED_B = PACKED_ROWS * PANEL_DEPTH  # where B begins in the workspace
+WORKSPACE = PACKED_B + (PANEL_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
+B_STAYS, B_TO_PACK, B_IS_PACKED = 0, 1, 2
+SERIAL_BELOW = 250_000  # multiply-adds; a parallel region costs some microseconds
+
+
+@jit(inline="always")
+def _pack_b(B, row_b, column_b, depth, columns, packed):
+    """packed[k, j] = B[k, j] for a panel of at most one tile's columns, rows padded with zeros to whole vectors."""
+    lanes, _, _ = shape(B)
+    width = -(-columns // lanes) * lanes
+    for j in range(0, columns, lanes):
+        count = min(lanes, columns - j)
+        if column_b == 1:
+            for k in range(depth):
+                copy_vector(shift(B, k * row_b + j), shift(packed, k * width + j), count, 1)
+        else:
+            for k in range(0, depth, lanes):
+                source, target = shift(B, j * column_b + k), shift(packed, k * width + j)
+                transpose_square(source, column_b, count, min(lanes, depth - k), target, width)
+
+
+@jit(inline="always")
+def _pack_a(A, column_a, rows, depth, packed):
+    """A transposed A, in strips of a tile's rows: packed[strip][k][row]. Some columns at a time: they stay in the cache."""
+    _, tile_rows, _ = shape(A)
+    for first in range(0, depth, 8):
+        for i in range(0, rows, tile_rows):
+            count = min(tile_rows, rows - i)
+            for k in range(first, min(first + 8, depth)):
+                copy_vector(shift(A, k * column_a + i), shift(packed, i * depth + k * count), count, 0)
+
+
+@jit(inline="always")
+def _add_bias(C, row_c, M, N, bias):
+    for i in range(M):
+        row = shift(C, i * row_c)
+        for j in range(N):
+            row[j] += bias[j]
+
+
+@jit(inline="always")
+def _multiply_panel(A, row_a, column_a, a_is_packed, panel, row_panel, packing, packed, C, row_c, rows, columns, depth,
+                    adding, source, row_source):
+    """A block of rows of A times a panel of B, one tile wide. If `packing`, the first tile packs the panel."""
+    lanes, tile_rows, _ = shape(A)
+    vectors = -(-columns // lanes)
+    for i in range(0, rows, tile_rows):
+        count = min(tile_rows, rows - i)
+        if a_is_packed:
+            tile_of_a, row_a, column_a = shift(A, i * depth), 1, count
+        else:
+            tile_of_a = shift(A, i * row_a)
+        multiply_tile(count, vectors, packing, depth, tile_of_a, row_a, column_a, panel, row_panel, shift(C, i * row_c),
+                      row_c, columns, adding, shift(source, i * row_source), row_source, packed)
+        if packing:
+            panel, row_panel, packing = packed, vectors * lanes, 0
+
+
+@jit(inline="always")
+def _multiply_block(A, row_a, column_a, a_is_packed, B, row_b, column_b, b_state, packed_b, C, row_c, rows, columns,
+                    depth, adding, source, row_source):
+    """A block of rows of A times a strip of B, panel by panel."""
+    lanes, tile_rows, tile_vectors = shape(A)
+    tile_columns = lanes * tile_vectors
+    for j in range(0, columns, tile_columns):
+        n = min(tile_columns, columns - j)
+        panel, row_panel, packing = shift(B, j * column_b), row_b, 0
+        packed, row_packed = shift(packed_b, j * depth), -(-n // lanes) * lanes
+        if b_state == B_TO_PACK and column_b == 1 and n == tile_columns and rows >= tile_rows:
+            packing = 1
+        elif b_state != B_STAYS:
+            if b_state == B_TO_PACK:
+                _pack_b(panel, row_b, column_b, depth, n, packed)
+            panel, row_panel = packed, row_packed
+        _multiply_panel(A, row_a, column_a, a_is_packed, panel, row_panel, packing, packed, shift(C, j), row_c, rows, n,
+                        depth, adding, shift(source, j), row_source)
+
+
+@jit(inline="always")
+def _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags):
+    """Rows of A times a transposed B, as dot products."""
+    lanes, _, _ = shape(A)
+    for j in range(0, N, lanes):
+        for i in range(M):
+            dot_products(K, shift(A, i * row_a), shift(B, j * column_b), column_b, min(lanes, N - j),
+                         shift(C, i * row_c + j), shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
+
+
+@jit(no_cpython_wrapper=True)
+def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
+    """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], on pointers, with strides counted in elements.
+
+    One stride of A and one of B is 1; so is the column stride of C. M, N, K >= 1. The workspace has WORKSPACE elements,
+    aligned to 64 bytes.
+    """
+    lanes, tile_rows, tile_vectors = shape(A)
+    tile_columns = lanes * tile_vectors
+    if column_b != 1 and column_a == 1 and M < tile_rows:  # to transpose B would take longer than the product
+        _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags)
+        return
+    first_source, first_row_source = C, row_c  # what the first panels' products are added to
+    if flags & ADD_BIAS and flags & ACCUMULATE:
+        _add_bias(C, row_c, M, N, bias)
+    elif flags & ADD_BIAS:
+        first_source, first_row_source = bias, 0
+
+    regular = N <= tile_columns and row_b % lanes == 0 and address(B) % 64 == 0
+    b_stays = column_b == 1 and (M <= 3 * tile_rows or regular or flags & B_IN_PLACE != 0)
+    packing_a = column_a > 64 and N > tile_columns
+    block_rows = PACKED_ROWS if packing_a else BLOCK_ROWS
+    panel_depth = -(-K // -(-K // PANEL_DEPTH))
+    for column in range(0, N, STRIP_COLUMNS):
+        columns = min(STRIP_COLUMNS, N - column)
+        for k in range(0, K, panel_depth):
+            depth = min(panel_depth, K - k)
+            adding = k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0
+            source, row_source = (C, row_c) if k > 0 else (first_source, first_row_source)
+            for row in range(0, M, block_rows):
+                rows = min(block_rows, M - row)
+                block_of_a = shift(A, row * row_a + k * column_a)
+                if packing_a:
+                    _pack_a(block_of_a, column_a, rows, depth, workspace)
+                    block_of_a = workspace
+                b_state = B_STAYS if b_stays else B_TO_PACK if row == 0 else B_IS_PACKED
+                _multiply_block(
+                    block_of_a, row_a, column_a, packing_a, shift(B, k * row_b + column * column_b), row_b, column_b,
+                    b_state, shift(workspace, PACKED_B), shift(C, row * row_c + column), row_c, rows, columns, depth,
+                    adding, shift(source, row * row_source + column), row_source,
+                )
+
+
+def _symbol(dtype: types.Type) -> str:
+    return f"minigrad_gemm_{dtype}"
+
+
+@functools.cache
+def register(dtype: np.dtype) -> None:
+    """Compile or load the product for a dtype, and make it known to the linker; before a kernel with `gemm` is called."""
+    number = numba.from_dtype(dtype)
+    matrix = types.CPointer(number)
+    signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
+    _multiply_serial.compile(signature)
+    compiled = _multiply_serial.overloads[signature]
+    entry = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+    binding.add_symbol(_symbol(number), entry)
+
+
+@intrinsic
+def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
+    """`_multiply_serial`, called as an external function by its symbol."""
+
+    def codegen(context, builder, signature, arguments):
+        function_type = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
+        name = _symbol(signature.args[0].dtype)
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
+        return context.get_dummy_value()
+
+    return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A), codegen
+
+
+@jit
+def _bounds(total, unit, part, parts):
+    """From where to where a part of `total` goes, in multiples of a unit; the last part has the odd end."""
+    units = total // unit
+    return units * part // parts * unit, total if part == parts - 1 else units * (part + 1) // parts * unit
+
+
+@jit
+def _cut(M, N, threads, tile_rows, lanes, a_is_transposed, b_is_transposed):
+    """(parts of the rows, parts of the columns) with the least work in the largest part: products and packing."""
+    best, best_parts = np.inf, 1
+    for parts in range(1, threads + 1):
+        top, bottom = _bounds(M, tile_rows, parts - 1, parts)
+        left, right = _bounds(N, lanes, threads // parts - 1, threads // parts)
+        m, n = bottom - top, right - left
+        cost = m * n / 32 + n * (0.35 if b_is_transposed else 0.2) + m * (0.4 if a_is_transposed else 0.05)
+        if cost < best:
+            best, best_parts = cost, parts
+    return best_parts, threads // best_parts
+
+
+@jit
+def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, top, bottom, left, right, workspace):
+    """Rows top to bottom, columns left to right of C."""
+    if top < bottom and left < right:
+        gemm(shift(A, top * row_a), row_a, column_a, shift(B, left * column_b), row_b, column_b,
+             shift(C, top * row_c + left), row_c, bottom - top, right - left, K, shift(bias, left), flags, workspace)
+
+
+@kernel(parallel=True)
+def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
+                    threads):
+    """A batch of products: A, B, C are arrays that begin where the matrices do, offsets (batch, 3) in elements.
+
+    The threads share the batch, or if it is too small each matrix C, or if that is small as well one does it all.
+    """
+    A, B, C, bias = pointer(A, 0), pointer(B, 0), pointer(C, 0), pointer(bias, 0)
+    lanes, tile_rows, tile_vectors = shape(C)
+    batch = len(offsets)
+    if threads == 1:
+        for item in range(batch):
+            gemm(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
+                 shift(C, offsets[item, 2]), row_c, M, N, K, bias, flags, pointer(workspaces, 0))
+        return
+    items, rows, columns = threads, 1, 1
+    if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= SERIAL_BELOW):
+        items = 1
+        rows, columns = _cut(M, N, threads, tile_rows, lanes, column_a != 1, column_b != 1)
+    unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
+    for part in prange(items * rows * columns):
+        first, last = _bounds(batch, 1, part // (rows * columns), items)
+        top, bottom = _bounds(M, tile_rows, part // columns % rows, rows)
+        left, right = _bounds(N, unit, part % columns, columns)
+        for item in range(first, last):
+            _multiply_part(
+                shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
+                shift(C, offsets[item, 2]), row_c, K, bias, flags, top, bottom, left, right,
+                pointer(workspaces, part * WORKSPACE),
+            )
+
+
+_of_thread = threading.local()
+
+
+def aligned(count: int, dtype: np.dtype) -> np.ndarray:
+    """An uninitialised vector that begins at a multiple of 64 bytes, where a cache line does."""
+    buffer = np.empty(count + 64 // dtype.itemsize, dtype)
+    start = -buffer.ctypes.data % 64 // dtype.itemsize
+    return buffer[start : start + count]
+
+
+def workspaces(dtype: np.dtype) -> np.ndarray:
+    """(threads x WORKSPACE), kept for the Python thread that asks; `gemm` needs one WORKSPACE. Untouched pages are free."""
+    kept = _of_thread.__dict__
+    if dtype not in kept:
+        kept[dtype] = aligned(numba.config.NUMBA_NUM_THREADS * WORKSPACE, dtype)
+    return kept[dtype]
+
+
+def _readable(matrix: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """(matrix, row stride, column stride) with strides in elements, one of them 1: the matrix, or a copy if need be."""
+    (rows, columns), (row_stride, column_stride), size = matrix.shape[-2:], matrix.strides[-2:], matrix.itemsize
+    if matrix.flags.behaved and matrix.dtype.isnative and row_stride >= 0 and column_stride >= 0:
+        if column_stride == size or columns == 1:
+            return matrix, row_stride // size, 1
+        if row_stride == size or rows == 1:
+            return matrix, 1, column_stride // size
+    return _readable(np.array(matrix, dtype=matrix.dtype.newbyteorder("="), order="C"))
+
+
+def _check(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None, shape_of_out: tuple[int, ...]) -> None:
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            f"{name}: mat1 and mat2 shapes cannot be multiplied: {a.shape} and {b.shape}; the inner sizes "
+            f"{a.shape[-1]} and {b.shape[-2]} must be equal"
+        )
+    if a.dtype.type is not b.dtype.type or a.dtype.type not in (np.float32, np.float64):
+        raise TypeError(f"{name}: expected two float32 or two float64 arrays, got {a.dtype} and {b.dtype}")
+    if out is None:
+        return
+    if out.shape != shape_of_out or out.dtype != a.dtype or not (out.flags.behaved and out.dtype.isnative):
+        raise ValueError(f"{name}: expected out of shape {shape_of_out} and dtype {a.dtype}, aligned and writeable, got "
+                         f"{out.shape} and {out.dtype}")
+    if out.shape[-1] > 1 and out.strides[-1] != out.itemsize or out.strides[-2] < 0:
+        raise ValueError(f"{name}: out must have contiguous rows, got strides {out.strides}; pass a C-contiguous array")
+
+
+NO_BATCH = np.zeros((1, 3), np.int64)
+
+
+def _launch(a, b, out, bias, flags, M, N, K, offsets):
+    """Call the kernel with a corner of each matrix, which is C-contiguous whatever the strides: one specialisation."""
+    a, row_a, column_a = _readable(a)
+    b, row_b, column_b = _readable(b)
+    dtype = out.dtype
+    register(dtype)
+    corner = (0,) * (out.ndim - 2) + (slice(1), slice(1))
+    workspace = workspaces(dtype)
+    _multiply_batch(
+        a[corner[-a.ndim :]], row_a, column_a, b[corner[-b.ndim :]], row_b, column_b,
+        out[corner], out.strides[-2] // dtype.itemsize, M, N, K, workspace if bias is None else bias, flags,
+        offsets, workspace, numba.get_num_threads() if len(offsets) * M * N * K >= SERIAL_BELOW else 1,
+    )
+
+
+def matmul(
+    a: np.ndarray, b: np.ndarray, out: np.ndarray = None, bias: np.ndarray = None, accumulate: bool = False
+) -> np.ndarray:
+    """[out +] a @ b [+ bias] for a (M, K), b (K, N), bias (N,), of one dtype, float32 or float64.
+
+    Transposed matrices and slices of columns are read in place; reversed, byte-swapped and other odd ones are copied.
+    `out` (M, N), with contiguous rows, must not overlap with the others.
+
+    >>> a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    >>> matmul(a, a.T, bias=np.ones(2, np.float32))
+    array([[ 6., 15.],
+           [15., 51.]], dtype=float32)
+    """
+    M, K, N = *a.shape, b.shape[1]
+    _check("matmul", a, b, out, (M, N))
+    if out is None:
+        out = np.empty((M, N), a.dtype.newbyteorder("="))
+        accumulate = False
+    if bias is not None and (bias.shape != (N,) or bias.dtype != out.dtype):
+        raise ValueError(f"matmul: expected bias of shape {(N,)} and dtype {out.dtype}, got {bias.shape} and {bias.dtype}")
+    if M == 0 or N == 0 or K == 0:
+        np.add(out if accumulate else 0, 0 if bias is None else bias, out=out)
+        return out
+    flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
+    _launch(a, b, out, bias, flags, M, N, K, NO_BATCH)
+    return out
+
+
+@functools.lru_cache(maxsize=64)
+def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int, ...]]) -> np.ndarray:
+    """(items, operands): where each item of the batch begins, for operands of given (shape, strides), broadcast."""
+    columns = []
+    for shape_of_operand, strides in operands:
+        offsets = np.zeros((1,) * len(batch), np.int64)
+        for axis, (size, stride) in enumerate(zip(reversed(shape_of_operand), reversed(strides)), 1):
+            if size > 1:
+                steps = np.arange(size) * stride
+                offsets = offsets + steps.reshape(size, *(1,) * (axis - 1))
+        columns.append(np.broadcast_to(offsets, batch).ravel())
+    return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.ndarray:
+    """a @ b for a (..., M, K), b (..., K, N) -> (..., M, N), of one dtype, float32 or float64.
+
+    The axes before the last two broadcast, without copies; the last two are treated as in `matmul`.
+    """
+    M, K, N = *a.shape[-2:], b.shape[-1]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    _check("batched_matmul", a, b, out, (*batch, M, N))
+    if out is None:
+        out = np.empty((*batch, M, N), a.dtype.newbyteorder("="))
+    if b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
+        matmul(a.reshape(-1, K), b, out.reshape(-1, N))
+    elif out.size == 0 or K == 0:
+        out[...] = 0
+    else:
+        a, b = _readable(a)[0], _readable(b)[0]
+        layouts = [
+            (x.shape[:-2], tuple(stride // x.itemsize for stride in x.strides[:-2])) for x in (a, b, out)
+        ]
+        _launch(a, b, out, None, 0, M, N, K, _offsets(batch, *layouts))
+    return out

@@ -1,0 +1,213 @@
+"""How kernels are compiled, cached and called. Only this file knows Numba's flags.
+
+`jit` is for functions that kernels call; `kernel` is for functions that Python calls. Both compile at the first
+call with a new combination of dtypes, not at import, and keep the machine code on disk.
+"""
+import functools
+import hashlib
+import os
+import pathlib
+import pickle
+import platform
+import sys
+import tempfile
+import threading
+from typing import Callable
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import caching, compiler, serialize
+
+# What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
+# reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
+FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
+FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
+
+
+SOURCES = pathlib.Path(__file__).parent
+
+
+def _source_hash(sources: pathlib.Path) -> str:
+    """A hash of all kernel sources: Numba's own cache looks at one file, and would keep stale callees."""
+    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {sys.version} {platform.machine()}".encode())
+    for path in sorted(sources.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_private_and_writable(folder: pathlib.Path) -> bool:
+    """Can files be made here? And by nobody else: machine code is loaded from this folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        if hasattr(os, "getuid") and (folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o002):
+            return False
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@functools.cache
+def cache_folder() -> pathlib.Path | None:
+    """Where compiled kernels are kept: NUMBA_CACHE_DIR, beside the sources, or the user's cache; None if nowhere."""
+    candidates = [SOURCES / "__pycache__"]
+    try:
+        candidates.append(pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "minigrad")
+    except RuntimeError:  # no home folder
+        pass
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        candidates.insert(0, pathlib.Path(os.environ["NUMBA_CACHE_DIR"]) / "minigrad")
+    for candidate in candidates:
+        folder = candidate / f"kernels-{_source_hash(SOURCES)}"
+        if _is_private_and_writable(folder):
+            _remove_older(candidate, keep=3)
+            return folder
+    return None
+
+
+def _remove_older(parent: pathlib.Path, keep: int) -> None:
+    """Delete the machine code of older sources, but for the newest few (another version may be in use)."""
+    try:
+        folders = sorted(parent.glob("kernels-*"), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in folders[keep:]:
+            for file in folder.iterdir():
+                file.unlink()
+            folder.rmdir()
+    except OSError:
+        pass
+
+
+class KernelCache(caching._Cache):
+    """One file per compiled signature: a SHA-256 of the rest, then Numba's pickled compile result.
+
+    The file's name holds the hash of everything that the code depends on, so nothing is ever stale. A file that is
+    missing, damaged or unreadable is a miss: the kernel is compiled again. A place that cannot be written is no error.
+    """
+
+    def __init__(self, function: Callable):
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+    @property
+    def cache_path(self):
+        return str(cache_folder())
+
+    def _file(self, signature, codegen) -> pathlib.Path:
+        key = hashlib.sha256(repr((signature, codegen.magic_tuple())).encode()).hexdigest()[:16]
+        return cache_folder() / f"{self._name}-{key}.bin"
+
+    def load_overload(self, signature, target_context):
+        if cache_folder() is None:
+            return None
+        target_context.refresh()
+        try:
+            content = self._file(signature, target_context.codegen()).read_bytes()
+            if hashlib.sha256(content[32:]).digest() != content[:32]:
+                return None
+            return compiler.CompileResult._rebuild(target_context, *pickle.loads(content[32:]))
+        except Exception:  # whatever is wrong with the file, compiling again is right
+            return None
+
+    def save_overload(self, signature, compile_result):
+        if cache_folder() is None:
+            return
+        payload = serialize.dumps(compile_result._reduce())
+        path = self._file(signature, compile_result.codegen)
+        temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        try:
+            temporary.write_bytes(hashlib.sha256(payload).digest() + payload)
+            os.replace(temporary, path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+
+    def enable(self):
+        pass
+
+    def disable(self):
+        pass
+
+    def flush(self):
+        for path in cache_folder().glob(f"{self._name}-*.bin") if cache_folder() else ():
+            path.unlink(missing_ok=True)
+
+
+def jit(function: Callable = None, **options) -> Callable:
+    """Compile a function that kernels call. It is not for Python code: nothing checks its arrays."""
+    if function is None:
+        return functools.partial(jit, **options)
+    dispatcher = numba.njit(**FLAGS, **options)(function)
+    dispatcher._cache = KernelCache(function)
+    return dispatcher
+
+
+def ready(array: np.ndarray) -> np.ndarray:
+    """The gate: the array itself if a kernel can take it, else a C-contiguous, aligned, writeable, native copy.
+
+    Numba gives aligned, unaligned, byte-swapped and read-only arrays one fingerprint, and would misread them.
+    """
+    if array.flags.carray and array.dtype.isnative:
+        return array
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+# Numba's fallback threading layer, workqueue, aborts the process when two threads launch at once. Which layer it is
+# shows only after the first launch; until then, and for ever with workqueue, launches take turns.
+_turn = threading.RLock()
+_threads_are_safe = False
+
+
+def _launch_in_turn(dispatcher, arguments):
+    global _threads_are_safe
+    with _turn:
+        result = dispatcher(*arguments)
+        _threads_are_safe = numba.threading_layer() != "workqueue"
+    return result
+
+
+def kernel(function: Callable = None, *, parallel: bool = False) -> Callable:
+    """Compile a function that Python calls with arrays; they pass through `ready` first.
+
+    Kernels write into arrays that the caller made, so an output must be ready already; it is if it came from np.empty.
+    `parallel=True` makes `prange` loops run on all threads. Whoever writes one keeps its result independent of the
+    number of threads: blocks of fixed size, and partial sums added in the order of the blocks.
+    """
+    if function is None:
+        return functools.partial(kernel, parallel=parallel)
+    dispatcher = jit(function, parallel=parallel)
+
+    @functools.wraps(function)
+    def launch(*arguments):
+        arguments = [ready(a) if type(a) is np.ndarray else a for a in arguments]
+        if parallel and not _threads_are_safe:
+            return _launch_in_turn(dispatcher, arguments)
+        return dispatcher(*arguments)
+
+    launch.dispatcher = dispatcher
+    return launch
+
+
+def get_num_threads() -> int:
+    """The number of threads that kernels use when this Python thread calls them."""
+    return numba.get_num_threads()
+
+
+def set_num_threads(count: int) -> None:
+    """Use `count` threads, 1 to the number of cores, for kernels that this Python thread calls.
+
+    >>> set_num_threads(0)
+    Traceback (most recent call last):
+    ...
+    ValueError: expected a number of threads from 1 to ..., got 0
+    """
+    limit = numba.config.NUMBA_NUM_THREADS
+    if not isinstance(count, int) or not 1 <= count <= limit:
+        raise ValueError(f"expected a number of threads from 1 to {limit}, got {count!r}")
+    numba.set_num_threads(count)
+
+
+def threading_layer() -> str:
+    """Numba's threading layer: 'omp', 'tbb', 'workqueue', or 'not started'."""
+    try:
+        return numba.threading_layer()
+    except ValueError:
+        return "not started"

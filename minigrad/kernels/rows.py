@@ -1,0 +1,51 @@
+"""What the kernels over rows share: blocks of fixed size, so that no result depends on the number of threads."""
+import math
+
+import numpy as np
+from numba import prange
+
+from .jit import jit, kernel
+
+ROWS = 32  # rows per block
+ELEMENTS = 8192  # elements per block of an elementwise kernel
+
+
+def as_rows(x: np.ndarray) -> np.ndarray:
+    """(..., C) -> (N, C): all leading axes become rows."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+@jit
+def number_of_blocks(count, size):
+    """How many blocks of `size` hold `count` things."""
+    return (count + size - 1) // size
+
+
+@jit
+def add_blocks(partial, total):
+    """partial (blocks, C) -> total (C,), block after block, in float64."""
+    for j in range(total.size):
+        s = 0.0
+        for block in range(partial.shape[0]):
+            s += partial[block, j]
+        total[j] = s
+
+
+@kernel(parallel=True)
+def sum_rows_forward(x, total):
+    """x (N, C) -> total (C,): the sum over rows, first within blocks, then over blocks."""
+    rows, width = x.shape
+    blocks = number_of_blocks(rows, ROWS)
+    partial = np.zeros((blocks, width), x.dtype)
+    for block in prange(blocks):
+        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
+            for j in range(width):
+                partial[block, j] += x[row, j]
+    add_blocks(partial, total)
+
+
+def sum_rows(x: np.ndarray) -> np.ndarray:
+    """x (N, C) -> (C,): x.sum(axis=0)."""
+    total = np.empty(x.shape[1], x.dtype)
+    sum_rows_forward(x, total)
+    return total

@@ -1,0 +1,105 @@
+"""Scaled dot-product attention (Vaswani et al., arXiv:1706.03762), for one head of queries q, keys k, values v:
+
+    scores = q @ k^T * scale + mask        (Tq, Tk)
+    weights = softmax(scores), row by row  (Tq, Tk)
+    out = weights @ v                      (Tq, D)
+
+and backwards, line by line:
+
+    dv = weights^T @ dout,  dweights = dout @ v^T
+    dscores = weights * (dweights - rowsum(dweights * weights))
+    dq = dscores @ k * scale,  dk = dscores^T @ q * scale
+
+The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, and recompute the weights
+block by block. rowsum(dweights * weights) = rowsum(dout * out), which needs no block at all.
+"""
+import math
+
+import numpy as np
+
+from ..kernels import attention as kernels
+from ..tape import Fused
+
+
+def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
+    """The definition: (out, weights). A row in which everything is masked gets zero weights, not NaN."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
+    if is_causal:
+        allowed = np.tril(np.ones(scores.shape[-2:], bool))
+        scores = np.where(allowed, scores, -np.inf)
+        # A NaN or infinity in a later value must not reach an earlier row as 0 * NaN; see the kernels, which skip it.
+    if mask is not None:
+        scores = scores + mask
+    largest = np.max(scores, axis=-1, keepdims=True)
+    e = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
+    total = np.sum(e, axis=-1, keepdims=True)
+    weights = e / np.where(total == 0.0, 1.0, total)
+    return np.matmul(weights, v), weights
+
+
+class ScaledDotProductAttention(Fused):
+    """out = softmax(q @ k^T * scale + mask) @ v, for q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or less
+
+    A causal query i sees the keys 0 to i. Saves q, k, v, mask, out and the logsumexp of the scores (B, H, Tq).
+    """
+
+    @staticmethod
+    def definition(q, k, v, mask=None, *, is_causal=False, scale=None):
+        return spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)[0]
+
+    def forward(self, q, k, v, mask=None, *, is_causal=False, scale=None):
+        self.is_causal = is_causal
+        self.scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale)
+        self.save(q, k, v, mask, out, logsumexp)
+        return out
+
+    def backward(self, dout, q, k, v, mask, out, logsumexp):
+        dq, dk, dv = (np.empty(x.shape, x.dtype) for x in (q, k, v))
+        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv)
+        return dq, dk, dv, None
+
+
+def split_heads(packed, num_heads: int):
+    """(B, T, 3C) -> q, k, v, each (B, H, T, D): views of the packed array."""
+    batch, time, width = packed.shape
+    parts = np.reshape(packed, (batch, time, 3, num_heads, width // 3 // num_heads))
+    q, k, v = (np.swapaxes(parts[:, :, i], 1, 2) for i in range(3))
+    return q, k, v
+
+
+def merge_heads(out):
+    """(B, H, T, D) -> (B, T, C)"""
+    batch, heads, time, size = out.shape
+    return np.reshape(np.swapaxes(out, 1, 2), (batch, time, heads * size))
+
+
+class PackedAttention(Fused):
+    """Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C), [q | k | v] -> out (B, T, C)
+
+    The same function as ScaledDotProductAttention between a split and a merge of heads; the kernels read and write the
+    packed arrays in place. Saves packed, out and the logsumexp of the scores (B, H, T).
+    """
+
+    @staticmethod
+    def definition(packed, *, num_heads, is_causal=False):
+        return merge_heads(spelled_out_attention(*split_heads(packed, num_heads), is_causal=is_causal)[0])
+
+    def forward(self, packed, *, num_heads, is_causal=False):
+        self.num_heads, self.is_causal = num_heads, is_causal
+        q, k, v = split_heads(packed, num_heads)
+        self.scale = 1 / math.sqrt(q.shape[-1])
+        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale)
+        self.save(packed, out, logsumexp)
+        return merge_heads(out)
+
+    def backward(self, dout, packed, out, logsumexp):
+        dpacked = np.empty(packed.shape, packed.dtype)
+        batch, time, width = dout.shape
+        dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
+        gradients = split_heads(dpacked, self.num_heads)
+        kernels.attention_backward(
+            *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients
+        )
+        return dpacked

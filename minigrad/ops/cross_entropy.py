@@ -1,0 +1,45 @@
+"""Cross-entropy between logits and target classes: loss and gradient in one pass over the logits."""
+import numpy as np
+
+from ..kernels import cross_entropy as kernels
+from ..tape import Fused
+from .softmax import LogSoftmax
+
+
+class CrossEntropy(Fused):
+    """loss_n = log(sum_v e^(x_nv)) - x_n,target for logits x (N, V) and targets (N,); reduced to mean, sum, or not at all
+
+    dx_nv = dloss_n * (softmax(x_n)_v - [v = target_n]): the probabilities, less 1 at the target. Rows whose target is
+    ignore_index have no loss and no gradient, and the mean is over the others; over none at all it is NaN.
+    Forward already computes dloss_n/dx_n, in the same pass; it is saved beside x (for the definition).
+    """
+
+    @staticmethod
+    def definition(x, *, targets, ignore_index=-100, reduction="mean"):
+        is_counted = targets != ignore_index
+        chosen = (np.arange(len(targets)), np.where(is_counted, targets, 0))
+        losses = np.where(is_counted, -LogSoftmax.call(x, dim=-1)[chosen], 0.0)
+        if reduction == "none":
+            return losses
+        total = np.sum(losses)
+        return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
+
+    def forward(self, x, *, targets, ignore_index=-100, reduction="mean"):
+        self.reduction = reduction
+        self.count = int(np.count_nonzero(targets != ignore_index))
+        losses = np.empty(len(x), x.dtype)
+        dx = np.empty(x.shape, x.dtype)
+        kernels.cross_entropy_forward_backward(x, targets, ignore_index, losses, dx)
+        self.save(x, dx)
+        if reduction == "none":
+            return losses
+        total = np.sum(losses, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(total if reduction == "sum" else total / np.float64(self.count)).astype(x.dtype)
+
+    def backward(self, dout, x, dx):
+        if self.reduction == "none":
+            return dx * dout[:, None]
+        if self.reduction == "mean":
+            dout = dout / max(self.count, 1)
+        return dx * dout

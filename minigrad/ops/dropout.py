@@ -1,0 +1,20 @@
+"""Dropout (Srivastava et al., JMLR 15, 2014)."""
+import numpy as np
+
+from ..tape import Op
+
+
+class Dropout(Op):
+    """out = x * keep / (1 - p), keep = 1 with probability 1 - p, else 0, so that the mean of out is x
+
+    dx = dout * keep / (1 - p), with the same keep, which is saved.
+    """
+
+    fresh_gradients = True
+
+    def forward(self, x, *, keep, p):
+        self.keep, self.scale = keep, 1.0 / (1.0 - p) if p < 1.0 else 0.0
+        return x * keep * self.scale
+
+    def backward(self, dout):
+        return dout * self.keep * self.scale

@@ -1,0 +1,44 @@
+"""Layer normalisation over the last axis (Ba, Kiros and Hinton, arXiv:1607.06450)."""
+import numpy as np
+
+from ..kernels import layer_norm as kernels
+from ..kernels.rows import as_rows
+from ..tape import Fused
+
+
+class LayerNorm(Fused):
+    """out = x_hat * weight + bias,  x_hat = (x - mean) / sqrt(variance + eps), mean and variance over the last axis
+
+    Forward, for each row of C elements: 1. mean  2. rstd = 1 / sqrt(variance + eps)  3. x_hat  4. scale and shift.
+    Backward, in reverse:
+      4. dbias = sum of dout,  dweight = sum of dout * x_hat  (over rows),  dx_hat = dout * weight
+      3.-1. x_hat depends on all x of its row, through mean and variance too. All three together:
+            dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat)),
+            which takes out of dx_hat what only shifts a row or scales it: those do not change x_hat.
+    Saves x, mean and rstd; recomputes x_hat.
+    """
+
+    @staticmethod
+    def definition(x, weight=None, bias=None, *, eps=1e-5):
+        centred = x - np.mean(x, axis=-1, keepdims=True)
+        variance = np.mean(centred * centred, axis=-1, keepdims=True)
+        out = centred / np.sqrt(variance + eps)
+        out = out if weight is None else out * weight
+        return out if bias is None else out + bias
+
+    def forward(self, x, weight=None, bias=None, *, eps=1e-5):
+        x_rows = as_rows(x)
+        out = np.empty(x.shape, x.dtype)
+        mean, rstd = np.empty((2, len(x_rows)))
+        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
+        shift = np.zeros(x.shape[-1], x.dtype) if bias is None else bias
+        kernels.layer_norm_forward(x_rows, scale, shift, as_rows(out), mean, rstd, eps)
+        self.save(x, weight, bias, mean, rstd)
+        return out
+
+    def backward(self, dout, x, weight, bias, mean, rstd):
+        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
+        dx = np.empty(x.shape, x.dtype)
+        dweight, dbias = np.empty((2,) + scale.shape, x.dtype)
+        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, as_rows(dx), dweight, dbias)
+        return dx, dweight, dbias

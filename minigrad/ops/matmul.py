@@ -1,0 +1,56 @@
+"""Matrix products. The rule: the gradient of one factor is dout times the other factor, transposed where shapes ask for it.
+
+For out = a @ b, out_ij = sum_k a_ik b_kj, so
+    da_ik = sum_j dout_ij b_kj   is  da = dout @ b^T
+    db_kj = sum_i a_ik dout_ij   is  db = a^T @ dout
+"""
+import numpy as np
+
+from ..kernels import gemm
+from ..kernels.rows import as_rows, sum_rows
+from ..tape import Fused, Op
+
+
+class MatMul(Op):
+    """out = a @ b, (..., M, K) @ (..., K, N) -> (..., M, N), leading axes broadcast"""
+
+    def forward(self, a, b):
+        self.save(a, b)
+        if a.dtype.kind != "f":
+            return np.matmul(a, b)
+        if a.ndim == b.ndim == 2:
+            return gemm.matmul(a, b)
+        return gemm.batched_matmul(a, b)
+
+    def backward(self, dout, a, b):
+        da = MatMul.call(dout, np.swapaxes(b, -1, -2)) if self.needs(0) else None
+        db = MatMul.call(np.swapaxes(a, -1, -2), dout) if self.needs(1) else None
+        return da, db
+
+
+class Linear(Fused):
+    """out = x @ weight^T + bias, x (..., I), weight (O, I), bias (O,) -> (..., O)
+
+    dx = dout @ weight,  dweight = dout^T @ x,  dbias = sum of dout over all rows. Leading axes are rows of one product.
+    """
+
+    @staticmethod
+    def definition(x, weight, bias=None):
+        out = x @ np.swapaxes(weight, 0, 1)
+        return out if bias is None else out + bias
+
+    def forward(self, x, weight, bias=None):
+        self.save(x, weight, bias)
+        out = gemm.matmul(as_rows(x), weight.T, bias=bias)
+        return out.reshape(x.shape[:-1] + (weight.shape[0],))
+
+    def backward(self, dout, x, weight, bias):
+        dout_rows = as_rows(dout)
+        dx = dweight = dbias = None
+        if self.needs(2):
+            dbias = sum_rows(dout_rows)
+        if self.needs(1):
+            dweight = gemm.matmul(dout_rows.T, as_rows(x))
+        if self.needs(0):
+            dx = gemm.matmul(dout_rows, weight).reshape(x.shape)
+        return dx, dweight, dbias

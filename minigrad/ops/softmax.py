@@ -1,0 +1,65 @@
+"""Softmax and its logarithm, along one axis (dim).
+
+    y_j = e^(x_j) / sum_k e^(x_k)
+
+so dy_j/dx_k = y_j ([j = k] - y_k), and summing over j, dx_k = y_k (dout_k - sum_j dout_j y_j): raising x_k takes from all
+other y_j. Kernels work along the last axis; other axes are moved there.
+"""
+import numpy as np
+
+from ..kernels import softmax as kernels
+from ..kernels.rows import as_rows
+from ..tape import Fused
+
+
+def shifted(x, dim):
+    """x minus its maximum along dim, which changes no softmax and keeps e^x finite; a row of -inf stays a row of -inf"""
+    largest = np.max(x, axis=dim, keepdims=True)
+    return x - np.where(largest == -np.inf, 0.0, largest)
+
+
+class Softmax(Fused):
+    """out = e^x / sum of e^x along dim.  dx = out * (dout - sum of dout * out)
+
+    A row of -inf has no softmax: NaN, as in PyTorch. Saves x (for the definition) and out.
+    """
+
+    @staticmethod
+    def definition(x, *, dim):
+        e = np.exp(shifted(x, dim))
+        return e / np.sum(e, axis=dim, keepdims=True)
+
+    def forward(self, x, *, dim):
+        self.dim = dim
+        out = along_last_axis(kernels.softmax_forward, dim, x)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        return along_last_axis(kernels.softmax_backward, self.dim, dout, out)
+
+
+class LogSoftmax(Fused):
+    """out = x - log(sum of e^x) along dim.  dx = dout - e^out * sum of dout"""
+
+    @staticmethod
+    def definition(x, *, dim):
+        z = shifted(x, dim)
+        return z - np.log(np.sum(np.exp(z), axis=dim, keepdims=True))
+
+    def forward(self, x, *, dim):
+        self.dim = dim
+        out = along_last_axis(kernels.log_softmax_forward, dim, x)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        return along_last_axis(kernels.log_softmax_backward, self.dim, dout, out)
+
+
+def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
+    """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back."""
+    moved = [np.ascontiguousarray(np.moveaxis(a, dim, -1)) for a in arrays]
+    out = np.empty(moved[0].shape, moved[0].dtype)
+    kernel(*map(as_rows, moved), as_rows(out))
+    return np.moveaxis(out, -1, dim)

@@ -1,0 +1,346 @@
+"""The command `minigrad`: train, sample, gradcheck, info.
+
+Whatever a user can get wrong ends in one line on stderr, before any long work: exit code 2 for bad usage, 1 for a run
+or check that failed, 130 after Ctrl-C.
+"""
+import argparse
+import dataclasses
+import importlib.metadata
+import inspect
+import itertools
+import os
+import pathlib
+import platform
+import re
+import sys
+import tempfile
+from typing import NoReturn
+
+import minigrad as mg
+from minigrad.kernels import jit
+from models import run as runs
+from models.checkpoint import Checkpoint, CheckpointError, find, load
+from models.data import Corpus, Vocabulary, load_corpus
+from models.generate import check_sampling, generate
+from models.gradcheck import check_model
+from models.train import Trainer, TrainingConfig, TrainingError, load_parameters
+from models.transformer import PRESETS, CausalTransformer, TransformerConfig
+
+RUNS = pathlib.Path("runs")  # where runs go without --out
+MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
+
+
+class UsageError(Exception):
+    """The user asked for what cannot be; the message names the thing and the fix, in one line."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a text may hold what the terminal's encoding lacks
+    try:
+        options = make_parser().parse_args(arguments)
+        code = options.command(options)
+        sys.stdout.flush()
+        return code
+    except SystemExit as exit:  # argparse has printed help, or its one line
+        return exit.code
+    except (KeyboardInterrupt, runs.Interrupted) as reason:
+        return stop(str(reason) or "interrupted", 130)
+    except UsageError as error:
+        return stop(f"error: {error}", 2)
+    except (TrainingError, CheckpointError) as error:
+        return stop(f"error: {error}", 1)
+    except MemoryError:
+        return stop("error: out of memory; choose a smaller model, context or batch size", 1)
+    except BrokenPipeError:  # `minigrad sample | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
+        return 1
+    except OSError as error:
+        return stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another place "
+                    "with --out", 1)
+
+
+def stop(reason: str, code: int) -> int:
+    """Say why in one line on stderr; the exit code."""
+    print("minigrad:", " ".join(reason.split()), file=sys.stderr)
+    return code
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"minigrad: error: {message}; see `{self.prog} --help`\n")
+
+
+def make_parser() -> Parser:
+    """All commands with their flags. A flag that is not given leaves no trace, so that a preset or run decides."""
+    parser = Parser(prog="minigrad", description="Train, sample and check tiny transformers on a CPU.")
+    parser.add_argument("--version", action="version", version=f"minigrad {version('minigrad')}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name, function, text):
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False,
+                                      argument_default=argparse.SUPPRESS)
+        command.set_defaults(command=function)
+        command.add_argument("--threads", type=int, help="threads for the kernels (default: all cores)")
+        return command
+
+    train = add("train", train_command, "Train a causal transformer, character by character, and show the result.")
+    train.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
+    train.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
+    train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/PRESET, numbered if taken)")
+    train.add_argument("--resume", metavar="RUN", nargs="?", const=None,
+                       help="go on with this run (default: the one saved last)")
+    add_fields(train.add_argument_group("training (defaults of preset nano)"), TrainingConfig)
+    add_fields(train.add_argument_group("model (defaults of preset nano)"), TransformerConfig)
+
+    sample = add("sample", sample_command, "Continue a prompt with a trained model.")
+    sample.add_argument("--checkpoint", metavar="RUN", required=True, help="folder of a run, or a checkpoint file")
+    sample.add_argument("--prompt", help="the text to continue (default: the vocabulary's first symbol)")
+    sample.add_argument("--tokens", type=int, default=300, help="how many to generate (default: 300)")
+    sample.add_argument("--temperature", type=float, default=0.8, help="0: always the likeliest (default: 0.8)")
+    sample.add_argument("--top-k", type=int, default=None, help="draw from the k likeliest only")
+    sample.add_argument("--top-p", type=float, default=None, help="draw from the likeliest that reach p only")
+    sample.add_argument("--seed", type=int, default=None, help="for the same text again (default: a new one)")
+
+    check = add("gradcheck", gradcheck_command, "Check all gradients of a small float64 model by finite differences.")
+    check.add_argument("--seed", type=int, default=0, help="of parameters, tokens and directions (default: 0)")
+    add("info", info_command, "Show versions, cores, threads and where compiled kernels are kept.")
+    return parser
+
+
+def add_fields(group, config_class: type) -> None:
+    """A flag for each field of a config; the comment behind the field is its help."""
+    comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
+    for field in dataclasses.fields(config_class):
+        flag = "--" + field.name.replace("_", "-")
+        text = f"{comments[field.name].replace('%', '%%')} (default: {field.default})"
+        if field.type is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        else:
+            group.add_argument(flag, type=field.type, metavar=field.type.__name__.upper(), help=text)
+
+
+# train
+
+def train_command(options: argparse.Namespace) -> int:
+    """`minigrad train`: a new run, or more of an old one."""
+    given = vars(options)
+    set_threads(given)
+    trainer, folder = resumed_run(given) if "resume" in given else new_run(given)
+    print(f"{folder}: {trainer.model.config.parameter_count():,} parameters, {len(trainer.corpus.train):,} characters "
+          f"to train on, {len(trainer.corpus.validation):,} to validate, steps {trainer.step} to "
+          f"{trainer.config.steps}", file=sys.stderr)
+    runs.train(trainer, folder)
+    return 0
+
+
+def new_run(given: dict) -> tuple[Trainer, pathlib.Path]:
+    """A trainer at step 0, and a folder of its own."""
+    name = given.get("preset", "nano")
+    preset = PRESETS[name]
+    try:
+        config = dataclasses.replace(preset.config, **chosen(given, TransformerConfig))
+        training = TrainingConfig(**{"batch_size": preset.batch_size} | chosen(given, TrainingConfig))
+        check_memory(config, training)
+        corpus = read_corpus(given.get("text"), config.context)
+        if given.get("vocabulary_size", len(corpus.vocabulary)) != len(corpus.vocabulary):
+            raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the text has "
+                             f"{len(corpus.vocabulary)} symbols; leave the flag out")
+        config = dataclasses.replace(config, vocabulary_size=len(corpus.vocabulary))
+    except ValueError as error:
+        raise UsageError(error) from None
+    folder = new_folder(given.get("out"), name)
+    mg.manual_seed(training.seed)
+    return Trainer(CausalTransformer(config), corpus, config.context, training), folder
+
+
+def resumed_run(given: dict) -> tuple[Trainer, pathlib.Path]:
+    """A trainer where a checkpoint left it; what was not said now is as it was then."""
+    path = find(given["resume"] or given.get("out") or last_run())
+    folder = path.parent
+    if pathlib.Path(given.get("out", folder)).resolve() != folder.resolve():
+        raise UsageError(f"--out {given['out']} is not the folder of the run, {folder}; leave --out out")
+    checkpoint = load(path)
+    check_unchanged(checkpoint, given, path)
+    config = model_config(checkpoint, path)
+    try:
+        training = TrainingConfig(**checkpoint.training | chosen(given, TrainingConfig))
+        check_memory(config, training)
+    except (TypeError, ValueError) as error:
+        raise UsageError(error) from None
+    if training.steps < checkpoint.step:
+        raise UsageError(f"--steps is {training.steps}, but {folder} has done {checkpoint.step}; ask for more steps")
+    corpus = read_corpus(given.get("text", checkpoint.corpus["path"]), config.context)
+    if corpus.sha256 != checkpoint.corpus["sha256"]:
+        raise UsageError(f"{corpus.path or 'the language reference of this Python'} is not the text that {folder} was "
+                         "trained on; give that one with --text, or start a new run")
+    check_writable(folder)
+    trainer = Trainer(CausalTransformer(config), corpus, config.context, training)
+    trainer.restore(checkpoint)
+    return trainer, folder
+
+
+def chosen(given: dict, config_class: type) -> dict:
+    """The fields of a config that were given as flags."""
+    return {field.name: given[field.name] for field in dataclasses.fields(config_class) if field.name in given}
+
+
+def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> None:
+    """UsageError if a flag contradicts the run that is resumed."""
+    saved = checkpoint.config | checkpoint.training
+    if "preset" in given:
+        preset = PRESETS[given["preset"]]
+        given = {**dataclasses.asdict(preset.config), "batch_size": preset.batch_size,
+                 "vocabulary_size": saved.get("vocabulary_size"), **given}
+    for name, value in given.items():
+        if name in saved and name not in MAY_CHANGE and value != saved[name]:
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(f"{flag} is {value}, but {path} was trained with {saved[name]}; a resumed run keeps it: "
+                             f"leave {flag} out, or start a new run")
+
+
+def model_config(checkpoint: Checkpoint, path: pathlib.Path) -> TransformerConfig:
+    """The config of the model in a checkpoint; CheckpointError if there is no such model."""
+    try:
+        return TransformerConfig(**checkpoint.config)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is not of a model that this version knows ({error}); use a checkpoint of this "
+                              "version, or train anew") from None
+
+
+def last_run() -> pathlib.Path:
+    """The folder under runs/ whose checkpoint is the newest."""
+    checkpoints = sorted(RUNS.glob("*/checkpoint*.npz"), key=lambda path: path.stat().st_mtime)
+    if not checkpoints:
+        raise UsageError(f"there is no run to resume in {RUNS}{os.sep}; name one: --resume RUN")
+    return checkpoints[-1].parent
+
+
+def new_folder(out: str | None, name: str) -> pathlib.Path:
+    """The folder of a new run: --out if it holds no run, else the first free of runs/nano, runs/nano-2, ..."""
+    if out is not None:
+        folder = pathlib.Path(out)
+        taken = next((file for file in runs.FILES if (folder / file).exists()), None)
+        if taken:
+            raise UsageError(f"{folder} already holds {taken}; go on with --resume {folder}, or choose another --out")
+    else:
+        numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
+        folder = next(folder for folder in numbered if not folder.exists())
+    check_writable(folder)
+    return folder
+
+
+def check_writable(folder: pathlib.Path) -> None:
+    """Make the folder if need be; UsageError if no file can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder} ({error.strerror}); choose another folder with --out") from None
+
+
+def read_corpus(path: str | None, context: int) -> Corpus:
+    """The corpus; UsageError if the text is missing or of no use."""
+    try:
+        return load_corpus(path, context)
+    except OSError as error:
+        raise UsageError(f"cannot read {path} ({error.strerror}); give a text file with --text") from None
+    except ValueError as error:
+        raise UsageError(error) from None
+
+
+def check_memory(config: TransformerConfig, training: TrainingConfig) -> None:
+    """UsageError if training would take more memory than this computer has."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = config.training_bytes(training.batch_size)
+    if needed > available:
+        raise UsageError(f"a model with width {config.width}, {config.layers} layers, context {config.context} and "
+                         f"batch size {training.batch_size} takes about {needed / 1e9:,.0f} GB to train, and this "
+                         f"computer has {available / 1e9:,.0f} GB; choose smaller ones")
+
+
+def set_threads(given: dict) -> None:
+    """Obey --threads; UsageError if there are not so many."""
+    try:
+        if "threads" in given:
+            mg.set_num_threads(given["threads"])
+    except ValueError as error:
+        raise UsageError(f"--threads: {error}") from None
+
+
+# sample, gradcheck, info
+
+def sample_command(options: argparse.Namespace) -> int:
+    """`minigrad sample`: the prompt and its continuation, as they come."""
+    set_threads(vars(options))
+    path = find(options.checkpoint)
+    checkpoint = load(path)
+    model = CausalTransformer(model_config(checkpoint, path))
+    load_parameters(model, checkpoint, path)
+    vocabulary = Vocabulary(checkpoint.corpus["symbols"])
+    try:
+        check_sampling(options.tokens, options.temperature, options.top_k, options.top_p)
+        prompt = vocabulary.symbols[0] if "prompt" not in options else options.prompt
+        ids = generate(model, vocabulary.encode(prompt), options.tokens, options.temperature, options.top_k,
+                       options.top_p, options.seed)
+    except ValueError as error:
+        raise UsageError(error) from None
+    print(prompt, end="")
+    for token in ids:
+        print(vocabulary.symbols[token], end="", flush=True)
+    print()
+    return 0
+
+
+def gradcheck_command(options: argparse.Namespace) -> int:
+    """`minigrad gradcheck`: a table of all parameters; exit code 1 if the gradient of one is wrong."""
+    set_threads(vars(options))
+    verdicts = check_model(options.seed)
+    name_width = max(len(verdict.name) for verdict in verdicts)
+    print(f"{'parameter':{name_width}}  {'shape':>10}  checked          worst relative error  verdict")
+    for verdict in verdicts:
+        print(f"{verdict.name:{name_width}}  {'x'.join(map(str, verdict.shape)):>10}  {verdict.checked:15}  "
+              f"{verdict.error:20.1e}  {'pass' if verdict.passed else 'FAIL'}")
+    failed = sum(not verdict.passed for verdict in verdicts)
+    print(f"{len(verdicts) - failed} of {len(verdicts)} gradients are right" + (f", {failed} are NOT" if failed else ""))
+    return 1 if failed else 0
+
+
+def info_command(options: argparse.Namespace) -> int:
+    """`minigrad info`: what a bug report needs."""
+    set_threads(vars(options))
+    rows = {
+        **{name: version(name) for name in ("minigrad", "numpy", "numba", "llvmlite", "matplotlib", "tqdm")},
+        "python": f"{platform.python_version()} on {platform.system()}",
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": mg.get_num_threads(),
+        "threading layer": jit.threading_layer(),
+        "kernel cache": jit.cache_folder() or "none: no folder is writable, kernels are compiled each time",
+    }
+    for name, value in rows.items():
+        print(f"{name:15}  {value}")
+    return 0
+
+
+def version(package: str) -> str:
+    """The installed version of a package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def cpu_name() -> str:
+    """The model of the processor, as far as the system tells."""
+    try:
+        names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:  # not Linux
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,0 +1,166 @@
+"""Text as token ids: the corpus, its vocabulary of characters, its two splits, and the batches drawn from them."""
+import dataclasses
+import functools
+import hashlib
+import pathlib
+import unicodedata
+from collections.abc import Iterator
+
+import numpy as np
+import pydoc_data.topics
+
+IGNORED = -100  # a target that counts neither for the loss nor for a gradient
+TRAINING_SHARE = 0.9  # the first part of a text is for training, the rest for validation
+
+# The default corpus has a fixed vocabulary, newline and printable ASCII, so that every Python version gives the same
+# model shapes. Quotes and dashes become their ASCII neighbours, tabs become spaces; an accented letter loses its
+# accent and '…' becomes '...' (Unicode's compatibility decomposition); what has no such neighbour is dropped.
+DEFAULT_SYMBOLS = "\n" + "".join(map(chr, range(32, 127)))
+ASCII_NEIGHBOURS = str.maketrans("“”‘’‐‑–—\t", "\"\"''---- ")
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """One token id for each character; the ids follow the order of the code points.
+
+    >>> vocabulary = Vocabulary.of("banana")
+    >>> vocabulary.symbols, vocabulary.encode("nab")
+    ('abn', array([2, 0, 1]))
+    >>> vocabulary.decode([1, 0, 2])
+    'ban'
+    >>> vocabulary.encode("bandana")
+    Traceback (most recent call last):
+    ...
+    ValueError: the vocabulary has no 'd'; it knows these 3: 'abn'
+    """
+
+    symbols: str
+
+    @classmethod
+    def of(cls, text: str) -> "Vocabulary":
+        """The vocabulary of all characters in a text."""
+        return cls("".join(sorted(set(text))))
+
+    def __post_init__(self):
+        if not self.symbols or list(self.symbols) != sorted(set(self.symbols)):
+            raise ValueError("the symbols of a vocabulary must be in ascending order, each once, and at least one")
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @functools.cached_property
+    def _code_points(self) -> np.ndarray:
+        return code_points(self.symbols)
+
+    def encode(self, text: str) -> np.ndarray:
+        """Token ids (int64) of a text; ValueError names the characters that the vocabulary lacks."""
+        points = code_points(text)
+        ids = np.searchsorted(self._code_points, points).clip(max=len(self) - 1)
+        unknown = points[self._code_points[ids] != points]
+        if unknown.size:
+            names = " ".join(repr(chr(point)) for point in dict.fromkeys(unknown.tolist()))
+            raise ValueError(f"the vocabulary has no {names}; it knows these {len(self)}: {self.symbols!r}")
+        return ids
+
+    def decode(self, ids) -> str:
+        """The text of a sequence of token ids."""
+        return "".join(self.symbols[i] for i in ids)
+
+
+def code_points(text: str) -> np.ndarray:
+    """The Unicode code point of each character, (len(text),) uint32."""
+    return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Corpus:
+    """A text in token ids, split in two; the hash tells whether two runs saw the same text."""
+
+    path: str | None  # the text file; None for the default corpus
+    vocabulary: Vocabulary
+    train: np.ndarray  # (n,) int64
+    validation: np.ndarray  # (m,) int64
+    sha256: str  # of the text in UTF-8
+
+
+def load_corpus(path: str | None = None, context: int = 1) -> Corpus:
+    """The corpus of a UTF-8 text file, or of the language reference that ships with Python when `path` is None.
+
+    Both splits must hold a window of `context` tokens and the target after it; ValueError and OSError name the file.
+    """
+    if path is None:
+        name, text, vocabulary = "pydoc_data.topics", default_text(), Vocabulary(DEFAULT_SYMBOLS)
+    else:
+        name, text = str(path), read_text(path)
+        vocabulary = Vocabulary.of(text)
+    boundary = int(TRAINING_SHARE * len(text))
+    if min(boundary, len(text) - boundary) < context + 1:
+        raise ValueError(
+            f"{name} is too short: its {len(text)} characters make {boundary} for training and {len(text) - boundary} "
+            f"for validation, and each needs context + 1 = {context + 1}; give a longer text or a smaller context"
+        )
+    ids = vocabulary.encode(text)
+    absolute = None if path is None else str(pathlib.Path(path).absolute())
+    return Corpus(absolute, vocabulary, ids[:boundary], ids[boundary:], hashlib.sha256(text.encode()).hexdigest())
+
+
+def default_text() -> str:
+    """The Python language reference (about 465,000 characters), in the order of its topics' names, in plain ASCII."""
+    topics = pydoc_data.topics.topics
+    text = "\n".join(topics[name] for name in sorted(topics)).translate(ASCII_NEIGHBOURS)
+    known = set(DEFAULT_SYMBOLS)
+    return "".join(symbol for symbol in unicodedata.normalize("NFKD", text) if symbol in known)
+
+
+def read_text(path: str) -> str:
+    """The text of a UTF-8 file; ValueError if it is empty, binary or in another encoding."""
+    content = pathlib.Path(path).read_bytes()
+    if not content:
+        raise ValueError(f"{path} is empty; give a file with text")
+    if b"\0" in content:
+        raise ValueError(f"{path} is binary (byte {content.index(0)} is NUL); give a text file in UTF-8")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 (byte {error.start} is {content[error.start]:#04x}); convert it, for example with iconv"
+        ) from None
+
+
+class RandomBatches:
+    """Windows at random positions of a split, from a generator of their own, so that nothing else shifts them."""
+
+    def __init__(self, tokens: np.ndarray, batch_size: int, context: int, seed: int):
+        self.tokens, self.batch_size = tokens, batch_size
+        self.offsets = np.arange(context + 1)
+        self.generator = np.random.default_rng(seed)
+
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """The next (inputs, targets), both (B, T): each target is the token after its input."""
+        starts = self.generator.integers(len(self.tokens) - len(self.offsets) + 1, size=(self.batch_size, 1))
+        windows = self.tokens[starts + self.offsets]
+        return windows[:, :-1], windows[:, 1:]
+
+    def get_state(self) -> dict:
+        """Where the sequence of batches stands, as JSON can hold it."""
+        return self.generator.bit_generator.state
+
+    def set_state(self, state: dict) -> None:
+        """Continue the sequence from a saved state."""
+        self.generator.bit_generator.state = state
+
+
+def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None = None
+            ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """A split in batches of windows side by side, so that every token but the first is a target exactly once.
+
+    The last window is filled up with ignored targets. With a `limit`, so many windows, evenly spaced over the split.
+    """
+    starts = np.arange(0, len(tokens) - 1, context)
+    if limit is not None and limit < len(starts):
+        starts = starts[np.linspace(0, len(starts) - 1, limit).astype(int)]
+    for first in range(0, len(starts), batch_size):
+        positions = starts[first:first + batch_size, None] + np.arange(context)
+        is_real = positions < len(tokens) - 1
+        positions = np.where(is_real, positions, 0)
+        yield tokens[positions], np.where(is_real, tokens[positions + 1], IGNORED)

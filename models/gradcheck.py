@@ -1,0 +1,61 @@
+"""`minigrad gradcheck`: the gradients of a whole transformer against finite differences."""
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.gradcheck import compare
+from models.transformer import CausalTransformer, TransformerConfig
+
+CONFIG = TransformerConfig(vocabulary_size=11, context=6, layers=2, heads=2, width=12, dtype="float64")
+BATCH_SIZE = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What the check says about the gradient of one parameter."""
+
+    name: str
+    shape: tuple[int, ...]
+    checked: str  # every entry, or how many directions
+    error: float  # the worst error, relative to the largest derivative
+    passed: bool
+
+
+def check_model(seed: int = 0, model: CausalTransformer | None = None) -> list[Verdict]:
+    """Check every parameter of a small float64 transformer (or of `model`), on random tokens and targets.
+
+    Parameters are random and not small, gains and biases too: at GPT-2's initialisation most gradients are so small,
+    or so symmetric, that a wrong one would go unnoticed.
+    """
+    generator = np.random.default_rng(seed)
+    model = model or CausalTransformer(CONFIG)
+    config = model.config
+    for name, parameter in model.named_parameters():
+        noise = generator.normal(size=parameter.shape)
+        is_gain = name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight"))
+        parameter.data[...] = 1 + 0.3 * noise if is_gain else 0.5 * noise
+    tokens, targets = generator.integers(config.vocabulary_size, size=(2, BATCH_SIZE, config.context))
+    targets[0, 0] = -100
+
+    def loss() -> mg.Tensor:
+        return model(mg.tensor(tokens), mg.tensor(targets))[1]
+
+    model.zero_grad()
+    loss().backward()
+    with mg.no_grad():
+        return [check_parameter(name, parameter, lambda: loss().item(), generator)
+                for name, parameter in model.named_parameters()]
+
+
+def check_parameter(name: str, parameter: mg.Tensor, loss: Callable[[], float], generator: np.random.Generator
+                    ) -> Verdict:
+    """Compare one gradient with differences of the loss."""
+    if parameter.grad is None:
+        return Verdict(name, parameter.shape, "no gradient", math.nan, False)
+    comparison = compare(loss, parameter.data, parameter.grad.numpy(), generator)
+    is_complete = comparison.directions == parameter.numel()
+    checked = f"all {comparison.directions} entries" if is_complete else f"{comparison.directions} directions"
+    return Verdict(name, parameter.shape, checked, comparison.relative_error, comparison.passed)

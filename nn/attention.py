@@ -1,0 +1,178 @@
+"""Multi-head attention (Vaswani et al., arXiv:1706.03762), for self- and cross-attention.
+
+    q, k, v = query Wqᵀ + bq, key Wkᵀ + bk, value Wvᵀ + bv     cut into H heads of size D = C / H
+    scores  = q @ kᵀ / sqrt(D)                                 (B, H, Tq, Tk), masked
+    weights = softmax(scores)                                  row by row
+    output  = (weights @ v, heads side by side) Woᵀ + bo       (B, Tq, C)
+
+`MultiHeadAttention` computes it in one of three ways, with the same result: in place on the packed projection
+(self-attention without masks), by the fused kernel, or spelled out below (when the weights themselves are needed).
+"""
+import math
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.tensor import Tensor
+from nn import functional as F
+from nn import init
+from nn.checks import positive_int, probability
+from nn.linear import Linear
+from nn.module import Module, Parameter
+
+
+class MultiHeadAttention(Module):
+    """Attention of `query` (B, Tq, C) to `key` (B, Tk, kdim) and `value` (B, Tk, vdim), with H heads -> (B, Tq, C).
+
+    Parameters are named and shaped as torch.nn.MultiheadAttention's, so that its state dicts load: in_proj_weight
+    (3C, C), or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) when the widths differ;
+    in_proj_bias (3C,); out_proj. Input is always batch first.
+
+    >>> import nn
+    >>> attention = nn.MultiHeadAttention(embed_dim=8, num_heads=2)
+    >>> x = mg.randn(1, 5, 8)
+    >>> attention(x, is_causal=True).shape
+    (1, 5, 8)
+    >>> output, weights = attention(x, need_weights=True, average_attn_weights=False)
+    >>> weights.shape
+    (1, 2, 5, 5)
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
+                 kdim: int | None = None, vdim: int | None = None, batch_first: bool = True):
+        super().__init__()
+        self.embed_dim = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
+        self.num_heads = positive_int("MultiHeadAttention", "num_heads", num_heads)
+        self.kdim = embed_dim if kdim is None else positive_int("MultiHeadAttention", "kdim", kdim)
+        self.vdim = embed_dim if vdim is None else positive_int("MultiHeadAttention", "vdim", vdim)
+        self.dropout = probability("MultiHeadAttention", "dropout", dropout)
+        if embed_dim % num_heads:
+            raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+        if not batch_first:
+            raise ValueError("MultiHeadAttention takes (B, T, C) only: batch_first=True, and transpose the input")
+        if self.kdim == self.vdim == embed_dim:
+            self.in_proj_weight = Parameter(mg.zeros(3 * embed_dim, embed_dim))
+        else:
+            self.q_proj_weight = Parameter(mg.zeros(embed_dim, embed_dim))
+            self.k_proj_weight = Parameter(mg.zeros(embed_dim, self.kdim))
+            self.v_proj_weight = Parameter(mg.zeros(embed_dim, self.vdim))
+        self.in_proj_bias = Parameter(mg.zeros(3 * embed_dim)) if bias else None
+        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        self.reset_parameters()
+
+    @property
+    def is_packed(self) -> bool:
+        """Is there one in_proj_weight, for query, key and value of the same width?"""
+        return self.kdim == self.vdim == self.embed_dim
+
+    def reset_parameters(self) -> None:
+        """Projections xavier-uniform, biases zero, out_proj.weight as a Linear's: PyTorch's choice."""
+        self.out_proj.reset_parameters()
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 1:
+                init.zeros_(parameter)
+            elif name != "out_proj.weight":
+                init.xavier_uniform_(parameter)
+
+    def forward(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
+                key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
+                average_attn_weights: bool = True, is_causal: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """The output (B, Tq, C), or (output, weights) when the weights are needed.
+
+        - `key` defaults to `query`, and `value` to `key`.
+        - Masks are True where attention is FORBIDDEN, or floats that are added to the scores: `attn_mask` (Tq, Tk)
+          or (B * H, Tq, Tk), `key_padding_mask` (B, Tk). So it is in torch.nn.MultiheadAttention; mind that
+          F.scaled_dot_product_attention means the opposite: there, True takes part.
+        - `is_causal`: query i sees the keys 0 to i, on top of other masks.
+        - A query that may see no key has zero weights, and gives zeros to out_proj.
+        - Weights are (B, Tq, Tk), the mean over the heads, or (B, H, Tq, Tk) with average_attn_weights=False.
+        """
+        key = query if key is None else key
+        value = key if value is None else value
+        self._check_shapes(query, key, value)
+        dropout = self.dropout if self.training else 0.0
+        if (key is query and value is query and attn_mask is None and key_padding_mask is None
+                and not need_weights and not dropout and self.is_packed):
+            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal))
+
+        q, k, v = self._project(query, key, value)
+        spell_out = need_weights or dropout or (attn_mask is not None and attn_mask.requires_grad)
+        if attn_mask is None and key_padding_mask is None and not spell_out:
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+        else:
+            mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
+            if spell_out:
+                out, weights = spelled_out_attention(q, k, v, mask, dropout)
+            else:
+                out = F.scaled_dot_product_attention(q, k, v, mask)
+        out = self.out_proj(out.transpose(1, 2).reshape(query.shape))
+        if need_weights:
+            return out, weights.mean(1) if average_attn_weights else weights
+        return out
+
+    def _check_shapes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        for name, x, width in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
+            if x.ndim != 3 or x.shape[2] != width:
+                raise ValueError(f"MultiHeadAttention: {name} must have shape (B, T, {width}), got {x.shape}")
+        if key.shape[0] != query.shape[0] or value.shape[:2] != key.shape[:2]:
+            raise ValueError("MultiHeadAttention: query (B, Tq, C), key (B, Tk, kdim) and value (B, Tk, vdim) must have "
+                             f"the same B, and key and value the same Tk, got {query.shape}, {key.shape}, {value.shape}")
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        """q, k, v: (B, H, T, D)"""
+        if self.is_packed:
+            weights = self.in_proj_weight.split(self.embed_dim)
+        else:
+            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
+        heads = self.num_heads, self.embed_dim // self.num_heads
+        return [F.linear(x, weight, bias).reshape(*x.shape[:2], *heads).transpose(1, 2)
+                for x, weight, bias in zip((query, key, value), weights, biases)]
+
+    def _mask_to_add(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool,
+                     q: Tensor, k: Tensor) -> Tensor | None:
+        """All masks as one that is added to the scores: -inf where attention is forbidden."""
+        batch, heads, queries, keys = *q.shape[:3], k.shape[2]
+        future = mg.Tensor(~np.tri(queries, keys, dtype=bool)) if is_causal else None
+        total = None
+        for name, mask, allowed_shapes in (
+            ("attn_mask", attn_mask, {(queries, keys): (1, 1, queries, keys),
+                                      (batch * heads, queries, keys): (batch, heads, queries, keys)}),
+            ("key_padding_mask", key_padding_mask, {(batch, keys): (batch, 1, 1, keys)}),
+            ("is_causal", future, {(queries, keys): (1, 1, queries, keys)}),
+        ):
+            if mask is None:
+                continue
+            if mask.shape not in allowed_shapes:
+                raise ValueError(f"MultiHeadAttention: {name} must have shape "
+                                 f"{' or '.join(map(str, allowed_shapes))}, got {mask.shape}")
+            if mask.dtype == mg.bool:
+                mask = mg.zeros(mask.shape, dtype=q.dtype).masked_fill(mask, -math.inf)
+            elif mask.dtype.kind != "f":
+                raise TypeError(f"MultiHeadAttention: {name} must be boolean or floating point, got {mask.dtype}")
+            mask = mask.to(q.dtype).reshape(allowed_shapes[mask.shape])
+            total = mask if total is None else total + mask
+        return total
+
+    def extra_repr(self) -> str:
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
+
+
+MultiheadAttention = MultiHeadAttention
+
+
+def spelled_out_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None,
+                          dropout: float = 0.0) -> tuple[Tensor, Tensor]:
+    """(output, weights) of attention, spelled out in Tensor operations.
+
+    q (B, H, Tq, D), k and v (B, H, Tk, D); the mask is added to the scores (B, H, Tq, Tk), to which it broadcasts.
+    """
+    scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.shape[-1]))
+    if mask is None:
+        weights = scores.softmax(-1)
+    else:
+        blind = mg.Tensor((mask.data == -math.inf).all(-1, keepdims=True))  # sees no key: its softmax would be 0 / 0
+        weights = (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
+    weights = F.dropout(weights, dropout, training=True)
+    return weights @ v, weights

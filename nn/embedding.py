@@ -1,0 +1,37 @@
+"""Embedding: a table of vectors, looked up by integer ids."""
+import minigrad as mg
+from minigrad.tensor import Tensor
+from nn import functional as F
+from nn import init
+from nn.checks import positive_int
+from nn.module import Module, Parameter
+
+
+class Embedding(Module):
+    """The rows of a table for integer ids.
+
+        y[...] = weight[ids[...]]
+
+    weight (num_embeddings, embedding_dim), from N(0, 1); ids (...) -> y (..., embedding_dim).
+    An IndexError names an id outside of 0 .. num_embeddings - 1.
+
+    >>> import nn
+    >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape
+    (1, 3, 4)
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int):
+        super().__init__()
+        self.num_embeddings = positive_int("Embedding", "num_embeddings", num_embeddings)
+        self.embedding_dim = positive_int("Embedding", "embedding_dim", embedding_dim)
+        self.weight = Parameter(mg.zeros(num_embeddings, embedding_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        init.normal_(self.weight)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_embeddings}, {self.embedding_dim}"

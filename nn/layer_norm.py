@@ -1,0 +1,36 @@
+"""LayerNorm: each row to mean 0 and variance 1, then scaled and shifted."""
+import minigrad as mg
+from minigrad.tensor import Tensor
+from nn import functional as F
+from nn.checks import positive_int
+from nn.module import Module, Parameter
+
+
+class LayerNorm(Module):
+    """Normalise over the last axes.
+
+        y = (x - mean) / sqrt(variance + eps) * weight + bias
+
+    Mean and variance (divided by n) are taken over the axes of `normalized_shape`, an int or a tuple; weight and bias
+    have that shape, and start as ones and zeros. x (..., *normalized_shape) -> y, the same shape.
+
+    >>> import nn
+    >>> nn.LayerNorm(2)(mg.tensor([[1.0, 3.0]])).detach()
+    tensor([[-1.,  1.]])
+    """
+
+    def __init__(self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5,
+                 elementwise_affine: bool = True, bias: bool = True):
+        super().__init__()
+        shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+        self.normalized_shape = tuple(positive_int("LayerNorm", "normalized_shape", n) for n in shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self.weight = Parameter(mg.ones(*self.normalized_shape)) if elementwise_affine else None
+        self.bias = Parameter(mg.zeros(*self.normalized_shape)) if elementwise_affine and bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -1,0 +1,44 @@
+"""Linear: y = x Wᵀ + b."""
+import math
+
+import minigrad as mg
+from minigrad.tensor import Tensor
+from nn import functional as F
+from nn import init
+from nn.checks import positive_int
+from nn.module import Module, Parameter
+
+
+class Linear(Module):
+    """Multiply the last axis by a matrix and add a bias.
+
+        y = x Wᵀ + b
+
+    weight (out_features, in_features), bias (out_features,); x (..., in_features) -> y (..., out_features).
+    Both start uniform in ±1/sqrt(in_features). A ValueError names sizes that are not positive integers.
+
+    >>> import nn
+    >>> layer = nn.Linear(4, 3)
+    >>> layer.weight.shape, layer(mg.ones(2, 4)).shape
+    ((3, 4), (2, 3))
+    """
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True):
+        super().__init__()
+        self.in_features = positive_int("Linear", "in_features", in_features)
+        self.out_features = positive_int("Linear", "out_features", out_features)
+        self.weight = Parameter(mg.zeros(out_features, in_features))
+        self.bias = Parameter(mg.zeros(out_features)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.in_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -1,0 +1,320 @@
+"""Module and Parameter: what a network is made of, and how it is listed, saved, loaded and switched.
+
+Parameters, buffers and child modules are ordinary attributes: all lists are read from the instance's `__dict__`, in
+the order of assignment. So reading `layer.weight` costs what it costs on any object.
+"""
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigrad.tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A Tensor that a Module lists among its parameters: it shares the data's memory, and requires a gradient.
+
+    >>> import minigrad as mg
+    >>> Parameter(mg.zeros(2, 3)).requires_grad
+    True
+    """
+
+    def __init__(self, data: Tensor | np.ndarray, requires_grad: bool = True):
+        super().__init__(data.data if isinstance(data, Tensor) else data, requires_grad=requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict(strict=False)` passed over."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """A part of a network. A subclass makes its parameters and parts in `__init__`, and computes in `forward`.
+
+    >>> import minigrad as mg
+    >>> class Scale(Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = Parameter(mg.ones(3))
+    ...     def forward(self, x):
+    ...         return self.factor * x
+    >>> [(name, parameter.shape) for name, parameter in Scale().named_parameters()]
+    [('factor', (3,))]
+    """
+
+    training: bool
+
+    def __init__(self):
+        self._buffers: dict[str, bool] = {}  # name: is it part of state_dict? The buffer itself is an attribute
+        self.training = True
+
+    def forward(self, *args, **kwargs):
+        raise NotImplementedError(f"{type(self).__name__} has no forward(): define it in the class")
+
+    def __call__(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+
+    # ---- attributes ----
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        attributes = self.__dict__
+        if "_buffers" in attributes:
+            self._check_replacement(name, value)
+            if isinstance(value, (Parameter, Module)):
+                self._buffers.pop(name, None)
+        elif isinstance(value, (Parameter, Module)):
+            kind = "parameters" if isinstance(value, Parameter) else "module"
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call: "
+                                 f"call super().__init__() first in {type(self).__name__}.__init__")
+        attributes[name] = value
+
+    def _check_replacement(self, name: str, value: Any) -> None:
+        """What was a parameter, a module or a buffer must not silently stop to be one."""
+        before = self.__dict__.get(name)
+        if value is None or isinstance(value, (Parameter, Module)):
+            return
+        if isinstance(before, Parameter):
+            kind, expected = "parameter", "nn.Parameter"
+        elif isinstance(before, Module):
+            kind, expected = "child module", "nn.Module"
+        elif name in self._buffers and not isinstance(value, Tensor):
+            kind, expected = "buffer", "Tensor"
+        else:
+            return
+        raise TypeError(f"cannot assign '{type(value).__name__}' as {kind} '{name}' ({expected} or None expected)")
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._buffers.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:  # called for what is not found
+        message = f"'{type(self).__name__}' object has no attribute '{name}'"
+        if "_buffers" not in self.__dict__:
+            raise AttributeError(message + "; was super().__init__() called?", name=name, obj=self)
+        names = [own for own, value in vars(self).items() if isinstance(value, (Tensor, Module))]
+        raise AttributeError(f"{message}; it holds {', '.join(names) or 'no parameters or modules'}",
+                             name=name, obj=self)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """`self.name = param`, for names that are computed."""
+        self._register(name, param, Parameter)
+
+    def add_module(self, name: str, module: "Module | None") -> None:
+        """`self.name = module`, for names that are computed."""
+        self._register(name, module, Module)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """A Tensor that is no parameter but part of the state, and of state_dict if it is persistent."""
+        self._register(name, tensor, Tensor)
+        self._buffers[name] = persistent
+
+    def _register(self, name: str, value: Any, kind: type) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise KeyError(f"a name must be a string, not empty and without '.', got {name!r}")
+        if not isinstance(value, (kind, type(None))):
+            raise TypeError(f"cannot register '{type(value).__name__}' as '{name}' ({kind.__name__} or None expected)")
+        before = getattr(self, name, None)
+        if before is not None and not isinstance(before, kind):
+            raise KeyError(f"attribute '{name}' already exists in {type(self).__name__}")
+        setattr(self, name, value)
+
+    # ---- lists ----
+
+    def _own(self, kind: type) -> list[tuple[str, Any]]:
+        return [(name, value) for name, value in vars(self).items() if isinstance(value, kind)]
+
+    def _own_buffers(self, persistent_only: bool = False) -> list[tuple[str, Tensor]]:
+        return [(name, vars(self)[name]) for name, persistent in self._buffers.items()
+                if vars(self)[name] is not None and (persistent or not persistent_only)]
+
+    def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, "Module"]]:
+        """(name, module) for this module, named `prefix`, and all below it; a shared module once, at its first name."""
+        seen = set()
+        to_visit = [(prefix, self)]
+        while to_visit:
+            name, module = to_visit.pop()
+            if module in seen:
+                continue
+            if remove_duplicate:
+                seen.add(module)
+            yield name, module
+            below = module._own(Module)
+            to_visit += [(f"{name}.{child_name}" if name else child_name, child) for child_name, child in below[::-1]]
+
+    def _named_members(self, own: Callable, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator:
+        """(name, member) for what `own(module)` lists, in this module and below."""
+        seen = set()
+        for path, module in self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]:
+            for name, member in own(module):
+                if id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield f"{path}.{name}" if path else name, member
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """(name, parameter), with names like 'blocks.0.norm.weight'; a shared parameter once, under its first name."""
+        return self._named_members(lambda module: module._own(Parameter), prefix, recurse, remove_duplicate)
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True,
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """(name, buffer); a shared buffer once, under its first name."""
+        return self._named_members(Module._own_buffers, prefix, recurse, remove_duplicate)
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """(name, module) for the modules directly below this one, each once."""
+        first_name = {}
+        for name, module in self._own(Module):
+            first_name.setdefault(module, name)
+        return ((name, module) for module, name in first_name.items())
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, each once: what an optimiser takes."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def modules(self) -> Iterator["Module"]:
+        return (module for _, module in self.named_modules())
+
+    def children(self) -> Iterator["Module"]:
+        return (module for _, module in self.named_children())
+
+    # ---- state ----
+
+    def _named_state(self) -> Iterator[tuple[str, Tensor]]:
+        return self._named_members(lambda module: chain(module._own(Parameter), module._own_buffers(True)),
+                                   prefix="", recurse=True, remove_duplicate=False)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All parameters and persistent buffers by name, detached. They share memory: copy what has to stay.
+
+        Shared parameters are listed under each of their names.
+        """
+        return {name: member.detach() for name, member in self._named_state()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor | np.ndarray], strict: bool = True) -> IncompatibleKeys:
+        """Copy values into parameters and buffers of the same names, in place.
+
+        All that does not fit is reported in one RuntimeError, and then nothing has been changed: with `strict`, names
+        that are missing or unexpected; always, wrong shapes and dtypes. Returns (missing_keys, unexpected_keys).
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"expected state_dict to be a dict of names and arrays, got {type(state_dict).__name__}")
+        own = dict(self._named_state())
+        arrays = {name: value.data if isinstance(value, Tensor) else np.asarray(value)
+                  for name, value in state_dict.items()}
+        missing = [name for name in own if name not in arrays]
+        unexpected = [name for name in arrays if name not in own]
+        problems = []
+        if strict and missing:
+            problems.append(f"Missing key(s) in state_dict: {', '.join(missing)}")
+        if strict and unexpected:
+            problems.append(f"Unexpected key(s) in state_dict: {', '.join(unexpected)}")
+        common = [name for name in own if name in arrays]
+        for name in common:
+            problems += _mismatches(name, arrays[name], own[name])
+        if problems:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
+        for name in common:
+            own[name].data[...] = arrays[name]
+        return IncompatibleKeys(missing, unexpected)
+
+    # ---- switches ----
+
+    def train(self, mode: bool = True) -> "Module":
+        """Training mode, for this module and all below: dropout is active. `train(False)` is `eval()`."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> "Module":
+        return self.train(False)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, or fill them with zeros."""
+        zero_grads(self.parameters(), set_to_none)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+        """Train all parameters of this module, or freeze them."""
+        for parameter in self.parameters():
+            parameter.requires_grad = requires_grad
+        return self
+
+    def apply(self, fn: Callable[["Module"], Any]) -> "Module":
+        """Call `fn` on all modules below, children first, then on this one; to initialise, for example."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def to(self, dtype: Any) -> "Module":
+        """Convert floating-point parameters, their gradients, and buffers to float32 or float64, in place.
+
+        Shared parameters stay shared. Make the optimiser afterwards.
+        """
+        dtype = np.dtype(dtype)
+        if dtype not in (np.float32, np.float64):
+            raise TypeError(f"Module.to takes float32 or float64, got {dtype}")
+        for tensor in chain(self.parameters(), self.buffers()):
+            if tensor.dtype.kind == "f":
+                gradient, wanted = tensor.grad, tensor.requires_grad
+                tensor.requires_grad = False  # the tape remembers the dtype of a leaf: this makes a new one
+                tensor.data = tensor.data.astype(dtype)
+                tensor.requires_grad = wanted
+                if gradient is not None:
+                    tensor.grad = gradient.to(dtype)
+        return self
+
+    def float(self) -> "Module":
+        return self.to(np.float32)
+
+    def double(self) -> "Module":
+        return self.to(np.float64)
+
+    # ---- repr ----
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses: a subclass says its sizes and options."""
+        return ""
+
+    def _child_lines(self) -> list[str]:
+        return [f"({name}): {child!r}" for name, child in self._own(Module)]
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = self._child_lines()
+        if not lines and "\n" not in extra:
+            return f"{type(self).__name__}({extra})"
+        body = "\n".join(([extra] if extra else []) + lines).replace("\n", "\n  ")
+        return f"{type(self).__name__}(\n  {body}\n)"
+
+
+def zero_grads(parameters, set_to_none: bool) -> None:
+    """Forget the gradients of these parameters, or fill them with zeros."""
+    for parameter in parameters:
+        if set_to_none:
+            parameter.grad = None
+        elif parameter.grad is not None:
+            parameter.grad.data[...] = 0
+
+
+def _mismatches(name: str, array: np.ndarray, own: Tensor) -> list[str]:
+    """What is wrong with this value for that parameter."""
+    problems = []
+    if array.shape != own.shape:
+        problems.append(f"size mismatch for {name}: shape {array.shape} in state_dict, {own.shape} in the model")
+    if array.dtype.newbyteorder("=") != own.dtype:
+        problems.append(f"dtype mismatch for {name}: {array.dtype} in state_dict, {own.dtype} in the model "
+                        f"(convert the model with .to('{array.dtype}'), or the values)")
+    return problems

@@ -1,0 +1,169 @@
+"""Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101)."""
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from minigrad.kernels.adamw import address, adamw_step, cut_into_blocks, sums_of_squares
+from minigrad.kernels.jit import ready
+from minigrad.tensor import Tensor
+from nn.optim.clip import clip_coefficient
+from nn.optim.optimizer import Optimizer
+
+
+class Adam(Optimizer):
+    """Steps along the mean gradient, divided by its root mean square, element by element; t counts steps from 1.
+
+        g = g + weight_decay p
+        m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
+        p = p - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
+
+    All parameters are updated by one kernel. With `max_grad_norm`, gradients are clipped to that norm on the way, as
+    by `clip_grad_norm_` but without changing them, and `grad_norm` holds the norm they had.
+    State of a parameter: "step" t, "exp_avg" m, "exp_avg_sq" v.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> p = nn.Parameter(mg.tensor([1.0, 2.0]))
+    >>> (p * p).sum().backward()
+    >>> Adam([p], lr=0.5).step()
+    >>> p.tolist()
+    [0.5, 1.5]
+    """
+
+    state_names = ("step", "exp_avg", "exp_avg_sq")
+    decoupled_decay = False
+
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
+                 max_grad_norm: float | None = None):
+        if max_grad_norm is not None and not max_grad_norm > 0:
+            raise ValueError(f"{type(self).__name__}: max_grad_norm must be positive, got {max_grad_norm!r}")
+        self.max_grad_norm = max_grad_norm
+        self.grad_norm: float | None = None
+        self._tables: list[_Table] = []
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    def step(self) -> None:
+        if not self._tables:
+            dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
+            self._tables = [_Table(dtype, self.param_groups, self.state) for dtype in dtypes]
+        gradients = [table.collect() for table in self._tables]  # alive while kernels use them
+        clip = 1.0
+        if self.max_grad_norm is not None:
+            self.grad_norm = math.sqrt(sum(table.squared_norm() for table in self._tables))
+            clip = clip_coefficient(self.grad_norm, self.max_grad_norm)
+        for table in self._tables:
+            table.update(self.param_groups, clip, self.decoupled_decay)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        super().add_param_group(group)
+        self._tables = []  # made anew, with the state so far, at the next step
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._tables = []
+
+    def __getstate__(self) -> dict[str, Any]:  # for copies and pickles: addresses hold in this process, for this object
+        return {**self.__dict__, "_tables": []}
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks parameters by itself, and does not pass through the moments.
+
+        p = (1 - lr weight_decay) p
+        m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
+        p = p - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> layer = nn.Linear(4, 4)
+    >>> optimizer = AdamW([{"params": [layer.weight]}, {"params": [layer.bias], "weight_decay": 0.0}],
+    ...                   lr=1e-3, weight_decay=0.1, max_grad_norm=1.0)
+    >>> layer(mg.ones(1, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> round(optimizer.grad_norm, 4)  # four ones in the bias, sixteen in the weight
+    4.4721
+    """
+
+    decoupled_decay = True
+
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+                 max_grad_norm: float | None = None):
+        super().__init__(params, lr, betas, eps, weight_decay, max_grad_norm)
+
+
+class _Table:
+    """All parameters of one dtype as the kernel takes them: addresses, sizes, and moments in one array."""
+
+    def __init__(self, dtype: np.dtype, param_groups: list[dict], state: dict[Tensor, dict]):
+        members = [(parameter, group) for group, options in enumerate(param_groups)
+                   for parameter in options["params"] if parameter.dtype == dtype and parameter.numel()]
+        self.dtype = dtype
+        self.parameters = [parameter for parameter, _ in members]
+        self.groups = np.array([group for _, group in members], np.int64)
+        sizes = [parameter.numel() for parameter in self.parameters]
+        self.blocks = cut_into_blocks(sizes)
+        self.sums = np.empty(len(self.blocks))
+        self.offsets = np.cumsum([0] + sizes, dtype=np.int64)[:-1]
+        self.moments = np.zeros((2, sum(sizes)), dtype)
+        self.steps = np.zeros(len(sizes), np.int64)
+        self.tiny = 16 * float(np.finfo(dtype).tiny)
+        for i, (parameter, size, offset) in enumerate(zip(self.parameters, sizes, self.offsets)):
+            mean, square = (moment[offset:offset + size].reshape(parameter.shape) for moment in self.moments)
+            own = {"step": self.steps[i:i + 1].reshape(()), "exp_avg": mean, "exp_avg_sq": square}
+            for name, value in state.get(parameter, {}).items():
+                own[name][...] = value
+            state[parameter] = own  # views: always up to date
+        self.arrays: list[np.ndarray | None] = [None] * len(sizes)  # whose addresses these are:
+        self.addresses = np.zeros(len(sizes), np.int64)
+        self.gradients = np.zeros(len(sizes), np.int64)
+        self.copies: dict[int, np.ndarray] = {}  # of parameters that a kernel can't take as they are
+
+    def collect(self) -> list[np.ndarray]:
+        """Look up where parameters and gradients are. Returns the gradients, which must stay alive."""
+        arrays, addresses = [], []
+        for i, parameter in enumerate(self.parameters):
+            if parameter.data is not self.arrays[i]:
+                self._take(i, parameter)
+            gradient = parameter.grad
+            if gradient is None:
+                addresses.append(0)
+                continue
+            array = gradient.data
+            if array.dtype != self.dtype or array.shape != self.arrays[i].shape:
+                raise ValueError(f"gradient of shape {array.shape} and dtype {array.dtype} for a parameter of shape "
+                                 f"{parameter.shape} and dtype {self.dtype}")
+            array = ready(array)
+            arrays.append(array)
+            addresses.append(address(array))
+        self.gradients[:] = addresses
+        return arrays
+
+    def _take(self, i: int, parameter: Tensor) -> None:
+        array = parameter.data
+        if array.dtype != self.dtype or self.arrays[i] is not None and array.shape != self.arrays[i].shape:
+            raise RuntimeError(f"a parameter has become {array.shape}, {array.dtype} since the optimizer was made for "
+                               f"it; make the optimizer after model.to(dtype)")
+        self.arrays[i] = array
+        self.copies.pop(i, None)
+        if ready(array) is not array:
+            array = self.copies[i] = ready(array)
+        self.addresses[i] = address(array)
+
+    def squared_norm(self) -> float:
+        sums_of_squares(self.blocks, self.gradients, self.moments, self.sums)
+        return float(self.sums.sum())
+
+    def update(self, param_groups: list[dict], clip: float, decoupled: bool) -> None:
+        settings = np.array([(group["lr"], *group["betas"], group["eps"], group["weight_decay"])
+                             for group in param_groups], np.float64)
+        self.steps += self.gradients != 0
+        for i, copy in self.copies.items():
+            copy[...] = self.arrays[i]
+        adamw_step(self.blocks, self.offsets, self.addresses, self.gradients, self.steps, self.groups, settings,
+                   self.moments, clip, decoupled, self.tiny)
+        for i, copy in self.copies.items():
+            self.arrays[i][...] = copy

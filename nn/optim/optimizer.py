@@ -1,0 +1,134 @@
+"""Optimizer: parameter groups, the state of each parameter, and how both are saved and loaded."""
+import copy
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from minigrad.tensor import Tensor
+from nn.module import zero_grads
+
+# What a group's options must be: a test, which NaN fails, and how it reads in the error.
+REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "lr": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
+    "eps": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
+    "weight_decay": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
+    "momentum": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
+    "dampening": (lambda x: -math.inf < x < math.inf, "a finite number"),
+    "betas": (lambda x: len(x) == 2 and all(0 <= beta < 1 for beta in x), "two numbers from 0 to below 1"),
+}
+
+
+class Optimizer:
+    """Base of all optimisers. A subclass writes `step`, and passes the default options of a group.
+
+    `params`: parameters, or dicts such as {"params": [...], "lr": 1e-3} whose options differ from the defaults.
+    `param_groups` is the list of such dicts, complete; options, above all the learning rate, may be changed there
+    between steps. `state[parameter]` holds arrays and numbers. Parameters without a gradient are left alone.
+    """
+
+    state_names: tuple[str, ...] = ()  # what a subclass keeps of a parameter
+
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any]):
+        if isinstance(params, (Tensor, dict)):
+            raise TypeError(f"params must be an iterable of parameters or dicts, got one {type(params).__name__}: "
+                            "put it into a list")
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        """Add parameters with their own options; those not given are the defaults."""
+        name = type(self).__name__
+        if not isinstance(group, dict) or "params" not in group:
+            raise TypeError(f"{name}: a parameter group must be a dict with 'params', got {group!r:.100}")
+        parameters = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        seen = {parameter for other in self.param_groups for parameter in other["params"]}
+        for parameter in parameters:
+            if not isinstance(parameter, Tensor):
+                raise TypeError(f"{name}: can only optimise Tensors, got {type(parameter).__name__}; "
+                                "pass model.parameters(), not named_parameters()")
+            if not parameter.is_leaf or parameter.dtype.kind != "f":
+                raise ValueError(f"{name}: can't optimise a non-leaf or non-float Tensor, got {parameter!r:.100}")
+            if parameter in seen:
+                raise ValueError(f"{name}: a parameter of shape {parameter.shape} was given twice, within a group or "
+                                 "in two of them")
+            seen.add(parameter)
+        group = {**self.defaults, **group, "params": parameters}
+        for option, value in group.items():
+            _check_option(name, option, value)
+        self.param_groups.append(group)
+
+    def step(self) -> None:
+        """Update all parameters that have a gradient."""
+        raise NotImplementedError(f"{type(self).__name__} has no step()")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, or fill them with zeros."""
+        for group in self.param_groups:
+            zero_grads(group["params"], set_to_none)
+
+    def _parameters(self) -> list[Tensor]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {i: {name: array or number}}, "param_groups": [options, with "params" as numbers i]}.
+
+        Parameters are numbered in the order of the groups. Arrays are shared: copy what has to stay. All else can be
+        written as JSON.
+        """
+        numbers = {parameter: i for i, parameter in enumerate(self._parameters())}
+        state = {numbers[parameter]: {name: value.item() if np.ndim(value) == 0 and isinstance(value, np.ndarray)
+                                      else value for name, value in entries.items()}
+                 for parameter, entries in self.state.items()}
+        groups = [{**group, "params": [numbers[parameter] for parameter in group["params"]]}
+                  for group in self.param_groups]
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where `state_dict` was called, bit for bit. A ValueError says what does not fit; then nothing changes."""
+        groups = state_dict["param_groups"]
+        sizes, own_sizes = ([len(group["params"]) for group in either] for either in (groups, self.param_groups))
+        if sizes != own_sizes:
+            raise ValueError(f"loaded state dict has parameter groups of sizes {sizes}, the optimizer has {own_sizes}")
+        options = [{name: tuple(value) if isinstance(value, list) else value
+                    for name, value in group.items() if name != "params"} for group in groups]
+        for name, value in (option for group in options for option in group.items()):
+            _check_option(type(self).__name__, name, value)
+        by_number = dict(zip((number for group in groups for number in group["params"]), self._parameters()))
+        state = {}
+        for number, entries in state_dict["state"].items():
+            parameter = by_number.get(int(number))  # JSON has made the number a string
+            shapes = {name: np.shape(value) for name, value in entries.items()}
+            if parameter is None or set(shapes) != set(self.state_names):
+                raise ValueError(f"loaded state of parameter {number} holds {', '.join(shapes)}; expected "
+                                 f"{', '.join(self.state_names)} for the parameters {list(by_number)}")
+            if any(shape not in ((), parameter.shape) for shape in shapes.values()):
+                raise ValueError(f"loaded state of parameter {number} has shapes {shapes}, the parameter has "
+                                 f"{parameter.shape}")
+            state[parameter] = copy.deepcopy(entries)
+        for group, loaded in zip(self.param_groups, options):
+            group.update(loaded)
+        self.state = state
+
+    def __repr__(self) -> str:
+        groups = "\n".join(f"  {len(group['params'])} parameters: "
+                           + ", ".join(f"{name}={value}" for name, value in group.items() if name != "params")
+                           for group in self.param_groups)
+        return f"{type(self).__name__}(\n{groups}\n)"
+
+
+def _check_option(optimizer: str, option: str, value: Any) -> None:
+    is_right, description = REQUIREMENTS.get(option, (lambda x: True, ""))
+    try:
+        if is_right(value):
+            return
+    except TypeError:
+        pass
+    raise ValueError(f"{optimizer}: {option} must be {description}, got {value!r}")

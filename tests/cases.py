@@ -1,0 +1,132 @@
+"""One row per operation and way of using it: the op, its inputs, its options, and a slow obvious reference.
+
+`test_ops.py` runs every check on every row, and fails when an op has none.
+"""
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import numpy as np
+
+import naive
+from minigrad import ops
+
+random = np.random.default_rng(1)
+
+
+def normal(*shape):
+    return random.standard_normal(shape)
+
+
+def positive(*shape):
+    return random.uniform(0.3, 2.0, shape)
+
+
+def distinct(*shape):
+    """All elements at least 0.1 apart, and from zero: no kink of max, relu or abs is near."""
+    n = int(np.prod(shape))
+    return (random.permutation(n) - n / 2 + 0.5).reshape(shape) * 0.1
+
+
+@dataclass
+class Case:
+    op: type
+    inputs: list  # arrays get gradients; scalars and None are passed as they are
+    reference: Callable
+    options: dict[str, Any] = field(default_factory=dict)
+    tolerance: float = 2e-6  # of float32, relative to the largest element
+
+    def __str__(self):
+        shapes = "x".join(str(np.shape(x)).replace(" ", "") for x in self.inputs)
+        options = ",".join(f"{k}={v}" for k, v in self.options.items() if isinstance(v, (int, float, str)))
+        return f"{self.op.__name__}-{shapes}-{options}"
+
+
+keep = random.random((4, 5)) > 0.4
+condition = random.random((3, 4)) > 0.5
+mask = np.where(random.random((2, 1, 5, 7)) > 0.3, 0.0, -np.inf)
+mask[0, 0, 2] = -np.inf  # a row in which everything is masked
+
+CASES = [
+    Case(ops.Add, [normal(3, 4), normal(4)], lambda a, b: a + b),
+    Case(ops.Add, [normal(3, 4), 2.5], lambda a, b: a + b),
+    Case(ops.Sub, [normal(3, 1), normal(2, 1, 4)], lambda a, b: a - b),
+    Case(ops.Mul, [normal(3, 4), normal(3, 4)], lambda a, b: a * b),
+    Case(ops.Mul, [normal(), normal(2, 3)], lambda a, b: a * b),
+    Case(ops.Mul, [normal(0, 3), normal(3)], lambda a, b: a * b),
+    Case(ops.Div, [normal(3, 4), positive(4)], lambda a, b: a / b),
+    Case(ops.Div, [1.5, positive(4)], lambda a, b: a / b),
+    Case(ops.Neg, [normal(3)], lambda x: -x),
+    Case(ops.Pow, [normal(3, 4), 3], lambda a, b: a**b),
+    Case(ops.Pow, [positive(3, 4), -1.5], lambda a, b: a**b),
+    Case(ops.Pow, [normal(3, 4), 0], lambda a, b: a**b),
+    Case(ops.Pow, [positive(3, 4), normal(4)], lambda a, b: a**b),
+    Case(ops.Pow, [2.0, normal(4)], lambda a, b: a**b),
+    Case(ops.Exp, [normal(3, 4)], naive.elementwise(np.exp)),
+    Case(ops.Log, [positive(3, 4)], naive.elementwise(np.log)),
+    Case(ops.Sqrt, [positive(3, 4)], naive.elementwise(np.sqrt)),
+    Case(ops.Tanh, [normal(3, 4)], naive.elementwise(np.tanh)),
+    Case(ops.Sigmoid, [5 * normal(3, 4)], naive.elementwise(lambda x: 1 / (1 + np.exp(-x)))),
+    Case(ops.Erf, [normal(3, 4)], naive.elementwise(naive.erf)),
+    Case(ops.Erf, [normal(100, 101)], naive.elementwise(naive.erf)),  # more than one block
+    Case(ops.Abs, [distinct(3, 4)], np.abs),
+    Case(ops.Relu, [distinct(3, 4)], lambda x: np.where(x > 0, x, 0)),
+    Case(ops.Maximum, [distinct(3, 4), distinct(3, 4) + 0.03], np.maximum),
+    Case(ops.Minimum, [distinct(3, 4), distinct(4) + 0.03], np.minimum),
+    Case(ops.Where, [normal(3, 4), normal(4)], lambda a, b, condition: np.where(condition, a, b), dict(condition=condition)),
+    Case(ops.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu)),
+    Case(ops.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu_tanh), dict(approximate="tanh")),
+    Case(ops.Gelu, [2 * normal(90, 101)], naive.elementwise(naive.gelu)),
+    Case(ops.Sum, [normal(3, 4, 5)], naive.reduction(sum)),
+    Case(ops.Sum, [normal(3, 4, 5)], naive.reduction(sum), dict(axis=(0, -1))),
+    Case(ops.Sum, [normal(3, 4)], naive.reduction(sum), dict(axis=1, keepdims=True)),
+    Case(ops.Sum, [normal(0, 4)], naive.reduction(sum), dict(axis=0)),
+    Case(ops.Mean, [normal(3, 4, 5)], naive.reduction(lambda v: sum(v) / len(v))),
+    Case(ops.Mean, [normal(3, 4, 5)], naive.reduction(lambda v: sum(v) / len(v)), dict(axis=(1, 2), keepdims=True)),
+    Case(ops.Max, [distinct(3, 4)], naive.reduction(max)),
+    Case(ops.Max, [distinct(3, 4, 2)], naive.reduction(max), dict(axis=(0, 2))),
+    Case(ops.Min, [distinct(3, 4)], naive.reduction(min), dict(axis=1, keepdims=True)),
+    Case(ops.Clone, [normal(3, 4)], lambda x: x),
+    Case(ops.Reshape, [normal(3, 4)], lambda x, shape: x.reshape(shape), dict(shape=(2, -1))),
+    Case(ops.Permute, [normal(2, 3, 4)], lambda x, axes: x.transpose(axes), dict(axes=(2, 0, 1))),
+    Case(ops.Expand, [normal(3, 1)], np.broadcast_to, dict(shape=(2, 3, 4))),
+    Case(ops.Concatenate, [normal(2, 3), normal(2, 1), normal(2, 0)], lambda *a, axis: np.concatenate(a, axis), dict(axis=-1)),
+    Case(ops.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=(slice(None, None, -2), 3))),
+    Case(ops.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=np.array([0, 2, 0, -1]))),
+    Case(ops.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=(None, Ellipsis, np.array([1, 1])))),
+    Case(ops.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=keep)),
+    Case(ops.AddAt, [normal(4, 2)], naive.add_at, dict(index=np.array([0, 2, 0, -1]), shape=(5, 2))),
+    Case(ops.AddAt, [normal(2)], naive.add_at, dict(index=(slice(None, None, -2), 3), shape=(4, 5))),
+    Case(ops.MatMul, [normal(3, 4), normal(4, 5)], naive.matmul),
+    Case(ops.MatMul, [normal(2, 1, 3, 4), normal(5, 4, 2)], naive.matmul),
+    Case(ops.MatMul, [normal(7, 0), normal(0, 3)], naive.matmul),
+    Case(ops.MatMul, [normal(33, 65), normal(65, 17)], naive.matmul),
+    Case(ops.Linear, [normal(2, 3, 4), normal(5, 4), normal(5)], naive.linear),
+    Case(ops.Linear, [normal(3, 4), normal(5, 4), None], naive.linear),
+    Case(ops.Linear, [normal(0, 4), normal(5, 4), normal(5)], naive.linear),
+    Case(ops.Linear, [normal(70, 33), normal(17, 33), normal(17)], naive.linear),
+    Case(ops.Softmax, [normal(3, 5)], naive.softmax, dict(dim=1)),
+    Case(ops.Softmax, [normal(3, 5, 2)], naive.softmax, dict(dim=1)),
+    Case(ops.Softmax, [normal(40, 33)], naive.softmax, dict(dim=-1)),
+    Case(ops.LogSoftmax, [normal(3, 5)], naive.log_softmax, dict(dim=1)),
+    Case(ops.LogSoftmax, [normal(3, 5, 2)], naive.log_softmax, dict(dim=0)),
+    Case(ops.LayerNorm, [normal(3, 5), normal(5), normal(5)], naive.layer_norm),
+    Case(ops.LayerNorm, [normal(2, 3, 5), None, None], naive.layer_norm, dict(eps=1e-2)),
+    Case(ops.LayerNorm, [normal(70, 33), normal(33), None], naive.layer_norm),
+    Case(ops.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, 2, 1, 1]))),
+    Case(ops.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, -100, 1, 1]), reduction="none")),
+    Case(ops.CrossEntropy, [normal(4, 3)], naive.cross_entropy,
+         dict(targets=np.array([0, 2, 7, 1]), ignore_index=7, reduction="sum")),
+    Case(ops.CrossEntropy, [normal(70, 65)], naive.cross_entropy, dict(targets=random.integers(0, 65, 70))),
+    Case(ops.Embedding, [normal(5, 3)], lambda weight, ids: weight[ids], dict(ids=np.array([[0, 4, 0], [2, 0, 4]]))),
+    Case(ops.Embedding, [normal(7, 130)], lambda weight, ids: weight[ids], dict(ids=random.integers(0, 7, 50))),
+    Case(ops.Dropout, [normal(4, 5)], lambda x, keep, p: x * keep / (1 - p), dict(keep=keep, p=0.4)),
+    Case(ops.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 6), None], naive.attention),
+    Case(ops.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None], naive.attention,
+         dict(is_causal=True, scale=0.3)),
+    Case(ops.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), naive.Constant(mask)],
+         naive.attention),
+    Case(ops.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None], naive.attention,
+         dict(is_causal=True)),
+    Case(ops.PackedAttention, [normal(2, 5, 24)], naive.packed_attention, dict(num_heads=2)),
+    Case(ops.PackedAttention, [normal(2, 65, 24)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
+]

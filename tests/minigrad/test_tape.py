@@ -1,0 +1,230 @@
+"""The walk back: what is known to go wrong in such engines."""
+import gc
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.tape import Op, unbroadcast
+from minigrad.tensor import apply
+
+
+def leaf(*values):
+    return mg.tensor(values, dtype=mg.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("uses", [2, 13, 25, 64])
+def test_a_leaf_used_many_times_gets_the_sum(uses):
+    x = leaf(1.5, -2.0)
+    factors = np.arange(1.0, uses + 1)
+    total = sum((x * float(f) for f in factors[1:]), x * 1.0)
+    total.backward(mg.tensor([1.0, 10.0]))
+    np.testing.assert_allclose(x.grad.data, factors.sum() * np.array([1.0, 10.0]))
+
+
+def test_a_reused_node_waits_for_all_of_its_gradient():
+    a = leaf(3.0)
+    b = a + a
+    c = a * b  # 2 a^2
+    c.backward()
+    assert a.grad.item() == 12.0
+
+
+def test_a_diamond_with_arms_of_different_length():
+    x = leaf(0.7)
+    long_arm = x
+    for _ in range(5):
+        long_arm = long_arm * 2.0
+    (long_arm * x + x).backward()
+    np.testing.assert_allclose(x.grad.data, 2 * 32 * 0.7 + 1)
+
+
+def test_sixty_doublings_are_sixty_steps():
+    x = y = leaf(1.0)
+    for _ in range(60):
+        y = y + y
+    y.backward()
+    assert x.grad.item() == 2.0**60
+
+
+def test_a_chain_of_100_000_ops_needs_no_recursion():
+    x = y = leaf(1.0)
+    for _ in range(100_000):
+        y = y + 0.5
+    y.backward()
+    assert x.grad.item() == 1.0
+    del y
+
+
+def test_gradients_of_leaves_accumulate_and_zero_grad_forgets():
+    x = leaf(2.0)
+    for times in (1, 2, 3):
+        (x * x).backward()
+        assert x.grad.item() == 4.0 * times
+    x.grad = None
+    (x * x).backward()
+    assert x.grad.item() == 4.0
+
+
+def test_a_second_backward_needs_retain_graph():
+    x = leaf(2.0)
+    y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.item() == 8.0
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.backward()
+
+
+def test_only_a_scalar_needs_no_gradient():
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        (leaf(1.0, 2.0) * 2.0).backward()
+    with pytest.raises(ValueError, match=r"expected a gradient of shape \(2,\), got \(3,\)"):
+        (leaf(1.0, 2.0) * 2.0).backward(mg.ones(3))
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        mg.ones(1).backward()
+
+
+def test_a_gradient_never_shares_memory_with_another_or_with_the_upstream():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    upstream = mg.tensor([1.0, 1.0], dtype=mg.float64)
+    (x + y).backward(upstream)
+    x.grad.data *= 7.0
+    np.testing.assert_array_equal(y.grad.data, [1.0, 1.0])
+    np.testing.assert_array_equal(upstream.data, [1.0, 1.0])
+
+
+def test_both_inputs_may_be_the_same_tensor():
+    x = leaf(1.0, 2.0)
+    (x - x * x + x / x).backward(mg.tensor([1.0, 1.0]))
+    np.testing.assert_allclose(x.grad.data, 1 - 2 * x.data)
+
+
+def test_float32_and_float64_mix_and_gradients_keep_their_own_dtype():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = leaf(3.0, 4.0)
+    out = x * y
+    out.backward(mg.ones(2))
+    assert (out.dtype, x.grad.dtype, y.grad.dtype) == (mg.float64, mg.float32, mg.float64)
+
+
+@pytest.mark.parametrize("a", [(), (1,), (3,), (2, 1), (2, 3), (1, 1, 3), (0,), (4, 0, 1)])
+@pytest.mark.parametrize("b", [(), (1,), (3,), (2, 1), (2, 3), (1, 1, 3), (0,), (4, 0, 1)])
+def test_broadcast_gradients_have_the_shape_of_their_input(a, b):
+    try:
+        shape = np.broadcast_shapes(a, b)
+    except ValueError:
+        pytest.skip("does not broadcast")
+    random = np.random.default_rng(0)
+    x, y = (mg.Tensor(random.standard_normal(s), requires_grad=True) for s in (a, b))
+    upstream = random.standard_normal(shape)
+    (x * y).backward(mg.Tensor(upstream))
+    for leaf_, other in ((x, y), (y, x)):
+        full = upstream * np.broadcast_to(other.data, shape)
+        expected = np.zeros(leaf_.shape)
+        for index in np.ndindex(shape):  # each element was a copy of one of the leaf's
+            inner = index[len(shape) - leaf_.ndim :]
+            expected[tuple(i if n > 1 else 0 for i, n in zip(inner, leaf_.shape))] += full[index]
+        np.testing.assert_allclose(leaf_.grad.data, expected, atol=1e-14)
+
+
+def test_unbroadcast_refuses_what_does_not_fit():
+    with pytest.raises(RuntimeError, match=r"shape \(2, 3\) does not fit an input of shape \(2,\)"):
+        unbroadcast(np.ones((2, 3)), (2,))
+
+
+def test_no_grad_records_nothing_and_is_restored_after_an_exception():
+    x = leaf(1.0)
+    with pytest.raises(KeyError), mg.no_grad():
+        assert not (x * 2.0).requires_grad
+        with mg.enable_grad():
+            assert (x * 2.0).requires_grad
+        raise KeyError
+    assert mg.is_grad_enabled() and (x * 2.0).requires_grad
+
+
+def test_no_grad_on_a_generator_holds_only_while_it_runs():
+    @mg.no_grad()
+    def modes():
+        yield mg.is_grad_enabled()
+        yield mg.is_grad_enabled()
+
+    for inside in modes():
+        assert not inside and mg.is_grad_enabled()
+
+
+def test_the_mode_belongs_to_the_thread():
+    seen = []
+    with mg.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(mg.is_grad_enabled()))
+        thread.start()
+        thread.join()
+        assert seen == [True] and not mg.is_grad_enabled()
+
+
+def test_set_grad_enabled_works_at_once_as_a_block_and_as_a_decorator():
+    mg.set_grad_enabled(False)
+    assert not mg.is_grad_enabled()
+    mg.set_grad_enabled(True)
+    with mg.set_grad_enabled(False):
+        assert not mg.is_grad_enabled()
+    assert mg.set_grad_enabled(False)(mg.is_grad_enabled)() is False
+    assert mg.is_grad_enabled()
+
+
+def test_detach_shares_data_and_ends_the_graph():
+    x = leaf(1.0, 2.0)
+    y = (x * 3.0).detach()
+    assert not y.requires_grad
+    (y * x).backward(mg.ones(2))
+    np.testing.assert_array_equal(x.grad.data, [3.0, 6.0])
+
+
+def test_retain_grad_keeps_the_gradient_of_a_computed_tensor():
+    x = leaf(2.0)
+    y = x * 3.0
+    y.retain_grad()
+    (y * y + y).backward()
+    assert y.grad.item() == 13.0 and x.grad.item() == 39.0
+
+
+def test_a_wrong_backward_is_named():
+    class TooFew(Op):
+        def forward(self, a, b):
+            return a + b
+
+        def backward(self, dout):
+            return dout
+
+    class WrongShape(TooFew):
+        def backward(self, dout):
+            return dout, dout[:1, None]
+
+    for operation, words in ((TooFew, "TooFew.backward returned 1 gradients for 2"), (WrongShape, "WrongShape, input 1")):
+        with pytest.raises(RuntimeError, match=words):
+            apply(operation, leaf(1.0, 2.0), leaf(1.0, 2.0)).backward(mg.ones(2))
+
+
+def test_graphs_are_freed_without_the_garbage_collector():
+    weight = mg.randn(64, 64, requires_grad=True)
+    x = mg.randn(64, 64)
+
+    def step():
+        ((x @ weight).tanh() * weight).mean().backward()
+        weight.grad = None
+
+    step()
+    gc.disable()
+    try:
+        tracemalloc.start()
+        step()
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(200):
+            step()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert after - before < 20_000

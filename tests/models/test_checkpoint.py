@@ -1,0 +1,177 @@
+"""Checkpoints: what was saved comes back, damage is noticed, and nothing that was there is lost."""
+import dataclasses
+import errno
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from models import checkpoint as checkpoints
+from models.checkpoint import Checkpoint, CheckpointError, load, save
+
+
+def example(step: int, size: int = 5) -> Checkpoint:
+    generator = np.random.default_rng(step)
+    return Checkpoint(
+        step=step, config={"width": 8}, training={"lr": 0.001}, corpus={"symbols": "\nab", "path": None},
+        generators={"batches": {"state": 2 ** 127 + step}},
+        model={"w.weight": generator.normal(size=(3, size)).astype(np.float32), "scalar": np.array(2.5)},
+        optimizer={"moments": generator.normal(size=(2, size)), "none": np.zeros((0, 4), np.int64)},
+    )
+
+
+def assert_same(a: Checkpoint, b: Checkpoint) -> None:
+    for field in dataclasses.fields(Checkpoint):
+        x, y = getattr(a, field.name), getattr(b, field.name)
+        if field.name in Checkpoint.ARRAYS:
+            assert list(x) == list(y)
+            x = [(v.dtype, v.shape, v.tobytes()) for v in x.values()]
+            y = [(v.dtype, v.shape, v.tobytes()) for v in y.values()]
+        assert x == y, field.name
+
+
+def test_round_trip_and_the_one_before(tmp_path):
+    for step in (1, 2, 3):
+        save(tmp_path, example(step))
+    assert_same(load(tmp_path), example(3))
+    assert_same(load(tmp_path / checkpoints.NAME), example(3))
+    assert_same(load(tmp_path / checkpoints.PREVIOUS), example(2))
+    assert sorted(os.listdir(tmp_path)) == [checkpoints.NAME, checkpoints.PREVIOUS]
+
+
+def test_same_state_same_bytes(tmp_path):
+    first = save(tmp_path, example(1)).read_bytes()
+    assert save(tmp_path, example(1)).read_bytes() == first
+
+
+def test_killed_between_the_renames(tmp_path):
+    save(tmp_path, example(1)).rename(tmp_path / checkpoints.PREVIOUS)
+    assert_same(load(tmp_path), example(1))
+
+
+def test_stale_temporaries_go_at_the_next_save(tmp_path):
+    (tmp_path / checkpoints.TEMPORARY.format(123)).write_bytes(b"half")
+    save(tmp_path, example(1))
+    assert os.listdir(tmp_path) == [checkpoints.NAME]
+
+
+def error_of(path) -> str:
+    with pytest.raises(CheckpointError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert "\n" not in message and str(path) in message
+    return message
+
+
+def test_truncated_anywhere(tmp_path):
+    path = save(tmp_path, example(1))
+    content = path.read_bytes()
+    for length in [*range(0, len(content), 7), len(content) - 1]:
+        path.write_bytes(content[:length])
+        error_of(path)
+
+
+def test_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
+    path = save(tmp_path, example(1))
+    content, noticed = path.read_bytes(), 0
+    for position in range(0, 8 * len(content), 5):
+        damaged = bytearray(content)
+        damaged[position // 8] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        try:
+            assert_same(load(path), example(1))  # a bit that means nothing, such as a date in the zip's directory
+        except CheckpointError as error:
+            assert str(path) in str(error) and "\n" not in str(error)
+            noticed += 1
+    assert noticed > 0.7 * 8 * len(content) / 5
+
+
+def test_flipped_bit_in_every_array(tmp_path):
+    path = save(tmp_path, example(1, size=100))
+    content = path.read_bytes()
+    for array in (*example(1, size=100).model.values(), example(1, size=100).optimizer["moments"]):
+        damaged = bytearray(content)
+        damaged[content.index(array.tobytes()) + array.nbytes // 2] ^= 4
+        path.write_bytes(damaged)
+        assert "is damaged (Bad CRC-32" in error_of(path)
+
+
+def test_other_files(tmp_path):
+    pickled, archive, objects = (tmp_path / name for name in ("a.npz", "b.npz", "c.npz"))
+    pickled.write_bytes(pickle.dumps({"model": [1, 2]}))
+    np.savez(archive, weight=np.ones(3))
+    np.savez(objects, header=np.array([{"format": checkpoints.FORMAT}], dtype=object))
+    assert "is no checkpoint" in error_of(pickled)
+    assert "is damaged (\"There is no item named 'header.npy'" in error_of(archive)
+    assert "Object arrays cannot be loaded" in error_of(objects)
+    assert "does not exist" in error_of(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    assert f"holds no {checkpoints.NAME}" in error_of(tmp_path / "empty")
+
+
+def test_damaged_one_points_to_the_one_before(tmp_path):
+    save(tmp_path, example(1))
+    path = save(tmp_path, example(2))
+    path.write_bytes(path.read_bytes()[:-50])
+    assert f"use the one before it: {tmp_path / checkpoints.PREVIOUS}" in error_of(path)
+
+
+def assert_save_fails_and_loses_nothing(folder, says: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        save(folder, example(3, size=50_000))
+    assert says in str(caught.value) and str(folder) in str(caught.value)
+    assert_same(load(folder), example(2))
+    assert_same(load(folder / checkpoints.PREVIOUS), example(1))
+    assert sorted(os.listdir(folder)) == [checkpoints.NAME, checkpoints.PREVIOUS]
+
+
+def test_disk_that_fills_up_in_mid_file(tmp_path):
+    save(tmp_path, example(1))
+    save(tmp_path, example(2))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        assert_save_fails_and_loses_nothing(tmp_path, "File too large")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("code, says", [(errno.ENOSPC, "No space left on device"), (errno.EACCES, "Permission denied")])
+def test_disk_that_refuses(tmp_path, monkeypatch, code, says):
+    save(tmp_path, example(1))
+    save(tmp_path, example(2))
+
+    def refuse(descriptor):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert_save_fails_and_loses_nothing(tmp_path, says)
+
+
+SAVE_FOREVER = """
+import sys
+import numpy as np
+from models.checkpoint import Checkpoint, save
+for step in range(10 ** 9):
+    save(sys.argv[1], Checkpoint(step, {}, {}, {}, {}, {"w": np.full(20_000, step)}, {}))
+    print(step, flush=True)
+"""
+
+
+def test_kill_9_at_any_moment_leaves_a_checkpoint(tmp_path):
+    for trial in range(4):
+        process = subprocess.Popen([sys.executable, "-c", SAVE_FOREVER, str(tmp_path)], stdout=subprocess.PIPE)
+        while int(process.stdout.readline()) < 3:
+            pass
+        time.sleep(0.007 * trial)
+        process.send_signal(signal.SIGKILL)
+        saved = [int(line) for line in process.communicate()[0].split()]
+        checkpoint = load(tmp_path)
+        assert checkpoint.step >= max(saved, default=3)
+        assert (checkpoint.model["w"] == checkpoint.step).all()

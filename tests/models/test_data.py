@@ -1,0 +1,87 @@
+"""Texts, vocabularies, splits and batches."""
+import json
+
+import numpy as np
+import pytest
+
+from models.data import DEFAULT_SYMBOLS, IGNORED, RandomBatches, Vocabulary, default_text, load_corpus, windows
+
+
+def test_default_corpus_has_96_symbols_and_a_fixed_split():
+    corpus = load_corpus()
+    assert len(DEFAULT_SYMBOLS) == len(corpus.vocabulary) == 96
+    assert set(default_text()) <= set(DEFAULT_SYMBOLS)
+    assert len(corpus.train) == int(0.9 * len(default_text())) > 300_000
+    text = corpus.vocabulary.decode(corpus.train) + corpus.vocabulary.decode(corpus.validation)
+    assert text == default_text()
+    assert corpus.sha256 == load_corpus().sha256
+
+
+def test_text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("naïve Ωmega\n" * 20, encoding="utf-8")
+    corpus = load_corpus(str(path), context=8)
+    assert corpus.vocabulary.symbols == "\n aegmnvïΩ"
+    assert (len(corpus.train), len(corpus.validation)) == (216, 24)
+    assert corpus.vocabulary.decode(corpus.train[:12]) == "naïve Ωmega\n"
+
+
+@pytest.mark.parametrize("content, says", [
+    (b"", "is empty"),
+    (b"abc\0def" * 100, "binary (byte 3 is NUL)"),
+    ("für".encode("latin-1") * 100, "not UTF-8 (byte 1 is 0xfc)"),
+    (b"a" * 80, "too short: its 80 characters make 72 for training and 8 for validation"),
+])
+def test_bad_text(tmp_path, content, says):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        load_corpus(str(path), context=8)
+    assert says in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_shortest_text_that_will_do(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a" * 90)
+    assert len(load_corpus(str(path), context=8).validation) == 9
+
+
+def test_vocabulary_round_trip_and_unknown_characters():
+    vocabulary = Vocabulary.of("hello, wörld 🙂")
+    assert vocabulary.decode(vocabulary.encode("wörld 🙂")) == "wörld 🙂"
+    assert vocabulary.encode("").shape == (0,)
+    with pytest.raises(ValueError, match="no 'x' 'é'; it knows these"):
+        vocabulary.encode("xéx")
+
+
+@pytest.mark.parametrize("symbols", ["", "ba", "aa"])
+def test_bad_vocabulary(symbols):
+    with pytest.raises(ValueError, match="ascending order"):
+        Vocabulary(symbols)
+
+
+def test_random_batches_shift_by_one_reach_both_ends_and_resume():
+    tokens = np.arange(12)
+    batches = RandomBatches(tokens, batch_size=3, context=4, seed=1)
+    drawn = [batches.draw() for _ in range(50)]
+    assert all(inputs.shape == (3, 4) and (targets == inputs + 1).all() for inputs, targets in drawn)
+    assert {int(row[0]) for inputs, _ in drawn for row in inputs} == set(range(8))  # 0 .. 12 - 4 - 1
+    state = json.loads(json.dumps(batches.get_state()))
+    following = batches.draw()
+    other = RandomBatches(tokens, batch_size=3, context=4, seed=2)
+    other.set_state(state)
+    np.testing.assert_array_equal(other.draw(), following)
+
+
+@pytest.mark.parametrize("length", [2, 5, 6, 7, 20, 21, 22])
+def test_windows_take_every_target_once(length):
+    pairs = [(inputs[targets != IGNORED], targets[targets != IGNORED])
+             for inputs, targets in windows(np.arange(length), context=5, batch_size=3)]
+    inputs, targets = map(np.concatenate, zip(*pairs))
+    np.testing.assert_array_equal(inputs, np.arange(length - 1))
+    np.testing.assert_array_equal(targets, np.arange(1, length))
+
+
+def test_limited_windows_are_spread_over_the_split():
+    starts = [int(row[0]) for inputs, _ in windows(np.arange(1001), 10, 2, limit=3) for row in inputs]
+    assert starts == [0, 490, 990]

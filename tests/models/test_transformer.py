@@ -1,0 +1,128 @@
+"""The causal transformer: its config, its shape, and what it must and must not see."""
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from models import PRESETS, CausalTransformer, TransformerConfig
+
+SMALL = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, width=16)
+
+
+@pytest.mark.parametrize("fields, says", [
+    (dict(width=0), "width must be a whole number from 1 to 1000000000, got 0"),
+    (dict(layers=-1), "layers must be a whole number"),
+    (dict(context=2.5), "context must be a whole number"),
+    (dict(heads=True), "heads must be a whole number"),
+    (dict(vocabulary_size=10 ** 10), "vocabulary_size must be a whole number"),
+    (dict(width=float("nan")), "width must be a whole number"),
+    (dict(heads=3, width=16), "heads must divide width, got heads 3 and width 16; 2 or 4 heads would do"),
+    (dict(dropout=1.0), "dropout must be at least 0 and less than 1, got 1.0"),
+    (dict(dropout=-0.1), "dropout must be"),
+    (dict(dropout=float("nan")), "dropout must be"),
+    (dict(dropout="a"), "dropout must be"),
+    (dict(bias=1), "bias must be True or False, got 1"),
+    (dict(dtype="float16"), "dtype must be float32 or float64, got 'float16'"),
+])
+def test_bad_config(fields, says):
+    with pytest.raises(ValueError) as caught:
+        dataclasses.replace(SMALL, **fields)
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_presets():
+    table = {name: (p.config.layers, p.config.heads, p.config.width, p.config.context, p.batch_size)
+             for name, p in PRESETS.items()}
+    assert table == {"micro": (2, 2, 32, 32, 4), "nano": (4, 4, 128, 64, 12), "small": (4, 4, 256, 128, 16),
+                     "long": (2, 4, 128, 1024, 2), "baby": (6, 6, 384, 256, 16)}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parameters_and_logits(bias, dtype):
+    config = dataclasses.replace(SMALL, bias=bias, dtype=dtype)
+    model = CausalTransformer(config)
+    assert sum(p.numel() for p in model.parameters()) == config.parameter_count()
+    assert {p.dtype for p in model.parameters()} == {np.dtype(dtype)}
+    logits, loss = model(mg.zeros(3, 5, dtype=mg.int64))
+    assert logits.shape == (3, 5, 11) and logits.dtype == dtype and loss is None
+    assert model(mg.zeros(3, 5, dtype=mg.int64), mg.zeros(3, 5, dtype=mg.int64))[1].dtype == dtype
+
+
+def test_initialisation():
+    mg.manual_seed(0)
+    config = dataclasses.replace(SMALL, width=64, layers=8)
+    for name, parameter in CausalTransformer(config).named_parameters():
+        values = parameter.detach().numpy()
+        if parameter.ndim == 2:
+            to_residual = "out_proj" in name or "project" in name
+            assert values.std() == pytest.approx(0.02 / math.sqrt(16) if to_residual else 0.02, rel=0.1), name
+        else:
+            assert (values == float(name.endswith("weight"))).all(), name
+
+
+def test_loss_at_the_start_is_that_of_guessing():
+    mg.manual_seed(0)
+    tokens = mg.tensor(np.arange(16).reshape(2, 8) % 11)
+    assert CausalTransformer(SMALL)(tokens, tokens)[1].item() == pytest.approx(math.log(11), rel=0.05)
+
+
+def test_loss_ignores_minus_100():
+    model = CausalTransformer(SMALL)
+    tokens, targets = np.random.default_rng(0).integers(11, size=(2, 2, 8))
+    targets[:, 3:] = -100
+    logits, loss = model(mg.tensor(tokens), mg.tensor(targets))
+    first = nn.functional.cross_entropy(logits[:, :3].reshape(-1, 11), mg.tensor(targets[:, :3].reshape(-1)))
+    assert loss.item() == pytest.approx(first.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(8,), (2, 9), (2, 0), (1, 2, 3)])
+def test_bad_shape_of_tokens(shape):
+    with pytest.raises(ValueError, match="expected tokens .B, T. with 1 <= T <= 8"):
+        CausalTransformer(SMALL)(mg.zeros(*shape, dtype=mg.int64))
+
+
+@pytest.mark.parametrize("token", [-1, 11])
+def test_unknown_token(token):
+    with pytest.raises(IndexError, match=str(token)):
+        CausalTransformer(SMALL)(mg.tensor([[0, token]]))
+
+
+def test_a_future_token_changes_no_earlier_logit():
+    mg.manual_seed(0)
+    model = CausalTransformer(SMALL).eval()
+    tokens = np.random.default_rng(0).integers(11, size=(2, 8))
+    before = model(mg.tensor(tokens))[0].detach().numpy()
+    for t in range(1, 8):
+        changed = tokens.copy()
+        changed[:, t] = (changed[:, t] + 1) % 11
+        after = model(mg.tensor(changed))[0].detach().numpy()
+        assert after[:, :t].tobytes() == before[:, :t].tobytes()
+        assert (after[:, t:] != before[:, t:]).any(axis=-1).all()
+
+
+def test_one_batch_is_learned_by_heart():
+    mg.manual_seed(0)
+    model = CausalTransformer(SMALL)
+    tokens, targets = map(mg.tensor, np.random.default_rng(0).integers(11, size=(2, 4, 8)))
+    optimizer = nn.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = model(tokens, targets)[1]
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.05
+
+
+def test_dropout_only_while_training():
+    mg.manual_seed(0)
+    model = CausalTransformer(dataclasses.replace(SMALL, dropout=0.5))
+    tokens = mg.zeros(2, 8, dtype=mg.int64)
+    one, two = (model(tokens)[0].detach().numpy() for _ in range(2))
+    assert (one != two).any()
+    model.eval()
+    one, two = (model(tokens)[0].detach().numpy() for _ in range(2))
+    assert (one == two).all()

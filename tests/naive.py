@@ -1,0 +1,122 @@
+"""Slow, obvious references in float64: loops over elements, nothing clever."""
+import math
+
+import numpy as np
+
+
+class Constant(np.ndarray):
+    """An input of a case that gets no gradient."""
+
+    def __new__(cls, array):
+        return np.asarray(array).view(cls)
+
+
+erf = math.erf
+
+
+def gelu(x):
+    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def elementwise(function):
+    def apply(x, **options):
+        return np.array([function(v) for v in x.ravel()]).reshape(x.shape)
+
+    return apply
+
+
+def reduction(function):
+    def apply(x, axis=None, keepdims=False):
+        axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
+        kept = [a for a in range(x.ndim) if a not in axes]
+        out = np.zeros([1 if a in axes else x.shape[a] for a in range(x.ndim)])
+        for index in np.ndindex(*[x.shape[a] for a in kept]):
+            where = [slice(None)] * x.ndim
+            place = [0] * x.ndim
+            for a, i in zip(kept, index):
+                where[a], place[a] = i, i
+            out[tuple(place)] = function(list(x[tuple(where)].ravel()))
+        return out if keepdims else out.reshape([x.shape[a] for a in kept])
+
+    return apply
+
+
+def add_at(x, index, shape):
+    out = np.zeros(shape)
+    places = np.arange(out.size).reshape(shape)[index]
+    for place, value in zip(places.ravel(), np.broadcast_to(x, places.shape).ravel()):
+        out.flat[place] += value
+    return out
+
+
+def matmul(a, b):
+    shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])
+    out = np.zeros(shape + (a.shape[-2], b.shape[-1]))
+    for index in np.ndindex(out.shape):
+        lead, (i, j) = index[:-2], index[-2:]
+        out[index] = sum(float(a[lead + (i, k)]) * float(b[lead + (k, j)]) for k in range(a.shape[-1]))
+    return out
+
+
+def linear(x, weight, bias):
+    out = matmul(x, weight.T)
+    return out if bias is None else out + bias
+
+
+def softmax(x, dim):
+    def row(v):
+        e = [math.exp(u - max(v)) for u in v]
+        return [u / sum(e) for u in e]
+
+    return np.apply_along_axis(row, dim, x)
+
+
+def log_softmax(x, dim):
+    return np.log(softmax(x, dim))
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    def row(v):
+        mean = sum(v) / len(v)
+        variance = sum((u - mean) ** 2 for u in v) / len(v)
+        return [(u - mean) / math.sqrt(variance + eps) for u in v]
+
+    out = np.apply_along_axis(row, -1, x)
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def cross_entropy(x, targets, ignore_index=-100, reduction="mean"):
+    log_p = log_softmax(x, 1)
+    losses = np.array([0.0 if t == ignore_index else -log_p[n, t] for n, t in enumerate(targets)])
+    if reduction == "none":
+        return losses
+    return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)
+
+
+def attention(q, k, v, mask=None, is_causal=False, scale=None):
+    """Query by query, key by key."""
+    batch, heads, queries, size = q.shape
+    keys = k.shape[2]
+    mask = np.zeros((1, 1, 1, 1)) if mask is None else mask
+    mask = np.broadcast_to(mask, (batch, heads, queries, keys))
+    out = np.zeros((batch, heads, queries, v.shape[3]))
+    scale = 1 / math.sqrt(size) if scale is None else scale
+    for b, h, i in np.ndindex(batch, heads, queries):
+        seen = [j for j in range(keys) if mask[b, h, i, j] > -np.inf and (j <= i or not is_causal)]
+        scores = [sum(q[b, h, i] * k[b, h, j]) * scale + mask[b, h, i, j] for j in seen]
+        e = [math.exp(s - max(scores)) for s in scores]
+        for j, weight in zip(seen, e):
+            out[b, h, i] += weight / sum(e) * v[b, h, j]
+    return out
+
+
+def packed_attention(packed, num_heads, is_causal=False):
+    batch, time, width = packed.shape
+    q, k, v = (part.reshape(batch, time, num_heads, -1).transpose(0, 2, 1, 3) for part in np.split(packed, 3, axis=2))
+    return attention(q, k, v, None, is_causal).transpose(0, 2, 1, 3).reshape(batch, time, width // 3)

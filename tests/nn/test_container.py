@@ -1,0 +1,49 @@
+import pytest
+
+import minigrad as mg
+import nn
+
+
+def sizes(modules):
+    return [module.out_features for module in modules]
+
+
+@pytest.mark.parametrize("make", [lambda *modules: nn.Sequential(*modules), lambda *modules: nn.ModuleList(modules)])
+def test_indexed_containers(make):
+    layers = make(*(nn.Linear(1, n) for n in (1, 2, 3)))
+    assert sizes(layers) == [1, 2, 3] and len(layers) == 3 and layers[-1].out_features == 3
+    assert type(layers[1:]) is type(layers) and sizes(layers[1:]) == [2, 3] and layers[1:][0] is layers[1]
+    assert sizes(layers.append(nn.Linear(1, 4))) == [1, 2, 3, 4]
+    layers.insert(1, nn.Linear(1, 9))
+    layers[0] = nn.Linear(1, 8)
+    del layers[2]
+    del layers[-1:]
+    assert sizes(layers) == [8, 9, 3] and sizes(layers.extend([nn.Linear(1, 5)])) == [8, 9, 3, 5]
+    assert list(layers.state_dict())[::2] == [f"{i}.weight" for i in range(4)]
+    with pytest.raises(IndexError, match="index 7 is out of range for a .* of 4 modules"):
+        layers[7]
+    with pytest.raises(TypeError):
+        layers.append(3)
+
+
+def test_sequential_calls_in_order_and_keeps_given_names():
+    layers = nn.Sequential({"up": nn.Linear(2, 3), "relu": nn.ReLU(), "down": nn.Linear(3, 1)})
+    x = mg.randn(4, 2)
+    assert (layers(x).data == layers.down(layers.up(x).relu()).data).all()
+    assert list(layers[1:].state_dict()) == ["down.weight", "down.bias"]
+    del layers[1]
+    assert [name for name, _ in layers.named_children()] == ["up", "down"]
+    assert (nn.Sequential()(x).data == x.data).all()
+
+
+def test_module_dict():
+    parts = nn.ModuleDict({"a": nn.Linear(1, 2)})
+    parts["b"] = nn.Linear(1, 3)
+    parts.update([("c", nn.Linear(1, 4))])
+    assert list(parts) == list(parts.keys()) == ["a", "b", "c"] and sizes(parts.values()) == [2, 3, 4]
+    assert dict(parts.items())["c"] is parts["c"] is parts.c and "b" in parts and len(parts) == 3
+    del parts["b"]
+    assert list(parts.state_dict()) == ["a.weight", "a.bias", "c.weight", "c.bias"]
+    for misuse in (lambda: parts["b"], lambda: parts.__delitem__("b"), lambda: parts.update({"forward": nn.ReLU()})):
+        with pytest.raises(KeyError):
+            misuse()

@@ -1,0 +1,118 @@
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from nn import init
+
+X = np.random.default_rng(0).normal(size=(2, 5, 6))
+
+LAYERS = {  # the same constructor in both libraries
+    "linear": lambda nn: nn.Linear(6, 4),
+    "linear without bias": lambda nn: nn.Linear(6, 4, bias=False),
+    "layer norm": lambda nn: nn.LayerNorm(6),
+    "layer norm without bias": lambda nn: nn.LayerNorm(6, bias=False),
+    "layer norm over two axes": lambda nn: nn.LayerNorm((5, 6), eps=1e-2),
+    "layer norm, plain": lambda nn: nn.LayerNorm([6], elementwise_affine=False),
+    "gelu": lambda nn: nn.GELU(),
+    "gelu, tanh": lambda nn: nn.GELU(approximate="tanh"),
+    "relu": lambda nn: nn.ReLU(),
+    "tanh": lambda nn: nn.Tanh(),
+    "sigmoid": lambda nn: nn.Sigmoid(),
+    "softmax": lambda nn: nn.Softmax(dim=1),
+    "identity": lambda nn: nn.Identity(),
+    "dropout in eval": lambda nn: nn.Dropout(0.5).eval(),
+}
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
+def test_layer_and_its_gradients_are_pytorchs(make):
+    torch = pytest.importorskip("torch")
+    ours, theirs = make(nn).double(), make(torch.nn).double()
+    rng = np.random.default_rng(1)
+    for parameter in ours.parameters():
+        init.normal_(parameter)
+    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in ours.state_dict().items()})
+    x, x_torch = mg.tensor(X, requires_grad=True), torch.tensor(X, requires_grad=True)
+    y, y_torch = ours(x), theirs(x_torch)
+    np.testing.assert_allclose(y.detach().numpy(), y_torch.detach().numpy(), atol=1e-12)
+    if y is not x:
+        upstream = rng.normal(size=y.shape)
+        y.backward(mg.tensor(upstream))
+        y_torch.backward(torch.from_numpy(upstream))
+        np.testing.assert_allclose(x.grad.numpy(), x_torch.grad.numpy(), atol=1e-12)
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-12, err_msg=name)
+
+
+def test_embedding_and_dropout():
+    table = nn.Embedding(7, 3)
+    ids = np.array([[1, 2], [2, 6]])
+    upstream = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
+    y = table(mg.tensor(ids))
+    y.backward(mg.tensor(upstream))
+    expected = np.zeros((7, 3), np.float32)
+    np.add.at(expected, ids, upstream)
+    np.testing.assert_array_equal(y.detach().numpy(), table.weight.data[ids])
+    np.testing.assert_allclose(table.weight.grad.numpy(), expected, atol=1e-6)
+
+    y = nn.Dropout(0.25)(mg.ones(100, 100)).numpy()
+    assert set(np.unique(y)) == {np.float32(0), np.float32(4 / 3)} and abs(y.mean() - 1) < 0.03
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda: nn.Linear(0, 3), "Linear: in_features must be a positive integer, got 0"),
+    (lambda: nn.Linear(3, 2.5), "Linear: out_features must be a positive integer, got 2.5"),
+    (lambda: nn.Embedding(-1, 3), "Embedding: num_embeddings"),
+    (lambda: nn.LayerNorm((3, 0)), "LayerNorm: normalized_shape"),
+    (lambda: nn.Dropout(math.nan), "Dropout: p must be a probability"),
+    (lambda: nn.GELU("erf"), "GELU: approximate must be 'none' or 'tanh'"),
+])
+def test_wrong_arguments(make, words):
+    with pytest.raises(ValueError) as error:
+        make()
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("fill, mean, std, low, high", [
+    (lambda t: init.zeros_(t), 0, 0, 0, 0),
+    (lambda t: init.ones_(t), 1, 0, 1, 1),
+    (lambda t: init.constant_(t, 0.5), 0.5, 0, 0.5, 0.5),
+    (lambda t: init.uniform_(t, -1, 3), 1, 4 / math.sqrt(12), -1, 3),
+    (lambda t: init.normal_(t, 2, 0.5), 2, 0.5, -2, 6),
+    (lambda t: init.trunc_normal_(t, std=1, a=-1, b=1), 0, 0.54, -1, 1),
+    (lambda t: init.xavier_uniform_(t), 0, math.sqrt(2 / 300), -math.sqrt(6 / 300), math.sqrt(6 / 300)),
+    (lambda t: init.xavier_normal_(t, gain=2), 0, 2 * math.sqrt(2 / 300), -1, 1),
+    (lambda t: init.kaiming_uniform_(t, a=math.sqrt(5)), 0, math.sqrt(1 / 300), -0.1, 0.1),
+    (lambda t: init.kaiming_normal_(t, mode="fan_out", nonlinearity="relu"), 0, 0.1, -1, 1),
+])
+def test_init(fill, mean, std, low, high):
+    mg.manual_seed(0)
+    tensor = nn.Parameter(mg.full((200, 100), 9.0))
+    array = tensor.data
+    assert fill(tensor) is tensor and tensor.data is array and tensor.dtype == mg.float32
+    assert abs(array.mean() - mean) < 0.03 and abs(array.std() - std) < 0.03 * max(std, 0.1)
+    assert array.min() >= low - 1e-6 and array.max() <= high + 1e-6
+
+
+def test_init_follows_the_seed_and_rejects_what_it_cannot_do():
+    first, second = (mg.manual_seed(3) and nn.Linear(3, 3).weight.data for _ in range(2))
+    assert (first == second).all()
+    for misuse in (lambda: init.xavier_normal_(mg.ones(3)), lambda: init.calculate_gain("gelu"),
+                   lambda: init.kaiming_normal_(mg.ones(2, 2), mode="in"), lambda: init.trunc_normal_(mg.ones(2), a=50, b=51)):
+        with pytest.raises(ValueError):
+            misuse()
+
+
+def test_default_inits_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    for make in (lambda nn: nn.Linear(400, 300), lambda nn: nn.Embedding(300, 400),
+                 lambda nn: nn.MultiheadAttention(300, 3), lambda nn: nn.MultiheadAttention(300, 3, kdim=200)):
+        for (name, ours), theirs in zip(make(nn).named_parameters(), make(torch.nn).parameters(), strict=True):
+            theirs = theirs.detach().numpy()
+            assert ours.shape == theirs.shape
+            np.testing.assert_allclose(ours.data.std(), theirs.std(), rtol=0.1, err_msg=name)
+            if "weight" in name and make(nn).__class__ is not nn.Embedding:
+                np.testing.assert_allclose(np.abs(ours.data).max(), np.abs(theirs).max(), rtol=0.01, err_msg=name)

@@ -1,0 +1,186 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+
+
+class Block(nn.Module):
+    """Parameters, buffers and children, one of them shared."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(mg.ones(3))
+        self.first = nn.Linear(3, 3)
+        self.second = nn.Linear(3, 3)
+        self.again = self.first
+        self.second.weight = self.first.weight
+        self.register_buffer("count", mg.zeros(1))
+        self.register_buffer("scratch", mg.zeros(2), persistent=False)
+        self.bias = None
+
+    def forward(self, x):
+        return self.second(self.first(x)) * self.scale
+
+
+def names(pairs):
+    return [name for name, _ in pairs]
+
+
+def test_lists_name_shared_things_once_and_state_dict_names_all():
+    block = Block()
+    assert names(block.named_parameters()) == ["scale", "first.weight", "first.bias", "second.bias"]
+    assert names(block.named_parameters(recurse=False)) == ["scale"]
+    assert names(block.named_parameters(prefix="net"))[1] == "net.first.weight"
+    assert names(block.named_modules()) == ["", "first", "second"]
+    assert names(block.named_children()) == ["first", "second"]
+    assert names(block.named_buffers()) == ["count", "scratch"]
+    assert list(block.state_dict()) == [
+        "scale", "count", "first.weight", "first.bias", "second.weight", "second.bias", "again.weight", "again.bias"]
+    for plain, named in (("parameters", "named_parameters"), ("buffers", "named_buffers"), ("modules", "named_modules"),
+                         ("children", "named_children")):
+        assert all(a is b for a, (_, b) in zip(getattr(block, plain)(), getattr(block, named)(), strict=True))
+
+
+def test_names_are_pytorchs():
+    torch = pytest.importorskip("torch")
+
+    def make(nn):
+        layers = nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm(4), nn.Linear(4, 4, bias=False), nn.Dropout(0.1))
+        return nn.ModuleDict({"layers": layers, "heads": nn.ModuleList([nn.Linear(4, 2), nn.GELU()])})
+
+    ours, theirs = make(nn), make(torch.nn)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert names(ours.named_modules()) == names(theirs.named_modules())
+    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in ours.state_dict().items()})
+    ours.load_state_dict(theirs.state_dict())
+
+
+def test_state_dict_shares_memory_and_round_trips_in_place():
+    saved, loaded = Block(), Block()
+    state = saved.state_dict()
+    assert np.shares_memory(state["scale"].data, saved.scale.data) and not state["scale"].requires_grad
+    arrays = {name: parameter.data for name, parameter in loaded.named_parameters()}
+    assert loaded.load_state_dict({name: value.numpy() for name, value in state.items()}) == ([], [])
+    for (name, parameter), expected in zip(loaded.named_parameters(), saved.parameters()):
+        assert parameter.data is arrays[name]
+        np.testing.assert_array_equal(parameter.data, expected.data)
+
+
+def test_all_mismatches_are_reported_at_once_and_nothing_changes():
+    layers = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    before = {name: value.numpy().copy() for name, value in layers.state_dict().items()}
+    wrong = {"0.weight": np.zeros((3, 4), np.float32), "0.bias": np.zeros(3), "1.weight": np.zeros((2, 3), np.float32),
+             "2.bias": np.zeros(1)}
+    with pytest.raises(RuntimeError) as error:
+        layers.load_state_dict(wrong)
+    for words in ("Missing key(s) in state_dict: 1.bias", "Unexpected key(s) in state_dict: 2.bias",
+                  "size mismatch for 0.weight: shape (3, 4) in state_dict, (3, 2) in the model",
+                  "dtype mismatch for 0.bias: float64 in state_dict, float32 in the model"):
+        assert words in str(error.value)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        layers.load_state_dict(wrong, strict=False)
+    for name, value in layers.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), before[name])
+    assert layers.load_state_dict({"0.bias": before["0.bias"], "x": 1}, strict=False) == (
+        ["0.weight", "1.weight", "1.bias"], ["x"])
+    with pytest.raises(TypeError, match="dict"):
+        layers.load_state_dict([1])
+
+
+def test_switches_reach_all_modules():
+    block = Block()
+    assert block.eval() is block and not any(module.training for module in block.modules())
+    assert block.train().second.training
+    block(mg.ones(2, 3)).sum().backward()
+    gradient = block.scale.grad
+    block.zero_grad(set_to_none=False)
+    assert block.scale.grad is gradient and not gradient.data.any()
+    block.zero_grad()
+    assert all(parameter.grad is None for parameter in block.parameters())
+    block.requires_grad_(False)
+    assert not block(mg.ones(2, 3)).requires_grad
+    order = []
+    assert block.apply(lambda module: order.append(type(module).__name__)) is block
+    assert order == ["Linear", "Linear", "Block"]
+    with pytest.raises(ValueError, match="boolean"):
+        block.train("yes")
+
+
+def test_to_converts_in_place_and_keeps_ties_and_gradients():
+    block = Block()
+    block.register_buffer("ids", mg.arange(3))
+    block(mg.ones(2, 3)).sum().backward()
+    scale, gradient = block.scale, block.scale.grad.data
+    assert block.double() is block and block.scale is scale and block.second.weight is block.first.weight
+    assert {tensor.dtype for tensor in block.state_dict().values()} == {mg.float64, mg.int64}
+    assert scale.grad.dtype == mg.float64
+    np.testing.assert_array_equal(scale.grad.data, gradient)
+    block(mg.ones(2, 3, dtype=mg.float64)).sum().backward()
+    np.testing.assert_allclose(scale.grad.data, 2 * gradient, rtol=1e-6)
+    assert block.float().count.dtype == mg.float32
+    with pytest.raises(TypeError, match="float32 or float64"):
+        block.to(mg.int64)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_copies_are_independent_and_keep_ties(clone):
+    block = Block()
+    other = clone(block)
+    assert repr(other) == repr(block) and other.second.weight is other.first.weight
+    other.scale.data[...] = 7
+    assert block.scale.tolist() == [1, 1, 1]
+
+
+def test_assignment_and_deletion():
+    block = Block()
+    block.first = nn.Linear(3, 5)
+    block.scale = None
+    del block.second
+    assert names(block.named_parameters()) == ["first.weight", "first.bias", "again.weight", "again.bias"]
+    block.count = mg.ones(1)  # still a buffer
+    del block.scratch
+    assert names(block.named_buffers()) == ["count"]
+    block.count = nn.Parameter(mg.ones(1))
+    assert names(block.named_buffers()) == [] and "count" in names(block.named_parameters())
+
+
+class WithoutInit(nn.Module):
+    def __init__(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize("misuse, error, words", [
+    (lambda block: WithoutInit(nn.Parameter(mg.ones(1))), AttributeError, "cannot assign parameters before Module.__init"),
+    (lambda block: WithoutInit(block), AttributeError, "cannot assign module before Module.__init"),
+    (lambda block: WithoutInit(1).training, AttributeError, "was super"),
+    (lambda block: setattr(block, "scale", mg.ones(3)), TypeError, "cannot assign 'Tensor' as parameter 'scale'"),
+    (lambda block: setattr(block, "first", 1), TypeError, "cannot assign 'int' as child module 'first'"),
+    (lambda block: setattr(block, "count", 1), TypeError, "cannot assign 'int' as buffer 'count'"),
+    (lambda block: block.scael, AttributeError, "'Block' object has no attribute 'scael'; it holds scale, first, second"),
+    (lambda block: delattr(block, "scael"), AttributeError, "scael"),
+    (lambda block: block.register_parameter("a.b", None), KeyError, "without '.'"),
+    (lambda block: block.register_parameter("forward", nn.Parameter(mg.ones(1))), KeyError, "already exists"),
+    (lambda block: block.register_parameter("w", mg.ones(1)), TypeError, "Parameter or None"),
+    (lambda block: block.register_buffer("b", 1), TypeError, "Tensor or None"),
+    (lambda block: nn.Module()(1), NotImplementedError, "Module has no forward"),
+])
+def test_misuse(misuse, error, words):
+    with pytest.raises(error) as raised:
+        misuse(Block())
+    assert words in str(raised.value)
+
+
+def test_repr_is_a_tree():
+    layers = nn.Sequential(nn.Linear(2, 3), nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Dropout(0.5)]))
+    assert repr(layers) == """Sequential(
+  (0): Linear(in_features=2, out_features=3, bias=True)
+  (1): ModuleList(
+    (0-1): 2 x ReLU()
+    (2): Dropout(p=0.5)
+  )
+)"""
+    assert repr(nn.Parameter(mg.ones(1))).startswith("Parameter containing:\ntensor([1.]")

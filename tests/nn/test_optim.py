@@ -1,0 +1,310 @@
+import copy
+import json
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from nn.optim import SGD, Adam, AdamW, Optimizer, clip_grad_norm_
+
+SHAPES = [(), (1,), (3, 4), (0, 2), (9000,), (2, 5, 3)]  # a 0-d, an empty one, and one of two blocks
+
+
+def sgd_reference(p, g, state, t, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
+    g = g + weight_decay * p
+    if momentum:
+        state["b"] = g if t == 1 else momentum * state["b"] + (1 - dampening) * g
+        g = g + momentum * state["b"] if nesterov else state["b"]
+    return p - lr * g
+
+
+def adam_reference(p, g, state, t, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled=False):
+    if decoupled:
+        p = (1 - lr * weight_decay) * p
+    else:
+        g = g + weight_decay * p
+    m = state["m"] = betas[0] * state.get("m", 0) + (1 - betas[0]) * g
+    v = state["v"] = betas[1] * state.get("v", 0) + (1 - betas[1]) * g * g
+    return p - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
+
+
+def adamw_reference(p, g, state, t, lr, weight_decay=1e-2, **options):
+    return adam_reference(p, g, state, t, lr, weight_decay=weight_decay, decoupled=True, **options)
+
+
+CASES = [
+    (SGD, sgd_reference, dict(lr=0.1)),
+    (SGD, sgd_reference, dict(lr=0.1, momentum=0.9, weight_decay=0.1)),
+    (SGD, sgd_reference, dict(lr=0.1, momentum=0.9, dampening=0.5)),
+    (SGD, sgd_reference, dict(lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True)),
+    (Adam, adam_reference, dict(lr=0.1)),
+    (Adam, adam_reference, dict(lr=0.1, betas=(0.5, 0.9), eps=1e-3, weight_decay=0.1)),
+    (AdamW, adamw_reference, dict(lr=0.1)),
+    (AdamW, adamw_reference, dict(lr=0.1, betas=(0.9, 0.99), weight_decay=0.5)),
+    (AdamW, adamw_reference, dict(lr=0.1, betas=(0.0, 0.0), eps=1e-2, weight_decay=0.0)),
+]
+case = pytest.mark.parametrize("optimizer, reference, options", CASES, ids=[f"{c.__name__}-{o}" for c, _, o in CASES])
+
+
+def make_parameters(seed=0, shapes=SHAPES, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return [nn.Parameter(np.asarray(rng.normal(size=shape), dtype)) for shape in shapes]
+
+
+def set_gradients(parameters, seed):
+    rng = np.random.default_rng(seed)
+    for parameter in parameters:
+        parameter.grad = mg.Tensor(np.asarray(rng.normal(size=parameter.shape), parameter.dtype))
+
+
+def values(parameters):
+    return [parameter.data.copy() for parameter in parameters]
+
+
+@case
+def test_ten_steps_are_those_of_the_formula(optimizer, reference, options):
+    parameters = make_parameters()
+    expected, states = values(parameters), [{} for _ in parameters]
+    optimizer = optimizer(parameters, **options)
+    for t in range(1, 11):
+        set_gradients(parameters, seed=t)
+        gradients = [parameter.grad.data.copy() for parameter in parameters]
+        expected = [reference(p, g, state, t, **options) for p, g, state in zip(expected, gradients, states)]
+        optimizer.step()
+        for parameter, gradient in zip(parameters, gradients):
+            np.testing.assert_array_equal(parameter.grad.data, gradient)
+    for parameter, value in zip(parameters, expected):
+        np.testing.assert_allclose(parameter.data, value, rtol=1e-12, atol=1e-12)
+
+
+@case
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-12)])
+def test_ten_steps_are_pytorchs(optimizer, reference, options, dtype, tolerance):
+    torch = pytest.importorskip("torch")
+    parameters = make_parameters(dtype=dtype)
+    theirs = [torch.nn.Parameter(torch.tensor(parameter.data)) for parameter in parameters]
+    optimizers = optimizer(parameters, **options), getattr(torch.optim, optimizer.__name__)(theirs, **options)
+    for t in range(10):
+        set_gradients(parameters, seed=t)
+        for a, b in zip(parameters, theirs):
+            b.grad = torch.tensor(a.grad.data)
+        for each in optimizers:
+            each.step()
+    for a, b in zip(parameters, theirs):
+        np.testing.assert_allclose(a.data, b.detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+@case
+def test_groups_missing_gradients_and_changed_rates(optimizer, reference, options):
+    parameters = make_parameters(shapes=[(3,)] * 4)
+    optimizer = optimizer([{"params": parameters[:2]}, {"params": parameters[2:], "lr": 0.01}], **options)
+    expected, states, counts = values(parameters), [{} for _ in parameters], [0] * 4
+    for t in range(1, 7):
+        optimizer.param_groups[0]["lr"] = 0.1 / t
+        set_gradients(parameters, seed=t)
+        if t % 2:
+            parameters[1].grad = None
+        for i, parameter in enumerate(parameters):
+            if parameter.grad is not None:
+                counts[i] += 1
+                lr = 0.1 / t if i < 2 else 0.01
+                expected[i] = reference(expected[i], parameter.grad.data, states[i], counts[i], **{**options, "lr": lr})
+        optimizer.step()
+    np.testing.assert_allclose(values(parameters), expected, atol=1e-12)
+    optimizer.zero_grad()
+    before = values(parameters)
+    optimizer.step()
+    np.testing.assert_array_equal(values(parameters), before)
+
+
+@case
+def test_state_round_trips_bit_for_bit_through_json_and_arrays(optimizer, reference, options):
+    parameters = make_parameters()
+    first = optimizer([{"params": parameters[:3]}, {"params": parameters[3:], "weight_decay": 0.3}], **options)
+    for t in range(3):
+        set_gradients(parameters, seed=t)
+        first.step()
+    saved = copy.deepcopy(first.state_dict())
+    arrays = {(number, name): entries.pop(name) for number, entries in saved["state"].items()
+              for name in list(entries) if isinstance(entries[name], np.ndarray)}
+    restored = json.loads(json.dumps(saved))
+    for (number, name), array in arrays.items():
+        restored["state"][str(number)][name] = array
+
+    copies = [nn.Parameter(value) for value in values(parameters)]
+    second = optimizer([{"params": copies[:3]}, {"params": copies[3:]}], **{**options, "lr": 0.7})
+    second.load_state_dict(restored)
+    for t in range(3):
+        for optimizer, group in ((first, parameters), (second, copies)):
+            set_gradients(group, seed=10 + t)
+            optimizer.step()
+    for a, b in zip(parameters, copies):
+        np.testing.assert_array_equal(a.data, b.data)
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    parameters = make_parameters(shapes=[(2,), (3,)])
+    optimizer = AdamW(parameters)
+    set_gradients(parameters, seed=0)
+    optimizer.step()
+    good = optimizer.state_dict()
+    other_shape, other_names, unknown = (copy.deepcopy(good) for _ in range(3))
+    other_shape["state"][1]["exp_avg"] = np.zeros(4)
+    other_names["state"][0].pop("step")
+    unknown["state"][5] = unknown["state"][0]
+    for bad, words in ((other_shape, "has shapes"), (other_names, "expected step, exp_avg"), (unknown, "parameter 5"),
+                       ({**good, "param_groups": []}, "groups of sizes"),
+                       ({**good, "param_groups": [{**good["param_groups"][0], "lr": -1}]}, "lr must be")):
+        with pytest.raises(ValueError, match=words):
+            optimizer.load_state_dict(bad)
+    assert optimizer.state_dict()["state"][0]["step"] == 1 and optimizer.param_groups[0]["lr"] == 1e-3
+
+
+def test_parameters_added_later_copied_or_replaced():
+    parameters = make_parameters(shapes=[(3,), (4,)])
+    optimizer, whole = AdamW(parameters[:1]), AdamW(twins := make_parameters(shapes=[(3,), (4,)]))
+    for t in range(3):
+        set_gradients(parameters, seed=t)
+        set_gradients(twins, seed=t)
+        if t == 1:
+            optimizer.add_param_group({"params": parameters[1]})
+            parameters[0].data = parameters[0].data.copy()
+            other_parameters, other = copy.deepcopy((parameters, optimizer))
+        if t == 0:
+            twins[1].grad = None
+        optimizer.step()
+        whole.step()
+    np.testing.assert_array_equal(np.concatenate(values(parameters)), np.concatenate(values(twins)))
+    for t in (1, 2):
+        set_gradients(other_parameters, seed=t)
+        other.step()
+    np.testing.assert_array_equal(np.concatenate(values(other_parameters)), np.concatenate(values(parameters)))
+
+
+def test_odd_arrays_are_updated_like_plain_ones():
+    arrays = [np.arange(12.0).reshape(3, 4).T, np.arange(12.0)[::2], np.arange(6.0).astype(">f8")]
+    odd, plain = ([nn.Parameter(array) for array in group] for group in (arrays, [np.array(a, "=f8") for a in arrays]))
+    odd[2].data = arrays[2]  # a Tensor would have made it native
+    optimizers = AdamW(odd, lr=0.1), AdamW(plain, lr=0.1)
+    for t in range(3):
+        set_gradients(plain, seed=t)
+        for a, b in zip(odd, plain):
+            a.grad = mg.Tensor(np.repeat(b.grad.data, 2, axis=-1)[..., ::2])
+        for optimizer in optimizers:
+            optimizer.step()
+    for parameter, array, expected in zip(odd, arrays, plain):
+        assert parameter.data is array
+        np.testing.assert_array_equal(array, expected.data)
+
+
+@pytest.mark.parametrize("dtypes", [(np.float32,), (np.float32, np.float64)])
+def test_clipping_on_the_way_is_clipping_before(dtypes):
+    ours, theirs = ([nn.Parameter(p.data.astype(dtypes[i % len(dtypes)])) for i, p in enumerate(make_parameters())]
+                    for _ in range(2))
+    fused, plain = AdamW(ours, lr=0.1, max_grad_norm=0.5), AdamW(theirs, lr=0.1)
+    for t in range(3):
+        set_gradients(ours, seed=t)
+        set_gradients(theirs, seed=t)
+        expected = math.sqrt(sum((p.grad.data.astype(float) ** 2).sum() for p in ours))
+        norm = clip_grad_norm_(theirs, 0.5)
+        fused.step()
+        plain.step()
+        assert norm == pytest.approx(expected, rel=1e-12) and fused.grad_norm == norm
+        assert clip_grad_norm_(theirs, math.inf) == pytest.approx(0.5, rel=1e-5)
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(a.data, b.data, rtol=1e-5, atol=1e-6)
+
+
+def test_clip_is_pytorchs():
+    torch = pytest.importorskip("torch")
+    for max_norm, spoil in ((1.0, None), (1e6, None), (1.0, np.nan), (1.0, np.inf)):
+        ours = make_parameters() + [nn.Parameter(np.ones(3))]
+        set_gradients(ours[:-1], seed=0)
+        if spoil is not None:
+            ours[4].grad.data[5] = spoil
+        theirs = [torch.nn.Parameter(torch.tensor(p.data)) for p in ours]
+        for a, b in zip(ours, theirs):
+            b.grad = None if a.grad is None else torch.tensor(a.grad.data)
+        norm = clip_grad_norm_(iter(ours), max_norm)
+        expected = torch.nn.utils.clip_grad_norm_(theirs, max_norm).item()
+        np.testing.assert_allclose(norm, expected, rtol=1e-12)
+        for a, b in zip(ours[:-1], theirs):
+            np.testing.assert_allclose(a.grad.data, b.grad.numpy(), rtol=1e-12)
+
+
+def test_the_number_of_threads_changes_no_bit():
+    results = []
+    threads = mg.get_num_threads()
+    try:
+        for count in {1, threads}:
+            mg.set_num_threads(count)
+            parameters = make_parameters(shapes=[(100, 300), (7,), (40000,)], dtype=np.float32)
+            optimizer = AdamW(parameters, max_grad_norm=1.0)
+            for t in range(3):
+                set_gradients(parameters, seed=t)
+                optimizer.step()
+            results.append([optimizer.grad_norm, clip_grad_norm_(parameters, 1.0), *values(parameters)])
+    finally:
+        mg.set_num_threads(threads)
+    for other in results[1:]:
+        for a, b in zip(results[0], other):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dead_moments_become_zero_and_nan_stays_nan(dtype):
+    dead, live, broken = parameters = make_parameters(shapes=[(5,)] * 3, dtype=dtype)
+    optimizer = AdamW(parameters, betas=(0.1, 0.1), weight_decay=0.0)
+    set_gradients(parameters, seed=0)
+    broken.grad.data[2] = np.nan
+    for t in range(350):
+        optimizer.step()
+        dead.grad.data[...] = 0
+    assert not optimizer.state[dead]["exp_avg"].any() and not optimizer.state[dead]["exp_avg_sq"].any()
+    assert optimizer.state[live]["exp_avg"].all() and np.isfinite(dead.data).all()
+    np.testing.assert_array_equal(np.isnan(broken.data), [False, False, True, False, False])
+
+
+P = make_parameters(shapes=[(2,)])
+
+
+@pytest.mark.parametrize("misuse, error, words", [
+    (lambda: SGD([]), ValueError, "empty parameter list"),
+    (lambda: SGD(P[0]), TypeError, "iterable"),
+    (lambda: SGD([1]), TypeError, "can only optimise Tensors"),
+    (lambda: SGD(nn.Linear(2, 2).named_parameters()), TypeError, "not named_parameters"),
+    (lambda: SGD([mg.arange(3)]), ValueError, "non-float"),
+    (lambda: SGD([P[0] * 2]), ValueError, "non-leaf"),
+    (lambda: AdamW(P + P), ValueError, "given twice"),
+    (lambda: AdamW([{"params": P}, {"params": P}]), ValueError, "given twice"),
+    (lambda: AdamW([{"parameters": P}]), TypeError, "'params'"),
+    (lambda: AdamW(P, lr=-1.0), ValueError, "AdamW: lr must be a finite number >= 0, got -1.0"),
+    (lambda: AdamW(P, lr=math.nan), ValueError, "lr must be"),
+    (lambda: AdamW(P, lr="fast"), ValueError, "lr must be"),
+    (lambda: AdamW([{"params": P, "lr": math.inf}]), ValueError, "lr must be"),
+    (lambda: AdamW(P, betas=(0.9, 1.0)), ValueError, "betas must be two numbers from 0 to below 1"),
+    (lambda: AdamW(P, betas=0.9), ValueError, "betas"),
+    (lambda: AdamW(P, eps=-1e-8), ValueError, "eps"),
+    (lambda: AdamW(P, weight_decay=-0.1), ValueError, "weight_decay"),
+    (lambda: AdamW(P, max_grad_norm=0.0), ValueError, "max_grad_norm must be positive"),
+    (lambda: SGD(P, momentum=math.nan), ValueError, "momentum"),
+    (lambda: SGD(P, nesterov=True), ValueError, "Nesterov momentum requires"),
+    (lambda: clip_grad_norm_(P, math.nan), ValueError, "max_norm must be positive"),
+    (lambda: Optimizer(P, {}).step(), NotImplementedError, "Optimizer has no step"),
+])
+def test_misuse(misuse, error, words):
+    with pytest.raises(error) as raised:
+        misuse()
+    assert words in str(raised.value)
+
+
+def test_a_parameter_that_changed_its_dtype_is_an_error():
+    layer = nn.Linear(2, 2)
+    optimizer = AdamW(layer.parameters())
+    layer(mg.ones(1, 2)).sum().backward()
+    optimizer.step()
+    layer.double()
+    with pytest.raises(RuntimeError, match="make the optimizer after model.to"):
+        optimizer.step()
