@@ -7,6 +7,7 @@ import json
 import resource
 import sys
 import types
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -65,7 +66,8 @@ def torch_name(name: str) -> str:
     return name
 
 
-def make_step(model: TorchGPT, tokens: np.ndarray, targets: np.ndarray, weight_decay: float, max_norm: float, **options):
+def make_step(model: TorchGPT, tokens: np.ndarray, targets: np.ndarray, weight_decay: float, max_norm: float,
+              **options) -> Callable[[], float]:
     """A function that takes one training step (forward, backward, clip, fused AdamW) and returns the loss."""
     tokens, targets = torch.from_numpy(tokens), torch.from_numpy(targets)
     parameters = list(model.parameters())

@@ -123,7 +123,7 @@ def read_text(path: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path} is not UTF-8 (byte {error.start} is {content[error.start]:#04x}); convert it, for example with iconv"
+            f"{path} is not UTF-8 (byte {error.start} is {content[error.start]:#04x}); convert it with iconv"
         ) from None
 
 

@@ -19,19 +19,22 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
 
     ValueError names an argument that makes no sense.
     """
-    check_sampling(count, temperature, top_k, top_p)
+    check_sampling(count, temperature, top_k, top_p, seed)
     if len(prompt) == 0:
         raise ValueError("the prompt is empty; give at least one token to continue")
     return _generate(model, list(prompt), count, temperature, top_k, top_p, np.random.default_rng(seed))
 
 
-def check_sampling(count: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
+def check_sampling(count: int, temperature: float, top_k: int | None, top_p: float | None,
+                   seed: int | None) -> None:
     """ValueError unless the arguments of `generate` make sense."""
     check_whole("tokens", count)
     if not (math.isfinite(temperature) and temperature >= 0):
         raise ValueError(f"temperature must be 0 (the likeliest token) or a positive number, got {temperature!r}")
     if top_k is not None:
         check_whole("top_k", top_k)
+    if seed is not None:
+        check_whole("seed", seed, least=0)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p must be more than 0 and at most 1, got {top_p!r}")
 

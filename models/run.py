@@ -55,7 +55,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
 
 
 def report(trainer: Trainer, folder: pathlib.Path, row: dict | None, seconds: float) -> None:
-    """Draw the losses, write a sample, and say what came out and where it is; `row` is of the last step, if just done."""
+    """Draw the losses, write a sample, and say what came out and where; `row` is of the last step, if just done."""
     validation_loss = row["val_loss"] if row else trainer.evaluate(trainer.corpus.validation)
     training_loss = trainer.evaluate(trainer.corpus.train, trainer.config.eval_windows)
     plot_losses(folder / METRICS, folder / PLOT)

@@ -106,8 +106,8 @@ class Trainer:
 
     def _check_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
-            raise TrainingError(f"the {name} became {value} at step {self.step + 1}; the last checkpoint is from before "
-                                "that, and resuming would lead here again: start anew with a smaller --lr")
+            raise TrainingError(f"the {name} became {value} at step {self.step + 1}; the last checkpoint is from "
+                                "before that, and resuming would lead here again: start anew with a smaller --lr")
 
     def is_finished(self) -> bool:
         """Have all steps been done?"""
@@ -124,7 +124,7 @@ class Trainer:
                 total, count = total + real * loss.item(), count + real
         self.model.train()
         self._check_finite("validation loss", total)
-        return total / count
+        return float(total / count)
 
     def checkpoint(self) -> Checkpoint:
         """All that `restore` needs to go on as if nothing had happened."""
@@ -138,9 +138,9 @@ class Trainer:
                        for name, value in entries.items()},
         )
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint; CheckpointError if it doesn't fit the model."""
-        load_parameters(self.model, checkpoint)
+    def restore(self, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
+        """Go on from a checkpoint; CheckpointError, which names its path, if it doesn't fit the model."""
+        load_parameters(self.model, checkpoint, path)
         state = collections.defaultdict(dict)
         for key, array in checkpoint.optimizer.items():
             number, _, name = key.partition(".")

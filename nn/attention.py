@@ -116,8 +116,8 @@ class MultiHeadAttention(Module):
             if x.ndim != 3 or x.shape[2] != width:
                 raise ValueError(f"MultiHeadAttention: {name} must have shape (B, T, {width}), got {x.shape}")
         if key.shape[0] != query.shape[0] or value.shape[:2] != key.shape[:2]:
-            raise ValueError("MultiHeadAttention: query (B, Tq, C), key (B, Tk, kdim) and value (B, Tk, vdim) must have "
-                             f"the same B, and key and value the same Tk, got {query.shape}, {key.shape}, {value.shape}")
+            raise ValueError("MultiHeadAttention: query, key and value must have the same B, and key and value the "
+                             f"same T, got {query.shape}, {key.shape} and {value.shape}")
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         """q, k, v: (B, H, T, D)"""

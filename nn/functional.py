@@ -31,7 +31,8 @@ def embedding(ids: Tensor, weight: Tensor) -> Tensor:
 
 
 def layer_norm(
-    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have the shape `normalized_shape`."""
     normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -87,9 +88,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return apply(ops.Dropout, x, keep=keep, p=p)
 
 
-def cross_entropy(
-    logits: Tensor, targets: Tensor, ignore_index: int = -100, reduction: str = "mean"
-) -> Tensor:
+def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """log(sum of e^logits) - logits[target], for logits (N, V), or (N, V, d1, ...) and targets (N, d1, ...).
 
     Targets equal to ignore_index do not count. reduction is 'mean' (over those that count), 'sum' or 'none'.
@@ -119,7 +118,7 @@ def scaled_dot_product_attention(
 
     A boolean mask says which keys take part (True), a float mask is added to the scores; both broadcast to
     (..., Tq, Tk). A causal query i sees the keys 0 to i. A row without any key gives zeros. The fused kernels serve up
-    to four axes; dropout and masks that need a gradient go through the definition.
+    to four axes; dropout, Dv other than D and masks that need a gradient go through the definition.
     """
     q, k, v = query, key, value
     _same_dtype("scaled_dot_product_attention", q, k, v)
@@ -133,7 +132,10 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         if is_causal:
             raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
-        mask = where(attn_mask, Tensor(0.0, dtype=q.dtype), -math.inf) if attn_mask.dtype == bool else attn_mask.to(q.dtype)
+        mask = attn_mask
+        if mask.dtype == bool:
+            mask = where(mask, Tensor(0.0, dtype=q.dtype), -math.inf)
+        mask = mask.to(q.dtype)
         scores_shape = q.shape[:-1] + k.shape[-2:-1]
         try:
             np.broadcast_to(mask.data, scores_shape)
@@ -141,7 +143,7 @@ def scaled_dot_product_attention(
             raise ValueError(
                 f"scaled_dot_product_attention: a mask of shape {attn_mask.shape} does not broadcast to {scores_shape}"
             ) from None
-    if dropout_p > 0.0 or q.ndim > 4 or (mask is not None and mask.requires_grad):
+    if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or (mask is not None and mask.requires_grad):
         out, weights = ops.spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
         return out if dropout_p == 0.0 else dropout(weights, dropout_p) @ v
     lead = (1,) * (4 - q.ndim)
@@ -162,7 +164,7 @@ def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False) ->
 def _same_dtype(name: str, x: Tensor, *others: Tensor | None) -> None:
     for other in others:
         if other is not None and other.dtype != x.dtype:
-            raise TypeError(f"{name}: expected all of the same dtype, got {x.dtype} and {other.dtype}; convert with .to(dtype)")
+            raise TypeError(f"{name}: expected one dtype, got {x.dtype} and {other.dtype}; convert with .to(dtype)")
 
 
 def _class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:

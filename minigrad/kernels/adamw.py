@@ -13,6 +13,7 @@ from minigrad.kernels.jit import jit, kernel, ready
 from minigrad.kernels.simd import pointer, pointer_like
 
 BLOCK = 8192  # elements; four float32 arrays of it fit in half of a 256 kB L2 cache
+PARALLEL_FROM = 32  # blocks; below, waking the other threads costs more than they save
 
 
 def address(array: np.ndarray) -> int:
@@ -27,17 +28,26 @@ def cut_into_blocks(sizes: list[int]) -> np.ndarray:
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
+@jit
+def _sum_of_squares(block, addresses, like):
+    which, first, end = block
+    total = 0.0
+    if addresses[which] != 0:
+        x = pointer_like(pointer(like, 0), addresses[which])
+        for i in range(first, end):
+            total += np.float64(x[i]) * np.float64(x[i])
+    return total
+
+
 @kernel(parallel=True)
 def sums_of_squares(blocks, addresses, like, sums):
     """blocks (K, 3), addresses (N,) of arrays with the dtype of `like` (0: no array) -> sums (K,), float64."""
-    for k in prange(blocks.shape[0]):
-        which, first, end = blocks[k]
-        total = 0.0
-        if addresses[which] != 0:
-            x = pointer_like(pointer(like, 0), addresses[which])
-            for i in range(first, end):
-                total += np.float64(x[i]) * np.float64(x[i])
-        sums[k] = total
+    if len(blocks) < PARALLEL_FROM:
+        for k in range(len(blocks)):
+            sums[k] = _sum_of_squares(blocks[k], addresses, like)
+    else:
+        for k in prange(len(blocks)):
+            sums[k] = _sum_of_squares(blocks[k], addresses, like)
 
 
 def norm(arrays: list[np.ndarray]) -> float:
@@ -53,10 +63,22 @@ def norm(arrays: list[np.ndarray]) -> float:
 
 
 @jit
-def _update(p, g, m, v, size, shrink, l2, clip, beta1, gamma1, beta2, gamma2, step_size, root, eps, tiny):
-    """One block of a parameter, its gradient and its moments: pointers to `size` elements, and scalars of their type."""
-    zero = type(tiny)(0)
-    for i in range(size):
+def _step_block(block, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny):
+    which, first, end = block
+    if gradients[which] == 0:
+        return
+    real = moments.dtype.type
+    lr, beta1, beta2, eps, decay = settings[groups[which]]
+    step = np.float64(steps[which])
+    step_size, root = real(lr / (1.0 - beta1 ** step)), real(1.0 / np.sqrt(1.0 - beta2 ** step))
+    shrink, l2 = (real(1.0 - lr * decay), real(0.0)) if decoupled else (real(1.0), real(decay))
+    gamma1, gamma2 = real(1.0 - beta1), real(1.0 - beta2)
+    beta1, beta2, eps, clip, tiny, zero = real(beta1), real(beta2), real(eps), real(clip), real(tiny), real(0.0)
+    m = pointer(moments, offsets[which] + first)
+    v = pointer(moments, moments.shape[1] + offsets[which] + first)
+    p = pointer_like(m, parameters[which] + first * moments.itemsize)
+    g = pointer_like(m, gradients[which] + first * moments.itemsize)
+    for i in range(end - first):
         gradient = clip * g[i] + l2 * p[i]
         mean = beta1 * m[i] + gamma1 * gradient
         square = beta2 * v[i] + gamma2 * gradient * gradient
@@ -82,17 +104,11 @@ def adamw_step(blocks, offsets, parameters, gradients, steps, groups, settings, 
     - Every 1 - beta and 1 - beta^t is computed in float64: 1 - 0.999 has lost four digits in float32.
     - Moments below `tiny` become 0: those of dead weights would decay into denormals, which are 40 times as slow.
     """
-    real = moments.dtype.type
-    for k in prange(blocks.shape[0]):
-        which, first, end = blocks[k]
-        if gradients[which] != 0:
-            lr, beta1, beta2, eps, decay = settings[groups[which]]
-            step = np.float64(steps[which])
-            shrink, l2 = (1.0 - lr * decay, 0.0) if decoupled else (1.0, decay)
-            m = pointer(moments, offsets[which] + first)
-            v = pointer(moments, moments.shape[1] + offsets[which] + first)
-            bytes_before = first * moments.itemsize
-            _update(pointer_like(m, parameters[which] + bytes_before), pointer_like(m, gradients[which] + bytes_before),
-                    m, v, end - first, real(shrink), real(l2), real(clip),
-                    real(beta1), real(1.0 - beta1), real(beta2), real(1.0 - beta2),
-                    real(lr / (1.0 - beta1 ** step)), real(1.0 / np.sqrt(1.0 - beta2 ** step)), real(eps), real(tiny))
+    if len(blocks) < PARALLEL_FROM:
+        for k in range(len(blocks)):
+            _step_block(blocks[k], offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled,
+                        tiny)
+    else:
+        for k in prange(len(blocks)):
+            _step_block(blocks[k], offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled,
+                        tiny)

@@ -1,59 +1,84 @@
-"""Elementwise kernels where NumPy has no function (erf) or needs many passes (gelu)."""
+"""Elementwise kernels where NumPy has no function (erf) or needs many passes (gelu).
+
+The loops over elements stand in functions of their own, on slices: LLVM vectorises them there, not inside a `prange`.
+"""
+import numpy as np
 from numba import prange
 
-from .jit import kernel
-from .rows import ELEMENTS, number_of_blocks
+from .jit import jit, kernel
+from .rows import number_of_blocks
 from .simd import erf, normal, tanh
 
+ELEMENTS = 8192  # elements per block
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715
+FAR = np.float32(40)  # beyond +-40, P is 0 or 1 to the last bit, also in float64
+
+
+@jit
+def near(x):
+    """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
+    return -FAR if x < -FAR else (FAR if x > FAR else x)
+
+
+@jit
+def erf_block(x, out):
+    for i in range(x.size):
+        out[i] = erf(x[i])
 
 
 @kernel(parallel=True)
 def erf_forward(x, out):
     """x, out (N,): out = erf x"""
     for block in prange(number_of_blocks(x.size, ELEMENTS)):
-        for i in range(block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)):
-            out[i] = erf(x[i])
+        start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
+        erf_block(x[start:stop], out[start:stop])
+
+
+@jit
+def gelu_forward_block(x, out, use_tanh):
+    number = x.dtype.type
+    half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
+    if use_tanh:
+        for i in range(x.size):
+            v = number(near(x[i]))
+            p = half * (one + tanh(scale * (v + cubic * v * v * v)))
+            out[i] = p * (x[i] if x[i] > v else v)
+    else:
+        for i in range(x.size):
+            v = number(near(x[i]))
+            p, _ = normal(v)
+            out[i] = p * (x[i] if x[i] > v else v)
 
 
 @kernel(parallel=True)
 def gelu_forward(x, out, use_tanh):
     """x, out (N,): out = x * P, P = P(Z <= x), or (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)"""
-    number = x.dtype.type
-    half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
     for block in prange(number_of_blocks(x.size, ELEMENTS)):
         start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-        if use_tanh:
-            for i in range(start, stop):
-                v = x[i]
-                out[i] = half * v * (one + tanh(scale * (v + cubic * v * v * v)))
-        else:
-            for i in range(start, stop):
-                v = x[i]
-                cumulative, _ = normal(v)
-                out[i] = v * cumulative if v > -14 else v * 0  # -inf * 0 would be NaN; below -14 P is 0 in any case
+        gelu_forward_block(x[start:stop], out[start:stop], use_tanh)
+
+
+@jit
+def gelu_backward_block(dout, x, dx, use_tanh):
+    number = x.dtype.type
+    half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
+    if use_tanh:
+        for i in range(x.size):
+            v = number(near(x[i]))
+            t = tanh(scale * (v + cubic * v * v * v))
+            slope = scale * (one + number(3) * cubic * v * v)
+            dx[i] = dout[i] * (half * (one + t) + half * v * (one - t * t) * slope)
+    else:
+        for i in range(x.size):
+            v = number(near(x[i]))
+            p, density = normal(v)
+            dx[i] = dout[i] * (p + v * density)
 
 
 @kernel(parallel=True)
 def gelu_backward(dout, x, dx, use_tanh):
-    """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density.
-
-    Far out, where tanh is 1 to the last bit, x * dP/dx is 0 in the limit but inf * 0 as computed: there |u| is clamped.
-    """
-    number = x.dtype.type
-    half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
-    far = number(30)
+    """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density"""
     for block in prange(number_of_blocks(x.size, ELEMENTS)):
         start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-        if use_tanh:
-            for i in range(start, stop):
-                v = min(max(x[i], -far), far)
-                t = tanh(scale * (v + cubic * v * v * v))
-                slope = scale * (one + number(3) * cubic * v * v)
-                dx[i] = dout[i] * (half * (one + t) + half * v * (one - t * t) * slope)
-        else:
-            for i in range(start, stop):
-                v = min(max(x[i], -far), far)
-                cumulative, density = normal(v)
-                dx[i] = dout[i] * (cumulative + v * density)
+        gelu_backward_block(dout[start:stop], x[start:stop], dx[start:stop], use_tanh)

@@ -2,7 +2,7 @@
 from numba import prange
 
 from .jit import kernel
-from .rows import number_of_blocks
+from .rows import add_to, number_of_blocks
 
 COLUMNS = 64  # columns per block
 
@@ -17,6 +17,4 @@ def embedding_backward(dout, ids, dweight):
     for block in prange(number_of_blocks(width, COLUMNS)):
         start, stop = block * COLUMNS, min(width, (block + 1) * COLUMNS)
         for row in range(rows):
-            v = ids[row]
-            for j in range(start, stop):
-                dweight[v, j] += dout[row, j]
+            add_to(dweight[ids[row], start:stop], dout[row, start:stop])

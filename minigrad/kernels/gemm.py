@@ -21,7 +21,7 @@ from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from minigrad.kernels.jit import jit, kernel
+from minigrad.kernels.jit import jit, kernel, ready
 from minigrad.kernels.microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
 from minigrad.kernels.simd import INDEX, address, pointer, shift
 
@@ -56,12 +56,14 @@ def _pack_b(B, row_b, column_b, depth, columns, packed):
 @jit(inline="always")
 def _pack_a(A, column_a, rows, depth, packed):
     """A transposed A, in strips of a tile's rows: packed[strip][k][row]. Some columns at a time: they stay in the cache."""
-    _, tile_rows, _ = shape(A)
+    lanes, tile_rows, _ = shape(A)
     for first in range(0, depth, 8):
         for i in range(0, rows, tile_rows):
             count = min(tile_rows, rows - i)
             for k in range(first, min(first + 8, depth)):
-                copy_vector(shift(A, k * column_a + i), shift(packed, i * depth + k * count), count, 0)
+                source, target = shift(A, k * column_a + i), shift(packed, i * depth + k * count)
+                for row in range(0, count, lanes):
+                    copy_vector(shift(source, row), shift(target, row), min(lanes, count - row), 0)
 
 
 @jit(inline="always")
@@ -256,19 +258,22 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
 _of_thread = threading.local()
 
 
-def aligned(count: int, dtype: np.dtype) -> np.ndarray:
-    """An uninitialised vector that begins at a multiple of 64 bytes, where a cache line does."""
-    buffer = np.empty(count + 64 // dtype.itemsize, dtype)
-    start = -buffer.ctypes.data % 64 // dtype.itemsize
-    return buffer[start : start + count]
+def workspace(purpose: str, count: int, dtype: np.dtype) -> np.ndarray:
+    """An uninitialised vector of at least `count` elements, kept for the Python thread that asks, and grown if need be.
 
-
-def workspaces(dtype: np.dtype) -> np.ndarray:
-    """(threads x WORKSPACE), kept for the Python thread that asks; `gemm` needs one WORKSPACE. Untouched pages are free."""
+    It begins at a multiple of 64 bytes, where a cache line does. Pages that are not touched take no memory.
+    """
     kept = _of_thread.__dict__
-    if dtype not in kept:
-        kept[dtype] = aligned(numba.config.NUMBA_NUM_THREADS * WORKSPACE, dtype)
-    return kept[dtype]
+    if (purpose, dtype) not in kept or kept[purpose, dtype].size < count:
+        buffer = np.empty(count + 64 // dtype.itemsize, dtype)
+        start = -buffer.ctypes.data % 64 // dtype.itemsize
+        kept[purpose, dtype] = buffer[start : start + count]
+    return kept[purpose, dtype]
+
+
+def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
+    """WORKSPACE elements for each thread, one after the other."""
+    return workspace("gemm", numba.config.NUMBA_NUM_THREADS * WORKSPACE, dtype)
 
 
 def _readable(matrix: np.ndarray) -> tuple[np.ndarray, int, int]:
@@ -300,6 +305,7 @@ def _check(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None, shap
 
 
 NO_BATCH = np.zeros((1, 3), np.int64)
+CORNERS = [(0,) * (ndim - 2) + (slice(1), slice(1)) for ndim in range(65)]
 
 
 def _launch(a, b, out, bias, flags, M, N, K, offsets):
@@ -308,12 +314,14 @@ def _launch(a, b, out, bias, flags, M, N, K, offsets):
     b, row_b, column_b = _readable(b)
     dtype = out.dtype
     register(dtype)
-    corner = (0,) * (out.ndim - 2) + (slice(1), slice(1))
-    workspace = workspaces(dtype)
-    _multiply_batch(
-        a[corner[-a.ndim :]], row_a, column_a, b[corner[-b.ndim :]], row_b, column_b,
-        out[corner], out.strides[-2] // dtype.itemsize, M, N, K, workspace if bias is None else bias, flags,
-        offsets, workspace, numba.get_num_threads() if len(offsets) * M * N * K >= SERIAL_BELOW else 1,
+    packed = gemm_workspaces(dtype)
+    is_small = len(offsets) * M * N * K < SERIAL_BELOW
+    # A small product starts no threads: it needs no turn, and no microsecond at the gate that a corner passes anyway.
+    launch = _multiply_batch.dispatcher if is_small else _multiply_batch
+    launch(
+        a[CORNERS[a.ndim]], row_a, column_a, b[CORNERS[b.ndim]], row_b, column_b,
+        out[CORNERS[out.ndim]], out.strides[-2] // dtype.itemsize, M, N, K, packed if bias is None else ready(bias),
+        flags, offsets, packed, 1 if is_small else numba.get_num_threads(),
     )
 
 

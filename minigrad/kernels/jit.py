@@ -23,6 +23,9 @@ from numba.core import caching, compiler, serialize
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
+# Only prange runs in parallel: turning array expressions into parallel loops as well triples the compile time.
+ONLY_PRANGE = dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False)
+ONLY_PRANGE["prange"] = True
 
 
 SOURCES = pathlib.Path(__file__).parent
@@ -173,7 +176,7 @@ def kernel(function: Callable = None, *, parallel: bool = False) -> Callable:
     """
     if function is None:
         return functools.partial(kernel, parallel=parallel)
-    dispatcher = jit(function, parallel=parallel)
+    dispatcher = jit(function, parallel=ONLY_PRANGE if parallel else False)
 
     @functools.wraps(function)
     def launch(*arguments):

@@ -2,8 +2,23 @@
 import numpy as np
 from numba import prange
 
-from .jit import kernel
+from .jit import jit, kernel
 from .rows import ROWS, add_blocks, number_of_blocks
+
+
+@jit
+def layer_norm_row(x, weight, bias, out, eps):
+    total = 0.0
+    for j in range(x.size):
+        total += x[j]
+    mean = total / x.size
+    squares = 0.0
+    for j in range(x.size):
+        squares += (x[j] - mean) * (x[j] - mean)
+    rstd = 1.0 / np.sqrt(squares / x.size + eps)
+    for j in range(x.size):
+        out[j] = (x[j] - mean) * rstd * weight[j] + bias[j]
+    return mean, rstd
 
 
 @kernel(parallel=True)
@@ -12,21 +27,25 @@ def layer_norm_forward(x, weight, bias, out, mean, rstd, eps):
 
     1. mean  2. rstd = 1 / sqrt(mean of (x - mean)^2 + eps)  3., 4. out = (x - mean) * rstd * weight + bias
     """
-    rows, width = x.shape
-    for block in prange(number_of_blocks(rows, ROWS)):
-        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            total = 0.0
-            for j in range(width):
-                total += x[row, j]
-            m = total / width
-            squares = 0.0
-            for j in range(width):
-                squares += (x[row, j] - m) * (x[row, j] - m)
-            r = 1.0 / np.sqrt(squares / width + eps)
-            mean[row] = m
-            rstd[row] = r
-            for j in range(width):
-                out[row, j] = (x[row, j] - m) * r * weight[j] + bias[j]
+    for row in prange(x.shape[0]):
+        mean[row], rstd[row] = layer_norm_row(x[row], weight, bias, out[row], eps)
+
+
+@jit
+def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias):
+    number = x.dtype.type
+    total, dot = number(0), number(0)
+    for j in range(x.size):
+        x_hat = number((x[j] - mean) * rstd)
+        dx_hat = dout[j] * weight[j]
+        dx[j] = x_hat  # kept until the next loop
+        total += dx_hat
+        dot += dx_hat * x_hat
+        dweight[j] += dout[j] * x_hat
+        dbias[j] += dout[j]
+    mean_dx_hat, mean_dot, scale = total / number(x.size), dot / number(x.size), number(rstd)
+    for j in range(x.size):
+        dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
 
 
 @kernel(parallel=True)
@@ -40,24 +59,10 @@ def layer_norm_backward(dout, x, weight, mean, rstd, dx, dweight, dbias):
     blocks = number_of_blocks(rows, ROWS)
     partial_dweight = np.zeros((blocks, width), x.dtype)
     partial_dbias = np.zeros((blocks, width), x.dtype)
-    number = x.dtype.type
     for block in prange(blocks):
         for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            m, r = mean[row], rstd[row]
-            total = number(0)
-            dot = number(0)
-            for j in range(width):
-                x_hat = number((x[row, j] - m) * r)
-                dx_hat = dout[row, j] * weight[j]
-                dx[row, j] = x_hat  # kept until the next loop
-                total += dx_hat
-                dot += dx_hat * x_hat
-                partial_dweight[block, j] += dout[row, j] * x_hat
-                partial_dbias[block, j] += dout[row, j]
-            mean_dx_hat = total / number(width)
-            mean_dot = dot / number(width)
-            scale = number(r)
-            for j in range(width):
-                dx[row, j] = scale * (dout[row, j] * weight[j] - mean_dx_hat - dx[row, j] * mean_dot)
+            layer_norm_backward_row(
+                dout[row], x[row], weight, mean[row], rstd[row], dx[row], partial_dweight[block], partial_dbias[block]
+            )
     add_blocks(partial_dweight, dweight)
     add_blocks(partial_dbias, dbias)

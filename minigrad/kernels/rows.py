@@ -1,4 +1,4 @@
-"""What the kernels over rows share: blocks of fixed size, so that no result depends on the number of threads."""
+"""What the kernels over rows share: blocks of fixed size, so that no sum over rows depends on the number of threads."""
 import math
 
 import numpy as np
@@ -7,7 +7,6 @@ from numba import prange
 from .jit import jit, kernel
 
 ROWS = 32  # rows per block
-ELEMENTS = 8192  # elements per block of an elementwise kernel
 
 
 def as_rows(x: np.ndarray) -> np.ndarray:
@@ -22,13 +21,19 @@ def number_of_blocks(count, size):
 
 
 @jit
-def add_blocks(partial, total):
-    """partial (blocks, C) -> total (C,), block after block, in float64."""
+def add_to(total, row):
+    """total += row, both (C,)"""
     for j in range(total.size):
-        s = 0.0
-        for block in range(partial.shape[0]):
-            s += partial[block, j]
-        total[j] = s
+        total[j] += row[j]
+
+
+@jit
+def add_blocks(partial, total):
+    """partial (blocks, C) -> total (C,): the sum, block after block."""
+    for j in range(total.size):
+        total[j] = 0
+    for block in range(partial.shape[0]):
+        add_to(total, partial[block])
 
 
 @kernel(parallel=True)
@@ -39,8 +44,7 @@ def sum_rows_forward(x, total):
     partial = np.zeros((blocks, width), x.dtype)
     for block in prange(blocks):
         for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            for j in range(width):
-                partial[block, j] += x[row, j]
+            add_to(partial[block], x[row])
     add_blocks(partial, total)
 
 

@@ -208,6 +208,16 @@ def shift(typing_context, pointer, count):
 
 
 @intrinsic
+def constant_like(typing_context, pointer, value):
+    """The value in the dtype of the pointer's elements: float32 arithmetic with a Python number would be float64."""
+
+    def codegen(context, builder, signature, arguments):
+        return context.cast(builder, arguments[1], signature.args[1], signature.return_type)
+
+    return pointer.dtype(pointer, value), codegen
+
+
+@intrinsic
 def address(typing_context, pointer):
     """The pointer as an integer, in bytes."""
     return INDEX(pointer), lambda context, builder, signature, args: builder.ptrtoint(args[0], INT64)

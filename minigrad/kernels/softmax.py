@@ -2,23 +2,15 @@
 from numba import prange
 
 from .jit import jit, kernel
-from .rows import ROWS, number_of_blocks
 from .simd import exp, log
 
 
 @jit
-def row_max(row):
-    """The largest element; NaN is passed over (it comes back out of the exponential)."""
+def exponentials(row, out):
+    """out_j = e^(row_j - max row). Returns max row and the sum of out. NaN anywhere makes the sum NaN."""
     largest = row[0]
     for j in range(1, row.size):
         largest = row[j] if row[j] > largest else largest
-    return largest
-
-
-@jit
-def exponentials(row, out):
-    """out_j = e^(row_j - max row). Returns max row and the sum of out."""
-    largest = row_max(row)
     total = row.dtype.type(0)
     for j in range(row.size):
         e = exp(row[j] - largest)
@@ -27,52 +19,62 @@ def exponentials(row, out):
     return largest, total
 
 
+@jit
+def softmax_row(x, out):
+    _, total = exponentials(x, out)
+    for j in range(x.size):
+        out[j] /= total
+
+
 @kernel(parallel=True)
 def softmax_forward(x, out):
-    """x, out (N, C): 1. e^(x - max)  2. divide by its sum"""
-    rows, width = x.shape
-    for block in prange(number_of_blocks(rows, ROWS)):
-        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            if width > 0:
-                _, total = exponentials(x[row], out[row])
-                for j in range(width):
-                    out[row, j] /= total
+    """x, out (N, C), C > 0: 1. e^(x - max)  2. divide by its sum"""
+    for row in prange(x.shape[0]):
+        softmax_row(x[row], out[row])
+
+
+@jit
+def softmax_backward_row(dout, out, dx):
+    dot = out.dtype.type(0)
+    for j in range(out.size):
+        dot += dout[j] * out[j]
+    for j in range(out.size):
+        dx[j] = out[j] * (dout[j] - dot)
 
 
 @kernel(parallel=True)
 def softmax_backward(dout, out, dx):
     """dout, out, dx (N, C): dx = out * (dout - sum of dout * out)"""
-    rows, width = out.shape
-    for block in prange(number_of_blocks(rows, ROWS)):
-        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            dot = out.dtype.type(0)
-            for j in range(width):
-                dot += dout[row, j] * out[row, j]
-            for j in range(width):
-                dx[row, j] = out[row, j] * (dout[row, j] - dot)
+    for row in prange(out.shape[0]):
+        softmax_backward_row(dout[row], out[row], dx[row])
+
+
+@jit
+def log_softmax_row(x, out):
+    largest, total = exponentials(x, out)
+    log_total = log(total)
+    for j in range(x.size):
+        out[j] = x[j] - largest - log_total
 
 
 @kernel(parallel=True)
 def log_softmax_forward(x, out):
-    """x, out (N, C): out = x - max - log(sum of e^(x - max))"""
-    rows, width = x.shape
-    for block in prange(number_of_blocks(rows, ROWS)):
-        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            if width > 0:
-                largest, total = exponentials(x[row], out[row])
-                log_total = log(total)
-                for j in range(width):
-                    out[row, j] = x[row, j] - largest - log_total
+    """x, out (N, C), C > 0: out = x - max - log(sum of e^(x - max))"""
+    for row in prange(x.shape[0]):
+        log_softmax_row(x[row], out[row])
+
+
+@jit
+def log_softmax_backward_row(dout, out, dx):
+    total = out.dtype.type(0)
+    for j in range(out.size):
+        total += dout[j]
+    for j in range(out.size):
+        dx[j] = dout[j] - exp(out[j]) * total
 
 
 @kernel(parallel=True)
 def log_softmax_backward(dout, out, dx):
     """dout, out, dx (N, C): dx = dout - e^out * sum of dout"""
-    rows, width = out.shape
-    for block in prange(number_of_blocks(rows, ROWS)):
-        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            total = out.dtype.type(0)
-            for j in range(width):
-                total += dout[row, j]
-            for j in range(width):
-                dx[row, j] = dout[row, j] - exp(out[row, j]) * total
+    for row in prange(out.shape[0]):
+        log_softmax_backward_row(dout[row], out[row], dx[row])

@@ -61,5 +61,6 @@ def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
     """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back."""
     moved = [np.ascontiguousarray(np.moveaxis(a, dim, -1)) for a in arrays]
     out = np.empty(moved[0].shape, moved[0].dtype)
-    kernel(*map(as_rows, moved), as_rows(out))
+    if out.size:
+        kernel(*map(as_rows, moved), as_rows(out))
     return np.moveaxis(out, -1, dim)

@@ -1,6 +1,8 @@
 """Clipping gradients by their global norm."""
 from collections.abc import Iterable
 
+import numpy as np
+
 from minigrad.kernels.adamw import norm
 from minigrad.tensor import Tensor
 
@@ -34,6 +36,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float) -> f
     total_norm = norm(gradients)
     coefficient = clip_coefficient(total_norm, max_norm)
     if coefficient != 1.0:
-        for gradient in gradients:
-            gradient *= coefficient
+        with np.errstate(invalid="ignore"):  # inf * 0
+            for gradient in gradients:
+                gradient *= coefficient
     return total_norm

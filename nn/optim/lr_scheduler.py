@@ -10,7 +10,8 @@ def warmup_cosine(step: int, *, warmup_steps: int, total_steps: int, peak: float
     """The learning rate of a step, counted from 0: a linear rise to `peak`, then half a cosine down to `floor`.
 
         step < warmup_steps:  peak (step + 1) / (warmup_steps + 1)
-        step < total_steps:   floor + (peak - floor) (1 + cos(pi (step - warmup_steps) / (total_steps - warmup_steps))) / 2
+        step < total_steps:   floor + (peak - floor) (1 + cos(pi progress)) / 2
+                              with progress = (step - warmup_steps) / (total_steps - warmup_steps)
         afterwards:           floor
 
     >>> [round(warmup_cosine(s, warmup_steps=2, total_steps=6, peak=1.0, floor=0.1), 3) for s in range(8)]

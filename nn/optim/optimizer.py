@@ -1,5 +1,4 @@
 """Optimizer: parameter groups, the state of each parameter, and how both are saved and loaded."""
-import copy
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -78,21 +77,23 @@ class Optimizer:
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {i: {name: array or number}}, "param_groups": [options, with "params" as numbers i]}.
+        """{"state": {i: {name: array or int}}, "param_groups": [options, with "params" as numbers i]}.
 
         Parameters are numbered in the order of the groups. Arrays are shared: copy what has to stay. All else can be
         written as JSON.
         """
         numbers = {parameter: i for i, parameter in enumerate(self._parameters())}
-        state = {numbers[parameter]: {name: value.item() if np.ndim(value) == 0 and isinstance(value, np.ndarray)
-                                      else value for name, value in entries.items()}
+        state = {numbers[parameter]: {name: _plain(value) for name, value in entries.items()}
                  for parameter, entries in self.state.items()}
         groups = [{**group, "params": [numbers[parameter] for parameter in group["params"]]}
                   for group in self.param_groups]
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called, bit for bit. A ValueError says what does not fit; then nothing changes."""
+        """Go on where `state_dict` was called, bit for bit.
+
+        A ValueError says what does not fit, and then nothing has been changed.
+        """
         groups = state_dict["param_groups"]
         sizes, own_sizes = ([len(group["params"]) for group in either] for either in (groups, self.param_groups))
         if sizes != own_sizes:
@@ -112,7 +113,7 @@ class Optimizer:
             if any(shape not in ((), parameter.shape) for shape in shapes.values()):
                 raise ValueError(f"loaded state of parameter {number} has shapes {shapes}, the parameter has "
                                  f"{parameter.shape}")
-            state[parameter] = copy.deepcopy(entries)
+            state[parameter] = {name: np.array(value) for name, value in entries.items()}
         for group, loaded in zip(self.param_groups, options):
             group.update(loaded)
         self.state = state
@@ -122,6 +123,11 @@ class Optimizer:
                            + ", ".join(f"{name}={value}" for name, value in group.items() if name != "params")
                            for group in self.param_groups)
         return f"{type(self).__name__}(\n{groups}\n)"
+
+
+def _plain(value: Any) -> Any:
+    """Counters are 0-d integer arrays: as ints they are JSON."""
+    return value.item() if np.ndim(value) == 0 and np.asarray(value).dtype.kind == "i" else value
 
 
 def _check_option(optimizer: str, option: str, value: Any) -> None:

@@ -1,0 +1,135 @@
+"""Extreme and special numbers: infinities, NaN, empty and masked rows, long sums."""
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from nn import functional as F
+
+inf, nan = math.inf, math.nan
+
+
+def gradient(function, x, upstream=None):
+    """The output and the gradient of function at x, an array."""
+    leaf = mg.Tensor(np.asarray(x), requires_grad=True)
+    out = function(leaf)
+    out.backward(None if upstream is None else mg.Tensor(np.asarray(upstream, out.dtype)))
+    return out.data, leaf.grad.data
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_softmax_of_large_and_infinite_scores(dtype):
+    rows = np.array([[1e4, 0, -1e4], [-inf, 0, -inf], [-inf, 2, 2]], dtype)
+    out, dx = gradient(lambda x: x.softmax(1), rows, [[1, 2, 3]] * 3)
+    np.testing.assert_allclose(out, [[1, 0, 0], [0, 1, 0], [0, 0.5, 0.5]], atol=1e-7)
+    np.testing.assert_allclose(dx, [[0, 0, 0], [0, 0, 0], [0, -0.25, 0.25]], atol=1e-6)
+    for row in ([-inf, -inf], [inf, 0], [nan, 0]):  # no softmax exists
+        assert np.isnan(mg.tensor([row], dtype=dtype).softmax(1).data).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_log_softmax_of_very_unlikely_classes_is_finite(dtype):
+    out, dx = gradient(lambda x: x.log_softmax(0), np.array([0, -500.0], dtype), [1, 1])
+    np.testing.assert_allclose(out, [0, -500])
+    np.testing.assert_allclose(dx, [-1, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_far_out_is_the_identity_or_zero(approximate, dtype):
+    x = np.array([-inf, -1e20, -100, 100, 1e20, inf], dtype)
+    out, dx = gradient(lambda x: x.gelu(approximate), x, np.ones(6))
+    np.testing.assert_array_equal(out, [0, 0, 0, 100, dtype(1e20), inf])
+    np.testing.assert_array_equal(dx, [0, 0, 0, 1, 1, 1])
+    out, dx = gradient(lambda x: x.gelu(approximate), np.array([nan], dtype), np.ones(1))
+    assert np.isnan(out).all() and np.isnan(dx).all()
+
+
+@pytest.mark.parametrize("mean, tolerance", [(0.0, 1e-6), (1e4, 1e-6), (1e6, 1e-6)])
+def test_layer_norm_of_rows_far_from_zero(mean, tolerance, random):
+    x = (random.standard_normal((5, 64)) + mean).astype(np.float32)
+    upstream = random.standard_normal((5, 64))
+    out, dx = gradient(lambda x: F.layer_norm(x, 64), x, upstream)
+    exact, exact_dx = gradient(lambda x: F.layer_norm(x, 64), x.astype(np.float64), upstream)
+    np.testing.assert_allclose(out, exact, atol=tolerance)
+    np.testing.assert_allclose(dx, exact_dx, atol=5 * tolerance * np.abs(exact_dx).max())
+
+
+def test_layer_norm_of_a_constant_row_is_its_bias():
+    out, dx = gradient(lambda x: F.layer_norm(x, 4, bias=mg.ones(4)), np.full((1, 4), 3.0, np.float32), [[1, 2, 3, 4]])
+    np.testing.assert_array_equal(out, np.ones((1, 4)))
+    assert np.isfinite(dx).all()
+
+
+def test_cross_entropy_with_all_targets_ignored_is_nan_with_zero_gradient():
+    loss, dx = gradient(lambda x: F.cross_entropy(x, mg.tensor([-100, -100])), np.ones((2, 3), np.float32))
+    assert np.isnan(loss) and (dx == 0).all()
+
+
+def test_cross_entropy_of_a_certain_mistake_is_large_not_infinite():
+    loss, dx = gradient(lambda x: F.cross_entropy(x, mg.tensor([1])), np.array([[500.0, 0.0]], np.float32))
+    assert loss == 500 and dx.tolist() == [[1, -1]]
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**40, -(2**40)])
+def test_ids_out_of_range_are_refused_by_name(bad):
+    with pytest.raises(IndexError, match=f"targets: index {bad} is out of range; expected 0 to 2"):
+        F.cross_entropy(mg.zeros(2, 3), mg.tensor([0, bad]))
+    with pytest.raises(IndexError, match=f"ids: index {bad} is out of range; expected 0 to 2"):
+        F.embedding(mg.tensor([[bad]]), mg.zeros(3, 2))
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_where_selects_and_does_not_multiply():
+    x = np.array([0.0, 4.0])
+    _, dx = gradient(lambda x: mg.where(x > 0, x.sqrt(), 0.0), x, [1, 1])
+    np.testing.assert_array_equal(dx[1], 0.25)
+    masked, dx = gradient(lambda x: x.log().masked_fill(x == 0, 1.0), x, [1, 1])
+    assert masked[0] == 1.0 and dx[1] == 0.25
+
+
+@pytest.mark.parametrize("function, x, expected", [
+    (lambda x: x.relu(), [0.0, -0.0, nan], [0, 0, 0]),
+    (lambda x: x.abs(), [0.0, -2.0, 2.0], [0, -1, 1]),
+    (lambda x: x.max(), [3.0, 1.0, 3.0], [0.5, 0, 0.5]),
+    (lambda x: x.max(0).values, [3.0, 1.0, 3.0], [1, 0, 0]),
+    (lambda x: x.amin(0), [1.0, 1.0, 3.0], [0.5, 0.5, 0]),
+    (lambda x: x**2, [0.0, -1.0, 2.0], [0, -2, 4]),
+    (lambda x: x**0, [0.0, -1.0, 2.0], [0, 0, 0]),
+    (lambda x: x**1, [0.0, -1.0, 2.0], [1, 1, 1]),
+])  # fmt: skip
+def test_kinks_and_ties_as_documented(function, x, expected):
+    x = np.array(x)
+    _, dx = gradient(function, x, np.ones(np.shape(function(mg.Tensor(x)).data)))
+    np.testing.assert_array_equal(dx, expected)
+
+
+def test_relu_keeps_nan():
+    assert np.isnan(mg.tensor([nan]).relu().item())
+
+
+def test_long_sums_keep_their_digits():
+    x = mg.full((10_000_000,), 0.1)
+    assert abs(x.sum().item() - 1e6) < 1.0
+    assert abs(x.mean().item() - 0.1) < 1e-7
+
+
+def test_scalars_never_widen_float32():
+    x = mg.tensor([1.0, 2.0])
+    for scalar in (2, 2.0, np.float64(2), np.int64(2), np.array(2.0), True):
+        for y in (x * scalar, scalar * x, x / scalar, scalar - x, x**scalar):
+            assert y.dtype == mg.float32
+
+
+def test_the_mean_of_nothing_is_nan():
+    assert math.isnan(mg.zeros(0).mean().item()) and mg.zeros(0).sum().item() == 0
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0, 4)])
+def test_empty_batches_go_through_all_layers(shape):
+    x = mg.zeros(shape, requires_grad=True)
+    weight, bias = mg.ones(4, requires_grad=True), mg.ones(4, requires_grad=True)
+    out = F.linear(F.layer_norm(x, 4, weight, bias).gelu(), mg.ones(3, 4)).softmax(-1)
+    out.backward(mg.zeros(out.shape))
+    assert out.shape == shape[:-1] + (3,) and x.grad.shape == shape and (weight.grad.data == 0).all()

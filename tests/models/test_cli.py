@@ -1,0 +1,280 @@
+"""The command: what it does, and one line for whatever a user gets wrong."""
+import errno
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import ops
+from models import checkpoint as checkpoints
+from models import run as runs
+from models.cli import main
+
+TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
+        "--eval-every", "3", "--eval-windows", "2"]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(capsys):
+    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
+    def call(*arguments) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def finished_run(text_file, tmp_path_factory):
+    """A run of 6 steps, for tests that only read it."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    assert main(["train", *TINY, "--text", str(text_file), "--out", str(folder)]) == 0
+    return folder
+
+
+def test_train_sample_and_numbered_folders(run, text_file):
+    for folder in ("runs/nano", "runs/nano-2"):
+        code, out, err = run("train", *TINY, "--text", text_file)
+        assert code == 0 and "6 steps in" in out and "step 6/6: loss" in err
+        assert sorted(os.listdir(folder)) == sorted(runs.FILES)
+    code, out, err = run("sample", "--checkpoint", "runs/nano", "--prompt", "abc", "--tokens", 20, "--seed", 1)
+    assert (code, err, out[:3], len(out)) == (0, "", "abc", 24)
+    assert run("sample", "--checkpoint", "runs/nano", "--prompt", "abc", "--tokens", 20, "--seed", 1)[1] == out
+    path = "runs/nano-2/checkpoint.npz"
+    assert len(run("sample", "--checkpoint", path, "--tokens", 5, "--temperature", 0, "--top-k", 2)[1]) == 7
+
+
+def test_presets_and_flags_reach_the_checkpoint(run, text_file):
+    code, _, _ = run("train", "--preset", "micro", "--text", text_file, "--steps", 1, "--no-bias", "--dropout", 0.1,
+                     "--lr", 0.01, "--seed", 5, "--beta2", 0.95, "--out", "here")
+    checkpoint = checkpoints.load("here")
+    assert code == 0 and checkpoint.step == 1
+    assert checkpoint.config | dict(width=32, context=32, bias=False, dropout=0.1) == checkpoint.config
+    assert checkpoint.training | dict(batch_size=4, lr=0.01, seed=5, beta2=0.95, steps=1) == checkpoint.training
+
+
+def test_resume_for_more_steps(run, text_file):
+    train = ["train", *TINY, "--text", text_file, "--out", "here"]
+    assert run(*train)[0] == 0
+    code, out, _ = run("train", "--resume", "here", "--steps", 9)
+    assert code == 0 and "9 steps in" in out
+    metrics = pathlib.Path("here/metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in metrics] == list(range(1, 10))
+    assert run("train", "--resume", "--out", "here")[0] == 0  # nothing left to do: the report again
+    assert run("train", "--resume", "here/checkpoint.previous.npz")[0] == 0
+
+
+def test_resume_the_last_run_without_naming_it(run, text_file):
+    for name in ("old", "new"):
+        assert run("train", *TINY, "--text", text_file, "--out", f"runs/{name}")[0] == 0
+    os.utime("runs/old/checkpoint.npz", (0, 0))
+    os.utime("runs/old/checkpoint.previous.npz", (0, 0))
+    assert run("train", "--resume", "--steps", 7)[0] == 0
+    assert (checkpoints.load("runs/old").step, checkpoints.load("runs/new").step) == (6, 7)
+
+
+def test_gradcheck(run, monkeypatch):
+    code, out, _ = run("gradcheck")
+    rows = out.splitlines()[1:-1]
+    assert code == 0 and len(rows) == 28 and all(row.endswith("pass") for row in rows)
+    assert out.endswith("28 of 28 gradients are right\n")
+
+
+def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
+    right = ops.Gelu.backward
+    monkeypatch.setattr(ops.Gelu, "backward", lambda self, dout, *saved: 1.0001 * right(self, dout, *saved))
+    code, out, _ = run("gradcheck")
+    assert code == 1 and "FAIL" in out and "28 of 28" not in out
+
+
+def test_info(run):
+    code, out, _ = run("info")
+    assert code == 0
+    for name in ("minigrad", "numpy", "numba", "python", "cpu", "cores", "threads", "threading layer", "kernel cache"):
+        assert f"{name} " in out
+
+
+def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
+    code, out, err = code_and_output
+    assert code in codes, err
+    assert out == ""
+    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and err.endswith("\n"), err
+    assert says in err
+
+
+@pytest.mark.parametrize("arguments, says", [
+    ([], "arguments are required: COMMAND"),
+    (["fly"], "'fly'"),
+    (["train", "--fast"], "unrecognized arguments: --fast"),
+    (["train", "--step", "3"], "unrecognized arguments: --step 3"),
+    (["train", "--steps"], "--steps: expected one argument"),
+    (["train", "--steps", "many"], "--steps: invalid int value: 'many'"),
+    (["train", "--preset", "giant"], "'giant'"),
+    (["train", "--steps", "0"], "steps must be a whole number from 1"),
+    (["train", "--batch-size", "-4"], "batch_size must be"),
+    (["train", "--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
+    (["train", "--lr", "inf"], "lr must be"),
+    (["train", "--lr", "0"], "lr must be"),
+    (["train", "--width", "0"], "width must be"),
+    (["train", "--heads", "5"], "heads must divide width, got heads 5 and width 128; change one of them"),
+    (["train", "--dropout", "1"], "dropout must be"),
+    (["train", "--dtype", "int8"], "dtype must be float32 or float64"),
+    (["train", "--seed", "-1"], "seed must be"),
+    (["train", "--eval-every", "0"], "eval_every must be"),
+    (["train", "--width", "1000000000", "--heads", "1"], "GB to train, and this computer has"),
+    (["train", "--batch-size", "1000000000"], "GB to train"),
+    (["train", "--context", "100000", "--batch-size", "1"], "too short"),
+    (["train", "--vocabulary-size", "50"], "--vocabulary-size is 50, but the text has 96 symbols; leave the flag out"),
+    (["train", "--threads", "0"], "--threads: expected a number of threads from 1"),
+    (["train", "--threads", "9999"], "--threads: expected a number of threads from 1"),
+    (["train", "--text", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
+    (["train", "--text", "."], "cannot read . (Is a directory)"),
+    (["train", "--text", "empty.txt"], "empty.txt is empty"),
+    (["train", "--text", "binary.txt"], "binary.txt is binary"),
+    (["train", "--text", "latin.txt"], "latin.txt is not UTF-8"),
+    (["train", "--text", "short.txt"], "short.txt is too short"),
+    (["train", "--out", "empty.txt"], "cannot write to empty.txt"),
+    (["train", "--out", "empty.txt/run"], "cannot write to empty.txt/run (Not a directory)"),
+    (["train", "--out", "old"], "old already holds metrics.jsonl; go on with --resume old"),
+    (["train", "--resume"], "there is no run to resume in runs"),
+    (["train", "--resume", "nowhere"], "nowhere does not exist"),
+    (["train", "--resume", "old"], "old holds no checkpoint.npz"),
+    (["sample"], "arguments are required: --checkpoint"),
+    (["sample", "--checkpoint", "nowhere"], "nowhere does not exist"),
+])
+def test_bad_input(run, arguments, says):
+    for name, content in (("empty.txt", b""), ("binary.txt", b"a\0" * 500), ("latin.txt", "ä".encode("latin-1") * 500),
+                          ("short.txt", b"a" * 99)):
+        pathlib.Path(name).write_bytes(content)
+    precious = pathlib.Path("old/metrics.jsonl")
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    before = sorted(os.listdir("."))
+    one_line(run(*arguments), says)
+    assert sorted(os.listdir(".")) == before and precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--prompt", "Ä?"], "the vocabulary has no 'Ä' '?'; it knows these 11: ' abcdefghij'"),
+    (["--prompt", ""], "the prompt is empty"),
+    (["--tokens", "0"], "tokens must be"),
+    (["--temperature", "-1"], "temperature must be"),
+    (["--temperature", "nan"], "temperature must be"),
+    (["--top-k", "0"], "top_k must be"),
+    (["--top-p", "1.1"], "top_p must be"),
+    (["--seed", "-1"], "seed must be"),
+])
+def test_bad_sampling(run, finished_run, arguments, says):
+    one_line(run("sample", "--checkpoint", finished_run, *arguments), says, codes=(2,))
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--width", "32"], "--width is 32, but"),
+    (["--preset", "micro"], "but"),
+    (["--lr", "0.5"], "--lr is 0.5, but"),
+    (["--steps", "5"], "--steps is 5, but"),
+    (["--steps", "0"], "steps must be"),
+    (["--text", "other.txt"], "is not the text that"),
+    (["--out", "elsewhere"], "leave --out out"),
+])
+def test_bad_resume(run, finished_run, arguments, says):
+    pathlib.Path("other.txt").write_text("abcdefghij " * 100)
+    before = (finished_run / checkpoints.NAME).read_bytes()
+    one_line(run("train", "--resume", finished_run, *arguments), says, codes=(2,))
+    assert (finished_run / checkpoints.NAME).read_bytes() == before
+
+
+def test_bad_checkpoints(run, finished_run, tmp_path):
+    content = (finished_run / checkpoints.NAME).read_bytes()
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 1
+    checkpoint = checkpoints.load(finished_run)
+    checkpoint.config["width"] = 32
+    wrong_shapes = checkpoints.save(tmp_path, checkpoint).read_bytes()
+    checkpoint.config = {"experts": 8}
+    wrong_config = checkpoints.save(tmp_path, checkpoint).read_bytes()
+    for content, says in (
+        (content[:-100], "is no checkpoint, or only a part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
+        (pickle.dumps({"model": 1}), "is no checkpoint"), (b"", "is no checkpoint"),
+        (wrong_shapes, "is from another architecture"), (wrong_config, "is not of a model that this version knows"),
+    ):
+        (tmp_path / "bad.npz").write_bytes(content)
+        one_line(run("sample", "--checkpoint", "bad.npz"), f"bad.npz {says}")
+        one_line(run("train", "--resume", "bad.npz"), f"bad.npz {says}")
+
+
+def test_full_disk_while_training(run, text_file, monkeypatch):
+    arguments = ["train", *TINY, "--text", text_file, "--out", "here"]
+    fsync, calls = os.fsync, []
+
+    def fill_up(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 4:  # a save flushes its file and its folder; this is the third save
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill_up)
+    code, out, err = run(*arguments)
+    assert code == 1 and err.splitlines()[-1].startswith("minigrad: error: cannot save here/checkpoint.npz: No space")
+    assert checkpoints.load("here").step == 3
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert run("train", "--resume", "here")[0] == 0
+
+
+def test_ctrl_c_saves_and_can_be_resumed(run, text_file, monkeypatch):
+    arguments = ["train", *TINY, "--text", text_file, "--out"]
+    assert run(*arguments, "whole")[0] == 0
+    train_step = runs.Trainer.train_step
+
+    def press_ctrl_c(trainer):
+        if trainer.step == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return train_step(trainer)
+
+    monkeypatch.setattr(runs.Trainer, "train_step", press_ctrl_c)
+    code, out, err = run(*arguments, "here")
+    assert code == 130
+    assert err.endswith("minigrad: stopped after step 2; the checkpoint is saved: go on with --resume here\n")
+    assert checkpoints.load("here").step == 2
+    monkeypatch.setattr(runs.Trainer, "train_step", train_step)
+    assert run("train", "--resume", "here")[0] == 0
+    one, two = checkpoints.load("whole"), checkpoints.load("here")
+    assert all(np.array_equal(array, two.model[name]) for name, array in one.model.items())
+
+
+def test_ctrl_c_before_training(run, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.cli.load_corpus", interrupt)
+    assert run("train") == (130, "", "minigrad: interrupted\n")
+
+
+def test_real_process_interrupted_and_its_reader_gone(text_file, finished_run, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
+    train = [sys.executable, "-m", "models", "train", *TINY, "--steps", "1000000", "--text", str(text_file)]
+    with subprocess.Popen(train, stderr=subprocess.PIPE, text=True) as process:
+        while not process.stderr.readline().startswith("step 1/"):
+            pass
+        process.send_signal(signal.SIGINT)
+        assert "the checkpoint is saved: go on with --resume runs/nano" in process.stderr.read()
+    assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
+
+    sample = [sys.executable, "-m", "models", "sample", "--checkpoint", str(finished_run), "--tokens", "1000000"]
+    with subprocess.Popen(sample, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.read(5)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1

@@ -1,0 +1,173 @@
+"""The trainer and the folder of a run."""
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from models import CheckpointError, TrainingConfig, TrainingError
+from models import checkpoint as checkpoints
+from models import run as runs
+
+FIRST_TEN_LOSSES = [2.438575, 2.424606, 2.395548, 2.409539, 2.383235, 2.384612, 2.369296, 2.367333, 2.341980, 2.351264]
+
+
+@pytest.fixture
+def restore_threads():
+    before = mg.get_num_threads()
+    yield
+    mg.set_num_threads(before)
+
+
+def losses(trainer, steps=10) -> list[float]:
+    return [trainer.train_step()["loss"] for _ in range(steps)]
+
+
+def test_first_ten_losses_for_one_thread_and_all(make_trainer, restore_threads):
+    several = losses(make_trainer())
+    mg.set_num_threads(1)
+    assert losses(make_trainer()) == several  # bit for bit
+    np.testing.assert_allclose(several, FIRST_TEN_LOSSES, rtol=2e-5)  # vector widths differ from machine to machine
+
+
+def test_trainer_learns(make_trainer):
+    trainer = make_trainer(steps=60, lr=1e-2, warmup_steps=5)
+    before = trainer.evaluate(trainer.corpus.validation)
+    losses(trainer, 60)
+    assert trainer.is_finished()
+    assert trainer.evaluate(trainer.corpus.validation) < 0.95 * before
+
+
+def test_evaluation_takes_each_token_once(make_trainer):
+    trainer = make_trainer()
+    tokens = trainer.corpus.validation
+    total = 0.0
+    for first in range(0, len(tokens) - 1, 32):
+        window = tokens[first:first + 33]
+        _, loss = trainer.model(mg.tensor(window[None, :-1]), mg.tensor(window[None, 1:]))
+        total += loss.item() * (len(window) - 1)
+    assert trainer.evaluate(tokens) == pytest.approx(total / (len(tokens) - 1), rel=1e-6)
+
+
+def test_learning_rate_rises_and_falls(make_trainer):
+    trainer = make_trainer(steps=20, warmup_steps=4, lr=1e-2, final_lr=0.1)
+    rates = [trainer.train_step()["lr"] for _ in range(20)]
+    assert max(rates) == rates[4] == pytest.approx(1e-2)
+    assert rates == sorted(rates[:4]) + sorted(rates[4:], reverse=True)
+    assert 1e-3 < rates[-1] < 1.2e-3
+
+
+def test_only_matrices_decay(make_trainer):
+    trainer = make_trainer(weight_decay=0.3)
+    decays = {p.ndim: group["weight_decay"] for group in trainer.optimizer.param_groups for p in group["params"]}
+    assert decays == {2: 0.3, 1: 0.0}
+
+
+@pytest.mark.parametrize("fields, says", [
+    (dict(steps=0), "steps must be a whole number from 1"),
+    (dict(steps=1.5), "steps must be"),
+    (dict(batch_size=-3), "batch_size must be a whole number from 1"),
+    (dict(eval_every=0), "eval_every must be"),
+    (dict(seed=-1), "seed must be a whole number from 0"),
+    (dict(lr=0.0), "lr must be more than 0 and at most 1, got 0.0"),
+    (dict(lr=-1e-3), "lr must be"),
+    (dict(lr=math.inf), "lr must be"),
+    (dict(lr=math.nan), "lr must be"),
+    (dict(final_lr=2.0), "final_lr must be at least 0 and at most 1"),
+    (dict(beta2=1.0), "beta2 must be at least 0 and less than 1"),
+    (dict(weight_decay=-0.1), "weight_decay must be"),
+    (dict(max_grad_norm=0.0), "max_grad_norm must be more than 0 and finite"),
+    (dict(max_grad_norm=math.nan), "max_grad_norm must be"),
+])
+def test_bad_training_config(fields, says):
+    with pytest.raises(ValueError) as caught:
+        TrainingConfig(**fields)
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def arrays_of(checkpoint) -> dict:
+    return {f"{group}/{name}": array.tobytes() for group in ("model", "optimizer")
+            for name, array in getattr(checkpoint, group).items()}
+
+
+def metrics_of(folder) -> list[dict]:
+    """Without what depends on the clock."""
+    rows = [json.loads(line) for line in (folder / runs.METRICS).read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "tokens_per_second"} for row in rows]
+
+
+def test_resumed_run_continues_bit_for_bit(make_trainer, tmp_path, monkeypatch):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    runs.train(make_trainer(dropout=0.2), whole)
+
+    interrupted = make_trainer(dropout=0.2)
+    original = interrupted.train_step
+
+    def train_step():  # the power goes at step 7; the last checkpoint is of step 4
+        if interrupted.step == 7:
+            raise RuntimeError("power")
+        return original()
+
+    monkeypatch.setattr(interrupted, "train_step", train_step)
+    with pytest.raises(RuntimeError):
+        runs.train(interrupted, parts)
+    assert len(metrics_of(parts)) == 7
+    with open(parts / runs.METRICS, "a") as file:
+        file.write('{"step": 8, "lo')  # a line that was cut off
+    resumed = make_trainer(dropout=0.2)
+    losses(resumed, 3)  # restoring must not depend on what was before
+    resumed.restore(checkpoints.load(parts))
+    assert resumed.step == 4
+    runs.train(resumed, parts)
+
+    assert metrics_of(parts) == metrics_of(whole)
+    first, second = checkpoints.load(whole), checkpoints.load(parts)
+    assert arrays_of(first) == arrays_of(second)
+    assert first.generators == second.generators and first.step == second.step == 10
+    assert (whole / runs.SAMPLE).read_text() == (parts / runs.SAMPLE).read_text()
+
+
+def test_files_of_a_run(make_trainer, tmp_path, capsys):
+    trainer = make_trainer()
+    runs.train(trainer, tmp_path)
+    rows = metrics_of(tmp_path)
+    assert [row["step"] for row in rows] == list(range(1, 11))
+    assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
+    assert rows[-1]["val_loss"] == trainer.evaluate(trainer.corpus.validation)  # all of it at the end
+    assert all(row["grad_norm"] > 0 and row["lr"] > 0 for row in rows)
+    assert (tmp_path / runs.PLOT).read_bytes().startswith(b"\x89PNG")
+    sample = (tmp_path / runs.SAMPLE).read_text()
+    assert len(sample) == runs.SAMPLE_LENGTH + 1
+    out, err = capsys.readouterr()
+    assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
+    assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
+    assert "step 10/10: loss" in err  # plain lines, since this is no terminal
+
+
+def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, monkeypatch):
+    trainer = make_trainer()
+    original = trainer.batches.draw
+
+    def draw():
+        if trainer.step == 6:
+            trainer.model.ln_f.weight.data[0] = np.inf
+        return original()
+
+    monkeypatch.setattr(trainer.batches, "draw", draw)
+    with pytest.raises(TrainingError, match="the loss became (nan|inf) at step 7"):
+        runs.train(trainer, tmp_path)
+    checkpoint = checkpoints.load(tmp_path)
+    assert checkpoint.step == 4 and np.isfinite(checkpoint.model["ln_f.weight"]).all()
+
+
+def test_checkpoint_of_another_architecture(make_trainer):
+    trainer = make_trainer()
+    checkpoint = trainer.checkpoint()
+    checkpoint = dataclasses.replace(checkpoint, model={"ln_f.weight": np.ones(3, np.float32)})
+    with pytest.raises(CheckpointError, match="another architecture") as caught:
+        trainer.restore(checkpoint)
+    assert "\n" not in str(caught.value)
