@@ -17,10 +17,10 @@ import numba
 import numpy as np
 from numba import prange
 
-from minigrad.kernels.gemm import ACCUMULATE, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register, workspace
-from minigrad.kernels.jit import jit, kernel
-from minigrad.kernels.microkernel import shape, transpose_square
-from minigrad.kernels.simd import constant_like, exp, log, pointer, row_max, shift
+from .gemm import ACCUMULATE, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register, workspace
+from .jit import jit, kernel
+from .microkernel import shape, transpose_square
+from .simd import constant_like, exp, inlined, log, pointer, row_max, shift
 
 BLOCK = 48  # queries: 8 tiles of 6 rows
 SERIAL_BELOW = 100_000  # multiply-adds of one product
@@ -31,21 +31,21 @@ def _row_sizes(keys: int, size: int) -> tuple[int, int]:
     return -(-keys // 16) * 16 + 16, -(-size // 16) * 16
 
 
-@jit
+@inlined
 def _pack_transposed(source, row_source, rows, columns, target, row_target, factor):
     """target[c, r] = source[r, c] * factor"""
     lanes, _, _ = shape(source)
     for r in range(0, rows, lanes):
         for c in range(0, columns, lanes):
-            transpose_square(shift(source, r * row_source + c), row_source, min(lanes, rows - r), min(lanes, columns - c),
-                             shift(target, c * row_target + r), row_target)
+            square, transposed = shift(source, r * row_source + c), shift(target, c * row_target + r)
+            transpose_square(square, row_source, min(lanes, rows - r), min(lanes, columns - c), transposed, row_target)
     for c in range(columns):
         row = shift(target, c * row_target)
         for r in range(rows):
             row[r] *= factor
 
 
-@jit
+@inlined
 def _pack(source, row_source, first, last, columns, target, row_target):
     """target[r] = source[r] for rows from first to last"""
     for r in range(first, last):
@@ -54,7 +54,7 @@ def _pack(source, row_source, first, last, columns, target, row_target):
             packed[c] = row[c]
 
 
-@jit
+@inlined
 def _fill(target, row_target, first, last, columns):
     """target[r] = 0 for rows from first to last"""
     for r in range(first, last):
@@ -63,7 +63,7 @@ def _fill(target, row_target, first, last, columns):
             row[c] = constant_like(target, 0)
 
 
-@jit
+@inlined
 def _all_finite(x, row_x, first, last, columns):
     total = constant_like(x, 0)
     for r in range(first, last):
@@ -73,7 +73,7 @@ def _all_finite(x, row_x, first, last, columns):
     return total == 0
 
 
-@jit
+@inlined
 def _weighted_sum(weights, row_weights, first, rows, keys, is_causal, x, row_x, packed, row_packed, out, row_out, size,
                   work):
     """out = weights @ x, for a block of queries from `first` on; `packed` is the copy of x that is multiplied.
@@ -91,13 +91,13 @@ def _weighted_sum(weights, row_weights, first, rows, keys, is_causal, x, row_x, 
     _pack(x, row_x, min(first, keys), keys, size, packed, row_packed)
 
 
-@jit
+@inlined
 def _add_mask(scores, mask, stride, keys):
     for j in range(keys):
         scores[j] += mask[j * stride]
 
 
-@jit
+@inlined
 def _exponentials(scores, keys, seen):
     """Turn a row of scores into exp(score - largest), zero from `seen` on; return (1 / sum, logsumexp).
 
@@ -138,15 +138,15 @@ def _head_forward(q, row_q, k, row_k, v, row_v, mask, row_mask, column_mask, is_
                 _add_mask(row, shift(mask, i * row_mask), column_mask, seen)
             row[row_keys - 1], logsumexp[i] = _exponentials(row, keys, seen)
         # 3. out = weights @ v
-        _weighted_sum(scores, row_keys, first, rows, keys, is_causal, v, row_v, values, row_size, out_block, row_out, D,
-                      work)
+        _weighted_sum(scores, row_keys, first, rows, keys, is_causal, v, row_v, values, row_size, out_block, row_out,
+                      D, work)
         for r in range(rows):
             row, inverse = shift(out_block, r * row_out), scores[r * row_keys + row_keys - 1]
             for c in range(D):
                 row[c] *= inverse
 
 
-@jit
+@inlined
 def _scores_backward(scores, dscores, keys, seen, logsumexp, delta, scale):
     """Turn rows of scores and of dweights into the weights and dscores; zeros for what is masked."""
     if logsumexp == constant_like(scores, -np.inf):
@@ -159,7 +159,7 @@ def _scores_backward(scores, dscores, keys, seen, logsumexp, delta, scale):
         scores[j] = dscores[j] = constant_like(scores, 0)
 
 
-@jit
+@inlined
 def _dot(x, y, count):
     total = constant_like(x, 0)
     for c in range(count):
@@ -184,13 +184,15 @@ def _head_backward(q, row_q, k, row_k, v, row_v, mask, row_mask, column_mask, is
     for first in range((Tq - 1) // BLOCK * BLOCK, -1, -BLOCK):
         rows = min(BLOCK, Tq - first)
         keys = min(Tk, first + rows) if is_causal else Tk
-        q_block, dout_block, out_block = shift(q, first * row_q), shift(dout, first * row_dout), shift(out, first * row_out)
+        q_block, out_block = shift(q, first * row_q), shift(out, first * row_out)
+        dout_block = shift(dout, first * row_dout)
         if flags == 0:
             _fill(dk, row_dk, keys, Tk, D)
             _fill(dv, row_dv, keys, Tk, D)
         gemm(q_block, row_q, 1, k_transposed, row_keys, 1, scores, row_keys, rows, keys, D, scores, B_IN_PLACE, work)
         # 3. dweights = dout @ v.T
-        gemm(dout_block, row_dout, 1, v_transposed, row_keys, 1, dscores, row_keys, rows, keys, D, scores, B_IN_PLACE, work)
+        gemm(dout_block, row_dout, 1, v_transposed, row_keys, 1, dscores, row_keys, rows, keys, D, scores, B_IN_PLACE,
+             work)
         # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - sum(out * dout)) * scale
         for r in range(rows):
             i, row = first + r, shift(scores, r * row_keys)
@@ -208,7 +210,7 @@ def _head_backward(q, row_q, k, row_k, v, row_v, mask, row_mask, column_mask, is
         flags = ACCUMULATE
 
 
-@jit
+@inlined
 def _head(array, strides, item, heads):
     """Where head `item` of the batch begins, for an array of given (batch, head, row) strides."""
     return shift(pointer(array, 0), item // heads * strides[0] + item % heads * strides[1])
@@ -224,8 +226,8 @@ def _forward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsu
         for item in range(part * B * H // threads, (part + 1) * B * H // threads):
             _head_forward(
                 _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
-                _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2], column_mask,
-                is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
+                _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
+                column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
                 pointer(logsumexp, item * Tq), Tq, Tk, D, row_keys, row_size,
                 pointer(spaces, part * space), pointer(works, part * WORKSPACE),
             )
@@ -241,8 +243,8 @@ def _backward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logs
         for item in range(part * B * H // threads, (part + 1) * B * H // threads):
             _head_backward(
                 _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
-                _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2], column_mask,
-                is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
+                _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
+                column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
                 pointer(logsumexp, item * Tq), _head(dout, strides[5], item, H), strides[5, 2],
                 _head(dq, strides[6], item, H), strides[6, 2], _head(dk, strides[7], item, H), strides[7, 2],
                 _head(dv, strides[8], item, H), strides[8, 2], Tq, Tk, D, row_keys, row_size,
@@ -281,7 +283,9 @@ def _broadcast_mask(mask, q, k):
 def _check(q, k, v, mask):
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3]
             and k.shape == v.shape):
-        raise ValueError(f"attention: expected q (B, H, Tq, D), k and v (B, H, Tk, D), got {q.shape}, {k.shape}, {v.shape}")
+        raise ValueError(
+            f"attention: expected q (B, H, Tq, D), k and v (B, H, Tk, D), got {q.shape}, {k.shape} and {v.shape}"
+        )
     if not q.dtype == k.dtype == v.dtype or q.dtype.type not in (np.float32, np.float64):
         raise TypeError(f"attention: expected float32 or float64 throughout, got {q.dtype}, {k.dtype}, {v.dtype}")
     if mask is not None:
@@ -303,11 +307,11 @@ def _launch(launch, arrays, mask, is_causal, scale, logsumexp, keep_per_thread):
     strides = _strides(q, k, v, mask, out, *gradients)
     strides[3] = mask_strides[:3]
     register(dtype)
+    total = threads * keep_per_thread(Tk, row_keys, row_size)
     launch(
         q[CORNER], k[CORNER], v[CORNER], mask[CORNER], is_masked, mask_strides[3], bool(is_causal), dtype.type(scale),
-        out[CORNER], logsumexp, *(x[CORNER] for x in gradients), strides, (B, H, Tq, Tk, D, row_keys, row_size), threads,
-        workspace("attention", threads * keep_per_thread(Tk, row_keys, row_size), dtype)[: threads * keep_per_thread(
-            Tk, row_keys, row_size)], gemm_workspaces(dtype),
+        out[CORNER], logsumexp, *(x[CORNER] for x in gradients), strides, (B, H, Tq, Tk, D, row_keys, row_size),
+        threads, workspace("attention", total, dtype)[:total], gemm_workspaces(dtype),
     )
 
 
@@ -337,7 +341,7 @@ def attention_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
     out: np.ndarray, logsumexp: np.ndarray, dout: np.ndarray, dq: np.ndarray, dk: np.ndarray, dv: np.ndarray,
 ) -> None:
-    """The gradients of `attention_forward`, written into dq, dk, dv, which have the shapes of q, k, v and any strides."""
+    """The gradients of `attention_forward`, written into dq, dk, dv, of the shapes of q, k, v and any strides."""
     _check(q, k, v, mask)
     gradients = dq, dk, dv
     if q.size == 0 or k.size == 0:

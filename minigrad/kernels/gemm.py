@@ -2,8 +2,8 @@
 
 Three levels:
 1. tiles of C in registers (microkernel.py);
-2. `_multiply_serial`: blocks that fit the caches. A panel of B (160 rows x 1 tile) stays in L1, a block of A and of C in
-   L2; B is packed panel by panel, A only if it is transposed and wide;
+2. `_multiply_serial`: blocks that fit the caches. A panel of B (160 rows, one tile wide) stays in L1, a block of A and
+   of C in L2; B is packed panel by panel, A only if it is transposed and wide;
 3. `_multiply_batch`: a batch of products, cut among the threads by items or by rows and columns of C.
 
 Each element of C is summed in the same order wherever the cuts fall: the result does not depend on the threads.
@@ -21,9 +21,9 @@ from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from minigrad.kernels.jit import jit, kernel, ready
-from minigrad.kernels.microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
-from minigrad.kernels.simd import INDEX, address, pointer, shift
+from .jit import jit, kernel, ready
+from .microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
+from .simd import INDEX, address, inlined, pointer, shift
 
 ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4  # bits of `flags`
 
@@ -37,7 +37,7 @@ B_STAYS, B_TO_PACK, B_IS_PACKED = 0, 1, 2
 SERIAL_BELOW = 250_000  # multiply-adds; a parallel region costs some microseconds
 
 
-@jit(inline="always")
+@inlined
 def _pack_b(B, row_b, column_b, depth, columns, packed):
     """packed[k, j] = B[k, j] for a panel of at most one tile's columns, rows padded with zeros to whole vectors."""
     lanes, _, _ = shape(B)
@@ -53,9 +53,9 @@ def _pack_b(B, row_b, column_b, depth, columns, packed):
                 transpose_square(source, column_b, count, min(lanes, depth - k), target, width)
 
 
-@jit(inline="always")
+@inlined
 def _pack_a(A, column_a, rows, depth, packed):
-    """A transposed A, in strips of a tile's rows: packed[strip][k][row]. Some columns at a time: they stay in the cache."""
+    """A transposed A in strips of a tile's rows: packed[strip][k][row]. Eight k at a time: their lines stay in L1."""
     lanes, tile_rows, _ = shape(A)
     for first in range(0, depth, 8):
         for i in range(0, rows, tile_rows):
@@ -66,7 +66,7 @@ def _pack_a(A, column_a, rows, depth, packed):
                     copy_vector(shift(source, row), shift(target, row), min(lanes, count - row), 0)
 
 
-@jit(inline="always")
+@inlined
 def _add_bias(C, row_c, M, N, bias):
     for i in range(M):
         row = shift(C, i * row_c)
@@ -74,7 +74,7 @@ def _add_bias(C, row_c, M, N, bias):
             row[j] += bias[j]
 
 
-@jit(inline="always")
+@inlined
 def _multiply_panel(A, row_a, column_a, a_is_packed, panel, row_panel, packing, packed, C, row_c, rows, columns, depth,
                     adding, source, row_source):
     """A block of rows of A times a panel of B, one tile wide. If `packing`, the first tile packs the panel."""
@@ -92,7 +92,7 @@ def _multiply_panel(A, row_a, column_a, a_is_packed, panel, row_panel, packing, 
             panel, row_panel, packing = packed, vectors * lanes, 0
 
 
-@jit(inline="always")
+@inlined
 def _multiply_block(A, row_a, column_a, a_is_packed, B, row_b, column_b, b_state, packed_b, C, row_c, rows, columns,
                     depth, adding, source, row_source):
     """A block of rows of A times a strip of B, panel by panel."""
@@ -112,7 +112,7 @@ def _multiply_block(A, row_a, column_a, a_is_packed, B, row_b, column_b, b_state
                         depth, adding, shift(source, j), row_source)
 
 
-@jit(inline="always")
+@inlined
 def _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags):
     """Rows of A times a transposed B, as dot products."""
     lanes, _, _ = shape(A)
@@ -171,7 +171,7 @@ def _symbol(dtype: types.Type) -> str:
 
 @functools.cache
 def register(dtype: np.dtype) -> None:
-    """Compile or load the product for a dtype, and make it known to the linker; before a kernel with `gemm` is called."""
+    """Compile or load the product of a dtype and name it to the linker, before a kernel that uses `gemm` is called."""
     number = numba.from_dtype(dtype)
     matrix = types.CPointer(number)
     signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
@@ -194,14 +194,14 @@ def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N,
     return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A), codegen
 
 
-@jit
+@inlined
 def _bounds(total, unit, part, parts):
     """From where to where a part of `total` goes, in multiples of a unit; the last part has the odd end."""
     units = total // unit
     return units * part // parts * unit, total if part == parts - 1 else units * (part + 1) // parts * unit
 
 
-@jit
+@inlined
 def _cut(M, N, threads, tile_rows, lanes, a_is_transposed, b_is_transposed):
     """(parts of the rows, parts of the columns) with the least work in the largest part: products and packing."""
     best, best_parts = np.inf, 1
@@ -215,12 +215,12 @@ def _cut(M, N, threads, tile_rows, lanes, a_is_transposed, b_is_transposed):
     return best_parts, threads // best_parts
 
 
-@jit
-def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, top, bottom, left, right, workspace):
+@inlined
+def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, top, bottom, left, right, packed):
     """Rows top to bottom, columns left to right of C."""
     if top < bottom and left < right:
         gemm(shift(A, top * row_a), row_a, column_a, shift(B, left * column_b), row_b, column_b,
-             shift(C, top * row_c + left), row_c, bottom - top, right - left, K, shift(bias, left), flags, workspace)
+             shift(C, top * row_c + left), row_c, bottom - top, right - left, K, shift(bias, left), flags, packed)
 
 
 @kernel(parallel=True)
@@ -295,13 +295,13 @@ def _check(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None, shap
         )
     if a.dtype.type is not b.dtype.type or a.dtype.type not in (np.float32, np.float64):
         raise TypeError(f"{name}: expected two float32 or two float64 arrays, got {a.dtype} and {b.dtype}")
-    if out is None:
+    if out is None or out.size == 0 and out.shape == shape_of_out:
         return
-    if out.shape != shape_of_out or out.dtype != a.dtype or not (out.flags.behaved and out.dtype.isnative):
-        raise ValueError(f"{name}: expected out of shape {shape_of_out} and dtype {a.dtype}, aligned and writeable, got "
-                         f"{out.shape} and {out.dtype}")
-    if out.shape[-1] > 1 and out.strides[-1] != out.itemsize or out.strides[-2] < 0:
-        raise ValueError(f"{name}: out must have contiguous rows, got strides {out.strides}; pass a C-contiguous array")
+    if out.shape != shape_of_out or out.dtype.type is not a.dtype.type:
+        raise ValueError(f"{name}: expected out of shape {shape_of_out} and {a.dtype}, got {out.shape} and {out.dtype}")
+    rows_are_contiguous = (out.shape[-1] == 1 or out.strides[-1] == out.itemsize) and out.strides[-2] >= 0
+    if not (rows_are_contiguous and out.flags.behaved and out.dtype.isnative):
+        raise ValueError(f"{name}: out must be writeable, aligned and native, with contiguous rows; use np.empty")
 
 
 NO_BATCH = np.zeros((1, 3), np.int64)
@@ -343,8 +343,8 @@ def matmul(
     if out is None:
         out = np.empty((M, N), a.dtype.newbyteorder("="))
         accumulate = False
-    if bias is not None and (bias.shape != (N,) or bias.dtype != out.dtype):
-        raise ValueError(f"matmul: expected bias of shape {(N,)} and dtype {out.dtype}, got {bias.shape} and {bias.dtype}")
+    if bias is not None and (bias.shape != (N,) or bias.dtype.type is not out.dtype.type):
+        raise ValueError(f"matmul: expected bias of shape {(N,)} and {out.dtype}, got {bias.shape} and {bias.dtype}")
     if M == 0 or N == 0 or K == 0:
         np.add(out if accumulate else 0, 0 if bias is None else bias, out=out)
         return out

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from minigrad.kernels.simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, vector_shape
+from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()
 
@@ -120,7 +120,8 @@ def _tile_table(context, builder, dtype):
     name = f"tiles.{vectors.suffix}"
     if name not in builder.module.globals:
         pointer = vectors.element.as_pointer()
-        arguments = [INT64, pointer, INT64, INT64, pointer, INT64, pointer, INT64, INT64, INT64, pointer, INT64, pointer]
+        arguments = [INT64, pointer, INT64, INT64, pointer, INT64, pointer, INT64, INT64, INT64, pointer, INT64,
+                     pointer]
         rows, count = vectors.tile_rows, vectors.tile_vectors
         kinds = [(r, c, False) for c in range(1, count + 1) for r in range(1, rows + 1)] + [(rows, count, True)]
         functions = [

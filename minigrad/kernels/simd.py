@@ -4,8 +4,8 @@
 element by element (2 to 12 ns). For float32 they are polynomials without branches, 0.2 to 0.5 ns an element in a loop,
 errors about 1e-7. NaN goes through; infinities and large arguments give the limits.
 
-`pointer(array, offset)` gives a pointer p, to be used as p[i]; `shift(p, count)` moves it. `VectorBuilder` is for kernels that
-are written in LLVM's own instructions.
+`pointer(array, offset)` gives a pointer p, to be used as p[i]; `shift(p, count)` moves it. `VectorBuilder` is for
+kernels that are written in LLVM's own instructions.
 
 The polynomials are minimax fits of this project's own (Lawson's algorithm on Chebyshev nodes).
 """
@@ -18,9 +18,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from minigrad.kernels.jit import FLAGS, jit
+from .jit import FLAGS, jit
 
-INT32, INT64, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
+# For helpers of one kernel: Numba puts their code into the caller before it compiles, and never compiles them alone.
+inlined = functools.partial(jit, inline="always")
+
+INT32, INT64, BIT, FLOAT = ir.IntType(32), ir.IntType(64), ir.IntType(1), ir.FloatType()
 INDEX = types.intp
 
 # Coefficients, highest power first.
@@ -82,7 +85,7 @@ def bits_of(typing_context, x):
 
 @intrinsic
 def float_of_bits(typing_context, bits):
-    return types.float32(types.int32), lambda context, builder, signature, args: builder.bitcast(args[0], ir.FloatType())
+    return types.float32(types.int32), lambda context, builder, signature, args: builder.bitcast(args[0], FLOAT)
 
 
 def exp(x):

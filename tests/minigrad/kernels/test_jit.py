@@ -1,6 +1,7 @@
 """The kernel cache: never stale, never in the way. And the gate through which arrays enter kernels."""
 import shutil
 
+import numba
 import numpy as np
 import pytest
 
@@ -77,6 +78,16 @@ def test_a_folder_that_vanished_is_no_error(fresh_kernel):
 def test_without_any_writable_folder_kernels_still_run(fresh_kernel, monkeypatch):
     monkeypatch.setattr(jit, "cache_folder", lambda: None)
     assert works(fresh_kernel())
+
+
+def test_addresses_of_this_process_are_not_kept(fresh_kernel):
+    @jit.kernel
+    def threads(out):
+        out[0] = numba.get_num_threads()
+
+    out = np.empty(1)
+    threads(out)
+    assert out[0] == jit.get_num_threads() and not list(jit.cache_folder().iterdir())
 
 
 def test_unwritable_places_are_passed_over(tmp_path, monkeypatch):

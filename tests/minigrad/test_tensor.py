@@ -1,0 +1,144 @@
+"""Tensors as objects: construction, conversion, NumPy's functions, and errors that say what came and what was expected."""
+import copy
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.tensor import ValuesAndIndices
+from nn import functional as F
+
+a23, a34, a22 = mg.ones(2, 3), mg.ones(3, 4), mg.ones(2, 2)
+
+ERRORS = {
+    "matmul sizes": (lambda: a23 @ a23, ValueError, "mat1 and mat2 shapes cannot be multiplied ((2, 3) and (2, 3))"),
+    "matmul 0-d": (lambda: a23 @ mg.tensor(1.0), ValueError, "(2, 3) and ()"),
+    "matmul dtypes": (lambda: a22 @ a22.double(), TypeError, "float32 and float64; convert one with .to(dtype)"),
+    "matmul batch": (lambda: mg.ones(2, 2, 3) @ mg.ones(3, 3, 2), ValueError, "leading axes of (2, 2, 3) and (3, 3, 2)"),
+    "broadcast": (lambda: a23 + a34, ValueError, "add: shapes (2, 3) and (3, 4) do not broadcast"),
+    "reshape": (lambda: a23.reshape(4, 2), ValueError, "shape (4, 2) is invalid for a tensor of shape (2, 3) (6 elements)"),
+    "permute": (lambda: a23.permute(0, 0), ValueError, "(0, 0) is no permutation of the 2 axes of (2, 3)"),
+    "dim": (lambda: a23.softmax(2), IndexError, "softmax: dim 2 is out of range for a tensor of shape (2, 3)"),
+    "sum dim": (lambda: a23.sum(-3), IndexError, "sum: dim -3 is out of range"),
+    "expand": (lambda: a23.expand(2, 4), ValueError, "expand: shape (2, 3) does not broadcast to (2, 4)"),
+    "split": (lambda: a23.split([1, 1], 1), ValueError, "sizes [1, 1] do not add up to 3"),
+    "cat": (lambda: mg.cat([a23, a34]), ValueError, "cat: sizes must match except along dim 0, got [(2, 3), (3, 4)]"),
+    "cat nothing": (lambda: mg.cat([]), ValueError, "non-empty"),
+    "item": (lambda: a23.item(), ValueError, "only one element can become a Python number; this tensor has shape (2, 3)"),
+    "truth": (lambda: bool(a23), ValueError, "truth of a tensor of shape (2, 3) is ambiguous"),
+    "len": (lambda: len(mg.tensor(1.0)), TypeError, "0-d"),
+    "ragged": (lambda: mg.tensor([[1.0], [1.0, 2.0]]), ValueError, "rows of equal length"),
+    "strings": (lambda: mg.tensor("text"), TypeError, "floats, integers or booleans"),
+    "integer gradient": (lambda: mg.tensor([1], requires_grad=True), TypeError, "only floating point tensors"),
+    "numpy of a leaf": (lambda: mg.ones(1, requires_grad=True).numpy(), RuntimeError, "Use tensor.detach().numpy()"),
+    "asarray of a leaf": (lambda: np.asarray(mg.ones(1, requires_grad=True)), RuntimeError, "Use tensor.detach().numpy()"),
+    "grad of the wrong shape": (lambda: setattr(mg.ones(2, requires_grad=True), "grad", a23), ValueError, "shape (2,)"),
+    "unknown ufunc": (lambda: np.arctan(a23), TypeError, "np.arctan does not know tensors"),
+    "unknown function": (lambda: np.fft.fft(a23), TypeError, "np.fft does not know tensors"),
+    "set item in a graph": (lambda: mg.ones(2, requires_grad=True).__setitem__(0, 1.0), RuntimeError, "use where() or cat()"),
+    "gelu": (lambda: a23.gelu("fast"), ValueError, "approximate is 'none' or 'tanh', got 'fast'"),
+    "linear": (lambda: F.linear(a23, a34), ValueError, "(2, 3) and (3, 4) transposed"),
+    "linear bias": (lambda: F.linear(a23, mg.ones(4, 3), mg.ones(3)), ValueError, "expected a bias of shape (4,), got (3,)"),
+    "linear dtype": (lambda: F.linear(a23, mg.ones(4, 3).double()), TypeError, "float32 and float64"),
+    "layer_norm": (lambda: F.layer_norm(a23, 2), ValueError, "expected x of shape (..., 2,), got (2, 3)"),
+    "cross_entropy": (lambda: F.cross_entropy(a23, mg.tensor([0, 1, 2])), ValueError, "got (2, 3) and (3,)"),
+    "cross_entropy floats": (lambda: F.cross_entropy(a23, mg.ones(2)), TypeError, "targets must be integers"),
+    "dropout": (lambda: F.dropout(a23, 1.5), ValueError, "between 0 and 1, got 1.5"),
+    "attention": (lambda: F.scaled_dot_product_attention(a23, a34, a34), ValueError, "got (2, 3), (3, 4) and (3, 4)"),
+    "attention mask": (lambda: F.scaled_dot_product_attention(a22, a22, a22, mg.ones(3, 2)), ValueError,
+                       "a mask of shape (3, 2) does not broadcast to (2, 2)"),
+    "seed": (lambda: mg.manual_seed(-1), ValueError, "non-negative"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call, error, words", ERRORS.values(), ids=ERRORS)
+def test_errors_say_what_came_and_what_was_expected(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_data_keeps_or_gets_one_of_four_dtypes():
+    for data, dtype in (
+        (1.0, "float32"), ([1.0], "float32"), (np.float64(1), "float64"), (np.ones(1), "float64"),
+        (np.ones(1, "f2"), "float32"), (np.ones(1, ">f8"), "float64"), (1, "int64"), (np.ones(1, "u1"), "int64"),
+        (True, "bool"),
+    ):  # fmt: skip
+        tensor = mg.tensor(data)
+        assert tensor.dtype == dtype and tensor.data.dtype.isnative
+
+
+def test_tensor_copies_and_from_numpy_shares():
+    array = np.zeros(2)
+    copied, shared = mg.tensor(array), mg.from_numpy(array)
+    array[0] = 5.0
+    assert copied[0].item() == 0.0 and shared[0].item() == 5.0
+
+
+def test_numpys_functions_work_on_both_sides_and_on_the_tape():
+    array, x = np.array([1.0, 2.0]), mg.tensor([3.0, 4.0], dtype=mg.float64, requires_grad=True)
+    for out in (array * x, x * array, np.multiply(array, x), np.exp(np.log(array) + np.log(x))):
+        assert isinstance(out, mg.Tensor) and out.requires_grad
+        np.testing.assert_allclose(out.data, [3.0, 8.0])
+    out = np.sum(np.where(array > 1.5, np.maximum(x, 1.0), 0.0), axis=0)
+    out.backward()
+    np.testing.assert_array_equal(x.grad.data, [0.0, 1.0])
+    assert (array < x).data.all() and (np.array([[1.0, 2.0]]) @ x).item() == 11.0
+
+
+def test_in_place_arithmetic_writes_where_no_graph_can_see_it():
+    x = mg.ones(2)
+    data = x.data
+    x += 1.0
+    x *= mg.tensor([2.0, 3.0])
+    assert x.data is data and x.tolist() == [4.0, 6.0]
+    y = leaf = mg.ones(2, requires_grad=True)
+    y *= 2.0  # makes a new tensor: the leaf stays
+    y.backward(mg.ones(2))
+    assert leaf.tolist() == [1.0, 1.0] and leaf.grad.tolist() == [2.0, 2.0]
+
+
+def test_max_over_a_dim_gives_values_and_indices():
+    out = mg.tensor([[1.0, 5.0], [7.0, 2.0]]).max(dim=1, keepdim=True)
+    assert isinstance(out, ValuesAndIndices)
+    assert out.values.tolist() == [[5.0], [7.0]] and out.indices.tolist() == [[1], [0]]
+
+
+def test_repr_shows_what_matters():
+    x = mg.tensor([1.0, -2.5], requires_grad=True)
+    assert repr(x) == "tensor([ 1. , -2.5], requires_grad=True)"
+    assert repr(x * 2.0) == "tensor([ 2., -5.], grad_fn=<Mul>)"
+    assert repr(mg.zeros(1, dtype=mg.float64)) == "tensor([0.], dtype=float64)"
+    assert f"{mg.tensor(0.123456):.3f}" == "0.123"
+
+
+def test_a_deep_copy_is_a_leaf_of_its_own():
+    x = mg.ones(2, requires_grad=True)
+    y = copy.deepcopy(x)
+    (y * 2.0).backward(mg.ones(2))
+    assert x.grad is None and y.grad.tolist() == [2.0, 2.0] and not np.shares_memory(x.data, y.data)
+    with pytest.raises(RuntimeError, match="only leaf tensors can be deep-copied"):
+        copy.deepcopy(x * 2.0)
+
+
+def test_random_tensors_come_from_one_seeded_generator():
+    def draw():
+        mg.manual_seed(3)
+        return [mg.rand(2), mg.randn(2, dtype=mg.float64), mg.randint(5, size=(2,)), F.dropout(mg.ones(9), 0.5)]
+
+    for a, b in zip(draw(), draw()):
+        np.testing.assert_array_equal(a.data, b.data)
+    state = mg.random.get_state()
+    first = mg.rand(3)
+    mg.random.set_state(state)
+    np.testing.assert_array_equal(mg.rand(3).data, first.data)
+
+
+def test_dropout_keeps_the_mean_and_uses_one_mask_for_the_gradient():
+    mg.manual_seed(0)
+    x = mg.ones(10_000, requires_grad=True)
+    out = F.dropout(x, 0.25)
+    out.backward(mg.ones(10_000))
+    assert abs(out.mean().item() - 1.0) < 0.02
+    np.testing.assert_array_equal(out.data, x.grad.data)
+    assert F.dropout(x, 0.25, training=False) is x
