@@ -23,7 +23,7 @@ class Block(nn.Module):
     def __init__(self, config):
         super().__init__()
         C, bias = config.width, config.bias
-        self.heads, self.dropout = config.heads, config.dropout
+        self.heads = config.heads
         self.ln_1, self.ln_2 = nn.LayerNorm(C, bias=bias), nn.LayerNorm(C, bias=bias)
         self.qkv, self.out = nn.Linear(C, 3 * C, bias=bias), nn.Linear(C, C, bias=bias)
         self.expand, self.project = nn.Linear(C, 4 * C, bias=bias), nn.Linear(4 * C, C, bias=bias)

@@ -7,15 +7,17 @@
 tensor([-0.0599, -0.1628,  0.2227])
 """
 from . import random
+from .arrays import bool_, float32, float64, int64
 from .creation import (
     arange, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones, ones_like, rand, rand_like, randint,
     randn, randn_like, randperm, tensor, zeros, zeros_like,
 )
 from .gradcheck import gradcheck
 from .kernels.jit import get_num_threads, set_num_threads
+from .methods import cat, matmul, stack, take_along_dim, where
 from .random import manual_seed
 from .tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .tensor import Tensor, bool_, cat, float32, float64, int64, matmul, stack, take_along_dim, where
+from .tensor import Tensor
 
 __version__ = "0.1.0"
 

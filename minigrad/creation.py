@@ -4,7 +4,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import random
-from .tensor import Tensor, as_array, float32, int64, sizes
+from .arrays import as_array, float32, int64
+from .methods.operands import sizes
+from .tensor import Tensor
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:

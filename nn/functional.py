@@ -8,7 +8,9 @@ from typing import Sequence
 import numpy as np
 
 from minigrad import ops, random
-from minigrad.tensor import Tensor, apply, floating, where
+from minigrad.methods import where
+from minigrad.methods.operands import floating
+from minigrad.tensor import Tensor, apply
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.tensor import ValuesAndIndices
+from minigrad.methods.reduce import ValuesAndIndices
 from nn import functional as F
 
 a23, a34, a22 = mg.ones(2, 3), mg.ones(3, 4), mg.ones(2, 2)

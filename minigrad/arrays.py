@@ -1,0 +1,36 @@
+"""The arrays that tensors hold: four dtypes, and one way in."""
+from typing import Any
+
+import numpy as np
+
+float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
+
+
+def as_array(data: Any, dtype: Any = None) -> np.ndarray:
+    """The array that a tensor of `data` holds: float32, float64, int64 or bool, in native byte order.
+
+    It is shared if it already is that. Python floats become float32, all integers int64.
+
+    >>> as_array([1.0, 2.0]).dtype, as_array(np.arange(3, dtype=np.uint8)).dtype
+    (dtype('float32'), dtype('int64'))
+    """
+    if hasattr(data, "apply_op"):  # a Tensor
+        data = data.data
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"a tensor needs rows of equal length: {error}") from None
+    if dtype is None:
+        kind = array.dtype.kind
+        if kind == "f":
+            is_python = not isinstance(data, (np.ndarray, np.generic))
+            dtype = float32 if is_python or array.dtype.itemsize < 8 else float64
+        elif kind in "iu":
+            dtype = int64
+        elif kind == "b":
+            dtype = bool_
+        else:
+            raise TypeError(
+                f"a tensor holds floats, integers or booleans, got {array.dtype} from {type(data).__name__}"
+            )
+    return array.astype(dtype, copy=False)

@@ -1,0 +1,9 @@
+"""What one can do with a Tensor, one file per family, as in `ops`: methods that check their arguments and name an op.
+
+These classes are the bases of `Tensor`. They know `data`, `to` and `apply_op` of whatever inherits from them, no more.
+"""
+from .elementwise import ElementwiseMethods, where
+from .matmul import MatmulMethods, matmul
+from .numpy_functions import NumpyFunctions
+from .reduce import ReduceMethods
+from .shape import ShapeMethods, cat, stack, take_along_dim
