@@ -1,10 +1,9 @@
 """The same transformer in PyTorch, to measure and check ours against; needs the extra `bench`.
 
-As a script, it takes training steps alone in a process and prints its peak memory in kB:
+As a script, it takes training steps alone in a process and prints its peak memory in MB:
 python -m benchmarks.torch_gpt CONFIG_IN_JSON BATCH_SIZE STEPS
 """
 import json
-import resource
 import sys
 import types
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.batches import random_batch
+from benchmarks.common import peak_megabytes, random_batch
 
 
 class Block(nn.Module):
@@ -91,4 +90,4 @@ if __name__ == "__main__":
     step = make_step(TorchGPT(config), *random_batch(config, int(sys.argv[2])), weight_decay=0.1, max_norm=1.0, lr=1e-3)
     for _ in range(int(sys.argv[3])):
         step()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(peak_megabytes())

@@ -18,9 +18,16 @@ import sys
 import time
 from collections.abc import Callable
 
+try:  # before minigrad: where PyTorch finds Numba's OpenMP already loaded, its threads are 50 times slower
+    import torch
+
+    from benchmarks import torch_gpt
+except ModuleNotFoundError:
+    sys.exit("this benchmark compares with PyTorch: pip install 'minigrad[bench]'")
+
 import minigrad as mg
 import nn
-from benchmarks.batches import random_batch
+from benchmarks.common import peak_megabytes, random_batch
 from models import PRESETS, CausalTransformer, TransformerConfig
 
 VOCABULARY_SIZE = 65  # of tinyshakespeare
@@ -83,13 +90,13 @@ def time_block(step: Callable[[], float]) -> list[float]:
     return times
 
 
-def peak_megabytes(command: list[str]) -> float:
-    """What a process that prints its peak memory in kB says."""
+def run_alone(module: str, *arguments: str) -> float:
+    """The megabytes that a module prints, run in a process of its own."""
     root = pathlib.Path(__file__).parents[1]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
-    result = subprocess.run([sys.executable, "-m", *command], check=True, capture_output=True, text=True,
+    result = subprocess.run([sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True,
                             env=environment)
-    return int(result.stdout) / 1024
+    return float(result.stdout)
 
 
 def compare_memory(preset: str, config: TransformerConfig, batch_size: int) -> dict[str, float]:

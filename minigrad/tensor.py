@@ -189,7 +189,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def __index__(self) -> int:
         if self.dtype.kind not in "i" or self.data.size != 1:
-            raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} of shape {self.shape}")
+            raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
         return self.data.item()
 
     def __bool__(self) -> bool:
@@ -228,7 +228,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def __setitem__(self, index, value) -> None:
         if self.requires_grad and tape.is_grad_enabled() or isinstance(value, Tensor) and value.requires_grad:
-            raise RuntimeError("setting items of a tensor in a graph would make its gradient wrong; use where() or cat()")
+            raise RuntimeError("setting items of a tensor in a graph makes its gradient wrong; use where() or cat()")
         self.data[plain_index(index)] = as_array(value)
 
     def to(self, dtype: Any) -> "Tensor":
@@ -255,7 +255,7 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 
 
 def apply(operation: type[Op], *inputs, **options) -> Tensor:
-    """Run an operation on Tensors, arrays, scalars or None, and put it on the tape if a Tensor among them wants that."""
+    """Run an operation on Tensors, arrays, scalars or None; it goes on the tape if a Tensor among them wants that."""
     arrays, parents, wants_gradient = [], [], False
     for value in inputs:
         if isinstance(value, Tensor):

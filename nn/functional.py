@@ -36,7 +36,7 @@ def layer_norm(
     x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have the shape `normalized_shape`."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have `normalized_shape`."""
     normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not normalized_shape or x.shape[-len(normalized_shape) :] != normalized_shape:
         raise ValueError(f"layer_norm: expected x of shape (..., {str(normalized_shape)[1:-1]}), got {x.shape}")

@@ -9,13 +9,14 @@ from .differences import Comparison, compare, derivative
 
 
 def gradcheck(
-    fn: Callable[..., Tensor | tuple[Tensor, ...]], inputs: Tensor | Sequence[Tensor], *, raise_exception: bool = True, seed: int = 0
+    fn: Callable[..., Tensor | tuple[Tensor, ...]], inputs: Tensor | Sequence[Tensor], *,
+    raise_exception: bool = True, seed: int = 0,
 ) -> bool:
     """Do the gradients of fn(*inputs) agree with central differences?
 
-    The loss is sum(fn(*inputs) * upstream) with a random normal `upstream`. Never a plain sum: the gradient of softmax's
-    sum is zero, for one, whatever its backward does. Inputs that require gradients must be float64; they and their
-    gradients are left as they were. A mismatch raises a RuntimeError that says where, or gives False.
+    The loss is sum(fn(*inputs) * upstream) with a random normal `upstream`. Never a plain sum: the gradient of
+    softmax's sum is zero, for one, whatever its backward does. Inputs that require gradients must be float64; they and
+    their gradients are left as they were. A mismatch raises a RuntimeError that says where, or gives False.
 
     >>> from minigrad import tensor, float64
     >>> gradcheck(lambda x: (x * x).tanh(), tensor([0.3, -0.8], dtype=float64, requires_grad=True))
@@ -27,7 +28,7 @@ def gradcheck(
         raise ValueError("gradcheck: none of the inputs requires a gradient")
     for i in checked:
         if inputs[i].dtype != np.float64:
-            raise TypeError(f"gradcheck: input {i} is {inputs[i].dtype}; differences need float64: convert with .double()")
+            raise TypeError(f"gradcheck: input {i} is {inputs[i].dtype}; use .double(), differences need float64")
     arrays = [x.data.copy() if isinstance(x, Tensor) else None for x in inputs]
     copies = [x if a is None else Tensor(a, requires_grad=i in checked) for i, (x, a) in enumerate(zip(inputs, arrays))]
     random = np.random.default_rng(seed)

@@ -49,7 +49,8 @@ class Comparison:
 
 
 def compare(
-    function: Callable[[], float], array: np.ndarray, gradient: np.ndarray, random: np.random.Generator, directions: int = 8
+    function: Callable[[], float], array: np.ndarray, gradient: np.ndarray, random: np.random.Generator,
+    directions: int = 8,
 ) -> Comparison:
     """Hold `gradient` against differences of function() in `array`, which function() reads.
 

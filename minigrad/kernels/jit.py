@@ -25,8 +25,8 @@ from numba.core.runtime import _nrt_python
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
 # Only prange runs in parallel: turning array expressions into parallel loops as well triples the compile time.
-ONLY_PRANGE = dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False)
-ONLY_PRANGE["prange"] = True
+NOT_PARALLEL = "comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"
+ONLY_PRANGE = dict.fromkeys(NOT_PARALLEL, False) | {"prange": True}
 
 
 SOURCES = pathlib.Path(__file__).parent

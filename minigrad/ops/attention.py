@@ -10,8 +10,8 @@ and backwards, line by line:
     dscores = weights * (dweights - rowsum(dweights * weights))
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
-The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, and recompute the weights
-block by block. rowsum(dweights * weights) = rowsum(dout * out), which needs no block at all.
+The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, and recompute the
+weights block by block. rowsum(dweights * weights) = rowsum(dout * out), which needs no block at all.
 """
 import math
 
@@ -39,7 +39,7 @@ def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
 
 
 class ScaledDotProductAttention(Fused):
-    """out = softmax(q @ k^T * scale + mask) @ v, for q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or less
+    """out = softmax(q @ k^T * scale + mask) @ v, for q (B, H, Tq, D), k, v (B, H, Tk, D), mask (B, H, Tq, Tk) or less
 
     A causal query i sees the keys 0 to i. Saves q, k, v, mask, out and the logsumexp of the scores (B, H, Tq).
     """

@@ -7,7 +7,7 @@ from .softmax import LogSoftmax
 
 
 class CrossEntropy(Fused):
-    """loss_n = log(sum_v e^(x_nv)) - x_n,target for logits x (N, V) and targets (N,); reduced to mean, sum, or not at all
+    """loss_n = log(sum_v e^(x_nv)) - x_n,target for logits x (N, V) and targets (N,); then mean, sum or none
 
     dx_nv = dloss_n * (softmax(x_n)_v - [v = target_n]): the probabilities, less 1 at the target. Rows whose target is
     ignore_index have no loss and no gradient, and the mean is over the others; over none at all it is NaN.

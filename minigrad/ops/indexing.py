@@ -7,9 +7,8 @@ from ..tape import Op
 def is_basic(index) -> bool:
     """Only ints, slices, ... and None: NumPy returns a view, and no element is taken twice."""
     parts = index if isinstance(index, tuple) else (index,)
-    return all(part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)) for part in parts) and not any(
-        isinstance(part, bool) for part in parts
-    )
+    kinds = int, np.integer, slice, type(None), type(Ellipsis)
+    return all(isinstance(part, kinds) and not isinstance(part, bool) for part in parts)
 
 
 class Index(Op):

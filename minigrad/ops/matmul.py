@@ -1,4 +1,4 @@
-"""Matrix products. The rule: the gradient of one factor is dout times the other factor, transposed where shapes ask for it.
+"""Matrix products. The gradient of one factor is dout times the other factor, transposed where shapes ask for it.
 
 For out = a @ b, out_ij = sum_k a_ik b_kj, so
     da_ik = sum_j dout_ij b_kj   is  da = dout @ b^T

@@ -23,7 +23,7 @@ def count(shape: tuple[int, ...], axis) -> int:
 
 
 class Sum(Op):
-    """out = sum of x over axis:  dx = dout, for each element that was added. NumPy adds pairwise, so errors stay small"""
+    """out = sum of x over axis:  dx = dout, for each element added. NumPy adds pairwise, so errors stay small"""
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape

@@ -1,4 +1,4 @@
-"""Functions that move elements and compute nothing: backward moves them back. Their outputs are views where NumPy's are."""
+"""Functions that move elements and compute nothing: backward moves them back. They give views where NumPy does."""
 import numpy as np
 
 from ..tape import Op

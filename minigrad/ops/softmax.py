@@ -2,8 +2,8 @@
 
     y_j = e^(x_j) / sum_k e^(x_k)
 
-so dy_j/dx_k = y_j ([j = k] - y_k), and summing over j, dx_k = y_k (dout_k - sum_j dout_j y_j): raising x_k takes from all
-other y_j. Kernels work along the last axis; other axes are moved there.
+so dy_j/dx_k = y_j ([j = k] - y_k), and summing over j, dx_k = y_k (dout_k - sum_j dout_j y_j): raising x_k takes from
+all other y_j. Kernels work along the last axis; other axes are moved there.
 """
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..tape import Fused
 
 
 def shifted(x, dim):
-    """x minus its maximum along dim, which changes no softmax and keeps e^x finite; a row of -inf stays a row of -inf"""
+    """x minus its maximum along dim: it changes no softmax and keeps e^x finite; a row of -inf stays that"""
     largest = np.max(x, axis=dim, keepdims=True)
     return x - np.where(largest == -np.inf, 0.0, largest)
 
