@@ -221,10 +221,10 @@ def test_graphs_are_freed_without_the_garbage_collector():
         tracemalloc.start()
         step()
         before, _ = tracemalloc.get_traced_memory()
-        for _ in range(200):
+        for _ in range(2000):
             step()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
         gc.enable()
-    assert after - before < 20_000
+    assert after - before < 150_000  # Python keeps up to 2000 freed tuples of each size for later
