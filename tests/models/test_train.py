@@ -11,7 +11,8 @@ from models import CheckpointError, TrainingConfig, TrainingError
 from models import checkpoint as checkpoints
 from models import run as runs
 
-FIRST_TEN_LOSSES = [2.438575, 2.424606, 2.395548, 2.409539, 2.383235, 2.384612, 2.369296, 2.367333, 2.341980, 2.351264]
+# PyTorch gives the same, from the same parameters and batches.
+FIRST_TEN_LOSSES = [2.445873, 2.413718, 2.414271, 2.397594, 2.385541, 2.398971, 2.380981, 2.376919, 2.368304, 2.354171]
 
 
 @pytest.fixture
