@@ -14,6 +14,7 @@ from .creation import (
 )
 from .gradcheck import gradcheck
 from .kernels.jit import get_num_threads, set_num_threads
+from .memory import keep_freed_memory
 from .methods import cat, matmul, stack, take_along_dim, where
 from .random import manual_seed
 from .tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
