@@ -21,7 +21,7 @@ def derivative(function: Callable[[], float], array: np.ndarray, direction: np.n
     True
     """
     before = array.copy()
-    step = STEP * max(1.0, np.max(np.abs(before[direction != 0]), initial=0.0)) / np.max(np.abs(direction))
+    step = STEP * float(max(1.0, np.max(np.abs(before[direction != 0]), initial=0.0)) / np.max(np.abs(direction)))
 
     def central(h: float) -> float:
         array[...] = before + h * direction
