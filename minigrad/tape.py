@@ -11,11 +11,14 @@ import heapq
 import inspect
 import itertools
 import threading
-from typing import Any, Callable, Iterator
+import weakref
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-_creation_order = itertools.count()
+from . import anomaly
+
+_clock = itertools.count(1)  # what happens later has the larger number: nodes made, and arrays written in place
 
 
 class Node:
@@ -23,18 +26,22 @@ class Node:
 
     grad = None  # what has accumulated here, for leaves and after retain_grad()
     retains_grad = False
+    hooks: tuple[Callable, ...] = ()  # called with the whole gradient before it goes on; may replace it
+    name: str | None = None
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
         self.shape = shape
         self.dtype = dtype
-        self.order = next(_creation_order)
+        self.order = next(_clock)
 
     def accumulate(self, gradient, fresh: bool) -> None:
         """Add to `grad` a gradient that arrived; `fresh` says that nobody else holds this array."""
         if self.grad is not None:
             self.grad += gradient
+        elif fresh or is_tensor(gradient):
+            self.grad = gradient if is_tensor(gradient) else np.asarray(gradient)
         else:
-            self.grad = np.asarray(gradient) if fresh else gradient.copy()
+            self.grad = gradient.copy()
 
 
 class Op(Node):
@@ -48,15 +55,14 @@ class Op(Node):
       tape sums it. It may be `dout` or a view of it, but never a saved array. Where a gradient is expensive, ask
       `self.needs(i)` first.
 
-    A primitive's backward runs on arrays and on Tensors alike. A fused op is a subclass of `Fused`.
+    A primitive's backward runs on arrays and, to be differentiated itself, on Tensors: dout is one then, and so is each
+    saved array that is an input or the output. A fused op is a subclass of `Fused`.
     """
 
     parents: tuple[Node | None, ...] = ()
     saved: tuple | None = ()
+    made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
-
-    def __init__(self):  # a Node in the making: `record` completes it if a gradient is wanted
-        pass
 
     def forward(self, *arrays, **options) -> np.ndarray:
         raise NotImplementedError
@@ -72,54 +78,86 @@ class Op(Node):
         """Does input i need a gradient?"""
         return self.parents[i] is not None
 
-    def record(self, parents: tuple[Node | None, ...], output: np.ndarray) -> None:
-        """Put this application on the tape: its output will be differentiated."""
+    def record(self, parents: tuple[Node | None, ...], values: Sequence, options: dict, output: np.ndarray) -> None:
+        """Put this application on the tape: its output will be differentiated. `values` are forward's inputs and result."""
         self.parents = parents
         self.shape = output.shape
         self.dtype = output.dtype
-        self.order = next(_creation_order)
+        self.order = next(_clock)
+        self.options = options
+        if self.saved:  # to know the inputs and the output again among the saved arrays
+            self.identities = tuple(map(id, values))
 
     @classmethod
     def call(cls, *inputs, **options):
-        """Apply the operation inside a formula: to arrays, or recorded to Tensors (whatever has `apply_op`)."""
+        """Apply the operation inside a formula: to arrays, or recorded to Tensors."""
         for value in inputs:
-            if hasattr(value, "apply_op"):
+            if is_tensor(value):
                 return value.apply_op(cls, *inputs, **options)
-        return cls().forward(*inputs, **options)
+        return cls.blank().forward(*inputs, **options)
 
-    def input_gradients(self, dout) -> Iterator[tuple[Node, Any, bool]]:
-        """(parent, its gradient, is it fresh), checked and un-broadcast, for each input that needs one."""
+    @classmethod
+    def blank(cls) -> "Op":
+        """An application to be: a Node in the making, that `record` completes if a gradient is wanted."""
+        return cls.__new__(cls)
+
+    def input_gradients(self, dout) -> tuple:
+        """One gradient per input, from backward; on the tape itself if dout is a Tensor."""
         if self.saved is None:
             raise RuntimeError(
-                f"Trying to backward through the graph a second time: {type(self).__name__} has let its saved arrays "
-                "go. Call backward(retain_graph=True) the first time, or compute the loss anew."
+                f"Trying to backward through the graph a second time: {self.title} has let its saved arrays go. Call "
+                "backward(retain_graph=True) the first time, or compute the loss anew."
             )
-        gradients = self.backward(dout, *self.saved)
+        if _last_write > self.order:
+            self._check_saved()
+        gradients = self._recorded_backward(dout) if is_tensor(dout) else self.backward(dout, *self.saved)
         if type(gradients) is not tuple:
             gradients = (gradients,)
         if len(gradients) != len(self.parents):
             raise RuntimeError(
-                f"{type(self).__name__}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs"
+                f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs"
             )
-        for i, (parent, gradient) in enumerate(zip(self.parents, gradients)):
-            if parent is None or gradient is None:
-                continue
-            fresh = self.fresh_gradients
-            if gradient.shape != parent.shape:
-                gradient, fresh = unbroadcast(gradient, parent.shape, f"{type(self).__name__}, input {i}"), True
-            if gradient.dtype != parent.dtype:
-                gradient, fresh = gradient.astype(parent.dtype), True
-            yield parent, gradient, fresh
+        return gradients
+
+    def _recorded_backward(self, dout):
+        """Backward on Tensors. A saved array that is an input or the output takes its place on the tape again."""
+        places = dict(zip(self.identities, self.parents + (self,))) if self.saved else {}
+        saved = [dout.placed(array, places[id(array)]) if places.get(id(array)) else array for array in self.saved]
+        return self.backward(dout, *saved)
+
+    def _check_saved(self) -> None:
+        for array in self.saved:
+            if isinstance(array, np.ndarray) and written_at(array) > self.order:
+                raise RuntimeError(
+                    f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"{self.title} has saved an array of shape {array.shape} that was written to afterwards; clone() it "
+                    "before, or compute anew"
+                )
+
+    @property
+    def title(self) -> str:
+        return type(self).__name__
 
     def __repr__(self):
-        return f"<{type(self).__name__}>"
+        return f"<{self.title}>"
+
+
+class Identity(Op):
+    """out = x, a place of its own on the tape"""
+
+    def forward(self, x):
+        return x
+
+    def backward(self, dout):
+        return dout
 
 
 class Fused(Op):
     """An op whose backward is a kernel. It also says what it computes: `definition`, the same function in primitives.
 
-    `definition(*inputs, **options)` runs on arrays and on Tensors. It is what a reader reads and what the tests hold
-    the kernel against. `forward` saves all inputs first, in order, so that the definition can be run again.
+    `definition(*inputs, **options)` runs on arrays and on Tensors. It is what a reader reads, what the tests hold the
+    kernel against, and what is differentiated for gradients of gradients. `forward` saves all inputs first, in order,
+    so that the definition can be run again.
     """
 
     fresh_gradients = True
@@ -127,6 +165,34 @@ class Fused(Op):
     @staticmethod
     def definition(*inputs, **options):
         raise NotImplementedError
+
+    def _recorded_backward(self, dout):
+        """The gradient of the definition, between places of its own and the output."""
+        places = [None] * len(self.parents)
+        inputs = list(self.saved[: len(self.parents)])
+        for i, parent in enumerate(self.parents):
+            if parent is not None:
+                places[i] = placed_now(parent, inputs[i])
+                inputs[i] = dout.placed(inputs[i], places[i])
+        with enable_grad():
+            output = type(self).definition(*inputs, **self.options)
+        wanted = [place for place in places if place is not None]
+        found = iter(gradients({output.node: dout}, wanted, retain_graph=True))
+        return tuple(None if place is None else next(found) for place in places)
+
+
+def placed_now(parent: Node | None, array: np.ndarray) -> Node | None:
+    """A new place on the tape for a value that has just been changed in place; none for a constant."""
+    if parent is None:
+        return None
+    place = Identity.blank()
+    place.record((parent,), (array, array), {}, array)
+    return place
+
+
+def is_tensor(value: Any) -> bool:
+    """Is it a Tensor? All that the tape and the ops know of Tensors is that they can apply ops."""
+    return hasattr(value, "apply_op")
 
 
 def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
@@ -146,48 +212,144 @@ def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
     return gradient.reshape(shape)
 
 
-def backward(root: Node, gradient, retain_graph: bool = False) -> None:
-    """Send `gradient`, of the root's value, back to all leaves below it.
+def walk(
+    roots: dict[Node, Any], retain_graph: bool, found: dict[Node, Any] | None = None, within: set[Node] = frozenset()
+) -> None:
+    """Send gradients back from the roots, and let them accumulate in the leaves (and where retain_grad() asks for it).
+
+    With `found`, nothing accumulates; it is filled with the gradients of all nodes visited, which are those in `within`.
 
     A node may pass its gradient on only when all of it has arrived. With b = a + a and c = a * b, sending the gradient
     of c to a at once, and a's share onward, would miss what b still owes to a. A node is made after all of its inputs,
     so going from the youngest to the oldest is such an order, and a heap of the nodes reached so far gives it.
     """
-    arrived = {root: (gradient, False)}
-    youngest_first = [(-root.order, root)]
+    arrived = {node: (gradient, False) for node, gradient in roots.items()}
+    youngest_first = [(-node.order, node) for node in arrived]
+    heapq.heapify(youngest_first)
+    looks_for_anomalies = anomaly.state.is_on
     while youngest_first:
         _, node = heapq.heappop(youngest_first)
         dout, fresh = arrived.pop(node)
-        if not isinstance(node, Op):
-            node.accumulate(dout, fresh)
+        for hook in node.hooks:
+            dout, fresh = hook(dout), False
+        is_leaf = not isinstance(node, Op)
+        if found is not None:
+            found[node] = dout
+        elif is_leaf or node.retains_grad:
+            node.accumulate(dout, fresh and is_leaf)
+        if is_leaf:
             continue
-        if node.retains_grad:
-            node.accumulate(dout, fresh=False)
-        for parent, share, fresh in node.input_gradients(dout):
+        shares = node.input_gradients(dout)
+        if looks_for_anomalies:
+            anomaly.check_backward(node, dout, shares)
+        for i, parent in enumerate(node.parents):
+            share = shares[i]
+            if parent is None or share is None or found is not None and parent not in within:
+                continue
+            fresh = node.fresh_gradients
+            if share.shape != parent.shape:
+                share, fresh = unbroadcast(share, parent.shape, f"{node.title}, input {i}"), True
+            if share.dtype != parent.dtype:
+                share, fresh = share.astype(parent.dtype), True
             if parent not in arrived:
                 arrived[parent] = share, fresh
                 heapq.heappush(youngest_first, (-parent.order, parent))
+                continue
+            total, is_ours = arrived[parent]
+            if is_ours and isinstance(total, np.ndarray):
+                total += share
             else:
-                total, is_ours = arrived[parent]
-                if is_ours and isinstance(total, np.ndarray):
-                    total += share
-                else:
-                    total = total + share
-                arrived[parent] = total, True
+                total = total + share
+            arrived[parent] = total, True
         if not retain_graph and node.saved:
             node.saved = None
 
+
+def gradients(roots: dict[Node, Any], wanted: Sequence[Node], retain_graph: bool) -> list:
+    """The gradients of sum(value * gradient), over the roots, at the wanted nodes; None where nothing leads there.
+
+    No `grad` is touched, and only nodes that lead to a wanted one are visited.
+    """
+    within = leading_to(wanted, roots)
+    found = {}
+    walk({root: gradient for root, gradient in roots.items() if root in within}, retain_graph, found, within)
+    return [found.get(node) for node in wanted]
+
+
+def leading_to(wanted: Sequence[Node], roots: Iterable[Node]) -> set[Node]:
+    """The nodes between the roots and the wanted ones, both included: parents are older, so the oldest are judged first."""
+    oldest = min((node.order for node in wanted), default=0)
+    reached, waiting = set(roots), list(roots)
+    while waiting:
+        node = waiting.pop()
+        for parent in node.parents if isinstance(node, Op) else ():
+            if parent is not None and parent not in reached and parent.order >= oldest:
+                reached.add(parent)
+                waiting.append(parent)
+    leading = set(wanted)
+    for node in sorted(reached, key=lambda node: node.order):
+        if isinstance(node, Op) and any(parent in leading for parent in node.parents):
+            leading.add(node)
+    return leading
+
+
+# ------------------------------------------------------------------------------------------------ writing in place
+
+_written: dict[int, tuple[int, weakref.ref]] = {}  # by id of the array that owns the memory: when it was last written
+_last_write = 0  # when anything was
+rewritten = False  # has any value on the tape ever been changed in place?
+
+
+def owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory this is a view of."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def note_write(array: np.ndarray, on_tape: bool = False) -> None:
+    """The array's memory has been changed in place: what has saved it before must not use it any more.
+
+    `on_tape` says that the change is to be differentiated, so that only the tensor it was made through is current.
+    """
+    global _last_write, rewritten
+    memory = owner(array)
+    key = id(memory)
+    known = _written.get(key)
+    reference = known[1] if known else weakref.ref(memory, lambda _: _written.pop(key, None))
+    _last_write = next(_clock)
+    _written[key] = _last_write, reference
+    rewritten = rewritten or on_tape
+
+
+def written_at(array: np.ndarray) -> int:
+    """When the array's memory was last changed in place; 0 if never."""
+    known = _written.get(id(owner(array)))
+    return known[0] if known else 0
+
+
+def check_current(op: Op, arrays: Sequence, parents: Sequence[Node | None]) -> None:
+    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
+    for i, (array, parent) in enumerate(zip(arrays, parents)):
+        if isinstance(parent, Op) and written_at(array) > parent.order:
+            raise RuntimeError(
+                f"{op.title}, input {i}: its memory was changed by an inplace operation on another tensor, so its place "
+                "on the tape is out of date; take the view anew, or clone() before writing"
+            )
+
+
+# ------------------------------------------------------------------------------------------------ modes of a thread
 
 class _GradMode(threading.local):
     enabled = True  # each Python thread starts with gradients on
 
 
-_mode = _GradMode()
+mode = _GradMode()
 
 
 def is_grad_enabled() -> bool:
     """Are operations of this Python thread recorded?"""
-    return _mode.enabled
+    return mode.enabled
 
 
 class _GradModeBlock:
@@ -199,12 +361,12 @@ class _GradModeBlock:
         self._before = []  # a stack, so that one object can be entered twice
 
     def __enter__(self):
-        self._before.append(_mode.enabled)
-        _mode.enabled = self.mode
+        self._before.append(mode.enabled)
+        mode.enabled = self.mode
         return self
 
     def __exit__(self, *exception):
-        _mode.enabled = self._before.pop()
+        mode.enabled = self._before.pop()
 
     def _new(self) -> "_GradModeBlock":
         return type(self)()
@@ -263,3 +425,4 @@ class set_grad_enabled(_GradModeBlock):
     def __call__(self, function: Callable) -> Callable:
         self.__exit__()
         return super().__call__(function)
+

@@ -3,15 +3,29 @@
 A Tensor is `data`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods unwrap the
 arrays, name an operation, and wrap the result again; what an operation computes, and its gradient, is in `ops`.
 """
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
-from . import ops, tape
+from . import anomaly, ops, tape
 from .arrays import as_array, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.shape import plain_index
+from .ops.assignment import SetAt
 from .tape import Node, Op
+
+
+ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
+
+
+class RemovableHook:
+    """What registering a hook gives: `remove()` takes the hook off again."""
+
+    def __init__(self, node: Node, hook: Callable):
+        self.node, self.hook = node, hook
+
+    def remove(self) -> None:
+        self.node.hooks = tuple(hook for hook in self.node.hooks if hook is not self.hook)
 
 
 class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, NumpyFunctions):
@@ -88,14 +102,28 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise RuntimeError("retain_grad: this tensor does not require a gradient")
         self.node.retains_grad = True
 
-    def backward(self, gradient: "Tensor | None" = None, retain_graph: bool = False) -> None:
+    def backward(
+        self, gradient: "Tensor | None" = None, retain_graph: bool | None = None, create_graph: bool = False
+    ) -> None:
         """Add d(sum of self * gradient)/d(leaf) to the `grad` of every leaf below. A scalar needs no gradient.
+
+        `create_graph` puts the gradients themselves on the tape, to be differentiated again; `retain_graph`, which
+        follows it, keeps what backward needs for a second time.
 
         >>> x = Tensor([3.0], requires_grad=True)
         >>> (x * x * x).backward()
         >>> x.grad.item()
         27.0
         """
+        upstream = self.upstream(gradient, create_graph)
+        before, tape.mode.enabled = tape.mode.enabled, create_graph
+        try:
+            tape.walk({self.node: upstream}, create_graph if retain_graph is None else retain_graph)
+        finally:
+            tape.mode.enabled = before
+
+    def upstream(self, gradient: "Tensor | None", on_tape: bool = False) -> "np.ndarray | Tensor":
+        """The checked gradient to start a backward with, by default 1; a Tensor if the walk is to be recorded."""
         if self.node is None:
             raise RuntimeError(
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing below this tensor "
@@ -105,15 +133,52 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             if self.data.size != 1:
                 raise RuntimeError(
                     f"grad can be implicitly created only for scalar outputs; this one has shape {self.shape}: pass "
-                    "backward(gradient) of that shape, or reduce it to a scalar first"
+                    "a gradient of that shape, or reduce it to a scalar first"
                 )
-            array = np.ones(self.data.shape, self.data.dtype)
+            array = ONE[self.data.dtype].reshape(self.data.shape)
         else:
             array = as_array(gradient, self.data.dtype)
             if array.shape != self.data.shape:
                 raise ValueError(f"backward: expected a gradient of shape {self.shape}, got {array.shape}")
-        with tape.no_grad():
-            tape.backward(self.node, array, retain_graph)
+        if not on_tape:
+            return array
+        return gradient.to(self.dtype) if isinstance(gradient, Tensor) else wrap(array)
+
+    def register_hook(self, hook: "Callable[[Tensor], Tensor | None]") -> "RemovableHook":
+        """Call hook(gradient) when the whole gradient of this tensor is there; what it returns replaces the gradient.
+
+        >>> x = Tensor([3.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda gradient: gradient * 10.0)
+        >>> (x * x).backward()
+        >>> x.grad.item()
+        60.0
+        """
+        if self.node is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+
+        def on_arrival(gradient):
+            seen = gradient if isinstance(gradient, Tensor) else wrap(np.asarray(gradient))
+            result = hook(seen)
+            if result is None:
+                return gradient
+            if not isinstance(result, Tensor) or result.shape != seen.shape:
+                came = result.shape if isinstance(result, Tensor) else type(result).__name__
+                raise RuntimeError(f"a hook must return None or a Tensor of shape {seen.shape}, got {came}")
+            return result if isinstance(gradient, Tensor) else result.data.astype(gradient.dtype, copy=False)
+
+        self.node.hooks = self.node.hooks + (on_arrival,)
+        return RemovableHook(self.node, on_arrival)
+
+    @property
+    def name(self) -> str | None:
+        """What error messages and `graph` call this tensor; set it on one that requires a gradient."""
+        return self.node.name if self.node is not None else None
+
+    @name.setter
+    def name(self, name: str) -> None:
+        if self.node is None:
+            raise RuntimeError("only a tensor that requires a gradient has a place on the tape to name")
+        self.node.name = name
 
     def detach(self) -> "Tensor":
         """The same data, off the tape."""
@@ -125,8 +190,39 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
-        """`apply`, for methods and for `Op.call`."""
-        return apply(operation, *inputs, **options)
+        """Run an operation on Tensors, arrays, scalars or None; on the tape, if a Tensor among them wants that."""
+        arrays, parents, wants_gradient = [], [], False
+        for value in inputs:
+            if isinstance(value, Tensor):
+                node = value.node
+                arrays.append(value.data)
+                parents.append(node)
+                if node is not None:
+                    wants_gradient = True
+            else:
+                arrays.append(value)
+                parents.append(None)
+        if len(arrays) > 1 and arrays[0] is arrays[1] and parents[0] is not parents[1]:
+            arrays[1] = arrays[1].view()  # x * x.detach(): one array, but two places on the tape
+        op = operation.__new__(operation)
+        result = out = op.forward(*arrays, **options)
+        if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
+            out = np.asarray(out)
+        elif out is arrays[0]:
+            out = out.view()
+        if anomaly.state.is_on:
+            anomaly.check_forward(op, arrays, out)
+        if not (wants_gradient and tape.mode.enabled):
+            return wrap(out)
+        if tape.rewritten:
+            tape.check_current(op, arrays, parents)
+        op.record(tuple(parents), (*arrays, result), options, out)
+        return wrap(out, op)
+
+    @staticmethod
+    def placed(array: np.ndarray, node: Node) -> "Tensor":
+        """A Tensor of this array at a known place on the tape."""
+        return wrap(np.asarray(array), node)
 
     @staticmethod
     def constant(array: Any) -> "Tensor":
@@ -226,10 +322,60 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy
 
+    # ------------------------------------------------------------------------------------------------ in place
+
+    def write(self, result: "Tensor | np.ndarray") -> "Tensor":
+        """Put a result of the same shape into this tensor's memory: what all in-place methods come to.
+
+        On the tape, the result's place becomes this tensor's. An operation that has saved the old data refuses its
+        backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
+        gradient can only be written to under no_grad().
+        """
+        node = result.node if isinstance(result, Tensor) else None
+        on_tape = tape.is_grad_enabled() and (self.node is not None or node is not None)
+        if on_tape and self.is_leaf and self.node is not None:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
+                "make a new tensor"
+            )
+        array = result.data if isinstance(result, Tensor) else result
+        if array.shape != self.shape:
+            raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
+        if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
+        self.data[...] = array
+        tape.note_write(self.data, on_tape)
+        if on_tape:
+            self.node = tape.placed_now(node, self.data)
+        return self
+
+    def _before(self) -> "Tensor":
+        """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
+        return wrap(self.data.copy(), self.node) if self.requires_grad and tape.is_grad_enabled() else self
+
     def __setitem__(self, index, value) -> None:
-        if self.requires_grad and tape.is_grad_enabled() or isinstance(value, Tensor) and value.requires_grad:
-            raise RuntimeError("setting items of a tensor in a graph makes its gradient wrong; use where() or cat()")
-        self.data[plain_index(index)] = as_array(value)
+        value = value if isinstance(value, Tensor) else Tensor(value)
+        index = plain_index(index)
+        on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)
+        if on_tape:
+            self.write(apply(SetAt, self, value.to(self.dtype), index=index))
+        else:
+            self.data[index] = value.data
+            tape.note_write(self.data)
+
+    def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + other * alpha)
+    def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - other * alpha)
+    def mul_(self, other) -> "Tensor": return self.write(self._before() * other)
+    def div_(self, other) -> "Tensor": return self.write(self._before() / other)
+    def __iadd__(self, other): return self.add_(other)
+    def __isub__(self, other): return self.sub_(other)
+    def __imul__(self, other): return self.mul_(other)
+    def __itruediv__(self, other): return self.div_(other)
+    def copy_(self, source: "Tensor") -> "Tensor": return self.write(source.expand(self.shape))
+    def zero_(self) -> "Tensor": return self.fill_(0)
+    def fill_(self, value: float) -> "Tensor": return self.write(np.full(self.shape, value, self.dtype))
+
+    # ------------------------------------------------------------------------------------------------ dtypes
 
     def to(self, dtype: Any) -> "Tensor":
         """This tensor in another dtype; itself if it is of that dtype."""
@@ -239,6 +385,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if dtype.kind == "f" and self.dtype.kind == "f":
             return apply(ops.Cast, self, dtype=dtype)
         return wrap(as_array(self.data, dtype))
+
+    astype = to
 
     def float(self): return self.to(float32)
     def double(self): return self.to(float64)
@@ -254,22 +402,4 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     return tensor
 
 
-def apply(operation: type[Op], *inputs, **options) -> Tensor:
-    """Run an operation on Tensors, arrays, scalars or None; it goes on the tape if a Tensor among them wants that."""
-    arrays, parents, wants_gradient = [], [], False
-    for value in inputs:
-        if isinstance(value, Tensor):
-            arrays.append(value.data)
-            parents.append(value.node)
-            wants_gradient = wants_gradient or value.node is not None
-        else:
-            arrays.append(value)
-            parents.append(None)
-    op = operation()
-    out = op.forward(*arrays, **options)
-    if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
-        out = np.asarray(out)
-    if not (wants_gradient and tape.is_grad_enabled()):
-        return wrap(out)
-    op.record(tuple(parents), out)
-    return wrap(out, op)
+apply = Tensor.apply_op

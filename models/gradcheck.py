@@ -1,12 +1,10 @@
 """`minigrad gradcheck`: the gradients of a whole transformer against finite differences."""
 import dataclasses
-import math
-from collections.abc import Callable
 
 import numpy as np
 
 import minigrad as mg
-from minigrad.gradcheck import compare
+from minigrad.gradcheck import gradcheck_module
 from models.transformer import CausalTransformer, TransformerConfig
 
 CONFIG = TransformerConfig(vocabulary_size=11, context=6, layers=2, heads=2, width=12, dtype="float64")
@@ -39,23 +37,7 @@ def check_model(seed: int = 0, model: CausalTransformer | None = None) -> list[V
         parameter.data[...] = 1 + 0.3 * noise if is_gain else 0.5 * noise
     tokens, targets = generator.integers(config.vocabulary_size, size=(2, BATCH_SIZE, config.context))
     targets[0, 0] = -100
-
-    def loss() -> mg.Tensor:
-        return model(mg.tensor(tokens), mg.tensor(targets))[1]
-
-    model.zero_grad()
-    loss().backward()
-    with mg.no_grad():
-        return [check_parameter(name, parameter, lambda: loss().item(), generator)
-                for name, parameter in model.named_parameters()]
-
-
-def check_parameter(name: str, parameter: mg.Tensor, loss: Callable[[], float], generator: np.random.Generator
-                    ) -> Verdict:
-    """Compare one gradient with differences of the loss."""
-    if parameter.grad is None:
-        return Verdict(name, parameter.shape, "no gradient", math.nan, False)
-    comparison = compare(loss, parameter.data, parameter.grad.numpy(), generator)
-    is_complete = comparison.directions == parameter.numel()
-    checked = f"all {comparison.directions} entries" if is_complete else f"{comparison.directions} directions"
-    return Verdict(name, parameter.shape, checked, comparison.relative_error, comparison.passed)
+    report = gradcheck_module(model, (mg.tensor(tokens), mg.tensor(targets)), select=lambda result: result[1],
+                              raise_exception=False, seed=seed)
+    return [Verdict(entry.name, entry.shape, entry.checked, entry.error, entry.verdict == "pass")
+            for entry in report.inputs]

@@ -8,9 +8,13 @@ from typing import Sequence
 import numpy as np
 
 from minigrad import ops, random
-from minigrad.methods import where
+from minigrad.methods import pad as pad_with, where
 from minigrad.methods.operands import floating
 from minigrad.tensor import Tensor, apply
+from nn.losses import (  # the losses are part of this namespace
+    binary_cross_entropy_with_logits, class_ids, cross_entropy, huber_loss, kl_div, l1_loss, mse_loss, nll_loss,
+    smooth_l1_loss,
+)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -28,7 +32,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def embedding(ids: Tensor, weight: Tensor) -> Tensor:
     """Rows of weight (V, C), picked by ids (...): (..., C). Ids must lie in 0 to V - 1."""
-    ids = _class_ids("embedding: ids", ids, weight.shape[0])
+    ids = class_ids("embedding: ids", ids, weight.shape[0])
     return apply(ops.Embedding, weight, ids=ids)
 
 
@@ -37,18 +41,30 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have `normalized_shape`."""
-    normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not normalized_shape or x.shape[-len(normalized_shape) :] != normalized_shape:
-        raise ValueError(f"layer_norm: expected x of shape (..., {str(normalized_shape)[1:-1]}), got {x.shape}")
-    for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and parameter.shape != normalized_shape:
-            raise ValueError(f"layer_norm: expected a {name} of shape {normalized_shape}, got {parameter.shape}")
-    _same_dtype("layer_norm", x, weight, bias)
-    if len(normalized_shape) == 1:
+    axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
+    if len(axes) == 1:
         return apply(ops.LayerNorm, x, weight, bias, eps=eps)
     flat = [p if p is None else p.reshape(-1) for p in (weight, bias)]
-    rows = x.reshape(*x.shape[: -len(normalized_shape)], math.prod(normalized_shape))
+    rows = x.flatten(-len(axes))
     return apply(ops.LayerNorm, rows, *flat, eps=eps).reshape(x.shape)
+
+
+def rms_norm(
+    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x / sqrt(mean of x^2 + eps) * weight, over the last axes (Zhang and Sennrich, arXiv:1910.07467).
+
+    eps is the dtype's machine epsilon unless given.
+    """
+    axes = _last_axes("rms_norm", x, normalized_shape, weight=weight)
+    eps = float(np.finfo(x.dtype).eps) if eps is None else eps
+    out = x * (x.square().mean(axes, keepdim=True) + eps).rsqrt()
+    return out if weight is None else out * weight
+
+
+def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x / its p-norm along dim, or x / eps where the norm is smaller."""
+    return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
@@ -68,6 +84,26 @@ def tanh(x: Tensor) -> Tensor:
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + e^-x)."""
     return x.sigmoid()
+
+
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x), also called swish."""
+    return x * x.sigmoid()
+
+
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x where it is positive, else negative_slope * x; so is the gradient, and at 0 it is the slope."""
+    return where(x > 0, x, x * negative_slope)
+
+
+def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
+    return apply(ops.Softplus, floating(x), beta=beta, threshold=threshold)
+
+
+def logsigmoid(x: Tensor) -> Tensor:
+    """log(1 / (1 + e^-x)), exact also where that fraction underflows."""
+    return -softplus(-x, threshold=math.inf)
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
@@ -90,26 +126,20 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return apply(ops.Dropout, x, keep=keep, p=p)
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """log(sum of e^logits) - logits[target], for logits (N, V), or (N, V, d1, ...) and targets (N, d1, ...).
+def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at each id and 0 elsewhere, along a new last axis: ids (...) -> (..., num_classes), by default max id + 1."""
+    if num_classes == -1:
+        if ids.numel() == 0:
+            raise ValueError("one_hot: cannot tell the number of classes from no ids; give num_classes")
+        num_classes = int(ids.data.max()) + 1
+    return Tensor(class_ids("one_hot: ids", ids, num_classes)[..., None] == np.arange(num_classes), dtype=np.int64)
 
-    Targets equal to ignore_index do not count. reduction is 'mean' (over those that count), 'sum' or 'none'.
-    """
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"cross_entropy: reduction is 'mean', 'sum' or 'none', got {reduction!r}")
-    classes_last = logits if logits.ndim <= 2 else logits.permute(0, *range(2, logits.ndim), 1)
-    if logits.ndim == 0 or targets.shape != classes_last.shape[:-1]:
-        raise ValueError(
-            f"cross_entropy: expected logits (N, V) or (N, V, d1, ...) and targets (N, d1, ...), got {logits.shape} "
-            f"and {targets.shape}"
-        )
-    classes = classes_last.shape[-1]
-    ids = _class_ids("cross_entropy: targets", targets, classes, ignore_index)
-    loss = apply(
-        ops.CrossEntropy, floating(classes_last).reshape(ids.size, classes), targets=ids.reshape(-1),
-        ignore_index=ignore_index, reduction=reduction,
-    )
-    return loss.reshape(targets.shape) if reduction == "none" else loss
+
+def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """`value` (0) before and after: pad is (before, after) of the last axis, then of the one before it, and so on."""
+    if mode != "constant":
+        raise ValueError(f"pad: only mode 'constant' is there, got {mode!r}")
+    return pad_with(x, pad, 0.0 if value is None else value)
 
 
 def scaled_dot_product_attention(
@@ -169,14 +199,15 @@ def _same_dtype(name: str, x: Tensor, *others: Tensor | None) -> None:
             raise TypeError(f"{name}: expected one dtype, got {x.dtype} and {other.dtype}; convert with .to(dtype)")
 
 
-def _class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
-    """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
-    if ids.dtype != np.int64:
-        raise TypeError(f"{name} must be integers, got {ids.dtype}")
-    array = ids.data
-    bad = (array < 0) | (array >= classes)
-    if ignore_index is not None:
-        bad &= array != ignore_index
-    if bad.any():
-        raise IndexError(f"{name}: index {array[bad][0]} is out of range; expected 0 to {classes - 1}")
-    return array
+def _last_axes(
+    function: str, x: Tensor, normalized_shape: int | Sequence[int], **parameters: Tensor | None
+) -> tuple[int, ...]:
+    """The last axes of x, checked to have normalized_shape, as the parameters must."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise ValueError(f"{function}: expected x of shape (..., {str(shape)[1:-1]}), got {x.shape}")
+    for name, parameter in parameters.items():
+        if parameter is not None and parameter.shape != shape:
+            raise ValueError(f"{function}: expected a {name} of shape {shape}, got {parameter.shape}")
+    _same_dtype(function, x, *parameters.values())
+    return tuple(range(-len(shape), 0))

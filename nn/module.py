@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad.tensor import Tensor
+from nn.hooks import HookHandle, call_with_hooks
 
 
 class Parameter(Tensor):
@@ -49,6 +50,7 @@ class Module:
     """
 
     training: bool
+    _hooks: list | tuple = ()
 
     def __init__(self):
         self._buffers: dict[str, bool] = {}  # name: is it part of state_dict? The buffer itself is an attribute
@@ -58,7 +60,30 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward(): define it in the class")
 
     def __call__(self, *args, **kwargs):
+        if self._hooks:
+            return call_with_hooks(self, self._hooks, args, kwargs)
         return self.forward(*args, **kwargs)
+
+    # ---- hooks ----
+
+    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
+        """Before forward, call hook(module, args); what it returns, if not None, replaces the arguments."""
+        return self._register_hook("pre", hook)
+
+    def register_forward_hook(self, hook: Callable) -> HookHandle:
+        """After forward, call hook(module, args, output); what it returns, if not None, replaces the output."""
+        return self._register_hook("forward", hook)
+
+    def register_full_backward_hook(self, hook: Callable) -> HookHandle:
+        """In backward, call hook(module, grad_input, grad_output), tuples of Tensors: the gradients of the positional
+        arguments and of the outputs. What it returns, if not None, replaces grad_input."""
+        return self._register_hook("backward", hook)
+
+    def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
+        if not self._hooks:
+            self._hooks = []
+        self._hooks.append((kind, hook))
+        return HookHandle(self._hooks, (kind, hook))
 
     # ---- attributes ----
 

@@ -2,6 +2,7 @@
 
 `test_ops.py` runs every check on every row, and fails when an op has none.
 """
+import math
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -9,6 +10,7 @@ import numpy as np
 
 import naive
 from minigrad import ops
+from minigrad.ops.assignment import SetAt
 
 random = np.random.default_rng(1)
 
@@ -62,17 +64,31 @@ CASES = [
     Case(ops.Pow, [positive(3, 4), normal(4)], lambda a, b: a**b),
     Case(ops.Pow, [2.0, normal(4)], lambda a, b: a**b),
     Case(ops.Exp, [normal(3, 4)], naive.elementwise(np.exp)),
+    Case(ops.Expm1, [normal(3, 4)], naive.elementwise(lambda x: np.exp(x) - 1)),
     Case(ops.Log, [positive(3, 4)], naive.elementwise(np.log)),
+    Case(ops.Log1p, [positive(3, 4)], naive.elementwise(lambda x: np.log(1 + x))),
     Case(ops.Sqrt, [positive(3, 4)], naive.elementwise(np.sqrt)),
+    Case(ops.Rsqrt, [positive(3, 4)], naive.elementwise(lambda x: x**-0.5)),
+    Case(ops.Sin, [normal(3, 4)], naive.elementwise(np.sin)),
+    Case(ops.Cos, [normal(3, 4)], naive.elementwise(np.cos)),
     Case(ops.Tanh, [normal(3, 4)], naive.elementwise(np.tanh)),
     Case(ops.Sigmoid, [5 * normal(3, 4)], naive.elementwise(lambda x: 1 / (1 + np.exp(-x)))),
+    Case(ops.Softplus, [normal(3, 4)], naive.elementwise(lambda x: np.log(1 + np.exp(x)))),
+    Case(ops.Softplus, [distinct(3, 4)], naive.elementwise(lambda x: x if x > 0.3 else np.log(1 + np.exp(2 * x)) / 2),
+         dict(beta=2, threshold=0.6)),
     Case(ops.Erf, [normal(3, 4)], naive.elementwise(naive.erf)),
     Case(ops.Erf, [normal(100, 101)], naive.elementwise(naive.erf)),  # more than one block
     Case(ops.Abs, [distinct(3, 4)], np.abs),
     Case(ops.Relu, [distinct(3, 4)], lambda x: np.where(x > 0, x, 0)),
     Case(ops.Maximum, [distinct(3, 4), distinct(3, 4) + 0.03], np.maximum),
     Case(ops.Minimum, [distinct(3, 4), distinct(4) + 0.03], np.minimum),
+    Case(ops.Clamp, [distinct(3, 4)], lambda x, low, high: np.clip(x, low, high), dict(low=-0.3, high=0.4)),
+    Case(ops.Remainder, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.floor)),
+    Case(ops.Fmod, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.trunc)),
+    Case(ops.Step, [distinct(3, 4)], lambda x, function: function(x), dict(function=np.floor)),
     Case(ops.Where, [normal(3, 4), normal(4)], lambda a, b, condition: np.where(condition, a, b), dict(condition=condition)),
+    Case(ops.Where, [normal(65, 64), normal(64)], lambda a, b, condition: np.where(condition, a, b),
+         dict(condition=random.random((65, 64)) > 0.5)),  # with the kernel
     Case(ops.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu)),
     Case(ops.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu_tanh), dict(approximate="tanh")),
     Case(ops.Gelu, [2 * normal(90, 101)], naive.elementwise(naive.gelu)),
@@ -82,9 +98,21 @@ CASES = [
     Case(ops.Sum, [normal(0, 4)], naive.reduction(sum), dict(axis=0)),
     Case(ops.Mean, [normal(3, 4, 5)], naive.reduction(lambda v: sum(v) / len(v))),
     Case(ops.Mean, [normal(3, 4, 5)], naive.reduction(lambda v: sum(v) / len(v)), dict(axis=(1, 2), keepdims=True)),
+    Case(ops.Var, [normal(3, 4)], naive.reduction(naive.variance)),
+    Case(ops.Var, [normal(3, 4, 2)], naive.reduction(lambda v: naive.variance(v, 0)), dict(axis=(0, 2), correction=0)),
+    Case(ops.Std, [normal(3, 4)], naive.reduction(lambda v: math.sqrt(naive.variance(v))), dict(axis=(1,), keepdims=True)),
     Case(ops.Max, [distinct(3, 4)], naive.reduction(max)),
     Case(ops.Max, [distinct(3, 4, 2)], naive.reduction(max), dict(axis=(0, 2))),
     Case(ops.Min, [distinct(3, 4)], naive.reduction(min), dict(axis=1, keepdims=True)),
+    Case(ops.LogSumExp, [normal(3, 4)], naive.reduction(naive.logsumexp)),
+    Case(ops.LogSumExp, [normal(3, 4, 2)], naive.reduction(naive.logsumexp), dict(axis=(0, 2))),
+    Case(ops.Norm, [normal(3, 4)], naive.norm),
+    Case(ops.Norm, [normal(3, 4, 2)], naive.norm, dict(axis=(0, 2), keepdims=True)),
+    Case(ops.Norm, [distinct(3, 4)], naive.norm, dict(axis=(1,), p=3)),
+    Case(ops.Norm, [distinct(3, 4)], naive.norm, dict(axis=(0,), p=0.7)),
+    Case(ops.Prod, [normal(3, 5)], lambda x: x[:, 0] * x[:, 1] * x[:, 2] * x[:, 3] * x[:, 4]),
+    Case(ops.Prod, [normal(3, 4) * [[1, 1, 1, 1], [0, 1, 1, 1], [0, 1, 0, 1]]], lambda x: x[:, 0] * x[:, 1] * x[:, 2] * x[:, 3]),
+    Case(ops.CumSum, [normal(3, 4)], lambda x, axis: np.array([x[: i + 1].sum(0) for i in range(3)]), dict(axis=0)),
     Case(ops.Clone, [normal(3, 4)], lambda x: x),
     Case(ops.Reshape, [normal(3, 4)], lambda x, shape: x.reshape(shape), dict(shape=(2, -1))),
     Case(ops.Permute, [normal(2, 3, 4)], lambda x, axes: x.transpose(axes), dict(axes=(2, 0, 1))),
@@ -95,7 +123,15 @@ CASES = [
     Case(ops.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=(None, Ellipsis, np.array([1, 1])))),
     Case(ops.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=keep)),
     Case(ops.AddAt, [normal(4, 2)], naive.add_at, dict(index=np.array([0, 2, 0, -1]), shape=(5, 2))),
+    Case(ops.AddAt, [normal(3, 2)], naive.add_at, dict(index=(np.array([[0], [-1], [0]]), np.array([3, 3])), shape=(5, 4))),
+    Case(ops.AddAt, [normal(4, 3)], naive.add_at, dict(index=(slice(None), np.array([1, 1, 0])), shape=(4, 5))),
+    Case(ops.AddAt, [normal(13)[: keep.sum()]], naive.add_at, dict(index=keep, shape=(4, 5))),
     Case(ops.AddAt, [normal(2)], naive.add_at, dict(index=(slice(None, None, -2), 3), shape=(4, 5))),
+    Case(SetAt, [normal(4, 5), normal(2)], naive.set_at, dict(index=(slice(None, None, -2), 3))),
+    Case(SetAt, [normal(4, 5), normal(3, 5)], naive.set_at, dict(index=np.array([2, 0, -1]))),
+    Case(ops.Einsum, [normal(3, 4), normal(4, 5)], naive.einsum, dict(subscripts="ij,jk->ik")),
+    Case(ops.Einsum, [normal(2, 3, 4)], naive.einsum, dict(subscripts="abc->ca")),
+    Case(ops.Einsum, [normal(2, 1, 4), normal(3, 4), normal(3)], naive.einsum, dict(subscripts="bij,ij,k->bj")),
     Case(ops.MatMul, [normal(3, 4), normal(4, 5)], naive.matmul),
     Case(ops.MatMul, [normal(2, 1, 3, 4), normal(5, 4, 2)], naive.matmul),
     Case(ops.MatMul, [normal(7, 0), normal(0, 3)], naive.matmul),
@@ -116,6 +152,7 @@ CASES = [
     Case(ops.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, -100, 1, 1]), reduction="none")),
     Case(ops.CrossEntropy, [normal(4, 3)], naive.cross_entropy,
          dict(targets=np.array([0, 2, 7, 1]), ignore_index=7, reduction="sum")),
+    Case(ops.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, -100, 1, 1]), label_smoothing=0.2)),
     Case(ops.CrossEntropy, [normal(70, 65)], naive.cross_entropy, dict(targets=random.integers(0, 65, 70))),
     Case(ops.Embedding, [normal(5, 3)], lambda weight, ids: weight[ids], dict(ids=np.array([[0, 4, 0], [2, 0, 4]]))),
     Case(ops.Embedding, [normal(7, 130)], lambda weight, ids: weight[ids], dict(ids=random.integers(0, 7, 50))),

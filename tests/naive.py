@@ -30,7 +30,7 @@ def elementwise(function):
 
 
 def reduction(function):
-    def apply(x, axis=None, keepdims=False):
+    def apply(x, axis=None, keepdims=False, **options):
         axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
         kept = [a for a in range(x.ndim) if a not in axes]
         out = np.zeros([1 if a in axes else x.shape[a] for a in range(x.ndim)])
@@ -43,6 +43,50 @@ def reduction(function):
         return out if keepdims else out.reshape([x.shape[a] for a in kept])
 
     return apply
+
+
+def variance(v, correction=1):
+    mean = sum(v) / len(v)
+    return sum((u - mean) ** 2 for u in v) / (len(v) - correction)
+
+
+def logsumexp(v):
+    return max(v) + math.log(sum(math.exp(u - max(v)) for u in v))
+
+
+def norm(x, p=2.0, **options):
+    return reduction(lambda v: sum(abs(u) ** p for u in v) ** (1 / p))(x, **options)
+
+
+def remainder(rounded):
+    def apply(a, b):
+        pairs = zip(*(x.ravel() for x in np.broadcast_arrays(a, b)))
+        return np.array([u - v * rounded(u / v) for u, v in pairs]).reshape(a.shape)
+
+    return apply
+
+
+def set_at(x, value, index):
+    out = x.copy()
+    out[index] = value
+    return out
+
+
+def einsum(*factors, subscripts):
+    """One place of every label after the other."""
+    inputs, output = subscripts.split("->")
+    lengths = {}
+    for labels, factor in zip(inputs.split(","), factors):
+        for label, n in zip(labels, factor.shape):
+            lengths[label] = max(lengths.get(label, 1), n)
+    out = np.zeros([lengths[label] for label in output])
+    for place in np.ndindex(*lengths.values()):
+        at = dict(zip(lengths, place))
+        term = 1.0
+        for labels, factor in zip(inputs.split(","), factors):
+            term *= factor[tuple(at[label] if n > 1 else 0 for label, n in zip(labels, factor.shape))]
+        out[tuple(at[label] for label in output)] += term
+    return out
 
 
 def add_at(x, index, shape):
@@ -91,9 +135,15 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return out if bias is None else out + bias
 
 
-def cross_entropy(x, targets, ignore_index=-100, reduction="mean"):
+def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     log_p = log_softmax(x, 1)
-    losses = np.array([0.0 if t == ignore_index else -log_p[n, t] for n, t in enumerate(targets)])
+    wanted = np.array([[label_smoothing / x.shape[1]] * x.shape[1] for _ in targets])
+    for n, t in enumerate(targets):
+        if t == ignore_index:
+            wanted[n] = 0
+        else:
+            wanted[n, t] += 1 - label_smoothing
+    losses = -(wanted * log_p).sum(1)
     if reduction == "none":
         return losses
     return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)

@@ -1,4 +1,4 @@
-"""Elementwise kernels where NumPy has no function (erf) or needs many passes (gelu).
+"""Elementwise kernels where NumPy has no function (erf), needs many passes (gelu), or branches (where).
 
 The loops over elements stand in functions of their own, on slices: LLVM vectorises them there, not inside a `prange`.
 """
@@ -19,6 +19,20 @@ FAR = np.float32(40)  # beyond +-40, P is 0 or 1 to the last bit, also in float6
 def near(x):
     """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
     return -FAR if x < -FAR else (FAR if x > FAR else x)
+
+
+@jit
+def select_block(condition, a, b, out):
+    for i in range(condition.size):
+        out[i] = a[i] if condition[i] else b[i]
+
+
+@kernel(parallel=True)
+def select_forward(condition, a, b, out):
+    """condition (bool), a, b, out (N,): out = a where condition holds, else b. It blends, where np.where branches."""
+    for block in prange(number_of_blocks(condition.size, ELEMENTS)):
+        start, stop = block * ELEMENTS, min(condition.size, (block + 1) * ELEMENTS)
+        select_block(condition[start:stop], a[start:stop], b[start:stop], out[start:stop])
 
 
 @jit

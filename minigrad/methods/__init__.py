@@ -2,8 +2,10 @@
 
 These classes are the bases of `Tensor`. They know `data`, `to` and `apply_op` of whatever inherits from them, no more.
 """
+from .einsum import einsum
 from .elementwise import ElementwiseMethods, where
+from .indexing import IndexingMethods, ValuesAndIndices, take_along_dim
 from .matmul import MatmulMethods, matmul
 from .numpy_functions import NumpyFunctions
 from .reduce import ReduceMethods
-from .shape import ShapeMethods, cat, stack, take_along_dim
+from .shape import ShapeMethods, cat, pad, stack

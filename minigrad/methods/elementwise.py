@@ -22,6 +22,13 @@ def divide(a, b):
     return binary(ops.Div, floating(operand(a)), floating(operand(b)))
 
 
+def floor_divide(a, b):
+    """The floor of a / b; between floats it has gradient 0."""
+    a, b = promote(operand(a), operand(b))
+    tensor = a if is_tensor(a) else b
+    return divide(a, b).floor() if tensor.dtype.kind == "f" else compare(np.floor_divide, a, b)
+
+
 def compare(ufunc: np.ufunc, a, b):
     """Comparisons and logic: no gradients."""
     tensor = a if is_tensor(a) else b
@@ -30,15 +37,6 @@ def compare(ufunc: np.ufunc, a, b):
         return tensor.constant(ufunc(data_of(a), data_of(b)))
     except ValueError:
         raise broadcast_error(ufunc.__name__, a, b) from None
-
-
-def in_place(ufunc: np.ufunc, operator, a, b):
-    """`a += b` writes into a's array if neither is on the tape; otherwise it makes a new tensor, as `a = a + b`."""
-    b = operand(b)
-    if a.requires_grad or is_tensor(b) and b.requires_grad:
-        return operator(a, b)
-    ufunc(a.data, data_of(b), out=a.data, casting="same_kind")
-    return a
 
 
 def where(condition, a, b):
@@ -56,6 +54,21 @@ def where(condition, a, b):
         raise broadcast_error("where", condition, a, b) from None
 
 
+def clamp(x, min=None, max=None):
+    """x, but no less than min and no more than max: numbers, or Tensors, which get the gradient where they hold.
+
+    At the edges x itself does, with gradient 1. NaN stays NaN; where min > max the result is max.
+    """
+    if min is None and max is None:
+        raise ValueError("clamp: at least one of min and max must be given")
+    if not is_tensor(min) and not is_tensor(max) and x.dtype.kind == "f":
+        low, high = -np.inf if min is None else float(min), np.inf if max is None else float(max)
+        return x.apply_op(ops.Clamp, x, low=low, high=high)
+    if min is not None:
+        x = where(x < min, min, x)
+    return x if max is None else where(x > max, max, x)
+
+
 class ElementwiseMethods:
     """One line each: which operation, on which operands."""
 
@@ -69,12 +82,13 @@ class ElementwiseMethods:
     def __rtruediv__(self, other): return divide(other, self)
     def __pow__(self, other): return binary(ops.Pow, self, other)
     def __rpow__(self, other): return binary(ops.Pow, other, self)
+    def __mod__(self, other): return binary(ops.Remainder, self, other)
+    def __rmod__(self, other): return binary(ops.Remainder, other, self)
+    def __floordiv__(self, other): return floor_divide(self, other)
+    def __rfloordiv__(self, other): return floor_divide(other, self)
     def __neg__(self): return self.apply_op(ops.Neg, self)
+    def __pos__(self): return self
     def __abs__(self): return self.apply_op(ops.Abs, self)
-    def __iadd__(self, other): return in_place(np.add, type(self).__add__, self, other)
-    def __isub__(self, other): return in_place(np.subtract, type(self).__sub__, self, other)
-    def __imul__(self, other): return in_place(np.multiply, type(self).__mul__, self, other)
-    def __itruediv__(self, other): return in_place(np.divide, type(self).__truediv__, self, other)
 
     __hash__ = object.__hash__
 
@@ -85,22 +99,62 @@ class ElementwiseMethods:
     def __gt__(self, other): return compare(np.greater, self, other)
     def __ge__(self, other): return compare(np.greater_equal, self, other)
     def __and__(self, other): return compare(np.bitwise_and, self, other)
+    def __rand__(self, other): return compare(np.bitwise_and, other, self)
     def __or__(self, other): return compare(np.bitwise_or, self, other)
+    def __ror__(self, other): return compare(np.bitwise_or, other, self)
     def __xor__(self, other): return compare(np.bitwise_xor, self, other)
+    def __rxor__(self, other): return compare(np.bitwise_xor, other, self)
     def __invert__(self): return self.constant(~self.data)
 
     add, sub, mul, div, pow, neg, abs = __add__, __sub__, __mul__, __truediv__, __pow__, __neg__, __abs__
+    remainder, floor_divide = __mod__, __floordiv__
+    eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
+
+    def logical_and(self, other): return compare(np.logical_and, self, other)
+    def logical_or(self, other): return compare(np.logical_or, self, other)
+    def logical_xor(self, other): return compare(np.logical_xor, self, other)
+    def logical_not(self): return self.constant(np.logical_not(self.data))
+    def isnan(self): return self.constant(np.isnan(self.data))
+    def isinf(self): return self.constant(np.isinf(self.data))
+    def isfinite(self): return self.constant(np.isfinite(self.data))
+
+    def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
+        """|self - other| <= atol + rtol |other|, elementwise."""
+        return self.constant(np.isclose(self.data, data_of(other), rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+    def allclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        """Is |self - other| <= atol + rtol |other| everywhere?"""
+        return self.isclose(other, rtol, atol, equal_nan).data.all().item()
+
+    def equal(self, other) -> bool:
+        """Have both the same shape and the same elements?"""
+        return np.array_equal(self.data, data_of(other))
 
     def exp(self): return self.apply_op(ops.Exp, floating(self))
+    def expm1(self): return self.apply_op(ops.Expm1, floating(self))
     def log(self): return self.apply_op(ops.Log, floating(self))
+    def log1p(self): return self.apply_op(ops.Log1p, floating(self))
     def sqrt(self): return self.apply_op(ops.Sqrt, floating(self))
-    def rsqrt(self): return 1.0 / self.sqrt()
+    def rsqrt(self): return self.apply_op(ops.Rsqrt, floating(self))
+    def reciprocal(self): return divide(1.0, self)
+    def square(self): return self * self
+    def sin(self): return self.apply_op(ops.Sin, floating(self))
+    def cos(self): return self.apply_op(ops.Cos, floating(self))
     def tanh(self): return self.apply_op(ops.Tanh, floating(self))
     def sigmoid(self): return self.apply_op(ops.Sigmoid, floating(self))
     def erf(self): return self.apply_op(ops.Erf, floating(self))
     def relu(self): return self.apply_op(ops.Relu, self)
+    def sign(self): return self.apply_op(ops.Step, self, function=np.sign)
+    def floor(self): return self.apply_op(ops.Step, self, function=np.floor)
+    def ceil(self): return self.apply_op(ops.Step, self, function=np.ceil)
+    def round(self): return self.apply_op(ops.Step, self, function=np.rint)
+    def trunc(self): return self.apply_op(ops.Step, self, function=np.trunc)
     def maximum(self, other): return binary(ops.Maximum, self, other)
     def minimum(self, other): return binary(ops.Minimum, self, other)
+    def fmod(self, other): return binary(ops.Fmod, self, other)
+    def clamp(self, min=None, max=None): return clamp(self, min, max)
+
+    clip = clamp
 
     def gelu(self, approximate: str = "none"):
         """x * P(Z <= x) for standard normal Z; 'tanh' is GPT-2's approximation."""

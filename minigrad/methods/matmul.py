@@ -35,3 +35,35 @@ class MatmulMethods:
 
     def matmul(self, other):
         return matmul(self, other)
+
+    def mm(self, other):
+        """The product of two matrices."""
+        return _product_of("mm", 2, self, other)
+
+    def bmm(self, other):
+        """The products of two stacks of matrices, (B, M, K) and (B, K, N)."""
+        if self.shape[:1] != other.shape[:1]:
+            raise ValueError(f"bmm: expected stacks of the same length, got {self.shape} and {other.shape}")
+        return _product_of("bmm", 3, self, other)
+
+    def dot(self, other):
+        """The inner product of two vectors."""
+        return _product_of("dot", 1, self, other)
+
+    def mv(self, vector):
+        """The product of a matrix and a vector."""
+        if vector.ndim != 1:
+            raise ValueError(f"mv: expected a vector, got shape {vector.shape}")
+        return matmul(self, vector)
+
+    def outer(self, other):
+        """out_ij = self_i other_j, of two vectors."""
+        if self.ndim != 1 or other.ndim != 1:
+            raise ValueError(f"outer: expected 1-D tensors, got shapes {self.shape} and {other.shape}")
+        return self.unsqueeze(1) * other
+
+
+def _product_of(name: str, ndim: int, a, b):
+    if a.ndim != ndim or b.ndim != ndim:
+        raise ValueError(f"{name}: expected {ndim}-D tensors, got shapes {a.shape} and {b.shape}")
+    return matmul(a, b)

@@ -5,45 +5,88 @@ Formulas in NumPy's notation, as `ops` writes them, therefore run on Tensors too
 import numpy as np
 
 from . import elementwise
+from .einsum import einsum
 from .elementwise import ElementwiseMethods as Elementwise
+from .indexing import take_along_dim
 from .matmul import matmul
 from .reduce import ReduceMethods as Reduce
 from .shape import ShapeMethods as Shape
 from .shape import cat, stack
 
+BINARY = {
+    np.add: elementwise.ops.Add,
+    np.subtract: elementwise.ops.Sub,
+    np.multiply: elementwise.ops.Mul,
+    np.power: elementwise.ops.Pow,
+    np.maximum: elementwise.ops.Maximum,
+    np.minimum: elementwise.ops.Minimum,
+    np.remainder: elementwise.ops.Remainder,
+    np.fmod: elementwise.ops.Fmod,
+}
 COMPARISONS = (
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.bitwise_and, np.bitwise_or,
-    np.bitwise_xor,
+    np.bitwise_xor, np.logical_and, np.logical_or, np.logical_xor,
 )  # fmt: skip
 UFUNCS = {
-    np.add: lambda a, b: elementwise.binary(elementwise.ops.Add, a, b),
-    np.subtract: lambda a, b: elementwise.binary(elementwise.ops.Sub, a, b),
-    np.multiply: lambda a, b: elementwise.binary(elementwise.ops.Mul, a, b),
     np.divide: elementwise.divide,
-    np.power: lambda a, b: elementwise.binary(elementwise.ops.Pow, a, b),
-    np.maximum: lambda a, b: elementwise.binary(elementwise.ops.Maximum, a, b),
-    np.minimum: lambda a, b: elementwise.binary(elementwise.ops.Minimum, a, b),
+    np.floor_divide: elementwise.floor_divide,
     np.matmul: matmul,
     np.negative: Elementwise.neg,
     np.absolute: Elementwise.abs,
+    np.invert: Elementwise.__invert__,
+    np.logical_not: Elementwise.logical_not,
+    np.isnan: Elementwise.isnan,
+    np.isinf: Elementwise.isinf,
+    np.isfinite: Elementwise.isfinite,
     np.exp: Elementwise.exp,
+    np.expm1: Elementwise.expm1,
     np.log: Elementwise.log,
+    np.log1p: Elementwise.log1p,
     np.sqrt: Elementwise.sqrt,
+    np.square: Elementwise.square,
+    np.reciprocal: Elementwise.reciprocal,
+    np.sin: Elementwise.sin,
+    np.cos: Elementwise.cos,
     np.tanh: Elementwise.tanh,
-    np.sign: lambda x: x.constant(np.sign(x.data)),
-} | {ufunc: lambda a, b, ufunc=ufunc: elementwise.compare(ufunc, a, b) for ufunc in COMPARISONS}
+    np.sign: Elementwise.sign,
+    np.floor: Elementwise.floor,
+    np.ceil: Elementwise.ceil,
+    np.rint: Elementwise.round,
+    np.trunc: Elementwise.trunc,
+}
+UFUNCS |= {ufunc: lambda a, b, op=op: elementwise.binary(op, a, b) for ufunc, op in BINARY.items()}
+UFUNCS |= {ufunc: lambda a, b, ufunc=ufunc: elementwise.compare(ufunc, a, b) for ufunc in COMPARISONS}
 FUNCTIONS = {
     np.sum: Reduce.sum,
     np.mean: Reduce.mean,
+    np.prod: Reduce.prod,
     np.max: Reduce.amax,
     np.min: Reduce.amin,
+    np.argmax: Reduce.argmax,
+    np.argmin: Reduce.argmin,
+    np.any: Reduce.any,
+    np.all: Reduce.all,
+    np.cumsum: Reduce.cumsum,
+    np.clip: Elementwise.clamp,
     np.reshape: Shape.reshape,
+    np.ravel: Shape.flatten,
     np.transpose: lambda x, axes=None: x.T if axes is None else x.permute(axes),
     np.swapaxes: Shape.transpose,
+    np.moveaxis: Shape.movedim,
+    np.expand_dims: lambda x, axis: x.unsqueeze(axis),
+    np.squeeze: lambda x, axis=None: x.squeeze(axis),
+    np.flip: lambda x, axis=None: x.flip(range(x.ndim) if axis is None else axis),
+    np.roll: lambda x, shift, axis=None: x.roll(shift, axis),
     np.broadcast_to: Shape.expand,
+    np.tril: lambda x, k=0: x.tril(k),
+    np.triu: lambda x, k=0: x.triu(k),
     np.where: elementwise.where,
+    np.take_along_axis: lambda x, indices, axis=-1: take_along_dim(x, indices, axis),
     np.concatenate: lambda tensors, axis=0: cat(tensors, axis),
     np.stack: lambda tensors, axis=0: stack(tensors, axis),
+    np.einsum: einsum,
+    np.zeros_like: lambda x: x.constant(np.zeros_like(x.data)),
+    np.ones_like: lambda x: x.constant(np.ones_like(x.data)),
 }
 
 

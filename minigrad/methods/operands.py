@@ -64,6 +64,6 @@ def check_dim(name: str, x, dim: int) -> int:
 
 def sizes(shape: tuple) -> tuple[int, ...]:
     """f(2, 3) and f((2, 3)) mean the same."""
-    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):
         shape = shape[0]
     return tuple(int(n) for n in shape)

@@ -1,26 +1,51 @@
 """Reductions. `dim` and `axis`, `keepdim` and `keepdims` mean the same: PyTorch's names and NumPy's."""
-from typing import Any, NamedTuple
+import functools
+import math
+from typing import Callable
 
 import numpy as np
 
 from .. import ops
+from .indexing import ValuesAndIndices
 from .operands import check_dim, floating
-from .shape import take_along_dim
+
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
-def reduce(operation, x, dim, keepdim: bool, axis, keepdims: bool):
-    dim = axis if dim is None else dim
-    if dim is not None:
-        dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-        dim = tuple(check_dim(operation.__name__.lower(), x, d) for d in dims) if x.ndim else ()
-    return x.apply_op(operation, x, axis=dim, keepdims=keepdim or keepdims)
+def with_numpy_names(method: Callable) -> Callable:
+    """Let a method with `dim` and `keepdim` take `axis` and `keepdims` as well."""
+
+    @functools.wraps(method)
+    def renamed(self, *args, **options):
+        return method(self, *args, **{NUMPY_NAMES.get(name, name): value for name, value in options.items()})
+
+    return renamed
 
 
-class ValuesAndIndices(NamedTuple):
-    """What max(dim) and min(dim) give."""
+def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
+    """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
+    if dim is None or dim == () or dim == []:
+        return None
+    axes = tuple(check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name}: a dim appears multiple times in {dim}")
+    return axes if x.ndim else None
 
-    values: Any
-    indices: Any
+
+def reduce(operation, x, dim, keepdim: bool, **options):
+    axis = None if dim is None else checked_axes(operation.__name__.lower(), x, dim)
+    return x.apply_op(operation, x, axis=axis, keepdims=keepdim, **options)
+
+
+def reduce_constant(function: Callable, x, dim, keepdim: bool):
+    """A reduction without gradient."""
+    return x.constant(function(x.data, axis=checked_axes(function.__name__, x, dim), keepdims=keepdim))
+
+
+def position(function: Callable, x, dim: int | None, keepdim: bool):
+    """argmax and argmin: the first of equal ones."""
+    dim = None if dim is None or x.ndim == 0 else check_dim(function.__name__, x, dim)
+    return x.constant(function(x.data, axis=dim, keepdims=keepdim))
 
 
 def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
@@ -30,62 +55,115 @@ def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
     if not isinstance(dim, (int, np.integer)):
         return elementwise(x, dim)
     dim = check_dim(operation.__name__.lower(), x, dim)
-    indices = x.constant(arg_function(x.data, axis=dim, keepdims=True))
-    values = take_along_dim(x, indices, dim)
-    return ValuesAndIndices(*(part if keepdim else part.squeeze(dim) for part in (values, indices)))
+    indices = position(arg_function, x, dim, True)
+    values = x.gather(dim, indices)
+    return ValuesAndIndices(*(part if keepdim or not x.ndim else part.squeeze(dim) for part in (values, indices)))
 
 
 class ReduceMethods:
-    def sum(self, dim=None, keepdim=False, *, axis=None, keepdims=False):
-        return reduce(ops.Sum, self, dim, keepdim, axis, keepdims)
+    @with_numpy_names
+    def sum(self, dim=None, keepdim=False):
+        return reduce(ops.Sum, self, dim, keepdim)
 
-    def mean(self, dim=None, keepdim=False, *, axis=None, keepdims=False):
-        return reduce(ops.Mean, floating(self), dim, keepdim, axis, keepdims)
+    @with_numpy_names
+    def mean(self, dim=None, keepdim=False):
+        return reduce(ops.Mean, floating(self), dim, keepdim)
 
-    def amax(self, dim=None, keepdim=False, *, axis=None, keepdims=False):
+    @with_numpy_names
+    def prod(self, dim=None, keepdim=False):
+        """The product. Its gradient is right also where elements are zero."""
+        axes = checked_axes("prod", self, dim)
+        if self.dtype.kind != "f":
+            return self.constant(np.prod(self.data, axis=axes, keepdims=keepdim))
+        axes = range(self.ndim) if axes is None else axes
+        others = [d for d in range(self.ndim) if d not in axes]
+        kept, count = [self.shape[d] for d in others], math.prod(self.shape[d] for d in axes)
+        out = self.apply_op(ops.Prod, self.permute(*others, *axes).reshape(kept + [count]))
+        return out.reshape([1 if d in axes else n for d, n in enumerate(self.shape)]) if keepdim else out
+
+    @with_numpy_names
+    def amax(self, dim=None, keepdim=False):
         """The maximum; equal largest elements share the gradient."""
-        return reduce(ops.Max, self, dim, keepdim, axis, keepdims)
+        return reduce(ops.Max, self, dim, keepdim)
 
-    def amin(self, dim=None, keepdim=False, *, axis=None, keepdims=False):
+    @with_numpy_names
+    def amin(self, dim=None, keepdim=False):
         """The minimum; equal smallest elements share the gradient."""
-        return reduce(ops.Min, self, dim, keepdim, axis, keepdims)
+        return reduce(ops.Min, self, dim, keepdim)
 
-    def max(self, dim=None, keepdim=False, *, axis=None, keepdims=False):
+    @with_numpy_names
+    def max(self, dim=None, keepdim=False):
         """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
-        dim = axis if dim is None else dim
-        return extreme(ops.Max, type(self).maximum, np.argmax, self, dim, keepdim or keepdims)
+        return extreme(ops.Max, type(self).maximum, np.argmax, self, dim, keepdim)
 
-    def min(self, dim=None, keepdim=False, *, axis=None, keepdims=False):
+    @with_numpy_names
+    def min(self, dim=None, keepdim=False):
         """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
-        dim = axis if dim is None else dim
-        return extreme(ops.Min, type(self).minimum, np.argmin, self, dim, keepdim or keepdims)
+        return extreme(ops.Min, type(self).minimum, np.argmin, self, dim, keepdim)
 
+    @with_numpy_names
     def argmax(self, dim=None, keepdim=False):
-        return self.constant(np.argmax(self.data, axis=dim, keepdims=keepdim))
+        return position(np.argmax, self, dim, keepdim)
 
+    @with_numpy_names
     def argmin(self, dim=None, keepdim=False):
-        return self.constant(np.argmin(self.data, axis=dim, keepdims=keepdim))
+        return position(np.argmin, self, dim, keepdim)
 
+    @with_numpy_names
     def any(self, dim=None, keepdim=False):
-        return self.constant(np.any(self.data, axis=dim, keepdims=keepdim))
+        return reduce_constant(np.any, self, dim, keepdim)
 
+    @with_numpy_names
     def all(self, dim=None, keepdim=False):
-        return self.constant(np.all(self.data, axis=dim, keepdims=keepdim))
+        return reduce_constant(np.all, self, dim, keepdim)
 
-    def var(self, dim=None, correction=1, keepdim=False):
-        """The variance, over n - correction."""
-        centred = self - self.mean(dim, keepdim=True)
-        total = (centred * centred).sum(dim, keepdim)
-        return total / max(self.numel() // max(total.numel(), 1) - correction, 0)
+    def count_nonzero(self, dim=None):
+        return reduce_constant(np.count_nonzero, self, dim, False)
 
-    def std(self, dim=None, correction=1, keepdim=False):
-        """The standard deviation, over n - correction."""
-        return self.var(dim, correction, keepdim).sqrt()
+    @with_numpy_names
+    def var(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
+        """The mean of (x - mean)^2, with n - correction in place of n: correction is 1, or 0 if not unbiased."""
+        correction = int(unbiased) if correction is None else correction
+        return reduce(ops.Var, floating(self), dim, keepdim, correction=correction)
 
+    @with_numpy_names
+    def std(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
+        """The square root of var; its gradient is 0 where all elements are equal."""
+        correction = int(unbiased) if correction is None else correction
+        return reduce(ops.Std, floating(self), dim, keepdim, correction=correction)
+
+    @with_numpy_names
+    def logsumexp(self, dim, keepdim=False):
+        """log(sum of e^x), without overflow."""
+        return reduce(ops.LogSumExp, floating(self), dim, keepdim)
+
+    @with_numpy_names
+    def norm(self, p="fro", dim=None, keepdim=False):
+        """(sum of |x|^p)^(1/p): p = 2 by default; inf and -inf are the extremes of |x|, 0 counts what is not 0.
+
+        The gradient is 0 where the norm is 0; equal largest elements share it.
+        """
+        p = 2.0 if p == "fro" else p
+        if p == math.inf or p == -math.inf:
+            return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
+        if p == 0:
+            return self.sign().abs().sum(dim, keepdim)
+        if p == 1:
+            return self.abs().sum(dim, keepdim)
+        return reduce(ops.Norm, self, dim, keepdim, p=p)
+
+    @with_numpy_names
+    def cumsum(self, dim: int):
+        """The running sums along dim."""
+        dim = check_dim("cumsum", self, dim)
+        return self.apply_op(ops.CumSum, self, axis=dim) if self.ndim else self.clone()
+
+    @with_numpy_names
     def softmax(self, dim: int):
         """e^x / sum of e^x along dim."""
         return self.apply_op(ops.Softmax, floating(self), dim=check_dim("softmax", self, dim))
 
+    @with_numpy_names
     def log_softmax(self, dim: int):
         """x - log(sum of e^x along dim)."""
         return self.apply_op(ops.LogSoftmax, floating(self), dim=check_dim("log_softmax", self, dim))

@@ -1,4 +1,4 @@
-"""Moving, joining, cutting and picking elements."""
+"""Moving, joining and cutting."""
 import math
 from typing import Sequence
 
@@ -6,12 +6,8 @@ import numpy as np
 
 from .. import ops
 from .elementwise import where
-from .operands import check_dim, data_of, sizes
-
-
-def plain_index(index):
-    """An index without Tensors in it."""
-    return tuple(data_of(part) for part in index) if isinstance(index, tuple) else data_of(index)
+from .indexing import IndexingMethods, plain_index
+from .operands import check_dim, sizes
 
 
 def cat(tensors: Sequence, dim: int = 0):
@@ -31,17 +27,28 @@ def stack(tensors: Sequence, dim: int = 0):
     return cat([t.unsqueeze(dim) for t in tensors], dim)
 
 
-def take_along_dim(x, indices, dim: int):
-    """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on."""
-    dim = check_dim("take_along_dim", x, dim)
-    if x.ndim == 0:
-        return x
-    index = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
-    index[dim] = data_of(indices)
-    return x[tuple(index)]
+def pad(x, widths: Sequence[int], value: float = 0.0):
+    """x with `value` before and after: widths (before, after) of the last axis, then of the one before it, and so on.
+
+    A negative width cuts off.
+    """
+    if len(widths) % 2 or len(widths) > 2 * x.ndim:
+        raise ValueError(f"pad: expected two widths per axis, at most {2 * x.ndim} for shape {x.shape}, got {widths}")
+    pairs = [(0, 0)] * (x.ndim - len(widths) // 2) + list(zip(widths[-2::-2], widths[::-2]))
+    shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pairs))
+    if any(n < 0 for n in shape):
+        raise ValueError(f"pad: widths {tuple(widths)} leave a negative length of {x.shape}")
+    kept = x[tuple(slice(max(-before, 0), n + min(after, 0)) for n, (before, after) in zip(x.shape, pairs))]
+    place = tuple(slice(max(before, 0), max(before, 0) + n) for n, (before, _) in zip(kept.shape, pairs))
+    padded = x.apply_op(ops.AddAt, kept, index=place, shape=shape)
+    if value == 0:
+        return padded
+    is_new = np.ones(shape, bool)
+    is_new[place] = False
+    return padded.masked_fill(is_new, value)
 
 
-class ShapeMethods:
+class ShapeMethods(IndexingMethods):
     def reshape(self, *shape):
         shape = sizes(shape)
         try:
@@ -59,8 +66,15 @@ class ShapeMethods:
         start, end = check_dim("flatten", self, start_dim), check_dim("flatten", self, end_dim)
         return self.reshape(self.shape[:start] + (math.prod(self.shape[start : end + 1]),) + self.shape[end + 1 :])
 
-    def squeeze(self, dim: int | None = None):
-        drop = range(self.ndim) if dim is None else (check_dim("squeeze", self, dim),)
+    def unflatten(self, dim: int, sizes: Sequence[int]):
+        """One axis as several, whose lengths (one may be -1) multiply to its own."""
+        dim = check_dim("unflatten", self, dim)
+        return self.reshape(self.shape[:dim] + _filled(self, dim, sizes) + self.shape[dim + 1 :])
+
+    def squeeze(self, dim: int | Sequence[int] | None = None):
+        """Drop axes of length 1: all, or those named."""
+        dims = range(self.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        drop = [check_dim("squeeze", self, d) for d in dims]
         return self.reshape(tuple(n for i, n in enumerate(self.shape) if n != 1 or i not in drop))
 
     def unsqueeze(self, dim: int):
@@ -82,7 +96,26 @@ class ShapeMethods:
             axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
         return self.apply_op(ops.Permute, self, axes=tuple(axes))
 
-    swapaxes = transpose
+    swapaxes = swapdims = transpose
+
+    def t(self):
+        """A matrix transposed."""
+        if self.ndim > 2:
+            raise ValueError(f"t() expects a tensor with <= 2 dimensions, got shape {self.shape}")
+        return self.T
+
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]):
+        """Move axes to other places; the rest stays in order."""
+        sources, places = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
+        sources, places = (tuple(check_dim("movedim", self, d) for d in dims) for dims in (sources, places))
+        if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
+            raise ValueError(f"movedim: expected as many places as axes, each once, got {source} and {destination}")
+        order = [d for d in range(self.ndim) if d not in sources]
+        for place, d in sorted(zip(places, sources)):
+            order.insert(place, d)
+        return self.permute(order)
+
+    moveaxis = movedim
 
     @property
     def T(self):
@@ -103,6 +136,47 @@ class ShapeMethods:
             return self.apply_op(ops.Expand, self, shape=wanted)
         except ValueError:
             raise ValueError(f"expand: shape {self.shape} does not broadcast to {shape}") from None
+
+    broadcast_to = expand
+
+    def expand_as(self, other): return self.expand(other.shape)
+    def view_as(self, other): return self.reshape(other.shape)
+    def reshape_as(self, other): return self.reshape(other.shape)
+
+    def repeat(self, *repeats):
+        """The whole tensor repeats[i] times along axis i; more repeats than axes make new ones in front."""
+        repeats = sizes(repeats)
+        if len(repeats) < self.ndim:
+            raise ValueError(f"repeat: expected at least {self.ndim} numbers for shape {self.shape}, got {repeats}")
+        shape = (1,) * (len(repeats) - self.ndim) + self.shape
+        copies = self.reshape(tuple(n for size in shape for n in (1, size)))
+        copies = copies.expand(tuple(n for pair in zip(repeats, shape) for n in pair))
+        return copies.reshape(tuple(count * n for count, n in zip(repeats, shape)))
+
+    def tile(self, *repeats):
+        """As repeat, but missing numbers, in front, are 1."""
+        repeats = sizes(repeats)
+        return self.repeat((1,) * (self.ndim - len(repeats)) + repeats)
+
+    def flip(self, *dims):
+        """The order along the axes reversed."""
+        dims = [check_dim("flip", self, d) for d in sizes(dims)]
+        return self[tuple(slice(None, None, -1 if i in dims else None) for i in range(self.ndim))]
+
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
+        """Shift the elements along axes; what leaves at the end comes in at the start. Without dims, as one row."""
+        if dims is None:
+            return self.flatten().roll(shifts, 0).reshape(self.shape)
+        shifts, dims = ((n,) if isinstance(n, int) else tuple(n) for n in (shifts, dims))
+        if len(shifts) != len(dims):
+            raise ValueError(f"roll: expected as many shifts as dims, got {shifts} and {dims}")
+        x = self
+        for shift, dim in zip(shifts, dims):
+            dim = check_dim("roll", x, dim)
+            if x.numel() and shift % x.shape[dim]:
+                head = x.shape[dim] - shift % x.shape[dim]
+                x = cat(x.split([head, x.shape[dim] - head], dim)[::-1], dim)
+        return x.clone() if x is self else x
 
     def contiguous(self):
         return self if self.data.flags.c_contiguous else self.clone()
@@ -125,13 +199,59 @@ class ShapeMethods:
         """At most `chunks` pieces of equal size along dim; the last may be smaller."""
         return self.split(max(1, -(-self.shape[dim] // chunks)), dim)
 
+    def unbind(self, dim: int = 0) -> tuple:
+        """All slices along dim, without that axis."""
+        before = (slice(None),) * check_dim("unbind", self, dim)
+        return tuple(self[before + (i,)] for i in range(self.shape[dim]))
+
+    def narrow(self, dim: int, start: int, length: int):
+        """`length` elements along dim, from `start`."""
+        dim = check_dim("narrow", self, dim)
+        if length < 0 or not 0 <= start <= self.shape[dim] - length:
+            raise IndexError(f"narrow: start {start} and length {length} leave axis {dim} of shape {self.shape}")
+        return self[(slice(None),) * dim + (slice(start, start + length),)]
+
+    def select(self, dim: int, index: int):
+        """The slice at `index` along dim, without that axis."""
+        return self[(slice(None),) * check_dim("select", self, dim) + (index,)]
+
     def tril(self, diagonal: int = 0):
         """Zero above the diagonal of the last two axes."""
-        return where(np.tril(np.ones(self.shape[-2:], bool), diagonal), self, 0)
+        return where(np.tril(np.ones(_matrix_shape("tril", self), bool), diagonal), self, 0)
 
     def triu(self, diagonal: int = 0):
         """Zero below the diagonal of the last two axes."""
-        return where(np.triu(np.ones(self.shape[-2:], bool), diagonal), self, 0)
+        return where(np.triu(np.ones(_matrix_shape("triu", self), bool), diagonal), self, 0)
 
-    def __getitem__(self, index):
-        return self.apply_op(ops.Index, self, index=plain_index(index))
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
+        """The elements x[i, i + offset] of axes dim1 and dim2, as a new last axis."""
+        matrices = self.movedim((dim1, dim2), (-2, -1))
+        rows, columns = matrices.shape[-2:]
+        i = np.arange(max(0, -offset), max(0, -offset, min(rows, columns - offset)))
+        return matrices[..., i, i + offset]
+
+    def diag(self, diagonal: int = 0):
+        """The diagonal of a matrix, or a matrix of zeros with this vector as diagonal."""
+        if self.ndim == 2:
+            return self.diagonal(diagonal)
+        if self.ndim != 1:
+            raise ValueError(f"diag: expected a vector or a matrix, got shape {self.shape}")
+        i = np.arange(len(self.data))
+        n = len(i) + abs(diagonal)
+        index = (i + max(0, -diagonal), i + max(0, diagonal))
+        return self.apply_op(ops.AddAt, self, index=index, shape=(n, n))
+
+
+def _filled(x, dim: int, lengths: Sequence[int]) -> tuple[int, ...]:
+    """The lengths that axis dim is unflattened to, with -1 replaced."""
+    lengths, known = tuple(lengths), math.prod(n for n in lengths if n != -1)
+    filled = tuple(x.shape[dim] // max(known, 1) if n == -1 else n for n in lengths)
+    if lengths.count(-1) > 1 or math.prod(filled) != x.shape[dim]:
+        raise ValueError(f"unflatten: {lengths} don't multiply up to {x.shape[dim]}, axis {dim} of {x.shape}")
+    return filled
+
+
+def _matrix_shape(name: str, x) -> tuple[int, int]:
+    if x.ndim < 2:
+        raise ValueError(f"{name}: input tensor must have at least 2 dimensions, got shape {x.shape}")
+    return x.shape[-2:]

@@ -3,12 +3,14 @@ from .attention import PackedAttention, ScaledDotProductAttention, spelled_out_a
 from .cross_entropy import CrossEntropy
 from .dropout import Dropout
 from .elementwise import (
-    Abs, Add, Cast, Div, Erf, Exp, Gelu, Log, Maximum, Minimum, Mul, Neg, Pow, Relu, Sigmoid, Sqrt, Sub, Tanh, Where,
+    Abs, Add, Cast, Clamp, Cos, Div, Erf, Exp, Expm1, Fmod, Gelu, Log, Log1p, Maximum, Minimum, Mul, Neg, Pow, Relu,
+    Remainder, Rsqrt, Sigmoid, Sin, Softplus, Sqrt, Step, Sub, Tanh, Where,
 )
+from .einsum import Einsum
 from .embedding import Embedding
 from .indexing import AddAt, Index
 from .layer_norm import LayerNorm
 from .matmul import Linear, MatMul
-from .reduce import Max, Mean, Min, Sum
+from .reduce import CumSum, LogSumExp, Max, Mean, Min, Norm, Prod, Std, Sum, Var
 from .shape import Clone, Concatenate, Expand, Permute, Reshape
 from .softmax import LogSoftmax, Softmax

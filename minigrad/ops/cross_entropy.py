@@ -7,29 +7,34 @@ from .softmax import LogSoftmax
 
 
 class CrossEntropy(Fused):
-    """loss_n = log(sum_v e^(x_nv)) - x_n,target for logits x (N, V) and targets (N,); then mean, sum or none
+    """loss_n = log(sum_v e^(x_nv)) - sum_v q_nv x_nv for logits x (N, V) and targets (N,); then mean, sum or none
 
-    dx_nv = dloss_n * (softmax(x_n)_v - [v = target_n]): the probabilities, less 1 at the target. Rows whose target is
+    The target distribution q is 1 at target_n, else 0; with label smoothing s, q = (1 - s) [v = target_n] + s / V.
+    dx_nv = dloss_n * (softmax(x_n)_v - q_nv): the probabilities, less those wanted. Rows whose target is
     ignore_index have no loss and no gradient, and the mean is over the others; over none at all it is NaN.
     Forward already computes dloss_n/dx_n, in the same pass; it is saved beside x (for the definition).
     """
 
     @staticmethod
-    def definition(x, *, targets, ignore_index=-100, reduction="mean"):
+    def definition(x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
         is_counted = targets != ignore_index
         chosen = (np.arange(len(targets)), np.where(is_counted, targets, 0))
-        losses = np.where(is_counted, -LogSoftmax.call(x, dim=-1)[chosen], 0.0)
+        log_p = LogSoftmax.call(x, dim=-1)
+        expected = log_p[chosen]
+        if label_smoothing:
+            expected = (1 - label_smoothing) * expected + label_smoothing * np.mean(log_p, axis=-1)
+        losses = np.where(is_counted, -expected, 0.0)
         if reduction == "none":
             return losses
         total = np.sum(losses)
         return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
 
-    def forward(self, x, *, targets, ignore_index=-100, reduction="mean"):
+    def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
         self.reduction = reduction
         self.count = int(np.count_nonzero(targets != ignore_index))
         losses = np.empty(len(x), x.dtype)
         dx = np.empty(x.shape, x.dtype)
-        kernels.cross_entropy_forward_backward(x, targets, ignore_index, losses, dx)
+        kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), losses, dx)
         self.save(x, dx)
         if reduction == "none":
             return losses

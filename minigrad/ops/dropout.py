@@ -1,6 +1,4 @@
 """Dropout (Srivastava et al., JMLR 15, 2014)."""
-import numpy as np
-
 from ..tape import Op
 
 

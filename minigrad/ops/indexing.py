@@ -1,6 +1,7 @@
 """Taking elements by index, and its transpose, adding them back: an index that is used twice gets two gradients."""
 import numpy as np
 
+from ..kernels.embedding import embedding_backward
 from ..tape import Op
 
 
@@ -11,12 +12,29 @@ def is_basic(index) -> bool:
     return all(isinstance(part, kinds) and not isinstance(part, bool) for part in parts)
 
 
+def add_at(out, index, x) -> None:
+    """out[index] += x, where an index that repeats adds each time: np.add.at, faster in the two usual cases"""
+    parts = index if isinstance(index, tuple) else (index,)
+    integers = all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
+    if integers and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
+        places = np.ravel_multi_index(np.broadcast_arrays(*parts), out.shape, mode="wrap")
+        np.add.at(out.reshape(-1), places.reshape(-1), np.broadcast_to(x, places.shape).reshape(-1))
+    elif integers and len(parts) == 1 and x.dtype.kind == "f" and x.size:  # whole rows
+        rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
+        embedding_backward(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
+    else:
+        np.add.at(out, index, x)
+
+
 class Index(Op):
     """out = x[index]:  dx[index] += dout, zero elsewhere"""
 
     def forward(self, x, *, index):
         self.index, self.x_shape = index, x.shape
-        return x[index]
+        out = x[index]
+        if type(out) is np.ndarray or not is_basic(index):
+            return out
+        return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element, not its value
 
     def backward(self, dout):
         return AddAt.call(dout, index=self.index, shape=self.x_shape)
@@ -25,15 +43,13 @@ class Index(Op):
 class AddAt(Op):
     """out = zeros(shape), then out[index] += x:  dx = dout[index]"""
 
-    fresh_gradients = True
-
     def forward(self, x, *, index, shape):
         self.index = index
         out = np.zeros(shape, x.dtype)
-        if is_basic(index):
+        if is_basic(index) or isinstance(index, np.ndarray) and index.dtype == bool:
             out[index] = x
         else:
-            np.add.at(out, index, x)  # out[index] += x would add only once where an index repeats
+            add_at(out, index, x)
         return out
 
     def backward(self, dout):

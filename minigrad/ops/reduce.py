@@ -1,4 +1,4 @@
-"""Functions that reduce axes: sum, mean, max, min. `axis` is None (all), an int, or a tuple of ints.
+"""Functions that reduce axes (sum, mean, max, ...) or run along one. `axis` is None (all), an int, or a tuple of ints.
 
 Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout lines up with the input again.
 """
@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
-from ..tape import Op
+from ..tape import Fused, Op
+from .elementwise import select
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
     """Give a reduced array its axes back, with length 1, so that it broadcasts against an array of `shape`."""
-    axes = range(len(shape)) if axis is None else np.atleast_1d(axis) % max(len(shape), 1)
+    if axis is None:
+        return reduced.reshape((1,) * len(shape))
+    axes = np.atleast_1d(axis) % max(len(shape), 1)
     return reduced.reshape(tuple(1 if i in axes else n for i, n in enumerate(shape)))
 
 
@@ -22,15 +25,25 @@ def count(shape: tuple[int, ...], axis) -> int:
     return math.prod(shape[a] for a in (axis if isinstance(axis, tuple) else (axis,)))
 
 
+def spread(reduced, shape: tuple[int, ...], axis):
+    """The transpose of a sum: each element of `shape` gets the value that it was reduced to."""
+    kept = keep_axes(reduced, shape, axis)
+    if not isinstance(kept, np.ndarray):
+        return np.broadcast_to(kept, shape)
+    out = np.empty(shape, kept.dtype)  # np.broadcast_to would take four times as long for a small array
+    out[...] = kept
+    return out
+
+
 class Sum(Op):
     """out = sum of x over axis:  dx = dout, for each element added. NumPy adds pairwise, so errors stay small"""
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
-        return np.sum(x, axis=axis, keepdims=keepdims)
+        return np.add.reduce(x, axis=axis, keepdims=keepdims)
 
     def backward(self, dout):
-        return np.broadcast_to(keep_axes(dout, self.x_shape, self.axis), self.x_shape)
+        return spread(dout, self.x_shape, self.axis)
 
 
 class Mean(Op):
@@ -43,7 +56,39 @@ class Mean(Op):
 
     def backward(self, dout):
         share = dout / max(count(self.x_shape, self.axis), 1)
-        return np.broadcast_to(keep_axes(share, self.x_shape, self.axis), self.x_shape)
+        return spread(share, self.x_shape, self.axis)
+
+
+class Var(Op):
+    """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
+
+    The mean moves with x too, but the sum of x - mean is 0, so that adds nothing.
+    """
+
+    def forward(self, x, *, axis=None, keepdims=False, correction=1):
+        self.axis = axis
+        self.save(x)
+        self.divisor = max(count(x.shape, axis) - correction, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):  # the variance of one element is NaN, without a warning
+            centred = x - np.sum(x, axis=axis, keepdims=True) / count(x.shape, axis)
+            return np.sum(centred * centred, axis=axis, keepdims=keepdims) / self.divisor
+
+    def backward(self, dout, x):
+        share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
+        return share * (x - np.mean(x, axis=self.axis, keepdims=True))
+
+
+class Std(Var):
+    """out = sqrt(variance over axis):  dx = dout / out * (x - mean) / (n - correction), 0 where out is 0"""
+
+    def forward(self, x, **options):
+        out = np.sqrt(super().forward(x, **options))
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        is_zero = out == 0
+        return super().backward(np.where(is_zero, 0.0, dout) * 0.5 / np.where(is_zero, 1.0, out), x)
 
 
 class Max(Op):
@@ -61,10 +106,92 @@ class Max(Op):
         is_extreme = x == keep_axes(out, x.shape, self.axis)
         ties = np.sum(is_extreme, axis=self.axis, keepdims=True)
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
-        return np.where(is_extreme, share, 0.0)
+        return select(is_extreme, share, 0.0)
 
 
 class Min(Max):
     """out = min of x over axis: the smallest elements share dout evenly"""
 
     reduction = staticmethod(np.min)
+
+
+class LogSumExp(Op):
+    """out = log(sum of e^x over axis), the maximum taken out first:  dx = dout * e^(x - out) = dout * softmax(x)
+
+    The sum over nothing but -inf (or over nothing) is -inf, with gradient 0.
+    """
+
+    def forward(self, x, *, axis=None, keepdims=False):
+        self.axis = axis
+        largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+        shift = np.where(np.isfinite(largest), largest, 0.0)
+        with np.errstate(divide="ignore"):  # log 0
+            out = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+        out = out if keepdims else np.squeeze(out, axis=axis)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        out = keep_axes(out, x.shape, self.axis)
+        weights = np.exp(x - np.where(out == -np.inf, 0.0, out))
+        return keep_axes(dout, x.shape, self.axis) * weights
+
+
+class Norm(Op):
+    """out = (sum of |x|^p over axis)^(1/p), 0 < p < inf:  dx = dout * sign(x) * (|x| / out)^(p - 1)
+
+    No direction leads out of 0: dx = 0 where out is 0 (and for p < 1 where x is 0).
+    """
+
+    def forward(self, x, *, p=2.0, axis=None, keepdims=False):
+        self.p, self.axis = p, axis
+        if p == 2:
+            out = np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+        else:
+            out = np.sum(np.abs(x) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        out, dout = keep_axes(out, x.shape, self.axis), keep_axes(dout, x.shape, self.axis)
+        is_zero = out == 0
+        dout, out = np.where(is_zero, 0.0, dout), np.where(is_zero, 1.0, out)
+        if self.p == 2:
+            return dout / out * x
+        return dout * np.sign(x) * (np.abs(np.where(x == 0, 1.0, x)) / out) ** (self.p - 1)
+
+
+class Prod(Fused):
+    """out = product of x along the last axis:  dx_i = dout * product of all other x_j
+
+    Dividing out by x_i would fail at zeros. The others are the elements before i and those after it, so two running
+    products give dx, whatever x holds. The definition multiplies halves with each other until one element is left.
+    """
+
+    @staticmethod
+    def definition(x):
+        x = np.concatenate([x, np.ones(x.shape[:-1] + (1,), x.dtype)], axis=-1)  # the product of nothing is 1
+        while (n := x.shape[-1]) > 1:
+            x = np.concatenate([x[..., : n // 2] * x[..., n // 2 : 2 * (n // 2)], x[..., 2 * (n // 2) :]], axis=-1)
+        return x[..., 0]
+
+    def forward(self, x):
+        self.save(x)
+        return np.prod(x, axis=-1)
+
+    def backward(self, dout, x):
+        one = np.ones(x.shape[:-1] + (1,), x.dtype)
+        before = np.cumprod(np.concatenate([one, x[..., :-1]], axis=-1), axis=-1)
+        after = np.flip(np.cumprod(np.concatenate([one, np.flip(x[..., 1:], -1)], axis=-1), axis=-1), -1)
+        return dout[..., None] * before * after
+
+
+class CumSum(Op):
+    """out_i = x_0 + ... + x_i along axis:  dx_i = dout_i + dout_(i+1) + ..., as x_i goes into all later sums"""
+
+    def forward(self, x, *, axis):
+        self.axis = axis
+        return np.cumsum(x, axis=axis)
+
+    def backward(self, dout):
+        return np.flip(np.cumsum(np.flip(dout, self.axis), axis=self.axis), self.axis)

@@ -56,6 +56,7 @@ class Adam(Optimizer):
             clip = clip_coefficient(self.grad_norm, self.max_grad_norm)
         for table in self._tables:
             table.update(self.param_groups, clip, self.decoupled_decay)
+        self._note_writes()
 
     def add_param_group(self, group: dict[str, Any]) -> None:
         super().add_param_group(group)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.tape import note_write
 from minigrad.tensor import Tensor
 from nn.module import zero_grads
 
@@ -67,6 +68,12 @@ class Optimizer:
     def step(self) -> None:
         """Update all parameters that have a gradient."""
         raise NotImplementedError(f"{type(self).__name__} has no step()")
+
+    def _note_writes(self) -> None:
+        """Graphs that were made with the old values must not be walked back any more."""
+        for parameter in self._parameters():
+            if parameter.grad is not None:
+                note_write(parameter.data)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros."""

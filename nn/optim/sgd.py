@@ -43,6 +43,7 @@ class SGD(Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     parameter.data -= group["lr"] * self._direction(parameter, group)
+        self._note_writes()
 
     def _direction(self, parameter: Tensor, group: dict) -> np.ndarray:
         """b of the formula; with nesterov, g + momentum b"""

@@ -1,0 +1,145 @@
+"""How many wrong backwards does the gradient check catch, and how often does it accuse a right one?
+
+    python -m benchmarks.gradcheck_power [--seeds 100] [--torch-seeds 20]
+
+Every mutant of `minigrad.gradcheck.mutants` on freshly drawn inputs, and PyTorch's gradcheck on the same, if torch is
+installed: each mutant wrapped as a torch.autograd.Function, default options. Then the right functions, and all rows of
+tests/cases.py with their inputs permuted and scaled, at kinks too.
+"""
+import argparse
+import concurrent.futures
+import multiprocessing
+import pathlib
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+from minigrad import Tensor, ops
+from minigrad.gradcheck import gradcheck_report
+from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Function
+from minigrad.tensor import apply
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
+ROUNDS = 20  # of all right ops
+KINKED = (ops.Abs, ops.Relu, ops.Maximum, ops.Minimum, ops.Max, ops.Min, ops.Clamp)
+
+
+def verdict(function: Function, seed: int) -> str:
+    return gradcheck_report(function, function.draw(seed), seed=seed).verdict
+
+
+def torch_verdict(function: Function, seed: int) -> str:
+    """PyTorch's gradcheck on the same function and inputs. An exception counts as caught."""
+
+    class Wrapped(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *tensors):
+            ctx.arrays = [t.detach().numpy() for t in tensors]
+            return torch.from_numpy(np.array(function.forward(*ctx.arrays)))
+
+        @staticmethod
+        def backward(ctx, dout):
+            gradients = function.gradients(dout.numpy(), *ctx.arrays)
+            return tuple(None if g is None else torch.from_numpy(np.array(g)) for g in gradients)
+
+    inputs = [torch.from_numpy(a) for a in function.inputs(np.random.default_rng(seed))]
+    inputs = [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
+    try:
+        return "pass" if torch.autograd.gradcheck(Wrapped.apply, inputs, raise_exception=False) else "fail"
+    except Exception:  # noqa: BLE001  whatever it says, it noticed
+        return "fail"
+
+
+def count_mutant(name: str, seeds: int, torch_seeds: int) -> tuple[int, int]:
+    """(caught by minigrad, caught by PyTorch)"""
+    function = MUTANTS.get(name) or FUNCTIONS[name]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        ours = sum(verdict(function, seed) != "pass" for seed in range(seeds))
+        theirs = sum(torch_verdict(function, seed) != "pass" for seed in range(torch_seeds)) if torch else 0
+    return ours, theirs
+
+
+def right_op_runs() -> dict[str, int]:
+    """The verdicts on all rows of tests/cases.py, ROUNDS times, and on those with kinks at the kinks themselves."""
+    sys.path.insert(0, str(TESTS))
+    from cases import CASES
+    from naive import Constant
+
+    counts, blamed = {"pass": 0, "fail": 0, "inconclusive": 0}, set()
+    for case in CASES:
+        for seed in range(ROUNDS):
+            for at_kinks in (False, True) if case.op in KINKED else (False,):
+                generator = np.random.default_rng(seed)
+                inputs = [x if isinstance(x, Constant) else redrawn(x, generator, at_kinks) for x in case.inputs]
+                if any(isinstance(x, Tensor) for x in inputs):
+                    report = gradcheck_report(lambda *xs: apply(case.op, *xs, **case.options), inputs, seed=seed)
+                    counts[report.verdict] += 1
+                    if not report and str(case) not in blamed:
+                        blamed.add(str(case))
+                        print(f"\n{case}, seed {seed}, the first of its kind:\n{report}")
+    return counts
+
+
+def redrawn(array: Any, generator: np.random.Generator, at_kinks: bool) -> Any:
+    """The same numbers in another order and size, to stay where the op is defined; rounded for ties and zeros."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return array
+    array = generator.permutation(array.reshape(-1)).reshape(array.shape) * generator.uniform(0.7, 1.3)
+    return Tensor(np.round(2 * array) / 2 if at_kinks else array, requires_grad=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--torch-seeds", type=int, default=20)
+    options = parser.parse_args()
+    start = time.perf_counter()
+    names = [*MUTANTS, *FUNCTIONS]
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        counts = pool.map(count_mutant, names, [options.seeds] * len(names), [options.torch_seeds] * len(names),
+                          chunksize=4)
+        counts = dict(zip(names, counts))
+    print_table(counts, options.seeds, options.torch_seeds)
+    alarms = sum(counts[name][0] for name in FUNCTIONS)
+    theirs = [name for name in FUNCTIONS if counts[name][1]]
+    verdicts = right_op_runs()
+    n_runs = sum(verdicts.values()) + len(FUNCTIONS) * options.seeds
+    print(f"\nFalse alarms: {alarms + verdicts['fail']} fails, {verdicts['inconclusive']} inconclusive of {n_runs} runs "
+          f"on right ops. PyTorch's gradcheck rejects {', '.join(theirs) or 'none'} of the right functions.")
+    print(f"\n{time.perf_counter() - start:.0f} s")
+
+
+def print_table(counts: dict[str, tuple[int, int]], seeds: int, torch_seeds: int) -> None:
+    """A row for each function, then the mutants that somebody missed."""
+    print(f"| function | mutants | caught by minigrad, {seeds} seeds | by PyTorch, {torch_seeds} seeds |")
+    print("|---|---|---|---|")
+    wrong = [name for name, mutant in MUTANTS.items() if not mutant.equivalent]
+    groups = {function: [name for name in wrong if MUTANTS[name].right.name == function] for function in FUNCTIONS}
+    for function, members in {**groups, "all": wrong}.items():
+        shares = [100 * sum(counts[name][i] for name in members) / (len(members) * n)
+                  for i, n in enumerate((seeds, torch_seeds))]
+        theirs = f"{shares[1]:.1f}%" if torch else "not installed"
+        print(f"| {function} | {len(members)} | {shares[0]:.4g}% | {theirs} |")
+    missed = [name for name in wrong if counts[name][0] < seeds]
+    print(f"\nMissed by minigrad in some seed: {', '.join(missed) or 'none'}.")
+    if torch:
+        print("\n| mutant | the mistake | caught by PyTorch |\n|---|---|---|")
+        for name in wrong:
+            if counts[name][1] < torch_seeds:
+                print(f"| {name} | {MUTANTS[name].mistake} | {counts[name][1]} of {torch_seeds} |")
+    equivalent = [name for name, mutant in MUTANTS.items() if mutant.equivalent]
+    print(f"\nEquivalent, and passed in all seeds: "
+          f"{', '.join(name for name in equivalent if counts[name][0] == 0)} (of {len(equivalent)}).")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""A whole module: every parameter's gradient checked, and a census of the parameters that got none, or not all of it.
+
+A module is whatever has `named_parameters()` and can be called.
+"""
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import numpy as np
+from tqdm import tqdm
+
+from ..tape import Op
+from ..tensor import Tensor
+from .check import Options, Point, check, compare
+from .differences import FAIL, INCONCLUSIVE, PASS
+from .problem import Problem, generator_for
+from .report import GradcheckReport, table
+from .side_checks import nodes_below
+
+
+def module_problem(module: Any, inputs: Any, select: Callable | None) -> tuple[Problem, tuple]:
+    """The module's outputs as a function of its parameters, and of the inputs that require gradients."""
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    leaves = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    leaves |= {f"input {i}": x for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad and x.is_leaf}
+    if not leaves:
+        raise ValueError(f"gradcheck: {type(module).__name__} has no parameter or input that requires a gradient")
+
+    def outputs() -> Any:
+        result = module(*inputs)
+        return result if select is None else select(result)
+
+    return Problem(type(module).__name__, outputs, leaves), inputs
+
+
+def gradcheck_module(
+    module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any], Any] | None = None,
+    raise_exception: bool = True, progress: bool | None = None, seed: int = 0, **options: Any,
+) -> GradcheckReport:
+    """`gradcheck` for every parameter of a float64 module, called as module(*inputs); returns the report.
+
+    `select` picks the outputs to differentiate from what the module returns, by default all. Parameters move in place
+    and come back to what they were; their `grad` is not touched. Random states are held still, so dropout may be on.
+    `progress` shows a bar on stderr, by default only in a terminal.
+
+    >>> import nn, minigrad as mg
+    >>> layer = nn.Linear(3, 2).to("float64")
+    >>> gradcheck_module(layer, mg.randn(5, 3, dtype="float64")).verdict
+    'pass'
+    """
+    problem, inputs = module_problem(module, inputs, select)
+    names = list(problem.leaves)
+
+    def bar(indices):
+        shown = tqdm(indices, desc="gradcheck", unit="parameter", disable=None if progress is None else not progress)
+        for i in shown:
+            shown.set_postfix_str(names[i])
+            yield i
+
+    report = check(problem, Options(seed=seed, **options), [x for x in inputs if isinstance(x, Tensor)], bar)
+    if raise_exception:
+        report.raise_if_wrong()
+    return report
+
+
+@dataclass
+class CensusRow:
+    """How the gradient of one parameter came about."""
+
+    name: str
+    shape: tuple[int, ...]
+    status: str  # ok, none, zero, unused, partial, wrong
+    uses: int  # on the tape
+    share: float  # of the true derivative along a random direction
+    zeros: float  # the share of elements whose gradient is zero
+
+    def __str__(self) -> str:
+        return f"{self.name}: {STATUS[self.status]}"
+
+
+STATUS = {
+    "ok": "a gradient from all its uses",
+    "none": "no gradient, though the output depends on it: it is cut off by detach(), .data or no_grad()",
+    "zero": "a gradient of zeros, though the output depends on it",
+    "unused": "the output does not depend on it",
+    "partial": "a gradient that is not the whole derivative: one of its uses is cut off, or a backward is wrong",
+    "unclear": "a gradient that could not be judged: a kink or noise",
+}
+
+
+class Census(list):
+    """The rows, one for each parameter; `str` gives a table."""
+
+    def __str__(self) -> str:
+        rows = [["parameter", "shape", "uses", "zeros", "of the derivative", "status"]]
+        rows += [[row.name, str(row.shape), str(row.uses), f"{row.zeros:.0%}", f"{row.share:.6g}", STATUS[row.status]]
+                 for row in self]
+        return "\n".join(table(rows))
+
+
+def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any], Any] | None = None, seed: int = 0
+           ) -> Census:
+    """Which parameters of module(*inputs) got no gradient, a zero one, or one from only some of their uses?
+
+    A use that is cut off the tape (by detach, `.data`, no_grad) still moves the output when the parameter is moved: so
+    a gradient of all uses is the derivative along a random direction, and anything less is not.
+
+    >>> import nn, minigrad as mg
+    >>> for row in census(nn.Linear(3, 2).to("float64"), mg.randn(5, 3, dtype="float64")): print(row)
+    weight: a gradient from all its uses
+    bias: a gradient from all its uses
+    """
+    problem, _ = module_problem(module, inputs, select)
+    generator = generator_for(seed)
+    with problem.preserved():
+        point = Point(problem, problem.outputs(), generator)
+        arrived = problem.gradients(point.outputs, point.upstream)
+        uses = {}
+        for node in nodes_below(point.outputs):
+            for parent in node.parents if isinstance(node, Op) else ():
+                uses[parent] = uses.get(parent, 0) + 1
+        rows = Census()
+        for i, (name, leaf) in enumerate(problem.leaves.items()):
+            direction = generator.standard_normal(leaf.shape)
+            report = compare(point, i, [("direction 0", direction)], Options(seed=seed), False)
+            (analytic,), (numeric,), (bound,) = report.analytic[0:1, 0], report.numeric[0:1, 0], report.bound[0:1, 0]
+            share = analytic / numeric if abs(numeric) > 10 * bound else np.nan
+            gradient = point.gradients[i]
+            is_used = abs(numeric) > 10 * bound
+            if arrived[i] is None:
+                status = "none" if is_used else "unused"
+            elif not np.any(gradient):
+                status = "zero" if is_used else "unused"
+            else:
+                status = {PASS: "ok", FAIL: "partial", INCONCLUSIVE: "unclear"}[report.verdict]
+            rows.append(CensusRow(name, leaf.shape, status, uses.get(leaf.node, 0), float(share),
+                                  float(np.mean(gradient == 0)) if gradient.size else 0.0))
+    return rows

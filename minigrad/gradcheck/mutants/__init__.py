@@ -1,0 +1,16 @@
+"""Wrong backwards, to try a gradient check on, or a student.
+
+>>> from minigrad.gradcheck import gradcheck, mutants
+>>> wrong = mutants.MUTANTS["attention: no rowsum"]
+>>> wrong.mistake
+"softmax's sum over the row is missing"
+>>> gradcheck(wrong, wrong.draw(seed=0), raise_exception=False)
+False
+>>> gradcheck(wrong.right, wrong.draw(seed=0))
+True
+"""
+from . import attention, contract, elementwise, moves, rows
+from .base import FUNCTIONS, MUTANTS, Function, Mutant
+from .diagnose import diagnose, grade_checker, with_backward
+
+__all__ = ["FUNCTIONS", "MUTANTS", "Function", "Mutant", "diagnose", "grade_checker", "with_backward"]

@@ -1,0 +1,108 @@
+"""How a wrong backward is written: the right one, in plain NumPy, with one of its parts exchanged.
+
+A `Function` has a forward, and a backward whose parts are keyword arguments with the right defaults. A `Mutant` names
+the parts that it exchanges, so a mistake is one line of data.
+"""
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import numpy as np
+
+from ...tape import Op
+from ...tensor import Tensor, apply
+
+
+@dataclass(frozen=True)
+class Function:
+    """A right function: forward(*inputs) -> out, backward(dout, *inputs, **parts) -> one gradient per input.
+
+    `inputs(generator)` draws what to check it on: floats get gradients, integers and booleans are constants.
+    """
+
+    name: str
+    forward: Callable
+    backward: Callable
+    inputs: Callable[[np.random.Generator], list]
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def op(self) -> type[Op]:
+        """The function as an operation of the tape. It saves its inputs."""
+
+        def forward(op, *arrays):
+            op.save(*arrays)
+            return self.forward(*arrays)
+
+        def backward(op, dout, *arrays):
+            return self.gradients(dout, *arrays)
+
+        title = self.name.title().replace("_", "").replace(" ", "")
+        promises = {"fresh_gradients": self.changes.get("fresh_gradients", False)}
+        return type(title, (Op,), {"forward": forward, "backward": backward, **promises})
+
+    def gradients(self, dout: np.ndarray, *arrays: np.ndarray) -> tuple:
+        parts = {name: value for name, value in self.changes.items() if name != "fresh_gradients"}
+        found = self.backward(dout, *arrays, **parts)
+        return found if type(found) is tuple else (found,)
+
+    def __call__(self, *tensors: Any) -> Tensor:
+        return apply(self.op, *tensors)
+
+    def draw(self, seed: int) -> list:
+        """Inputs for gradcheck: Tensors that require gradients, and arrays that are constant."""
+        arrays = self.inputs(np.random.default_rng(seed))
+        return [Tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
+
+
+@dataclass(frozen=True)
+class Mutant(Function):
+    """A function with a wrong backward; `equivalent` is the proof that it is right after all, if it is."""
+
+    mistake: str = ""
+    right: Function | None = None
+    equivalent: str = ""
+
+
+FUNCTIONS: dict[str, Function] = {}
+MUTANTS: dict[str, Mutant] = {}
+
+
+def family(name: str, forward: Callable, backward: Callable, inputs: Callable, wrong: dict[str, tuple],
+           equivalent: dict[str, tuple] | None = None) -> None:
+    """Enter a function and its mutants.
+
+    wrong: {name: (the mistake in a sentence, {part: what stands there instead})}; equivalent: the same, and a proof.
+    """
+    right = FUNCTIONS[name] = Function(name, forward, backward, inputs)
+    for key, (mistake, changes, *proof) in {**wrong, **(equivalent or {})}.items():
+        title = f"{name}: {key}"
+        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, mistake, right, proof[0] if proof else "")
+
+
+def pointwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],
+              inputs: Callable = lambda r: [r.normal(size=(3, 4))]) -> None:
+    """A function of one number, applied to each element: dx = dout * slope(x, out)."""
+
+    def backward(dout, x, *, slope=slope):
+        return dout * slope(x, function(x))
+
+    changed = {key: (mistake, {"slope": wrong_slope}) for key, (mistake, wrong_slope) in wrong.items()}
+    family(name, function, backward, inputs, changed)
+
+
+def last(a: np.ndarray) -> np.ndarray:
+    """Sum over the last axis, which stays."""
+    return a.sum(-1, keepdims=True)
+
+
+def turned(a: np.ndarray) -> np.ndarray:
+    """The last two axes exchanged."""
+    return np.swapaxes(a, -1, -2)
+
+
+def normal(*shapes: tuple[int, ...]) -> Callable:
+    return lambda r: [r.normal(size=shape) for shape in shapes]
+
+
+def positive(*shapes: tuple[int, ...]) -> Callable:
+    return lambda r: [r.uniform(0.3, 2.0, size=shape) for shape in shapes]

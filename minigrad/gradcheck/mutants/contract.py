@@ -1,0 +1,77 @@
+"""Backwards whose numbers are right, or nearly, and which still break what a backward promises."""
+import numpy as np
+
+from .base import family, normal
+
+
+def square_backward(dout, x, *, finish=lambda dx, dout, x: dx):
+    return finish(2 * x * dout, dout, x)
+
+
+def in_place(dx, dout, x):
+    dout *= 2 * x
+    return dout.copy()
+
+
+def writes_saved(dx, dout, x):
+    x *= 2
+    x *= 0.5000001
+    return dx
+
+
+def slowly_growing(dx, dout, x, calls=[0]):  # noqa: B006  the mistake is that it remembers
+    calls[0] += 1
+    return dx * (1 + 1e-9 * calls[0])
+
+
+def finishing(wrong: dict[str, tuple]) -> dict[str, tuple]:
+    """{name: (mistake, finish)} as `family` wants it."""
+    return {name: (mistake, dict(finish=finish)) for name, (mistake, finish) in wrong.items()}
+
+
+def away_from_zero(r):
+    return [r.uniform(0.5, 2, (3, 4)) * r.choice([-1, 1], (3, 4))]
+
+
+SEVENTH = (np.arange(12) == 7).reshape(3, 4)
+
+family("square", lambda x: x * x, square_backward, away_from_zero, finishing({
+    "relative error 1e-4": ("a constant with too few digits", lambda dx, dout, x: 1.0001 * dx),
+    "relative error 1e-6": ("a constant in float32", lambda dx, dout, x: 1.000001 * dx),
+    "one entry": ("one entry is 0.1% off", lambda dx, dout, x: dx * (1 + 1e-3 * SEVENTH)),
+    "last row lost": ("a loop that ends one row too early", lambda dx, dout, x: dx * [[1], [1], [0]]),
+    "no upstream": ("the upstream gradient is not used", lambda dx, dout, x: 2 * x),
+    "upstream's size": ("only the upstream's absolute value is used", lambda dx, dout, x: 2 * x * np.abs(dout)),
+    "upstream squared": ("multiplied by the upstream twice", lambda dx, dout, x: dx * dout),
+    "clipped": ("clipped to [-10, 10], out of reach of most checks", lambda dx, dout, x: np.clip(dx, -10, 10)),
+    "normalised": ("divided by its norm", lambda dx, dout, x: dx / np.linalg.norm(dx)),
+    "small flushed": ("below 1e-5 set to zero", lambda dx, dout, x: np.where(np.abs(dx) < 1e-5, 0, dx)),
+    "never zero": ("1e-12 added, to avoid a division by zero later", lambda dx, dout, x: dx + 1e-12),
+    "noisy": ("noise of 1e-10, as from a race between threads",
+              lambda dx, dout, x: dx + 1e-10 * np.random.default_rng().normal(size=dx.shape)),
+    "remembers": ("depends on how often it has been called", slowly_growing),
+    "through float32": ("rounded to float32 on the way",
+                        lambda dx, dout, x: dx.astype(np.float32).astype(np.float64)),
+    "gives float32": ("the gradient's dtype is float32", lambda dx, dout, x: dx.astype(np.float32)),
+    "NaN": ("0 / 0 in one entry", lambda dx, dout, x: np.where(SEVENTH, np.nan, dx)),
+    "transposed shape": ("a gradient of the wrong shape", lambda dx, dout, x: dx.T),
+    "no gradient": ("None for an input that needs a gradient", lambda dx, dout, x: None),
+    "two gradients": ("two gradients for one input", lambda dx, dout, x: (dx, dx)),
+    "writes to the upstream": ("computes in place, in the array of the upstream", in_place),
+    "writes to the input": ("computes in place, in a saved array, and does not quite restore it", writes_saved),
+}))
+family("mul", lambda x, y: x * y,
+       lambda dout, x, y, *, finish=lambda dx, dy: (dx, dy): finish(dout * y, dout * x), normal((3, 4), (3, 4)), {
+    "input forgotten": ("the second input's gradient is zero", dict(finish=lambda dx, dy: (dx, 0 * dy))),
+    "exchanged": ("each input gets the other's gradient", dict(finish=lambda dx, dy: (dy, dx))),
+})
+family("add", lambda x, y: x + y, lambda dout, x, y, *, finish=lambda dout: (dout.copy(), dout.copy()): finish(dout),
+       normal((3, 4), (3, 4)), {
+    "shared gradients": ("both inputs get the same array, promised to be fresh: whoever adds to one changes both",
+                         dict(finish=lambda dout: (dout, dout), fresh_gradients=True)),
+})
+family("sum_of_products", lambda x, y: np.asarray((x * y).sum()),
+       lambda dout, x, y, *, finish=lambda dout, x, y: (dout * y, dout * x): finish(dout, x, y),
+       normal((3, 4), (3, 4)), {
+    "no upstream": ("hands out the saved inputs themselves", dict(finish=lambda dout, x, y: (y, x))),
+})

@@ -1,0 +1,60 @@
+"""Grading: what is wrong with a backward that somebody wrote, and what does a checker that somebody wrote not see?"""
+from typing import Callable, Iterable
+
+import numpy as np
+
+from .base import FUNCTIONS, MUTANTS, Function, Mutant
+
+
+def with_backward(name: str, backward: Callable) -> Function:
+    """The function `name` with somebody's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
+    right = FUNCTIONS[name]
+    return Function(f"{name} as handed in", right.forward, backward, right.inputs)
+
+
+def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:
+    """The known mistake with the same gradients as backward(dout, *inputs) of the function `name`, or None.
+
+    >>> wrong = lambda dout, x: dout * (1 - np.tanh(x))
+    >>> diagnose("tanh", wrong).mistake
+    '1 - out'
+    """
+    right = FUNCTIONS[name]
+    arrays = right.inputs(np.random.default_rng(seed))
+    dout = np.random.default_rng(seed + 1).standard_normal(np.shape(right.forward(*arrays)))
+
+    def gradients(function: Function) -> list[np.ndarray | None]:
+        with np.errstate(all="ignore"):
+            found = function.gradients(dout.copy(), *[a.copy() for a in arrays])
+        return [None if g is None else np.asarray(g, dtype=np.float64) for g in found]
+
+    handed_in = gradients(with_backward(name, backward))
+    if agree(handed_in, gradients(right)):
+        return None
+    for mutant in MUTANTS.values():
+        if mutant.right is right and not mutant.equivalent and agree(handed_in, gradients(mutant)):
+            return mutant
+    return None
+
+
+def agree(a: list, b: list) -> bool:
+    def same(x, y) -> bool:
+        if x is None or y is None:
+            return x is y
+        return x.shape == y.shape and np.allclose(x, y, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+
+
+def grade_checker(checker: Callable[[Function, list], bool], seeds: Iterable[int] = range(3)) -> dict[str, list[str]]:
+    """What checker(function, inputs) -> bool gets wrong: {"missed": mutants, "false alarms": right functions}.
+
+    >>> grade_checker(lambda function, inputs: False, seeds=[0])["missed"]
+    []
+    """
+    seeds = list(seeds)
+    missed = [name for name, mutant in MUTANTS.items() if not mutant.equivalent
+              and not all(not checker(mutant, mutant.draw(seed)) for seed in seeds)]
+    alarms = [name for name, function in FUNCTIONS.items()
+              if not all(checker(function, function.draw(seed)) for seed in seeds)]
+    return {"missed": missed, "false alarms": alarms}

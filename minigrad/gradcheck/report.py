@@ -1,0 +1,167 @@
+"""What a gradient check found: a table for the terminal, and a picture."""
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .constants import constant_ratio, name_constant
+from .differences import FAIL, PASS, overall
+from .plot import plot_report
+
+
+@dataclass
+class InputReport:
+    """One input: its Jacobian from backward and from differences, as (rows, columns).
+
+    Rows are the elements of the outputs, or the one number sum(outputs * upstream). Columns are the elements of the
+    input, or random directions.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    analytic: np.ndarray
+    numeric: np.ndarray
+    bound: np.ndarray  # on the error of numeric
+    verdicts: np.ndarray  # pass, fail or inconclusive, of each element
+    rows: list[str]
+    columns: list[str]
+    checked: str
+    sizes: dict[str, int] = field(default_factory=dict)  # sizes that a wrong factor may be made of
+    notes: list[str] = field(default_factory=list)
+    reference: str = "differences"
+
+    @property
+    def verdict(self) -> str:
+        return overall(self.verdicts)
+
+    @property
+    def errors(self) -> np.ndarray:
+        """|analytic - numeric|, in units of the largest derivative."""
+        with np.errstate(all="ignore"):
+            known = [np.abs(a[np.isfinite(a)]) for a in (self.analytic, self.numeric)]
+            scale = max((np.max(a, initial=0.0) for a in known), default=0.0)
+            error = np.abs(self.analytic - self.numeric) / (scale if scale > 0 else 1.0)
+        return np.where(np.isnan(error), np.inf, error)
+
+    @property
+    def worst(self) -> tuple[int, int] | None:
+        """Row and column of the largest error, among the failures if there are any."""
+        if self.analytic.size == 0:
+            return None
+        errors = np.where(self.verdicts == self.verdict, self.errors, -1.0)
+        return tuple(int(i) for i in np.unravel_index(np.argmax(errors), errors.shape))
+
+    @property
+    def error(self) -> float:
+        return float(np.max(self.errors, initial=0.0))
+
+    @property
+    def ratio(self) -> float | None:
+        """analytic / numeric, if it is the same for all elements."""
+        return constant_ratio(self.analytic, self.numeric)
+
+    def explain(self) -> list[str]:
+        """What is wrong, in sentences."""
+        if self.worst is None or self.verdict == PASS:
+            return self.notes
+        row, column = self.worst
+        n_wrong = int(np.sum(self.verdicts == self.verdict))
+        lines = [
+            f"{self.name}, {self.columns[column]}: backward of {self.rows[row]} gives "
+            f"{self.analytic[row, column]:.9g}, {self.reference} {self.numeric[row, column]:.9g} +- "
+            f"{self.bound[row, column]:.1g}; {n_wrong} of {self.analytic.size} derivatives "
+            + ("are wrong" if self.verdict == FAIL else "could not be judged: a kink or a jump here, or noise")
+        ]
+        if self.verdict == FAIL:
+            lines += self.diagnosis()
+        return lines + self.notes
+
+    def diagnosis(self) -> list[str]:
+        """Mistakes that can be told from the two Jacobians."""
+        ratio = self.ratio
+        if ratio is not None:
+            name = name_constant(ratio, self.sizes)
+            return [f"backward / {self.reference} is {ratio:.6g} everywhere" + (f": {name}" if name else "")]
+        square = len(self.shape) >= 2 and self.shape[-1] == self.shape[-2]
+        if square and self.analytic.shape[1] == np.prod(self.shape):
+            turned = np.swapaxes(self.analytic.reshape((-1,) + self.shape), -1, -2).reshape(self.analytic.shape)
+            if np.allclose(turned, self.numeric, rtol=1e-5, atol=1e-6 * np.max(np.abs(self.numeric))):
+                return ["it is the transpose of the right gradient"]
+        return []
+
+
+@dataclass
+class SideCheck:
+    """Something that a right backward does besides giving the right numbers."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+@dataclass
+class GradcheckReport:
+    """The outcome of one gradient check. It is true if it passed; `str` gives a table, `plot` a figure."""
+
+    title: str
+    inputs: list[InputReport]
+    side_checks: list[SideCheck]
+    warnings: list[str]  # what these inputs cannot show
+    is_vacuous: bool  # they show nothing at all
+    seed: int
+    evaluations: int
+
+    @property
+    def verdict(self) -> str:
+        sides = [PASS if check.passed else FAIL for check in self.side_checks]
+        return overall([report.verdict for report in self.inputs] + sides + [PASS])
+
+    def __bool__(self) -> bool:
+        return self.verdict == PASS
+
+    def __str__(self) -> str:
+        effort = f"seed {self.seed}, {self.evaluations} evaluations"
+        lines = [f"gradcheck of {self.title}: {self.verdict.upper()} ({effort})"]
+        lines += table([["input", "shape", "checked", "error", "backward", "numeric", "+-", "ratio", "verdict"]]
+                       + [self._row(report) for report in self.inputs])
+        lines += [f"  {line}" for report in self.inputs for line in report.explain()]
+        failed = [check for check in self.side_checks if not check.passed]
+        lines += [f"  {check.name}: NO: {check.detail}" for check in failed]
+        if self.side_checks and not failed:
+            lines.append(f"  side checks: all {len(self.side_checks)} right")
+        head = "this proves nothing" if self.is_vacuous else "not shown"
+        lines += [f"  {head}: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    @staticmethod
+    def _row(report: InputReport) -> list[str]:
+        numbers = ["", "", "", ""]
+        if report.worst is not None:
+            ratio = report.ratio
+            numbers = [f"{array[report.worst]:.6g}" for array in (report.analytic, report.numeric)]
+            numbers += [f"{report.bound[report.worst]:.0e}", "varies" if ratio is None else f"{ratio:.6g}"]
+        return [report.name, str(report.shape), report.checked, f"{report.error:.0e}", *numbers, report.verdict]
+
+    def raise_if_wrong(self) -> None:
+        if not self:
+            raise GradcheckError(self)
+
+    def plot(self, path: str | None = None):
+        """A figure: for each input the Jacobian from backward, from differences, and their difference.
+
+        Saved to `path` if one is given; returns matplotlib's figure.
+        """
+        return plot_report(self, path)
+
+
+class GradcheckError(RuntimeError):
+    """A gradient is wrong, or could not be judged; `report` says all about it."""
+
+    def __init__(self, report: GradcheckReport):
+        super().__init__(str(report))
+        self.report = report
+
+
+def table(rows: list[list[str]]) -> list[str]:
+    """Rows of text in columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]

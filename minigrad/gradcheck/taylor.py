@@ -1,0 +1,105 @@
+"""A verdict that needs no step size: how fast does the remainder of the first-order Taylor expansion fall?
+
+r(h) = |f(x + h v) - f(x) - h <g, v>| is c h^2 with the right gradient g, and about h |<g - f', v>| with a wrong one. So
+log2 r(h) / r(h/2), over halved steps, is 2 for a right gradient and 1 for a wrong one.
+"""
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ..tensor import Tensor
+from .check import Point, leaf_copies
+from .differences import FAIL, INCONCLUSIVE, PASS
+from .problem import Problem, generator_for
+
+HALVINGS = 30
+FIRST_STEP = 2.0**-3
+FLOOR = 64 * np.finfo(np.float64).eps  # rounding in a remainder, relative to the terms it is made of
+
+
+@dataclass
+class TaylorReport:
+    """The steps, the remainders along one direction, and the slope at the small end: nan if all is rounding."""
+
+    verdict: str
+    slope: float
+    steps: np.ndarray
+    remainders: np.ndarray
+    floor: float
+
+    def __bool__(self) -> bool:
+        return self.verdict == PASS
+
+    def __str__(self) -> str:
+        how = f"slope {self.slope:.2f}" if np.isfinite(self.slope) else "no remainder above rounding: linear, and right"
+        return f"Taylor: {self.verdict.upper()}, {how}"
+
+
+def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions: int = 3, seed: int = 0
+           ) -> TaylorReport:
+    """The slope of the Taylor remainder of fn(*inputs), weighted with a random upstream: 2 if backward is right.
+
+    The worst of several random directions, in which all inputs move at once. Where the function is linear, nothing
+    remains but rounding, and that passes.
+
+    >>> str(taylor(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True)))
+    'Taylor: PASS, slope 2.00'
+    >>> str(taylor(lambda x: x.detach() * x, Tensor([0.3, -0.8], dtype="float64", requires_grad=True)))
+    'Taylor: FAIL, slope 1.00'
+    """
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    copies, leaves = leaf_copies(inputs)
+    problem = Problem("", lambda: fn(*copies), leaves)
+    generator = generator_for(seed)
+    with problem.preserved():
+        point = Point(problem, problem.outputs(), generator)
+        found = [remainder_slope(problem, point, generator) for _ in range(directions)]
+    return min(found, key=lambda report: ([FAIL, INCONCLUSIVE, PASS].index(report.verdict), report.slope))
+
+
+def remainder_slope(problem: Problem, point: Point, generator: np.random.Generator) -> TaylorReport:
+    """One direction."""
+    leaves = list(problem.leaves.values())
+    before = [leaf.data.copy() for leaf in leaves]
+    direction = [generator.standard_normal(leaf.shape) for leaf in leaves]
+    length = np.sqrt(sum(np.sum(v**2) for v in direction)) or 1.0
+    direction = [v / length for v in direction]
+    slope = sum(np.sum(g * v) for g, v in zip(point.gradients, direction))
+    centre = problem.values()
+    largest = float(np.sum(np.abs(centre * point.upstream)))
+    steps = FIRST_STEP * 0.5 ** np.arange(HALVINGS)
+
+    def change(t: float) -> float:
+        for leaf, array, v in zip(leaves, before, direction):
+            leaf.data[...] = array + t * v
+        return float(np.sum((problem.values() - centre) * point.upstream))
+
+    ahead, back = (np.array([change(sign * h) for h in steps]) for sign in (1, -1))
+    for leaf, array in zip(leaves, before):
+        leaf.data[...] = array
+    remainders, bends = np.abs(ahead - steps * slope), np.abs(ahead + back)
+    floor = FLOOR * (largest + sum(float(np.sum(np.abs(g * a))) for g, a in zip(point.gradients, before)))
+    return TaylorReport(*verdict_of(steps, remainders, bends, floor), steps, remainders, floor)
+
+
+def verdict_of(steps: np.ndarray, remainders: np.ndarray, bends: np.ndarray, floor: float) -> tuple[str, float]:
+    """The slope over the smallest steps whose remainders stand above rounding, and what it means.
+
+    At a kink, remainders fall with slope 1 whatever the gradient, and so do `bends`, |f(x + hv) + f(x - hv) - 2 f(x)|.
+    """
+    if not np.all(np.isfinite(remainders[-HALVINGS // 2:])):
+        return (FAIL if np.isnan(remainders[-1]) else INCONCLUSIVE), np.nan
+    above = np.flatnonzero(remainders > floor)
+    if len(above) == 0 or above[-1] < 3:
+        return PASS, np.nan
+    last = above[-1]
+    used = np.arange(max(0, last - 4), last + 1)
+    fitted, of_bends = (
+        float(np.polyfit(np.log2(steps[used]), np.log2(np.maximum(values[used], 1e-300)), 1)[0])
+        for values in (remainders, bends)
+    )
+    if fitted > 1.5:
+        return PASS, fitted
+    is_kink = of_bends < 1.5 and bends[last] > max(floor, 1e-3 * remainders[last])
+    return (INCONCLUSIVE if is_kink or fitted < 0.7 else FAIL), fitted

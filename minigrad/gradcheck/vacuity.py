@@ -1,0 +1,57 @@
+"""When does a check prove nothing, or little? Many wrong gradients are right at special points."""
+from typing import Any
+
+import numpy as np
+
+from ..tensor import Tensor
+from .differences import PASS
+from .report import InputReport
+
+
+def vacuous(reports: list[InputReport]) -> bool:
+    """Are all true gradients zero? Then a backward that returns zeros passes. (Empty arrays show nothing.)"""
+    shown = [report for report in reports if report.analytic.size]
+    return any(report.rows for report in shown) and all(is_zero(report) for report in shown)
+
+
+def is_zero(report: InputReport) -> bool:
+    """Is the gradient right, and not to be told from zero?"""
+    return report.verdict == PASS and bool(np.all(np.abs(report.numeric) <= 10 * report.bound))
+
+
+def special_points(reports: list[InputReport], arrays: list[np.ndarray], constants: list[Any]) -> list[str]:
+    """What these inputs cannot show."""
+    found = []
+    for report, array in zip(reports, arrays):
+        if report.analytic.size == 0:
+            found.append(f"{report.name} has no elements")
+        elif is_zero(report):
+            found.append(f"the true gradient of {report.name} is zero: the function does not depend on it, or a sum "
+                         "over a softmax or a norm cancels it; weigh the outputs with random numbers")
+        else:
+            found += [f"{report.name} {reason}" for reason in special(array)]
+    for i, value in enumerate(constants):
+        ids = value.data if isinstance(value, Tensor) else value
+        if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.size > 1:
+            if len(np.unique(ids)) == ids.size:
+                found.append("all ids are different: that gradients of a repeated id are added is not seen")
+            elif len(np.unique(ids)) == 1:
+                found.append("all ids are the same: that gradients go to the right row is hardly seen")
+    return found
+
+
+def special(array: np.ndarray) -> list[str]:
+    """Why an input is too special to tell mistakes apart."""
+    if array.size == 1:
+        return ["is one element: no sum, axis or transpose is seen"] if array.ndim else []
+    if np.all(array == array.flat[0]):
+        return [f"is {array.flat[0]:g} everywhere: a lost factor, axis or transpose may not be seen"]
+    reasons = []
+    if array.ndim >= 2:
+        if array.shape[-2] == 1 and array.ndim >= 3:
+            reasons.append("is one token (its last axis but one has length 1): nothing between tokens is seen")
+        elif array.shape[-2] > 1 and np.all(array == array[..., :1, :]):
+            reasons.append("has the same row everywhere: nothing between rows is seen")
+        if array.shape[-1] == array.shape[-2] and np.array_equal(array, np.swapaxes(array, -1, -2)):
+            reasons.append("is symmetric: a missing transpose is not seen")
+    return reasons

@@ -1,0 +1,163 @@
+"""Picking elements: by index, along an axis, by mask, in order of size."""
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from ..ops.indexing import is_basic
+from .operands import check_dim, data_of
+
+
+class ValuesAndIndices(NamedTuple):
+    """What max(dim), min(dim), sort and topk give."""
+
+    values: Any
+    indices: Any
+
+
+def plain_index(index):
+    """An index without Tensors in it; a Tensor of one integer is that integer."""
+    if isinstance(index, tuple):
+        return tuple(plain_index(part) for part in index)
+    if isinstance(index, list):
+        return np.asarray(index, dtype=None if index else np.int64)
+    index = data_of(index)
+    return index.item() if isinstance(index, np.ndarray) and index.ndim == 0 and index.dtype.kind == "i" else index
+
+
+def integers_apart(index) -> tuple:
+    """(basic, advanced) so that x[basic][advanced] is what PyTorch gives for x[index]: it picks integers first.
+
+    NumPy would treat an integer beside an array like an array: x[0, :, [1, 2]] has the axis of [1, 2] in front there.
+    """
+    is_mixed = isinstance(index, tuple) and any(isinstance(part, int) and not isinstance(part, bool) for part in index)
+    if not is_mixed or is_basic(index):
+        return None, index
+    basic, advanced = [], []
+    for part in index:
+        if part is Ellipsis:
+            basic.append(part), advanced.append(part)
+        elif is_basic(part):
+            basic.append(part)
+            if isinstance(part, slice) or part is None:
+                advanced.append(slice(None))
+        else:
+            basic.extend([slice(None)] * (part.ndim if np.asarray(part).dtype == bool else 1))
+            advanced.append(part)
+    return tuple(basic), tuple(advanced)
+
+
+def along(dim: int, indices: np.ndarray) -> tuple:
+    """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
+    index = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
+    index[dim] = indices
+    return tuple(index)
+
+
+def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
+    """A valid axis, and indices that fit x: a position each, no longer than x along the other axes."""
+    dim, indices = check_dim(name, x, dim), data_of(index)
+    if indices.dtype.kind != "i":
+        raise TypeError(f"{name}: expected integers as index, got {indices.dtype}")
+    shape, size = x.shape or (1,), indices.shape or (1,)
+    if len(size) != len(shape) or any(size[i] > n for i, n in enumerate(shape) if i != dim):
+        raise ValueError(
+            f"{name}: expected an index with {x.ndim} axes, no longer than {x.shape} except along dim {dim}, got "
+            f"{indices.shape}"
+        )
+    bad = (indices < 0) | (indices >= shape[dim])
+    if bad.any():
+        raise IndexError(
+            f"{name}: index {indices[bad][0]} is out of bounds for dimension {dim} with size {shape[dim]}"
+        )
+    return dim, indices
+
+
+def take_along_dim(x, indices, dim: int | None = None):
+    """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on, the other axes broadcast; without dim, x is flattened."""
+    if dim is None:
+        return take_along_dim(x.reshape(-1), data_of(indices).reshape(-1), 0)
+    dim, indices = check_dim("take_along_dim", x, dim), data_of(indices)
+    if indices.ndim != x.ndim:
+        raise ValueError(f"take_along_dim: expected as many axes as {x.shape} has, got {indices.shape}")
+    if x.ndim == 0:
+        return x.gather(dim, indices)
+    before, after = (
+        np.broadcast_shapes(x.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
+    )
+    x, indices = (np.broadcast_to(a, before + (a.shape[dim],) + after) for a in (x, indices))
+    return x.gather(dim, indices)
+
+
+def descending_order(x: np.ndarray, dim: int) -> np.ndarray:
+    """The indices that sort x from large to small; equal elements stay in order, NaN counts as the largest."""
+    ascending_from_behind = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
+    return np.flip(x.shape[dim] - 1 - ascending_from_behind, dim)
+
+
+def top_indices(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
+    """The indices of the k largest or smallest elements along dim, in order of size: only those are sorted."""
+    n, before = x.shape[dim], (slice(None),) * dim
+    if 0 < k < n:
+        parts = np.argpartition(x, n - k if largest else k - 1, axis=dim)
+    else:
+        parts = np.argsort(x, axis=dim)
+    parts = np.sort(parts[before + (slice(n - k, n) if largest else slice(k),)], axis=dim)  # equal ones in order
+    chosen = np.take_along_axis(x, parts, dim)
+    order = descending_order(chosen, dim) if largest else np.argsort(chosen, axis=dim, kind="stable")
+    return np.take_along_axis(parts, order, dim)
+
+
+class IndexingMethods:
+    def __getitem__(self, index):
+        basic, advanced = integers_apart(plain_index(index))
+        x = self if basic is None else self.apply_op(ops.Index, self, index=basic)
+        return self.apply_op(ops.Index, x, index=advanced)
+
+    def gather(self, dim: int, index):
+        """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
+        dim, indices = checked_indices("gather", self, dim, index)
+        return self.apply_op(ops.Index, self, index=along(dim, indices)) if self.ndim else self.expand(indices.shape)
+
+    def scatter_add(self, dim: int, index, src):
+        """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
+        dim, indices = checked_indices("scatter_add", self, dim, index)
+        if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
+            raise ValueError(f"scatter_add: an index of shape {indices.shape} does not fit into src, {src.shape}")
+        if self.ndim == 0:
+            return self + src
+        used = src[tuple(slice(n) for n in indices.shape)]
+        return self + self.apply_op(ops.AddAt, used, index=along(dim, indices), shape=self.shape)
+
+    def index_select(self, dim: int, index):
+        """The slices of self at the positions `index` (a 1-d tensor) along dim."""
+        dim, indices = check_dim("index_select", self, dim), np.atleast_1d(data_of(index))
+        if indices.ndim != 1 or indices.dtype.kind != "i":
+            raise ValueError(f"index_select: expected a vector of integers, got {indices.dtype} {indices.shape}")
+        return self[(slice(None),) * dim + (indices,)] if self.ndim else self
+
+    def masked_select(self, mask):
+        """The elements where mask holds, as a vector; both broadcast."""
+        shape = np.broadcast_shapes(self.shape, mask.shape)
+        return self.expand(shape)[np.broadcast_to(data_of(mask), shape)]
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True):
+        """(values, indices) in order of size along dim; NaN counts as the largest. Equal elements stay in order."""
+        indices = self.argsort(dim, descending, stable)
+        return ValuesAndIndices(self.gather(dim, indices), indices)
+
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True):
+        """The indices that sort self along dim. Always stable."""
+        dim = check_dim("sort", self, dim)
+        x = np.atleast_1d(self.data)
+        order = descending_order(x, dim) if descending else np.argsort(x, axis=dim, kind="stable")
+        return self.constant(order.reshape(self.shape))
+
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
+        """(values, indices) of the k largest (or smallest) elements along dim; always sorted."""
+        dim = check_dim("topk", self, dim)
+        if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:
+            raise IndexError(f"topk: selected index k out of range: {k} of shape {self.shape} along dim {dim}")
+        chosen = top_indices(np.atleast_1d(self.data), k, dim, largest)
+        indices = self.constant(chosen if self.ndim else chosen.reshape(()))
+        return ValuesAndIndices(self.gather(dim, indices), indices)

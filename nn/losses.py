@@ -1,0 +1,183 @@
+"""Losses: how far a prediction is from its target, as one number ('mean', 'sum') or one per element ('none').
+
+Wherever a loss is a logarithm of a probability, it takes logits or log-probabilities, so that nothing underflows.
+"""
+import math
+
+import numpy as np
+
+from minigrad import ops
+from minigrad.methods import where
+from minigrad.methods.operands import floating
+from minigrad.tensor import Tensor, apply
+
+
+def cross_entropy(
+    logits: Tensor, targets: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """log(sum of e^logits) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
+
+    Targets equal to ignore_index do not count. `weight` (V,) weighs the classes, and the mean is the weighted one.
+    label_smoothing spreads that part of each target evenly over all classes. Targets of the logits' shape and of
+    floats are probabilities of the classes.
+    """
+    class_dim = min(logits.ndim, 2) - 1
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
+    if logits.ndim and targets.shape == logits.shape and targets.dtype.kind == "f":
+        log_p = floating(logits).log_softmax(class_dim)
+        return _cross_entropy_of_distributions(log_p, targets, class_dim, weight, reduction, label_smoothing)
+    ids = _targets("cross_entropy", logits, targets, ignore_index)
+    if weight is not None:
+        log_p = floating(logits).log_softmax(class_dim)
+        return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
+    _check_reduction("cross_entropy", reduction)
+    classes_last = logits if logits.ndim <= 2 else logits.movedim(1, -1)
+    rows = floating(classes_last).reshape(ids.size, logits.shape[class_dim])
+    loss = apply(
+        ops.CrossEntropy, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    return loss.reshape(targets.shape) if reduction == "none" else loss
+
+
+def nll_loss(
+    log_probabilities: Tensor, targets: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """-log_probabilities[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
+    ids = _targets("nll_loss", log_probabilities, targets, ignore_index)
+    return _weighted_loss("nll_loss", log_probabilities, ids, weight, ignore_index, reduction)
+
+
+def mse_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """(x - target)^2"""
+    return _reduced("mse_loss", (x - target).square(), reduction)
+
+
+def l1_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """|x - target|, with gradient 0 where they are equal"""
+    return _reduced("l1_loss", (x - target).abs(), reduction)
+
+
+def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d^2 / 2 for d = |x - target| up to delta, and from there on its tangent, delta (d - delta / 2)"""
+    if delta <= 0:
+        raise ValueError(f"huber_loss: delta must be positive, got {delta}")
+    difference = x - target
+    distance = difference.abs()
+    losses = where(distance <= delta, 0.5 * difference * difference, delta * (distance - 0.5 * delta))
+    return _reduced("huber_loss", losses, reduction)
+
+
+def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """d^2 / (2 beta) for d = |x - target| up to beta, and d - beta / 2 from there on"""
+    return l1_loss(x, target, reduction) if beta == 0 else huber_loss(x, target, reduction, beta) / beta
+
+
+def binary_cross_entropy_with_logits(
+    logits: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """-(target log p + (1 - target) log(1 - p)), p = sigmoid(logits); `pos_weight` multiplies the first term
+
+    log p = -softplus(-logits) and log(1 - p) = log p - logits, so that no p near 0 or 1 loses its digits.
+    """
+    if target.shape != logits.shape:
+        raise ValueError(
+            "binary_cross_entropy_with_logits: target size must be the same as input size, got "
+            f"{target.shape} and {logits.shape}"
+        )
+    minus_log_p = apply(ops.Softplus, floating(-logits), threshold=math.inf)
+    factor = 1.0 if pos_weight is None else 1.0 + (pos_weight - 1.0) * target
+    losses = (1.0 - target) * logits + factor * minus_log_p
+    return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
+
+
+def kl_div(log_probabilities: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """target * (log target - log_probabilities), 0 where target is 0; target is given as its logarithm if log_target
+
+    'batchmean' divides the sum by the length of the first axis, which is the divergence's definition; 'mean' divides
+    by the number of elements.
+    """
+    if log_target:
+        losses = target.exp() * (target - log_probabilities)
+    else:
+        losses = target * (where(target > 0, target, 1.0).log() - log_probabilities)
+    if reduction == "batchmean":
+        return losses.sum() / losses.shape[0]
+    return _reduced("kl_div", losses, reduction)
+
+
+def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
+    """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
+    if ids.dtype != np.int64:
+        raise TypeError(f"{name} must be integers, got {ids.dtype}")
+    array = ids.data
+    bad = (array < 0) | (array >= classes)
+    if ignore_index is not None:
+        bad &= array != ignore_index
+    if bad.any():
+        raise IndexError(f"{name}: index {array[bad][0]} is out of range; expected 0 to {classes - 1}")
+    return array
+
+
+def _targets(name: str, x: Tensor, targets: Tensor, ignore_index: int) -> np.ndarray:
+    """The class ids, checked to fit x (V,), (N, V) or (N, V, d1, ...)."""
+    if x.ndim == 0 or targets.shape != (() if x.ndim == 1 else x.shape[:1] + x.shape[2:]):
+        raise ValueError(
+            f"{name}: expected logits (N, V) or (N, V, d1, ...) and targets (N, d1, ...), got {x.shape} and "
+            f"{targets.shape}"
+        )
+    return class_ids(f"{name}: targets", targets, x.shape[min(x.ndim, 2) - 1], ignore_index)
+
+
+def _weighted_loss(
+    name: str, log_p: Tensor, ids: np.ndarray, weight: Tensor | None, ignore_index: int, reduction: str,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-weight[target] * log_p[target], and with smoothing a part of it for all other classes; weighted mean."""
+    _check_reduction(name, reduction)
+    class_dim = min(log_p.ndim, 2) - 1
+    is_counted = ids != ignore_index
+    chosen = np.where(is_counted, ids, 0)
+    weights = _class_weights(name, weight, log_p, class_dim)
+    of_target = is_counted.astype(log_p.dtype) if weight is None else where(is_counted, weight[chosen], 0.0)
+    at_target = log_p.gather(class_dim, np.expand_dims(chosen, class_dim)).squeeze(class_dim)
+    losses = -where(is_counted, at_target, 0.0) * of_target
+    if label_smoothing:
+        of_all = -where(is_counted, (log_p if weights is None else log_p * weights).sum(class_dim), 0.0)
+        losses = (1.0 - label_smoothing) * losses + label_smoothing / log_p.shape[class_dim] * of_all
+    return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(name, losses, reduction)
+
+
+def _cross_entropy_of_distributions(
+    log_p: Tensor, targets: Tensor, class_dim: int, weight: Tensor | None, reduction: str, label_smoothing: float
+) -> Tensor:
+    """-sum over classes of weight * target * log_p; the mean is over the examples."""
+    if label_smoothing:
+        targets = targets * (1.0 - label_smoothing) + label_smoothing / log_p.shape[class_dim]
+    weights = _class_weights("cross_entropy", weight, log_p, class_dim)
+    terms = targets * log_p if weights is None else targets * log_p * weights
+    return _reduced("cross_entropy", -terms.sum(class_dim), reduction)
+
+
+def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: int) -> Tensor | None:
+    """The weights (V,), with further axes so that they line up with log_p."""
+    classes = log_p.shape[class_dim]
+    if weight is None:
+        return None
+    if weight.shape != (classes,):
+        raise ValueError(f"{name}: expected a weight for each of {classes} classes, got shape {weight.shape}")
+    return weight.reshape((classes,) + (1,) * (log_p.ndim - class_dim - 1))
+
+
+def _check_reduction(name: str, reduction: str) -> None:
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{name}: reduction is 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def _reduced(name: str, losses: Tensor, reduction: str) -> Tensor:
+    _check_reduction(name, reduction)
+    return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()

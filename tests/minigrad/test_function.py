@@ -1,0 +1,127 @@
+"""Custom gradients: right ones work to any order, wrong ones are named."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import Function, gradcheck
+
+
+class Polar(Function):
+    """Two inputs, a constant, two outputs."""
+
+    @staticmethod
+    def forward(ctx, radius, angle, scale):
+        ctx.save_for_backward(radius, angle)
+        ctx.scale = scale
+        return scale * radius * mg.tensor(np.cos(angle.data)), scale * radius * mg.tensor(np.sin(angle.data))
+
+    @staticmethod
+    def backward(ctx, dx, dy):
+        radius, angle = ctx.saved_tensors
+        c, s = mg.tensor(np.cos(angle.data)), mg.tensor(np.sin(angle.data))
+        return ctx.scale * (dx * c + dy * s), ctx.scale * radius * (dy * c - dx * s), None
+
+
+class Exp(Function):
+    """Saves its output."""
+
+    @staticmethod
+    def forward(ctx, x):
+        out = x.exp()
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, dout):
+        (out,) = ctx.saved_tensors
+        return dout * out
+
+
+@pytest.fixture
+def x(random):
+    return mg.tensor(random.standard_normal((2, 3)), requires_grad=True)
+
+
+def test_several_inputs_and_outputs(x, random):
+    angle = mg.tensor(random.standard_normal((2, 3)), requires_grad=True)
+    assert gradcheck(lambda r, a: Polar.apply(r, a, 1.5), (x, angle))
+    only_one = Polar.apply(x, angle, 1.0)[1]
+    only_one.backward(mg.ones(2, 3))
+    np.testing.assert_allclose(x.grad.data, np.sin(angle.data))
+
+
+def test_saved_tensors_take_their_place_on_the_tape_again(x):
+    (first,) = mg.grad(Exp.apply(x), x, mg.ones(2, 3), create_graph=True)
+    (second,) = mg.grad(first, x, mg.ones(2, 3))
+    np.testing.assert_allclose(second.data, np.exp(x.data))
+
+
+def test_needs_input_grad_and_none_gradients(x):
+    seen = []
+
+    class Product(Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            seen.append(ctx.needs_input_grad)
+            ctx.save_for_backward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx, dout):
+            a, b = ctx.saved_tensors
+            return dout * b, None
+
+    y = mg.ones(2, 3, dtype=mg.float64)
+    Product.apply(x, y).backward(y)
+    assert seen == [(True, False)] and x.grad is not None
+    assert not Product.apply(y, y).requires_grad
+
+
+def returning(result):
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a * b
+
+        @staticmethod
+        def backward(ctx, dout):
+            return result(dout)
+
+    return Wrong
+
+
+@pytest.mark.parametrize("result, error, words", [
+    (lambda d: d, RuntimeError, "Wrong.backward returned 1 gradients, but forward had 2 inputs"),
+    (lambda d: (d, d[0]), RuntimeError, r"gradient of shape \(3,\) for input 1 of shape \(2, 3\)"),
+    (lambda d: (d.data, d), TypeError, "Wrong.backward returned a ndarray for input 0; expected Tensor or None"),
+    (lambda d: (d > 0, d), TypeError, "Wrong.backward returned a gradient of bool for input 0"),
+])  # fmt: skip
+def test_a_wrong_result_of_backward_is_named(x, result, error, words):
+    with pytest.raises(error, match=words):
+        returning(result).apply(x, x).backward(mg.ones(2, 3))
+
+
+def test_a_wrong_result_of_forward_is_named(x):
+    class Raw(Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a.data
+
+    with pytest.raises(TypeError, match="Raw.forward must return Tensors, got ndarray"):
+        Raw.apply(x)
+
+
+def test_a_function_that_returns_its_input(x):
+    class Double(Function):
+        """Forward is the identity, backward doubles."""
+
+        @staticmethod
+        def forward(ctx, a):
+            return a
+
+        @staticmethod
+        def backward(ctx, dout):
+            return dout * 2.0
+
+    Double.apply(x).backward(mg.ones(2, 3))
+    assert (x.grad.data == 2).all()

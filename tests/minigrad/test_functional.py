@@ -1,0 +1,158 @@
+"""Derivatives of any order: every op's gradient is differentiated again, and so is a whole transformer's loss."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+from cases import CASES
+from minigrad.tensor import Tensor, apply, wrap
+from naive import Constant
+
+
+def differences(function, array, h=1e-5):
+    """The derivative of function() for each entry of an array that it reads, by central differences."""
+    slopes = np.zeros(array.shape)
+    for index in np.ndindex(array.shape):
+        value = array[index]
+        array[index] = value + h
+        above = function()
+        array[index] = value - h
+        slopes[index] = (above - function()) / (2 * h)
+        array[index] = value
+    return slopes
+
+
+def filled(case, leaves):
+    """The case's inputs, with these tensors in the places of those that get gradients."""
+    leaves = iter(leaves)
+    return [next(leaves) if isinstance(x, np.ndarray) and not isinstance(x, Constant) else x for x in case.inputs]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_gradient_of_every_op_can_be_differentiated(case):
+    """d/dx of <gradient, random direction>, by create_graph and by differences of first-order gradients."""
+    random = np.random.default_rng(11)
+    arrays = [np.array(x) for x in case.inputs if isinstance(x, np.ndarray) and not isinstance(x, Constant)]
+    if sum(a.size for a in arrays) > 400:
+        pytest.skip("the smaller rows cover it")
+    leaves = [Tensor(a, requires_grad=True) for a in arrays]
+    out = apply(case.op, *filled(case, leaves), **case.options)
+    upstream = Tensor(random.standard_normal(out.shape), requires_grad=True)
+    directions = [wrap(random.standard_normal(a.shape)) for a in arrays]
+
+    def first(create_graph):
+        out = apply(case.op, *filled(case, leaves), **case.options)
+        gradients = mg.grad(out, leaves, upstream, create_graph=create_graph)
+        return sum((g * d).sum() for g, d in zip(gradients, directions))
+
+    inner = first(create_graph=True)
+    variables = leaves + [upstream]
+    second = mg.grad(inner, variables, allow_unused=True, materialize_grads=True) if inner.requires_grad else None
+    for i, variable in enumerate(variables):
+        analytic = np.zeros(variable.shape) if second is None else second[i].data
+        numeric = differences(lambda: first(False).item(), variable.data)
+        np.testing.assert_allclose(analytic, numeric, rtol=1e-6, atol=1e-7 * max(1, np.abs(numeric).max(initial=0)))
+
+
+x3 = np.array([0.5, -1.0, 2.0])
+
+
+def test_third_derivatives():
+    x = Tensor(x3, requires_grad=True)
+    y = (x**4).sum()
+    for expected in (4 * x3**3, 12 * x3**2, 24 * x3):
+        (g,) = mg.grad(y, x, create_graph=True)
+        np.testing.assert_allclose(g.data, expected)
+        y = g.sum()
+
+
+def test_backward_with_create_graph_puts_grad_on_the_tape():
+    x = Tensor(x3, requires_grad=True)
+    (x**3).sum().backward(create_graph=True)
+    (second,) = mg.grad(x.grad, x, mg.ones(3, dtype=mg.float64))
+    np.testing.assert_allclose(second.data, 6 * x3)
+
+
+def function(x, w):
+    return ((x @ w).tanh() * x).softmax(-1)
+
+
+@pytest.fixture
+def inputs(random):
+    return tuple(Tensor(random.standard_normal(shape)) for shape in ((2, 3), (3, 3)))
+
+
+def test_products_agree_with_the_jacobian(inputs, random):
+    v_out = Tensor(random.standard_normal((2, 3)))
+    v_in = tuple(Tensor(random.standard_normal(x.shape)) for x in inputs)
+    blocks = [j.data.reshape(6, -1) for j in mg.jacobian(function, inputs)]
+    out, products = mg.vjp(function, inputs, v_out)
+    np.testing.assert_allclose(out.data, function(*inputs).data)
+    for product, block in zip(products, blocks):
+        np.testing.assert_allclose(product.data.ravel(), v_out.data.ravel() @ block, atol=1e-14)
+    _, product = mg.jvp(function, inputs, v_in)
+    np.testing.assert_allclose(
+        product.data.ravel(), sum(block @ v.data.ravel() for v, block in zip(v_in, blocks)), atol=1e-14
+    )
+
+
+def test_hessian_is_symmetric_and_hvp_its_product(inputs, random):
+    def loss(x, w):
+        return (function(x, w) * x).sum()
+
+    v = tuple(Tensor(random.standard_normal(x.shape)) for x in inputs)
+    (xx, xw), (wx, ww) = mg.hessian(loss, inputs)
+    rows = [np.hstack([xx.data.reshape(6, 6), xw.data.reshape(6, 9)]), np.hstack([wx.data.reshape(9, 6), ww.data.reshape(9, 9)])]
+    full = np.vstack(rows)
+    np.testing.assert_allclose(full, full.T, atol=1e-13)
+    _, products = mg.hvp(loss, inputs, v)
+    flat = np.concatenate([p.data.ravel() for p in products])
+    np.testing.assert_allclose(flat, full @ np.concatenate([x.data.ravel() for x in v]), atol=1e-13)
+
+
+def test_grad_of_computed_tensors_and_of_unused_ones():
+    x, unused = Tensor(x3, requires_grad=True), mg.ones(1, requires_grad=True)
+    y = x * 2.0
+    z = y * y
+    (dy,) = mg.grad(z.sum(), y, retain_graph=True)
+    np.testing.assert_allclose(dy.data, 2 * y.data)
+    assert x.grad is None
+    assert mg.grad(z.sum(), (x, unused), allow_unused=True, retain_graph=True)[1] is None
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph: input 1"):
+        mg.grad(z.sum(), (x, unused))
+    with pytest.raises(RuntimeError, match="does not require grad: input 0"):
+        mg.grad(x.sum(), mg.ones(1))
+
+
+def test_an_input_that_depends_on_another_counts_both_ways():
+    x = Tensor(x3, requires_grad=True)
+    y = x * 3.0
+    dx, dy = mg.grad((x * y).sum(), (x, y))
+    np.testing.assert_allclose(dx.data, 6 * x3)
+    np.testing.assert_allclose(dy.data, x3)
+
+
+def test_hvp_of_a_transformers_loss_is_the_difference_of_its_gradients():
+    from models import CausalTransformer, TransformerConfig
+
+    mg.manual_seed(0)
+    model = CausalTransformer(TransformerConfig(vocabulary_size=7, context=4, layers=1, heads=2, width=8, dtype="float64"))
+    parameters = list(model.parameters())
+    for parameter in parameters:
+        parameter.data[...] += 0.3 * mg.randn(*parameter.shape, dtype=mg.float64).data
+    tokens, targets = mg.randint(7, size=(2, 4)), mg.randint(7, size=(2, 4))
+    directions = [mg.randn(*p.shape, dtype=mg.float64) for p in parameters]
+
+    def gradients(create_graph=False):
+        return mg.grad(model(tokens, targets)[1], parameters, create_graph=create_graph)
+
+    products = mg.grad(gradients(create_graph=True), parameters, directions)
+    h = 1e-5
+    moved = []
+    for sign in (1, -1):
+        for p, d in zip(parameters, directions):
+            p.data += sign * h * d.data
+        moved.append(gradients())
+        for p, d in zip(parameters, directions):
+            p.data -= sign * h * d.data
+    for product, above, below in zip(products, *moved):
+        np.testing.assert_allclose(product.data, (above.data - below.data) / (2 * h), atol=1e-7)

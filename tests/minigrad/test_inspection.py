@@ -1,0 +1,94 @@
+"""Looking inside: hooks, anomalies, names, and pictures of the graph."""
+import xml.etree.ElementTree
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+
+def leaf(*values):
+    return mg.tensor(values, dtype=mg.float64, requires_grad=True)
+
+
+def test_a_hook_sees_the_whole_gradient_once_and_may_replace_it():
+    x, seen = leaf(1.0, 2.0), []
+    y = x * 2.0
+    handle = y.register_hook(lambda g: seen.append(g.tolist()))
+    y.register_hook(lambda g: g * 10.0)
+    (y * y + y).backward(mg.ones(2), retain_graph=True)
+    assert seen == [[5.0, 9.0]] and x.grad.tolist() == [100.0, 180.0]
+    handle.remove()
+    x.grad = None
+    (y + 0.0).backward(mg.ones(2))
+    assert len(seen) == 1 and x.grad.tolist() == [20.0, 20.0]
+
+
+def test_a_hook_on_a_leaf_comes_before_accumulation():
+    x = leaf(1.0)
+    x.register_hook(lambda g: -g)
+    for times in (1, 2):
+        (x * 3.0).backward()
+        assert x.grad.item() == -3.0 * times
+
+
+def test_a_wrong_result_of_a_hook_is_refused():
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: g.sum())
+    with pytest.raises(RuntimeError, match=r"None or a Tensor of shape \(2,\), got \(\)"):
+        (x * 1.0).backward(mg.ones(2))
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        mg.ones(1).register_hook(print)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_anomaly_in_forward_names_op_place_and_line():
+    with mg.detect_anomaly():
+        x = leaf(1.0, 0.0)
+        with pytest.raises(RuntimeError, match=r"Log made -inf at \(1,\) from finite inputs, applied in .*test_inspection"):
+            x.log()
+        masked = x.masked_fill(x == 0, -np.inf)  # an infinity that was asked for
+        masked.softmax(0).backward(mg.ones(2))
+    assert np.isneginf(x.log().data[1])  # outside, nobody looks
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_anomaly_in_backward_names_op_input_and_line():
+    with mg.detect_anomaly():
+        x = leaf(0.0, 4.0)
+        y = x.sqrt()  # this line
+        with pytest.raises(RuntimeError, match="backward of Sqrt made a NaN or infinity at .* input 0 .*# this line"):
+            y.backward(mg.ones(2))
+
+
+def named_graph():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    x.name = "x"
+    y = x * w
+    y.name = "y"
+    return mg.graph((y + x).sum(), names={'w "quoted" <1>': w})
+
+
+def test_the_graph_as_text():
+    assert [line.split() for line in str(named_graph()).splitlines()] == [
+        ["0", "x", "(2,)", "leaf"],
+        ["1", "w", '"quoted"', "<1>", "(2,)", "leaf"],
+        ["2", "y", "=", "Mul", "(2,)", "from", "0,", "1"],
+        ["3", "Add", "(2,)", "from", "2,", "0"],
+        ["4", "Sum", "()", "from", "3"],
+    ]
+
+
+def test_the_graph_as_mermaid_and_svg():
+    graph = named_graph()
+    mermaid = graph.mermaid().splitlines()
+    assert mermaid[0] == "flowchart TD" and "    n2 --> n3" in mermaid and len(mermaid) == 1 + 5 + 5
+    tree = xml.etree.ElementTree.fromstring(graph.svg())
+    texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert "y = Mul" in texts and 'w "quoted" <1>' in texts
+    assert len([e for e in tree.iter("{http://www.w3.org/2000/svg}path") if "marker-end" in e.attrib]) == 5
+
+
+def test_a_graph_needs_a_tape():
+    with pytest.raises(RuntimeError, match="not on the tape"):
+        mg.graph(mg.ones(2))

@@ -1,0 +1,56 @@
+"""Hooks of modules."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+
+
+@pytest.fixture
+def layer():
+    mg.manual_seed(0)
+    return nn.Linear(3, 2)
+
+
+def test_forward_hooks_see_and_replace(layer):
+    seen = []
+    x = mg.ones(1, 3)
+    plain = layer(x * 2.0).data
+    handles = [
+        layer.register_forward_pre_hook(lambda module, args: args[0] * 2.0),
+        layer.register_forward_hook(lambda module, args, out: seen.append((module, args[0].tolist(), out.shape))),
+        layer.register_forward_hook(lambda module, args, out: out + 1.0),
+    ]
+    np.testing.assert_allclose(layer(x).data, plain + 1.0, rtol=1e-6)
+    assert seen == [(layer, [[2.0, 2.0, 2.0]], (1, 2))]
+    for handle in handles:
+        handle.remove()
+        handle.remove()
+    np.testing.assert_allclose(layer(x * 2.0).data, plain)
+    assert len(seen) == 1
+
+
+def test_backward_hooks_see_both_gradients_and_replace_the_inputs(layer):
+    seen = []
+
+    def hook(module, grad_input, grad_output):
+        seen.append((grad_input[0].data.copy(), grad_output[0].data.copy()))
+        return (grad_input[0] * 10.0,)
+
+    layer.register_full_backward_hook(hook)
+    x = mg.ones(1, 3, requires_grad=True)
+    upstream = np.array([[1.0, -2.0]], np.float32)
+    layer(x).backward(mg.tensor(upstream))
+    np.testing.assert_allclose(seen[0][1], upstream)
+    np.testing.assert_allclose(seen[0][0], upstream @ layer.weight.data, rtol=1e-6)
+    np.testing.assert_allclose(x.grad.data, 10 * upstream @ layer.weight.data, rtol=1e-6)
+    np.testing.assert_allclose(layer.bias.grad.data, upstream[0])
+
+
+def test_hooks_of_parts_are_called_in_the_whole(layer):
+    order = []
+    model = nn.Sequential(layer, nn.ReLU())
+    model[0].register_forward_hook(lambda *_: order.append("inner"))
+    model.register_forward_hook(lambda *_: order.append("outer"))
+    model(mg.ones(1, 3))
+    assert order == ["inner", "outer"]
