@@ -113,8 +113,9 @@ def main() -> None:
     theirs = [name for name in FUNCTIONS if counts[name][1]]
     verdicts = right_op_runs()
     n_runs = sum(verdicts.values()) + len(FUNCTIONS) * options.seeds
-    print(f"\nFalse alarms: {alarms + verdicts['fail']} fails, {verdicts['inconclusive']} inconclusive of {n_runs} runs "
-          f"on right ops. PyTorch's gradcheck rejects {', '.join(theirs) or 'none'} of the right functions.")
+    n_false, n_open = alarms + verdicts["fail"], verdicts["inconclusive"]
+    print(f"\nFalse alarms: {n_false}, and {n_open} inconclusive, of {n_runs} runs on right ops.")
+    print(f"PyTorch's gradcheck rejects {', '.join(theirs) or 'none'} of the right functions.")
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 

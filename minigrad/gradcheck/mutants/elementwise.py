@@ -19,6 +19,11 @@ def below(x):
     return 0.5 * (1 + erf(x / math.sqrt(2)))
 
 
+def both_sides(r):
+    """Numbers on both sides of every kink: on one side only, some mistakes are none."""
+    return [(r.permuted(np.linspace(-2, 2, 12)) + 0.1 * r.normal(size=12)).reshape(3, 4)]
+
+
 def bent(x):
     """tanh's argument in gelu's approximation"""
     return ROOT * (x + CUBIC * x**3)
@@ -38,11 +43,11 @@ pointwise("relu", lambda x: np.maximum(x, 0), lambda x, out: x > 0, {
     "passes the negative": ("the comparison is the wrong way round", lambda x, out: x < 0),
     "leaks": ("leaky_relu's gradient", lambda x, out: np.where(x > 0, 1, 0.01)),
     "multiplies by out": ("out instead of its sign", lambda x, out: out),
-})
+}, both_sides)
 pointwise("abs", np.abs, lambda x, out: np.sign(x), {
     "no sign": ("the gradient of x", lambda x, out: 1.0),
     "multiplies by x": ("x instead of its sign", lambda x, out: x),
-})
+}, both_sides)
 pointwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
     "of x": ("1 - x^2, the input for the output", lambda x, out: 1 - x**2),
     "no square": ("1 - out", lambda x, out: 1 - out),
@@ -90,7 +95,7 @@ pointwise("cos", np.cos, lambda x, out: -np.sin(x), {"sign": ("sin x", lambda x,
 pointwise("clamp", lambda x: np.clip(x, -0.5, 0.8), lambda x, out: (x > -0.5) & (x < 0.8), {
     "passes outside": ("the upstream passes outside of the limits too", lambda x, out: 1.0),
     "one limit": ("only the upper limit counts", lambda x, out: x < 0.8),
-})
+}, both_sides)
 pointwise("gelu", lambda x: x * below(x), lambda x, out: below(x) + x * density(x), {
     "no density": ("the term through P is missing", lambda x, out: below(x)),
     "no x": ("the density is not multiplied by x", lambda x, out: below(x) + density(x)),
