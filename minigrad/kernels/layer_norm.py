@@ -37,12 +37,13 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias):
     total, dot = number(0), number(0)
     for j in range(x.size):
         x_hat = number((x[j] - mean) * rstd)
-        dx_hat = dout[j] * weight[j]
-        dx[j] = x_hat  # kept until the next loop
-        total += dx_hat
-        dot += dx_hat * x_hat
+        dx[j] = x_hat  # kept until the last loop
         dweight[j] += dout[j] * x_hat
         dbias[j] += dout[j]
+    for j in range(x.size):  # sums stand in loops without stores: their order must not depend on where arrays lie
+        dx_hat = dout[j] * weight[j]
+        total += dx_hat
+        dot += dx_hat * dx[j]
     mean_dx_hat, mean_dot, scale = total / number(x.size), dot / number(x.size), number(rstd)
     for j in range(x.size):
         dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)

@@ -11,11 +11,13 @@ def exponentials(row, out):
     largest = row[0]
     for j in range(1, row.size):
         largest = row[j] if row[j] > largest else largest
+    for j in range(row.size):
+        out[j] = exp(row[j] - largest)
+    # A loop of its own, without stores: with them, LLVM decides at run time, by where the arrays lie, whether they may
+    # overlap and the loop must be scalar, and the order of the sum would depend on that.
     total = row.dtype.type(0)
     for j in range(row.size):
-        e = exp(row[j] - largest)
-        out[j] = e
-        total += e
+        total += out[j]
     return largest, total
 
 
