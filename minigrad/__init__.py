@@ -15,7 +15,7 @@ from .creation import (
 )
 from .function import Function
 from .functional import grad, hessian, hvp, jacobian, jvp, vjp
-from .gradcheck import gradcheck
+from .gradcheck import GradcheckReport, gradcheck, gradcheck_module, gradgradcheck
 from .graph import graph
 from .kernels.jit import get_num_threads, set_num_threads
 from .memory import keep_freed_memory
