@@ -202,8 +202,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             else:
                 arrays.append(value)
                 parents.append(None)
-        if len(arrays) > 1 and arrays[0] is arrays[1] and parents[0] is not parents[1]:
-            arrays[1] = arrays[1].view()  # x * x.detach(): one array, but two places on the tape
+        if len(arrays) > 1 and (len(arrays) > 2 or arrays[0] is arrays[1]):
+            tape.tell_apart(arrays, parents)
         op = operation.__new__(operation)
         result = out = op.forward(*arrays, **options)
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars

@@ -123,6 +123,19 @@ def test_grad_of_computed_tensors_and_of_unused_ones():
         mg.grad(x.sum(), mg.ones(1))
 
 
+@pytest.mark.parametrize("formula", [
+    lambda a, b, c: mg.einsum("i,i,i->", a, b, c), lambda a, b, c: mg.einsum("i,i,i->", c, a, b),
+])
+def test_one_array_at_two_places_on_the_tape(formula):
+    x = Tensor(x3, requires_grad=True)
+    y = Tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
+    (first,) = mg.grad(formula(y, x, x.detach()), x, create_graph=True)
+    (second,) = mg.grad(first.sum(), y)
+    np.testing.assert_allclose(second.data, x3)
+    (second,) = mg.grad(mg.grad(formula(y, x, x.detach()), y, create_graph=True)[0].sum(), x)
+    np.testing.assert_allclose(second.data, x3)
+
+
 def test_an_input_that_depends_on_another_counts_both_ways():
     x = Tensor(x3, requires_grad=True)
     y = x * 3.0
