@@ -38,7 +38,7 @@ def compare_times(config: TransformerConfig, batch_size: int, seconds: float) ->
     """Milliseconds of a step, ours and PyTorch's."""
     mg.manual_seed(0)
     model, peer = CausalTransformer(config), torch_gpt.TorchGPT(config)
-    peer.copy_parameters({name: value.data for name, value in model.state_dict().items()})
+    peer.copy_parameters({name: value.array for name, value in model.state_dict().items()})
     batch = random_batch(config, batch_size)
     steps = minigrad_gpt.make_step(model, *batch, **SETTINGS), torch_gpt.make_step(peer, *batch, **SETTINGS)
     for _ in range(3):  # warm both up, and see that they do the same

@@ -22,7 +22,8 @@ class detect_anomaly:
 
     The error names the operation, the input, and the line of the program that applied it. An operation that was given a
     NaN or infinity is not blamed, so masking with -inf is allowed. Saved arrays are looked after as well: one that was
-    changed behind the tape's back, through NumPy, is reported. Every array is read, so it is slower.
+    changed behind the tape's back, through the array that `from_numpy` was given, is reported. It reads every array, so
+    it is slow.
 
     >>> import minigrad as mg
     >>> with detect_anomaly(), np.errstate(divide="ignore"):
@@ -72,7 +73,7 @@ def _first_bad(value: Any) -> tuple[int, ...] | None:
     """The index of the first NaN or infinity, if there is one."""
     if value is None:
         return None
-    array = np.asarray(value.data if hasattr(value, "apply_op") else value)
+    array = np.asarray(value.array if hasattr(value, "apply_op") else value)
     bad = np.argwhere(~np.isfinite(array)) if array.dtype.kind == "f" else ()
     return tuple(int(i) for i in bad[0]) if len(bad) else None
 

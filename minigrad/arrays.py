@@ -6,18 +6,18 @@ import numpy as np
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
 
 
-def as_array(data: Any, dtype: Any = None) -> np.ndarray:
+def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """The array that a tensor of `data` holds: float32, float64, int64 or bool, in native byte order.
 
-    It is shared if it already is that. Python floats become float32, all integers int64.
+    It is shared if it already is that, unless `copy` is True. Python floats become float32, all integers int64.
 
     >>> as_array([1.0, 2.0]).dtype, as_array(np.arange(3, dtype=np.uint8)).dtype
     (dtype('float32'), dtype('int64'))
     """
     if hasattr(data, "apply_op"):  # a Tensor
-        data = data.data
+        data = data.array
     try:
-        array = np.asarray(data)
+        array = np.array(data, copy=copy)
     except ValueError as error:
         raise ValueError(f"a tensor needs rows of equal length: {error}") from None
     if dtype is None:

@@ -6,7 +6,12 @@ import numpy as np
 from . import random
 from .arrays import as_array, float32, int64
 from .methods.operands import sizes
-from .tensor import Tensor
+from .tensor import Tensor, wrap
+
+
+def _fresh(array: np.ndarray, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+    """A tensor of an array that nobody else holds."""
+    return wrap(as_array(array, dtype)).requires_grad_(requires_grad)
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -15,81 +20,84 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    return Tensor(as_array(data, dtype).copy(), requires_grad)
+    return _fresh(as_array(data, dtype, copy=True), requires_grad)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory, if its dtype is one of a tensor's."""
+    """A tensor that shares the array's memory, if its dtype is one of a tensor's.
+
+    The tape cannot see what is written to that array; write through `tensor.data`, or use `detect_anomaly()`.
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy expects a NumPy array, got {type(array).__name__}")
-    return Tensor(array)
+    return wrap(as_array(array))
 
 
 def full(size: Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     value = as_array(fill_value, dtype)
-    return Tensor(np.full(sizes((size,)), value, value.dtype), requires_grad)
+    return _fresh(np.full(sizes((size,)), value, value.dtype), requires_grad)
 
 
 def zeros(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.zeros(sizes(size), dtype), requires_grad)
+    return _fresh(np.zeros(sizes(size), dtype), requires_grad)
 
 
 def ones(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.ones(sizes(size), dtype), requires_grad)
+    return _fresh(np.ones(sizes(size), dtype), requires_grad)
 
 
 def empty(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.empty(sizes(size), dtype), requires_grad)
+    return _fresh(np.empty(sizes(size), dtype), requires_grad)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.eye(n, m, dtype=dtype), requires_grad)
+    return _fresh(np.eye(n, m, dtype=dtype), requires_grad)
 
 
 def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
     start, end = (0, start) if end is None else (start, end)
     if dtype is None:
         dtype = int64 if all(isinstance(n, (int, np.integer)) for n in (start, end, step)) else float32
-    return Tensor(np.arange(start, end, step), dtype=dtype)
+    return _fresh(np.arange(start, end, step), dtype=dtype)
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tensor:
-    return Tensor(np.linspace(start, end, steps), dtype=dtype)
+    return _fresh(np.linspace(start, end, steps), dtype=dtype)
 
 
 def rand(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Uniform between 0 and 1."""
-    return Tensor(random.generator().random(sizes(size), dtype), requires_grad)
+    return _fresh(random.generator().random(sizes(size), dtype), requires_grad)
 
 
 def randn(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Standard normal."""
-    return Tensor(random.generator().standard_normal(sizes(size), dtype), requires_grad)
+    return _fresh(random.generator().standard_normal(sizes(size), dtype), requires_grad)
 
 
 def randint(low: int, high: int | None = None, size: Sequence[int] = ()) -> Tensor:
     """Integers from low to high - 1; from 0 if only one bound is given."""
-    return Tensor(random.generator().integers(low, high, size=tuple(size)))
+    return _fresh(random.generator().integers(low, high, size=tuple(size)))
 
 
 def randperm(n: int) -> Tensor:
-    return Tensor(random.generator().permutation(n))
+    return _fresh(random.generator().permutation(n))
 
 
 def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return Tensor(np.zeros_like(x.data, dtype))
+    return _fresh(np.zeros_like(x.array, dtype))
 
 
 def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return Tensor(np.ones_like(x.data, dtype))
+    return _fresh(np.ones_like(x.array, dtype))
 
 
 def full_like(x: Tensor, fill_value: float, dtype: Any = None) -> Tensor:
-    return Tensor(np.full_like(x.data, fill_value, dtype))
+    return _fresh(np.full_like(x.array, fill_value, dtype))
 
 
 def empty_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return Tensor(np.empty_like(x.data, dtype))
+    return _fresh(np.empty_like(x.array, dtype))
 
 
 def rand_like(x: Tensor) -> Tensor:

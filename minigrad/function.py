@@ -86,8 +86,8 @@ class _Run:
         self.sizes = [output.numel() for output in outputs]
         self.starts = np.cumsum([0] + self.sizes[:-1]).tolist()
         if not self.is_tuple:
-            return outputs[0].data
-        return np.concatenate([output.data.reshape(-1) for output in outputs])
+            return outputs[0].array
+        return np.concatenate([output.array.reshape(-1) for output in outputs])
 
 
 class _FunctionOp(Op):
@@ -98,11 +98,11 @@ class _FunctionOp(Op):
     def forward(self, *arrays):
         run, arrays = self.run, iter(arrays)
         inputs = [wrap(next(arrays)) if isinstance(x, Tensor) else x for x in run.inputs]
-        given = [x.data for x in inputs if isinstance(x, Tensor)]
+        given = [x.array for x in inputs if isinstance(x, Tensor)]
         with tape.no_grad():
             out = run.join(run.function.forward(run.ctx, *inputs))
         saved, run.ctx.saved_tensors = run.ctx.saved_tensors, ()
-        self.save(*[None if tensor is None else tensor.data for tensor in saved])
+        self.save(*[None if tensor is None else tensor.array for tensor in saved])
         return out.view() if any(out is array for array in given) else out
 
     def backward(self, dout, *saved):
@@ -119,7 +119,7 @@ class _FunctionOp(Op):
         run.ctx.saved_tensors = ()
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         checked = self._checked(gradients)
-        return tuple(g if on_tape or g is None else g.data for g in checked)
+        return tuple(g if on_tape or g is None else g.array for g in checked)
 
     def _checked(self, gradients: tuple) -> list:
         """One gradient per tensor among the inputs, or an error that names the Function."""

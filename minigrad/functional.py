@@ -70,7 +70,7 @@ def _leaves(inputs: Tensors, create_graph: bool) -> tuple[Tensor, ...]:
     inputs = _as_tuple(inputs)
     if create_graph and all(x.requires_grad for x in inputs):
         return tuple(x.clone() for x in inputs)
-    return tuple(Tensor(x.data, requires_grad=True) for x in inputs)
+    return tuple(x.detach().requires_grad_() for x in inputs)
 
 
 def _evaluate(func: Callable, inputs: tuple[Tensor, ...]):

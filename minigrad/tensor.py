@@ -1,7 +1,8 @@
 """Tensor: an array that remembers how it was made.
 
-A Tensor is `data`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods unwrap the
+A Tensor is `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods unwrap the
 arrays, name an operation, and wrap the result again; what an operation computes, and its gradient, is in `ops`.
+Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `tape.note_write`.
 """
 from typing import Any, Callable
 
@@ -10,9 +11,10 @@ import numpy as np
 from . import anomaly, ops, tape
 from .arrays import as_array, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
-from .methods.shape import plain_index
+from .methods.indexing import index_to_write
 from .ops.assignment import SetAt
 from .tape import Node, Op
+from .watched import WatchedArray
 
 
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
@@ -29,7 +31,7 @@ class RemovableHook:
 
 
 class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, NumpyFunctions):
-    """An n-dimensional array with gradients.
+    """An n-dimensional array with gradients. The data are copied, but those of a Tensor are shared.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
     >>> y = (x * x).sum()
@@ -39,10 +41,27 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     """
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
-        self.data = as_array(data, dtype)
+        self.array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
         self.node: Node | None = None
         if requires_grad:
             self.requires_grad_()
+
+    @property
+    def data(self) -> WatchedArray:
+        """The array, shared. Writing to it is allowed, and noted: a backward that needs the old values is refused.
+
+        Another array can be assigned, of the same shape if on the tape; it is converted to this dtype. Graphs of before
+        keep the old one.
+        """
+        return self.array.view(WatchedArray)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = as_array(value, self.dtype)
+        if array.shape != self.shape and self.node is not None:
+            raise ValueError(f"data: this tensor is on the tape with shape {self.shape}, got {array.shape}")
+        if array.__array_interface__ != self.array.__array_interface__:  # they are equal after `data += ...`
+            self.array = array
 
     # ------------------------------------------------------------------------------------------------ the tape
 
@@ -61,9 +80,9 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                 raise RuntimeError("only leaf tensors can stop requiring a gradient; use detach() on a computed one")
             self.node = None
         elif self.node is None:
-            if self.data.dtype.kind != "f":
+            if self.array.dtype.kind != "f":
                 raise TypeError(f"only floating point tensors can require gradients, got {self.dtype}")
-            self.node = Node(self.data.shape, self.data.dtype)
+            self.node = Node(self.array.shape, self.array.dtype)
         return self
 
     @property
@@ -130,15 +149,15 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                 "has requires_grad=True, or it was computed under no_grad()"
             )
         if gradient is None:
-            if self.data.size != 1:
+            if self.array.size != 1:
                 raise RuntimeError(
                     f"grad can be implicitly created only for scalar outputs; this one has shape {self.shape}: pass "
                     "a gradient of that shape, or reduce it to a scalar first"
                 )
-            array = ONE[self.data.dtype].reshape(self.data.shape)
+            array = ONE[self.array.dtype].reshape(self.array.shape)
         else:
-            array = as_array(gradient, self.data.dtype)
-            if array.shape != self.data.shape:
+            array = as_array(gradient, self.array.dtype)
+            if array.shape != self.array.shape:
                 raise ValueError(f"backward: expected a gradient of shape {self.shape}, got {array.shape}")
         if not on_tape:
             return array
@@ -164,7 +183,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             if not isinstance(result, Tensor) or result.shape != seen.shape:
                 came = result.shape if isinstance(result, Tensor) else type(result).__name__
                 raise RuntimeError(f"a hook must return None or a Tensor of shape {seen.shape}, got {came}")
-            return result if isinstance(gradient, Tensor) else result.data.astype(gradient.dtype, copy=False)
+            return result if isinstance(gradient, Tensor) else result.array.astype(gradient.dtype, copy=False)
 
         self.node.hooks = self.node.hooks + (on_arrival,)
         return RemovableHook(self.node, on_arrival)
@@ -182,7 +201,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def detach(self) -> "Tensor":
         """The same data, off the tape."""
-        return wrap(self.data)
+        return wrap(self.array)
 
     def clone(self) -> "Tensor":
         """A copy, on the tape."""
@@ -195,7 +214,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         for value in inputs:
             if isinstance(value, Tensor):
                 node = value.node
-                arrays.append(value.data)
+                arrays.append(value.array)
                 parents.append(node)
                 if node is not None:
                     wants_gradient = True
@@ -233,15 +252,15 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.data.shape
+        return self.array.shape
 
     @property
     def ndim(self) -> int:
-        return self.data.ndim
+        return self.array.ndim
 
     @property
     def dtype(self) -> np.dtype:
-        return self.data.dtype
+        return self.array.dtype
 
     def size(self, dim: int | None = None):
         return self.shape if dim is None else self.shape[dim]
@@ -250,24 +269,24 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return self.ndim
 
     def numel(self) -> int:
-        return self.data.size
+        return self.array.size
 
     def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
-        return len(self.data)
+        return len(self.array)
 
     def item(self) -> int | float | bool:
         """The one element, as a Python number."""
-        if self.data.size != 1:
+        if self.array.size != 1:
             raise ValueError(f"item: only one element can become a Python number; this tensor has shape {self.shape}")
-        return self.data.item()
+        return self.array.item()
 
     def tolist(self):
-        return self.data.tolist()
+        return self.array.tolist()
 
     def numpy(self) -> np.ndarray:
-        """The array itself, shared."""
+        """The array, shared, as `data` is."""
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return self.data
@@ -275,7 +294,11 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         if self.requires_grad:
             raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
-        return np.array(self.data, dtype=dtype, copy=copy)
+        array = np.array(self.array, dtype=dtype, copy=copy)
+        if array is self.array:  # np.asarray hands this on as a plain array, and would not tell of writes
+            array = array.view()
+            array.flags.writeable = False
+        return array
 
     def __float__(self) -> float:
         return float(self.item())
@@ -284,14 +307,14 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return int(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "i" or self.data.size != 1:
+        if self.dtype.kind not in "i" or self.array.size != 1:
             raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
-        return self.data.item()
+        return self.array.item()
 
     def __bool__(self) -> bool:
-        if self.data.size != 1:
+        if self.array.size != 1:
             raise ValueError(f"the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()")
-        return bool(self.data.item())
+        return bool(self.array.item())
 
     def __iter__(self):
         if self.ndim == 0:
@@ -299,13 +322,13 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, value) -> bool:
-        return bool(np.any(self.data == as_array(value)))
+        return bool(np.any(self.array == as_array(value)))
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 else repr(self)
 
     def __repr__(self) -> str:
-        text = np.array2string(self.data, separator=", ", precision=4, prefix="tensor(")
+        text = np.array2string(self.array, separator=", ", precision=4, prefix="tensor(")
         extras = [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
         if self.grad_fn is not None:
             extras.append(f"grad_fn={self.grad_fn}")
@@ -318,7 +341,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy.data, copy.node = self.data.copy(), None
+        copy.array, copy.node = self.array.copy(), None
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy
 
@@ -338,30 +361,30 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                 "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
                 "make a new tensor"
             )
-        array = result.data if isinstance(result, Tensor) else result
+        array = result.array if isinstance(result, Tensor) else result
         if array.shape != self.shape:
             raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
         if not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
-        self.data[...] = array
-        tape.note_write(self.data, on_tape)
+        self.array[...] = array
+        tape.note_write(self.array, on_tape)
         if on_tape:
-            self.node = tape.placed_now(node, self.data)
+            self.node = tape.placed_now(node, self.array)
         return self
 
     def _before(self) -> "Tensor":
         """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
-        return wrap(self.data.copy(), self.node) if self.requires_grad and tape.is_grad_enabled() else self
+        return wrap(self.array.copy(), self.node) if self.requires_grad and tape.is_grad_enabled() else self
 
     def __setitem__(self, index, value) -> None:
         value = value if isinstance(value, Tensor) else Tensor(value)
-        index = plain_index(index)
+        index = index_to_write(index, self.shape)
         on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)
         if on_tape:
             self.write(apply(SetAt, self, value.to(self.dtype), index=index))
         else:
-            self.data[index] = value.data
-            tape.note_write(self.data)
+            self.array[index] = value.array
+            tape.note_write(self.array)
 
     def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + other * alpha)
     def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - other * alpha)
@@ -384,7 +407,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             return self
         if dtype.kind == "f" and self.dtype.kind == "f":
             return apply(ops.Cast, self, dtype=dtype)
-        return wrap(as_array(self.data, dtype))
+        return wrap(as_array(self.array, dtype))
 
     astype = to
 
@@ -397,7 +420,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     """A Tensor of an array that is known to be right: no checks, no copy."""
     tensor = Tensor.__new__(Tensor)
-    tensor.data = array
+    tensor.array = array
     tensor.node = node
     return tensor
 

@@ -133,7 +133,7 @@ class Trainer:
             step=self.step, config=dataclasses.asdict(self.model.config), training=dataclasses.asdict(self.config),
             corpus={"path": corpus.path, "sha256": corpus.sha256, "symbols": corpus.vocabulary.symbols},
             generators={"batches": self.batches.get_state(), "minigrad": mg.random.get_state()},
-            model={name: value.data for name, value in self.model.state_dict().items()},
+            model={name: value.array for name, value in self.model.state_dict().items()},
             optimizer={f"{i}.{name}": np.asarray(value) for i, entries in state.items()
                        for name, value in entries.items()},
         )

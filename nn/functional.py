@@ -131,7 +131,7 @@ def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         if ids.numel() == 0:
             raise ValueError("one_hot: cannot tell the number of classes from no ids; give num_classes")
-        num_classes = int(ids.data.max()) + 1
+        num_classes = int(ids.array.max()) + 1
     return Tensor(class_ids("one_hot: ids", ids, num_classes)[..., None] == np.arange(num_classes), dtype=np.int64)
 
 
@@ -170,7 +170,7 @@ def scaled_dot_product_attention(
         mask = mask.to(q.dtype)
         scores_shape = q.shape[:-1] + k.shape[-2:-1]
         try:
-            np.broadcast_to(mask.data, scores_shape)
+            np.broadcast_to(mask.array, scores_shape)
         except ValueError:
             raise ValueError(
                 f"scaled_dot_product_attention: a mask of shape {attn_mask.shape} does not broadcast to {scores_shape}"

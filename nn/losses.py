@@ -114,7 +114,7 @@ def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = N
     """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
     if ids.dtype != np.int64:
         raise TypeError(f"{name} must be integers, got {ids.dtype}")
-    array = ids.data
+    array = ids.array
     bad = (array < 0) | (array >= classes)
     if ignore_index is not None:
         bad &= array != ignore_index

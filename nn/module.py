@@ -14,7 +14,7 @@ from nn.hooks import HookHandle, call_with_hooks
 
 
 class Parameter(Tensor):
-    """A Tensor that a Module lists among its parameters: it shares the data's memory, and requires a gradient.
+    """A Tensor that a Module lists among its parameters: it shares a given Tensor's memory, and requires a gradient.
 
     >>> import minigrad as mg
     >>> Parameter(mg.zeros(2, 3)).requires_grad
@@ -22,7 +22,7 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Tensor | np.ndarray, requires_grad: bool = True):
-        super().__init__(data.data if isinstance(data, Tensor) else data, requires_grad=requires_grad)
+        super().__init__(data, requires_grad=requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
@@ -235,7 +235,7 @@ class Module:
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"expected state_dict to be a dict of names and arrays, got {type(state_dict).__name__}")
         own = dict(self._named_state())
-        arrays = {name: value.data if isinstance(value, Tensor) else np.asarray(value)
+        arrays = {name: value.array if isinstance(value, Tensor) else np.asarray(value)
                   for name, value in state_dict.items()}
         missing = [name for name in own if name not in arrays]
         unexpected = [name for name in arrays if name not in own]
@@ -295,7 +295,7 @@ class Module:
             if tensor.dtype.kind == "f":
                 gradient, wanted = tensor.grad, tensor.requires_grad
                 tensor.requires_grad = False  # the tape remembers the dtype of a leaf: this makes a new one
-                tensor.data = tensor.data.astype(dtype)
+                tensor.array = tensor.array.astype(dtype)
                 tensor.requires_grad = wanted
                 if gradient is not None:
                     tensor.grad = gradient.to(dtype)
@@ -331,7 +331,7 @@ def zero_grads(parameters, set_to_none: bool) -> None:
         if set_to_none:
             parameter.grad = None
         elif parameter.grad is not None:
-            parameter.grad.data[...] = 0
+            parameter.grad.array[...] = 0
 
 
 def _mismatches(name: str, array: np.ndarray, own: Tensor) -> list[str]:

@@ -12,7 +12,7 @@ TOLERANCE = {"float64": 1e-11, "float32": 2e-5}  # relative to the largest eleme
 
 def as_minigrad(array, dtype, requires_grad=False):
     """A Tensor of the array itself, with its strides."""
-    return mg.Tensor(np.asarray(array, dtype), requires_grad)
+    return mg.from_numpy(np.asarray(array, dtype)).requires_grad_(requires_grad)
 
 
 def as_torch(array, dtype, requires_grad=False):

@@ -25,7 +25,7 @@ class Options:
     eps: float = STEP
     atol: float | None = None  # None: 1e-9 of the largest derivative
     rtol: float = 1e-7
-    nondet_tol: float | None = None  # None: a few units in the last place; 0.0: the same bits
+    nondet_tol: float = 0.0  # how far a second backward may be from the first
     check_undefined_grad: bool = True
     fast_mode: bool = False  # only random directions
     directions: int = 3
@@ -80,7 +80,7 @@ def check(problem: Problem, options: Options, constants: Sequence[Any] = (),
         except RuntimeError as error:
             failure = SideCheck("backward runs", False, str(error))
             return GradcheckReport(title, [], [failure], [], False, options.seed, problem.evaluations)
-        arrays = [leaf.data.copy() for leaf in problem.leaves.values()]
+        arrays = [leaf.array.copy() for leaf in problem.leaves.values()]
         reports = [check_input(point, i, options, generator) for i in progress(range(len(problem.leaves)))]
         for attempt in range(RETRIES):
             open_inputs = [i for i, report in enumerate(reports) if report.verdict == INCONCLUSIVE]
@@ -97,7 +97,7 @@ def check(problem: Problem, options: Options, constants: Sequence[Any] = (),
                         again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
                         reports[i] = again
             for leaf, array in zip(problem.leaves.values(), arrays):
-                leaf.data[...] = array
+                leaf.array[...] = array
     warnings = special_points(reports, arrays, constants)
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, problem.evaluations)
 
@@ -152,8 +152,8 @@ def compare(point: Point, i: int, moves: list[tuple[str, np.ndarray]], options: 
         analytic[:, k] = gradient @ direction.reshape(-1)
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(direction.reshape(-1) == 0, 0.0, gradient * direction.reshape(-1)), axis=1)
-        judgement = judge(along(evaluate, leaf.data, direction), analytic[:, k],
-                          step_along(leaf.data, direction, options.eps), options.rtol, atol)
+        judgement = judge(along(evaluate, leaf.array, direction), analytic[:, k],
+                          step_along(leaf.array, direction, options.eps), options.rtol, atol)
         numeric[:, k], bound[:, k], verdicts[:, k] = judgement.numeric, judgement.bound, judgement.verdict
     kind = "entries" if is_unit else "directions"
     n_checked = f"all {len(moves)}" if len(moves) == leaf.numel() else f"{len(moves)}"
@@ -174,7 +174,7 @@ def judge_kinks(point: Point, reports: list[InputReport], options: Options, gene
     problem = point.problem
     leaves = list(problem.leaves.values())
     sizes = [leaf.numel() for leaf in leaves]
-    before = flat(leaf.data for leaf in leaves)
+    before = flat(leaf.array for leaf in leaves)
     directions = [np.ones(sum(sizes))] + [generator.standard_normal(sum(sizes)) for _ in range(KINK_DIRECTIONS)]
     centre, h = problem.values(), options.eps * 1e-3
 
@@ -207,7 +207,7 @@ def judge_kinks(point: Point, reports: list[InputReport], options: Options, gene
 def place_leaves(leaves: list[Tensor], vector: np.ndarray) -> None:
     start = 0
     for leaf in leaves:
-        leaf.data[...] = vector[start:start + leaf.numel()].reshape(leaf.shape)
+        leaf.array[...] = vector[start:start + leaf.numel()].reshape(leaf.shape)
         start += leaf.numel()
 
 
@@ -227,6 +227,6 @@ def leaf_copies(inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Tensor]]:
     copies, leaves = [], {}
     for i, x in enumerate(inputs):
         if isinstance(x, Tensor) and x.requires_grad:
-            x = leaves[f"input {i}"] = Tensor(np.array(x.data, order="K"), requires_grad=True)
+            x = leaves[f"input {i}"] = Tensor(np.array(x.array, order="K"), requires_grad=True)
         copies.append(x)
     return copies, leaves

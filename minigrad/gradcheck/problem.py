@@ -31,14 +31,14 @@ class Problem:
     def preserved(self) -> Iterator[None]:
         """Whatever happens inside, the leaves and the random state are afterwards what they were."""
         state = random.get_state()
-        before = [leaf.data.copy() for leaf in self.leaves.values()]
+        before = [leaf.array.copy() for leaf in self.leaves.values()]
         try:
             with np.errstate(all="ignore"):
                 yield
         finally:
             random.set_state(state)
             for leaf, array in zip(self.leaves.values(), before):
-                leaf.data[...] = array
+                leaf.array[...] = array
 
     def outputs(self) -> tuple[Tensor, ...]:
         """The floating-point outputs, on the tape."""
@@ -51,7 +51,7 @@ class Problem:
         random.set_state(self.random_state)
         self.evaluations += 1
         with tape.no_grad():
-            return flat(out.data for out in floats(self.function()))
+            return flat(out.array for out in floats(self.function()))
 
     def gradients(self, outputs: Sequence[Tensor], upstream: np.ndarray) -> list[np.ndarray | None]:
         """The gradient of sum(outputs * upstream) for each leaf; None where nothing leads to it."""
@@ -61,7 +61,7 @@ class Problem:
         """Go to a point nearby, where the function has its kinks elsewhere."""
         for leaf in self.leaves.values():
             noise = generator.standard_normal(leaf.shape)
-            leaf.data += 0.03 * np.maximum(np.abs(leaf.data), 0.3) * (np.abs(noise) if upward else noise)
+            leaf.array += 0.03 * np.maximum(np.abs(leaf.array), 0.3) * (np.abs(noise) if upward else noise)
 
 
 def generator_for(seed: int) -> np.random.Generator:

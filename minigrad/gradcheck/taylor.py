@@ -61,7 +61,7 @@ def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions
 def remainder_slope(problem: Problem, point: Point, generator: np.random.Generator) -> TaylorReport:
     """One direction."""
     leaves = list(problem.leaves.values())
-    before = [leaf.data.copy() for leaf in leaves]
+    before = [leaf.array.copy() for leaf in leaves]
     direction = [generator.standard_normal(leaf.shape) for leaf in leaves]
     length = np.sqrt(sum(np.sum(v**2) for v in direction)) or 1.0
     direction = [v / length for v in direction]
@@ -72,12 +72,12 @@ def remainder_slope(problem: Problem, point: Point, generator: np.random.Generat
 
     def change(t: float) -> float:
         for leaf, array, v in zip(leaves, before, direction):
-            leaf.data[...] = array + t * v
+            leaf.array[...] = array + t * v
         return float(np.sum((problem.values() - centre) * point.upstream))
 
     ahead, back = (np.array([change(sign * h) for h in steps]) for sign in (1, -1))
     for leaf, array in zip(leaves, before):
-        leaf.data[...] = array
+        leaf.array[...] = array
     remainders, bends = np.abs(ahead - steps * slope), np.abs(ahead + back)
     floor = FLOOR * (largest + sum(float(np.sum(np.abs(g * a))) for g, a in zip(point.gradients, before)))
     return TaylorReport(*verdict_of(steps, remainders, bends, floor), steps, remainders, floor)

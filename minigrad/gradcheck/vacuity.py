@@ -31,7 +31,7 @@ def special_points(reports: list[InputReport], arrays: list[np.ndarray], constan
         else:
             found += [f"{report.name} {reason}" for reason in special(array)]
     for i, value in enumerate(constants):
-        ids = value.data if isinstance(value, Tensor) else value
+        ids = value.array if isinstance(value, Tensor) else value
         if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.size > 1:
             if len(np.unique(ids)) == ids.size:
                 found.append("all ids are different: that gradients of a repeated id are added is not seen")

@@ -377,10 +377,10 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
     _check("batched_matmul", a, b, out, (*batch, M, N))
     if out is None:
         out = np.empty((*batch, M, N), a.dtype.newbyteorder("="))
-    if b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
-        matmul(a.reshape(-1, K), b, out.reshape(-1, N))
-    elif out.size == 0 or K == 0:
+    if out.size == 0 or K == 0:
         out[...] = 0
+    elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
+        matmul(a.reshape(-1, K), b, out.reshape(-1, N))
     else:
         a, b = _readable(a)[0], _readable(b)[0]
         layouts = [

@@ -8,7 +8,7 @@ from .operands import broadcast_error, data_of, floating, is_tensor, operand, pr
 
 def binary(operation, a, b):
     """An elementwise operation on two operands, one of them a Tensor at least."""
-    if not (is_tensor(a) and is_tensor(b) and a.data.dtype == b.data.dtype):
+    if not (is_tensor(a) and is_tensor(b) and a.array.dtype == b.array.dtype):
         a, b = promote(operand(a), operand(b))
     tensor = a if is_tensor(a) else b
     try:
@@ -104,7 +104,7 @@ class ElementwiseMethods:
     def __ror__(self, other): return compare(np.bitwise_or, other, self)
     def __xor__(self, other): return compare(np.bitwise_xor, self, other)
     def __rxor__(self, other): return compare(np.bitwise_xor, other, self)
-    def __invert__(self): return self.constant(~self.data)
+    def __invert__(self): return self.constant(~self.array)
 
     add, sub, mul, div, pow, neg, abs = __add__, __sub__, __mul__, __truediv__, __pow__, __neg__, __abs__
     remainder, floor_divide = __mod__, __floordiv__
@@ -113,22 +113,22 @@ class ElementwiseMethods:
     def logical_and(self, other): return compare(np.logical_and, self, other)
     def logical_or(self, other): return compare(np.logical_or, self, other)
     def logical_xor(self, other): return compare(np.logical_xor, self, other)
-    def logical_not(self): return self.constant(np.logical_not(self.data))
-    def isnan(self): return self.constant(np.isnan(self.data))
-    def isinf(self): return self.constant(np.isinf(self.data))
-    def isfinite(self): return self.constant(np.isfinite(self.data))
+    def logical_not(self): return self.constant(np.logical_not(self.array))
+    def isnan(self): return self.constant(np.isnan(self.array))
+    def isinf(self): return self.constant(np.isinf(self.array))
+    def isfinite(self): return self.constant(np.isfinite(self.array))
 
     def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
         """|self - other| <= atol + rtol |other|, elementwise."""
-        return self.constant(np.isclose(self.data, data_of(other), rtol=rtol, atol=atol, equal_nan=equal_nan))
+        return self.constant(np.isclose(self.array, data_of(other), rtol=rtol, atol=atol, equal_nan=equal_nan))
 
     def allclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """Is |self - other| <= atol + rtol |other| everywhere?"""
-        return self.isclose(other, rtol, atol, equal_nan).data.all().item()
+        return self.isclose(other, rtol, atol, equal_nan).array.all().item()
 
     def equal(self, other) -> bool:
         """Have both the same shape and the same elements?"""
-        return np.array_equal(self.data, data_of(other))
+        return np.array_equal(self.array, data_of(other))
 
     def exp(self): return self.apply_op(ops.Exp, floating(self))
     def expm1(self): return self.apply_op(ops.Expm1, floating(self))

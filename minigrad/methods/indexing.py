@@ -1,4 +1,5 @@
 """Picking elements: by index, along an axis, by mask, in order of size."""
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,14 @@ def integers_apart(index) -> tuple:
             basic.extend([slice(None)] * (part.ndim if np.asarray(part).dtype == bool else 1))
             advanced.append(part)
     return tuple(basic), tuple(advanced)
+
+
+def index_to_write(index, shape: tuple[int, ...]):
+    """The index with which NumPy's x[index] = value writes where PyTorch's does."""
+    basic, advanced = integers_apart(plain_index(index))
+    if basic is None:
+        return advanced
+    return np.unravel_index(np.arange(math.prod(shape)).reshape(shape)[basic][advanced], shape)
 
 
 def along(dim: int, indices: np.ndarray) -> tuple:
@@ -149,7 +158,7 @@ class IndexingMethods:
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True):
         """The indices that sort self along dim. Always stable."""
         dim = check_dim("sort", self, dim)
-        x = np.atleast_1d(self.data)
+        x = np.atleast_1d(self.array)
         order = descending_order(x, dim) if descending else np.argsort(x, axis=dim, kind="stable")
         return self.constant(order.reshape(self.shape))
 
@@ -158,6 +167,6 @@ class IndexingMethods:
         dim = check_dim("topk", self, dim)
         if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:
             raise IndexError(f"topk: selected index k out of range: {k} of shape {self.shape} along dim {dim}")
-        chosen = top_indices(np.atleast_1d(self.data), k, dim, largest)
+        chosen = top_indices(np.atleast_1d(self.array), k, dim, largest)
         indices = self.constant(chosen if self.ndim else chosen.reshape(()))
         return ValuesAndIndices(self.gather(dim, indices), indices)

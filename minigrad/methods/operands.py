@@ -21,7 +21,7 @@ def operand(value: Any):
 
 def data_of(value: Any):
     """The array of a Tensor; anything else as it is."""
-    return value.data if is_tensor(value) else value
+    return value.array if is_tensor(value) else value
 
 
 def cast(value: Any, dtype: np.dtype):

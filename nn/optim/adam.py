@@ -127,13 +127,13 @@ class _Table:
         """Look up where parameters and gradients are. Returns the gradients, which must stay alive."""
         arrays, addresses = [], []
         for i, parameter in enumerate(self.parameters):
-            if parameter.data is not self.arrays[i]:
+            if parameter.array is not self.arrays[i]:
                 self._take(i, parameter)
             gradient = parameter.grad
             if gradient is None:
                 addresses.append(0)
                 continue
-            array = gradient.data
+            array = gradient.array
             if array.dtype != self.dtype or array.shape != self.arrays[i].shape:
                 raise ValueError(f"gradient of shape {array.shape} and dtype {array.dtype} for a parameter of shape "
                                  f"{parameter.shape} and dtype {self.dtype}")
@@ -144,7 +144,7 @@ class _Table:
         return arrays
 
     def _take(self, i: int, parameter: Tensor) -> None:
-        array = parameter.data
+        array = parameter.array
         if array.dtype != self.dtype or self.arrays[i] is not None and array.shape != self.arrays[i].shape:
             raise RuntimeError(f"a parameter has become {array.shape}, {array.dtype} since the optimizer was made for "
                                f"it; make the optimizer after model.to(dtype)")

@@ -32,7 +32,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float) -> f
     if not max_norm > 0:
         raise ValueError(f"clip_grad_norm_: max_norm must be positive, got {max_norm!r}")
     parameters = [parameters] if isinstance(parameters, Tensor) else parameters
-    gradients = [parameter.grad.data for parameter in parameters if parameter.grad is not None]
+    gradients = [parameter.grad.array for parameter in parameters if parameter.grad is not None]
     total_norm = norm(gradients)
     coefficient = clip_coefficient(total_norm, max_norm)
     if coefficient != 1.0:

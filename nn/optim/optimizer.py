@@ -73,7 +73,7 @@ class Optimizer:
         """Graphs that were made with the old values must not be walked back any more."""
         for parameter in self._parameters():
             if parameter.grad is not None:
-                note_write(parameter.data)
+                note_write(parameter.array)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros."""

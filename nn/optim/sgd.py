@@ -42,14 +42,14 @@ class SGD(Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    parameter.data -= group["lr"] * self._direction(parameter, group)
+                    parameter.array -= group["lr"] * self._direction(parameter, group)
         self._note_writes()
 
     def _direction(self, parameter: Tensor, group: dict) -> np.ndarray:
         """b of the formula; with nesterov, g + momentum b"""
-        gradient = parameter.grad.data
+        gradient = parameter.grad.array
         if group["weight_decay"]:
-            gradient = gradient + group["weight_decay"] * parameter.data
+            gradient = gradient + group["weight_decay"] * parameter.array
         if not group["momentum"]:
             return gradient
         if parameter not in self.state:

@@ -20,6 +20,14 @@ kinks = np.array([0.0, 1.0, -0.5, 2.0, -1.5, 0.0])
 inf = math.inf
 bool_mask = random.random((3, 4)) > 0.4
 
+
+def set_items(x, index, value):
+    """A copy of x after copy[index] = value."""
+    copy = x.clone()
+    copy[index] = value
+    return copy
+
+
 # Each expression gets the library (minigrad or torch), its functional module, and the inputs as tensors.
 EXPRESSIONS = {
     "one number": (lambda m, F, a: a.exp() * a.sigmoid() + (a * a).sqrt().tanh() - a.square().rsqrt() + m.norm(a), normal()),
@@ -97,6 +105,10 @@ EXPRESSIONS = {
     "index after integer": (lambda m, F, a: a[0, :, [1, 2]] + a[1][:, m.tensor([0, 3])], x234),
     "index integer apart": (lambda m, F, a: a[:, m.tensor([0, 2]), None, 1] * 2.0, x234),
     "index mixed": (lambda m, F, a: a[..., m.tensor([[0, 1], [3, 3]])][1, ::2] * a[m.tensor(1), 0, 0], x234),
+    "set items": (lambda m, F, a: set_items(a, (slice(None), 1, slice(1, 3)), a[:, 0, :2]), x234),
+    "set items after integer": (lambda m, F, a: set_items(a, (0, slice(None), [1, 2]), a[1, :, 2:]), x234),
+    "set items integer apart": (lambda m, F, a: set_items(a, (slice(None), m.tensor([0, 2]), 1), a[0, :2, :2]), x234),
+    "set items where": (lambda m, F, a: set_items(a, a > 0, a[0, 0, 0] * 2.0), x234),
     "index mask and slice": (lambda m, F, a: a[:, m.tensor([True, False, True]), 1:], x234),
     "gather": (lambda m, F, a: a.gather(1, m.tensor([[[0, 2, 2]], [[1, 1, 0]]])), x234),
     "scatter_add": (lambda m, F, a, b: a.scatter_add(1, m.tensor([[0, 2, 2], [1, 1, 0]]), b), x34, normal(2, 3)),

@@ -93,7 +93,7 @@ def returning(result):
 @pytest.mark.parametrize("result, error, words", [
     (lambda d: d, RuntimeError, "Wrong.backward returned 1 gradients, but forward had 2 inputs"),
     (lambda d: (d, d[0]), RuntimeError, r"gradient of shape \(3,\) for input 1 of shape \(2, 3\)"),
-    (lambda d: (d.data, d), TypeError, "Wrong.backward returned a ndarray for input 0; expected Tensor or None"),
+    (lambda d: (np.asarray(d), d), TypeError, "Wrong.backward returned a ndarray for input 0; expected Tensor or None"),
     (lambda d: (d > 0, d), TypeError, "Wrong.backward returned a gradient of bool for input 0"),
 ])  # fmt: skip
 def test_a_wrong_result_of_backward_is_named(x, result, error, words):
@@ -105,7 +105,7 @@ def test_a_wrong_result_of_forward_is_named(x):
     class Raw(Function):
         @staticmethod
         def forward(ctx, a):
-            return a.data
+            return np.asarray(a.detach())
 
     with pytest.raises(TypeError, match="Raw.forward must return Tensors, got ndarray"):
         Raw.apply(x)

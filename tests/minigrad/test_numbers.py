@@ -95,6 +95,18 @@ def test_where_selects_and_does_not_multiply():
     (lambda x: x.max(), [3.0, 1.0, 3.0], [0.5, 0, 0.5]),
     (lambda x: x.max(0).values, [3.0, 1.0, 3.0], [1, 0, 0]),
     (lambda x: x.amin(0), [1.0, 1.0, 3.0], [0.5, 0.5, 0]),
+    (lambda x: x.clamp(-1, 2), [-1.0, 2.0, 3.0], [1, 1, 0]),
+    (lambda x: x.sign(), [0.0, -2.0, 2.0], [0, 0, 0]),
+    (lambda x: x.norm(), [0.0, 0.0, 0.0], [0, 0, 0]),
+    (lambda x: x.norm(p=3), [0.0, 0.0, 2.0], [0, 0, 1]),
+    (lambda x: x.norm(p=1), [0.0, -1.0, 2.0], [0, -1, 1]),
+    (lambda x: x.std(), [2.0, 2.0, 2.0], [0, 0, 0]),
+    (lambda x: x.prod(), [0.0, 3.0, 2.0], [6, 0, 0]),
+    (lambda x: x.prod(), [0.0, 3.0, 0.0], [0, 0, 0]),
+    (lambda x: x.logsumexp(0), [-inf, -inf, -inf], [0, 0, 0]),
+    (lambda x: x.logsumexp(0), [-inf, 1.0, -inf], [0, 1, 0]),
+    (lambda x: mg.tensor([0.0, 0.0, 2.0], dtype=mg.float64) ** x, [0.0, 2.0, 0.0], [0, 0, math.log(2)]),
+    (lambda x: x ** mg.tensor([0.0, 1.0, 2.0]), [0.0, 0.0, 0.0], [0, 1, 0]),
     (lambda x: x**2, [0.0, -1.0, 2.0], [0, -2, 4]),
     (lambda x: x**0, [0.0, -1.0, 2.0], [0, 0, 0]),
     (lambda x: x**1, [0.0, -1.0, 2.0], [1, 1, 1]),
@@ -103,6 +115,22 @@ def test_kinks_and_ties_as_documented(function, x, expected):
     x = np.array(x)
     _, dx = gradient(function, x, np.ones(np.shape(function(mg.Tensor(x)).data)))
     np.testing.assert_array_equal(dx, expected)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_zero_to_a_negative_power():
+    out, dx = gradient(lambda b: mg.tensor([0.0], dtype=mg.float64) ** b, [-1.0], [1])
+    assert out == inf and dx == -inf
+
+
+def test_a_cast_casts_the_gradient_back():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    wide = x.double()
+    third = np.array([1 / 3, 2 / 3])
+    (dx,) = mg.grad(wide * wide, x, mg.Tensor(third), create_graph=True)
+    assert wide.dtype == mg.float64 and dx.dtype == mg.float32
+    np.testing.assert_allclose(dx.data, third * [2, 4], rtol=1e-6)
+    np.testing.assert_allclose(mg.grad(dx, x, mg.ones(2))[0].data, 2 * third, rtol=1e-6)
 
 
 def test_relu_keeps_nan():

@@ -295,6 +295,6 @@ def test_positions_are_pytorchs(data, shape):
         lambda t: t.sort(dim=dim[0], descending=True, stable=True).indices,
         lambda t: t.argsort(dim=dim[0], stable=True),
     ):
-        got, wanted = function(mg.Tensor(x)).data, function(torch.tensor(np.array(x, order="C"))).numpy()
+        got, wanted = function(mg.from_numpy(x)).data, function(torch.tensor(np.array(x, order="C"))).numpy()
         assert got.dtype == wanted.dtype
         np.testing.assert_array_equal(got, wanted)

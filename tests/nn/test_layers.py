@@ -91,8 +91,8 @@ def test_wrong_arguments(make, words):
 def test_init(fill, mean, std, low, high):
     mg.manual_seed(0)
     tensor = nn.Parameter(mg.full((200, 100), 9.0))
-    array = tensor.data
-    assert fill(tensor) is tensor and tensor.data is array and tensor.dtype == mg.float32
+    array = tensor.array
+    assert fill(tensor) is tensor and tensor.array is array and tensor.dtype == mg.float32
     assert abs(array.mean() - mean) < 0.03 and abs(array.std() - std) < 0.03 * max(std, 0.1)
     assert array.min() >= low - 1e-6 and array.max() <= high + 1e-6
 

@@ -63,10 +63,10 @@ def test_state_dict_shares_memory_and_round_trips_in_place():
     saved, loaded = Block(), Block()
     state = saved.state_dict()
     assert np.shares_memory(state["scale"].data, saved.scale.data) and not state["scale"].requires_grad
-    arrays = {name: parameter.data for name, parameter in loaded.named_parameters()}
+    arrays = {name: parameter.array for name, parameter in loaded.named_parameters()}
     assert loaded.load_state_dict({name: value.numpy() for name, value in state.items()}) == ([], [])
     for (name, parameter), expected in zip(loaded.named_parameters(), saved.parameters()):
-        assert parameter.data is arrays[name]
+        assert parameter.array is arrays[name]
         np.testing.assert_array_equal(parameter.data, expected.data)
 
 

@@ -186,16 +186,16 @@ def test_parameters_added_later_copied_or_replaced():
 def test_odd_arrays_are_updated_like_plain_ones():
     unaligned = np.frombuffer(bytearray(49), np.float64, offset=1)
     arrays = [np.arange(12.0).reshape(3, 4).T, np.arange(12.0)[::2], unaligned]
-    odd, plain = ([nn.Parameter(array) for array in group] for group in (arrays, [array.copy() for array in arrays]))
+    odd, plain = ([nn.Parameter(mg.from_numpy(array)) for array in group] for group in (arrays, [array.copy() for array in arrays]))
     optimizers = AdamW(odd, lr=0.1), AdamW(plain, lr=0.1)
     for t in range(3):
         set_gradients(plain, seed=t)
         for a, b in zip(odd, plain):
-            a.grad = mg.Tensor(np.repeat(b.grad.data, 2, axis=-1)[..., ::2])
+            a.grad = mg.from_numpy(np.repeat(b.grad.data, 2, axis=-1)[..., ::2])
         for optimizer in optimizers:
             optimizer.step()
     for parameter, array, expected in zip(odd, arrays, plain):
-        assert parameter.data is array
+        assert parameter.array is array
         np.testing.assert_array_equal(array, expected.data)
 
 

@@ -1,39 +1,84 @@
-"""Kernels over rows: the same bits, wherever in memory the arrays lie."""
+"""Kernels over rows and elements: the same bits, wherever in memory the arrays lie."""
 import numpy as np
 import pytest
 
-from minigrad.kernels import layer_norm, softmax
+from minigrad.kernels import attention, cross_entropy, elementwise, embedding, layer_norm, rows, softmax
+
+WIDTHS = [5, 9, 16, 70, 150]
 
 
-@pytest.mark.parametrize("width", [5, 8, 9, 16])
-def test_softmax_does_not_depend_on_where_its_arrays_lie(width, random):
-    """Arrays that lie close together make LLVM take a loop that is not vectorised."""
-    memory = np.zeros(300, np.float32)
-    row = memory[150 : 150 + width].reshape(1, -1)
-    for _ in range(20):
-        row[...] = random.standard_normal(width)
+def at_many_places(count: int, shape: tuple[int, ...], dtype):
+    """`count` arrays in one stretch of memory, one behind the other, in both orders, with gaps of 0 to 39 elements.
+
+    LLVM looks at run time whether arrays overlap, and takes those that lie close together through a loop that is not
+    vectorised: it would sum in another order.
+    """
+    size = int(np.prod(shape))
+    for gap in range(40):
+        memory = np.zeros(count * (size + gap), dtype)
+        arrays = [part[:size].reshape(shape) for part in memory.reshape(count, -1)]
+        yield arrays
+        memory[...] = 0
+        yield arrays[::-1]
+
+
+def layer_norm_forward(x, weight, out):
+    layer_norm.layer_norm_forward(x, weight[0], weight[1], out, np.empty(3), np.empty(3), 1e-5)
+
+
+def layer_norm_backward(dout, x, weight, dx, dweight):
+    mean, rstd = np.array([[0.1, 0.2, 0.3], [1.1, 1.2, 1.3]])
+    layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, dx, dweight[0], dweight[1])
+
+
+def cross_entropy_rows(x, dx, losses):
+    cross_entropy.cross_entropy_forward_backward(x, np.array([0, 3, 1]), -100, 0.1, losses[0, :3], dx)
+
+
+KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
+    "softmax": (softmax.softmax_forward, 1, 1),
+    "softmax backward": (softmax.softmax_backward, 2, 1),
+    "log_softmax": (softmax.log_softmax_forward, 1, 1),
+    "log_softmax backward": (softmax.log_softmax_backward, 2, 1),
+    "layer_norm": (layer_norm_forward, 2, 1),
+    "layer_norm backward": (layer_norm_backward, 3, 2),
+    "cross_entropy": (cross_entropy_rows, 1, 2),
+    "gelu": (lambda x, out: elementwise.gelu_forward(x[0], out[0], False), 1, 1),
+    "gelu backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], False), 2, 1),
+    "gelu tanh": (lambda x, out: elementwise.gelu_forward(x[0], out[0], True), 1, 1),
+    "gelu tanh backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], True), 2, 1),
+    "erf": (lambda x, out: elementwise.erf_forward(x[0], out[0]), 1, 1),
+    "embedding": (lambda dout, dweight: embedding.embedding_backward(dout, np.array([1, 1, 0]), dweight), 1, 1),
+    "sum_rows": (lambda x, total: rows.sum_rows_forward(x, total[0]), 1, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_bits_do_not_depend_on_where_the_arrays_lie(name, width, dtype, random):
+    launch, read, written = KERNELS[name]
+    for _ in range(5):
+        inputs = random.standard_normal((read, 3, width))
         results = set()
-        for distance in range(width, width + 40):
-            for start in (150 + distance, 150 - distance):
-                out = memory[start : start + width].reshape(1, -1)
-                softmax.log_softmax_forward(row, out)
-                results.add(out.tobytes())
+        for arrays in at_many_places(read + written, (3, width), dtype):
+            for array, value in zip(arrays, inputs):
+                array[...] = value
+            launch(*arrays)
+            results.add(b"".join(array.tobytes() for array in arrays[read:]))
         assert len(results) == 1
 
 
-@pytest.mark.parametrize("width", [5, 8, 9, 16])
-def test_layer_norm_does_not_depend_on_where_its_arrays_lie(width, random):
-    memory = np.zeros(300, np.float32)
-    x = memory[150 : 150 + width].reshape(1, -1)
-    mean, rstd = np.array([0.1]), np.array([1.1])
-    dout, weight = random.standard_normal((2, 1, width)).astype(np.float32)
-    dweight, dbias = np.empty((2, width), np.float32)
-    for _ in range(20):
-        x[...] = random.standard_normal(width)
-        results = set()
-        for distance in range(width, width + 40):
-            for start in (150 + distance, 150 - distance):
-                dx = memory[start : start + width].reshape(1, -1)
-                layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, dx, dweight, dbias)
-                results.add(dx.tobytes())
-        assert len(results) == 1
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("time, size", [(5, 3), (9, 8), (50, 16)])
+def test_the_bits_of_attention_do_not_depend_on_where_its_arrays_lie(time, size, dtype, random):
+    values = random.standard_normal((4, 1, 1, time, size))
+    results = set()
+    for arrays in at_many_places(7, (1, 1, time, size), dtype):
+        for array, value in zip(arrays, values):
+            array[...] = value
+        q, k, v, dout, *gradients = arrays
+        out, logsumexp = attention.attention_forward(q, k, v, None, True, 0.3)
+        attention.attention_backward(q, k, v, None, True, 0.3, out, logsumexp, dout, *gradients)
+        results.add(b"".join(array.tobytes() for array in (out, *gradients)))
+    assert len(results) == 1
