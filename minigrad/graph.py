@@ -5,7 +5,7 @@ from html import escape
 from .tape import Node, Op
 from .tensor import Tensor
 
-COLUMN, ROW, BOX, MARGIN = 170, 64, (150, 38), 20  # of the SVG, in pixels
+LETTER, HEIGHT, GAP, LANE, MARGIN, BEND = 7, 38, 26, 24, 20, 20  # of the SVG, in pixels
 
 
 @dataclass
@@ -50,19 +50,32 @@ class Graph:
         lines += [f"    n{parent} --> n{i}" for i, parents in enumerate(self.parents) for parent in parents]
         return "\n".join(lines)
 
+    def _rows(self) -> list[int]:
+        """How far down each node stands: below its lowest parent; a leaf just above the first node that uses it."""
+        rows, first_use = [0] * len(self.nodes), {}
+        for i, parents in enumerate(self.parents):
+            if parents:
+                rows[i] = 1 + max(rows[p] for p in parents)
+            for p in parents:
+                first_use[p] = min(rows[i], first_use.get(p, rows[i]))
+        return [row if parents else first_use.get(i, 1) - 1 for i, (row, parents) in enumerate(zip(rows, self.parents))]
+
     def svg(self) -> str:
-        """A picture of its own: each node below its lowest parent, arrows from inputs to results."""
-        depth: list[int] = []
-        for parents in self.parents:
-            depth.append(1 + max((depth[p] for p in parents), default=-1))
-        in_row: dict[int, int] = {}
-        places = []
-        for row in depth:
-            column = in_row.get(row, 0)
-            in_row[row] = column + 1
-            places.append((MARGIN + column * COLUMN, MARGIN + row * ROW))
-        width = 2 * MARGIN + COLUMN * max(in_row.values())
-        height = 2 * MARGIN + ROW * (max(depth) + 1)
+        """A picture of its own: arrows go down from inputs to results, past the boxes of the rows between."""
+        rows, labels = self._rows(), [self.label(i) for i in range(len(self.nodes))]
+        box = max(150, LETTER * max(map(len, labels)) + 16)
+        middle = box // 2
+        ends = [MARGIN] * (max(rows) + 1)  # how far each row is filled: with operations, arrows that pass, leaves
+
+        def place(row: int, width: int) -> tuple[int, int]:
+            ends[row] += width
+            return ends[row] - width, MARGIN + row * (HEIGHT + GAP)
+
+        places = {i: place(rows[i], box + MARGIN) for i, parents in enumerate(self.parents) if parents}
+        edges = [(p, i) for i, parents in enumerate(self.parents) for p in dict.fromkeys(parents)]
+        passages = [[place(row, LANE) for row in range(rows[p] + 1, rows[i])] for p, i in edges]
+        places |= {i: place(rows[i], box + MARGIN) for i, parents in enumerate(self.parents) if not parents}
+        width, height = MARGIN + max(ends), 2 * MARGIN + (HEIGHT + GAP) * len(ends)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
             'font-size="12" text-anchor="middle">',
@@ -70,20 +83,21 @@ class Graph:
             '<path d="M0 0L8 4L0 8z" fill="#666"/></marker></defs>',
             f'<rect width="{width}" height="{height}" fill="white"/>',
         ]
-        for i, parents in enumerate(self.parents):
-            for parent in parents:
-                (x0, y0), (x1, y1) = places[parent], places[i]
-                x0, y0, x1 = x0 + BOX[0] // 2, y0 + BOX[1], x1 + BOX[0] // 2
-                bend = max(24, (y1 - y0) // 2)
-                path = f"M{x0} {y0}C{x0} {y0 + bend} {x1} {y1 - bend} {x1} {y1}"
-                parts.append(f'<path d="{path}" fill="none" stroke="#666" marker-end="url(#tip)"/>')
-        for i, (x, y) in enumerate(places):
-            fill, corner = ("#e8eefc", 4) if isinstance(self.nodes[i], Op) else ("#e6f4e4", BOX[1] // 2)
-            middle = x + BOX[0] // 2
+        for (p, i), passage in zip(edges, passages):
+            x, y = places[p][0] + middle, places[p][1] + HEIGHT
+            path = f"M{x} {y}"
+            for x1, y1 in [*passage, (places[i][0] + middle, places[i][1])]:
+                path += f"C{x} {y + BEND} {x1} {y1 - BEND} {x1} {y1}V{y1 + HEIGHT}"
+                x, y = x1, y1 + HEIGHT
+            path = path[: path.rindex("V")]  # it ends at the top of the result
+            parts.append(f'<path d="{path}" fill="none" stroke="#666" marker-end="url(#tip)"/>')
+        for i, (x, y) in places.items():
+            shape = escape(str(self.nodes[i].shape))
+            fill, corner = ("#e8eefc", 4) if isinstance(self.nodes[i], Op) else ("#e6f4e4", HEIGHT // 2)
             parts.append(
-                f'<rect x="{x}" y="{y}" width="{BOX[0]}" height="{BOX[1]}" rx="{corner}" fill="{fill}" stroke="#666"/>'
-                f'<text x="{middle}" y="{y + 16}">{escape(self.label(i))}</text>'
-                f'<text x="{middle}" y="{y + 31}" fill="#666" font-size="10">{escape(str(self.nodes[i].shape))}</text>'
+                f'<rect x="{x}" y="{y}" width="{box}" height="{HEIGHT}" rx="{corner}" fill="{fill}" stroke="#666"/>'
+                f'<text x="{x + middle}" y="{y + 16}">{escape(labels[i])}</text>'
+                f'<text x="{x + middle}" y="{y + 31}" fill="#666" font-size="10">{shape}</text>'
             )
         return "\n".join(parts + ["</svg>"])
 
