@@ -6,6 +6,18 @@ import numpy as np
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
 
 
+def as_dtype(dtype: Any) -> np.dtype:
+    """One of the four dtypes: of any byte order it is the native one; another is a TypeError.
+
+    >>> as_dtype(">f4")
+    dtype('float32')
+    """
+    native = np.dtype(dtype).newbyteorder("=")
+    if native not in (float32, float64, int64, bool_):
+        raise TypeError(f"a tensor is of float32, float64, int64 or bool, not of {native}")
+    return native
+
+
 def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """The array that a tensor of `data` holds: float32, float64, int64 or bool, in native byte order.
 
@@ -33,4 +45,6 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
             raise TypeError(
                 f"a tensor holds floats, integers or booleans, got {array.dtype} from {type(data).__name__}"
             )
+    else:
+        dtype = as_dtype(dtype)
     return array.astype(dtype, copy=False)

@@ -1,5 +1,6 @@
 """Operations written by users: a subclass of Function says what to compute and what its gradient is."""
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,8 @@ class Function:
     """A differentiable function with its own backward. Both are static methods; `apply` runs it.
 
     forward(ctx, *inputs) gets the inputs, computes without recording, and returns a Tensor, or a tuple of them.
-    backward(ctx, *douts) gets a gradient for each output and returns one for each input: a Tensor of the input's shape,
-    or None. With create_graph it is recorded, and so can be differentiated itself if it is made of Tensor operations.
+    backward(ctx, *douts) gets a gradient for each output (None for integers, which have none) and returns one for each
+    input: a Tensor of the input's shape, or None. With create_graph it is recorded, and so can be differentiated itself if it is made of Tensor operations.
 
     >>> class Cube(Function):
     ...     @staticmethod
@@ -59,16 +60,24 @@ class Function:
         run = _Run(cls, inputs)
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         joined = apply(type(cls.__name__, (_FunctionOp,), {"run": run}), *tensors)
-        if not run.is_tuple:
-            return joined
-        return tuple(
-            joined[start : start + size].reshape(shape)
-            for start, size, shape in zip(run.starts, run.sizes, run.shapes)
-        )
+        outputs = tuple(output if piece is None else run.cut(joined, piece) for output, piece in run.outputs)
+        return outputs if run.is_tuple else outputs[0]
+
+
+class Piece(NamedTuple):
+    """Where an output of floats lies in the vector of all of them."""
+
+    start: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
 
 
 class _Run:
-    """One call of a Function: which inputs are tensors, and how its outputs are laid out."""
+    """One call of a Function: its inputs, and its outputs, laid one after the other in a vector.
+
+    So one application on the tape has several outputs. A single one is left as it is; integers and booleans, which have
+    no gradient, are kept apart.
+    """
 
     def __init__(self, function: type[Function], inputs: tuple):
         self.function = function
@@ -76,18 +85,27 @@ class _Run:
         self.ctx = Context(tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs))
 
     def join(self, outputs: Any) -> np.ndarray:
-        """The output's array; several are laid one after the other in a vector, and cut out of it again."""
+        """The array that goes on the tape; `cut` takes the outputs out of it again."""
         self.is_tuple = isinstance(outputs, tuple)
-        outputs = outputs if self.is_tuple else (outputs,)
-        for output in outputs:
+        self.outputs: list[tuple[Tensor, Piece | None]] = []
+        floats, start = [], 0
+        for output in outputs if self.is_tuple else (outputs,):
             if not isinstance(output, Tensor):
                 raise TypeError(f"{self.function.__name__}.forward must return Tensors, got {type(output).__name__}")
-        self.shapes = [output.shape for output in outputs]
-        self.sizes = [output.numel() for output in outputs]
-        self.starts = np.cumsum([0] + self.sizes[:-1]).tolist()
+            piece = Piece(start, output.shape, output.dtype) if output.dtype.kind == "f" else None
+            self.outputs.append((output, piece))
+            if piece:
+                floats.append(output.array)
+                start += output.numel()
+        if not floats:
+            return np.empty(0, np.float32)
+        return floats[0] if not self.is_tuple else np.concatenate([array.reshape(-1) for array in floats])
+
+    def cut(self, joined: Tensor, piece: Piece) -> Tensor:
+        """One output, or one output's gradient."""
         if not self.is_tuple:
-            return outputs[0].array
-        return np.concatenate([output.array.reshape(-1) for output in outputs])
+            return joined
+        return joined[piece.start : piece.start + math.prod(piece.shape)].reshape(piece.shape).to(piece.dtype)
 
 
 class _FunctionOp(Op):
@@ -102,20 +120,22 @@ class _FunctionOp(Op):
         with tape.no_grad():
             out = run.join(run.function.forward(run.ctx, *inputs))
         saved, run.ctx.saved_tensors = run.ctx.saved_tensors, ()
-        self.save(*[None if tensor is None else tensor.array for tensor in saved])
-        return out.view() if any(out is array for array in given) else out
+        out = out.view() if any(out is array for array in given) else out
+        arrays = [None if tensor is None else tensor.array for tensor in saved]
+        # A saved output comes back out of the joined one, which knows its place on the tape.
+        pieces = {id(tensor.array): piece for tensor, piece in run.outputs if piece and run.is_tuple}
+        self.pieces = [pieces.get(id(array)) for array in arrays]
+        self.save(*[out if piece else array for array, piece in zip(arrays, self.pieces)])
+        run.outputs = [(None if piece else tensor, piece) for tensor, piece in run.outputs]
+        return out
 
     def backward(self, dout, *saved):
         run, on_tape = self.run, isinstance(dout, Tensor)
         dout = dout if on_tape else wrap(np.asarray(dout))
-        run.ctx.saved_tensors = tuple(x if x is None or isinstance(x, Tensor) else wrap(x) for x in saved)
-        pieces = (dout,)
-        if run.is_tuple:
-            pieces = tuple(
-                dout[start : start + size].reshape(shape)
-                for start, size, shape in zip(run.starts, run.sizes, run.shapes)
-            )
-        gradients = run.function.backward(run.ctx, *pieces)
+        tensors = (x if x is None or isinstance(x, Tensor) else wrap(x) for x in saved)
+        run.ctx.saved_tensors = tuple(run.cut(x, piece) if piece else x for x, piece in zip(tensors, self.pieces))
+        douts = [None if piece is None else run.cut(dout, piece) for _, piece in run.outputs]
+        gradients = run.function.backward(run.ctx, *douts)
         run.ctx.saved_tensors = ()
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         checked = self._checked(gradients)

@@ -68,9 +68,7 @@ def grad(
 def _leaves(inputs: Tensors, create_graph: bool) -> tuple[Tensor, ...]:
     """Inputs to differentiate at: on the caller's tape if the result shall be, else leaves of their own."""
     inputs = _as_tuple(inputs)
-    if create_graph and all(x.requires_grad for x in inputs):
-        return tuple(x.clone() for x in inputs)
-    return tuple(x.detach().requires_grad_() for x in inputs)
+    return tuple(x.clone() if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
 def _evaluate(func: Callable, inputs: tuple[Tensor, ...]):

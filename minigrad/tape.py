@@ -35,13 +35,19 @@ class Node:
         self.order = next(_clock)
 
     def accumulate(self, gradient, fresh: bool) -> None:
-        """Add to `grad` a gradient that arrived; `fresh` says that nobody else holds this array."""
-        if self.grad is not None:
+        """Add to `grad` a gradient that arrived; `fresh` says that nobody else holds this array.
+
+        A Tensor, which is on the tape itself, is added to a new one, and kept as a copy: nobody else holds that either.
+        """
+        if is_tensor(gradient):
+            self.grad = gradient.clone() if self.grad is None else gradient + self.grad
+        elif self.grad is not None:
             self.grad += gradient
-        elif fresh or is_tensor(gradient):
-            self.grad = gradient if is_tensor(gradient) else np.asarray(gradient)
         else:
-            self.grad = gradient.copy()
+            self.grad = np.asarray(gradient) if fresh else np.array(gradient)
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state, order=next(_clock))  # what was pickled is as young as its copy
 
 
 class Op(Node):
@@ -305,7 +311,8 @@ def leading_to(wanted: Sequence[Node], roots: Iterable[Node]) -> set[Node]:
 
 # ------------------------------------------------------------------------------------------------ writing in place
 
-_written: dict[int, tuple[int, weakref.ref]] = {}  # by id of the array that owns the memory: when it was last written
+# By id of the array that owns the memory: when it was last written, and through which array on the tape (its id).
+_written: dict[int, tuple[int, int | None, weakref.ref]] = {}
 _last_write = 0  # when anything was
 rewritten = False  # has any value on the tape ever been changed in place?
 
@@ -326,9 +333,10 @@ def note_write(array: np.ndarray, on_tape: bool = False) -> None:
     memory = owner(array)
     key = id(memory)
     known = _written.get(key)
-    reference = known[1] if known else weakref.ref(memory, lambda _: _written.pop(key, None))
+    writer = id(array) if on_tape else known[1] if known else None
+    reference = known[2] if known else weakref.ref(memory, lambda _: _written.pop(key, None))
     _last_write = next(_clock)
-    _written[key] = _last_write, reference
+    _written[key] = _last_write, writer, reference
     rewritten = rewritten or on_tape
 
 
@@ -339,12 +347,18 @@ def written_at(array: np.ndarray) -> int:
 
 
 def check_current(op: Op, arrays: Sequence, parents: Sequence[Node | None]) -> None:
-    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
+    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made.
+
+    A constant has no age: it must be the array that was written through (as after detach), or memory of its own.
+    """
     for i, (array, parent) in enumerate(zip(arrays, parents)):
-        if isinstance(parent, Op) and written_at(array) > parent.order:
+        if not isinstance(array, np.ndarray):
+            continue
+        time, writer, _ = _written.get(id(owner(array)), (0, None, None))
+        if isinstance(parent, Op) and time > parent.order or parent is None and writer not in (None, id(array)):
             raise RuntimeError(
                 f"{op.title}, input {i}: its memory was changed by an inplace operation on another tensor, so its place "
-                "on the tape is out of date; take the view anew, or clone() before writing"
+                "on the tape is out of date; take the view anew (of a constant, a copy), or clone() before writing"
             )
 
 
@@ -390,13 +404,20 @@ class _GradModeBlock:
         @functools.wraps(function)
         def wrapped_generator(*args, **kwargs):  # the mode holds while the generator runs, not while it waits
             generator = function(*args, **kwargs)
+            resume, sent = generator.send, None
             while True:
                 with self._new():
                     try:
-                        value = next(generator)
+                        value = resume(sent)
                     except StopIteration as stop:
                         return stop.value
-                yield value
+                try:
+                    resume, sent = generator.send, (yield value)
+                except GeneratorExit:
+                    generator.close()
+                    raise
+                except BaseException as error:
+                    resume, sent = generator.throw, error
 
         return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped
 

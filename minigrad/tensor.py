@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import anomaly, ops, tape
-from .arrays import as_array, bool_, float32, float64, int64
+from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.indexing import index_to_write
 from .ops.assignment import SetAt
@@ -39,6 +39,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     >>> x.grad
     tensor([2., 4.])
     """
+
+    frozen: Node | None = None  # the place on the tape of a leaf while it does not require a gradient
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         self.array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
@@ -78,11 +80,12 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if not requires_grad:
             if not self.is_leaf:
                 raise RuntimeError("only leaf tensors can stop requiring a gradient; use detach() on a computed one")
-            self.node = None
+            self.frozen, self.node = self.node or self.frozen, None
         elif self.node is None:
             if self.array.dtype.kind != "f":
                 raise TypeError(f"only floating point tensors can require gradients, got {self.dtype}")
-            self.node = Node(self.array.shape, self.array.dtype)
+            is_thawed = self.frozen and (self.frozen.shape, self.frozen.dtype) == (self.array.shape, self.array.dtype)
+            self.node = self.frozen if is_thawed else Node(self.array.shape, self.array.dtype)
         return self
 
     @property
@@ -98,11 +101,12 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     @property
     def grad(self) -> "Tensor | None":
         """The gradient that has accumulated here."""
-        if self.node is None or self.node.grad is None:
+        node = self.node or self.frozen
+        if node is None or node.grad is None:
             return None
-        if isinstance(self.node.grad, np.ndarray):
-            self.node.grad = wrap(self.node.grad)
-        return self.node.grad
+        if isinstance(node.grad, np.ndarray):
+            node.grad = wrap(node.grad)
+        return node.grad
 
     @grad.setter
     def grad(self, gradient: "Tensor | None") -> None:
@@ -112,8 +116,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
                 came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
                 raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
-        if self.node is not None:
-            self.node.grad = gradient
+        if node := self.node or self.frozen:
+            node.grad = gradient
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `grad` too; leaves always do."""
@@ -154,7 +158,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                     f"grad can be implicitly created only for scalar outputs; this one has shape {self.shape}: pass "
                     "a gradient of that shape, or reduce it to a scalar first"
                 )
-            array = ONE[self.array.dtype].reshape(self.array.shape)
+            array = ONE[self.array.dtype].copy().reshape(self.array.shape)  # a hook may write to it
         else:
             array = as_array(gradient, self.array.dtype)
             if array.shape != self.array.shape:
@@ -366,11 +370,19 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
         if not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
+        self._check_writable()
         self.array[...] = array
         tape.note_write(self.array, on_tape)
         if on_tape:
             self.node = tape.placed_now(node, self.array)
         return self
+
+    def _check_writable(self) -> None:
+        if not self.array.flags.writeable:
+            raise RuntimeError(
+                "unsupported operation: this memory cannot be written to; as after expand(), one element may stand in "
+                "several places. clone() the tensor before"
+            )
 
     def _before(self) -> "Tensor":
         """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
@@ -380,6 +392,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         value = value if isinstance(value, Tensor) else Tensor(value)
         index = index_to_write(index, self.shape)
         on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)
+        self._check_writable()
         if on_tape:
             self.write(apply(SetAt, self, value.to(self.dtype), index=index))
         else:
@@ -394,15 +407,20 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __isub__(self, other): return self.sub_(other)
     def __imul__(self, other): return self.mul_(other)
     def __itruediv__(self, other): return self.div_(other)
-    def copy_(self, source: "Tensor") -> "Tensor": return self.write(source.expand(self.shape))
     def zero_(self) -> "Tensor": return self.fill_(0)
+
+    def copy_(self, source: "Tensor | np.ndarray") -> "Tensor":
+        """Take the source's values, broadcast, in this dtype."""
+        source = source if isinstance(source, Tensor) else Tensor(source)
+        return self.write(source.to(self.dtype).expand(self.shape))
+
     def fill_(self, value: float) -> "Tensor": return self.write(np.full(self.shape, value, self.dtype))
 
     # ------------------------------------------------------------------------------------------------ dtypes
 
     def to(self, dtype: Any) -> "Tensor":
         """This tensor in another dtype; itself if it is of that dtype."""
-        dtype = np.dtype(dtype)
+        dtype = as_dtype(dtype)
         if dtype == self.dtype:
             return self
         if dtype.kind == "f" and self.dtype.kind == "f":

@@ -41,6 +41,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have `normalized_shape`."""
+    x = floating(x)
     axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
     if len(axes) == 1:
         return apply(ops.LayerNorm, x, weight, bias, eps=eps)
@@ -56,6 +57,7 @@ def rms_norm(
 
     eps is the dtype's machine epsilon unless given.
     """
+    x = floating(x)
     axes = _last_axes("rms_norm", x, normalized_shape, weight=weight)
     eps = float(np.finfo(x.dtype).eps) if eps is None else eps
     out = x * (x.square().mean(axes, keepdim=True) + eps).rsqrt()
@@ -98,7 +100,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
-    return apply(ops.Softplus, floating(x), beta=beta, threshold=threshold)
+    return apply(ops.Softplus, floating(x), beta=float(beta), threshold=float(threshold))
 
 
 def logsigmoid(x: Tensor) -> Tensor:
@@ -123,7 +125,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     if not training or p == 0.0:
         return x
     keep = random.generator().random(x.shape, np.float32) >= p
-    return apply(ops.Dropout, x, keep=keep, p=p)
+    return apply(ops.Dropout, x, keep=keep, p=float(p))
 
 
 def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
@@ -164,7 +166,12 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         if is_causal:
             raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
-        mask = attn_mask
+        mask = attn_mask if isinstance(attn_mask, Tensor) else Tensor(attn_mask)
+        if mask.dtype.kind == "i":
+            raise TypeError(
+                f"scaled_dot_product_attention: expected a mask of booleans or floats, got {mask.dtype}; mask.bool() "
+                "says which keys take part"
+            )
         if mask.dtype == bool:
             mask = where(mask, Tensor(0.0, dtype=q.dtype), -math.inf)
         mask = mask.to(q.dtype)

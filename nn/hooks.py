@@ -47,16 +47,22 @@ def call_with_hooks(module: Any, hooks: list[tuple[str, Callable]], args: tuple,
     backward_hooks = [hook for kind, hook in hooks if kind == "backward"]
     arrived: list[tuple] = []
 
+    wants_gradient = [isinstance(value, Tensor) and value.requires_grad for value in args]
+
     def at_output(gradients: tuple) -> tuple:
         arrived[:] = [gradients]
+        if not any(wants_gradient):  # nothing goes further back
+            at_input(())
         return gradients
 
     def at_input(gradients: tuple) -> tuple:
+        of_wanted = iter(gradients)
+        gradients = tuple(next(of_wanted) if wanted else None for wanted in wants_gradient)
         for hook in backward_hooks:
             result = hook(module, gradients, arrived[0])
             if result is not None:
                 gradients = result if isinstance(result, tuple) else (result,)
-        return gradients
+        return tuple(gradient for gradient, wanted in zip(gradients, wants_gradient) if wanted)
 
     if backward_hooks:
         args = _watch(args, at_input)

@@ -112,9 +112,10 @@ def kl_div(log_probabilities: Tensor, target: Tensor, reduction: str = "mean", l
 
 def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
     """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
-    if ids.dtype != np.int64:
-        raise TypeError(f"{name} must be integers, got {ids.dtype}")
-    array = ids.array
+    array = ids.array.copy() if isinstance(ids, Tensor) else np.array(ids)  # nobody writes to it before backward
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {array.dtype}")
+    array = array.astype(np.int64, copy=False)
     bad = (array < 0) | (array >= classes)
     if ignore_index is not None:
         bad &= array != ignore_index

@@ -331,7 +331,7 @@ def zero_grads(parameters, set_to_none: bool) -> None:
         if set_to_none:
             parameter.grad = None
         elif parameter.grad is not None:
-            parameter.grad.array[...] = 0
+            parameter.grad.data[...] = 0
 
 
 def _mismatches(name: str, array: np.ndarray, own: Tensor) -> list[str]:

@@ -83,6 +83,7 @@ CASES = [
     Case(ops.Maximum, [distinct(3, 4), distinct(3, 4) + 0.03], np.maximum),
     Case(ops.Minimum, [distinct(3, 4), distinct(4) + 0.03], np.minimum),
     Case(ops.Clamp, [distinct(3, 4)], lambda x, low, high: np.clip(x, low, high), dict(low=-0.3, high=0.4)),
+    Case(ops.FloorDivide, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], lambda a, b: np.floor(a / b)),
     Case(ops.Remainder, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.floor)),
     Case(ops.Fmod, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.trunc)),
     Case(ops.Step, [distinct(3, 4)], lambda x, function: function(x), dict(function=np.floor)),

@@ -13,7 +13,9 @@ def binary(operation, a, b):
     tensor = a if is_tensor(a) else b
     try:
         return tensor.apply_op(operation, a, b)
-    except ValueError:
+    except ValueError as error:
+        if "broadcast" not in str(error):
+            raise
         raise broadcast_error(operation.__name__.lower(), a, b) from None
 
 
@@ -22,11 +24,13 @@ def divide(a, b):
     return binary(ops.Div, floating(operand(a)), floating(operand(b)))
 
 
-def floor_divide(a, b):
-    """The floor of a / b; between floats it has gradient 0."""
+def whole_quotient(operation, a, b):
+    """The floor of a / b, or what remains then. Between integers, dividing by 0 is an error."""
     a, b = promote(operand(a), operand(b))
     tensor = a if is_tensor(a) else b
-    return divide(a, b).floor() if tensor.dtype.kind == "f" else compare(np.floor_divide, a, b)
+    if tensor.dtype.kind != "f" and not np.all(data_of(b)):
+        raise ZeroDivisionError(f"{operation.__name__}: an integer is divided by zero")
+    return binary(operation, a, b)
 
 
 def compare(ufunc: np.ufunc, a, b):
@@ -44,7 +48,7 @@ def where(condition, a, b):
     tensor = next((x for x in (a, b, condition) if is_tensor(x)), None)
     if tensor is None:
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
-    condition = as_array(condition, bool_)
+    condition = as_array(condition, bool_, copy=True)  # nobody writes to it before backward
     a, b = promote(operand(a), operand(b))
     if not is_tensor(a) and not is_tensor(b):
         a, b = as_array(a), as_array(b)
@@ -82,10 +86,10 @@ class ElementwiseMethods:
     def __rtruediv__(self, other): return divide(other, self)
     def __pow__(self, other): return binary(ops.Pow, self, other)
     def __rpow__(self, other): return binary(ops.Pow, other, self)
-    def __mod__(self, other): return binary(ops.Remainder, self, other)
-    def __rmod__(self, other): return binary(ops.Remainder, other, self)
-    def __floordiv__(self, other): return floor_divide(self, other)
-    def __rfloordiv__(self, other): return floor_divide(other, self)
+    def __mod__(self, other): return whole_quotient(ops.Remainder, self, other)
+    def __rmod__(self, other): return whole_quotient(ops.Remainder, other, self)
+    def __floordiv__(self, other): return whole_quotient(ops.FloorDivide, self, other)
+    def __rfloordiv__(self, other): return whole_quotient(ops.FloorDivide, other, self)
     def __neg__(self): return self.apply_op(ops.Neg, self)
     def __pos__(self): return self
     def __abs__(self): return self.apply_op(ops.Abs, self)
@@ -168,4 +172,4 @@ class ElementwiseMethods:
 
     def masked_fill(self, mask, value: float):
         """self, but `value` where mask holds; no gradient there."""
-        return where(mask, value, self)
+        return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self)

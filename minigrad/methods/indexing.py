@@ -17,13 +17,17 @@ class ValuesAndIndices(NamedTuple):
 
 
 def plain_index(index):
-    """An index without Tensors in it; a Tensor of one integer is that integer."""
+    """An index of ints, slices, None, ... and arrays of its own, which nobody writes to; a single integer is an int."""
     if isinstance(index, tuple):
-        return tuple(plain_index(part) for part in index)
+        return tuple(plain_index(list(part) if isinstance(part, tuple) else part) for part in index)
     if isinstance(index, list):
-        return np.asarray(index, dtype=None if index else np.int64)
+        return np.array([data_of(part) for part in index], dtype=None if index else np.int64)
     index = data_of(index)
-    return index.item() if isinstance(index, np.ndarray) and index.ndim == 0 and index.dtype.kind == "i" else index
+    if isinstance(index, (bool, np.bool_)):
+        return np.array(index)
+    if not isinstance(index, (np.ndarray, np.integer)):
+        return index
+    return index.item() if index.ndim == 0 and index.dtype.kind in "iu" else np.array(index)
 
 
 def integers_apart(index) -> tuple:
@@ -31,7 +35,7 @@ def integers_apart(index) -> tuple:
 
     NumPy would treat an integer beside an array like an array: x[0, :, [1, 2]] has the axis of [1, 2] in front there.
     """
-    is_mixed = isinstance(index, tuple) and any(isinstance(part, int) and not isinstance(part, bool) for part in index)
+    is_mixed = isinstance(index, tuple) and any(isinstance(part, int) for part in index)
     if not is_mixed or is_basic(index):
         return None, index
     basic, advanced = [], []
@@ -43,7 +47,7 @@ def integers_apart(index) -> tuple:
             if isinstance(part, slice) or part is None:
                 advanced.append(slice(None))
         else:
-            basic.extend([slice(None)] * (part.ndim if np.asarray(part).dtype == bool else 1))
+            basic.extend([slice(None)] * (part.ndim if part.dtype == bool else 1))
             advanced.append(part)
     return tuple(basic), tuple(advanced)
 
@@ -65,9 +69,11 @@ def along(dim: int, indices: np.ndarray) -> tuple:
 
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
     """A valid axis, and indices that fit x: a position each, no longer than x along the other axes."""
-    dim, indices = check_dim(name, x, dim), data_of(index)
+    dim, indices = check_dim(name, x, dim), np.array(data_of(index))  # a copy, which nobody writes to
     if indices.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {indices.dtype}")
+    if x.ndim and not indices.ndim:  # a number is a vector of one, as in PyTorch
+        indices = indices.reshape(1)
     shape, size = x.shape or (1,), indices.shape or (1,)
     if len(size) != len(shape) or any(size[i] > n for i, n in enumerate(shape) if i != dim):
         raise ValueError(
@@ -126,16 +132,18 @@ class IndexingMethods:
     def gather(self, dim: int, index):
         """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
         dim, indices = checked_indices("gather", self, dim, index)
-        return self.apply_op(ops.Index, self, index=along(dim, indices)) if self.ndim else self.expand(indices.shape)
+        picked = self.apply_op(ops.Index, self, index=along(dim, indices)) if self.ndim else self.expand(indices.shape)
+        return picked if np.ndim(data_of(index)) or not self.ndim else picked.reshape(())
 
     def scatter_add(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
         dim, indices = checked_indices("scatter_add", self, dim, index)
+        src = src.reshape(1) if self.ndim and not src.ndim else src
         if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
             raise ValueError(f"scatter_add: an index of shape {indices.shape} does not fit into src, {src.shape}")
+        used = src[tuple(slice(n) for n in indices.shape)] if src.ndim else src
         if self.ndim == 0:
-            return self + src
-        used = src[tuple(slice(n) for n in indices.shape)]
+            return self + used.sum()
         return self + self.apply_op(ops.AddAt, used, index=along(dim, indices), shape=self.shape)
 
     def index_select(self, dim: int, index):
@@ -143,7 +151,11 @@ class IndexingMethods:
         dim, indices = check_dim("index_select", self, dim), np.atleast_1d(data_of(index))
         if indices.ndim != 1 or indices.dtype.kind != "i":
             raise ValueError(f"index_select: expected a vector of integers, got {indices.dtype} {indices.shape}")
-        return self[(slice(None),) * dim + (indices,)] if self.ndim else self
+        if self.ndim:
+            return self[(slice(None),) * dim + (indices,)]
+        if indices.size != 1:
+            raise ValueError(f"index_select: a single number has one position, got {indices.size} indices")
+        return self.reshape(1)[indices].reshape(())
 
     def masked_select(self, mask):
         """The elements where mask holds, as a vector; both broadcast."""

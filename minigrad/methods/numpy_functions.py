@@ -9,6 +9,7 @@ from .einsum import einsum
 from .elementwise import ElementwiseMethods as Elementwise
 from .indexing import take_along_dim
 from .matmul import matmul
+from .operands import data_of, is_tensor
 from .reduce import ReduceMethods as Reduce
 from .shape import ShapeMethods as Shape
 from .shape import cat, stack
@@ -20,7 +21,6 @@ BINARY = {
     np.power: elementwise.ops.Pow,
     np.maximum: elementwise.ops.Maximum,
     np.minimum: elementwise.ops.Minimum,
-    np.remainder: elementwise.ops.Remainder,
     np.fmod: elementwise.ops.Fmod,
 }
 COMPARISONS = (
@@ -29,7 +29,8 @@ COMPARISONS = (
 )  # fmt: skip
 UFUNCS = {
     np.divide: elementwise.divide,
-    np.floor_divide: elementwise.floor_divide,
+    np.floor_divide: lambda a, b: elementwise.whole_quotient(elementwise.ops.FloorDivide, a, b),
+    np.remainder: lambda a, b: elementwise.whole_quotient(elementwise.ops.Remainder, a, b),
     np.matmul: matmul,
     np.negative: Elementwise.neg,
     np.absolute: Elementwise.abs,
@@ -92,6 +93,10 @@ FUNCTIONS = {
 
 class NumpyFunctions:
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        if list(options) == ["out"]:  # array += tensor
+            if any(is_tensor(value) and value.requires_grad for value in inputs):
+                raise TypeError("an array cannot take in a tensor that requires a gradient; use its .detach()")
+            return getattr(ufunc, method)(*map(data_of, inputs), **options)
         from_table = UFUNCS.get(ufunc)
         if method != "__call__" or options or from_table is None:
             raise TypeError(f"np.{ufunc.__name__} does not know tensors: use a method, or .detach().numpy()")

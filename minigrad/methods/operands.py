@@ -16,7 +16,7 @@ def operand(value: Any):
         return value
     if isinstance(value, np.generic):
         return value.item()
-    return as_array(value)
+    return as_array(value, copy=True)  # the caller may write to his array before backward
 
 
 def data_of(value: Any):
@@ -43,8 +43,13 @@ def promote(a, b):
         return (floating(a), floating(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
     if a.dtype == b.dtype:
         return a, b
-    dtype = max(a, b, key=lambda x: (x.dtype.kind == "f", x.ndim > 0, x.dtype.itemsize)).dtype
+    dtype = common_dtype(a, b)
     return cast(a, dtype), cast(b, dtype)
+
+
+def common_dtype(*values) -> np.dtype:
+    """The dtype of what is made of these Tensors or arrays."""
+    return max(values, key=lambda x: (x.dtype.kind == "f", x.ndim > 0, x.dtype.itemsize)).dtype
 
 
 def broadcast_error(name: str, *values) -> ValueError:

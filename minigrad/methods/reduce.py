@@ -24,7 +24,7 @@ def with_numpy_names(method: Callable) -> Callable:
 
 def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
     """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
-    if dim is None or dim == () or dim == []:
+    if dim is None or isinstance(dim, (tuple, list)) and not dim:
         return None
     axes = tuple(check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
     if len(set(axes)) != len(axes):
@@ -58,6 +58,13 @@ def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
     indices = position(arg_function, x, dim, True)
     values = x.gather(dim, indices)
     return ValuesAndIndices(*(part if keepdim or not x.ndim else part.squeeze(dim) for part in (values, indices)))
+
+
+def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float | None):
+    """The forms of var and std: a boolean in place of dim is `unbiased`, as in PyTorch."""
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+    correction = int(unbiased) if correction is None else float(correction)
+    return reduce(operation, floating(x), dim, keepdim, correction=correction)
 
 
 class ReduceMethods:
@@ -122,15 +129,16 @@ class ReduceMethods:
 
     @with_numpy_names
     def var(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
-        """The mean of (x - mean)^2, with n - correction in place of n: correction is 1, or 0 if not unbiased."""
-        correction = int(unbiased) if correction is None else correction
-        return reduce(ops.Var, floating(self), dim, keepdim, correction=correction)
+        """The mean of (x - mean)^2, with n - correction in place of n: correction is 1, or 0 if not unbiased.
+
+        var(False) is the biased one over all elements.
+        """
+        return variance(ops.Var, self, dim, unbiased, keepdim, correction)
 
     @with_numpy_names
     def std(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
         """The square root of var; its gradient is 0 where all elements are equal."""
-        correction = int(unbiased) if correction is None else correction
-        return reduce(ops.Std, floating(self), dim, keepdim, correction=correction)
+        return variance(ops.Std, self, dim, unbiased, keepdim, correction)
 
     @with_numpy_names
     def logsumexp(self, dim, keepdim=False):
@@ -143,7 +151,9 @@ class ReduceMethods:
 
         The gradient is 0 where the norm is 0; equal largest elements share it.
         """
-        p = 2.0 if p == "fro" else p
+        if isinstance(p, str) and p != "fro":
+            raise ValueError(f"norm: p is a number or 'fro', got {p!r}")
+        self, p = floating(self), 2.0 if p == "fro" else float(p)
         if p == math.inf or p == -math.inf:
             return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
         if p == 0:
@@ -161,9 +171,11 @@ class ReduceMethods:
     @with_numpy_names
     def softmax(self, dim: int):
         """e^x / sum of e^x along dim."""
-        return self.apply_op(ops.Softmax, floating(self), dim=check_dim("softmax", self, dim))
+        dim, x = check_dim("softmax", self, dim), floating(self)
+        return self.apply_op(ops.Softmax, x, dim=dim) if x.ndim else x.reshape(1).softmax(0).reshape(())
 
     @with_numpy_names
     def log_softmax(self, dim: int):
         """x - log(sum of e^x along dim)."""
-        return self.apply_op(ops.LogSoftmax, floating(self), dim=check_dim("log_softmax", self, dim))
+        dim, x = check_dim("log_softmax", self, dim), floating(self)
+        return self.apply_op(ops.LogSoftmax, x, dim=dim) if x.ndim else x.reshape(1).log_softmax(0).reshape(())

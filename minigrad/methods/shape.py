@@ -7,7 +7,7 @@ import numpy as np
 from .. import ops
 from .elementwise import where
 from .indexing import IndexingMethods, plain_index
-from .operands import check_dim, sizes
+from .operands import cast, check_dim, common_dtype, sizes
 
 
 def cat(tensors: Sequence, dim: int = 0):
@@ -16,15 +16,16 @@ def cat(tensors: Sequence, dim: int = 0):
     if not tensors:
         raise ValueError("cat: expected a non-empty sequence of tensors")
     dim = check_dim("cat", tensors[0], dim)
+    dtype = common_dtype(*tensors)
     try:
-        return ops.Concatenate.call(*tensors, axis=dim)
+        return ops.Concatenate.call(*[t if t.dtype == dtype else cast(t, dtype) for t in tensors], axis=dim)
     except ValueError:
         raise ValueError(f"cat: sizes must match except along dim {dim}, got {[t.shape for t in tensors]}") from None
 
 
 def stack(tensors: Sequence, dim: int = 0):
     """The tensors side by side along a new axis."""
-    return cat([t.unsqueeze(dim) for t in tensors], dim)
+    return cat([np.expand_dims(t, dim) for t in tensors], dim)
 
 
 def pad(x, widths: Sequence[int], value: float = 0.0):
@@ -106,7 +107,7 @@ class ShapeMethods(IndexingMethods):
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]):
         """Move axes to other places; the rest stays in order."""
-        sources, places = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
+        sources, places = ((d,) if isinstance(d, (int, np.integer)) else tuple(d) for d in (source, destination))
         sources, places = (tuple(check_dim("movedim", self, d) for d in dims) for dims in (sources, places))
         if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
             raise ValueError(f"movedim: expected as many places as axes, each once, got {source} and {destination}")
@@ -167,7 +168,7 @@ class ShapeMethods(IndexingMethods):
         """Shift the elements along axes; what leaves at the end comes in at the start. Without dims, as one row."""
         if dims is None:
             return self.flatten().roll(shifts, 0).reshape(self.shape)
-        shifts, dims = ((n,) if isinstance(n, int) else tuple(n) for n in (shifts, dims))
+        shifts, dims = ((n,) if isinstance(n, (int, np.integer)) else tuple(n) for n in (shifts, dims))
         if len(shifts) != len(dims):
             raise ValueError(f"roll: expected as many shifts as dims, got {shifts} and {dims}")
         x = self
@@ -185,7 +186,7 @@ class ShapeMethods(IndexingMethods):
         """Pieces along dim: of one size (the last may be smaller), or of the given sizes."""
         dim = check_dim("split", self, dim)
         n = self.shape[dim]
-        if isinstance(split_size, int):
+        if isinstance(split_size, (int, np.integer)):
             if split_size <= 0:
                 raise ValueError(f"split: expected a positive size, got {split_size}")
             split_size = [min(split_size, n - start) for start in range(0, n, split_size)] or [0]
@@ -197,6 +198,8 @@ class ShapeMethods(IndexingMethods):
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple:
         """At most `chunks` pieces of equal size along dim; the last may be smaller."""
+        if chunks < 1:
+            raise ValueError(f"chunk: expected at least 1 chunk, got {chunks}")
         return self.split(max(1, -(-self.shape[dim] // chunks)), dim)
 
     def unbind(self, dim: int = 0) -> tuple:
@@ -217,11 +220,11 @@ class ShapeMethods(IndexingMethods):
 
     def tril(self, diagonal: int = 0):
         """Zero above the diagonal of the last two axes."""
-        return where(np.tril(np.ones(_matrix_shape("tril", self), bool), diagonal), self, 0)
+        return where(np.tril(np.ones(_matrix_shape("tril", self), bool), diagonal), self, False)
 
     def triu(self, diagonal: int = 0):
         """Zero below the diagonal of the last two axes."""
-        return where(np.triu(np.ones(_matrix_shape("triu", self), bool), diagonal), self, 0)
+        return where(np.triu(np.ones(_matrix_shape("triu", self), bool), diagonal), self, False)
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
         """The elements x[i, i + offset] of axes dim1 and dim2, as a new last axis."""

@@ -3,8 +3,8 @@ from .attention import PackedAttention, ScaledDotProductAttention, spelled_out_a
 from .cross_entropy import CrossEntropy
 from .dropout import Dropout
 from .elementwise import (
-    Abs, Add, Cast, Clamp, Cos, Div, Erf, Exp, Expm1, Fmod, Gelu, Log, Log1p, Maximum, Minimum, Mul, Neg, Pow, Relu,
-    Remainder, Rsqrt, Sigmoid, Sin, Softplus, Sqrt, Step, Sub, Tanh, Where,
+    Abs, Add, Cast, Clamp, Cos, Div, Erf, Exp, Expm1, FloorDivide, Fmod, Gelu, Log, Log1p, Maximum, Minimum, Mul, Neg,
+    Pow, Relu, Remainder, Rsqrt, Sigmoid, Sin, Softplus, Sqrt, Step, Sub, Tanh, Where,
 )
 from .einsum import Einsum
 from .embedding import Embedding

@@ -18,9 +18,12 @@ class SetAt(Op):
         if marks.max(initial=0) > 1:
             raise ValueError("setting items: an index occurs twice, so the gradient would not be defined")
         self.is_kept = marks == 0
+        self.value_ndim = np.ndim(value)
         out = x.copy()
         out[index] = value
         return out
 
     def backward(self, dout):
-        return np.where(self.is_kept, dout, 0.0), Index.call(dout, index=self.index)
+        dvalue = Index.call(dout, index=self.index)
+        extra = self.value_ndim - dvalue.ndim  # leading axes of length 1
+        return np.where(self.is_kept, dout, 0.0), dvalue[(None,) * extra] if extra > 0 else dvalue

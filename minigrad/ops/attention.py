@@ -23,7 +23,7 @@ from ..tape import Fused
 
 def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
     """The definition: (out, weights). A row in which everything is masked gets zero weights, not NaN."""
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if is_causal:
         allowed = np.tril(np.ones(scores.shape[-2:], bool))
@@ -31,6 +31,8 @@ def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
         # A NaN or infinity in a later value must not reach an earlier row as 0 * NaN; see the kernels, which skip it.
     if mask is not None:
         scores = scores + mask
+    if scores.shape[-1] == 0:
+        return np.matmul(scores, v), scores
     largest = np.max(scores, axis=-1, keepdims=True)
     e = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
     total = np.sum(e, axis=-1, keepdims=True)

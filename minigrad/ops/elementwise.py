@@ -224,15 +224,19 @@ class Tanh(Op):
 
 
 class Sigmoid(Op):
-    """out = 1 / (1 + e^-x), computed as (1 + tanh(x/2)) / 2, which cannot overflow:  dx = dout * out * (1 - out)"""
+    """out = 1 / (1 + e^-x):  dx = dout * out * (1 - out)
+
+    Where e^-x overflows, out is 0. (1 + tanh(x/2)) / 2 could not, but has no digits left long before that.
+    """
 
     fresh_gradients = True
 
     def forward(self, x):
-        out = np.multiply(x, 0.5, out=np.empty(x.shape, x.dtype))
-        np.tanh(out, out=out)
-        out *= 0.5
-        out += 0.5
+        out = np.negative(x, out=np.empty(x.shape, x.dtype))
+        with np.errstate(over="ignore"):
+            np.exp(out, out=out)
+        out += 1
+        np.reciprocal(out, out=out)
         self.save(out)
         return out
 
@@ -355,23 +359,33 @@ class Clamp(Op):
         return select((x >= self.low) & (x <= self.high), dout, 0.0)
 
 
+class FloorDivide(Op):
+    """out = floor(a / b): constant between its jumps, so da = db = 0"""
+
+    def forward(self, a, b):
+        return np.floor_divide(a, b)
+
+    def backward(self, dout):
+        return np.zeros_like(dout), np.zeros_like(dout)
+
+
 class Remainder(Op):
     """out = a - b * floor(a / b), with the sign of b:  da = dout,  db = -dout * floor(a / b)"""
 
-    function, rounded = staticmethod(np.remainder), staticmethod(np.floor)
+    function, quotient = staticmethod(np.remainder), staticmethod(np.floor_divide)
 
     def forward(self, a, b):
         self.save(a, b)
         return self.function(a, b)
 
     def backward(self, dout, a, b):
-        return dout, (-dout * self.rounded(a / b) if self.needs(1) else None)
+        return dout, (-dout * self.quotient(a, b) if self.needs(1) else None)
 
 
 class Fmod(Remainder):
     """out = a - b * trunc(a / b), with the sign of a:  da = dout,  db = -dout * trunc(a / b)"""
 
-    function, rounded = staticmethod(np.fmod), staticmethod(np.trunc)
+    function, quotient = staticmethod(np.fmod), staticmethod(lambda a, b: np.trunc(a / b))
 
 
 class Cast(Op):

@@ -14,6 +14,8 @@ from ..tape import Fused
 
 def shifted(x, dim):
     """x minus its maximum along dim: it changes no softmax and keeps e^x finite; a row of -inf stays that"""
+    if 0 in x.shape:
+        return x
     largest = np.max(x, axis=dim, keepdims=True)
     return x - np.where(largest == -np.inf, 0.0, largest)
 
@@ -45,7 +47,7 @@ class LogSoftmax(Fused):
     @staticmethod
     def definition(x, *, dim):
         z = shifted(x, dim)
-        return z - np.log(np.sum(np.exp(z), axis=dim, keepdims=True))
+        return z if 0 in x.shape else z - np.log(np.sum(np.exp(z), axis=dim, keepdims=True))
 
     def forward(self, x, *, dim):
         self.dim = dim

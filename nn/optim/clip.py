@@ -4,6 +4,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from minigrad.kernels.adamw import norm
+from minigrad.tape import note_write
 from minigrad.tensor import Tensor
 
 
@@ -39,4 +40,5 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float) -> f
         with np.errstate(invalid="ignore"):  # inf * 0
             for gradient in gradients:
                 gradient *= coefficient
+                note_write(gradient)
     return total_norm

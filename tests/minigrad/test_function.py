@@ -125,3 +125,35 @@ def test_a_function_that_returns_its_input(x):
 
     Double.apply(x).backward(mg.ones(2, 3))
     assert (x.grad.data == 2).all()
+
+
+class ExpAndSine(Function):
+    @staticmethod
+    def forward(ctx, x):
+        e = x.exp()
+        ctx.save_for_backward(x, e)
+        return e, x.sin(), x.argsort()
+
+    @staticmethod
+    def backward(ctx, de, ds, _):
+        x, e = ctx.saved_tensors
+        return de * e + ds * x.cos()
+
+
+def test_saved_outputs_of_a_tuple_are_on_the_tape_again():
+    x = mg.tensor([1.0, -0.5], dtype=mg.float64, requires_grad=True)
+    e, s, order = ExpAndSine.apply(x)
+    assert order.dtype == mg.int64 and not order.requires_grad and order.tolist() == [1, 0]
+    (first,) = mg.grad((e + s).sum(), x, create_graph=True)
+    (second,) = mg.grad(first.sum(), x)
+    np.testing.assert_allclose(first.data, np.exp(x.data) + np.cos(x.data))
+    np.testing.assert_allclose(second.data, np.exp(x.data) - np.sin(x.data))
+
+
+def test_a_function_with_integers_as_its_only_output_gives_a_constant():
+    class Order(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.argsort()
+
+    assert not Order.apply(mg.ones(2, requires_grad=True)).requires_grad

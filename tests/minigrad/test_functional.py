@@ -169,3 +169,10 @@ def test_hvp_of_a_transformers_loss_is_the_difference_of_its_gradients():
             p.data -= sign * h * d.data
     for product, above, below in zip(products, *moved):
         np.testing.assert_allclose(product.data, (above.data - below.data) / (2 * h), atol=1e-7)
+
+
+def test_a_jacobian_on_the_tape_is_connected_to_the_inputs_that_require_gradients():
+    x, y = mg.tensor([2.0], requires_grad=True), mg.tensor([3.0])
+    jacobian = mg.jacobian(lambda x, y: x**3 * y, (x, y), create_graph=True)
+    jacobian[0].sum().backward()
+    assert x.grad.tolist() == [36]

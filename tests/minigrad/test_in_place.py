@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import nn
 
 
 def leaf(*values):
@@ -112,8 +113,6 @@ def test_leaves_are_written_to_under_no_grad_only():
 
 
 def test_an_optimiser_step_invalidates_the_graphs_before_it():
-    import nn
-
     weight = nn.Parameter(mg.ones(2, 2))
     loss = (mg.ones(1, 2) @ weight * weight).sum()
     for optimizer in (nn.optim.SGD([weight], lr=0.1), nn.optim.AdamW([weight], lr=0.1)):
@@ -153,6 +152,12 @@ WRITES = {
     "data.put": lambda x: x.data.put([0], [7.0]),
     "data.sort": lambda x: (x.data.sort()),
     "data.partition": lambda x: x.data.partition(0),
+    "data.flat[0] =": lambda x: x.data.flat.__setitem__(0, 7.0),
+    "data.flat =": lambda x: setattr(x.data, "flat", 7.0),
+    "data.take(out=data)": lambda x: np.array([7.0, 8.0]).view(type(x.data)).take([1, 0], out=x.data),
+    "dot(out)": lambda x: np.dot(np.eye(2) * 7, np.ones(2), x.data),
+    "copyto(dst=)": lambda x: np.copyto(dst=x.data, src=7.0),
+    "fill_diagonal(a=)": lambda x: np.fill_diagonal(a=x.data.reshape(1, 2), val=7.0),
     "copyto": lambda x: np.copyto(x.data, 7.0),
     "concatenate out=": lambda x: np.concatenate([[7.0], [8.0]], out=x.data),
     "detach().numpy()[0] =": lambda x: x.detach().numpy().__setitem__(0, 7.0),
@@ -206,3 +211,76 @@ def test_the_array_that_a_tensor_was_made_from_is_not_shared():
     array[0] = 7.0
     out.backward(mg.ones(2))
     assert x.tolist() == [2, 1] and x.grad.tolist() == [4, 2]
+
+
+ids, mask = (lambda: mg.tensor([0, 1])), (lambda: mg.tensor([True, False]))
+
+
+@pytest.mark.parametrize("use, picked", [
+    (lambda x, i: x[i], ids), (lambda x, i: x[i.numpy()], ids), (lambda x, i: x.gather(0, i), ids),
+    (lambda x, i: x.index_select(0, i), ids), (lambda x, i: mg.zeros(2).scatter_add(0, i, x), ids),
+    (lambda x, i: nn.functional.embedding(i, x.unsqueeze(1)), ids), (lambda x, m: x[m], mask),
+    (lambda x, m: mg.where(m, x, 0.0), mask), (lambda x, m: x.masked_fill(m, 0.0), mask),
+    (lambda x, m: set_item(x * 1.0, m, 2.0), mask), (lambda x, m: x * m.float().numpy(), mask),
+])  # fmt: skip
+def test_indices_and_masks_may_change_afterwards(use, picked):
+    x, y = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    changed, kept = picked(), picked()
+    out, expected = use(x, changed), use(y, kept)
+    changed[0], changed[1] = kept[1], kept[0]
+    if changed.dtype == bool:
+        changed.fill_(True)
+    upstream = mg.tensor(np.arange(1.0, 1 + out.numel()).reshape(out.shape))
+    out.backward(upstream)
+    expected.backward(upstream)
+    np.testing.assert_array_equal(x.grad.data, y.grad.data)
+
+
+def set_item(x, index, value):
+    x[index] = value
+    return x
+
+
+def test_a_constant_that_is_written_through_a_view_is_refused_through_the_others():
+    w = leaf(1.0, 2.0, 3.0)
+    constant = mg.zeros(2, 3, dtype=mg.float64)
+    row, other = constant[0], constant[1]
+    row.copy_(w)
+    for stale in (constant, other):
+        with pytest.raises(RuntimeError, match="changed by an inplace operation on another tensor"):
+            stale * w
+    (row * w).backward(mg.ones(3))
+    np.testing.assert_allclose(w.grad.data, 2 * w.data)
+    constant = mg.zeros(2, 3, dtype=mg.float64)
+    row = constant[0]
+    constant.add_(w)
+    with pytest.raises(RuntimeError, match="changed by an inplace operation on another tensor"):
+        row * w
+    w.grad = None
+    (constant.detach() * w).backward(mg.ones(2, 3))
+    np.testing.assert_allclose(w.grad.data, 2 * w.data)
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: nn.optim.clip_grad_norm_([x], 1.0), lambda x: nn.optim.SGD([x], lr=0.1).zero_grad(set_to_none=False),
+])  # fmt: skip
+def test_gradients_on_the_tape_that_are_written_to_are_refused(write):
+    x = leaf(3.0, 4.0)
+    (x**3).sum().backward(create_graph=True)
+    z = (x.grad**2).sum()
+    write(x)
+    with pytest.raises(RuntimeError, match=MODIFIED):
+        mg.grad(z, x)
+
+
+def test_the_data_of_a_parameter_take_a_step_against_its_gradient():
+    p = leaf(1.0, 2.0)
+    (p * p).sum().backward()
+    p.data -= 0.25 * p.grad
+    p.data += p.grad.data
+    assert p.tolist() == [2.5, 5.0] and p.requires_grad
+    array = np.ones(2)
+    array += p.grad
+    assert array.tolist() == [3, 5]
+    with pytest.raises(TypeError, match="a tensor that requires a gradient"):
+        array += p

@@ -161,3 +161,82 @@ def test_empty_batches_go_through_all_layers(shape):
     out = F.linear(F.layer_norm(x, 4, weight, bias).gelu(), mg.ones(3, 4)).softmax(-1)
     out.backward(mg.zeros(out.shape))
     assert out.shape == shape[:-1] + (3,) and x.grad.shape == shape and (weight.grad.data == 0).all()
+
+
+@pytest.mark.parametrize("dtype, x", [(np.float32, [-10, -20, -80, 0, 20]), (np.float64, [-50, -700, 0, 40])])
+def test_sigmoid_keeps_its_digits_far_out(dtype, x):
+    x = np.array(x, dtype)
+    exact = np.array([1 / (1 + math.exp(-v)) for v in x.astype(np.float64)])
+    for function, expected in ((lambda x: x.sigmoid(), exact), (F.silu, x * exact)):
+        np.testing.assert_allclose(function(mg.Tensor(x)).data, expected, rtol=4 * np.finfo(dtype).eps)
+    _, dx = gradient(F.softplus, x, np.ones(len(x)))
+    np.testing.assert_allclose(dx[: -1], exact[:-1], rtol=4 * np.finfo(dtype).eps)
+
+
+def test_booleans_stay_booleans():
+    triangle = mg.ones(2, 2, dtype=mg.bool).tril()
+    assert triangle.dtype == bool and triangle.masked_fill(triangle, 0).dtype == bool
+    assert triangle.tolist() == [[True, False], [True, True]]
+    with pytest.raises(TypeError, match="mask of booleans or floats, got int64"):
+        F.scaled_dot_product_attention(mg.ones(2, 2), mg.ones(2, 2), mg.ones(2, 2), triangle.long())
+
+
+def test_there_are_four_dtypes():
+    assert mg.tensor([1.0]).to(">f4").dtype == mg.tensor([1.0], dtype=">f4").dtype == mg.float32
+    for dtype in ("float16", "int32", "complex64", "U3"):
+        with pytest.raises(TypeError, match="float32, float64, int64 or bool, not"):
+            mg.tensor([1.0]).to(dtype)
+
+
+def test_numpy_scalars_as_options_never_widen_float32():
+    x, number = mg.tensor([1.0, 2.0]), np.float64
+    results = (F.softplus(x, number(2)), x.norm(number(3)), F.dropout(x, number(0.5)), x.var(correction=number(1)),
+               mg.cat([mg.tensor([1]), x]), mg.stack([x, np.array([1, 2])]), mg.tensor([3, 4]).norm())
+    assert all(result.dtype == mg.float32 for result in results)
+
+
+def test_quotients_in_whole_numbers_are_those_of_python():
+    assert (mg.tensor([1.0], dtype=mg.float64) // 0.1).item() == 1.0 // 0.1 == 9.0
+    _, db = gradient(lambda b: mg.tensor([1.0], dtype=mg.float64) % b, [0.1], [1])
+    assert db == -9
+    for divide in (lambda x: x // 0, lambda x: x % mg.tensor([0])):
+        with pytest.raises(ZeroDivisionError, match="an integer is divided by zero"):
+            divide(mg.tensor([1]))
+
+
+def test_numbers_and_nothing_have_a_softmax_an_attention_and_places():
+    empty = gradient(lambda x: x.softmax(1) * 2.0, np.ones((2, 0)), np.ones((2, 0)))
+    assert empty[1].shape == (2, 0)
+    x = mg.ones(2, 0, requires_grad=True)
+    (dx,) = mg.grad(x.log_softmax(1), x, mg.ones(2, 0), create_graph=True)
+    assert dx.shape == (2, 0)
+    out = F.scaled_dot_product_attention(mg.ones(1, 3, 2), mg.ones(1, 0, 2), mg.ones(1, 0, 4))
+    assert out.shape == (1, 3, 4) and not out.any()
+    assert mg.tensor(1.0).scatter_add(0, mg.tensor([0, 0, 0]), mg.tensor([1.0, 2.0, 3.0])).item() == 7.0
+    assert mg.tensor([1.0, 2.0]).gather(0, mg.tensor(1)).item() == 2.0
+    with pytest.raises(ValueError, match="a single number has one position, got 2"):
+        mg.tensor(1.0).index_select(0, mg.tensor([0, 0]))
+
+
+def test_arrays_may_stand_where_constants_are_expected():
+    weight, ids = mg.eye(3), np.array([2, 0])
+    assert F.embedding(ids, weight).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert F.cross_entropy(weight[:2], ids).item() == F.cross_entropy(weight[:2], mg.tensor(ids)).item()
+    assert mg.zeros(2).copy_(ids).tolist() == [2, 0] and mg.tensor([1, 2]).copy_(mg.tensor([1.7, 2.2])).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda x: x.expand(3, 2).add_(1.0), RuntimeError, "clone"),
+    (lambda x: x.chunk(0), ValueError, "at least 1 chunk, got 0"),
+    (lambda x: x.norm("nuc"), ValueError, "a number or 'fro', got 'nuc'"),
+    (lambda x: x.long() ** -1, ValueError, "negative integer powers"),
+])  # fmt: skip
+def test_bad_calls_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(mg.tensor([1.0, 2.0]))
+
+
+def test_numpy_integers_are_integers():
+    x, one = mg.tensor([[1.0, 2.0], [3.0, 4.0]]), np.int64(1)
+    assert x.sum(one).tolist() == [3, 7] and x.roll(one, one).tolist() == [[2, 1], [4, 3]]
+    assert len(x.split(one)) == 2 and x.movedim(one, np.int64(0)).tolist() == [[1, 3], [2, 4]]

@@ -1,4 +1,5 @@
 """The walk back: what is known to go wrong in such engines."""
+import pickle
 import gc
 import threading
 import tracemalloc
@@ -228,3 +229,85 @@ def test_graphs_are_freed_without_the_garbage_collector():
         tracemalloc.stop()
         gc.enable()
     assert after - before < 150_000  # Python keeps up to 2000 freed tuples of each size for later
+
+
+def test_the_gradient_that_a_backward_starts_with_is_its_own():
+    x = mg.tensor(3.0, requires_grad=True)
+    y = x * 3.0
+    y.register_hook(lambda gradient: gradient.mul_(5.0))
+    y.backward()
+    (x + 1.0).backward(create_graph=True)
+    (x + 1.0).backward()
+    z = mg.tensor(3.0, requires_grad=True)
+    (z * 2.0).backward()
+    assert x.grad.item() == 17.0 and z.grad.item() == 2.0
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: -x, lambda x: 1.0 - x, lambda x: x.abs(), lambda x: x.sin(), lambda x: x**2, lambda x: x.norm(),
+    lambda x: x.logsumexp(0), lambda x: x.expm1(),
+])  # fmt: skip
+def test_the_gradient_of_a_single_number_is_a_tensor(function):
+    x = mg.tensor(3.0, requires_grad=True)
+    inner = x * 1.0
+    inner.retain_grad()
+    function(inner).backward()
+    for tensor in (x, inner):
+        assert isinstance(tensor.grad, mg.Tensor) and tensor.grad.shape == ()
+        tensor.grad.mul_(2.0)
+
+
+def test_gradients_kept_by_create_graph_share_no_memory():
+    a, b = (mg.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    v = mg.ones(2)
+    (a + b).backward(v, create_graph=True)
+    first = a.grad
+    (a * 5.0).backward(mg.ones(2))
+    assert a.grad.tolist() == [6, 6] and b.grad.tolist() == v.tolist() == [1, 1] and a.grad is first
+    a.sum().backward(create_graph=True)
+    a.sum().backward()
+    assert a.grad.tolist() == [8, 8] and first.tolist() == [6, 6]
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    (x**3).sum().backward(create_graph=True)
+    assert x.grad.tolist() == [5, 16]
+
+
+def test_a_leaf_that_was_pickled_is_as_young_as_its_copy():
+    p, q = (mg.tensor([2.0, 3.0], dtype=mg.float64, requires_grad=True) for _ in range(2))
+    for _ in range(3):
+        mg.ones(1, requires_grad=True)
+    stream = pickle.dumps(p)
+    copy = pickle.loads(stream)
+    assert copy.node.order > q.node.order
+    y = (copy * copy * q + copy.exp() * copy).sum()
+    (gradient,) = mg.grad(y, copy)
+    np.testing.assert_allclose(gradient.data, 2 * q.data * copy.data + (1 + copy.data) * np.exp(copy.data))
+
+
+def test_freezing_a_leaf_for_a_while_loses_nothing():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    (x * 2.0).sum().backward()
+    y = (x * 3.0).sum()
+    x.requires_grad_(False)
+    assert x.grad.tolist() == [2, 2] and not (x * 2.0).requires_grad
+    x.requires_grad_(True)
+    y.backward()
+    assert x.grad.tolist() == [5, 5]
+
+
+def test_a_generator_under_no_grad_is_a_whole_generator():
+    @mg.no_grad()
+    def echo():
+        received = []
+        try:
+            while True:
+                received.append((yield len(received)))
+                assert not mg.is_grad_enabled()
+        except KeyError:
+            yield received
+
+    generator = echo()
+    assert next(generator) == 0 and generator.send("a") == 1 and mg.is_grad_enabled()
+    assert generator.throw(KeyError()) == ["a"]
+    generator.close()

@@ -54,3 +54,11 @@ def test_hooks_of_parts_are_called_in_the_whole(layer):
     model.register_forward_hook(lambda *_: order.append("outer"))
     model(mg.ones(1, 3))
     assert order == ["inner", "outer"]
+
+
+def test_a_backward_hook_gets_a_place_for_each_argument():
+    seen = []
+    layer = nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda module, dx, dout: seen.append((dx, dout[0].tolist())))
+    layer(mg.ones(1, 2)).backward(mg.ones(1, 2))
+    assert seen == [((None,), [[1.0, 1.0]])]
