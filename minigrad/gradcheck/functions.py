@@ -1,4 +1,5 @@
 """`gradcheck` and `gradgradcheck`, with PyTorch's signatures, and the same check for float32."""
+import dataclasses
 import warnings
 from typing import Any, Callable, Sequence
 
@@ -7,12 +8,15 @@ import numpy as np
 from .. import random, tape
 from ..functional import grad
 from ..tensor import Tensor
+from ..tape import Op
 from .check import Options, check, leaf_copies
-from .differences import FAIL, PASS, STEP
-from .problem import Problem, floats, generator_for
-from .report import GradcheckReport, InputReport
+from .differences import FAIL, PASS
+from .problem import Problem, as_inputs, floats, generator_for, mapped, nodes_below
+from .report import GradcheckReport, InputReport, SideCheck
+from .side_checks import recorded_at
 
 UNSUPPORTED = ("check_batched_grad", "check_batched_forward_grad", "check_forward_ad", "masked")
+FLOAT32_ROUNDING = 1e-6  # of the largest gradient of all inputs: what may remain where another one cancels
 ALWAYS = ("check_grad_dtypes", "check_backward_ad", "gen_non_contig_grad_outputs")  # checked without being asked
 
 
@@ -20,31 +24,34 @@ class VacuousGradcheckWarning(UserWarning):
     """The true gradient is zero: the check proves nothing."""
 
 
-def gradcheck_report(
-    fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: float = STEP, atol: float | None = None,
-    rtol: float = 1e-7, nondet_tol: float = 0.0, check_undefined_grad: bool = True, fast_mode: bool = False,
-    directions: int = 3, seed: int = 0, **torch_options: Any,
-) -> GradcheckReport:
-    """What `gradcheck` finds, as a `GradcheckReport`: print it, or plot it.
+def options_from(given: dict[str, Any]) -> Options:
+    """The options of a check, PyTorch's among them; TypeError for one that there is not."""
+    known = [field.name for field in dataclasses.fields(Options)]
+    for name, value in given.items():
+        if name in UNSUPPORTED and value:
+            raise ValueError(f"gradcheck: {name} is not supported: minigrad has reverse mode on dense tensors only")
+        if name not in (*known, *UNSUPPORTED, *ALWAYS):
+            raise TypeError(f"gradcheck: unexpected keyword argument {name!r}; there are {', '.join(known)}")
+    return Options(**{name: value for name, value in given.items() if name in known})
+
+
+def name_of(fn: Callable) -> str:
+    return getattr(fn, "__name__", None) or getattr(fn, "name", type(fn).__name__)
+
+
+def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **options: Any) -> GradcheckReport:
+    """What `gradcheck` finds, as a `GradcheckReport`: print it, or plot it. It has the same options.
 
     >>> x = Tensor([0.3, -0.8], dtype="float64", requires_grad=True)
     >>> print(gradcheck_report(lambda x: x.tanh(), x))
     gradcheck of Tanh: PASS (seed 0, ... evaluations)
     ...
     """
-    for name, value in torch_options.items():
-        if name not in UNSUPPORTED + ALWAYS:
-            raise TypeError(f"gradcheck: unexpected keyword argument {name!r}")
-        if name in UNSUPPORTED and value:
-            raise ValueError(f"gradcheck: {name} is not supported: minigrad has reverse mode on dense tensors only")
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    copies, leaves = leaf_copies(inputs)
-    if not leaves:
-        raise ValueError("gradcheck: none of the inputs requires a gradient")
-    name = getattr(fn, "__name__", None) or getattr(fn, "name", type(fn).__name__)
-    problem = Problem("" if name == "<lambda>" else name, lambda: fn(*copies), leaves)
-    options = Options(eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode, directions, seed)
-    return check(problem, options, [x for x in inputs if not (isinstance(x, Tensor) and x.requires_grad)])
+    options = options_from(options)
+    copies, leaves, constants = leaf_copies(as_inputs(inputs))
+    name = name_of(fn)
+    problem = Problem("" if name == "<lambda>" else name, lambda: fn(*copies), leaves, constants)
+    return check(problem, options, constants)
 
 
 def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_exception: bool = True, **options: Any
@@ -57,7 +64,8 @@ def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_e
     gradient is zero, so that any check would pass, a VacuousGradcheckWarning says so.
 
     Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; besides, directions and seed.
-    A derivative passes within atol + rtol * |numeric|, by default 1e-9 of the largest + 1e-7 of itself.
+    A derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself,
+    besides the rounding of differences. Inputs and outputs may be nested in tuples, lists and dicts.
 
     >>> gradcheck(lambda x: (x * x).tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True
@@ -74,27 +82,35 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
     True
     """
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    inputs = as_inputs(inputs)
+    seed = options_from(options).seed
+    copies, leaves, constants = leaf_copies(inputs)
+    problem = Problem("", lambda: fn(*copies), leaves, constants)
+    with problem.preserved():
+        outputs = problem.outputs()
+        shapes = [out.shape for out in outputs if out.requires_grad]
+        detail = recorded_at(problem, outputs, generator_for(seed))
+    if not shapes:
+        raise ValueError("gradgradcheck: no output depends on an input that requires a gradient")
     if grad_outputs is None:
-        generator = generator_for(options.get("seed", 0) + 1)
-        state = random.get_state()
-        with tape.enable_grad():
-            shapes = [out.shape for out in floats(fn(*inputs))]
-        random.set_state(state)
+        generator = generator_for(seed + 1)
         grad_outputs = [Tensor(generator.standard_normal(shape), requires_grad=True) for shape in shapes]
-    upstreams = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+    upstreams = as_inputs(grad_outputs)
+    if len(upstreams) != len(shapes):
+        raise ValueError(f"gradgradcheck: {len(shapes)} outputs need as many grad_outputs, got {len(upstreams)}")
 
     def backward(*arguments: Any) -> tuple[Tensor, ...]:
-        point, upstream = arguments[:len(inputs)], arguments[len(inputs):]
+        point, upstream = arguments[: len(inputs)], arguments[len(inputs) :]
+        wanted: list[Tensor] = []
+        mapped(list(point), lambda x, _: wanted.append(x) if isinstance(x, Tensor) and x.requires_grad else None, "")
         with tape.enable_grad():
-            pairs = [(out, u) for out, u in zip(floats(fn(*point)), upstream) if out.requires_grad]
-            outputs, gradients = zip(*pairs)
-            return grad(outputs, [point[i] for i in wanted], gradients, create_graph=True, allow_unused=True,
-                        materialize_grads=True)
+            outputs = [out for out in floats(fn(*point)) if out.requires_grad]
+            return grad(outputs, wanted, upstream, create_graph=True, allow_unused=True, materialize_grads=True)
 
-    backward.__name__ = f"the backward of {getattr(fn, '__name__', type(fn).__name__)}".replace("<lambda>", "fn")
-    return conclude(gradcheck_report(backward, inputs + upstreams, **options), raise_exception)
+    backward.__name__ = f"the backward of {name_of(fn)}".replace("<lambda>", "fn")
+    report = gradcheck_report(backward, inputs + upstreams, **options)
+    report.side_checks.append(SideCheck("it is the backward without create_graph", not detail, detail))
+    return conclude(report, raise_exception)
 
 
 def conclude(report: GradcheckReport, raise_exception: bool) -> bool:
@@ -111,32 +127,57 @@ def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, r
     """Are the float32 gradients of fn(*inputs) those of float64, up to `rtol` of the largest?
 
     The kernels for float32 are compiled separately, and differences are too rough to check them. Inputs may be of
-    either dtype; a float64 tensor that fn itself holds makes it all float64.
+    either dtype; a float64 tensor that fn itself holds would make it all float64, and is refused.
 
     >>> bool(compare_float32(lambda x: x.softmax(-1), Tensor(np.eye(3), requires_grad=True)))
     True
     """
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    inputs = as_inputs(inputs)
     state = random.get_state()
-    gradients = []
-    for dtype in (np.float32, np.float64):
+    try:
+        single, double = (_gradients_in(np.dtype(dtype), fn, inputs, state, seed) for dtype in (np.float32, np.float64))
+    finally:
         random.set_state(state)
-        copies = [Tensor(np.array(x.array, np.float32).astype(dtype), x.requires_grad)
-                  if isinstance(x, Tensor) and x.dtype.kind == "f" else x for x in inputs]
-        leaves = {f"input {i}": x for i, x in enumerate(copies) if isinstance(x, Tensor) and x.requires_grad}
-        with tape.enable_grad():
-            outputs = floats(fn(*copies))
-        generator = generator_for(seed)
-        upstreams = [Tensor(generator.standard_normal(out.shape), dtype=out.dtype) for out in outputs]
-        gradients.append(grad(outputs, tuple(leaves.values()), upstreams, allow_unused=True, materialize_grads=True))
-    random.set_state(state)
-    reports = []
-    for (name, leaf), single, double in zip(leaves.items(), *gradients):
-        analytic, numeric = (g.array.astype(np.float64).reshape(1, -1) for g in (single, double))
-        bound = np.full(numeric.shape, rtol * np.max(np.abs(numeric), initial=0.0))
-        columns = [f"entry {tuple(int(i) for i in index)}" for index in np.ndindex(leaf.shape)]
+    largest = max((np.max(np.abs(g), initial=0.0) for _, g in double.values()), default=0.0)
+    reports, warnings_found = [], []
+    for name, (node, numeric) in double.items():
+        analytic = single[name][1]
+        bound = np.full(numeric.shape, rtol * np.max(np.abs(numeric), initial=0.0) + FLOAT32_ROUNDING * largest)
+        columns = [f"entry {tuple(int(i) for i in index)}" for index in np.ndindex(node.shape)]
         verdicts = np.where(np.abs(analytic - numeric) <= bound, PASS, FAIL)
-        reports.append(InputReport(name, leaf.shape, analytic, numeric, bound, verdicts, ["sum(outputs * upstream)"],
-                                   columns, f"all {leaf.numel()} entries", reference="float64"))
-    title = f"{getattr(fn, '__name__', type(fn).__name__)} in float32"
-    return GradcheckReport(title, reports, [], [], False, seed, 0)
+        reports.append(InputReport(name, node.shape, analytic, numeric, bound, verdicts, ["sum(outputs * upstream)"],
+                                   columns, f"all {numeric.size} entries", reference="float64"))
+        if np.all(np.abs(numeric) <= bound):
+            warnings_found.append(f"the gradient of {name} is zero, or nearly, so its float32 digits are rounding")
+    return GradcheckReport(f"{name_of(fn)} in float32", reports, [], warnings_found, False, seed, 0)
+
+
+def _gradients_in(dtype: np.dtype, fn: Callable, inputs: tuple, state: Any, seed: int) -> dict[str, tuple]:
+    """{name: (node, gradient in float64)} of fn's inputs, with all of them in this dtype."""
+    leaves: dict[str, Tensor] = {}
+
+    def convert(x: Any, name: str) -> Any:
+        if not isinstance(x, Tensor) or x.dtype.kind != "f":
+            return x
+        copy = Tensor(x.array.astype(np.float32), x.requires_grad, dtype)
+        return leaves.setdefault(name, copy) if x.requires_grad else copy
+
+    copies = [mapped(x, convert, f"input {i}") for i, x in enumerate(inputs)]
+    if not leaves:
+        raise ValueError("compare_float32: none of the inputs requires a gradient; make them with requires_grad=True")
+    random.set_state(state)
+    with tape.enable_grad():
+        outputs = [out for out in floats(fn(*copies)) if out.requires_grad]
+    if not outputs:
+        raise ValueError("compare_float32: no output depends on an input that requires a gradient")
+    wide = next((node for node in nodes_below(outputs) if isinstance(node, Op) and node.dtype != dtype), None)
+    if wide is not None:
+        raise TypeError(
+            f"compare_float32: {wide.title} is computed in {wide.dtype} though all inputs are {dtype}: the function holds "
+            "a tensor of that dtype; pass it as an input, or convert it with .to(x.dtype)"
+        )
+    generator = generator_for(seed)
+    upstreams = [Tensor(generator.standard_normal(out.shape), dtype=out.dtype) for out in outputs]
+    found = grad(outputs, tuple(leaves.values()), upstreams, allow_unused=True, materialize_grads=True)
+    return {name: (leaf.node, g.array.astype(np.float64).reshape(1, -1))
+            for (name, leaf), g in zip(leaves.items(), found)}

@@ -10,18 +10,27 @@ from tqdm import tqdm
 
 from ..tape import Op
 from ..tensor import Tensor
-from .check import Options, Point, check, compare
-from .differences import FAIL, INCONCLUSIVE, PASS
-from .problem import Problem, generator_for
+from .check import Options, check, compare
+from .differences import FAIL, INCONCLUSIVE, PASS, random_direction
+from .functions import options_from
+from .problem import Point, Problem, as_inputs, generator_for, mapped, nodes_below
 from .report import GradcheckReport, table
-from .side_checks import nodes_below
 
 
 def module_problem(module: Any, inputs: Any, select: Callable | None) -> tuple[Problem, tuple]:
     """The module's outputs as a function of its parameters, and of the inputs that require gradients."""
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    leaves = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
-    leaves |= {f"input {i}": x for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad and x.is_leaf}
+    inputs = as_inputs(inputs)
+    parameters = dict(module.named_parameters())
+    leaves = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
+    constants = [parameter.array for parameter in parameters.values() if not parameter.requires_grad]
+
+    def sort(x: Any, name: str) -> None:
+        if isinstance(x, Tensor) and x.requires_grad and x.is_leaf:
+            leaves[name] = x
+        elif isinstance(x, (Tensor, np.ndarray)):
+            constants.append(x.array if isinstance(x, Tensor) else x)
+
+    mapped(list(inputs), sort, "input ")
     if not leaves:
         raise ValueError(f"gradcheck: {type(module).__name__} has no parameter or input that requires a gradient")
 
@@ -29,7 +38,8 @@ def module_problem(module: Any, inputs: Any, select: Callable | None) -> tuple[P
         result = module(*inputs)
         return result if select is None else select(result)
 
-    return Problem(type(module).__name__, outputs, leaves), inputs
+    buffers = [buffer.array for buffer in getattr(module, "buffers", list)()]
+    return Problem(type(module).__name__, outputs, leaves, constants, buffers), inputs
 
 
 def gradcheck_module(
@@ -56,7 +66,7 @@ def gradcheck_module(
             shown.set_postfix_str(names[i])
             yield i
 
-    report = check(problem, Options(seed=seed, **options), [x for x in inputs if isinstance(x, Tensor)], bar)
+    report = check(problem, options_from({"seed": seed, **options}), problem.constants, bar)
     if raise_exception:
         report.raise_if_wrong()
     return report
@@ -68,7 +78,7 @@ class CensusRow:
 
     name: str
     shape: tuple[int, ...]
-    status: str  # ok, none, zero, unused, partial, wrong
+    status: str  # a key of STATUS
     uses: int  # on the tape
     share: float  # of the true derivative along a random direction
     zeros: float  # the share of elements whose gradient is zero
@@ -82,6 +92,7 @@ STATUS = {
     "none": "no gradient, though the output depends on it: it is cut off by detach(), .data or no_grad()",
     "zero": "a gradient of zeros, though the output depends on it",
     "unused": "the output does not depend on it",
+    "cancelled": "a gradient, but the derivative is zero: nothing is shown",
     "partial": "a gradient that is not the whole derivative: one of its uses is cut off, or a backward is wrong",
     "unclear": "a gradient that could not be judged: a kink or noise",
 }
@@ -120,8 +131,8 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
                 uses[parent] = uses.get(parent, 0) + 1
         rows = Census()
         for i, (name, leaf) in enumerate(problem.leaves.items()):
-            direction = generator.standard_normal(leaf.shape)
-            report = compare(point, i, [("direction 0", direction)], Options(seed=seed), False)
+            direction = random_direction(leaf.array, generator)
+            report = compare(point, i, [("direction 0", direction)], Options(seed=seed), generator)
             (analytic,), (numeric,), (bound,) = report.analytic[0:1, 0], report.numeric[0:1, 0], report.bound[0:1, 0]
             share = analytic / numeric if abs(numeric) > 10 * bound else np.nan
             gradient = point.gradients[i]
@@ -130,6 +141,8 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
                 status = "none" if is_used else "unused"
             elif not np.any(gradient):
                 status = "zero" if is_used else "unused"
+            elif report.verdict == PASS and not is_used:
+                status = "cancelled"
             else:
                 status = {PASS: "ok", FAIL: "partial", INCONCLUSIVE: "unclear"}[report.verdict]
             rows.append(CensusRow(name, leaf.shape, status, uses.get(leaf.node, 0), float(share),

@@ -1,5 +1,6 @@
 """What is checked: a function of some leaves, to be evaluated, moved and differentiated without leaving a trace."""
 import contextlib
+import functools
 from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
@@ -8,16 +9,23 @@ from .. import random, tape
 from ..tensor import Tensor
 
 
+CANCELLED = 1e-12  # of the terms that a gradient is the sum of: what may remain where they cancel
+
+
 class Problem:
     """`function()` reads `leaves`, float64 tensors by name. Outputs are flattened to one vector, so are upstreams.
 
     Each evaluation starts with the same random state: a dropout in the function draws the same mask every time.
     """
 
-    def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor]):
+    def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
+                 constants: Sequence[np.ndarray] = (), state: Sequence[np.ndarray] = ()):
         self.title = title
         self.function = function
         self.leaves = leaves
+        self.constants = constants  # what else the function reads, and should not change
+        self.state = state  # what it may change, such as running averages; each evaluation starts with the same
+        self.before = [array.copy() for array in self._arrays()]
         self.random_state = random.get_state()
         self.evaluations = 0
         for name, leaf in leaves.items():
@@ -27,41 +35,127 @@ class Problem:
                     "kernels, hold their gradients against float64's: minigrad.gradcheck.compare_float32"
                 )
 
+    def _arrays(self) -> list[np.ndarray]:
+        return [leaf.array for leaf in self.leaves.values()] + [*self.constants, *self.state]
+
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
-        """Whatever happens inside, the leaves and the random state are afterwards what they were."""
+        """Whatever happens inside, the leaves, the constants and the random state are afterwards what they were."""
         state = random.get_state()
-        before = [leaf.array.copy() for leaf in self.leaves.values()]
         try:
             with np.errstate(all="ignore"):
                 yield
         finally:
             random.set_state(state)
-            for leaf, array in zip(self.leaves.values(), before):
-                leaf.array[...] = array
+            for array, before in zip(self._arrays(), self.before):
+                if not same_bits(array, before):  # so that nothing is written to what cannot be
+                    array[...] = before
+
+    def changed(self) -> str:
+        """Which leaf or constant is not what it was? "" if none."""
+        names = [*self.leaves, *(f"constant {i}" for i in range(len(self.constants)))]
+        return next((f"{name} has been changed" for name, array, before in zip(names, self._arrays(), self.before)
+                     if not same_bits(array, before)), "")
+
+    def _start(self) -> None:
+        random.set_state(self.random_state)
+        for array, before in zip(reversed(self.state), reversed(self.before)):
+            array[...] = before
 
     def outputs(self) -> tuple[Tensor, ...]:
         """The floating-point outputs, on the tape."""
-        random.set_state(self.random_state)
+        self._start()
         with tape.enable_grad():
             return floats(self.function())
 
     def values(self) -> np.ndarray:
         """All output values, as a vector."""
-        random.set_state(self.random_state)
+        self._start()
         self.evaluations += 1
         with tape.no_grad():
             return flat(out.array for out in floats(self.function()))
 
-    def gradients(self, outputs: Sequence[Tensor], upstream: np.ndarray) -> list[np.ndarray | None]:
-        """The gradient of sum(outputs * upstream) for each leaf; None where nothing leads to it."""
-        return tape.gradients(roots(outputs, upstream), [leaf.node for leaf in self.leaves.values()], True)
+    def gradients(self, outputs: Sequence[Tensor], upstream: np.ndarray, on_tape: bool = False
+                  ) -> list[np.ndarray | None]:
+        """The gradient of sum(outputs * upstream) for each leaf, as `backward()` finds it; None where nothing leads to it.
+
+        `on_tape` does it as `create_graph=True` does.
+        """
+        wanted = [leaf.node for leaf in self.leaves.values()]
+        starts = roots(outputs, upstream)
+        if not on_tape:
+            with tape.no_grad():
+                return tape.gradients(starts, wanted, True)
+        with tape.enable_grad():
+            starts = {node: Tensor.constant(array) for node, array in starts.items()}
+            return [g if g is None else np.asarray(g.array) for g in tape.gradients(starts, wanted, True)]
 
     def move(self, generator: np.random.Generator, upward: bool) -> None:
-        """Go to a point nearby, where the function has its kinks elsewhere."""
+        """Go to a point nearby, where the function has its kinks elsewhere. Infinities stay where they are."""
         for leaf in self.leaves.values():
             noise = generator.standard_normal(leaf.shape)
-            leaf.array += 0.03 * np.maximum(np.abs(leaf.array), 0.3) * (np.abs(noise) if upward else noise)
+            step = 0.03 * np.maximum(np.abs(leaf.array), 0.3) * (np.abs(noise) if upward else noise)
+            leaf.array += np.where(np.isfinite(leaf.array), step, 0.0)
+
+
+class Point:
+    """The problem where its leaves are now: outputs, a random upstream gradient, and what backward makes of it.
+
+    Where an output is infinite, as masked scores are, the upstream is 0.
+    """
+
+    def __init__(self, problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator):
+        self.problem = problem
+        self.names = list(problem.leaves)
+        self.outputs = outputs
+        self.size = sum(out.numel() for out in self.outputs)
+        is_finite = np.isfinite(flat(out.array for out in outputs))
+        self.upstream = np.where(is_finite, generator.standard_normal(self.size), 0.0)
+        self.gradients = self.backward(self.upstream)
+        self._jacobians: list[np.ndarray] | None = None
+
+    def backward(self, upstream: np.ndarray) -> list[np.ndarray]:
+        """A gradient for each leaf, zeros where none arrived."""
+        return self.filled(self.problem.gradients(self.outputs, upstream))
+
+    def filled(self, gradients: list[np.ndarray | None]) -> list[np.ndarray]:
+        leaves = self.problem.leaves.values()
+        return [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(leaves, gradients)]
+
+    def rows(self, outputs: Sequence[int]) -> list[np.ndarray]:
+        """For each leaf, (outputs, elements) of the Jacobian, by one backward for each of these outputs."""
+        found = [self.backward(np.eye(1, self.size, k)[0]) for k in outputs]
+        return [np.array([row[i].reshape(-1) for row in found]).reshape(len(found), leaf.numel())
+                for i, leaf in enumerate(self.problem.leaves.values())]
+
+    @property
+    def jacobians(self) -> list[np.ndarray]:
+        """For each leaf, (all outputs, elements)."""
+        if self._jacobians is None:
+            self._jacobians = self.rows(range(self.size))
+        return self._jacobians
+
+    @functools.cached_property
+    def terms(self) -> float:
+        """The largest number on the way back: where gradients cancel, about 1e-16 of that remains."""
+        ops = [node for node in nodes_below(self.outputs) if isinstance(node, tape.Op)]
+        with tape.no_grad():
+            arrived = tape.gradients(roots(self.outputs, self.upstream), ops, True)
+        sizes = [np.max(np.abs(g), initial=0.0) for g in arrived if g is not None]
+        return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
+
+    def is_sum_of_rows(self) -> bool:
+        """Is backward(upstream) what the Jacobian's rows add up to? (Where they have been computed.)"""
+        return self._jacobians is None or all(
+            np.allclose(self.upstream @ jacobian, gradient.reshape(-1), rtol=1e-9, equal_nan=True,
+                        atol=1e-9 * np.max(np.abs(gradient), initial=0.0) + CANCELLED * self.terms)
+            for jacobian, gradient in zip(self._jacobians, self.gradients)
+        )
+
+    def projected(self) -> np.ndarray:
+        """The one number that backward of `upstream` differentiates."""
+        values = self.problem.values()
+        return np.array([np.sum(np.where(self.upstream == 0, 0.0, values * self.upstream))])
 
 
 def generator_for(seed: int) -> np.random.Generator:
@@ -70,17 +164,53 @@ def generator_for(seed: int) -> np.random.Generator:
     return np.random.default_rng((seed, 7919))
 
 
+def as_inputs(inputs: Any) -> tuple:
+    """The arguments of a function: a single Tensor or array is one."""
+    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def mapped(value: Any, function: Callable[[Any, str], Any], name: str) -> Any:
+    """The same nest of tuples, lists and dicts, with function(item, its name) in place of each item."""
+    if isinstance(value, dict):
+        return {key: mapped(item, function, f"{name}[{key!r}]") for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [mapped(item, function, f"{name}[{i}]") for i, item in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return function(value, name)
+
+
 def floats(result: Any) -> tuple[Tensor, ...]:
-    """The floating-point tensors of what a function returned."""
-    results = (result,) if isinstance(result, Tensor) else tuple(result)
-    found = tuple(out for out in results if isinstance(out, Tensor) and out.dtype.kind == "f")
-    if not found:
-        raise TypeError("gradcheck: the function must return a floating-point Tensor, or several")
-    return found
+    """The floating-point tensors of what a function returned, however nested."""
+    found = []
+    mapped(result, lambda item, _: found.append(item), "")
+    floating = tuple(item for item in found if isinstance(item, Tensor) and item.dtype.kind == "f")
+    if not floating:
+        raise TypeError(
+            "gradcheck: the function must return a floating-point Tensor, or several in a tuple, list or dict; got "
+            f"{type(result).__name__}"
+        )
+    return floating
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
 def flat(arrays: Any) -> np.ndarray:
     return np.concatenate([np.asarray(array).reshape(-1) for array in arrays])
+
+
+def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
+    """All nodes of a graph, each once."""
+    waiting = [out.node for out in outputs if out.node is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for parent in node.parents if isinstance(node, tape.Op) else ():
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
 
 
 def roots(outputs: Sequence[Tensor], upstream: np.ndarray) -> dict:
@@ -90,6 +220,6 @@ def roots(outputs: Sequence[Tensor], upstream: np.ndarray) -> dict:
         part = upstream[start:start + out.numel()].reshape(out.shape)
         start += out.numel()
         if out.node is not None:
-            part = part.astype(out.dtype)
+            part = part.astype(out.dtype, copy=False)
             found[out.node] = found[out.node] + part if out.node in found else part
     return found

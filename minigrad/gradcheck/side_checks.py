@@ -1,131 +1,156 @@
 """What a right backward does besides giving the right numbers: it is linear, repeatable, and changes nothing."""
-from typing import Callable, Iterator, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
 from .. import tape
-from ..tape import Node, Op
+from ..tape import Op
 from ..tensor import Tensor
-from .problem import Problem, roots
+from .problem import CANCELLED, Point, Problem, nodes_below, roots, same_bits
 from .report import SideCheck
 
 RELATIVE = 1e-9  # rounding may differ between two ways to the same gradient
-CANCELLED = 1e-12  # what may remain of terms that cancel; upstream gradients are about 1
+EXACT = 1e-12  # a power of two changes no digit
+SAME = ""  # checks answer with a sentence on what is wrong, or with this
 
 
-def side_checks(
-    problem: Problem, outputs: Sequence[Tensor], upstream: np.ndarray, generator: np.random.Generator,
-    nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-) -> list[SideCheck]:
-    """All of them, at the point where the leaves are."""
-    leaves = list(problem.leaves.values())
-    inputs_before = [leaf.array.copy() for leaf in leaves]
-    values = problem.values()
-
-    def gradient(u: np.ndarray) -> list[np.ndarray]:
-        found = problem.gradients(outputs, u)
-        return [np.zeros(leaf.shape) if g is None else np.array(g) for leaf, g in zip(leaves, found)]
-
-    first = gradient(upstream)
-    other = generator.standard_normal(upstream.shape)
+def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Generator, nondet_tol: float = 0.0,
+                check_undefined_grad: bool = True) -> list[SideCheck]:
+    """All of them, at the point where the leaves are. `saved` are copies of what forward saved, from before backward."""
+    problem, upstream, first = point.problem, point.upstream, point.gradients
     checks = {
-        "forward twice gives the same": lambda: same_values(values, problem.values()),
-        "backward twice gives the same": lambda: same(first, gradient(upstream), nondet_tol),
-        "zero upstream gives exact zeros": lambda: all_zero(gradient(np.zeros_like(upstream))),
-        "linear in the upstream": lambda: linear(gradient, first, upstream, other),
-        "any layout of the upstream": lambda: close(first, gradient(strided(upstream))),
-        "each op keeps the contract": lambda: contract(outputs, upstream),
-        "float64 throughout": lambda: full_precision(first),
-        "inputs are left as they were": lambda: same(inputs_before, [leaf.array for leaf in leaves]),
+        "forward twice gives the same": lambda: deterministic(problem.values(), problem.values()),
+        "backward twice gives the same": lambda: same(point, first, point.backward(upstream), nondet_tol),
+        "zero upstream gives exact zeros": lambda: all_zero(point, point.backward(np.zeros_like(upstream))),
+        "linear in the upstream": lambda: linear(point, generator),
+        "recorded backward gives the same": lambda: recorded(point),
+        "each op keeps the contract": lambda: each_op(point, saved),
+        "float64 throughout": lambda: full_precision(point),
     }
-    if check_undefined_grad and len(outputs) > 1:
-        checks["outputs one by one"] = lambda: one_by_one(gradient, first, outputs, upstream)
+    if check_undefined_grad and len(point.outputs) > 1:
+        checks["outputs one by one"] = lambda: one_by_one(point)
+    checks["inputs are left as they were"] = problem.changed
     return [SideCheck(name, not detail, detail) for name, detail in ((name, run()) for name, run in checks.items())]
 
 
-def same(a: list[np.ndarray], b: list[np.ndarray], tolerance: float = 0.0) -> str:
-    """A sentence on the difference; "" if there is none. So all of these checks answer."""
-    for i, (x, y) in enumerate(zip(a, b, strict=True)):
+def same(point: Point, a: list[np.ndarray], b: list[np.ndarray], tolerance: float = 0.0) -> str:
+    for name, x, y in zip(point.names, a, b, strict=True):
         if not np.allclose(x, y, rtol=0.0, atol=tolerance, equal_nan=True):
-            return f"input {i}: they differ by up to {np.max(np.abs(x - y)):.3g}"
-    return ""
+            return f"{name}: they differ by up to {np.max(np.abs(x - y)):.3g}"
+    return SAME
 
 
-def same_values(a: np.ndarray, b: np.ndarray) -> str:
-    if not same([a], [b]):
-        return ""
+def close(point: Point, expected: list[np.ndarray], got: list[np.ndarray]) -> str:
+    for name, x, y in zip(point.names, expected, got, strict=True):
+        if not nearly_equal(x, y, point.terms):
+            return f"{name}: they differ by up to {np.nanmax(np.abs(x - y)):.3g} of {np.nanmax(np.abs(x)):.3g}"
+    return SAME
+
+
+def nearly_equal(x: np.ndarray, y: np.ndarray, terms: float) -> bool:
+    scale = np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
+    return np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * scale + CANCELLED * terms, equal_nan=True)
+
+
+def deterministic(a: np.ndarray, b: np.ndarray) -> str:
+    if np.array_equal(a, b, equal_nan=True):
+        return SAME
     return ("the function is not deterministic, so it has no derivative to check; draw random numbers from "
             "minigrad.random only (gradcheck holds that still)")
 
 
-def close(expected: list[np.ndarray], got: list[np.ndarray]) -> str:
-    for i, (x, y) in enumerate(zip(expected, got, strict=True)):
-        scale = np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
-        if not np.allclose(x, y, rtol=RELATIVE, atol=RELATIVE * scale + CANCELLED, equal_nan=True):
-            return f"input {i}: they differ by up to {np.nanmax(np.abs(x - y)):.3g} of {scale:.3g}"
-    return ""
-
-
-def all_zero(gradients: list[np.ndarray]) -> str:
-    for i, gradient in enumerate(gradients):
+def all_zero(point: Point, gradients: list[np.ndarray]) -> str:
+    for name, gradient in zip(point.names, gradients):
         if np.any(gradient != 0):
-            return f"input {i}: up to {np.max(np.abs(gradient)):.3g} comes out where nothing went in"
-    return ""
+            return f"{name}: up to {np.max(np.abs(gradient)):.3g} comes out where nothing went in"
+    return SAME
 
 
-def linear(gradient: Callable, first: list[np.ndarray], upstream: np.ndarray, other: np.ndarray) -> str:
-    """backward(c u) = c backward(u) for a large and a small c, and backward(u + w) = backward(u) + backward(w)."""
-    for factor in (2.0**12, 2.0**-20):
-        detail = close(first, [g / factor for g in gradient(factor * upstream)])
+def linear(point: Point, generator: np.random.Generator) -> str:
+    """backward(c u) = c backward(u), to the last digit for c = -1 and powers of two; backward(u + w) = backward(u) +
+    backward(w), also where zeros alternate with numbers."""
+    first, upstream = point.gradients, point.upstream
+    for factor in (-1.0, 2.0**12, 2.0**40, 2.0**-20, 2.0**-40):
+        for name, x, y in zip(point.names, first, point.backward(factor * upstream)):
+            if not np.allclose(x, y / factor, rtol=EXACT, atol=0.0, equal_nan=True):
+                return f"{name}: backward({factor:g} u) is not {factor:g} backward(u)"
+    other, is_here = generator.standard_normal(upstream.shape), generator.random(upstream.shape) < 0.5
+    for a, b in ((upstream, other), (np.where(is_here, upstream, 0.0), np.where(is_here, 0.0, upstream))):
+        parts = [x + y for x, y in zip(point.backward(a), point.backward(b))]
+        detail = close(point, parts, point.backward(a + b))
         if detail:
-            return f"backward({factor:g} u) is not {factor:g} backward(u); {detail}"
-    parts = [a + b for a, b in zip(first, gradient(other))]
-    detail = close(parts, gradient(upstream + other))
-    return f"backward(u + w) is not backward(u) + backward(w); {detail}" if detail else ""
+            return f"backward(u + w) is not backward(u) + backward(w); {detail}"
+    return SAME
 
 
-def strided(vector: np.ndarray) -> np.ndarray:
-    """The same numbers, every second place in memory, from the end."""
-    return np.repeat(vector[::-1], 2)[::-2]
+def recorded(point: Point) -> str:
+    """With create_graph=True. If that is an error, gradients of gradients are the ones to say so."""
+    try:
+        found = point.problem.gradients(point.outputs, point.upstream, on_tape=True)
+    except Exception:  # noqa: BLE001
+        return SAME
+    detail = close(point, point.gradients, point.filled(found))
+    return f"create_graph=True gives another gradient; {detail}" if detail else SAME
 
 
-def full_precision(gradients: list[np.ndarray]) -> str:
-    """Random float64 numbers, all of which float32 can hold exactly, have been through float32."""
-    for i, gradient in enumerate(gradients):
+def recorded_at(problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator) -> str:
+    """The same for outputs that have not been differentiated yet; an error in that is for the check itself to find."""
+    try:
+        point = Point(problem, outputs, generator)
+    except Exception:  # noqa: BLE001
+        return SAME
+    return recorded(point)
+
+
+def full_precision(point: Point) -> str:
+    """Random float64 numbers, all of which float32 can hold exactly, have been through float32.
+
+    What remains of a gradient that cancels to zero has few digits as well, and shows nothing.
+    """
+    largest = max((np.max(np.abs(g), initial=0.0) for g in point.gradients), default=0.0)
+    for name, gradient in zip(point.names, point.gradients):
         nonzero = gradient[gradient != 0]
-        if nonzero.size and np.all(nonzero == nonzero.astype(np.float32)):
-            return f"input {i}: the gradient has been rounded to float32"
-    return ""
+        is_rest = np.max(np.abs(nonzero), initial=0.0) <= CANCELLED * max(largest, point.terms)
+        if nonzero.size and not is_rest and np.all(nonzero == nonzero.astype(np.float32)):
+            return f"{name}: the gradient has been rounded to float32"
+    return SAME
 
 
-def one_by_one(gradient: Callable, together: list[np.ndarray], outputs: Sequence[Tensor], upstream: np.ndarray) -> str:
-    total = [np.zeros_like(g) for g in together]
+def one_by_one(point: Point) -> str:
+    total = [np.zeros_like(g) for g in point.gradients]
     start = 0
-    for out in outputs:
-        part = np.zeros_like(upstream)
-        part[start:start + out.numel()] = upstream[start:start + out.numel()]
+    for out in point.outputs:
+        part = np.zeros_like(point.upstream)
+        part[start:start + out.numel()] = point.upstream[start:start + out.numel()]
         start += out.numel()
-        total = [a + b for a, b in zip(total, gradient(part))]
-    return close(together, total)
+        total = [a + b for a, b in zip(total, point.backward(part))]
+    return close(point, point.gradients, total)
 
 
-def contract(outputs: Sequence[Tensor], upstream: np.ndarray) -> str:
-    """Each op on the way: its backward changes no array, hands out none that it keeps, and has the right dtype."""
-    ops = [node for node in nodes_below(outputs) if isinstance(node, Op)]
-    for op, dout in zip(ops, tape.gradients(roots(outputs, upstream), ops, True)):
-        detail = "" if dout is None else op_contract(op, np.array(dout))
-        if detail:
-            return f"{op.title}.backward {detail}"
-    return ""
+def each_op(point: Point, saved: dict[Op, list]) -> str:
+    """Each op on the way: its backward changes no array, hands out none that it keeps, has the right dtype, and takes
+    any layout of the upstream."""
+    with tape.no_grad():
+        arrived = tape.gradients(roots(point.outputs, point.upstream), list(saved), True)
+        for op, dout in zip(saved, arrived):
+            detail = SAME if dout is None else op_contract(op, np.array(dout), saved[op], point.terms)
+            if detail:
+                return f"{op.title}.backward {detail}"
+    return SAME
 
 
-def op_contract(op: Op, dout: np.ndarray) -> str:
+def saved_arrays(outputs: Sequence[Tensor]) -> dict[Op, list]:
+    """Copies of what all ops have saved."""
+    return {op: [a.copy() for a in op.saved if isinstance(a, np.ndarray)]
+            for op in nodes_below(outputs) if isinstance(op, Op)}
+
+
+def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms: float) -> str:
+    before, shares = dout.copy(), op.input_gradients(dout)
     saved = [array for array in op.saved if isinstance(array, np.ndarray)]
-    before = [array.copy() for array in [dout] + saved]
-    shares = op.input_gradients(dout)
-    if not np.array_equal(dout, before[0], equal_nan=True):
+    if not same_bits(dout, before):
         return "changes the upstream gradient that it is given"
-    if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(saved, before[1:])):
+    if not all(map(same_bits, saved, saved_before)):
         return "changes an array that forward saved"
     given = [(parent, g) for parent, g in zip(op.parents, shares) if parent is not None and g is not None]
     for i, (parent, gradient) in enumerate(given):
@@ -136,17 +161,17 @@ def op_contract(op: Op, dout: np.ndarray) -> str:
         others = [dout] + [g for _, g in given[:i]]
         if op.fresh_gradients and any(np.shares_memory(gradient, array) for array in others):
             return "promises fresh gradients, but one shares memory with the upstream or another gradient"
-    return ""
+    for layout, lay_out in LAYOUTS.items():
+        laid_out = lay_out(dout)
+        expected, got = (op.input_gradients(u) for u in (np.array(laid_out, order="C"), laid_out))
+        pairs = [(x, y) for x, y in zip(expected, got) if x is not None and y is not None]
+        if not all(nearly_equal(np.asarray(x), np.asarray(y), terms) for x, y in pairs):
+            return f"is another one when the upstream lies in memory {layout}"
+    return SAME
 
 
-def nodes_below(outputs: Sequence[Tensor]) -> Iterator[Node]:
-    """All nodes of a graph, each once."""
-    waiting = [out.node for out in outputs if out.node is not None]
-    seen = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for parent in node.parents if isinstance(node, Op) else ():
-            if parent is not None and parent not in seen:
-                seen.add(parent)
-                waiting.append(parent)
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "backwards with gaps": lambda a: np.repeat(a.reshape(-1)[::-1], 2)[::-2].reshape(a.shape),
+    "column by column": lambda a: np.array(a, order="F"),
+    "as one number that is broadcast": lambda a: np.broadcast_to(a.dtype.type(0.7), a.shape),
+}

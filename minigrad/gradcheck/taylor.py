@@ -9,9 +9,9 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..tensor import Tensor
-from .check import Point, leaf_copies
-from .differences import FAIL, INCONCLUSIVE, PASS
-from .problem import Problem, generator_for
+from .check import leaf_copies
+from .differences import FAIL, INCONCLUSIVE, PASS, difference
+from .problem import Point, Problem, as_inputs, generator_for
 
 HALVINGS = 30
 FIRST_STEP = 2.0**-3
@@ -27,12 +27,18 @@ class TaylorReport:
     steps: np.ndarray
     remainders: np.ndarray
     floor: float
+    is_vacuous: bool = False  # the function does not change along the direction
 
     def __bool__(self) -> bool:
         return self.verdict == PASS
 
     def __str__(self) -> str:
-        how = f"slope {self.slope:.2f}" if np.isfinite(self.slope) else "no remainder above rounding: linear, and right"
+        how = f"slope {self.slope:.2f}"
+        if not np.isfinite(self.slope):
+            how = {PASS: "no remainder above rounding: linear, and right", FAIL: "the gradient is not finite",
+                   INCONCLUSIVE: "the function is not finite nearby"}[self.verdict]
+        if self.is_vacuous:
+            how = "no change above rounding: this proves nothing"
         return f"Taylor: {self.verdict.upper()}, {how}"
 
 
@@ -48,9 +54,8 @@ def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions
     >>> str(taylor(lambda x: x.detach() * x, Tensor([0.3, -0.8], dtype="float64", requires_grad=True)))
     'Taylor: FAIL, slope 1.00'
     """
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    copies, leaves = leaf_copies(inputs)
-    problem = Problem("", lambda: fn(*copies), leaves)
+    copies, leaves, constants = leaf_copies(as_inputs(inputs))
+    problem = Problem("", lambda: fn(*copies), leaves, constants)
     generator = generator_for(seed)
     with problem.preserved():
         point = Point(problem, problem.outputs(), generator)
@@ -67,20 +72,23 @@ def remainder_slope(problem: Problem, point: Point, generator: np.random.Generat
     direction = [v / length for v in direction]
     slope = sum(np.sum(g * v) for g, v in zip(point.gradients, direction))
     centre = problem.values()
-    largest = float(np.sum(np.abs(centre * point.upstream)))
+    largest = float(np.sum(np.abs(np.where(point.upstream == 0, 0.0, centre * point.upstream))))
     steps = FIRST_STEP * 0.5 ** np.arange(HALVINGS)
 
     def change(t: float) -> float:
         for leaf, array, v in zip(leaves, before, direction):
             leaf.array[...] = array + t * v
-        return float(np.sum((problem.values() - centre) * point.upstream))
+        return float(np.sum(difference(problem.values(), centre) * point.upstream))
 
     ahead, back = (np.array([change(sign * h) for h in steps]) for sign in (1, -1))
     for leaf, array in zip(leaves, before):
         leaf.array[...] = array
     remainders, bends = np.abs(ahead - steps * slope), np.abs(ahead + back)
-    floor = FLOOR * (largest + sum(float(np.sum(np.abs(g * a))) for g, a in zip(point.gradients, before)))
-    return TaylorReport(*verdict_of(steps, remainders, bends, floor), steps, remainders, floor)
+    terms = sum(float(np.sum(np.abs(np.where(np.isfinite(a), g * a, 0.0)))) for g, a in zip(point.gradients, before))
+    noise = float(np.max(bends[-HALVINGS // 2 :], initial=0.0))  # so near, nothing else is left of a second difference
+    floor = FLOOR * (largest + terms) + 4 * noise
+    is_vacuous = bool(np.all(np.abs(ahead) <= floor)) and abs(slope) * FIRST_STEP <= floor
+    return TaylorReport(*verdict_of(steps, remainders, bends, floor), steps, remainders, floor, is_vacuous)
 
 
 def verdict_of(steps: np.ndarray, remainders: np.ndarray, bends: np.ndarray, floor: float) -> tuple[str, float]:

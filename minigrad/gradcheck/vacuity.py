@@ -24,7 +24,7 @@ def special_points(reports: list[InputReport], arrays: list[np.ndarray], constan
     found = []
     for report, array in zip(reports, arrays):
         if report.analytic.size == 0:
-            found.append(f"{report.name} has no elements")
+            found.append(f"{report.name} has no elements" if not report.columns else "the output has no elements")
         elif is_zero(report):
             found.append(f"the true gradient of {report.name} is zero: the function does not depend on it, or a sum "
                          "over a softmax or a norm cancels it; weigh the outputs with random numbers")

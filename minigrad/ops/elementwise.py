@@ -107,6 +107,7 @@ class Pow(Op):
             else:
                 da = dout * np.where(b == 0, 0.0, b * a ** np.where(b == 0, 1.0, b - 1))
         if self.needs(1):
+            a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # its logarithm in full precision
             at_zero = (a == 0) & (b >= 0)
             db = dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
         return da, db

@@ -133,6 +133,12 @@ def test_a_cast_casts_the_gradient_back():
     np.testing.assert_allclose(mg.grad(dx, x, mg.ones(2))[0].data, 2 * third, rtol=1e-6)
 
 
+def test_the_logarithm_of_a_number_has_all_digits_on_the_tape():
+    x = mg.tensor([0.5], dtype=mg.float64, requires_grad=True)
+    (dx,) = mg.grad(3.0**x, x, mg.ones(1), create_graph=True)
+    assert dx.item() == pytest.approx(3**0.5 * math.log(3), rel=1e-15)
+
+
 def test_relu_keeps_nan():
     assert np.isnan(mg.tensor([nan]).relu().item())
 

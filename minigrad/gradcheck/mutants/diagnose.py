@@ -1,4 +1,5 @@
 """Grading: what is wrong with a backward that somebody wrote, and what does a checker that somebody wrote not see?"""
+import difflib
 from typing import Callable, Iterable
 
 import numpy as np
@@ -6,9 +7,17 @@ import numpy as np
 from .base import FUNCTIONS, MUTANTS, Function, Mutant
 
 
+def function_named(name: str) -> Function:
+    """One of FUNCTIONS; ValueError, with the nearest name, if there is none."""
+    if name not in FUNCTIONS:
+        nearest = difflib.get_close_matches(name, FUNCTIONS, 1, 0.0)[0]
+        raise ValueError(f"there is no function {name!r}; did you mean {nearest!r}? See mutants.FUNCTIONS")
+    return FUNCTIONS[name]
+
+
 def with_backward(name: str, backward: Callable) -> Function:
     """The function `name` with somebody's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
-    right = FUNCTIONS[name]
+    right = function_named(name)
     return Function(f"{name} as handed in", right.forward, backward, right.inputs)
 
 
@@ -19,7 +28,7 @@ def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:
     >>> diagnose("tanh", wrong).mistake
     '1 - out'
     """
-    right = FUNCTIONS[name]
+    right = function_named(name)
     arrays = right.inputs(np.random.default_rng(seed))
     dout = np.random.default_rng(seed + 1).standard_normal(np.shape(right.forward(*arrays)))
 
