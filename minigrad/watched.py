@@ -22,9 +22,9 @@ class WatchedArray(np.ndarray):
     """An array over memory that an operation may have saved for backward.
 
     Writing to it through NumPy (items, `+=`, `out=`, `flat`, `fill`, `np.copyto`, ...) changes the memory and tells the
-    tape: a backward that needs the old values is an error then, not a wrong gradient. What is computed from it is a plain
-    array; views are watched too. What NumPy cannot tell of is not seen: writing through np.asarray(data), a memoryview,
-    or a random generator's `out=`.
+    tape: a backward that needs the old values is an error then, not a wrong gradient. What is computed from it is a
+    plain array; views are watched too. What NumPy does not tell of is not seen: writing through np.asarray(data), a
+    memoryview, or a random generator's `out=`.
 
     >>> import minigrad as mg
     >>> x = mg.tensor([1.0, 2.0], requires_grad=True)

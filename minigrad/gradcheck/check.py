@@ -39,15 +39,15 @@ class Options:
     seed: int = 0
 
     def __post_init__(self):
-        for name, least, wanted in (("eps", 1e-300, "a positive number"), ("rtol", 0.0, "a number from 0 on"),
-                                    ("atol", 0.0, "None or a number from 0 on"),
-                                    ("nondet_tol", 0.0, "a number from 0 on"), ("directions", 1, "a whole number from 1 on"),
-                                    ("seed", 0, "a whole number from 0 on")):
+        real, whole = (int, float, np.number), (int, np.integer)
+        for name, kind, least, wanted in (
+            ("eps", real, 1e-300, "a positive number"), ("rtol", real, 0, "a number from 0 on"),
+            ("atol", real, 0, "None or a number from 0 on"), ("nondet_tol", real, 0, "a number from 0 on"),
+            ("directions", whole, 1, "a whole number from 1 on"), ("seed", whole, 0, "a whole number from 0 on"),
+        ):  # fmt: skip
             value = getattr(self, name)
-            kind = (int, np.integer) if isinstance(least, int) or name == "seed" else (int, float, np.number)
-            if name == "atol" and value is None:
-                continue
-            if not isinstance(value, kind) or not least <= value < math.inf:
+            is_default = name == "atol" and value is None
+            if not is_default and not (isinstance(value, kind) and least <= value < math.inf):
                 raise ValueError(f"gradcheck: {name} must be {wanted}, got {value!r}")
 
 
@@ -170,7 +170,9 @@ def described(labels: list[str], size: int) -> str:
     n_entries = sum(label.startswith("entry") for label in labels)
     n_directions = len(labels) - n_entries
     entries = f"all {size} entries" if n_entries == size else f"{n_entries} entries"
-    return " and ".join([f"{n_directions} directions"] * bool(n_directions) + [entries] * (not n_directions or n_entries > 0))
+    if not n_directions:
+        return entries
+    return f"{n_directions} directions" + (f" and {entries}" if n_entries else "")
 
 
 def judge_kinks(point: Point, reports: list[InputReport], options: Options, generator: np.random.Generator) -> None:

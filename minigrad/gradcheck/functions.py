@@ -173,8 +173,8 @@ def _gradients_in(dtype: np.dtype, fn: Callable, inputs: tuple, state: Any, seed
     wide = next((node for node in nodes_below(outputs) if isinstance(node, Op) and node.dtype != dtype), None)
     if wide is not None:
         raise TypeError(
-            f"compare_float32: {wide.title} is computed in {wide.dtype} though all inputs are {dtype}: the function holds "
-            "a tensor of that dtype; pass it as an input, or convert it with .to(x.dtype)"
+            f"compare_float32: {wide.title} is computed in {wide.dtype} though all inputs are {dtype}: the function "
+            "holds a tensor of that dtype; pass it as an input, or convert it with .to(x.dtype)"
         )
     generator = generator_for(seed)
     upstreams = [Tensor(generator.standard_normal(out.shape), dtype=out.dtype) for out in outputs]

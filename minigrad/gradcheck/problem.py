@@ -77,7 +77,7 @@ class Problem:
 
     def gradients(self, outputs: Sequence[Tensor], upstream: np.ndarray, on_tape: bool = False
                   ) -> list[np.ndarray | None]:
-        """The gradient of sum(outputs * upstream) for each leaf, as `backward()` finds it; None where nothing leads to it.
+        """The gradient of sum(outputs * upstream) for each leaf, as `backward()` finds it; None where none arrives.
 
         `on_tape` does it as `create_graph=True` does.
         """

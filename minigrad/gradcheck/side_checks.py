@@ -16,7 +16,7 @@ SAME = ""  # checks answer with a sentence on what is wrong, or with this
 
 def side_checks(point: Point, saved: dict[Op, list], generator: np.random.Generator, nondet_tol: float = 0.0,
                 check_undefined_grad: bool = True) -> list[SideCheck]:
-    """All of them, at the point where the leaves are. `saved` are copies of what forward saved, from before backward."""
+    """All of them, where the leaves are. `saved` are copies of what forward saved, from before the first backward."""
     problem, upstream, first = point.problem, point.upstream, point.gradients
     checks = {
         "forward twice gives the same": lambda: deterministic(problem.values(), problem.values()),
