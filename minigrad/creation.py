@@ -4,7 +4,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import random
-from .arrays import as_array, float32, int64
+from .arrays import as_array, as_dtype, float32, int64
 from .methods.operands import sizes
 from .tensor import Tensor, wrap
 
@@ -39,19 +39,19 @@ def full(size: Sequence[int], fill_value: float, dtype: Any = None, requires_gra
 
 
 def zeros(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.zeros(sizes(size), dtype), requires_grad)
+    return _fresh(np.zeros(sizes(size), as_dtype(dtype)), requires_grad)
 
 
 def ones(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.ones(sizes(size), dtype), requires_grad)
+    return _fresh(np.ones(sizes(size), as_dtype(dtype)), requires_grad)
 
 
 def empty(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.empty(sizes(size), dtype), requires_grad)
+    return _fresh(np.empty(sizes(size), as_dtype(dtype)), requires_grad)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.eye(n, m, dtype=dtype), requires_grad)
+    return _fresh(np.eye(n, m, dtype=as_dtype(dtype)), requires_grad)
 
 
 def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
@@ -85,19 +85,19 @@ def randperm(n: int) -> Tensor:
 
 
 def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.zeros_like(x.array, dtype))
+    return _fresh(np.zeros_like(x.array, x.dtype if dtype is None else as_dtype(dtype)))
 
 
 def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.ones_like(x.array, dtype))
+    return _fresh(np.ones_like(x.array, x.dtype if dtype is None else as_dtype(dtype)))
 
 
 def full_like(x: Tensor, fill_value: float, dtype: Any = None) -> Tensor:
-    return _fresh(np.full_like(x.array, fill_value, dtype))
+    return _fresh(np.full_like(x.array, fill_value, x.dtype if dtype is None else as_dtype(dtype)))
 
 
 def empty_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.empty_like(x.array, dtype))
+    return _fresh(np.empty_like(x.array, x.dtype if dtype is None else as_dtype(dtype)))
 
 
 def rand_like(x: Tensor) -> Tensor:

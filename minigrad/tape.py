@@ -18,7 +18,8 @@ import numpy as np
 
 from . import anomaly
 
-_clock = itertools.count(1)  # what happens later has the larger number: nodes made, and arrays written in place
+_clock = itertools.count(1)  # what happens later has the larger number: tensors made, and arrays written in place
+now = _clock.__next__
 
 
 class Node:
@@ -41,10 +42,13 @@ class Node:
         """
         if is_tensor(gradient):
             self.grad = gradient.clone() if self.grad is None else gradient + self.grad
-        elif self.grad is not None:
-            self.grad += gradient
+        elif self.grad is None:
+            self.grad = np.asarray(gradient) if fresh else np.array(gradient, order="C")
+        elif is_tensor(self.grad):  # somebody has looked at it
+            self.grad.array += gradient
+            note_write(self.grad.array)
         else:
-            self.grad = np.asarray(gradient) if fresh else np.array(gradient)
+            self.grad += gradient
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state, order=next(_clock))  # what was pickled is as young as its copy
@@ -133,7 +137,7 @@ class Op(Node):
 
     def _check_saved(self) -> None:
         for array in self.saved:
-            if isinstance(array, np.ndarray) and written_at(array) > self.order:
+            if isinstance(array, np.ndarray) and last_write(array)[0] > self.order:
                 raise RuntimeError(
                     f"one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"{self.title} has saved an array of shape {array.shape} that was written to afterwards; clone() it "
@@ -311,17 +315,33 @@ def leading_to(wanted: Sequence[Node], roots: Iterable[Node]) -> set[Node]:
 
 # ------------------------------------------------------------------------------------------------ writing in place
 
-# By id of the array that owns the memory: when it was last written, and through which array on the tape (its id).
-_written: dict[int, tuple[int, int | None, weakref.ref]] = {}
-_last_write = 0  # when anything was
+class _Memory:
+    """When the parts of an array that owns memory were last written: at all, and as part of a graph on the tape."""
+
+    def __init__(self, array: np.ndarray):
+        self.reference = weakref.ref(array, lambda _, key=id(array): _memories.pop(key, None))
+        self.writes: dict[tuple[float, float], tuple[int, int]] = {}  # by first byte and end
+
+    def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
+        found = [times for (start, end), times in self.writes.items() if start < part[1] and part[0] < end]
+        return tuple(map(max, zip(*found))) if found else (0, 0)
+
+
+_memories: dict[int, _Memory] = {}  # by id of the array
+_last_write = 0  # when anything was written
 rewritten = False  # has any value on the tape ever been changed in place?
+MANY_PARTS = 64
+WHOLE = (-float("inf"), float("inf"))
 
 
-def owner(array: np.ndarray) -> np.ndarray:
-    """The array whose memory this is a view of."""
+def owner_and_part(array: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
+    """The array whose memory this is a view of, and where in memory the view begins and ends."""
+    if not isinstance(array.base, np.ndarray):
+        return array, WHOLE
+    part = np.lib.array_utils.byte_bounds(array)
     while isinstance(array.base, np.ndarray):
         array = array.base
-    return array
+    return array, part
 
 
 def note_write(array: np.ndarray, on_tape: bool = False) -> None:
@@ -330,32 +350,38 @@ def note_write(array: np.ndarray, on_tape: bool = False) -> None:
     `on_tape` says that the change is to be differentiated, so that only the tensor it was made through is current.
     """
     global _last_write, rewritten
-    memory = owner(array)
-    key = id(memory)
-    known = _written.get(key)
-    writer = id(array) if on_tape else known[1] if known else None
-    reference = known[2] if known else weakref.ref(memory, lambda _: _written.pop(key, None))
-    _last_write = next(_clock)
-    _written[key] = _last_write, writer, reference
+    memory, part = owner_and_part(array)
+    known = _memories.get(id(memory))
+    if known is None:
+        known = _memories[id(memory)] = _Memory(memory)
+    if len(known.writes) > MANY_PARTS:
+        known.writes = {WHOLE: known.last_write(WHOLE)}
+    _last_write = now()
+    known.writes[part] = _last_write, _last_write if on_tape else known.writes.get(part, (0, 0))[1]
     rewritten = rewritten or on_tape
 
 
-def written_at(array: np.ndarray) -> int:
-    """When the array's memory was last changed in place; 0 if never."""
-    known = _written.get(id(owner(array)))
-    return known[0] if known else 0
+def note_item_written(array: np.ndarray, index) -> None:
+    """array[index] has been changed in place: only that, if the index picks a part of the memory."""
+    part = array[index]
+    if not isinstance(part, np.ndarray):
+        part = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element
+    note_write(part if np.may_share_memory(part, array) else array)
 
 
-def check_current(op: Op, arrays: Sequence, parents: Sequence[Node | None]) -> None:
-    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made.
+def last_write(array: np.ndarray) -> tuple[int, int]:
+    """When the array's memory was last changed in place, and when last on the tape; 0 for never."""
+    if not _memories:
+        return 0, 0
+    memory, part = owner_and_part(array)
+    known = _memories.get(id(memory))
+    return known.last_write(part) if known else (0, 0)
 
-    A constant has no age: it must be the array that was written through (as after detach), or memory of its own.
-    """
-    for i, (array, parent) in enumerate(zip(arrays, parents)):
-        if not isinstance(array, np.ndarray):
-            continue
-        time, writer, _ = _written.get(id(owner(array)), (0, None, None))
-        if isinstance(parent, Op) and time > parent.order or parent is None and writer not in (None, id(array)):
+
+def check_current(op: Op, arrays: Sequence, ages: Sequence[int | None]) -> None:
+    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
+    for i, (array, age) in enumerate(zip(arrays, ages)):
+        if age is not None and last_write(array)[1] > age:
             raise RuntimeError(
                 f"{op.title}, input {i}: its memory was changed by an inplace operation on another tensor, so its place "
                 "on the tape is out of date; take the view anew (of a constant, a copy), or clone() before writing"
@@ -411,10 +437,13 @@ class _GradModeBlock:
                         value = resume(sent)
                     except StopIteration as stop:
                         return stop.value
+                    finally:
+                        sent = None  # an exception would keep its frames alive
                 try:
                     resume, sent = generator.send, (yield value)
                 except GeneratorExit:
-                    generator.close()
+                    with self._new():
+                        generator.close()
                     raise
                 except BaseException as error:
                     resume, sent = generator.throw, error

@@ -11,7 +11,7 @@ import numpy as np
 from . import anomaly, ops, tape
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
-from .methods.indexing import index_to_write
+from .methods.indexing import integers_apart, joined_index, plain_index
 from .ops.assignment import SetAt
 from .tape import Node, Op
 from .watched import WatchedArray
@@ -45,6 +45,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         self.array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
         self.node: Node | None = None
+        self.made = tape.now()
         if requires_grad:
             self.requires_grad_()
 
@@ -52,17 +53,18 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def data(self) -> WatchedArray:
         """The array, shared. Writing to it is allowed, and noted: a backward that needs the old values is refused.
 
-        Another array can be assigned, of the same shape if on the tape; it is converted to this dtype. Graphs of before
-        keep the old one.
+        Another array can be assigned, on the tape one of the same shape, which is converted to this dtype. Graphs of
+        before keep the old one.
         """
         return self.array.view(WatchedArray)
 
     @data.setter
     def data(self, value: Any) -> None:
-        array = as_array(value, self.dtype)
+        array = as_array(value, None if self.node is None else self.dtype)
         if array.shape != self.shape and self.node is not None:
             raise ValueError(f"data: this tensor is on the tape with shape {self.shape}, got {array.shape}")
-        if array.__array_interface__ != self.array.__array_interface__:  # they are equal after `data += ...`
+        is_same_memory = array.__array_interface__ == self.array.__array_interface__  # as after `data += ...`
+        if not is_same_memory:
             self.array = array
 
     # ------------------------------------------------------------------------------------------------ the tape
@@ -110,13 +112,14 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     @grad.setter
     def grad(self, gradient: "Tensor | None") -> None:
+        node = self.node or self.frozen
         if gradient is not None:
-            if self.node is None:
+            if node is None:
                 raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
             if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
                 came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
                 raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
-        if node := self.node or self.frozen:
+        if node is not None:
             node.grad = gradient
 
     def retain_grad(self) -> None:
@@ -238,7 +241,9 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if not (wants_gradient and tape.mode.enabled):
             return wrap(out)
         if tape.rewritten:
-            tape.check_current(op, arrays, parents)
+            ages = [value.made if isinstance(value, Tensor) and node is None else node and node.order
+                    for value, node in zip(inputs, parents)]
+            tape.check_current(op, arrays, ages)
         op.record(tuple(parents), (*arrays, result), options, out)
         return wrap(out, op)
 
@@ -345,7 +350,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy.array, copy.node = self.array.copy(), None
+        copy.array, copy.node, copy.frozen = self.array.copy(), None, None
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy
 
@@ -390,14 +395,16 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def __setitem__(self, index, value) -> None:
         value = value if isinstance(value, Tensor) else Tensor(value)
-        index = index_to_write(index, self.shape)
+        basic, advanced = integers_apart(plain_index(index))
         on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)
         self._check_writable()
         if on_tape:
+            index = advanced if basic is None else joined_index(basic, advanced, self.shape)
             self.write(apply(SetAt, self, value.to(self.dtype), index=index))
         else:
-            self.array[index] = value.array
-            tape.note_write(self.array)
+            target = self.array if basic is None else self.array[basic]
+            target[advanced] = value.array
+            tape.note_item_written(target, advanced)
 
     def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + other * alpha)
     def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - other * alpha)
@@ -440,6 +447,8 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     tensor = Tensor.__new__(Tensor)
     tensor.array = array
     tensor.node = node
+    if node is None:
+        tensor.made = tape.now()
     return tensor
 
 

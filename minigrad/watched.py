@@ -1,19 +1,34 @@
 """A tensor's memory as NumPy sees it: `tensor.data`. What is written to it is noted on the tape."""
 import numpy as np
 
-from .tape import note_write
+from .tape import note_item_written, note_write
 
-WRITERS = {np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal}  # to what they are given
+WRITERS = {  # functions that write to their first argument, and what they call it
+    np.copyto: ("dst",), np.put: ("a",), np.place: ("arr",), np.putmask: ("a",), np.put_along_axis: ("arr",),
+    np.fill_diagonal: ("a",),
+}  # fmt: skip
 
 
 def _writing(name: str):
-    """ndarray's method of this name, which writes to the array, or to `out`."""
+    """ndarray's method of this name, which writes to the array."""
     method = getattr(np.ndarray, name)
 
     def noting(self, *arguments, **options):
         result = method(self, *arguments, **options)
-        _note(*([self] if result is None else (value for value in (*arguments, *options.values()) if value is result)))
+        note_write(self)
         return result
+
+    return noting
+
+
+def _with_out(name: str):
+    """ndarray's method of this name, which makes a new array, or writes to `out`."""
+    method = getattr(np.ndarray, name)
+
+    def noting(self, *arguments, **options):
+        result = method(self, *arguments, **options)
+        _note(*(value for value in (*arguments, *options.values()) if value is result))
+        return _watched_or_own(result)
 
     return noting
 
@@ -23,8 +38,8 @@ class WatchedArray(np.ndarray):
 
     Writing to it through NumPy (items, `+=`, `out=`, `flat`, `fill`, `np.copyto`, ...) changes the memory and tells the
     tape: a backward that needs the old values is an error then, not a wrong gradient. What is computed from it is a
-    plain array; views are watched too. What NumPy does not tell of is not seen: writing through np.asarray(data), a
-    memoryview, or a random generator's `out=`.
+    plain array; views are watched too. What NumPy does not tell of is not seen, such as writing through
+    np.asarray(data), a memoryview, np.nditer, or a random generator's `out=`.
 
     >>> import minigrad as mg
     >>> x = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -38,12 +53,17 @@ class WatchedArray(np.ndarray):
 
     def __setitem__(self, index, value):
         super().__setitem__(index, value)
-        note_write(self)
+        note_item_written(_plain(self), index)
+
+    def __getitem__(self, index):
+        return _watched_or_own(super().__getitem__(index))
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         outputs = options.get("out", ())
         if outputs:
             options["out"] = tuple(map(_plain, outputs))
+        if "where" in options:
+            options["where"] = _plain(options["where"])
         elif any(hasattr(value, "apply_op") for value in inputs):
             return NotImplemented  # a Tensor makes a Tensor of it
         result = getattr(ufunc, method)(*map(_plain, inputs), **options)
@@ -52,12 +72,14 @@ class WatchedArray(np.ndarray):
 
     def __array_function__(self, function, types, arguments, options):
         result = super().__array_function__(function, types, arguments, options)
-        given = *arguments, *options.values()
-        _note(*(value for value in given if function in WRITERS or value is result))
-        return result
+        if function in WRITERS:
+            _note(*arguments[:1], *(options.get(name) for name in WRITERS[function]))
+        _note(*(value for value in (*arguments, *options.values()) if value is result))  # an `out`
+        return _watched_or_own(result)
 
-    fill, put, sort, partition = map(_writing, ("fill", "put", "sort", "partition"))
-    take, dot, choose, compress = map(_writing, ("take", "dot", "choose", "compress"))
+    fill, put, sort, partition, byteswap = map(_writing, ("fill", "put", "sort", "partition", "byteswap"))
+    take, dot, choose, compress = map(_with_out, ("take", "dot", "choose", "compress"))
+    copy, astype, flatten, repeat = map(_with_out, ("copy", "astype", "flatten", "repeat"))
 
     @property
     def flat(self) -> "WatchedElements":
@@ -86,8 +108,14 @@ class WatchedElements:
         note_write(self._array)
 
     def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self._flat, name)
 
+    __hash__ = None
+
+    def __eq__(self, other): return self._flat == other
+    def __ne__(self, other): return self._flat != other
     def __getitem__(self, index): return self._flat[index]
     def __iter__(self): return iter(self._flat)
     def __next__(self): return next(self._flat)
@@ -97,6 +125,11 @@ class WatchedElements:
 
 def _plain(value):
     return value.view(np.ndarray) if isinstance(value, WatchedArray) else value
+
+
+def _watched_or_own(result):
+    """What owns its memory needs no watch: nobody has saved it."""
+    return _plain(result) if isinstance(result, WatchedArray) and result.base is None else result
 
 
 def _note(*arrays) -> None:

@@ -34,7 +34,7 @@ def check_model(seed: int = 0, model: CausalTransformer | None = None) -> list[V
     for name, parameter in model.named_parameters():
         noise = generator.normal(size=parameter.shape)
         is_gain = name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight"))
-        parameter.array[...] = 1 + 0.3 * noise if is_gain else 0.5 * noise
+        parameter.data[...] = 1 + 0.3 * noise if is_gain else 0.5 * noise
     tokens, targets = generator.integers(config.vocabulary_size, size=(2, BATCH_SIZE, config.context))
     targets[0, 0] = -100
     report = gradcheck_module(model, (mg.tensor(tokens), mg.tensor(targets)), select=lambda result: result[1],

@@ -46,7 +46,6 @@ def call_with_hooks(module: Any, hooks: list[tuple[str, Callable]], args: tuple,
                 args = result if isinstance(result, tuple) else (result,)
     backward_hooks = [hook for kind, hook in hooks if kind == "backward"]
     arrived: list[tuple] = []
-
     wants_gradient = [isinstance(value, Tensor) and value.requires_grad for value in args]
 
     def at_output(gradients: tuple) -> tuple:
@@ -62,6 +61,11 @@ def call_with_hooks(module: Any, hooks: list[tuple[str, Callable]], args: tuple,
             result = hook(module, gradients, arrived[0])
             if result is not None:
                 gradients = result if isinstance(result, tuple) else (result,)
+            if len(gradients) != len(args):
+                raise RuntimeError(
+                    f"a backward hook of {type(module).__name__} returned {len(gradients)} gradients for {len(args)} "
+                    "arguments; expected one for each, None where none is needed"
+                )
         return tuple(gradient for gradient, wanted in zip(gradients, wants_gradient) if wanted)
 
     if backward_hooks:

@@ -292,13 +292,14 @@ class Module:
         if dtype not in (np.float32, np.float64):
             raise TypeError(f"Module.to takes float32 or float64, got {dtype}")
         for tensor in chain(self.parameters(), self.buffers()):
-            if tensor.dtype.kind == "f":
+            if tensor.dtype.kind == "f" and tensor.dtype != dtype:
                 gradient, wanted = tensor.grad, tensor.requires_grad
-                tensor.requires_grad = False  # the tape remembers the dtype of a leaf: this makes a new one
+                tensor.requires_grad = False
                 tensor.array = tensor.array.astype(dtype)
-                tensor.requires_grad = wanted
-                if gradient is not None:
-                    tensor.grad = gradient.to(dtype)
+                if wanted or gradient is not None:
+                    tensor.requires_grad = True  # a new leaf: the tape remembers the dtype of the one before
+                    tensor.grad = None if gradient is None else gradient.to(dtype)
+                    tensor.requires_grad = wanted
         return self
 
     def float(self) -> "Module":

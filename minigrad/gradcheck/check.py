@@ -22,7 +22,7 @@ RETRIES = 4  # points nearby, where the given one has kinks
 KINK_DIRECTIONS = 16
 KINK_UNITS = 64  # inputs with no more elements at a kink are moved one by one as well
 KINK_ROWS = 32  # outputs that are judged at a kink
-CANCELLED = 1e-11  # of the terms that a derivative is the sum of: the error of backward
+BACKWARD_ROUNDING = 1e-11  # of the terms that a derivative is the sum of: the error of backward
 
 
 @dataclass
@@ -79,7 +79,7 @@ def check(problem: Problem, options: Options, constants: Sequence[Any] = (),
                 break
             problem.move(generator, upward=attempt % 2 == 1)
             nearby = Point(problem, problem.outputs(), generator)
-            for i in open_inputs:
+            for i in open_inputs if nearby.is_finite() or not point.is_finite() else ():  # else it left the domain
                 again = check_input(nearby, i, options, generator)
                 if again.verdict != INCONCLUSIVE:
                     again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
@@ -153,7 +153,7 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
         analytic[:, k] = gradient @ v
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(v == 0, 0.0, gradient * v), axis=1)
-        atol = CANCELLED * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0))
+        atol = BACKWARD_ROUNDING * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0))
         judgement = judge(along(evaluate, leaf.array, direction), analytic[:, k],
                           step_along(leaf.array, direction, options.eps), options.rtol,
                           atol if options.atol is None else np.full_like(atol, options.atol), noise)
@@ -175,14 +175,20 @@ def described(labels: list[str], size: int) -> str:
     return f"{n_directions} directions" + (f" and {entries}" if n_entries else "")
 
 
-def judge_kinks(point: Point, reports: list[InputReport], options: Options, generator: np.random.Generator) -> None:
-    """At a kink nothing fails for not being the derivative, as there is none; but a gradient can still be wrong there.
+@dataclass
+class Slopes:
+    """How the outputs change along directions in which all inputs move at once: (outputs, directions)."""
 
-    Where f bends one way, the gradient must be a slope in between: v.g <= f'(x; v) for all v, if it is convex. So is
-    relu'(0) = 0, or any sharing of the gradient among equal maxima that sums to 1. All inputs move at once:
-    maximum(x, y) at x = y is a kink of both.
-    """
-    problem, h = point.problem, options.eps * 1e-3
+    directions: np.ndarray  # the last third of the first 3 n are the sums of the others
+    ups: np.ndarray  # (f(x + h v) - f(x)) / h
+    downs: np.ndarray  # (f(x - h v) - f(x)) / h
+    bends: np.ndarray  # ups + downs
+    far_bends: np.ndarray  # the same from 8 h away
+    is_bent: np.ndarray  # (outputs,): has the function a kink here?
+
+
+def slopes_around(problem: Problem, h: float, generator: np.random.Generator) -> Slopes:
+    """Along random directions, their sums, all at once, and if there are few, each element."""
     leaves = list(problem.leaves.values())
     before = flat(leaf.array for leaf in leaves)
     movable = np.isfinite(before)
@@ -190,50 +196,63 @@ def judge_kinks(point: Point, reports: list[InputReport], options: Options, gene
     directions = [*parts[0], *parts[1], *(parts[0] + parts[1]), movable * 1.0]
     if before.size <= KINK_UNITS:
         directions += list(np.eye(before.size)[movable])
-    directions = np.array(directions)
     centre = problem.values()
 
     def slopes(step: float) -> np.ndarray:
-        """(outputs, directions)"""
         found = []
         for direction in directions:
-            place_leaves(leaves, before + step * direction)
+            write_leaves(leaves, before + step * direction)
             found.append(difference(problem.values(), centre) / abs(step))
-        place_leaves(leaves, before)
+        write_leaves(leaves, before)
         return np.array(found).T
 
     ups, downs = slopes(h), slopes(-h)
-    size = np.abs(ups) + np.abs(downs)
     bends, far_bends = ups + downs, slopes(8 * h) + slopes(-8 * h)
+    least = 1e-3 * (np.abs(ups) + np.abs(downs))
+    least += (1e-14 + 64 * np.finfo(np.float64).eps * largest_finite(centre)[:, None]) / h
     # On a smooth curve a bend is 8 times as large from 8 times as far away; at a kink it is the same.
-    least = 1e-3 * size + (1e-14 + 64 * np.finfo(np.float64).eps * largest_finite(centre)[:, None]) / h
     is_bent = np.any((np.abs(bends) > 0.4 * np.abs(far_bends)) & (np.abs(bends) > least), axis=1)
     # The median of three bends neither way, but its derivative along a sum is not the sum of the derivatives.
     along_a, along_b, along_both = np.split((ups - downs)[:, : KINK_DIRECTIONS // 2 * 3] / 2, 3, axis=1)
     is_bent |= np.any(np.abs(along_a + along_b - along_both) > np.max(least, axis=1, keepdims=True), axis=1)
+    return Slopes(np.array(directions), ups, downs, bends, far_bends, is_bent)
+
+
+def judge_kinks(point: Point, reports: list[InputReport], options: Options, generator: np.random.Generator) -> None:
+    """At a kink nothing fails for not being the derivative, as there is none; but a gradient can still be wrong there."""
+    slopes = slopes_around(point.problem, options.eps * 1e-3, generator)
     for report in reports:
-        rows = is_bent if len(report.verdicts) == point.size else np.full(len(report.verdicts), np.any(is_bent))
+        rows = slopes.is_bent if len(report.verdicts) == point.size else np.full(1, np.any(slopes.is_bent))
         report.verdicts[rows] = np.where(report.verdicts[rows] == FAIL, INCONCLUSIVE, report.verdicts[rows])
-    chosen = generator.permutation(np.flatnonzero(is_bent))[:KINK_ROWS]
-    if not len(chosen):
-        return
-    ups, downs, far_bends, bends, size = (values[chosen] for values in (ups, downs, far_bends, bends, size))
-    analytic = np.concatenate(point.rows(chosen), axis=1) @ directions.T
-    slack = 1e-3 * (size + np.abs(analytic) + 1e-3)
-    is_steady = np.all(np.abs(bends - far_bends) <= slack, axis=1)
+    chosen = generator.permutation(np.flatnonzero(slopes.is_bent))[:KINK_ROWS]
+    wrong = chosen[is_outside(point, slopes, chosen)] if len(chosen) else chosen
+    for report in reports if len(wrong) else ():
+        rows = wrong if len(report.verdicts) == point.size else slice(None)
+        is_open = report.verdicts[rows] == INCONCLUSIVE
+        report.verdicts[rows] = np.where(is_open, FAIL, report.verdicts[rows])
+        if np.any(is_open):
+            report.notes.append(f"{report.name}: a kink; the gradient is not between the slopes of its sides")
+
+
+def is_outside(point: Point, slopes: Slopes, outputs: np.ndarray) -> np.ndarray:
+    """Which of these outputs bend one way, and have a gradient that is not between the slopes of the sides?
+
+    If f is convex there, v.g <= f'(x; v) must hold for all v. It does for relu'(0) = 0, and for any sharing of the
+    gradient among equal maxima that sums to 1. All inputs move at once: maximum(x, y) at x = y is a kink of both.
+    """
+    ups, downs, bends, far_bends = (a[outputs] for a in (slopes.ups, slopes.downs, slopes.bends, slopes.far_bends))
+    analytic = np.concatenate(point.rows(outputs), axis=1) @ slopes.directions.T
+    slack = 1e-3 * (np.abs(ups) + np.abs(downs) + np.abs(analytic) + 1e-3)
+    found = np.zeros(len(outputs), bool)
     for sign in (1.0, -1.0):  # convex, concave
-        one_way = np.all(sign * bends >= -slack, axis=1) & np.any(sign * bends > slack, axis=1)
+        bends_one_way = np.all(sign * bends >= -slack, axis=1) & np.any(sign * bends > slack, axis=1)
         outside = (sign * analytic > sign * ups + slack) | (-sign * analytic > sign * downs + slack)
-        wrong = chosen[is_steady & one_way & np.any(outside, axis=1)]
-        for report in reports if len(wrong) else ():
-            rows = wrong if len(report.verdicts) == point.size else slice(None)
-            is_open = report.verdicts[rows] == INCONCLUSIVE
-            report.verdicts[rows] = np.where(is_open, FAIL, report.verdicts[rows])
-            if np.any(is_open):
-                report.notes.append(f"{report.name}: a kink; the gradient is not between the slopes of its sides")
+        found |= bends_one_way & np.any(outside, axis=1)
+    is_steady = np.all(np.abs(bends - far_bends) <= slack, axis=1)
+    return found & is_steady
 
 
-def place_leaves(leaves: list[Tensor], vector: np.ndarray) -> None:
+def write_leaves(leaves: list[Tensor], vector: np.ndarray) -> None:
     start = 0
     for leaf in leaves:
         leaf.array[...] = vector[start:start + leaf.numel()].reshape(leaf.shape)
@@ -255,7 +274,7 @@ def leaf_copies(inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Tensor], li
 
     def copy(value: Any, name: str) -> Any:
         if isinstance(value, Tensor) and value.requires_grad:
-            leaves[name] = Tensor(np.array(value.array, order="K"), requires_grad=True)
+            leaves[name] = Tensor(value.array, requires_grad=True)
             return leaves[name]
         if isinstance(value, (Tensor, np.ndarray)):
             constants.append(value.array if isinstance(value, Tensor) else value)

@@ -13,7 +13,7 @@ from .check import Options, check, leaf_copies
 from .differences import FAIL, PASS
 from .problem import Problem, as_inputs, floats, generator_for, mapped, nodes_below
 from .report import GradcheckReport, InputReport, SideCheck
-from .side_checks import recorded_at
+from .side_checks import recorded_from
 
 UNSUPPORTED = ("check_batched_grad", "check_batched_forward_grad", "check_forward_ad", "masked")
 FLOAT32_ROUNDING = 1e-6  # of the largest gradient of all inputs: what may remain where another one cancels
@@ -89,7 +89,7 @@ def gradgradcheck(
     with problem.preserved():
         outputs = problem.outputs()
         shapes = [out.shape for out in outputs if out.requires_grad]
-        detail = recorded_at(problem, outputs, generator_for(seed))
+        detail = recorded_from(problem, outputs, generator_for(seed))
     if not shapes:
         raise ValueError("gradgradcheck: no output depends on an input that requires a gradient")
     if grad_outputs is None:

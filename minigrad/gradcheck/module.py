@@ -30,7 +30,8 @@ def module_problem(module: Any, inputs: Any, select: Callable | None) -> tuple[P
         elif isinstance(x, (Tensor, np.ndarray)):
             constants.append(x.array if isinstance(x, Tensor) else x)
 
-    mapped(list(inputs), sort, "input ")
+    for i, x in enumerate(inputs):
+        mapped(x, sort, f"input {i}")
     if not leaves:
         raise ValueError(f"gradcheck: {type(module).__name__} has no parameter or input that requires a gradient")
 

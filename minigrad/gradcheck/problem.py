@@ -26,6 +26,7 @@ class Problem:
         self.constants = constants  # what else the function reads, and should not change
         self.state = state  # what it may change, such as running averages; each evaluation starts with the same
         self.before = [array.copy() for array in self._arrays()]
+        self.state_before = [array.copy() for array in state]
         self.random_state = random.get_state()
         self.evaluations = 0
         for name, leaf in leaves.items():
@@ -59,7 +60,7 @@ class Problem:
 
     def _start(self) -> None:
         random.set_state(self.random_state)
-        for array, before in zip(reversed(self.state), reversed(self.before)):
+        for array, before in zip(self.state, self.state_before):
             array[...] = before
 
     def outputs(self) -> tuple[Tensor, ...]:
@@ -143,6 +144,9 @@ class Point:
             arrived = tape.gradients(roots(self.outputs, self.upstream), ops, True)
         sizes = [np.max(np.abs(g), initial=0.0) for g in arrived if g is not None]
         return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
+
+    def is_finite(self) -> bool:
+        return all(np.all(np.isfinite(g)) for g in [*(out.array for out in self.outputs), *self.gradients])
 
     def is_sum_of_rows(self) -> bool:
         """Is backward(upstream) what the Jacobian's rows add up to? (Where they have been computed.)"""

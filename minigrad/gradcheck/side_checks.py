@@ -93,7 +93,7 @@ def recorded(point: Point) -> str:
     return f"create_graph=True gives another gradient; {detail}" if detail else SAME
 
 
-def recorded_at(problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator) -> str:
+def recorded_from(problem: Problem, outputs: tuple[Tensor, ...], generator: np.random.Generator) -> str:
     """The same for outputs that have not been differentiated yet; an error in that is for the check itself to find."""
     try:
         point = Point(problem, outputs, generator)

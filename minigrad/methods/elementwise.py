@@ -2,14 +2,19 @@
 import numpy as np
 
 from .. import ops
-from ..arrays import as_array, bool_
-from .operands import broadcast_error, data_of, floating, is_tensor, operand, promote
+from ..arrays import as_array, bool_, int64
+from .operands import broadcast_error, cast, data_of, floating, is_tensor, operand, promote
 
 
 def binary(operation, a, b):
     """An elementwise operation on two operands, one of them a Tensor at least."""
     if not (is_tensor(a) and is_tensor(b) and a.array.dtype == b.array.dtype):
         a, b = promote(operand(a), operand(b))
+    return of_two(operation, a, b)
+
+
+def of_two(operation, a, b):
+    """An elementwise operation on operands of one dtype."""
     tensor = a if is_tensor(a) else b
     try:
         return tensor.apply_op(operation, a, b)
@@ -21,16 +26,18 @@ def binary(operation, a, b):
 
 def divide(a, b):
     """a / b, in floats."""
-    return binary(ops.Div, floating(operand(a)), floating(operand(b)))
+    return of_two(ops.Div, *promote(floating(operand(a)), floating(operand(b))))
 
 
 def whole_quotient(operation, a, b):
     """The floor of a / b, or what remains then. Between integers, dividing by 0 is an error."""
     a, b = promote(operand(a), operand(b))
     tensor = a if is_tensor(a) else b
+    if tensor.dtype == bool_:
+        a, b = (x if isinstance(x, int) else cast(x, int64) for x in (a, b))
     if tensor.dtype.kind != "f" and not np.all(data_of(b)):
         raise ZeroDivisionError(f"{operation.__name__}: an integer is divided by zero")
-    return binary(operation, a, b)
+    return of_two(operation, a, b)
 
 
 def compare(ufunc: np.ufunc, a, b):

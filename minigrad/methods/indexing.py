@@ -25,6 +25,8 @@ def plain_index(index):
     index = data_of(index)
     if isinstance(index, (bool, np.bool_)):
         return np.array(index)
+    if isinstance(index, range):
+        return np.array(index, np.int64)
     if not isinstance(index, (np.ndarray, np.integer)):
         return index
     return index.item() if index.ndim == 0 and index.dtype.kind in "iu" else np.array(index)
@@ -52,11 +54,8 @@ def integers_apart(index) -> tuple:
     return tuple(basic), tuple(advanced)
 
 
-def index_to_write(index, shape: tuple[int, ...]):
-    """The index with which NumPy's x[index] = value writes where PyTorch's does."""
-    basic, advanced = integers_apart(plain_index(index))
-    if basic is None:
-        return advanced
+def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """One index for x[basic][advanced]."""
     return np.unravel_index(np.arange(math.prod(shape)).reshape(shape)[basic][advanced], shape)
 
 

@@ -93,7 +93,7 @@ FUNCTIONS = {
 
 class NumpyFunctions:
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        if list(options) == ["out"]:  # array += tensor
+        if "out" in options:  # array += tensor
             if any(is_tensor(value) and value.requires_grad for value in inputs):
                 raise TypeError("an array cannot take in a tensor that requires a gradient; use its .detach()")
             return getattr(ufunc, method)(*map(data_of, inputs), **options)

@@ -190,8 +190,11 @@ def test_booleans_stay_booleans():
 def test_there_are_four_dtypes():
     assert mg.tensor([1.0]).to(">f4").dtype == mg.tensor([1.0], dtype=">f4").dtype == mg.float32
     for dtype in ("float16", "int32", "complex64", "U3"):
-        with pytest.raises(TypeError, match="float32, float64, int64 or bool, not"):
-            mg.tensor([1.0]).to(dtype)
+        for make in (mg.tensor([1.0]).to, lambda dtype: mg.zeros(2, dtype=dtype), lambda dtype: mg.tensor([1], dtype),
+                     lambda dtype: mg.ones_like(mg.ones(1), dtype)):
+            with pytest.raises(TypeError, match="float32, float64, int64 or bool, not"):
+                make(dtype)
+    assert (mg.tensor([True, False]) // True).dtype == mg.int64
 
 
 def test_numpy_scalars_as_options_never_widen_float32():

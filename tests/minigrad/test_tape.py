@@ -1,6 +1,7 @@
 """The walk back: what is known to go wrong in such engines."""
-import pickle
+import copy
 import gc
+import pickle
 import threading
 import tracemalloc
 
@@ -311,3 +312,45 @@ def test_a_generator_under_no_grad_is_a_whole_generator():
     assert next(generator) == 0 and generator.send("a") == 1 and mg.is_grad_enabled()
     assert generator.throw(KeyError()) == ["a"]
     generator.close()
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_deep_copy_shares_no_place_on_the_tape(is_frozen):
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    x.requires_grad_(False)
+    x.requires_grad_(not is_frozen)
+    twin = copy.deepcopy(x)
+    twin.requires_grad_(True)
+    x.requires_grad_(True)
+    (twin * 3.0).sum().backward()
+    assert x.grad is None and twin.grad.tolist() == [3, 3]
+
+
+def test_the_gradient_of_a_frozen_leaf_can_be_set():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    (x * 3.0).sum().backward()
+    x.requires_grad_(False)
+    x.grad = x.grad * 2.0
+    assert x.grad.tolist() == [6, 6]
+
+
+def test_gradients_lie_row_by_row():
+    w = mg.zeros(3, 2, requires_grad=True)
+    w.T.backward(mg.ones(2, 3))
+    assert w.grad.data.flags.c_contiguous
+
+
+def test_a_generator_cleans_up_in_its_own_mode():
+    seen = []
+
+    @mg.no_grad()
+    def values():
+        try:
+            yield 1
+        finally:
+            seen.append(mg.is_grad_enabled())
+
+    generator = values()
+    next(generator)
+    generator.close()
+    assert seen == [False]

@@ -62,3 +62,10 @@ def test_a_backward_hook_gets_a_place_for_each_argument():
     layer.register_full_backward_hook(lambda module, dx, dout: seen.append((dx, dout[0].tolist())))
     layer(mg.ones(1, 2)).backward(mg.ones(1, 2))
     assert seen == [((None,), [[1.0, 1.0]])]
+
+
+def test_a_backward_hook_that_returns_too_few_gradients_is_named():
+    layer = nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda module, dx, dout: ())
+    with pytest.raises(RuntimeError, match="a backward hook of Linear returned 0 gradients for 1 arguments"):
+        layer(mg.ones(1, 2, requires_grad=True)).backward(mg.ones(1, 2))

@@ -184,3 +184,11 @@ def test_repr_is_a_tree():
   )
 )"""
     assert repr(nn.Parameter(mg.ones(1))).startswith("Parameter containing:\ntensor([1.]")
+
+
+def test_a_frozen_module_changes_its_dtype_with_its_gradients():
+    layer = nn.Linear(2, 2)
+    layer(mg.ones(1, 2)).sum().backward()
+    layer.requires_grad_(False)
+    layer.double()
+    assert layer.weight.dtype == layer.weight.grad.dtype == mg.float64 and not layer.weight.requires_grad

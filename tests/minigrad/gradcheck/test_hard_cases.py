@@ -140,6 +140,7 @@ RIGHT = {
     "very steep": (lambda x: (x * 1e8).tanh(), lambda r: leaf(1e-8 * r.uniform(0.5, 1, 3))),
     "a jump nearby": (lambda x: x / x.abs(), lambda r: leaf(1e-8 * r.uniform(0.5, 1, 3))),
     "a pole nearby": (lambda x: 1.0 / x, lambda r: leaf(1e-8 * r.uniform(0.5, 1, 3))),
+    "root near zero": (lambda x: x.sqrt(), lambda r: leaf([1e-2, 1.0])),
     "badly scaled": (lambda x: x.exp(), lambda r: leaf(r.normal(size=6) * 10.0 ** np.arange(-8, -2))),
     "empty": (lambda x: x * 2.0, lambda r: leaf(np.zeros((0, 3)))),
     "a number": (lambda x: x.exp(), lambda r: leaf(0.3)),
@@ -161,6 +162,11 @@ def test_right_functions_are_not_accused(name, fast_mode):
 def test_what_differences_cannot_see_is_left_open():
     report = gradcheck_report(lambda x: x.float().sin().double(), leaf(np.ones(3)))
     assert report.inputs[0].verdict == "inconclusive" and "rounded to float32" in str(report)
+
+
+def test_points_nearby_stay_in_the_domain():
+    for fn in (lambda x: x.sqrt(), lambda x: x.rsqrt(), lambda x: x**1.5):
+        assert gradcheck_report(fn, leaf([1e-8, 1.0])).verdict != "fail"
 
 
 def test_gradients_that_cancel_are_not_accused():
