@@ -9,17 +9,12 @@ This file knows no Tensor and no kernel. Gradients are arrays here (or anything 
 import functools
 import heapq
 import inspect
-import itertools
 import threading
-import weakref
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from . import anomaly
-
-_clock = itertools.count(1)  # what happens later has the larger number: tensors made, and arrays written in place
-now = _clock.__next__
+from . import anomaly, writes
 
 
 class Node:
@@ -33,7 +28,7 @@ class Node:
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
         self.shape = shape
         self.dtype = dtype
-        self.order = next(_clock)
+        self.order = writes.now()
 
     def accumulate(self, gradient, fresh: bool) -> None:
         """Add to `grad` a gradient that arrived; `fresh` says that nobody else holds this array.
@@ -46,12 +41,12 @@ class Node:
             self.grad = np.asarray(gradient) if fresh else np.array(gradient, order="C")
         elif is_tensor(self.grad):  # somebody has looked at it
             self.grad.array += gradient
-            note_write(self.grad.array)
+            writes.note_write(self.grad.array)
         else:
             self.grad += gradient
 
     def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state, order=next(_clock))  # what was pickled is as young as its copy
+        self.__dict__.update(state, order=writes.now())  # what was pickled is as young as its copy
 
 
 class Op(Node):
@@ -93,7 +88,7 @@ class Op(Node):
         self.parents = parents
         self.shape = output.shape
         self.dtype = output.dtype
-        self.order = next(_clock)
+        self.order = writes.now()
         self.options = options
         if self.saved:  # to know the inputs and the output again among the saved arrays
             self.identities = tuple(map(id, values))
@@ -118,7 +113,7 @@ class Op(Node):
                 f"Trying to backward through the graph a second time: {self.title} has let its saved arrays go. Call "
                 "backward(retain_graph=True) the first time, or compute the loss anew."
             )
-        if _last_write > self.order:
+        if writes.latest > self.order:
             self._check_saved()
         gradients = self._recorded_backward(dout) if is_tensor(dout) else self.backward(dout, *self.saved)
         if type(gradients) is not tuple:
@@ -137,7 +132,7 @@ class Op(Node):
 
     def _check_saved(self) -> None:
         for array in self.saved:
-            if isinstance(array, np.ndarray) and last_write(array)[0] > self.order:
+            if isinstance(array, np.ndarray) and writes.last_write(array)[0] > self.order:
                 raise RuntimeError(
                     f"one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"{self.title} has saved an array of shape {array.shape} that was written to afterwards; clone() it "
@@ -208,6 +203,16 @@ def tell_apart(arrays: list, parents: Sequence[Node | None]) -> None:
             array is arrays[j] and parents[i] is not parents[j] for j in range(i)
         ):
             arrays[i] = array.view()
+
+
+def check_current(op: Op, arrays: Sequence, ages: Sequence[int | None]) -> None:
+    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
+    for i, (array, age) in enumerate(zip(arrays, ages)):
+        if age is not None and writes.last_write(array)[1] > age:
+            raise RuntimeError(
+                f"{op.title}, input {i}: its memory was changed by an inplace operation on another tensor, so its place "
+                "on the tape is out of date; take the view anew (of a constant, a copy), or clone() before writing"
+            )
 
 
 def is_tensor(value: Any) -> bool:
@@ -311,81 +316,6 @@ def leading_to(wanted: Sequence[Node], roots: Iterable[Node]) -> set[Node]:
         if isinstance(node, Op) and any(parent in leading for parent in node.parents):
             leading.add(node)
     return leading
-
-
-# ------------------------------------------------------------------------------------------------ writing in place
-
-class _Memory:
-    """When the parts of an array that owns memory were last written: at all, and as part of a graph on the tape."""
-
-    def __init__(self, array: np.ndarray):
-        self.reference = weakref.ref(array, lambda _, key=id(array): _memories.pop(key, None))
-        self.writes: dict[tuple[float, float], tuple[int, int]] = {}  # by first byte and end
-
-    def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
-        found = [times for (start, end), times in self.writes.items() if start < part[1] and part[0] < end]
-        return tuple(map(max, zip(*found))) if found else (0, 0)
-
-
-_memories: dict[int, _Memory] = {}  # by id of the array
-_last_write = 0  # when anything was written
-rewritten = False  # has any value on the tape ever been changed in place?
-MANY_PARTS = 64
-WHOLE = (-float("inf"), float("inf"))
-
-
-def owner_and_part(array: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
-    """The array whose memory this is a view of, and where in memory the view begins and ends."""
-    if not isinstance(array.base, np.ndarray):
-        return array, WHOLE
-    part = np.lib.array_utils.byte_bounds(array)
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array, part
-
-
-def note_write(array: np.ndarray, on_tape: bool = False) -> None:
-    """The array's memory has been changed in place: what has saved it before must not use it any more.
-
-    `on_tape` says that the change is to be differentiated, so that only the tensor it was made through is current.
-    """
-    global _last_write, rewritten
-    memory, part = owner_and_part(array)
-    known = _memories.get(id(memory))
-    if known is None:
-        known = _memories[id(memory)] = _Memory(memory)
-    if len(known.writes) > MANY_PARTS:
-        known.writes = {WHOLE: known.last_write(WHOLE)}
-    _last_write = now()
-    known.writes[part] = _last_write, _last_write if on_tape else known.writes.get(part, (0, 0))[1]
-    rewritten = rewritten or on_tape
-
-
-def note_item_written(array: np.ndarray, index) -> None:
-    """array[index] has been changed in place: only that, if the index picks a part of the memory."""
-    part = array[index]
-    if not isinstance(part, np.ndarray):
-        part = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element
-    note_write(part if np.may_share_memory(part, array) else array)
-
-
-def last_write(array: np.ndarray) -> tuple[int, int]:
-    """When the array's memory was last changed in place, and when last on the tape; 0 for never."""
-    if not _memories:
-        return 0, 0
-    memory, part = owner_and_part(array)
-    known = _memories.get(id(memory))
-    return known.last_write(part) if known else (0, 0)
-
-
-def check_current(op: Op, arrays: Sequence, ages: Sequence[int | None]) -> None:
-    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
-    for i, (array, age) in enumerate(zip(arrays, ages)):
-        if age is not None and last_write(array)[1] > age:
-            raise RuntimeError(
-                f"{op.title}, input {i}: its memory was changed by an inplace operation on another tensor, so its place "
-                "on the tape is out of date; take the view anew (of a constant, a copy), or clone() before writing"
-            )
 
 
 # ------------------------------------------------------------------------------------------------ modes of a thread

@@ -2,13 +2,13 @@
 
 A Tensor is `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods unwrap the
 arrays, name an operation, and wrap the result again; what an operation computes, and its gradient, is in `ops`.
-Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `tape.note_write`.
+Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `writes.note_write`.
 """
 from typing import Any, Callable
 
 import numpy as np
 
-from . import anomaly, ops, tape
+from . import anomaly, ops, tape, writes
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.indexing import integers_apart, joined_index, plain_index
@@ -45,7 +45,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         self.array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
         self.node: Node | None = None
-        self.made = tape.now()
+        self.made = writes.now()
         if requires_grad:
             self.requires_grad_()
 
@@ -240,7 +240,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             anomaly.check_forward(op, arrays, out)
         if not (wants_gradient and tape.mode.enabled):
             return wrap(out)
-        if tape.rewritten:
+        if writes.any_on_tape:
             ages = [value.made if isinstance(value, Tensor) and node is None else node and node.order
                     for value, node in zip(inputs, parents)]
             tape.check_current(op, arrays, ages)
@@ -377,7 +377,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
         self._check_writable()
         self.array[...] = array
-        tape.note_write(self.array, on_tape)
+        writes.note_write(self.array, on_tape)
         if on_tape:
             self.node = tape.placed_now(node, self.array)
         return self
@@ -404,7 +404,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         else:
             target = self.array if basic is None else self.array[basic]
             target[advanced] = value.array
-            tape.note_item_written(target, advanced)
+            writes.note_item_written(target, advanced)
 
     def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + other * alpha)
     def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - other * alpha)
@@ -448,7 +448,7 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     tensor.array = array
     tensor.node = node
     if node is None:
-        tensor.made = tape.now()
+        tensor.made = writes.now()
     return tensor
 
 

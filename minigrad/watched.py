@@ -1,7 +1,7 @@
 """A tensor's memory as NumPy sees it: `tensor.data`. What is written to it is noted on the tape."""
 import numpy as np
 
-from .tape import note_item_written, note_write
+from .writes import note_item_written, note_write
 
 WRITERS = {  # functions that write to their first argument, and what they call it
     np.copyto: ("dst",), np.put: ("a",), np.place: ("arr",), np.putmask: ("a",), np.put_along_axis: ("arr",),

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from minigrad.kernels.adamw import norm
-from minigrad.tape import note_write
 from minigrad.tensor import Tensor
+from minigrad.writes import note_write
 
 
 def clip_coefficient(total_norm: float, max_norm: float) -> float:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.tape import note_write
 from minigrad.tensor import Tensor
+from minigrad.writes import note_write
 from nn.module import zero_grads
 
 # What a group's options must be: a test, which NaN fails, and how it reads in the error.

@@ -349,3 +349,11 @@ def test_integers_beside_ranges_pick_and_write():
     assert x[1, range(2)].tolist() == [4, 5]
     x[0, range(1, 3)] = 0.0
     assert x[0].tolist() == [1, 0, 0]
+
+
+def test_a_value_with_leading_axes_of_length_1_may_be_set():
+    x, value = leaf(1.0, 2.0, 3.0), mg.tensor([[[5.0, 6.0]]], dtype=mg.float64, requires_grad=True)
+    y = x * 1.0
+    y[1:] = value
+    y.backward(mg.tensor([1.0, 10.0, 100.0]))
+    assert value.grad.tolist() == [[[10, 100]]] and x.grad.tolist() == [1, 0, 0]
