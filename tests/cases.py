@@ -133,6 +133,7 @@ CASES = [
     Case(ops.AddAt, [normal(13)[: keep.sum()]], naive.add_at, dict(index=keep, shape=(4, 5))),
     Case(ops.AddAt, [normal(2)], naive.add_at, dict(index=(slice(None, None, -2), 3), shape=(4, 5))),
     Case(SetAt, [normal(4, 5), normal(2)], naive.set_at, dict(index=(slice(None, None, -2), 3))),
+    Case(SetAt, [normal(4, 5), normal(1, 1, 2)], naive.set_at, dict(index=(slice(None, None, -2), 3))),
     Case(SetAt, [normal(4, 5), normal(3, 5)], naive.set_at, dict(index=np.array([2, 0, -1]))),
     Case(ops.Einsum, [normal(3, 4), normal(4, 5)], naive.einsum, dict(subscripts="ij,jk->ik")),
     Case(ops.Einsum, [normal(2, 3, 4)], naive.einsum, dict(subscripts="abc->ca")),
