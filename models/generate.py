@@ -55,7 +55,7 @@ def next_logits(model: nn.Module, tokens: Sequence[int]) -> np.ndarray:
             logits, _ = model(mg.tensor([tokens]))
     finally:
         model.train(was_training)
-    return logits.numpy()[0, -1]
+    return logits.array[0, -1]
 
 
 def draw(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
