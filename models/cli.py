@@ -305,15 +305,11 @@ def gradcheck_command(options: argparse.Namespace) -> int:
         check_whole("seed", options.seed, least=0)
     except ValueError as error:
         raise UsageError(error) from None
-    verdicts = check_model(options.seed)
-    name_width = max(len(verdict.name) for verdict in verdicts)
-    print(f"{'parameter':{name_width}}  {'shape':>10}  checked          worst relative error  verdict")
-    for verdict in verdicts:
-        print(f"{verdict.name:{name_width}}  {'x'.join(map(str, verdict.shape)):>10}  {verdict.checked:15}  "
-              f"{verdict.error:20.1e}  {'pass' if verdict.passed else 'FAIL'}")
-    failed = sum(not verdict.passed for verdict in verdicts)
-    print(f"{len(verdicts) - failed} of {len(verdicts)} gradients are right")
-    return 1 if failed else 0
+    report = check_model(options.seed)
+    print(report)
+    right = sum(entry.verdict == "pass" for entry in report.inputs)
+    print(f"{right} of {len(report.inputs)} gradients are right")
+    return 0 if report else 1
 
 
 def info_command(options: argparse.Namespace) -> int:

@@ -36,6 +36,8 @@ AGAIN = "each block also does the ones before it, with the same result"
 # (file, function, mutation as printed): why no test can tell it from the original
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     ("minigrad/ops/elementwise.py", "Step", "return value 0 doubled"): "twice zero",
+    ("minigrad/ops/elementwise.py", "FloorDivide", "return value 0 doubled"): "twice zero",
+    ("minigrad/ops/elementwise.py", "FloorDivide", "return value 1 doubled"): "twice zero",
     ("minigrad/ops/indexing.py", "add_at", "part.dtype.kind == 'i'  ->  part.dtype.kind != 'i'"): SLOWER,
     ("minigrad/ops/indexing.py", "add_at", "len(parts) == 1  ->  len(parts) != 1"): SLOWER,
     ("minigrad/ops/indexing.py", "add_at", "x.dtype.kind == 'f'  ->  x.dtype.kind != 'f'"): SLOWER,

@@ -25,5 +25,5 @@ class SetAt(Op):
 
     def backward(self, dout):
         dvalue = Index.call(dout, index=self.index)
-        extra = self.value_ndim - dvalue.ndim  # leading axes of length 1
-        return np.where(self.is_kept, dout, 0.0), dvalue[(None,) * extra] if extra > 0 else dvalue
+        leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums what is too much
+        return np.where(self.is_kept, dout, 0.0), dvalue[leading]
