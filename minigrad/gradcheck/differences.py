@@ -3,7 +3,7 @@
 With D(h) = (f(x + h v) - f(x - h v)) / 2h, whose error is c h^2 + O(h^4), Richardson's R = (4 D(h/2) - D(h)) / 3 has an
 error of O(h^4) only. How far R is known comes from its change since the step before, and from the noise of f: about
 h^-1 times as much. h goes down by fours until R agrees with the analytic derivative, unless an R that was known better
-contradicts it. To be called wrong, it has to stay wrong at all steps where R is known.
+contradicts it. To be called wrong, it has to look wrong from much nearer as well.
 """
 from dataclasses import dataclass
 from typing import Callable
@@ -14,6 +14,7 @@ STEP = 1e-3  # times max(1, |x|)
 LEVELS = 10  # steps from h to h / 4^9: a kink in between is left behind on the way
 ROUNDING = 8 * np.finfo(np.float64).eps  # the error of a value of f, relative to itself
 STEP_ROUNDING = 4 * np.finfo(np.float64).eps / STEP  # the error of the first step, relative to itself
+CONFIRMING = 3  # so many levels below the one at which a derivative looks wrong, it has to look wrong as well
 SETTLED = 0.05  # R's changes are this small, compared with R itself and with its distance from the analytic value
 PROBE = 1e-11  # moves so small that only the noise of f is left in a second difference
 
@@ -53,10 +54,12 @@ def judge(value_at: Callable[[float], np.ndarray], analytic: np.ndarray, step: f
     numeric, best_bound = np.full(analytic.shape, np.nan), np.full(analytic.shape, np.inf)
     verdict = np.full(analytic.shape, INCONCLUSIVE, dtype="<U12")
     is_wrong, is_contradicted = np.zeros((2, *analytic.shape), bool)
+    is_last = False
     first = np.full(analytic.shape, np.nan)  # the first R that was known
     settled = [first, first]  # R at the two steps before
     with np.errstate(all="ignore"):
-        for level in range(LEVELS):
+        level = 0
+        while level < LEVELS:
             h = step / 4**level
             up, down, half_up, half_down = (value_at(t) for t in (h, -h, h / 2, -h / 2))
             coarse, fine = difference(up, down) / (2 * h), difference(half_up, half_down) / h
@@ -86,8 +89,11 @@ def judge(value_at: Callable[[float], np.ndarray], analytic: np.ndarray, step: f
             agrees = (verdict == INCONCLUSIVE) & (error <= allowed + rounding) & ~is_refuted
             verdict[agrees] = PASS
             settled = [settled[-1], estimate]
-            if not np.any(verdict == INCONCLUSIVE):
+            is_open = verdict == INCONCLUSIVE
+            if not np.any(is_open) or is_last:
                 break
+            is_last = np.all(is_wrong[is_open])  # then one look from much nearer confirms it
+            level += CONFIRMING if is_last else 1
     verdict[(verdict == INCONCLUSIVE) & is_wrong & ~is_contradicted] = FAIL
     return Judgement(numeric, best_bound, verdict)
 
