@@ -10,9 +10,21 @@ from .rows import number_of_blocks
 from .simd import erf, normal, tanh
 
 ELEMENTS = 8192  # elements per block
+CLOSE = 256  # elements
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715
 FAR = np.float32(40)  # beyond +-40, P is 0 or 1 to the last bit, also in float64
+
+
+def empty_apart(like: np.ndarray) -> np.ndarray:
+    """An array for a kernel's output, as np.empty_like(like), but if it is small, with room on both sides.
+
+    Whether two arrays overlap is more than LLVM's quick check can tell of short arrays that lie close together; it then
+    takes a loop that is not vectorised, whose last bits may be others. The same input should give the same bits.
+    """
+    if like.size > CLOSE:
+        return np.empty(like.shape, like.dtype)
+    return np.empty(like.size + 2 * CLOSE, like.dtype)[CLOSE : CLOSE + like.size].reshape(like.shape)
 
 
 @jit

@@ -7,14 +7,14 @@ from minigrad.kernels import attention, cross_entropy, elementwise, embedding, l
 WIDTHS = [5, 9, 16, 70, 150]
 
 
-def at_many_places(count: int, shape: tuple[int, ...], dtype):
-    """`count` arrays in one stretch of memory, one behind the other, in both orders, with gaps of 0 to 39 elements.
+def at_many_places(count: int, shape: tuple[int, ...], dtype, least_gap: int = 0):
+    """`count` arrays in one stretch of memory, one behind the other, in both orders, with 40 gaps from the least on.
 
     LLVM looks at run time whether arrays overlap, and takes those that lie close together through a loop that is not
     vectorised: it would sum in another order.
     """
     size = int(np.prod(shape))
-    for gap in range(40):
+    for gap in range(least_gap, least_gap + 40):
         memory = np.zeros(count * (size + gap), dtype)
         arrays = [part[:size].reshape(shape) for part in memory.reshape(count, -1)]
         yield arrays
@@ -35,6 +35,7 @@ def cross_entropy_rows(x, dx, losses):
     cross_entropy.cross_entropy_forward_backward(x, np.array([0, 3, 1]), -100, 0.1, losses[0, :3], dx)
 
 
+APART = {"gelu", "gelu backward", "gelu tanh", "gelu tanh backward", "erf"}  # their outputs come from empty_apart
 KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "softmax": (softmax.softmax_forward, 1, 1),
     "softmax backward": (softmax.softmax_backward, 2, 1),
@@ -58,15 +59,26 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_bits_do_not_depend_on_where_the_arrays_lie(name, width, dtype, random):
     launch, read, written = KERNELS[name]
+    least_gap = elementwise.CLOSE if name in APART else 0
     for _ in range(5):
         inputs = random.standard_normal((read, 3, width))
         results = set()
-        for arrays in at_many_places(read + written, (3, width), dtype):
+        for arrays in at_many_places(read + written, (3, width), dtype, least_gap):
             for array, value in zip(arrays, inputs):
                 array[...] = value
             launch(*arrays)
             results.add(b"".join(array.tobytes() for array in arrays[read:]))
         assert len(results) == 1
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 5), (4, 64), (5, 70)])
+def test_small_outputs_lie_apart_from_all_else(shape):
+    like = np.zeros(shape, np.float32)
+    out = elementwise.empty_apart(like)
+    assert out.shape == shape and out.dtype == np.float32 and out.flags.carray
+    if 0 < like.size <= elementwise.CLOSE:
+        (low, high), (start, end) = (np.lib.array_utils.byte_bounds(a) for a in (out.base, out))
+        assert min(start - low, high - end) >= 4 * elementwise.CLOSE
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
