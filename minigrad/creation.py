@@ -84,20 +84,24 @@ def randperm(n: int) -> Tensor:
     return _fresh(random.generator().permutation(n))
 
 
+def _dtype_like(x: Tensor, dtype: Any) -> np.dtype:
+    return x.dtype if dtype is None else as_dtype(dtype)
+
+
 def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.zeros_like(x.array, x.dtype if dtype is None else as_dtype(dtype)))
+    return _fresh(np.zeros_like(x.array, _dtype_like(x, dtype)))
 
 
 def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.ones_like(x.array, x.dtype if dtype is None else as_dtype(dtype)))
+    return _fresh(np.ones_like(x.array, _dtype_like(x, dtype)))
 
 
 def full_like(x: Tensor, fill_value: float, dtype: Any = None) -> Tensor:
-    return _fresh(np.full_like(x.array, fill_value, x.dtype if dtype is None else as_dtype(dtype)))
+    return _fresh(np.full_like(x.array, fill_value, _dtype_like(x, dtype)))
 
 
 def empty_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.empty_like(x.array, x.dtype if dtype is None else as_dtype(dtype)))
+    return _fresh(np.empty_like(x.array, _dtype_like(x, dtype)))
 
 
 def rand_like(x: Tensor) -> Tensor:

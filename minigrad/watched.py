@@ -59,13 +59,13 @@ class WatchedArray(np.ndarray):
         return _watched_or_own(super().__getitem__(index))
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        if any(hasattr(value, "apply_op") for value in inputs):
+            return NotImplemented  # Tensors know what to do, also with an array as `out`
         outputs = options.get("out", ())
         if outputs:
             options["out"] = tuple(map(_plain, outputs))
         if "where" in options:
             options["where"] = _plain(options["where"])
-        elif any(hasattr(value, "apply_op") for value in inputs):
-            return NotImplemented  # a Tensor makes a Tensor of it
         result = getattr(ufunc, method)(*map(_plain, inputs), **options)
         _note(*outputs, *(inputs[:1] if method == "at" else ()))
         return outputs[0] if len(outputs) == 1 else result

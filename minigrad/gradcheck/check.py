@@ -51,8 +51,7 @@ class Options:
                 raise ValueError(f"gradcheck: {name} must be {wanted}, got {value!r}")
 
 
-def check(problem: Problem, options: Options, constants: Sequence[Any] = (),
-          progress: Callable[[Iterable], Iterable] = iter) -> GradcheckReport:
+def check(problem: Problem, options: Options, progress: Callable[[Iterable], Iterable] = iter) -> GradcheckReport:
     """Check all leaves of a problem. It is left as it was."""
     generator = generator_for(options.seed)
     with problem.preserved():
@@ -66,7 +65,6 @@ def check(problem: Problem, options: Options, constants: Sequence[Any] = (),
             detail = str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
             return GradcheckReport(title, [], [SideCheck("backward runs", False, detail)], [], False, options.seed,
                                    problem.evaluations)
-        arrays = [leaf.array.copy() for leaf in problem.leaves.values()]
         reports = [check_input(point, i, options, generator) for i in progress(range(len(problem.leaves)))]
         if not point.is_sum_of_rows():
             sides.append(SideCheck("linear in the upstream", False, "a dense upstream gives another gradient than its "
@@ -84,9 +82,8 @@ def check(problem: Problem, options: Options, constants: Sequence[Any] = (),
                 if again.verdict != INCONCLUSIVE:
                     again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
                     reports[i] = again
-            for leaf, array in zip(problem.leaves.values(), arrays):
-                leaf.array[...] = array
-    warnings = special_points(reports, arrays, constants)
+            problem.restore()
+    warnings = special_points(reports, problem.before, problem.constants)
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or no input leads to it"
                  for k, out in enumerate(outputs) if not out.requires_grad]
     return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, problem.evaluations)
@@ -137,12 +134,13 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
         evaluate, gradient = problem.values, point.jacobians[i]
         number = [f" {k}" if len(point.outputs) > 1 else "" for k in range(len(point.outputs))]
         rows = [f"output{n} {place(j, out.shape)}" for n, out in zip(number, point.outputs) for j in range(out.numel())]
-        values = point.problem.values()
+        values = problem.values()
     else:
         evaluate, gradient = point.projected, point.gradients[i].reshape(1, -1)
         rows = ["sum(outputs * upstream)"]
         values = np.array([np.sum(np.abs(np.where(point.upstream == 0, 0.0, problem.values() * point.upstream)))])
-    noise = noise_of(along(evaluate, leaf.array, random_direction(leaf.array, generator)))
+    centre = evaluate()
+    noise = noise_of(along(evaluate, leaf.array, random_direction(leaf.array, generator)), centre)
     noise = np.maximum(noise, 4 * np.finfo(np.float64).eps * largest_finite(values))
     magnitude = np.where(np.isfinite(gradient), np.abs(gradient), 0.0)
     largest = np.max(magnitude, axis=1, initial=0.0)
@@ -154,7 +152,7 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(v == 0, 0.0, gradient * v), axis=1)
         atol = BACKWARD_ROUNDING * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0))
-        judgement = judge(along(evaluate, leaf.array, direction), analytic[:, k],
+        judgement = judge(along(evaluate, leaf.array, direction), centre, analytic[:, k],
                           step_along(leaf.array, direction, options.eps), options.rtol,
                           atol if options.atol is None else np.full_like(atol, options.atol), noise)
         numeric[:, k], bound[:, k], verdicts[:, k] = judgement.numeric, judgement.bound, judgement.verdict

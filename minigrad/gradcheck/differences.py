@@ -39,18 +39,20 @@ def overall(verdicts) -> str:
     return FAIL if FAIL in verdicts else INCONCLUSIVE if INCONCLUSIVE in verdicts else PASS
 
 
-def judge(value_at: Callable[[float], np.ndarray], analytic: np.ndarray, step: float, rtol: float, atol: np.ndarray,
-          noise: np.ndarray | float = 0.0) -> Judgement:
-    """Is `analytic` the derivative of the vector value_at(t) at t = 0? `noise` is the error of its values.
+def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic: np.ndarray, step: float, rtol: float,
+          atol: np.ndarray, noise: np.ndarray | float = 0.0) -> Judgement:
+    """Is `analytic` the derivative of the vector value_at(t) at t = 0, where it is `centre`?
 
-    >>> judge(lambda t: np.array([(3 + t) ** 3]), np.array([27.0]), 3e-3, 1e-9, 0.0).overall()
+    `noise` is the error of its values.
+
+    >>> cube, bend = lambda t: np.array([(3 + t) ** 3]), lambda t: np.array([abs(t)])
+    >>> judge(cube, cube(0), np.array([27.0]), 3e-3, 1e-9, 0.0).overall()
     'pass'
-    >>> judge(lambda t: np.array([(3 + t) ** 3]), np.array([27.001]), 3e-3, 1e-9, 0.0).overall()
+    >>> judge(cube, cube(0), np.array([27.001]), 3e-3, 1e-9, 0.0).overall()
     'fail'
-    >>> judge(lambda t: np.array([abs(t)]), np.array([0.5]), 1e-3, 1e-9, 0.0).overall()
+    >>> judge(bend, bend(0), np.array([0.5]), 1e-3, 1e-9, 0.0).overall()
     'inconclusive'
     """
-    centre = value_at(0.0)
     numeric, best_bound = np.full(analytic.shape, np.nan), np.full(analytic.shape, np.inf)
     verdict = np.full(analytic.shape, INCONCLUSIVE, dtype="<U12")
     is_wrong, is_contradicted = np.zeros((2, *analytic.shape), bool)
@@ -103,9 +105,8 @@ def largest_finite(*values: np.ndarray) -> np.ndarray:
     return np.max([np.where(np.isfinite(value), np.abs(value), 0.0) for value in values], axis=0)
 
 
-def noise_of(value_at: Callable[[float], np.ndarray]) -> np.ndarray:
+def noise_of(value_at: Callable[[float], np.ndarray], centre: np.ndarray) -> np.ndarray:
     """How far values are off: what is left of f(x + h v) + f(x - h v) - 2 f(x) for moves of about PROBE."""
-    centre = value_at(0.0)
     with np.errstate(all="ignore"):
         found = [np.abs(value_at(h) + value_at(-h) - 2 * centre) for h in (PROBE, 1.7 * PROBE, 3.1 * PROBE)]
     return ROUNDING / np.finfo(np.float64).eps * largest_finite(*found)

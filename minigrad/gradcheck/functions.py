@@ -7,8 +7,8 @@ import numpy as np
 
 from .. import random, tape
 from ..functional import grad
-from ..tensor import Tensor
 from ..tape import Op
+from ..tensor import Tensor
 from .check import Options, check, leaf_copies
 from .differences import FAIL, PASS
 from .problem import Problem, as_inputs, floats, generator_for, mapped, nodes_below
@@ -51,7 +51,7 @@ def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **o
     copies, leaves, constants = leaf_copies(as_inputs(inputs))
     name = name_of(fn)
     problem = Problem("" if name == "<lambda>" else name, lambda: fn(*copies), leaves, constants)
-    return check(problem, options, constants)
+    return check(problem, options)
 
 
 def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_exception: bool = True, **options: Any

@@ -67,7 +67,7 @@ def gradcheck_module(
             shown.set_postfix_str(names[i])
             yield i
 
-    report = check(problem, options_from({"seed": seed, **options}), problem.constants, bar)
+    report = check(problem, options_from({"seed": seed, **options}), bar)
     if raise_exception:
         report.raise_if_wrong()
     return report

@@ -48,9 +48,13 @@ class Problem:
                 yield
         finally:
             random.set_state(state)
-            for array, before in zip(self._arrays(), self.before):
-                if not same_bits(array, before):  # so that nothing is written to what cannot be
-                    array[...] = before
+            self.restore()
+
+    def restore(self) -> None:
+        """Put back what leaves, constants and state were at the beginning."""
+        for array, before in zip(self._arrays(), self.before):
+            if not same_bits(array, before):  # so that nothing is written to what cannot be
+                array[...] = before
 
     def changed(self) -> str:
         """Which leaf or constant is not what it was? "" if none."""

@@ -1,9 +1,8 @@
 """When does a check prove nothing, or little? Many wrong gradients are right at special points."""
-from typing import Any
+from typing import Sequence
 
 import numpy as np
 
-from ..tensor import Tensor
 from .differences import PASS
 from .report import InputReport
 
@@ -19,7 +18,7 @@ def is_zero(report: InputReport) -> bool:
     return report.verdict == PASS and bool(np.all(np.abs(report.numeric) <= 10 * report.bound))
 
 
-def special_points(reports: list[InputReport], arrays: list[np.ndarray], constants: list[Any]) -> list[str]:
+def special_points(reports: list[InputReport], arrays: list[np.ndarray], constants: Sequence[np.ndarray]) -> list[str]:
     """What these inputs cannot show."""
     found = []
     for report, array in zip(reports, arrays):
@@ -30,9 +29,8 @@ def special_points(reports: list[InputReport], arrays: list[np.ndarray], constan
                          "over a softmax or a norm cancels it; weigh the outputs with random numbers")
         else:
             found += [f"{report.name} {reason}" for reason in special(array)]
-    for i, value in enumerate(constants):
-        ids = value.array if isinstance(value, Tensor) else value
-        if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.size > 1:
+    for ids in constants:
+        if ids.dtype.kind == "i" and ids.size > 1:
             if len(np.unique(ids)) == ids.size:
                 found.append("all ids are different: that gradients of a repeated id are added is not seen")
             elif len(np.unique(ids)) == 1:
