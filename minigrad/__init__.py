@@ -9,6 +9,7 @@ tensor([-0.0599, -0.1628,  0.2227])
 from . import random
 from .anomaly import detect_anomaly
 from .arrays import bool_, float32, float64, int64
+from .compiled import compile
 from .creation import (
     arange, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones, ones_like, rand, rand_like, randint,
     randn, randn_like, randperm, tensor, zeros, zeros_like,

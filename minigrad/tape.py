@@ -9,12 +9,13 @@ This file knows no Tensor and no kernel. Gradients are arrays here (or anything 
 import functools
 import heapq
 import inspect
+import operator
 import threading
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from . import anomaly, writes
+from . import anomaly, recording, writes
 
 
 class Node:
@@ -68,6 +69,8 @@ class Op(Node):
     saved: tuple | None = ()
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
+    by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `recording` can call again
+    is_replayed = False  # is forward called again in replays?
 
     def forward(self, *arrays, **options) -> np.ndarray:
         raise NotImplementedError
@@ -115,7 +118,13 @@ class Op(Node):
             )
         if writes.latest > self.order:
             self._check_saved()
-        gradients = self._recorded_backward(dout) if is_tensor(dout) else self.backward(dout, *self.saved)
+        recorder = recording.state.recorder
+        if is_tensor(dout):
+            if recorder is not None:
+                raise RuntimeError("compile: create_graph=True cannot be replayed; don't compile this step")
+            gradients = self._recorded_backward(dout)
+        else:
+            gradients = self.backward(dout, *self.saved) if recorder is None else recorder.backward(self, dout)
         if type(gradients) is not tuple:
             gradients = (gradients,)
         if len(gradients) != len(self.parents):
@@ -252,16 +261,20 @@ def walk(
     youngest_first = [(-node.order, node) for node in arrived]
     heapq.heapify(youngest_first)
     looks_for_anomalies = anomaly.state.is_on
+    call, recorder = recording.call, recording.state.recorder
     while youngest_first:
         _, node = heapq.heappop(youngest_first)
         dout, fresh = arrived.pop(node)
+        if recorder is not None:
+            recorder.check(node)
         for hook in node.hooks:
             dout, fresh = hook(dout), False
         is_leaf = not isinstance(node, Op)
         if found is not None:
             found[node] = dout
         elif is_leaf or node.retains_grad:
-            node.accumulate(dout, fresh and is_leaf)
+            accumulate = node.accumulate if recorder is None else functools.partial(recorder.accumulate, node)
+            accumulate(dout, fresh and is_leaf)
         if is_leaf:
             continue
         shares = node.input_gradients(dout)
@@ -273,21 +286,22 @@ def walk(
                 continue
             fresh = node.fresh_gradients
             if share.shape != parent.shape:
-                share, fresh = unbroadcast(share, parent.shape, f"{node.title}, input {i}"), True
+                share, fresh = call(unbroadcast, share, parent.shape, f"{node.title}, input {i}"), True
             if share.dtype != parent.dtype:
-                share, fresh = share.astype(parent.dtype), True
+                share, fresh = call(_cast, share, parent.dtype), True
             if parent not in arrived:
                 arrived[parent] = share, fresh
                 heapq.heappush(youngest_first, (-parent.order, parent))
                 continue
             total, is_ours = arrived[parent]
-            if is_ours and isinstance(total, np.ndarray):
-                total += share
-            else:
-                total = total + share
-            arrived[parent] = total, True
+            in_place = is_ours and isinstance(total, np.ndarray)
+            arrived[parent] = call(operator.iadd if in_place else operator.add, total, share), True
         if not retain_graph and node.saved:
             node.saved = None
+
+
+def _cast(gradient, dtype: np.dtype):
+    return gradient.astype(dtype)
 
 
 def gradients(roots: dict[Node, Any], wanted: Sequence[Node], retain_graph: bool) -> list:

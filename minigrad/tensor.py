@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import anomaly, ops, tape, writes
+from . import anomaly, ops, recording, tape, writes
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.indexing import integers_apart, joined_index, plain_index
@@ -103,6 +103,11 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     @property
     def grad(self) -> "Tensor | None":
         """The gradient that has accumulated here."""
+        if recording.state.recorder is not None:
+            raise RuntimeError(
+                "compile: this step looks at a gradient in Python, which a replay would not; look at it outside (an "
+                "optimizer with max_grad_norm clips inside its step)"
+            )
         node = self.node or self.frozen
         if node is None or node.grad is None:
             return None
@@ -217,6 +222,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
         """Run an operation on Tensors, arrays, scalars or None; on the tape, if a Tensor among them wants that."""
+        recorder = recording.state.recorder
         arrays, parents, wants_gradient = [], [], False
         for value in inputs:
             if isinstance(value, Tensor):
@@ -231,21 +237,28 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if len(arrays) > 1 and (len(arrays) > 2 or arrays[0] is arrays[1]):
             tape.tell_apart(arrays, parents)
         op = operation.__new__(operation)
-        result = out = op.forward(*arrays, **options)
+        if recorder is None:
+            result = out = op.forward(*arrays, **options)
+        else:
+            recorder.sources += [(x, x.array, x.node) for x in inputs
+                                 if isinstance(x, Tensor) and isinstance(x.array, np.ndarray)]
+            arrays = [recording.opened(array) for array in arrays]
+            result = out = recorder.forward(op, arrays, options)
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
             out = np.asarray(out)
         elif out is arrays[0]:
             out = out.view()
         if anomaly.state.is_on:
             anomaly.check_forward(op, arrays, out)
+        made = out if recorder is None else recording.Closed(out)
         if not (wants_gradient and tape.mode.enabled):
-            return wrap(out)
+            return wrap(made)
         if writes.any_on_tape:
             ages = [value.made if isinstance(value, Tensor) and node is None else node and node.order
                     for value, node in zip(inputs, parents)]
             tape.check_current(op, arrays, ages)
         op.record(tuple(parents), (*arrays, result), options, out)
-        return wrap(out, op)
+        return wrap(made, op)
 
     @staticmethod
     def placed(array: np.ndarray, node: Node) -> "Tensor":
@@ -253,9 +266,10 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return wrap(np.asarray(array), node)
 
     @staticmethod
-    def constant(array: Any) -> "Tensor":
-        """A result that has no gradient."""
-        return wrap(np.asarray(array))
+    def constant(function: Callable, *arrays) -> "Tensor":
+        """function(*arrays), as a result that has no gradient."""
+        array = np.asarray(recording.call(function, *arrays))
+        return wrap(array if recording.state.recorder is None else recording.Closed(array))
 
     # ------------------------------------------------------------------------------------------------ what it is
 
@@ -363,6 +377,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
         gradient can only be written to under no_grad().
         """
+        recording.refuse_write()
         node = result.node if isinstance(result, Tensor) else None
         on_tape = tape.is_grad_enabled() and (self.node is not None or node is not None)
         if on_tape and self.is_leaf and self.node is not None:
@@ -394,6 +409,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return wrap(self.array.copy(), self.node) if self.requires_grad and tape.is_grad_enabled() else self
 
     def __setitem__(self, index, value) -> None:
+        recording.refuse_write()
         value = value if isinstance(value, Tensor) else Tensor(value)
         basic, advanced = integers_apart(plain_index(index))
         on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)

@@ -32,7 +32,7 @@ WHOLE = (-float("inf"), float("inf"))
 
 def owner_and_part(array: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     """The array whose memory this is a view of, and where in memory the view begins and ends."""
-    if not isinstance(array.base, np.ndarray):
+    if array.base is None or not isinstance(array.base, np.ndarray):
         return array, WHOLE
     part = np.lib.array_utils.byte_bounds(array)
     while isinstance(array.base, np.ndarray):

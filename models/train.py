@@ -77,6 +77,12 @@ class Trainer:
                   {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0}]
         self.optimizer = nn.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2),
                                         max_grad_norm=config.max_grad_norm)
+        self._replayed = mg.compile(self._loss_and_gradients)
+
+    def _loss_and_gradients(self, tokens: mg.Tensor, targets: mg.Tensor) -> mg.Tensor:
+        _, loss = self.model(tokens, targets)
+        loss.backward()
+        return loss
 
     def train_step(self) -> dict:
         """One update: forward, backward, clip, AdamW. Returns what it measured, for metrics.jsonl.
@@ -88,9 +94,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         tokens, targets = self.batches.draw()
-        _, loss = self.model(mg.tensor(tokens), mg.tensor(targets))
+        loss = self._replayed(mg.tensor(tokens), mg.tensor(targets))
         self._check_finite("loss", loss.item())
-        loss.backward()
         self.optimizer.step()
         self._check_finite("norm of the gradient", self.optimizer.grad_norm)
         self.optimizer.zero_grad()

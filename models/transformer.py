@@ -135,8 +135,7 @@ class CausalTransformer(nn.Module):
         if tokens.ndim != 2 or not 1 <= tokens.shape[1] <= self.config.context:
             raise ValueError(f"expected tokens (B, T) with 1 <= T <= {self.config.context} (the model's context), "
                              f"got {tuple(tokens.shape)}; crop the sequence, or build the model with a larger context")
-        T = tokens.shape[1]
-        x = self.token_embedding(tokens) + self.position_embedding.weight[:T]  # (B, T, C)
+        x = F.embedding(tokens, self.token_embedding.weight, self.position_embedding.weight)  # their sum, (B, T, C)
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)

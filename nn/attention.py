@@ -172,7 +172,7 @@ def spelled_out_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None =
     if mask is None:
         weights = scores.softmax(-1)
     else:
-        blind = mg.Tensor((mask.array == -math.inf).all(-1, keepdims=True))  # sees no key: its softmax would be 0 / 0
+        blind = (mask == -math.inf).all(-1, keepdim=True)  # sees no key: its softmax would be 0 / 0
         weights = (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
     weights = F.dropout(weights, dropout, training=True)
     return weights @ v, weights

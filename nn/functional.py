@@ -7,7 +7,7 @@ from typing import Sequence
 
 import numpy as np
 
-from minigrad import ops, random
+from minigrad import ops, random, recording
 from minigrad.methods import pad as pad_with, where
 from minigrad.methods.operands import floating
 from minigrad.tensor import Tensor, apply
@@ -30,10 +30,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply(ops.Linear, x, weight, bias)
 
 
-def embedding(ids: Tensor, weight: Tensor) -> Tensor:
-    """Rows of weight (V, C), picked by ids (...): (..., C). Ids must lie in 0 to V - 1."""
+def embedding(ids: Tensor, weight: Tensor, positions: Tensor | None = None) -> Tensor:
+    """Rows of weight (V, C), picked by ids (...): (..., C). Ids must lie in 0 to V - 1.
+
+    With a table of positions (P, C), its row t is added for the ids (..., T) at time t; T may be at most P.
+    """
+    if positions is not None:
+        if ids.ndim == 0 or positions.ndim != 2 or positions.shape[1:] != weight.shape[1:]:
+            raise ValueError(f"embedding: expected ids (..., T) and positions (P, {weight.shape[1]}), got {ids.shape} and "
+                             f"{positions.shape}")
+        if ids.shape[-1] > len(positions):
+            raise ValueError(f"embedding: {ids.shape[-1]} ids in a row are more than the {len(positions)} positions")
+        _same_dtype("embedding", weight, positions)
     ids = class_ids("embedding: ids", ids, weight.shape[0])
-    return apply(ops.Embedding, weight, ids=ids)
+    return apply(ops.Embedding, weight, positions, ids=ids)
 
 
 def layer_norm(
@@ -124,8 +134,12 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
         raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
     if not training or p == 0.0:
         return x
-    keep = random.generator().random(x.shape, np.float32) >= p
+    keep = recording.call(_draw_keep, x.shape, p)
     return apply(ops.Dropout, x, keep=keep, p=float(p))
+
+
+def _draw_keep(shape: tuple[int, ...], p: float) -> np.ndarray:
+    return random.generator().random(shape, np.float32) >= p
 
 
 def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from minigrad import ops
+from minigrad import ops, recording
 from minigrad.methods import where
 from minigrad.methods.operands import floating
 from minigrad.tensor import Tensor, apply
@@ -112,7 +112,11 @@ def kl_div(log_probabilities: Tensor, target: Tensor, reduction: str = "mean", l
 
 def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
     """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
-    array = ids.array.copy() if isinstance(ids, Tensor) else np.array(ids)  # nobody writes to it before backward
+    return recording.call(_checked_ids, ids.array if isinstance(ids, Tensor) else ids, name, classes, ignore_index)
+
+
+def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | None) -> np.ndarray:
+    array = np.array(ids)  # a copy: nobody writes to it before backward
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     array = array.astype(np.int64, copy=False)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minigrad import recording
 from minigrad.tensor import Tensor
 from nn.hooks import HookHandle, call_with_hooks
 
@@ -261,11 +262,13 @@ class Module:
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
         for module in self.modules():
             module.training = mode
+        recording.outdate()
         return self
 
     def eval(self) -> "Module":
         return self.train(False)
 
+    @recording.as_it_is
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros."""
         zero_grads(self.parameters(), set_to_none)

@@ -92,7 +92,7 @@ class Problem:
             with tape.no_grad():
                 return tape.gradients(starts, wanted, True)
         with tape.enable_grad():
-            starts = {node: Tensor.constant(array) for node, array in starts.items()}
+            starts = {node: Tensor.constant(np.asarray, array) for node, array in starts.items()}
             return [g if g is None else np.asarray(g.array) for g in tape.gradients(starts, wanted, True)]
 
     def move(self, generator: np.random.Generator, upward: bool) -> None:

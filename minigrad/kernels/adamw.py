@@ -7,13 +7,12 @@ import ctypes
 import math
 
 import numpy as np
-from numba import prange
 
 from minigrad.kernels.jit import jit, kernel, ready
+from minigrad.kernels.parallel import parallel_for
 from minigrad.kernels.simd import pointer, pointer_like
 
 BLOCK = 8192  # elements; four float32 arrays of it fit in half of a 256 kB L2 cache
-PARALLEL_FROM = 32  # blocks; below, waking the other threads costs more than they save
 
 
 def address(array: np.ndarray) -> int:
@@ -29,25 +28,20 @@ def cut_into_blocks(sizes: list[int]) -> np.ndarray:
 
 
 @jit
-def _sum_of_squares(block, addresses, like):
-    which, first, end = block
+def _sum_of_squares(k, blocks, addresses, like, sums):
+    which, first, end = blocks[k]
     total = 0.0
     if addresses[which] != 0:
         x = pointer_like(pointer(like, 0), addresses[which])
         for i in range(first, end):
             total += np.float64(x[i]) * np.float64(x[i])
-    return total
+    sums[k] = total
 
 
 @kernel(parallel=True)
 def sums_of_squares(blocks, addresses, like, sums):
     """blocks (K, 3), addresses (N,) of arrays with the dtype of `like` (0: no array) -> sums (K,), float64."""
-    if len(blocks) < PARALLEL_FROM:
-        for k in range(len(blocks)):
-            sums[k] = _sum_of_squares(blocks[k], addresses, like)
-    else:
-        for k in prange(len(blocks)):
-            sums[k] = _sum_of_squares(blocks[k], addresses, like)
+    parallel_for(_sum_of_squares, len(blocks), len(blocks) * BLOCK, (blocks, addresses, like, sums))
 
 
 def norm(arrays: list[np.ndarray]) -> float:
@@ -63,8 +57,8 @@ def norm(arrays: list[np.ndarray]) -> float:
 
 
 @jit
-def _step_block(block, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny):
-    which, first, end = block
+def _step_block(k, blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny):
+    which, first, end = blocks[k]
     if gradients[which] == 0:
         return
     real = moments.dtype.type
@@ -104,11 +98,6 @@ def adamw_step(blocks, offsets, parameters, gradients, steps, groups, settings, 
     - Every 1 - beta and 1 - beta^t is computed in float64: 1 - 0.999 has lost four digits in float32.
     - Moments below `tiny` become 0: those of dead weights would decay into denormals, which are 40 times as slow.
     """
-    if len(blocks) < PARALLEL_FROM:
-        for k in range(len(blocks)):
-            _step_block(blocks[k], offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled,
-                        tiny)
-    else:
-        for k in prange(len(blocks)):
-            _step_block(blocks[k], offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled,
-                        tiny)
+    parallel_for(_step_block, len(blocks), len(blocks) * BLOCK, (
+        blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny
+    ))

@@ -15,11 +15,12 @@ heads, with memory linear in the keys: k and v packed once a head, and a block o
 """
 import numba
 import numpy as np
-from numba import prange
 
-from .gemm import ACCUMULATE, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register, workspace
+from .buffers import empty, workspace
+from .gemm import ACCUMULATE, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
 from .jit import jit, kernel
 from .microkernel import shape, transpose_square
+from .parallel import WORTH_A_THREAD, parallel_for
 from .simd import constant_like, exp, inlined, log, pointer, row_max, shift
 
 BLOCK = 48  # queries: 8 tiles of 6 rows
@@ -216,40 +217,46 @@ def _head(array, strides, item, heads):
     return shift(pointer(array, 0), item // heads * strides[0] + item % heads * strides[1])
 
 
+@jit
+def _forward_part(part, q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, strides, sizes, threads, spaces, works):
+    B, H, Tq, Tk, D, row_keys, row_size = sizes
+    space = len(spaces) // threads // 16 * 16
+    for item in range(part * B * H // threads, (part + 1) * B * H // threads):
+        _head_forward(
+            _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
+            _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
+            column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
+            pointer(logsumexp, item * Tq), Tq, Tk, D, row_keys, row_size,
+            pointer(spaces, part * space), pointer(works, part * WORKSPACE),
+        )
+
+
 @kernel(parallel=True)
-def _forward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, strides, sizes, threads, spaces,
-             works):
+def _forward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, strides, sizes, threads, spaces, works):
     """strides (5, 3) of q, k, v, mask, out: batch, head, row; sizes (B, H, Tq, Tk, D, row_keys, row_size)"""
+    parallel_for(_forward_part, threads, WORTH_A_THREAD, (q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, strides, sizes, threads, spaces, works))
+
+
+@jit
+def _backward_part(part, q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, dout, dq, dk, dv, strides, sizes, threads, spaces, works):
     B, H, Tq, Tk, D, row_keys, row_size = sizes
     space = len(spaces) // threads // 16 * 16
-    for part in prange(threads):
-        for item in range(part * B * H // threads, (part + 1) * B * H // threads):
-            _head_forward(
-                _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
-                _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
-                column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
-                pointer(logsumexp, item * Tq), Tq, Tk, D, row_keys, row_size,
-                pointer(spaces, part * space), pointer(works, part * WORKSPACE),
-            )
+    for item in range(part * B * H // threads, (part + 1) * B * H // threads):
+        _head_backward(
+            _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
+            _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
+            column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
+            pointer(logsumexp, item * Tq), _head(dout, strides[5], item, H), strides[5, 2],
+            _head(dq, strides[6], item, H), strides[6, 2], _head(dk, strides[7], item, H), strides[7, 2],
+            _head(dv, strides[8], item, H), strides[8, 2], Tq, Tk, D, row_keys, row_size,
+            pointer(spaces, part * space), pointer(works, part * WORKSPACE),
+        )
 
 
 @kernel(parallel=True)
-def _backward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, dout, dq, dk, dv, strides, sizes,
-              threads, spaces, works):
+def _backward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, dout, dq, dk, dv, strides, sizes, threads, spaces, works):
     """strides (9, 3) of q, k, v, mask, out, dout, dq, dk, dv: batch, head, row; sizes as in `_forward`"""
-    B, H, Tq, Tk, D, row_keys, row_size = sizes
-    space = len(spaces) // threads // 16 * 16
-    for part in prange(threads):
-        for item in range(part * B * H // threads, (part + 1) * B * H // threads):
-            _head_backward(
-                _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
-                _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
-                column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
-                pointer(logsumexp, item * Tq), _head(dout, strides[5], item, H), strides[5, 2],
-                _head(dq, strides[6], item, H), strides[6, 2], _head(dk, strides[7], item, H), strides[7, 2],
-                _head(dv, strides[8], item, H), strides[8, 2], Tq, Tk, D, row_keys, row_size,
-                pointer(spaces, part * space), pointer(works, part * WORKSPACE),
-            )
+    parallel_for(_backward_part, threads, WORTH_A_THREAD, (q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, dout, dq, dk, dv, strides, sizes, threads, spaces, works))
 
 
 CORNER = (slice(1),) * 4
@@ -327,8 +334,8 @@ def attention_forward(
     _check(q, k, v, mask)
     q, k, v = _readable(q), _readable(k), _readable(v)
     B, H, Tq, D = q.shape
-    out = np.empty((B, Tq, H, D), q.dtype).swapaxes(1, 2)
-    logsumexp = np.empty((B, H, Tq), q.dtype)
+    out = empty((B, Tq, H, D), q.dtype).swapaxes(1, 2)
+    logsumexp = empty((B, H, Tq), q.dtype)
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf
         return out, logsumexp

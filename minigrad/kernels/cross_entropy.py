@@ -1,7 +1,7 @@
 """Cross-entropy over rows: loss and gradient from the same exponentials."""
-from numba import prange
-
 from .jit import jit, kernel
+from .parallel import parallel_for
+from .rows import ROWS, number_of_blocks
 from .simd import log
 from .softmax import exponentials
 
@@ -20,6 +20,16 @@ def cross_entropy_row(x, target, smoothing, dx):
     return log(total) - (expected + share * spread if smoothing > 0 else expected)
 
 
+@jit
+def _forward_backward_block(block, x, targets, ignore_index, smoothing, losses, dx):
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        if targets[row] == ignore_index:
+            losses[row] = 0
+            dx[row, :] = 0
+        else:
+            losses[row] = cross_entropy_row(x[row], targets[row], smoothing, dx[row])
+
+
 @kernel(parallel=True)
 def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, losses, dx):
     """x, dx (N, V), targets (N,) int64 in range or ignore_index, losses (N,).
@@ -27,9 +37,35 @@ def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, losses, 
     The target distribution q is smoothing / V everywhere, and 1 - smoothing more at the target.
     1. dx = e^(x - max)  2. dx = dx / sum - q  3. loss = log(sum) - sum of q * (x - max)
     """
-    for row in prange(x.shape[0]):
-        if targets[row] == ignore_index:
-            losses[row] = 0
-            dx[row, :] = 0
-        else:
-            losses[row] = cross_entropy_row(x[row], targets[row], smoothing, dx[row])
+    parallel_for(_forward_backward_block, number_of_blocks(x.shape[0], ROWS), x.size,
+                 (x, targets, ignore_index, smoothing, losses, dx))
+
+
+@kernel
+def sum_of_losses(losses, targets, ignore_index, take_mean, total, share):
+    """losses, targets (N,) -> total (1,): their sum, in float64, or the mean of those that count; share (1,): of one"""
+    result, count = 0.0, 0
+    for row in range(losses.size):
+        result += losses[row]
+        count += targets[row] != ignore_index
+    total[0] = result / count if take_mean else result
+    share[0] = 1.0 / max(count, 1) if take_mean else 1.0
+
+
+@jit
+def _scale(row, factor, out):
+    for j in range(row.size):
+        out[j] = factor * row[j]
+
+
+@jit
+def _backward_block(block, dout, share, slope, dx):
+    step = 0 if dout.size == 1 else 1
+    for row in range(block * ROWS, min(slope.shape[0], (block + 1) * ROWS)):
+        _scale(slope[row], dout[row * step] * slope.dtype.type(share[0]), dx[row])
+
+
+@kernel(parallel=True)
+def cross_entropy_backward(dout, share, slope, dx):
+    """dout (N,), or (1,) for a sum or mean, share (1,), slope = dloss/dx (N, V) -> dx = dout * share * slope"""
+    parallel_for(_backward_block, number_of_blocks(slope.shape[0], ROWS), slope.size, (dout, share, slope, dx))

@@ -1,11 +1,12 @@
 """Elementwise kernels where NumPy has no function (erf), needs many passes (gelu), or branches (where).
 
-The loops over elements stand in functions of their own, on slices: LLVM vectorises them there, not inside a `prange`.
+The loops over elements stand in functions of their own, on slices: there LLVM knows that they begin at 0.
 """
 import numpy as np
-from numba import prange
 
+from .buffers import empty_like
 from .jit import jit, kernel
+from .parallel import parallel_for
 from .rows import number_of_blocks
 from .simd import erf, normal, tanh
 
@@ -23,7 +24,7 @@ def empty_apart(like: np.ndarray) -> np.ndarray:
     takes a loop that is not vectorised, whose last bits may be others. The same input should give the same bits.
     """
     if like.size > CLOSE:
-        return np.empty(like.shape, like.dtype)
+        return empty_like(like)
     return np.empty(like.size + 2 * CLOSE, like.dtype)[CLOSE : CLOSE + like.size].reshape(like.shape)
 
 
@@ -34,35 +35,43 @@ def near(x):
 
 
 @jit
-def select_block(condition, a, b, out):
+def select_loop(condition, a, b, out):
     for i in range(condition.size):
         out[i] = a[i] if condition[i] else b[i]
+
+
+@jit
+def select_block(block, condition, a, b, out):
+    start, stop = block * ELEMENTS, min(condition.size, (block + 1) * ELEMENTS)
+    select_loop(condition[start:stop], a[start:stop], b[start:stop], out[start:stop])
 
 
 @kernel(parallel=True)
 def select_forward(condition, a, b, out):
     """condition (bool), a, b, out (N,): out = a where condition holds, else b. It blends, where np.where branches."""
-    for block in prange(number_of_blocks(condition.size, ELEMENTS)):
-        start, stop = block * ELEMENTS, min(condition.size, (block + 1) * ELEMENTS)
-        select_block(condition[start:stop], a[start:stop], b[start:stop], out[start:stop])
+    parallel_for(select_block, number_of_blocks(condition.size, ELEMENTS), condition.size, (condition, a, b, out))
 
 
 @jit
-def erf_block(x, out):
+def erf_loop(x, out):
     for i in range(x.size):
         out[i] = erf(x[i])
+
+
+@jit
+def erf_block(block, x, out):
+    start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
+    erf_loop(x[start:stop], out[start:stop])
 
 
 @kernel(parallel=True)
 def erf_forward(x, out):
     """x, out (N,): out = erf x"""
-    for block in prange(number_of_blocks(x.size, ELEMENTS)):
-        start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-        erf_block(x[start:stop], out[start:stop])
+    parallel_for(erf_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, out))
 
 
 @jit
-def gelu_forward_block(x, out, use_tanh):
+def gelu_forward_loop(x, out, use_tanh):
     number = x.dtype.type
     half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
     if use_tanh:
@@ -77,16 +86,20 @@ def gelu_forward_block(x, out, use_tanh):
             out[i] = p * (x[i] if x[i] > v else v)
 
 
+@jit
+def gelu_forward_block(block, x, out, use_tanh):
+    start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
+    gelu_forward_loop(x[start:stop], out[start:stop], use_tanh)
+
+
 @kernel(parallel=True)
 def gelu_forward(x, out, use_tanh):
     """x, out (N,): out = x * P, P = P(Z <= x), or (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)"""
-    for block in prange(number_of_blocks(x.size, ELEMENTS)):
-        start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-        gelu_forward_block(x[start:stop], out[start:stop], use_tanh)
+    parallel_for(gelu_forward_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, out, use_tanh))
 
 
 @jit
-def gelu_backward_block(dout, x, dx, use_tanh):
+def gelu_backward_loop(dout, x, dx, use_tanh):
     number = x.dtype.type
     half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
     if use_tanh:
@@ -102,9 +115,13 @@ def gelu_backward_block(dout, x, dx, use_tanh):
             dx[i] = dout[i] * (p + v * density)
 
 
+@jit
+def gelu_backward_block(block, dout, x, dx, use_tanh):
+    start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
+    gelu_backward_loop(dout[start:stop], x[start:stop], dx[start:stop], use_tanh)
+
+
 @kernel(parallel=True)
 def gelu_backward(dout, x, dx, use_tanh):
     """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density"""
-    for block in prange(number_of_blocks(x.size, ELEMENTS)):
-        start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-        gelu_backward_block(dout[start:stop], x[start:stop], dx[start:stop], use_tanh)
+    parallel_for(gelu_backward_block, number_of_blocks(x.size, ELEMENTS), x.size, (dout, x, dx, use_tanh))

@@ -1,20 +1,59 @@
-"""The gradient of a look-up: add each row where it came from."""
-from numba import prange
-
-from .jit import kernel
-from .rows import add_to, number_of_blocks
+"""Look-up of rows in a table, with the rows of their positions added, and its gradient: add each row where it came from."""
+from .jit import jit, kernel
+from .parallel import parallel_for
+from .rows import ROWS, add_to, number_of_blocks
 
 COLUMNS = 64  # columns per block
 
 
+@jit
+def _copy(row, out):
+    for j in range(row.size):
+        out[j] = row[j]
+
+
+@jit
+def _forward_block(block, weight, positions, ids, out):
+    for row in range(block * ROWS, min(out.shape[0], (block + 1) * ROWS)):
+        item, time = row // ids.shape[1], row % ids.shape[1]
+        _copy(weight[ids[item, time]], out[row])
+        if positions.shape[0]:
+            add_to(out[row], positions[time])
+
+
+@kernel(parallel=True)
+def embedding_forward(weight, positions, ids, out):
+    """weight (V, C), positions (P, C), P 0 or at least T, ids (B, T) in range -> out (B * T, C): weight[id] + positions[t]"""
+    parallel_for(_forward_block, number_of_blocks(out.shape[0], ROWS), out.size, (weight, positions, ids, out))
+
+
+@jit
+def _backward_block(block, dout, ids, dweight):
+    start, stop = block * COLUMNS, min(dweight.shape[1], (block + 1) * COLUMNS)
+    for row in range(dweight.shape[0]):
+        dweight[row, start:stop] = 0
+    for row in range(ids.size):
+        add_to(dweight[ids[row], start:stop], dout[row, start:stop])
+
+
 @kernel(parallel=True)
 def embedding_backward(dout, ids, dweight):
-    """dout (N, C), ids (N,) in range, dweight (V, C) of zeros: dweight[ids[n]] += dout[n].
+    """dout (N, C), ids (N,) in range -> dweight (V, C): the sum of dout[n] over all n with ids[n] = v
 
     Cut by columns, not rows: no two threads meet in one place, and the order of addition is that of the rows.
     """
-    rows, width = dout.shape
-    for block in prange(number_of_blocks(width, COLUMNS)):
-        start, stop = block * COLUMNS, min(width, (block + 1) * COLUMNS)
-        for row in range(rows):
-            add_to(dweight[ids[row], start:stop], dout[row, start:stop])
+    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, ids, dweight))
+
+
+@jit
+def _positions_row(row, dout, dpositions):
+    dpositions[row, :] = 0
+    if row < dout.shape[1]:
+        for item in range(dout.shape[0]):
+            add_to(dpositions[row], dout[item, row])
+
+
+@kernel(parallel=True)
+def positions_backward(dout, dpositions):
+    """dout (B, T, C) -> dpositions (P, C): the sum of dout over the batch; rows from T on are 0"""
+    parallel_for(_positions_row, dpositions.shape[0], dout.size, (dout, dpositions))

@@ -12,17 +12,18 @@ Numba inlines and optimises a callee again in every caller, so level 2 is compil
 own, under a symbol that other kernels call as an external function: see `gemm` and `register`.
 """
 import functools
-import threading
 
 import numba
 import numpy as np
 from llvmlite import binding, ir
-from numba import prange, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .jit import jit, kernel, ready
+from .buffers import empty, workspace
+from .jit import jit, kernel, library, ready
 from .microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
+from .parallel import WORTH_A_THREAD, parallel_for
 from .simd import INDEX, address, inlined, pointer, shift
 
 ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4  # bits of `flags`
@@ -122,7 +123,7 @@ def _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags):
                          shift(C, i * row_c + j), shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
 
 
-@jit(no_cpython_wrapper=True)
+@library
 def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
     """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], on pointers, with strides counted in elements.
 
@@ -223,6 +224,22 @@ def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, fl
              shift(C, top * row_c + left), row_c, bottom - top, right - left, K, shift(bias, left), flags, packed)
 
 
+@jit
+def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
+                    items, rows, columns, unit):
+    """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
+    _, tile_rows, _ = shape(C)
+    first, last = _bounds(len(offsets), 1, part // (rows * columns), items)
+    top, bottom = _bounds(M, tile_rows, part // columns % rows, rows)
+    left, right = _bounds(N, unit, part % columns, columns)
+    for item in range(first, last):
+        _multiply_part(
+            shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
+            shift(C, offsets[item, 2]), row_c, K, bias, flags, top, bottom, left, right,
+            shift(workspaces, part * WORKSPACE),
+        )
+
+
 @kernel(parallel=True)
 def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
                     threads):
@@ -243,32 +260,11 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
         items = 1
         rows, columns = _cut(M, N, threads, tile_rows, lanes, column_a != 1, column_b != 1)
     unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
-    for part in prange(items * rows * columns):
-        first, last = _bounds(batch, 1, part // (rows * columns), items)
-        top, bottom = _bounds(M, tile_rows, part // columns % rows, rows)
-        left, right = _bounds(N, unit, part % columns, columns)
-        for item in range(first, last):
-            _multiply_part(
-                shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
-                shift(C, offsets[item, 2]), row_c, K, bias, flags, top, bottom, left, right,
-                pointer(workspaces, part * WORKSPACE),
-            )
-
-
-_of_thread = threading.local()
-
-
-def workspace(purpose: str, count: int, dtype: np.dtype) -> np.ndarray:
-    """An uninitialised vector of at least `count` elements, kept for the Python thread that asks, and grown if need be.
-
-    It begins at a multiple of 64 bytes, where a cache line does. Pages that are not touched take no memory.
-    """
-    kept = _of_thread.__dict__
-    if (purpose, dtype) not in kept or kept[purpose, dtype].size < count:
-        buffer = np.empty(count + 64 // dtype.itemsize, dtype)
-        start = -buffer.ctypes.data % 64 // dtype.itemsize
-        kept[purpose, dtype] = buffer[start : start + count]
-    return kept[purpose, dtype]
+    parts = items * rows * columns
+    parallel_for(_multiply_share, parts, WORTH_A_THREAD, (
+        A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, pointer(workspaces, 0), items,
+        rows, columns, unit,
+    ))
 
 
 def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
@@ -317,7 +313,7 @@ def _launch(a, b, out, bias, flags, M, N, K, offsets):
     packed = gemm_workspaces(dtype)
     is_small = len(offsets) * M * N * K < SERIAL_BELOW
     # A small product starts no threads: it needs no turn, and no microsecond at the gate that a corner passes anyway.
-    launch = _multiply_batch.dispatcher if is_small else _multiply_batch
+    launch = _multiply_batch.ungated if is_small else _multiply_batch
     launch(
         a[CORNERS[a.ndim]], row_a, column_a, b[CORNERS[b.ndim]], row_b, column_b,
         out[CORNERS[out.ndim]], out.strides[-2] // dtype.itemsize, M, N, K, packed if bias is None else ready(bias),
@@ -341,7 +337,7 @@ def matmul(
     M, K, N = *a.shape, b.shape[1]
     _check("matmul", a, b, out, (M, N))
     if out is None:
-        out = np.empty((M, N), a.dtype.newbyteorder("="))
+        out = empty((M, N), a.dtype.newbyteorder("="))
         accumulate = False
     if bias is not None and (bias.shape != (N,) or bias.dtype.type is not out.dtype.type):
         raise ValueError(f"matmul: expected bias of shape {(N,)} and {out.dtype}, got {bias.shape} and {bias.dtype}")
@@ -376,7 +372,7 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     _check("batched_matmul", a, b, out, (*batch, M, N))
     if out is None:
-        out = np.empty((*batch, M, N), a.dtype.newbyteorder("="))
+        out = empty((*batch, M, N), a.dtype.newbyteorder("="))
     if out.size == 0 or K == 0:
         out[...] = 0
     elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows

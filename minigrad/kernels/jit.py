@@ -19,15 +19,12 @@ import numba
 import numpy as np
 from numba.core import caching, compiler, serialize
 from numba.core.runtime import _nrt_python
+from numba.np.ufunc import parallel as threads_of_numba
 
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
-# Only prange runs in parallel: turning array expressions into parallel loops as well triples the compile time.
-NOT_PARALLEL = "comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"
-ONLY_PRANGE = dict.fromkeys(NOT_PARALLEL, False) | {"prange": True}
-
 
 SOURCES = pathlib.Path(__file__).parent
 
@@ -93,6 +90,13 @@ def _name_runtime_functions() -> None:
         llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
+@functools.cache
+def _announce() -> None:
+    """Say why the first second takes longer, once in a process that compiles."""
+    kept = "once for this machine" if cache_folder() else "each time, as no folder to keep them is writable"
+    print(f"minigrad: compiling kernels, {kept} ...", file=sys.stderr, flush=True)
+
+
 class KernelCache(caching._Cache):
     """One file per compiled signature: a SHA-256 of the rest, then Numba's pickled compile result.
 
@@ -112,8 +116,13 @@ class KernelCache(caching._Cache):
         return cache_folder() / f"{self._name}-{key}.bin"
 
     def load_overload(self, signature, target_context):
-        if cache_folder() is None:
-            return None
+        threads_of_numba._launch_threads()  # names them to the linker
+        loaded = self._loaded(signature, target_context) if cache_folder() else None
+        if loaded is None:
+            _announce()
+        return loaded
+
+    def _loaded(self, signature, target_context):
         _name_runtime_functions()
         try:
             content = self._file(signature, target_context.codegen()).read_bytes()
@@ -147,10 +156,18 @@ class KernelCache(caching._Cache):
 
 
 def jit(function: Callable = None, **options) -> Callable:
-    """Compile a function that kernels call. It is not for Python code: nothing checks its arrays."""
+    """Compile a function that kernels call. It is not for Python code: nothing checks its arrays.
+
+    It becomes part of the kernels' own machine code, so it is not cached, and has no interface to Python.
+    """
     if function is None:
         return functools.partial(jit, **options)
-    dispatcher = numba.njit(**FLAGS, **options)(function)
+    return numba.njit(**FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+
+
+def library(function: Callable) -> Callable:
+    """Compile a function that kernels call by a symbol, so that it is compiled once and not into each of them."""
+    dispatcher = numba.njit(**FLAGS, no_cpython_wrapper=True)(function)
     dispatcher._cache = KernelCache(function)
     return dispatcher
 
@@ -179,25 +196,46 @@ def _launch_in_turn(dispatcher, arguments):
     return result
 
 
+class _Observer(threading.local):
+    """Who is told of each launch of this Python thread, as observe(dispatcher, arguments); see minigrad/recording.py."""
+
+    observe: Callable | None = None
+
+
+observer = _Observer()
+
+
 def kernel(function: Callable = None, *, parallel: bool = False) -> Callable:
-    """Compile a function that Python calls with arrays; they pass through `ready` first.
+    """Compile a function that Python calls with arrays; they pass through `ready` first, but not in its `ungated` form.
 
     Kernels write into arrays that the caller made, so an output must be ready already; it is if it came from np.empty.
-    `parallel=True` makes `prange` loops run on all threads. Whoever writes one keeps its result independent of the
-    number of threads: blocks of fixed size, and partial sums added in the order of the blocks.
+    `parallel=True` says that it has loops that run on all threads (see `parallel.parallel_for`). Whoever writes one keeps
+    its result independent of the number of threads: blocks of fixed size, and partial sums added in the order of blocks.
     """
     if function is None:
         return functools.partial(kernel, parallel=parallel)
-    dispatcher = jit(function, parallel=ONLY_PRANGE if parallel else False)
+    dispatcher = numba.njit(**FLAGS, no_cfunc_wrapper=True)(function)
+    dispatcher._cache = KernelCache(function)
+
+    def ungated(*arguments):
+        result = dispatcher(*arguments)
+        if observer.observe is not None:
+            observer.observe(dispatcher, arguments)
+        return result
 
     @functools.wraps(function)
     def launch(*arguments):
-        arguments = [ready(a) if type(a) is np.ndarray else a for a in arguments]
-        if parallel and not _threads_are_safe:
-            return _launch_in_turn(dispatcher, arguments)
-        return dispatcher(*arguments)
+        gated = [ready(a) if type(a) is np.ndarray else a for a in arguments]
+        in_turn = parallel and not _threads_are_safe
+        result = _launch_in_turn(dispatcher, gated) if in_turn else dispatcher(*gated)
+        if observer.observe is not None:
+            for array, copy in zip(arguments, gated):
+                if copy is not array:
+                    observer.observe(np.copyto, (copy, array))
+            observer.observe(dispatcher, gated)
+        return result
 
-    launch.dispatcher = dispatcher
+    launch.dispatcher, launch.ungated = dispatcher, ungated
     return launch
 
 

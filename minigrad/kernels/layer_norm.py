@@ -1,8 +1,8 @@
 """Layer norm over rows. Means and variances are float64: in float32, rows with mean 1e4 would lose three digits."""
 import numpy as np
-from numba import prange
 
 from .jit import jit, kernel
+from .parallel import parallel_for
 from .rows import ROWS, add_blocks, number_of_blocks
 
 
@@ -21,14 +21,19 @@ def layer_norm_row(x, weight, bias, out, eps):
     return mean, rstd
 
 
+@jit
+def _forward_block(block, x, weight, bias, out, mean, rstd, eps):
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        mean[row], rstd[row] = layer_norm_row(x[row], weight, bias, out[row], eps)
+
+
 @kernel(parallel=True)
 def layer_norm_forward(x, weight, bias, out, mean, rstd, eps):
     """x, out (N, C), weight, bias (C,), mean, rstd (N,) in float64.
 
     1. mean  2. rstd = 1 / sqrt(mean of (x - mean)^2 + eps)  3., 4. out = (x - mean) * rstd * weight + bias
     """
-    for row in prange(x.shape[0]):
-        mean[row], rstd[row] = layer_norm_row(x[row], weight, bias, out[row], eps)
+    parallel_for(_forward_block, number_of_blocks(x.shape[0], ROWS), x.size, (x, weight, bias, out, mean, rstd, eps))
 
 
 @jit
@@ -49,6 +54,12 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias):
         dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
 
 
+@jit
+def _backward_block(block, dout, x, weight, mean, rstd, dx, dweight, dbias):
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        layer_norm_backward_row(dout[row], x[row], weight, mean[row], rstd[row], dx[row], dweight[block], dbias[block])
+
+
 @kernel(parallel=True)
 def layer_norm_backward(dout, x, weight, mean, rstd, dx, dweight, dbias):
     """dout, x, dx (N, C), weight, dweight, dbias (C,), mean, rstd (N,) in float64.
@@ -60,10 +71,6 @@ def layer_norm_backward(dout, x, weight, mean, rstd, dx, dweight, dbias):
     blocks = number_of_blocks(rows, ROWS)
     partial_dweight = np.zeros((blocks, width), x.dtype)
     partial_dbias = np.zeros((blocks, width), x.dtype)
-    for block in prange(blocks):
-        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            layer_norm_backward_row(
-                dout[row], x[row], weight, mean[row], rstd[row], dx[row], partial_dweight[block], partial_dbias[block]
-            )
+    parallel_for(_backward_block, blocks, x.size, (dout, x, weight, mean, rstd, dx, partial_dweight, partial_dbias))
     add_blocks(partial_dweight, dweight)
     add_blocks(partial_dbias, dbias)

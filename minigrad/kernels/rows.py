@@ -2,9 +2,9 @@
 import math
 
 import numpy as np
-from numba import prange
 
 from .jit import jit, kernel
+from .parallel import parallel_for
 
 ROWS = 32  # rows per block
 
@@ -36,15 +36,18 @@ def add_blocks(partial, total):
         add_to(total, partial[block])
 
 
+@jit
+def _sum_block(block, x, partial):
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        add_to(partial[block], x[row])
+
+
 @kernel(parallel=True)
 def sum_rows_forward(x, total):
     """x (N, C) -> total (C,): the sum over rows, first within blocks, then over blocks."""
-    rows, width = x.shape
-    blocks = number_of_blocks(rows, ROWS)
-    partial = np.zeros((blocks, width), x.dtype)
-    for block in prange(blocks):
-        for row in range(block * ROWS, min(rows, (block + 1) * ROWS)):
-            add_to(partial[block], x[row])
+    blocks = number_of_blocks(x.shape[0], ROWS)
+    partial = np.zeros((blocks, x.shape[1]), x.dtype)
+    parallel_for(_sum_block, blocks, x.size, (x, partial))
     add_blocks(partial, total)
 
 

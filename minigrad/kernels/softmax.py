@@ -1,7 +1,7 @@
 """Softmax and log-softmax over rows. Each takes the row's maximum out first, so that no exponential overflows."""
-from numba import prange
-
 from .jit import jit, kernel
+from .parallel import parallel_for
+from .rows import ROWS, number_of_blocks
 from .simd import exp, log
 
 
@@ -28,11 +28,16 @@ def softmax_row(x, out):
         out[j] /= total
 
 
+@jit
+def _softmax_block(block, x, out):
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        softmax_row(x[row], out[row])
+
+
 @kernel(parallel=True)
 def softmax_forward(x, out):
     """x, out (N, C), C > 0: 1. e^(x - max)  2. divide by its sum"""
-    for row in prange(x.shape[0]):
-        softmax_row(x[row], out[row])
+    parallel_for(_softmax_block, number_of_blocks(x.shape[0], ROWS), x.size, (x, out))
 
 
 @jit
@@ -44,11 +49,16 @@ def softmax_backward_row(dout, out, dx):
         dx[j] = out[j] * (dout[j] - dot)
 
 
+@jit
+def _softmax_backward_block(block, dout, out, dx):
+    for row in range(block * ROWS, min(out.shape[0], (block + 1) * ROWS)):
+        softmax_backward_row(dout[row], out[row], dx[row])
+
+
 @kernel(parallel=True)
 def softmax_backward(dout, out, dx):
     """dout, out, dx (N, C): dx = out * (dout - sum of dout * out)"""
-    for row in prange(out.shape[0]):
-        softmax_backward_row(dout[row], out[row], dx[row])
+    parallel_for(_softmax_backward_block, number_of_blocks(out.shape[0], ROWS), out.size, (dout, out, dx))
 
 
 @jit
@@ -59,11 +69,16 @@ def log_softmax_row(x, out):
         out[j] = x[j] - largest - log_total
 
 
+@jit
+def _log_softmax_block(block, x, out):
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        log_softmax_row(x[row], out[row])
+
+
 @kernel(parallel=True)
 def log_softmax_forward(x, out):
     """x, out (N, C), C > 0: out = x - max - log(sum of e^(x - max))"""
-    for row in prange(x.shape[0]):
-        log_softmax_row(x[row], out[row])
+    parallel_for(_log_softmax_block, number_of_blocks(x.shape[0], ROWS), x.size, (x, out))
 
 
 @jit
@@ -75,8 +90,13 @@ def log_softmax_backward_row(dout, out, dx):
         dx[j] = dout[j] - exp(out[j]) * total
 
 
+@jit
+def _log_softmax_backward_block(block, dout, out, dx):
+    for row in range(block * ROWS, min(out.shape[0], (block + 1) * ROWS)):
+        log_softmax_backward_row(dout[row], out[row], dx[row])
+
+
 @kernel(parallel=True)
 def log_softmax_backward(dout, out, dx):
     """dout, out, dx (N, C): dx = dout - e^out * sum of dout"""
-    for row in prange(out.shape[0]):
-        log_softmax_backward_row(dout[row], out[row], dx[row])
+    parallel_for(_log_softmax_backward_block, number_of_blocks(out.shape[0], ROWS), out.size, (dout, out, dx))

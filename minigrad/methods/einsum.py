@@ -20,7 +20,7 @@ def einsum(equation: str, *operands):
     tensor = next((x for x in operands if is_tensor(x)), None)
     if tensor is None:
         raise TypeError("einsum: expected a Tensor among the operands; for arrays there is np.einsum")
-    operands = [x if is_tensor(x) else tensor.constant(x) for x in operands]
+    operands = [x if is_tensor(x) else tensor.constant(np.asarray, x) for x in operands]
     if len({x.dtype for x in operands}) > 1:
         raise TypeError(f"einsum: expected one dtype, got {[str(x.dtype) for x in operands]}; convert with .to(dtype)")
     inputs, output = without_ellipsis(equation.replace(" ", ""), operands)

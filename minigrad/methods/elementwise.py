@@ -1,7 +1,9 @@
 """Arithmetic, comparisons, and functions of single elements."""
+import functools
+
 import numpy as np
 
-from .. import ops
+from .. import ops, recording
 from ..arrays import as_array, bool_, int64
 from .operands import broadcast_error, cast, data_of, floating, is_tensor, operand, promote
 
@@ -45,7 +47,7 @@ def compare(ufunc: np.ufunc, a, b):
     tensor = a if is_tensor(a) else b
     a, b = operand(a), operand(b)
     try:
-        return tensor.constant(ufunc(data_of(a), data_of(b)))
+        return tensor.constant(ufunc, data_of(a), data_of(b))
     except ValueError:
         raise broadcast_error(ufunc.__name__, a, b) from None
 
@@ -55,7 +57,7 @@ def where(condition, a, b):
     tensor = next((x for x in (a, b, condition) if is_tensor(x)), None)
     if tensor is None:
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
-    condition = as_array(condition, bool_, copy=True)  # nobody writes to it before backward
+    condition = recording.call(_mask, data_of(condition))
     a, b = promote(operand(a), operand(b))
     if not is_tensor(a) and not is_tensor(b):
         a, b = as_array(a), as_array(b)
@@ -63,6 +65,10 @@ def where(condition, a, b):
         return tensor.apply_op(ops.Where, a, b, condition=condition)
     except ValueError:
         raise broadcast_error("where", condition, a, b) from None
+
+
+def _mask(condition) -> np.ndarray:
+    return as_array(condition, bool_, copy=True)  # nobody writes to it before backward
 
 
 def clamp(x, min=None, max=None):
@@ -115,7 +121,7 @@ class ElementwiseMethods:
     def __ror__(self, other): return compare(np.bitwise_or, other, self)
     def __xor__(self, other): return compare(np.bitwise_xor, self, other)
     def __rxor__(self, other): return compare(np.bitwise_xor, other, self)
-    def __invert__(self): return self.constant(~self.array)
+    def __invert__(self): return self.constant(np.invert, self.array)
 
     add, sub, mul, div, pow, neg, abs = __add__, __sub__, __mul__, __truediv__, __pow__, __neg__, __abs__
     remainder, floor_divide = __mod__, __floordiv__
@@ -124,14 +130,15 @@ class ElementwiseMethods:
     def logical_and(self, other): return compare(np.logical_and, self, other)
     def logical_or(self, other): return compare(np.logical_or, self, other)
     def logical_xor(self, other): return compare(np.logical_xor, self, other)
-    def logical_not(self): return self.constant(np.logical_not(self.array))
-    def isnan(self): return self.constant(np.isnan(self.array))
-    def isinf(self): return self.constant(np.isinf(self.array))
-    def isfinite(self): return self.constant(np.isfinite(self.array))
+    def logical_not(self): return self.constant(np.logical_not, self.array)
+    def isnan(self): return self.constant(np.isnan, self.array)
+    def isinf(self): return self.constant(np.isinf, self.array)
+    def isfinite(self): return self.constant(np.isfinite, self.array)
 
     def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
         """|self - other| <= atol + rtol |other|, elementwise."""
-        return self.constant(np.isclose(self.array, data_of(other), rtol=rtol, atol=atol, equal_nan=equal_nan))
+        is_close = functools.partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
+        return self.constant(is_close, self.array, data_of(other))
 
     def allclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """Is |self - other| <= atol + rtol |other| everywhere?"""

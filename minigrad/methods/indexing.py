@@ -1,4 +1,5 @@
 """Picking elements: by index, along an axis, by mask, in order of size."""
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -122,6 +123,17 @@ def top_indices(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     return np.take_along_axis(parts, order, dim)
 
 
+def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    row = np.atleast_1d(x)
+    order = descending_order(row, dim) if descending else np.argsort(row, axis=dim, kind="stable")
+    return order.reshape(x.shape)
+
+
+def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
+    chosen = top_indices(np.atleast_1d(x), k, dim, largest)
+    return chosen if x.ndim else chosen.reshape(())
+
+
 class IndexingMethods:
     def __getitem__(self, index):
         basic, advanced = integers_apart(plain_index(index))
@@ -169,15 +181,12 @@ class IndexingMethods:
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True):
         """The indices that sort self along dim. Always stable."""
         dim = check_dim("sort", self, dim)
-        x = np.atleast_1d(self.array)
-        order = descending_order(x, dim) if descending else np.argsort(x, axis=dim, kind="stable")
-        return self.constant(order.reshape(self.shape))
+        return self.constant(functools.partial(_order, dim=dim, descending=descending), self.array)
 
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
         """(values, indices) of the k largest (or smallest) elements along dim; always sorted."""
         dim = check_dim("topk", self, dim)
         if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:
             raise IndexError(f"topk: selected index k out of range: {k} of shape {self.shape} along dim {dim}")
-        chosen = top_indices(np.atleast_1d(self.array), k, dim, largest)
-        indices = self.constant(chosen if self.ndim else chosen.reshape(()))
+        indices = self.constant(functools.partial(_top, k=k, dim=dim, largest=largest), self.array)
         return ValuesAndIndices(self.gather(dim, indices), indices)

@@ -1,4 +1,6 @@
 """Matrix products."""
+import numpy as np
+
 from .. import ops
 from .operands import is_tensor, operand
 
@@ -11,7 +13,7 @@ def matmul(a, b):
     [11.0]
     """
     tensor = a if is_tensor(a) else b
-    a, b = (x if is_tensor(x) else tensor.constant(operand(x)) for x in (a, b))
+    a, b = (x if is_tensor(x) else tensor.constant(np.asarray, operand(x)) for x in (a, b))
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError(f"matmul: both arguments need at least one axis, got shapes {a.shape} and {b.shape}")
     if a.dtype != b.dtype:

@@ -86,8 +86,8 @@ FUNCTIONS = {
     np.concatenate: lambda tensors, axis=0: cat(tensors, axis),
     np.stack: lambda tensors, axis=0: stack(tensors, axis),
     np.einsum: einsum,
-    np.zeros_like: lambda x: x.constant(np.zeros_like(x.array)),
-    np.ones_like: lambda x: x.constant(np.ones_like(x.array)),
+    np.zeros_like: lambda x: x.constant(np.zeros, x.shape, x.dtype),
+    np.ones_like: lambda x: x.constant(np.ones, x.shape, x.dtype),
 }
 
 

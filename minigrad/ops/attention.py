@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from ..kernels import attention as kernels
+from ..kernels.buffers import empty_like
 from ..tape import Fused
 
 
@@ -46,6 +47,8 @@ class ScaledDotProductAttention(Fused):
     A causal query i sees the keys 0 to i. Saves q, k, v, mask, out and the logsumexp of the scores (B, H, Tq).
     """
 
+    by_kernels = True
+
     @staticmethod
     def definition(q, k, v, mask=None, *, is_causal=False, scale=None):
         return spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)[0]
@@ -58,7 +61,7 @@ class ScaledDotProductAttention(Fused):
         return out
 
     def backward(self, dout, q, k, v, mask, out, logsumexp):
-        dq, dk, dv = (np.empty(x.shape, x.dtype) for x in (q, k, v))
+        dq, dk, dv = (empty_like(x) for x in (q, k, v))
         kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv)
         return dq, dk, dv, None
 
@@ -84,6 +87,8 @@ class PackedAttention(Fused):
     packed arrays in place. Saves packed, out and the logsumexp of the scores (B, H, T).
     """
 
+    by_kernels = True
+
     @staticmethod
     def definition(packed, *, num_heads, is_causal=False):
         return merge_heads(spelled_out_attention(*split_heads(packed, num_heads), is_causal=is_causal)[0])
@@ -97,7 +102,7 @@ class PackedAttention(Fused):
         return merge_heads(out)
 
     def backward(self, dout, packed, out, logsumexp):
-        dpacked = np.empty(packed.shape, packed.dtype)
+        dpacked = empty_like(packed)
         batch, time, width = dout.shape
         dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
         gradients = split_heads(dpacked, self.num_heads)

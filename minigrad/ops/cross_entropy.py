@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..kernels import cross_entropy as kernels
+from ..kernels.buffers import empty, empty_like
 from ..tape import Fused
 from .softmax import LogSoftmax
 
@@ -12,8 +13,10 @@ class CrossEntropy(Fused):
     The target distribution q is 1 at target_n, else 0; with label smoothing s, q = (1 - s) [v = target_n] + s / V.
     dx_nv = dloss_n * (softmax(x_n)_v - q_nv): the probabilities, less those wanted. Rows whose target is
     ignore_index have no loss and no gradient, and the mean is over the others; over none at all it is NaN.
-    Forward already computes dloss_n/dx_n, in the same pass; it is saved beside x (for the definition).
+    Forward already computes the slope dloss_n/dx_n, in the same pass; it is saved beside x (for the definition).
     """
+
+    by_kernels = True
 
     @staticmethod
     def definition(x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
@@ -30,21 +33,14 @@ class CrossEntropy(Fused):
         return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        self.reduction = reduction
-        self.count = int(np.count_nonzero(targets != ignore_index))
-        losses = np.empty(len(x), x.dtype)
-        dx = np.empty(x.shape, x.dtype)
-        kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), losses, dx)
-        self.save(x, dx)
-        if reduction == "none":
-            return losses
-        total = np.sum(losses, dtype=np.float64)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(total if reduction == "sum" else total / np.float64(self.count)).astype(x.dtype)
+        losses, slope, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1)
+        kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), losses, slope)
+        total = np.empty(1, x.dtype)
+        kernels.sum_of_losses(losses, targets, ignore_index, reduction == "mean", total, share)
+        self.save(x, slope, share)
+        return losses if reduction == "none" else total.reshape(())
 
-    def backward(self, dout, x, dx):
-        if self.reduction == "none":
-            return dx * dout[:, None]
-        if self.reduction == "mean":
-            dout = dout / max(self.count, 1)
-        return dx * dout
+    def backward(self, dout, x, slope, share):
+        dx = empty_like(x)
+        kernels.cross_entropy_backward(dout.reshape(-1), share, slope, dx)
+        return dx

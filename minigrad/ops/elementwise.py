@@ -412,6 +412,8 @@ class Gelu(Fused):
     Saves x; recomputes P.
     """
 
+    by_kernels = True
+
     @staticmethod
     def definition(x, *, approximate="none"):
         if approximate == "tanh":

@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..kernels import layer_norm as kernels
+from ..kernels.buffers import empty_like
 from ..kernels.rows import as_rows
 from ..tape import Fused
 
@@ -18,6 +19,8 @@ class LayerNorm(Fused):
     Saves x, mean and rstd; recomputes x_hat.
     """
 
+    by_kernels = True
+
     @staticmethod
     def definition(x, weight=None, bias=None, *, eps=1e-5):
         centred = x - np.mean(x, axis=-1, keepdims=True)
@@ -28,7 +31,7 @@ class LayerNorm(Fused):
 
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
         x_rows = as_rows(x)
-        out = np.empty(x.shape, x.dtype)
+        out = empty_like(x)
         mean, rstd = np.empty((2, len(x_rows)))
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         shift = np.zeros(x.shape[-1], x.dtype) if bias is None else bias
@@ -38,7 +41,7 @@ class LayerNorm(Fused):
 
     def backward(self, dout, x, weight, bias, mean, rstd):
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
-        dx = np.empty(x.shape, x.dtype)
+        dx = empty_like(x)
         dweight, dbias = np.empty((2,) + scale.shape, x.dtype)
         kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, as_rows(dx), dweight, dbias)
         return dx, dweight, dbias

@@ -34,6 +34,8 @@ class Linear(Fused):
     dx = dout @ weight,  dweight = dout^T @ x,  dbias = sum of dout over all rows. Leading axes are rows of one product.
     """
 
+    by_kernels = True
+
     @staticmethod
     def definition(x, weight, bias=None):
         out = x @ np.swapaxes(weight, 0, 1)

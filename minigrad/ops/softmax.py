@@ -8,6 +8,7 @@ all other y_j. Kernels work along the last axis; other axes are moved there.
 import numpy as np
 
 from ..kernels import softmax as kernels
+from ..kernels.buffers import empty_like
 from ..kernels.rows import as_rows
 from ..tape import Fused
 
@@ -62,7 +63,7 @@ class LogSoftmax(Fused):
 def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
     """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back."""
     moved = [np.ascontiguousarray(np.moveaxis(a, dim, -1)) for a in arrays]
-    out = np.empty(moved[0].shape, moved[0].dtype)
+    out = empty_like(moved[0])
     if out.size:
         kernel(*map(as_rows, moved), as_rows(out))
     return np.moveaxis(out, -1, dim)

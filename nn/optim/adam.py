@@ -1,10 +1,12 @@
 """Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101)."""
 import math
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from minigrad import recording
 from minigrad.kernels.adamw import address, adamw_step, cut_into_blocks, sums_of_squares
 from minigrad.kernels.jit import ready
 from minigrad.tensor import Tensor
@@ -45,6 +47,7 @@ class Adam(Optimizer):
         self._tables: list[_Table] = []
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
+    @recording.as_it_is
     def step(self) -> None:
         if not self._tables:
             dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
@@ -120,28 +123,34 @@ class _Table:
             state[parameter] = own  # views: always up to date
         self.arrays: list[np.ndarray | None] = [None] * len(sizes)  # whose addresses these are:
         self.addresses = np.zeros(len(sizes), np.int64)
+        self.gradient_arrays: list[Callable] = [lambda: None] * len(sizes)  # weak references, as they are let go early
         self.gradients = np.zeros(len(sizes), np.int64)
         self.copies: dict[int, np.ndarray] = {}  # of parameters that a kernel can't take as they are
 
-    def collect(self) -> list[np.ndarray]:
+    def collect(self) -> list[np.ndarray | None]:
         """Look up where parameters and gradients are. Returns the gradients, which must stay alive."""
-        arrays, addresses = [], []
+        arrays = []
         for i, parameter in enumerate(self.parameters):
             if parameter.array is not self.arrays[i]:
                 self._take(i, parameter)
             gradient = parameter.grad
-            if gradient is None:
-                addresses.append(0)
-                continue
-            array = gradient.array
-            if array.dtype != self.dtype or array.shape != self.arrays[i].shape:
-                raise ValueError(f"gradient of shape {array.shape} and dtype {array.dtype} for a parameter of shape "
-                                 f"{parameter.shape} and dtype {self.dtype}")
-            array = ready(array)
+            array = None if gradient is None else gradient.array
+            if array is not self.gradient_arrays[i]() or array is None:
+                array = self._take_gradient(i, array)
             arrays.append(array)
-            addresses.append(address(array))
-        self.gradients[:] = addresses
         return arrays
+
+    def _take_gradient(self, i: int, array: np.ndarray | None) -> np.ndarray | None:
+        if array is None:
+            self.gradients[i] = 0
+            return None
+        if array.dtype != self.dtype or array.shape != self.arrays[i].shape:
+            raise ValueError(f"gradient of shape {array.shape} and dtype {array.dtype} for a parameter of shape "
+                             f"{self.parameters[i].shape} and dtype {self.dtype}")
+        array = ready(array)
+        self.gradient_arrays[i] = weakref.ref(array)
+        self.gradients[i] = address(array)
+        return array
 
     def _take(self, i: int, parameter: Tensor) -> None:
         array = parameter.array

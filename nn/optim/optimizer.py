@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad import recording
 from minigrad.tensor import Tensor
 from minigrad.writes import note_write
 from nn.module import zero_grads
@@ -75,6 +76,7 @@ class Optimizer:
             if parameter.grad is not None:
                 note_write(parameter.array)
 
+    @recording.as_it_is
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros."""
         for group in self.param_groups:

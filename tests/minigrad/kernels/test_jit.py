@@ -8,12 +8,11 @@ import pytest
 from minigrad.kernels import jit
 
 source = '''
-from numba import prange
 from minigrad.kernels.jit import kernel
 
-@kernel(parallel=True)
+@kernel
 def double(x, out):
-    for i in prange(x.size):
+    for i in range(x.size):
         out[i] = 2 * x[i]
 '''
 

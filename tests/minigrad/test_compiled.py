@@ -1,0 +1,252 @@
+"""Recorded steps: a replay gives the bits of the step itself, or there is an error that says why not."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from cases import CASES
+from minigrad import recording
+from minigrad.kernels.buffers import Pool
+from minigrad.tensor import apply
+from models import PRESETS, CausalTransformer
+from naive import Constant
+
+
+def permuted(array, seed):
+    """The same numbers in another order: where a function is defined, it stays so."""
+    return np.random.default_rng(seed).permutation(array.reshape(-1)).reshape(array.shape)
+
+
+def leaves_of(case, dtype):
+    return [mg.Tensor(x.astype(dtype), requires_grad=True) if isinstance(x, np.ndarray) and not isinstance(x, Constant)
+            else x for x in case.inputs]
+
+
+def results_of(step, leaves):
+    """The output and all gradients, which are cleared."""
+    tensors = [x for x in leaves if isinstance(x, mg.Tensor)]
+    out = step()
+    results = [out.numpy()] + [None if x.grad is None else x.grad.numpy().copy() for x in tensors]
+    for x in tensors:
+        x.grad = None
+    return results
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_replay_has_the_bits_of_the_op(case, dtype):
+    leaves = leaves_of(case, dtype)
+
+    def step():
+        out = apply(case.op, *leaves, **case.options)
+        upstream = np.random.default_rng(3).standard_normal(out.shape)
+        (out * 1.5).backward(mg.Tensor(upstream, dtype=out.dtype))
+        return out.detach()
+
+    compiled = mg.compile(step)
+    for seed in range(3):  # recorded, and replayed twice
+        for original, leaf in zip(case.inputs, leaves):
+            if isinstance(leaf, mg.Tensor):
+                leaf.data[...] = permuted(original, seed).astype(dtype)
+        for got, expected in zip(results_of(compiled, leaves), results_of(step, leaves), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+def transformer_step(compiled, dropout=0.0):
+    """A training step of a small transformer with all that belongs to it, and its parameters."""
+    mg.manual_seed(0)
+    config = PRESETS["micro"].config
+    model = CausalTransformer(type(config)(layers=2, heads=2, width=32, context=32, dropout=dropout))
+    optimizer = nn.optim.AdamW(model.parameters(), lr=1e-2, max_grad_norm=1.0)
+
+    def step(tokens, targets):
+        optimizer.zero_grad()
+        loss = model(tokens, targets)[1]
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return (mg.compile(step) if compiled else step), model
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("threads", [1, mg.get_num_threads()])
+def test_training_is_the_same_to_the_bit(dropout, threads):
+    before = mg.get_num_threads()
+    mg.set_num_threads(threads)
+    try:
+        histories = []
+        for compiled in (False, True):
+            step, model = transformer_step(compiled, dropout)
+            mg.manual_seed(1)  # of dropout
+            generator = np.random.default_rng(0)
+            batches = [[mg.tensor(ids) for ids in generator.integers(96, size=(2, 4, 32))] for _ in range(5)]
+            losses = [step(*batch).item() for batch in batches]
+            histories.append((losses, [p.array for p in model.parameters()]))
+    finally:
+        mg.set_num_threads(before)
+    (eager, parameters), (replayed, others) = histories
+    assert eager == replayed
+    assert all(np.array_equal(a, b) for a, b in zip(parameters, others))
+
+
+def doubling():
+    """A compiled x -> 2 w x that counts how often Python runs it."""
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+    runs = []
+
+    @mg.compile
+    def step(x):
+        runs.append(x.shape)
+        out = (2.0 * w * x).sum()
+        out.backward()
+        return out
+
+    return step, w, runs
+
+
+def test_gradients_accumulate_until_they_are_cleared():
+    step, w, runs = doubling()
+    x = mg.tensor([3.0, 4.0])
+    for count in (1, 2, 3):
+        step(x)
+        assert w.grad.tolist() == [6.0 * count, 8.0 * count]
+    w.grad = None
+    step(x)
+    assert w.grad.tolist() == [6.0, 8.0]
+    assert len(runs) == 1
+
+
+def test_results_are_copies():
+    step, _, _ = doubling()
+    first, second = step(mg.tensor([1.0, 0.0])), step(mg.tensor([0.0, 1.0]))
+    third = step(mg.tensor([1.0, 1.0]))
+    assert [first.item(), second.item(), third.item()] == [2.0, 4.0, 6.0]
+    assert not first.requires_grad
+
+
+def test_it_is_recorded_anew_when_something_changes():
+    step, w, runs = doubling()
+    x = mg.tensor([3.0, 4.0])
+    step(x), step(x)
+    assert len(runs) == 1
+    step(mg.ones(5, 2)), step(x)
+    assert len(runs) == 2  # another shape; the first is kept
+    with mg.no_grad():
+        w *= 2.0
+    assert step(x).item() == 2 * (2 * 3 + 4 * 4)
+    assert len(runs) == 2  # values are not part of a recording
+    w.data = np.array([1.0, 1.0], np.float32)
+    assert step(x).item() == 14.0
+    assert len(runs) == 3  # the parameter lies elsewhere
+    nn.Linear(1, 1).eval()
+    step(x)
+    assert len(runs) == 4  # a module has changed its mode, perhaps ours
+    step.forget()
+    step(x)
+    assert len(runs) == 5
+
+
+def test_dropout_follows_the_mode():
+    layer = nn.Dropout(0.5)
+    step = mg.compile(lambda x: layer(x))
+    x = mg.ones(1000)
+    assert 0 < (step(x).array == 0).mean() < 1 and 0 < (step(x).array == 0).mean() < 1
+    assert not np.array_equal(step(x).array, step(x).array)  # drawn anew
+    layer.eval()
+    assert (step(x).array == 1).all()
+
+
+def test_ids_out_of_range_are_refused_in_a_replay():
+    weight = mg.randn(5, 3)
+    step = mg.compile(lambda ids: F.embedding(ids, weight))
+    assert np.array_equal(step(mg.tensor([1, 4])).array, weight.array[[1, 4]])
+    assert np.array_equal(step(mg.tensor([0, 2])).array, weight.array[[0, 2]])
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        step(mg.tensor([5, 2]))
+
+
+def test_comparisons_and_masks_are_replayed():
+    step = mg.compile(lambda x: mg.where((x > 0) & ~(x > 2), x, -1.0))
+    for values in ([-1.0, 1.0, 3.0], [1.0, 3.0, -1.0]):
+        x = mg.tensor(values)
+        assert step(x).tolist() == mg.where((x > 0) & ~(x > 2), x, -1.0).tolist()
+
+
+W = mg.tensor([1.0, 2.0], requires_grad=True)
+
+
+def with_hook(x):
+    y = W * x
+    y.register_hook(lambda gradient: gradient * 2)
+    y.sum().backward()
+
+
+def writing(x):
+    y = x * 2
+    y += 1
+    return y
+
+
+REFUSED = {
+    "item": (lambda x: x * x.sum().item(), "looks at the values"),
+    "if": (lambda x: x if (x > 0).all() else -x, "looks at the values"),
+    "float": (lambda x: x * float(x.sum()), "looks at the values"),
+    "numpy": (lambda x: mg.tensor(np.asarray(x)), "looks at the values"),
+    "data": (lambda x: mg.tensor(x.data + 1), "looks at the values"),
+    "list": (lambda x: mg.tensor(x.tolist()), "looks at the values"),
+    "index": (lambda x: x[(x > 0)], "looks at the values"),
+    "in place": (writing, "in place"),
+    "hook": (with_hook, "hook"),
+    "gradient": (lambda x: (W * x).sum().backward() or W.grad, "looks at a gradient"),
+    "create_graph": (lambda x: (W * x).sum().backward(create_graph=True), "create_graph"),
+    "on the tape": (lambda x: W * x, "calls no backward"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_replayed_is_refused(name):
+    function, words = REFUSED[name]
+    with pytest.raises(RuntimeError, match=words):
+        mg.compile(function)(mg.tensor([1.0, 2.0]))
+    assert recording.state.recorder is None
+    assert (mg.tensor([1.0]) + 1).item() == 2.0  # all is as before
+
+
+def test_inputs_and_results_are_tensors():
+    with pytest.raises(TypeError, match="takes Tensors, got float"):
+        mg.compile(lambda x: x)(1.0)
+    with pytest.raises(TypeError, match="returns Tensors, got int"):
+        mg.compile(lambda x: 3)(mg.ones(2))
+    with pytest.raises(RuntimeError, match="input of a compiled step requires a gradient"):
+        mg.compile(lambda x: x)(W)
+
+
+def test_memory_is_used_again_within_a_recording():
+    def chain(x):
+        for _ in range(30):
+            x = F.gelu(x)
+        return x
+
+    with recording.Recorder() as recorder:
+        chain(mg.randn(512, 512))
+    assert recorder.pool.nbytes() <= 4 * 512 * 512 * 4
+
+
+def test_pool_gives_out_what_nobody_uses():
+    pool, dtype = Pool(), np.dtype(np.float32)
+    first = pool.empty((100, 1000), dtype)
+    address, view = first.ctypes.data, first[3:].T
+    assert address % 64 == 0
+    del first
+    assert pool.empty((100, 1000), dtype).ctypes.data != address  # the view still needs it
+    del view
+    assert address in {array.ctypes.data for array in [pool.empty((100, 1000), dtype) for _ in range(2)]}
+
+
+def test_pool_forgets_sizes_that_are_out_of_use():
+    pool, dtype = Pool(), np.dtype(np.uint8)
+    for size in range(1 << 22, 1 << 24, 1 << 19):
+        pool.empty((size,), dtype)
+    assert pool.nbytes() < 1 << 27
