@@ -17,7 +17,7 @@ import tempfile
 from typing import NoReturn
 
 import minigrad as mg
-from minigrad.kernels import jit
+from minigrad.kernels import jit, threads
 from models import run as runs
 from models.checkpoint import Checkpoint, CheckpointError, find, load
 from models.data import Corpus, Vocabulary, load_corpus
@@ -321,7 +321,7 @@ def info_command(options: argparse.Namespace) -> int:
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "threads": mg.get_num_threads(),
-        "threading layer": jit.threading_layer(),
+        "threading layer": threads.layer(),
         "kernel cache": jit.cache_folder() or "none: no folder is writable, kernels are compiled each time",
     }
     for name, value in rows.items():

@@ -19,7 +19,6 @@ import numba
 import numpy as np
 from numba.core import caching, compiler, serialize
 from numba.core.runtime import _nrt_python
-from numba.np.ufunc import parallel as threads_of_numba
 
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
@@ -97,6 +96,9 @@ def _announce() -> None:
     print(f"minigrad: compiling kernels, {kept} ...", file=sys.stderr, flush=True)
 
 
+prerequisites: list[Callable] = []  # what has to be called before machine code is loaded or compiled; see threads.py
+
+
 class KernelCache(caching._Cache):
     """One file per compiled signature: a SHA-256 of the rest, then Numba's pickled compile result.
 
@@ -116,7 +118,8 @@ class KernelCache(caching._Cache):
         return cache_folder() / f"{self._name}-{key}.bin"
 
     def load_overload(self, signature, target_context):
-        threads_of_numba._launch_threads()  # names them to the linker
+        while prerequisites:
+            prerequisites.pop()()
         loaded = self._loaded(signature, target_context) if cache_folder() else None
         if loaded is None:
             _announce()
@@ -182,18 +185,15 @@ def ready(array: np.ndarray) -> np.ndarray:
     return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
-# Numba's fallback threading layer, workqueue, aborts the process when two threads launch at once. Which layer it is
-# shows only after the first launch; until then, and for ever with workqueue, launches take turns.
+# Numba's fallback threading layer, workqueue, aborts the process when two threads launch at once: launches take turns
+# until threads.start() knows that another one is used.
 _turn = threading.RLock()
-_threads_are_safe = False
+take_turns = True
 
 
 def _launch_in_turn(dispatcher, arguments):
-    global _threads_are_safe
     with _turn:
-        result = dispatcher(*arguments)
-        _threads_are_safe = numba.threading_layer() != "workqueue"
-    return result
+        return dispatcher(*arguments)
 
 
 class _Observer(threading.local):
@@ -226,8 +226,7 @@ def kernel(function: Callable = None, *, parallel: bool = False) -> Callable:
     @functools.wraps(function)
     def launch(*arguments):
         gated = [ready(a) if type(a) is np.ndarray else a for a in arguments]
-        in_turn = parallel and not _threads_are_safe
-        result = _launch_in_turn(dispatcher, gated) if in_turn else dispatcher(*gated)
+        result = _launch_in_turn(dispatcher, gated) if parallel and take_turns else dispatcher(*gated)
         if observer.observe is not None:
             for array, copy in zip(arguments, gated):
                 if copy is not array:
@@ -256,11 +255,3 @@ def set_num_threads(count: int) -> None:
     if not isinstance(count, int) or not 1 <= count <= limit:
         raise ValueError(f"expected a number of threads from 1 to {limit}, got {count!r}")
     numba.set_num_threads(count)
-
-
-def threading_layer() -> str:
-    """Numba's threading layer: 'omp', 'tbb', 'workqueue', or 'not started'."""
-    try:
-        return numba.threading_layer()
-    except ValueError:
-        return "not started"

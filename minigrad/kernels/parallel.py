@@ -9,6 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from . import threads
 from .jit import jit
 from .simd import INDEX, INT64
 
@@ -55,8 +56,8 @@ def _run(typing_context, body, blocks, work, arguments):
         context.active_code_library.add_linking_library(compiled.library)
 
         one = ir.Constant(INT64, 1)
-        threads = builder.call(cgutils.get_or_insert_function(module, ir.FunctionType(INT64, []), "get_num_threads"), [])
-        parts = builder.select(builder.icmp_signed("<", threads, blocks), threads, blocks)
+        available = builder.call(cgutils.get_or_insert_function(module, ir.FunctionType(INT64, []), "get_num_threads"), [])
+        parts = builder.select(builder.icmp_signed("<", available, blocks), available, blocks)
         is_worth_it = builder.icmp_signed(">=", work, ir.Constant(INT64, WORTH_A_THREAD))
         several = builder.and_(is_worth_it, builder.icmp_signed(">", parts, one))
         parts = builder.select(several, parts, one)
@@ -72,10 +73,15 @@ def _run(typing_context, body, blocks, work, arguments):
         loop = _emit_loop(context, module, compiled, everything, argument_types)
         with builder.if_else(several) as (then, otherwise):
             with then:
-                launch_type = ir.FunctionType(ir.VoidType(), [BYTES] * 5 + [INT64] * 3)
-                launch = cgutils.get_or_insert_function(module, launch_type, "numba_parallel_for")
-                pointers = [builder.bitcast(pointer, BYTES) for pointer in (loop, first, count, step, data)]
-                builder.call(launch, [*pointers, ir.Constant(INT64, 0), one, parts])
+                if threads.IS_SUPPORTED:
+                    launch_type = ir.FunctionType(INT64, [BYTES, BYTES, INT64])
+                    launch = cgutils.get_or_insert_function(module, launch_type, threads.SYMBOL)
+                    builder.call(launch, [builder.bitcast(loop, BYTES), data, parts])
+                else:
+                    launch_type = ir.FunctionType(ir.VoidType(), [BYTES] * 5 + [INT64] * 3)
+                    launch = cgutils.get_or_insert_function(module, launch_type, "numba_parallel_for")
+                    pointers = [builder.bitcast(pointer, BYTES) for pointer in (loop, first, count, step, data)]
+                    builder.call(launch, [*pointers, ir.Constant(INT64, 0), one, parts])
             with otherwise:
                 builder.call(loop, [first, count, step, data])
         return context.get_dummy_value()

@@ -1,9 +1,13 @@
 """Loops over blocks: each block once, on any number of threads."""
+import os
+import threading
+
 import numpy as np
 import pytest
 
 from minigrad.kernels.jit import get_num_threads, jit, kernel, set_num_threads
 from minigrad.kernels.parallel import WORTH_A_THREAD, parallel_for
+from minigrad.kernels.threads import IS_SUPPORTED
 
 
 @jit
@@ -39,3 +43,31 @@ def test_it_can_be_called_twice_in_one_kernel():
     out = np.zeros(100, np.int64)
     both(out, WORTH_A_THREAD)
     assert np.array_equal(out, 11 * np.arange(1, 101))
+
+
+def test_python_threads_do_not_disturb_each_other():
+    outs = [np.zeros(64, np.int64) for _ in range(4)]
+
+    def run(out):
+        for _ in range(2000):
+            mark_blocks(out, WORTH_A_THREAD, 1)
+
+    threads = [threading.Thread(target=run, args=(out,)) for out in outs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(out, 2000 * np.arange(1, 65)) for out in outs)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or not IS_SUPPORTED, reason="only where processes fork, and threads are ours")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_can_go_on():
+    out = np.zeros(64, np.int64)
+    mark_blocks(out, WORTH_A_THREAD, 1)
+    child = os.fork()
+    if child == 0:
+        mark_blocks(out, WORTH_A_THREAD, 1)
+        os._exit(0 if np.array_equal(out, 2 * np.arange(1, 65)) else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -1,0 +1,260 @@
+"""The threads that share the blocks of a kernel: a team that does not hold up a busy machine.
+
+`fork_join(loop, data, parts)` calls loop(part) for each part, and returns when all are done. The calling thread and its
+helpers take parts as they come. With OpenMP each loop waits for a certain thread to come to its share and waits
+spinning: with one other busy process on two cores, a training step of preset nano took 9 times as long. Here
+
+- whoever is running takes the next part: a loop ends without the helpers if they are not there in time;
+- a helper looks out for the next loop for SPINS turns, some 50 us, and then sleeps; so does the caller that waits;
+- a caller that finds the team at work for another Python thread, or is alone after os.fork(), does all parts itself.
+
+The team's state are a few words of memory, one to a cache line. TICKET holds all that decides who does what, in one word
+that is read and changed at once: a loop's number, its count of parts, and the next part. So a helper that has slept
+through some loops cannot mistake one for another. Needs Linux's futex; elsewhere Numba's threading layer is used.
+"""
+import atexit
+import ctypes
+import functools
+import os
+import platform
+import sys
+
+import numba
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.ufunc import parallel as threads_of_numba
+
+from . import jit
+from .jit import library, prerequisites
+from .simd import INDEX, INT64
+
+SYMBOL = "minigrad_fork_join"
+SPINS = 2000
+
+LINE = 8  # words of 8 bytes in a cache line
+OWNER, TICKET, DONE, WAKE, SLEEPERS, CALLER, LOOP, DATA, STOP = (LINE * i for i in range(9))
+WORDS = 9 * LINE
+PART_BITS, COUNT_BITS = 20, 20
+PART_MASK = (1 << PART_BITS) - 1
+
+FUTEX_WAIT, FUTEX_WAKE = 128, 129  # within this process
+FUTEX_CALL = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0)
+IS_SUPPORTED = sys.platform == "linux" and FUTEX_CALL > 0
+
+BYTES = ir.IntType(8).as_pointer()
+LOOP_TYPE = ir.FunctionType(ir.VoidType(), [BYTES.as_pointer(), INT64.as_pointer(), INT64.as_pointer(), BYTES])
+
+
+@intrinsic
+def _own_state(typing_context):
+    """The words of the team, zero at first: memory that belongs to the machine code of the one function that asks."""
+
+    def codegen(context, builder, signature, arguments):
+        array = ir.ArrayType(INT64, WORDS)
+        state = ir.GlobalVariable(builder.module, array, "team")
+        state.linkage, state.initializer, state.align = "internal", ir.Constant(array, None), 64
+        return builder.ptrtoint(state, INT64)
+
+    return INDEX(), codegen
+
+
+def _word(builder, state, word):
+    return builder.inttoptr(builder.add(state, builder.mul(word, ir.Constant(INT64, 8))), INT64.as_pointer())
+
+
+@intrinsic
+def load(typing_context, state, word):
+    """state[word], with all that was written before it"""
+    return INDEX(INDEX, INDEX), lambda context, builder, signature, values: builder.load_atomic(
+        _word(builder, *values), "seq_cst", 8)
+
+
+@intrinsic
+def store(typing_context, state, word, value):
+    """state[word] = value, after all that was written before"""
+
+    def codegen(context, builder, signature, values):
+        builder.store_atomic(values[2], _word(builder, *values[:2]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(INDEX, INDEX, INDEX), codegen
+
+
+@intrinsic
+def add(typing_context, state, word, value):
+    """state[word] += value in one step; what it was before"""
+    return INDEX(INDEX, INDEX, INDEX), lambda context, builder, signature, values: builder.atomic_rmw(
+        "add", _word(builder, *values[:2]), values[2], "seq_cst")
+
+
+@intrinsic
+def swap(typing_context, state, word, value):
+    """state[word] = value in one step; what it was before"""
+    return INDEX(INDEX, INDEX, INDEX), lambda context, builder, signature, values: builder.atomic_rmw(
+        "xchg", _word(builder, *values[:2]), values[2], "seq_cst")
+
+
+@intrinsic
+def pause(typing_context):
+    """Tell the processor that this thread only waits."""
+
+    def codegen(context, builder, signature, values):
+        if "x86_64" in binding.get_process_triple():
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), []), "llvm.x86.sse2.pause")
+            builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def futex(typing_context, state, word, operation, value):
+    """FUTEX_WAIT: sleep while the word's lower half is `value`; FUTEX_WAKE: wake as many sleepers"""
+
+    def codegen(context, builder, signature, values):
+        state, word, operation, value = values
+        address = builder.add(state, builder.mul(word, ir.Constant(INT64, 8)))
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT64, [INT64] * 7), "syscall")
+        nothing = ir.Constant(INT64, 0)
+        builder.call(function, [ir.Constant(INT64, FUTEX_CALL), address, operation, value, nothing, nothing, nothing])
+        return context.get_dummy_value()
+
+    return types.void(INDEX, INDEX, INDEX, INDEX), codegen
+
+
+@intrinsic
+def _call_loop(typing_context, loop, part, data):
+    """loop(part), see parallel.py"""
+
+    def codegen(context, builder, signature, values):
+        loop, part, data = values
+        first = cgutils.alloca_once(builder, BYTES)
+        one = cgutils.alloca_once_value(builder, ir.Constant(INT64, 1))
+        builder.store(builder.inttoptr(part, BYTES), first)
+        builder.call(builder.inttoptr(loop, LOOP_TYPE.as_pointer()), [first, one, one, builder.inttoptr(data, BYTES)])
+        return context.get_dummy_value()
+
+    return types.void(INDEX, INDEX, INDEX), codegen
+
+
+@library
+def _take_parts(state):
+    """Do parts of the present loop until there is none left to take."""
+    while True:
+        ticket = add(state, TICKET, 1)
+        part, count = ticket & PART_MASK, (ticket >> PART_BITS) & PART_MASK
+        if part >= count:
+            return 0
+        _call_loop(load(state, LOOP), part, load(state, DATA))
+        if add(state, DONE, 1) == count - 1 and load(state, CALLER) != 0:
+            store(state, CALLER, 0)
+            futex(state, CALLER, FUTEX_WAKE, 1)
+
+
+@library
+def _help(state):
+    """What a helper does all its life."""
+    seen = load(state, WAKE)
+    while True:
+        spins = 0
+        while load(state, WAKE) == seen:
+            pause()
+            spins += 1
+            if spins == SPINS:
+                spins = 0
+                add(state, SLEEPERS, 1)
+                futex(state, WAKE, FUTEX_WAIT, seen)
+                add(state, SLEEPERS, -1)
+        seen = load(state, WAKE)
+        if load(state, STOP) != 0:
+            return 0
+        _take_parts(state)
+
+
+@library
+def _fork_join(loop, data, parts):
+    """Call the loop for each part below `parts`; for parts = 0, only tell where the team's state is."""
+    state = _own_state()
+    if parts == 0:
+        return state
+    if swap(state, OWNER, 1) != 0:
+        for part in range(parts):
+            _call_loop(loop, part, data)
+        return 0
+    store(state, LOOP, loop)
+    store(state, DATA, data)
+    store(state, DONE, 0)
+    number = ((load(state, TICKET) >> (PART_BITS + COUNT_BITS)) + 1) & 0x7FFFFF
+    store(state, TICKET, (number << (PART_BITS + COUNT_BITS)) | (parts << PART_BITS))
+    add(state, WAKE, 1)
+    if load(state, SLEEPERS) > 0:
+        futex(state, WAKE, FUTEX_WAKE, parts - 1)
+    _take_parts(state)
+    spins = 0
+    while load(state, DONE) != parts:
+        pause()
+        spins += 1
+        if spins == SPINS:
+            spins = 0
+            store(state, CALLER, 1)
+            if load(state, DONE) != parts:
+                futex(state, CALLER, FUTEX_WAIT, 1)
+            store(state, CALLER, 0)
+    store(state, OWNER, 0)
+    return 0
+
+
+@library
+def _stop(state):
+    """Send the helpers home."""
+    store(state, STOP, 1)
+    add(state, WAKE, 1)
+    futex(state, WAKE, FUTEX_WAKE, PART_MASK)
+
+
+def _entry(function, arguments: int) -> int:
+    """Compile or load a function of integers, and give its address."""
+    signature = (INDEX,) * arguments
+    function.compile(signature)
+    compiled = function.overloads[signature]
+    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+
+
+@functools.cache
+def start() -> None:
+    """Name `fork_join` to the linker, and start a helper for each other core: before a kernel is loaded or compiled."""
+    threads_of_numba._launch_threads()  # names get_num_threads, and numba_parallel_for, to the linker
+    jit.take_turns = layer() == "workqueue"
+    if not IS_SUPPORTED:
+        return
+    entry = _entry(_fork_join, 3)
+    binding.add_symbol(SYMBOL, entry)
+    state = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(entry)(0, 0, 0)
+    helpers = [ctypes.c_ulong() for _ in range(numba.config.NUMBA_NUM_THREADS - 1)]
+    system, helper = ctypes.CDLL(None), ctypes.c_void_p(_entry(_help, 1))
+    for thread in helpers:
+        system.pthread_create(ctypes.byref(thread), None, helper, ctypes.c_void_p(state))
+    stop = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_entry(_stop, 1))
+    owner = os.getpid()
+
+    def send_home() -> None:  # before the interpreter takes their machine code away
+        if os.getpid() == owner:
+            stop(state)
+            for thread in helpers:
+                system.pthread_join(thread, None)
+
+    atexit.register(send_home)
+
+
+def layer() -> str:
+    """What runs loops on several threads: 'team' is this file; else one of Numba's, or 'not started'."""
+    try:
+        return "team" if IS_SUPPORTED else numba.threading_layer()
+    except ValueError:
+        return "not started"
+
+
+prerequisites.append(start)
