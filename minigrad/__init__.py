@@ -19,7 +19,6 @@ from .functional import grad, hessian, hvp, jacobian, jvp, vjp
 from .gradcheck import GradcheckReport, gradcheck, gradcheck_module, gradgradcheck
 from .graph import graph
 from .kernels.jit import get_num_threads, set_num_threads
-from .memory import keep_freed_memory
 from .methods import cat, einsum, matmul, stack, take_along_dim, where
 from .random import manual_seed
 from .tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled

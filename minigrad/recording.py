@@ -158,7 +158,7 @@ class Recorder:
 
     def forward(self, op, arrays: list, options: dict) -> np.ndarray:
         """op.forward, recorded."""
-        if op.by_kernels and _are_contiguous(arrays):
+        if op.by_kernels and _are_for_kernels(arrays):
             return self._watched(op.forward, arrays, options)
         out = op.forward(*arrays, **options)
         is_view = _is_view(out, arrays)
@@ -171,7 +171,7 @@ class Recorder:
 
     def backward(self, op, dout: np.ndarray) -> tuple:
         """op.backward, recorded."""
-        if not op.is_replayed and _are_contiguous([dout]):
+        if not op.is_replayed and _are_for_kernels([dout]):
             return self._watched(op.backward, (dout, *op.saved), {})
         shares = op.backward(dout, *op.saved)
         if type(shares) is not tuple:
@@ -207,8 +207,9 @@ def _is_view(result: Any, arguments: Sequence) -> bool:
     )
 
 
-def _are_contiguous(arrays: Sequence) -> bool:
-    return all(array.flags.c_contiguous for array in arrays if isinstance(array, np.ndarray))
+def _are_for_kernels(arrays: Sequence) -> bool:
+    """Are none of them copied on their way, and none empty?"""
+    return all(array.flags.c_contiguous and array.size for array in arrays if isinstance(array, np.ndarray))
 
 
 def _run(_, function: Callable, *arguments) -> None:

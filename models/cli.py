@@ -129,7 +129,6 @@ def train_command(options: argparse.Namespace) -> int:
     """`minigrad train`: a new run, or more of an old one."""
     given = vars(options)
     set_threads(given)
-    mg.keep_freed_memory()
     trainer, folder = resumed_run(given) if "resume" in given else new_run(given)
     print(f"{folder}: {trainer.model.config.parameter_count():,} parameters, {len(trainer.corpus.train):,} characters "
           f"to train on, {len(trainer.corpus.validation):,} to validate, steps {trainer.step} to "

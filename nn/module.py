@@ -260,9 +260,11 @@ class Module:
         """Training mode, for this module and all below: dropout is active. `train(False)` is `eval()`."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
-        for module in self.modules():
+        modules = list(self.modules())
+        if any(module.training is not mode for module in modules):
+            recording.outdate()
+        for module in modules:
             module.training = mode
-        recording.outdate()
         return self
 
     def eval(self) -> "Module":

@@ -1,4 +1,8 @@
-"""Layer norm over rows. Means and variances are float64: in float32, rows with mean 1e4 would lose three digits."""
+"""Layer norm over rows, exact also where the mean is large: with a mean of 1e4, float32 sums would lose three digits.
+
+x - mean is computed as (x - high) - low, where high is the mean in the dtype of x, so that the first difference is exact
+for all x near it, and low is what the mean is more than that.
+"""
 import numpy as np
 
 from .jit import jit, kernel
@@ -8,17 +12,22 @@ from .rows import ROWS, add_blocks, number_of_blocks
 
 @jit
 def layer_norm_row(x, weight, bias, out, eps):
-    total = 0.0
+    number = x.dtype.type
+    count = np.float64(x.size)
+    total, rest, squares = number(0), number(0), number(0)
     for j in range(x.size):
         total += x[j]
-    mean = total / x.size
-    squares = 0.0
+    high = number(total / count)
     for j in range(x.size):
-        squares += (x[j] - mean) * (x[j] - mean)
-    rstd = 1.0 / np.sqrt(squares / x.size + eps)
+        centred = x[j] - high
+        rest += centred
+        squares += centred * centred
+    low = rest / count
+    rstd = 1.0 / np.sqrt(max(squares / count - low * low, 0.0) + eps)
+    scale, shift = number(rstd), number(-low * rstd)
     for j in range(x.size):
-        out[j] = (x[j] - mean) * rstd * weight[j] + bias[j]
-    return mean, rstd
+        out[j] = ((x[j] - high) * scale + shift) * weight[j] + bias[j]
+    return high + low, rstd
 
 
 @jit
@@ -40,8 +49,10 @@ def layer_norm_forward(x, weight, bias, out, mean, rstd, eps):
 def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias):
     number = x.dtype.type
     total, dot = number(0), number(0)
+    high, scale = number(mean), number(rstd)
+    shift = number((high - mean) * rstd)
     for j in range(x.size):
-        x_hat = number((x[j] - mean) * rstd)
+        x_hat = (x[j] - high) * scale + shift
         dx[j] = x_hat  # kept until the last loop
         dweight[j] += dout[j] * x_hat
         dbias[j] += dout[j]
@@ -49,7 +60,7 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias):
         dx_hat = dout[j] * weight[j]
         total += dx_hat
         dot += dx_hat * dx[j]
-    mean_dx_hat, mean_dot, scale = total / number(x.size), dot / number(x.size), number(rstd)
+    mean_dx_hat, mean_dot = total / number(x.size), dot / number(x.size)
     for j in range(x.size):
         dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
 

@@ -47,8 +47,6 @@ class ScaledDotProductAttention(Fused):
     A causal query i sees the keys 0 to i. Saves q, k, v, mask, out and the logsumexp of the scores (B, H, Tq).
     """
 
-    by_kernels = True
-
     @staticmethod
     def definition(q, k, v, mask=None, *, is_causal=False, scale=None):
         return spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)[0]
