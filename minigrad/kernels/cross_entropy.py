@@ -2,32 +2,32 @@
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, number_of_blocks
-from .simd import log
+from .simd import constant_like, log, pointer
 from .softmax import exponentials
 
 
 @jit
-def cross_entropy_row(x, target, smoothing, dx):
-    number = x.dtype.type
-    largest, total = exponentials(x, dx)
-    share = number(smoothing / x.size)
-    spread = number(0)
-    for j in range(x.size):
+def cross_entropy_row(x, target, smoothing, dx, size):
+    largest, total = exponentials(x, dx, size)
+    share = constant_like(x, smoothing / size)
+    spread = constant_like(x, 0)
+    for j in range(size):
         dx[j] = dx[j] / total - share
         spread += x[j] - largest
-    dx[target] -= number(1 - smoothing)
-    expected = number(1 - smoothing) * (x[target] - largest)
+    dx[target] -= constant_like(x, 1 - smoothing)
+    expected = constant_like(x, 1 - smoothing) * (x[target] - largest)
     return log(total) - (expected + share * spread if smoothing > 0 else expected)
 
 
 @jit
 def _forward_backward_block(block, x, targets, ignore_index, smoothing, losses, dx):
+    size = x.shape[1]
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         if targets[row] == ignore_index:
             losses[row] = 0
             dx[row, :] = 0
         else:
-            losses[row] = cross_entropy_row(x[row], targets[row], smoothing, dx[row])
+            losses[row] = cross_entropy_row(pointer(x, row * size), targets[row], smoothing, pointer(dx, row * size), size)
 
 
 @kernel(parallel=True)
@@ -53,16 +53,17 @@ def sum_of_losses(losses, targets, ignore_index, take_mean, total, share):
 
 
 @jit
-def _scale(row, factor, out):
-    for j in range(row.size):
+def _scale(row, factor, out, count):
+    for j in range(count):
         out[j] = factor * row[j]
 
 
 @jit
 def _backward_block(block, dout, share, slope, dx):
-    step = 0 if dout.size == 1 else 1
+    step, size = 0 if dout.size == 1 else 1, slope.shape[1]
     for row in range(block * ROWS, min(slope.shape[0], (block + 1) * ROWS)):
-        _scale(slope[row], dout[row * step] * slope.dtype.type(share[0]), dx[row])
+        factor = dout[row * step] * slope.dtype.type(share[0])
+        _scale(pointer(slope, row * size), factor, pointer(dx, row * size), size)
 
 
 @kernel(parallel=True)

@@ -2,23 +2,25 @@
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, add_to, number_of_blocks
+from .simd import pointer
 
 COLUMNS = 64  # columns per block
 
 
 @jit
-def _copy(row, out):
-    for j in range(row.size):
+def _copy(row, out, count):
+    for j in range(count):
         out[j] = row[j]
 
 
 @jit
 def _forward_block(block, weight, positions, ids, out):
+    width = out.shape[1]
     for row in range(block * ROWS, min(out.shape[0], (block + 1) * ROWS)):
         item, time = row // ids.shape[1], row % ids.shape[1]
-        _copy(weight[ids[item, time]], out[row])
+        _copy(pointer(weight, ids[item, time] * width), pointer(out, row * width), width)
         if positions.shape[0]:
-            add_to(out[row], positions[time])
+            add_to(pointer(out, row * width), pointer(positions, time * width), width)
 
 
 @kernel(parallel=True)
@@ -29,11 +31,12 @@ def embedding_forward(weight, positions, ids, out):
 
 @jit
 def _backward_block(block, dout, ids, dweight):
-    start, stop = block * COLUMNS, min(dweight.shape[1], (block + 1) * COLUMNS)
+    width = dweight.shape[1]
+    start, stop = block * COLUMNS, min(width, (block + 1) * COLUMNS)
     for row in range(dweight.shape[0]):
         dweight[row, start:stop] = 0
     for row in range(ids.size):
-        add_to(dweight[ids[row], start:stop], dout[row, start:stop])
+        add_to(pointer(dweight, ids[row] * width + start), pointer(dout, row * width + start), stop - start)
 
 
 @kernel(parallel=True)
@@ -47,10 +50,11 @@ def embedding_backward(dout, ids, dweight):
 
 @jit
 def _positions_row(row, dout, dpositions):
+    batch, time, width = dout.shape
     dpositions[row, :] = 0
-    if row < dout.shape[1]:
-        for item in range(dout.shape[0]):
-            add_to(dpositions[row], dout[item, row])
+    if row < time:
+        for item in range(batch):
+            add_to(pointer(dpositions, row * width), pointer(dout, (item * time + row) * width), width)
 
 
 @kernel(parallel=True)

@@ -8,32 +8,33 @@ import numpy as np
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, add_blocks, number_of_blocks
+from .simd import constant_like, pointer
 
 
 @jit
-def layer_norm_row(x, weight, bias, out, eps):
-    number = x.dtype.type
-    count = np.float64(x.size)
-    total, rest, squares = number(0), number(0), number(0)
-    for j in range(x.size):
+def layer_norm_row(x, weight, bias, out, size, eps):
+    total, rest, squares = constant_like(x, 0), constant_like(x, 0), constant_like(x, 0)
+    for j in range(size):
         total += x[j]
-    high = number(total / count)
-    for j in range(x.size):
+    high = constant_like(x, total / np.float64(size))
+    for j in range(size):
         centred = x[j] - high
         rest += centred
         squares += centred * centred
-    low = rest / count
-    rstd = 1.0 / np.sqrt(max(squares / count - low * low, 0.0) + eps)
-    scale, shift = number(rstd), number(-low * rstd)
-    for j in range(x.size):
+    low = rest / np.float64(size)
+    rstd = 1.0 / np.sqrt(max(squares / np.float64(size) - low * low, 0.0) + eps)
+    scale, shift = constant_like(x, rstd), constant_like(x, -low * rstd)
+    for j in range(size):
         out[j] = ((x[j] - high) * scale + shift) * weight[j] + bias[j]
     return high + low, rstd
 
 
 @jit
 def _forward_block(block, x, weight, bias, out, mean, rstd, eps):
+    size = x.shape[1]
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
-        mean[row], rstd[row] = layer_norm_row(x[row], weight, bias, out[row], eps)
+        mean[row], rstd[row] = layer_norm_row(
+            pointer(x, row * size), pointer(weight, 0), pointer(bias, 0), pointer(out, row * size), size, eps)
 
 
 @kernel(parallel=True)
@@ -46,29 +47,33 @@ def layer_norm_forward(x, weight, bias, out, mean, rstd, eps):
 
 
 @jit
-def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias):
-    number = x.dtype.type
-    total, dot = number(0), number(0)
-    high, scale = number(mean), number(rstd)
-    shift = number((high - mean) * rstd)
-    for j in range(x.size):
-        x_hat = (x[j] - high) * scale + shift
-        dx[j] = x_hat  # kept until the last loop
-        dweight[j] += dout[j] * x_hat
+def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias, size):
+    """Each loop writes to one array: with more, LLVM takes it for too much work to rule out that they overlap."""
+    high, scale = constant_like(x, mean), constant_like(x, rstd)
+    shift = constant_like(x, (high - mean) * rstd)
+    total, dot = constant_like(x, 0), constant_like(x, 0)
+    for j in range(size):
+        dx[j] = (x[j] - high) * scale + shift  # x_hat, until the last loop
+    for j in range(size):
+        dweight[j] += dout[j] * dx[j]
+    for j in range(size):
         dbias[j] += dout[j]
-    for j in range(x.size):  # sums stand in loops without stores: their order must not depend on where arrays lie
+    for j in range(size):  # sums stand in loops without stores: their order must not depend on where arrays lie
         dx_hat = dout[j] * weight[j]
         total += dx_hat
         dot += dx_hat * dx[j]
-    mean_dx_hat, mean_dot = total / number(x.size), dot / number(x.size)
-    for j in range(x.size):
+    mean_dx_hat, mean_dot = total / constant_like(x, size), dot / constant_like(x, size)
+    for j in range(size):
         dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
 
 
 @jit
 def _backward_block(block, dout, x, weight, mean, rstd, dx, dweight, dbias):
+    size = x.shape[1]
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
-        layer_norm_backward_row(dout[row], x[row], weight, mean[row], rstd[row], dx[row], dweight[block], dbias[block])
+        layer_norm_backward_row(
+            pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), mean[row], rstd[row],
+            pointer(dx, row * size), pointer(dweight, block * size), pointer(dbias, block * size), size)
 
 
 @kernel(parallel=True)

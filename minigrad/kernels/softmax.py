@@ -2,36 +2,35 @@
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, number_of_blocks
-from .simd import exp, log
+from .simd import constant_like, exp, log, pointer, row_max
 
 
 @jit
-def exponentials(row, out):
+def exponentials(row, out, size):
     """out_j = e^(row_j - max row). Returns max row and the sum of out. NaN anywhere makes the sum NaN."""
-    largest = row[0]
-    for j in range(1, row.size):
-        largest = row[j] if row[j] > largest else largest
-    for j in range(row.size):
+    largest = row_max(row, size)
+    for j in range(size):
         out[j] = exp(row[j] - largest)
     # A loop of its own, without stores: with them, LLVM decides at run time, by where the arrays lie, whether they may
     # overlap and the loop must be scalar, and the order of the sum would depend on that.
-    total = row.dtype.type(0)
-    for j in range(row.size):
+    total = constant_like(row, 0)
+    for j in range(size):
         total += out[j]
     return largest, total
 
 
 @jit
-def softmax_row(x, out):
-    _, total = exponentials(x, out)
-    for j in range(x.size):
+def softmax_row(x, out, size):
+    _, total = exponentials(x, out, size)
+    for j in range(size):
         out[j] /= total
 
 
 @jit
 def _softmax_block(block, x, out):
+    size = out.shape[1]
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
-        softmax_row(x[row], out[row])
+        softmax_row(pointer(x, row * size), pointer(out, row * size), size)
 
 
 @kernel(parallel=True)
@@ -41,18 +40,19 @@ def softmax_forward(x, out):
 
 
 @jit
-def softmax_backward_row(dout, out, dx):
-    dot = out.dtype.type(0)
-    for j in range(out.size):
+def softmax_backward_row(dout, out, dx, size):
+    dot = constant_like(out, 0)
+    for j in range(size):
         dot += dout[j] * out[j]
-    for j in range(out.size):
+    for j in range(size):
         dx[j] = out[j] * (dout[j] - dot)
 
 
 @jit
 def _softmax_backward_block(block, dout, out, dx):
+    size = dx.shape[1]
     for row in range(block * ROWS, min(out.shape[0], (block + 1) * ROWS)):
-        softmax_backward_row(dout[row], out[row], dx[row])
+        softmax_backward_row(pointer(dout, row * size), pointer(out, row * size), pointer(dx, row * size), size)
 
 
 @kernel(parallel=True)
@@ -62,17 +62,18 @@ def softmax_backward(dout, out, dx):
 
 
 @jit
-def log_softmax_row(x, out):
-    largest, total = exponentials(x, out)
+def log_softmax_row(x, out, size):
+    largest, total = exponentials(x, out, size)
     log_total = log(total)
-    for j in range(x.size):
+    for j in range(size):
         out[j] = x[j] - largest - log_total
 
 
 @jit
 def _log_softmax_block(block, x, out):
+    size = out.shape[1]
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
-        log_softmax_row(x[row], out[row])
+        log_softmax_row(pointer(x, row * size), pointer(out, row * size), size)
 
 
 @kernel(parallel=True)
@@ -82,18 +83,19 @@ def log_softmax_forward(x, out):
 
 
 @jit
-def log_softmax_backward_row(dout, out, dx):
-    total = out.dtype.type(0)
-    for j in range(out.size):
+def log_softmax_backward_row(dout, out, dx, size):
+    total = constant_like(out, 0)
+    for j in range(size):
         total += dout[j]
-    for j in range(out.size):
+    for j in range(size):
         dx[j] = dout[j] - exp(out[j]) * total
 
 
 @jit
 def _log_softmax_backward_block(block, dout, out, dx):
+    size = dx.shape[1]
     for row in range(block * ROWS, min(out.shape[0], (block + 1) * ROWS)):
-        log_softmax_backward_row(dout[row], out[row], dx[row])
+        log_softmax_backward_row(pointer(dout, row * size), pointer(out, row * size), pointer(dx, row * size), size)
 
 
 @kernel(parallel=True)
