@@ -1,4 +1,5 @@
 """Text from a model, one token after the other."""
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +7,10 @@ import numpy as np
 
 import minigrad as mg
 import nn
+from models.decode import Decoder, can_decode
 from models.transformer import check_whole
+
+COLDEST = 1e-200  # a temperature at which the likeliest token has it all, and no division overflows yet
 
 
 def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: float = 1.0, top_k: int | None = None,
@@ -19,10 +23,24 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
 
     ValueError names an argument that makes no sense.
     """
-    check_sampling(count, temperature, top_k, top_p, seed)
     if len(prompt) == 0:
         raise ValueError("the prompt is empty; give at least one token to continue")
-    return _generate(model, list(prompt), count, temperature, top_k, top_p, np.random.default_rng(seed))
+    return (int(ids[0]) for ids in generate_batch(model, [prompt], count, temperature, top_k, top_p, seed))
+
+
+def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, temperature: float = 1.0,
+                   top_k: int | None = None, top_p: float | None = None,
+                   seed: int | None = None) -> Iterator[np.ndarray]:
+    """Yield `count` arrays of token ids (B,), which continue the prompts (B, T), all of one length, side by side.
+
+    The other arguments are those of `generate`.
+    """
+    check_sampling(count, temperature, top_k, top_p, seed)
+    lengths = sorted({len(prompt) for prompt in prompts})
+    if len(lengths) != 1 or lengths == [0]:
+        raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for those "
+                         "of one length at a time")
+    return _generate(model, np.array(prompts), count, temperature, top_k, top_p, np.random.default_rng(seed))
 
 
 def check_sampling(count: int, temperature: float, top_k: int | None, top_p: float | None,
@@ -39,36 +57,40 @@ def check_sampling(count: int, temperature: float, top_k: int | None, top_p: flo
         raise ValueError(f"top_p must be more than 0 and at most 1, got {top_p!r}")
 
 
-def _generate(model, tokens, count, temperature, top_k, top_p, generator) -> Iterator[int]:
+def _generate(model, tokens, count, temperature, top_k, top_p, generator) -> Iterator[np.ndarray]:
+    next_logits = Decoder(model, len(tokens)).logits if can_decode(model) else functools.partial(full_forward, model)
     for _ in range(count):
-        tokens = tokens[-model.config.context:]
-        tokens.append(draw(next_logits(model, tokens), temperature, top_k, top_p, generator))
-        yield tokens[-1]
+        tokens = tokens[:, -model.config.context:]
+        drawn = draw(next_logits(tokens), temperature, top_k, top_p, generator)
+        tokens = np.concatenate((tokens, drawn[:, None]), axis=1)
+        yield drawn
 
 
-def next_logits(model: nn.Module, tokens: Sequence[int]) -> np.ndarray:
-    """Logits (V,) of the token after these, in evaluation mode and off the tape."""
+def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:
+    """Logits (B, V) of the token after these, (B, T), in evaluation mode and off the tape."""
     was_training = model.training
     model.eval()
     try:
         with mg.no_grad():
-            logits, _ = model(mg.tensor([tokens]))
+            logits, _ = model(mg.tensor(tokens))
     finally:
         model.train(was_training)
-    return logits.array[0, -1]
+    return logits.array[:, -1]
 
 
 def draw(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
-         generator: np.random.Generator) -> int:
-    """A token id from logits (V,)."""
+         generator: np.random.Generator) -> np.ndarray:
+    """Token ids (B,), each from a row of logits (B, V)."""
+    if not math.isfinite(logits.max()):
+        raise ValueError("the model's logits are not finite; its parameters are broken")
     if temperature == 0:
-        return int(np.argmax(logits))
-    order = np.argsort(-logits, kind="stable")[:top_k]  # likeliest first
-    scaled = logits[order].astype(np.float64)
-    with np.errstate(over="ignore"):  # a tiny temperature: -inf is right
-        weights = np.exp((scaled - scaled[0]) / temperature)
-    probabilities = weights / weights.sum()
+        return logits.argmax(axis=1)
+    negative, temperature = -logits, max(temperature, COLDEST)
+    order = negative.argsort(axis=1, kind="stable")[:, :top_k]  # likeliest first
+    negative = np.sort(negative, axis=1)[:, :top_k].astype(np.float64)
+    sums = np.exp((negative[:, :1] - negative) / temperature).cumsum(axis=1)  # of probabilities, up to a factor
+    rows, total = np.arange(len(logits)), sums[:, -1]
     if top_p is not None:
-        enough = 1 + int(np.searchsorted(np.cumsum(probabilities), top_p))  # how many reach top_p
-        order, probabilities = order[:enough], probabilities[:enough] / probabilities[:enough].sum()
-    return int(generator.choice(order[:len(probabilities)], p=probabilities))
+        total = sums[rows, (sums >= top_p * total[:, None]).argmax(axis=1)]  # the first sum that reaches top_p
+    drawn = (sums / total[:, None] > generator.random((len(logits), 1))).argmax(axis=1)
+    return order[rows, drawn]

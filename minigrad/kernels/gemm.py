@@ -196,7 +196,7 @@ def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N,
 
 
 @inlined
-def _bounds(total, unit, part, parts):
+def bounds(total, unit, part, parts):
     """From where to where a part of `total` goes, in multiples of a unit; the last part has the odd end."""
     units = total // unit
     return units * part // parts * unit, total if part == parts - 1 else units * (part + 1) // parts * unit
@@ -207,8 +207,8 @@ def _cut(M, N, threads, tile_rows, lanes, a_is_transposed, b_is_transposed):
     """(parts of the rows, parts of the columns) with the least work in the largest part: products and packing."""
     best, best_parts = np.inf, 1
     for parts in range(1, threads + 1):
-        top, bottom = _bounds(M, tile_rows, parts - 1, parts)
-        left, right = _bounds(N, lanes, threads // parts - 1, threads // parts)
+        top, bottom = bounds(M, tile_rows, parts - 1, parts)
+        left, right = bounds(N, lanes, threads // parts - 1, threads // parts)
         m, n = bottom - top, right - left
         cost = m * n / 32 + n * (0.35 if b_is_transposed else 0.2) + m * (0.4 if a_is_transposed else 0.05)
         if cost < best:
@@ -229,9 +229,9 @@ def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N
                     items, rows, columns, unit):
     """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
     _, tile_rows, _ = shape(C)
-    first, last = _bounds(len(offsets), 1, part // (rows * columns), items)
-    top, bottom = _bounds(M, tile_rows, part // columns % rows, rows)
-    left, right = _bounds(N, unit, part % columns, columns)
+    first, last = bounds(len(offsets), 1, part // (rows * columns), items)
+    top, bottom = bounds(M, tile_rows, part // columns % rows, rows)
+    left, right = bounds(N, unit, part % columns, columns)
     for item in range(first, last):
         _multiply_part(
             shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,

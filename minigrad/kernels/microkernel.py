@@ -182,6 +182,14 @@ def copy_vector(typing_context, source, target, count, zeroing):
     return types.void(source, target, INDEX, INDEX), codegen
 
 
+def _emit_swap(vectors, x, y, step):
+    """(x with y's lanes moved `step` up into its upper halves, y with x's moved down into its lower halves)."""
+    lanes = range(vectors.lanes)
+    upper = [lane if not lane & step else vectors.lanes + lane - step for lane in lanes]
+    lower = [lane + step if not lane & step else vectors.lanes + lane for lane in lanes]
+    return vectors.shuffle(x, y, upper), vectors.shuffle(x, y, lower)
+
+
 def _emit_transpose(vectors, source, row_source, rows, columns, target, row_target):
     """log2(lanes) rounds that swap the off-diagonal halves, quarters, ... of a square of registers."""
     builder, lanes = vectors.builder, vectors.lanes
@@ -192,12 +200,9 @@ def _emit_transpose(vectors, source, row_source, rows, columns, target, row_targ
         square.append(vectors.load(builder.gep(source, [builder.mul(existing, row_source)]), mask))
     step = lanes // 2
     while step:
-        upper = [lane if not lane & step else lanes + lane - step for lane in range(lanes)]
-        lower = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
         for i in range(lanes):
             if not i & step:
-                x, y = square[i], square[i + step]
-                square[i], square[i + step] = vectors.shuffle(x, y, upper), vectors.shuffle(x, y, lower)
+                square[i], square[i + step] = _emit_swap(vectors, square[i], square[i + step], step)
         step //= 2
     for row in range(lanes):
         vectors.store(square[row], builder.gep(target, [builder.mul(constant(row), row_target)]))
@@ -221,6 +226,16 @@ def transpose_square(typing_context, source, row_source, rows, columns, target, 
         return context.get_dummy_value()
 
     return types.void(source, INDEX, INDEX, INDEX, target, INDEX), codegen
+
+
+def _emit_sums(vectors, square):
+    """The sum of each of as many vectors as one has lanes, side by side: a transposition that adds on the way."""
+    step = vectors.lanes // 2
+    while step:
+        pairs = [_emit_swap(vectors, x, y, step) for x, y in zip(square[:step], square[step:])]
+        square = [vectors.builder.fadd(upper, lower) for upper, lower in pairs]
+        step //= 2
+    return square[0]
 
 
 def _emit_dot_products(vectors, K, x, W, row_w, rows, out, bias, has_bias, accumulate):
@@ -252,9 +267,7 @@ def _emit_dot_products(vectors, K, x, W, row_w, rows, out, bias, has_bias, accum
     k.add_incoming(following, loop)
     builder.branch(check)
     builder.position_at_end(rest)
-    result = vectors.full(0.0)
-    for lane, total in enumerate(add_products(vectors.first(builder.sub(K, k)))):
-        result = builder.insert_element(result, vectors.fold(total, builder.fadd), ir.Constant(INT32, lane))
+    result = _emit_sums(vectors, add_products(vectors.first(builder.sub(K, k))))
     existing = vectors.first(rows)
     for source, wanted in ((bias, has_bias), (out, accumulate)):
         mask = builder.and_(existing, vectors.splat(builder.trunc(wanted, BIT)))

@@ -6,7 +6,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from models import generate
+from models import generate, generate_batch
 from models.generate import draw
 
 
@@ -36,11 +36,18 @@ def test_seed():
     assert one == two != other
 
 
-def frequencies(logits, count=4000, **options) -> np.ndarray:
-    generator = np.random.default_rng(0)
+def test_texts_side_by_side():
+    model = Successor()
+    texts = np.array(list(generate_batch(model, np.array([[0, 1], [3, 4]]), 4, temperature=0)))
+    assert texts.T.tolist() == [[2, 3, 4, 0], [0, 1, 2, 3]]
+    one, two = np.array(list(generate_batch(model, [[0], [0]], 50, temperature=9.0, seed=1))).T.tolist()
+    assert one != two and one[:10] != two[:10]
+
+
+def frequencies(probabilities, count=4000, **options) -> np.ndarray:
     options = dict(temperature=1.0, top_k=None, top_p=None) | options
-    drawn = [draw(np.log(logits, dtype=np.float32), generator=generator, **options) for _ in range(count)]
-    return np.bincount(drawn, minlength=len(logits)) / count
+    logits = np.tile(np.log(probabilities, dtype=np.float32), (count, 1))
+    return np.bincount(draw(logits, generator=np.random.default_rng(0), **options), minlength=len(probabilities)) / count
 
 
 @pytest.mark.parametrize("options, expected", [
@@ -62,6 +69,32 @@ def test_draw(options, expected):
         np.testing.assert_allclose(frequencies([0.1, 0.4, 0.2, 0.3], **options), expected, atol=0.03)
 
 
+@pytest.mark.parametrize("options", [dict(), dict(temperature=0.7, top_k=9), dict(top_p=0.8), dict(top_k=30, top_p=0.5)])
+def test_draw_takes_what_a_choice_by_probability_takes(options, random):
+    temperature, top_k, top_p = (dict(temperature=1.0, top_k=None, top_p=None) | options).values()
+    for seed in range(200):
+        logits = random.standard_normal(40).astype(np.float32)
+        order = np.argsort(-logits, kind="stable")[:top_k]
+        weights = np.exp(logits[order].astype(np.float64) / temperature)
+        if top_p is not None:
+            reached = np.cumsum(weights / weights.sum()) >= top_p
+            order, weights = order[:1 + np.argmax(reached)], weights[:1 + np.argmax(reached)]
+        expected = np.random.default_rng(seed).choice(order, p=weights / weights.sum())
+        assert draw(logits[None], temperature, top_k, top_p, np.random.default_rng(seed)) == [expected]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("temperature", [0, 1.0])
+def test_logits_that_are_not_finite(bad, temperature, random):
+    with pytest.raises(ValueError, match="logits are not finite"):
+        draw(np.array([[0.0, 1.0], [0.0, bad]], np.float32), temperature, None, None, random)
+
+
+def test_a_token_whose_logit_is_minus_infinity_is_never_drawn(random):
+    logits = np.tile(np.array([0.0, -np.inf, 0.0], np.float32), (1000, 1))
+    assert set(draw(logits, 1.0, None, None, random)) == {0, 2}
+
+
 @pytest.mark.parametrize("options, says", [
     (dict(count=0), "tokens must be"),
     (dict(temperature=-1.0), "temperature must be 0"),
@@ -75,3 +108,10 @@ def test_draw(options, expected):
 def test_bad_arguments(options, says):
     with pytest.raises(ValueError, match=says):
         generate(Successor(), **dict(prompt=[0], count=1) | options)
+
+
+@pytest.mark.parametrize("prompts, lengths", [([], "[]"), ([[]], "[0]"), ([[1, 2], [3]], "[1, 2]"), ([[], [1]], "[0, 1]")])
+def test_prompts_of_no_one_length(prompts, lengths):
+    with pytest.raises(ValueError) as caught:
+        generate_batch(Successor(), prompts, 1)
+    assert f"the prompts must have one length, at least 1, got the lengths {lengths}" in str(caught.value)
