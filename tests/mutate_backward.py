@@ -28,7 +28,9 @@ TESTS = (
     "tests/minigrad/kernels/test_attention.py",
 )  # fmt: skip
 FILES = "tape.py", "ops/*.py", "kernels/*.py"
-SHARED = {"unbroadcast", "add_at", "add_to", "add_blocks", "sum_rows_forward", "_dot"}  # what backwards are made of
+SHARED = {"unbroadcast", "add_at", "add_to", "add_blocks", "sum_rows_forward", "_sum_over_keys"}  # what backwards are made of
+
+POINTERS = "pointer", "shift", "shift_each", "consecutive"  # functions that return some
 
 SLOWER = "another way to the same sums"
 AGAIN = "each block also does the ones before it, with the same result"
@@ -112,7 +114,7 @@ def places(parent: ast.AST):
 
     Positions in arrays, bounds of loops and pointers are passed over: a wrong one reads other memory.
     """
-    is_pointer = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in ("shift", "pointer", "_head")
+    is_pointer = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in POINTERS
     for field, value in ast.iter_fields(parent):
         if is_pointer or field == "slice" or isinstance(parent, ast.For) and field == "iter":
             continue

@@ -9,254 +9,239 @@
     dscores = weights * (dweights - sum(out * dout, axis=1)) * scale
     dq = dscores @ k,  dk = dscores.T @ q
 
-The same lines are computed for blocks of BLOCK queries against the keys that they see: nothing right of the block on
-the diagonal. Forward saves the logsumexp of each row; backward computes the weights again from it. A thread takes whole
-heads, with memory linear in the keys: k and v packed once a head, and a block of scores.
+The same lines are computed for tiles of TILE keys x BLOCK queries, and nothing else is kept: memory is linear in the
+keys (k and v, packed), and causal time is half.
+
+- A tile is transposed, (keys, queries), so that what belongs to a query lies in one lane: see attention_passes.py.
+- On the diagonal a product takes a strip of STRIP keys or queries at a time, and only what they see.
+- Forward goes along the keys with the softmax of what it has seen: where a tile has a larger score than those before,
+  the sum and out shrink. The logsumexp of each query is saved; backward computes the weights again from it.
+- Backward takes SPAN keys after SPAN keys with all queries that see them: k, v, dk, dv stay in the cache.
+- k is packed times the scale, for scores and dq, and in backward q, for dk.
+
+Blocks of queries are independent in forward, and are shared out to the threads; backward gives them whole heads.
 """
+import functools
+import math
+
 import numba
 import numpy as np
+from numba import types
 
+from .attention_passes import (
+    BLOCK, STRIP, dots, hide_future, online_softmax, pack, scale_rows, softmax_backward, transpose,
+)
 from .buffers import empty, workspace
-from .gemm import ACCUMULATE, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
-from .jit import jit, kernel
-from .microkernel import shape, transpose_square
+from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
+from .jit import entry_point, jit, kernel, library
 from .parallel import WORTH_A_THREAD, parallel_for
-from .simd import constant_like, exp, inlined, log, pointer, row_max, shift
+from .simd import INDEX, call, consecutive, constant_like, log, pointer, shift, shift_each
 
-BLOCK = 48  # queries: 8 tiles of 6 rows
+TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
+SPAN = 1024  # keys: whole tiles
 SERIAL_BELOW = 100_000  # multiply-adds of one product
 
 
-def _row_sizes(keys: int, size: int) -> tuple[int, int]:
-    """Elements of a row of keys and of a row of features in the workspace: whole vectors, no power of two of keys."""
-    return -(-keys // 16) * 16 + 16, -(-size // 16) * 16
+@jit
+def _strip(row, square, keys):
+    """(first query, count of keys) of the strip of a tile that begins with the key `row`."""
+    if row < square:
+        return 0, square - row
+    return row - square, min(STRIP, keys - row)
 
 
-@inlined
-def _pack_transposed(source, row_source, rows, columns, target, row_target, factor):
-    """target[c, r] = source[r, c] * factor"""
-    lanes, _, _ = shape(source)
-    for r in range(0, rows, lanes):
-        for c in range(0, columns, lanes):
-            square, transposed = shift(source, r * row_source + c), shift(target, c * row_target + r)
-            transpose_square(square, row_source, min(lanes, rows - r), min(lanes, columns - c), transposed, row_target)
-    for c in range(columns):
-        row = shift(target, c * row_target)
-        for r in range(rows):
-            row[r] *= factor
+@jit
+def _tile(x, y, row_size, keys, square, columns, size, bias, flags, future, tile, work):
+    """tile [+]= x @ y [+ bias] for x (keys, size), y (size, queries); what is hidden from a query becomes `future`."""
+    row = 0
+    while row < keys:
+        c, rows = _strip(row, square, keys)
+        strip = shift(tile, row * BLOCK + c)
+        gemm(shift(x, row * row_size), row_size, 1, shift(y, c), BLOCK, 1, strip, BLOCK, rows, columns - c, size,
+             shift(bias, c), flags, work)
+        if row >= square:
+            hide_future(strip, rows, future)
+        row += rows
 
 
-@inlined
-def _pack(source, row_source, first, last, columns, target, row_target):
-    """target[r] = source[r] for rows from first to last"""
-    for r in range(first, last):
-        row, packed = shift(source, r * row_source), shift(target, r * row_target)
-        for c in range(columns):
-            packed[c] = row[c]
+@jit
+def _sum_over_queries(tile, keys, square, x, row_size, queries, size, out, row_out, flags, work):
+    """out [+]= tile @ x for x (queries, size), out (keys, size)"""
+    row = 0
+    while row < keys:
+        c, rows = _strip(row, square, keys)
+        gemm(shift(tile, row * BLOCK + c), BLOCK, 1, shift(x, c * row_size), row_size, 1, shift(out, row * row_out),
+             row_out, rows, size, queries - c, out, flags, work)
+        row += rows
 
 
-@inlined
-def _fill(target, row_target, first, last, columns):
-    """target[r] = 0 for rows from first to last"""
-    for r in range(first, last):
-        row = shift(target, r * row_target)
-        for c in range(columns):
-            row[c] = constant_like(target, 0)
+@jit
+def _sum_over_keys(tile, keys, square, x, row_size, all_finite, queries, size, out, row_out, flags, work):
+    """out [+]= tile.T @ x for x (keys, size), out (queries, size)
 
-
-@inlined
-def _all_finite(x, row_x, first, last, columns):
-    total = constant_like(x, 0)
-    for r in range(first, last):
-        row = shift(x, r * row_x)
-        for c in range(columns):
-            total += row[c] * constant_like(x, 0)  # NaN if the element is NaN or infinite
-    return total == 0
-
-
-@inlined
-def _weighted_sum(weights, row_weights, first, rows, keys, is_causal, x, row_x, packed, row_packed, out, row_out, size,
-                  work):
-    """out = weights @ x, for a block of queries from `first` on; `packed` is the copy of x that is multiplied.
-
-    The block on the diagonal has weights of zero, and zero times NaN is NaN. If x is not finite there, the rows go one
-    by one, from the last up, and what has become the future is blanked in the copy. Finite rows get the same bits.
+    A strip of queries takes the keys that its last one sees. For the others that is the future, with weights of zero,
+    and zero times NaN is NaN: if x is not all finite, the queries go one by one. Others get the same bits, as the sum
+    over a tile runs along the keys, and zeros at its end change nothing.
     """
-    if not is_causal or _all_finite(packed, row_packed, min(first, keys), keys, size):
-        gemm(weights, row_weights, 1, packed, row_packed, 1, out, row_out, rows, size, keys, out, B_IN_PLACE, work)
+    step = queries if square == keys else STRIP if all_finite else 1
+    for c in range(0, queries, step):
+        gemm(shift(tile, c), 1, BLOCK, x, row_size, 1, shift(out, c * row_out), row_out, min(step, queries - c), size,
+             min(keys, square + c + step), out, flags, work)
+
+
+@jit
+def _copy_mask(mask, row_mask, column_mask, queries, keys, tile):
+    """tile = mask.T"""
+    if column_mask == 1:
+        transpose(mask, row_mask, queries, keys, tile, BLOCK)
         return
-    for r in range(rows - 1, -1, -1):
-        _fill(packed, row_packed, min(first + r + 1, keys), keys, size)
-        gemm(shift(weights, r * row_weights), row_weights, 1, packed, row_packed, 1, shift(out, r * row_out), row_out,
-             1, size, keys, out, B_IN_PLACE, work)
-    _pack(x, row_x, min(first, keys), keys, size, packed, row_packed)
-
-
-@inlined
-def _add_mask(scores, mask, stride, keys):
     for j in range(keys):
-        scores[j] += mask[j * stride]
+        for c in range(queries):
+            tile[j * BLOCK + c] = mask[c * row_mask + j * column_mask]
 
 
-@inlined
-def _exponentials(scores, keys, seen):
-    """Turn a row of scores into exp(score - largest), zero from `seen` on; return (1 / sum, logsumexp).
+@library
+def _forward_share(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
+    """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
+    H, Tq, Tk, D, row_size, blocks, is_masked, column_mask, is_causal = sizes
+    row_q, row_k, row_v, row_mask, row_out = row_strides[:5]
+    minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
+    keys_packed, values, queries, scores, largest, total, shrinking = consecutive(
+        space, (Tk * row_size, Tk * row_size, BLOCK * row_size, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
+    )
+    for head in range(begin // blocks, -(-end // blocks)):
+        from_batch = shift_each(pointers, batch_strides, head // H)
+        q, k, v, mask, out, logsumexp = shift_each(from_batch, head_strides, head % H)[:6]
+        start_of_queries = max(0, begin - head * blocks) * BLOCK
+        end_of_queries = min(Tq, (end - head * blocks) * BLOCK)
+        seen = min(Tk, end_of_queries) if is_causal else Tk
+        pack(k, row_k, seen, D, scale, keys_packed, row_size, total)
+        pack(v, row_v, seen, D, one, values, row_size, total)
+        all_finite = total[0] == 0
+        for first in range(start_of_queries, end_of_queries, BLOCK):
+            count = min(BLOCK, Tq - first)
+            columns = -(-count // STRIP) * STRIP
+            seen = min(Tk, first + count) if is_causal else Tk
+            block_of_out = shift(out, first * row_out)
+            transpose(shift(q, first * row_q), row_q, count, D, queries, BLOCK)
+            for c in range(BLOCK):
+                largest[c], total[c] = minus_infinity, zero
+            for start in range(0, seen, TILE):
+                keys = min(TILE, seen - start)
+                square = min(keys, first - start) if is_causal else keys
+                # 1. scores = q @ k.T * scale + mask
+                adding = ACCUMULATE if is_masked else 0
+                if is_masked:
+                    _copy_mask(shift(mask, first * row_mask + start * column_mask), row_mask, column_mask, count, keys,
+                               scores)
+                _tile(shift(keys_packed, start * row_size), queries, row_size, keys, square, columns, D, scores,
+                      B_IN_PLACE | adding, minus_infinity, scores, work)
+                # 2. weights = softmax(scores), not yet divided by the sums
+                online_softmax(scores, keys, square, columns, largest, total, shrinking)
+                # 3. out = weights @ v
+                adding = ACCUMULATE if start > 0 else 0
+                if start > 0:
+                    scale_rows(block_of_out, row_out, count, D, shrinking)
+                _sum_over_keys(scores, keys, square, shift(values, start * row_size), row_size, all_finite, count, D,
+                               block_of_out, row_out, B_IN_PLACE | adding, work)
+            for c in range(count):
+                logsumexp[first + c] = largest[c] + log(total[c])
+            for c in range(count):
+                total[c] = one / total[c] if total[c] != 0 else zero
+            scale_rows(block_of_out, row_out, count, D, total)
 
-    A row without anything to see has sum 0; its weights become zeros, and its logsumexp is -inf.
-    """
-    largest = row_max(scores, seen)
-    largest = largest if largest > constant_like(scores, -np.inf) else constant_like(scores, 0)
-    total = constant_like(scores, 0)
-    for j in range(seen):
-        e = exp(scores[j] - largest)
-        scores[j] = e
-        total += e
-    for j in range(seen, keys):
-        scores[j] = constant_like(scores, 0)
-    inverse = constant_like(scores, 1) / total if total != 0 else constant_like(scores, 0)
-    return inverse, largest + log(total)
 
-
-@jit
-def _head_forward(q, row_q, k, row_k, v, row_v, mask, row_mask, column_mask, is_masked, is_causal, scale, out, row_out,
-                  logsumexp, Tq, Tk, D, row_keys, row_size, space, work):
-    k_transposed, values = space, shift(space, row_size * row_keys)
-    scores = shift(values, Tk * row_size)
-    _pack_transposed(k, row_k, Tk, D, k_transposed, row_keys, scale)
-    _pack(v, row_v, 0, Tk, D, values, row_size)
-    for first in range(0, Tq, BLOCK):
-        rows = min(BLOCK, Tq - first)
-        keys = min(Tk, first + rows) if is_causal else Tk
-        out_block = shift(out, first * row_out)
-        # 1. scores = q @ k.T * scale + mask
-        gemm(shift(q, first * row_q), row_q, 1, k_transposed, row_keys, 1, scores, row_keys, rows, keys, D, scores,
-             B_IN_PLACE, work)
-        # 2. weights = softmax(scores), not yet divided by the sums
-        for r in range(rows):
-            i, row = first + r, shift(scores, r * row_keys)
-            seen = min(Tk, i + 1) if is_causal else Tk
-            if is_masked:
-                _add_mask(row, shift(mask, i * row_mask), column_mask, seen)
-            row[row_keys - 1], logsumexp[i] = _exponentials(row, keys, seen)
-        # 3. out = weights @ v
-        _weighted_sum(scores, row_keys, first, rows, keys, is_causal, v, row_v, values, row_size, out_block, row_out,
-                      D, work)
-        for r in range(rows):
-            row, inverse = shift(out_block, r * row_out), scores[r * row_keys + row_keys - 1]
+@library
+def _backward_share(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
+    """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
+    H, Tq, Tk, D, row_size, _, is_masked, column_mask, is_causal = sizes
+    row_q, row_k, row_v, row_mask, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
+    minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
+    block = BLOCK * row_size
+    (keys_packed, values, q_packed, dout_packed, queries, douts, scores, dscores, subtracted, minus_delta,
+     check) = consecutive(
+        space,
+        (Tk * row_size, Tk * row_size, block, block, block, block, BLOCK * TILE, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
+    )
+    last = (Tq - 1) // BLOCK * BLOCK
+    seen = min(Tk, Tq) if is_causal else Tk
+    for head in range(begin, end):
+        from_batch = shift_each(pointers, batch_strides, head // H)
+        q, k, v, mask, out, logsumexp, dout, dq, dk, dv = shift_each(from_batch, head_strides, head % H)
+        pack(v, row_v, seen, D, one, values, row_size, check)
+        pack(k, row_k, seen, D, scale, keys_packed, row_size, check)
+        all_finite = check[0] == 0
+        for j in range(seen, Tk):
             for c in range(D):
-                row[c] *= inverse
-
-
-@inlined
-def _scores_backward(scores, dscores, keys, seen, logsumexp, delta, scale):
-    """Turn rows of scores and of dweights into the weights and dscores; zeros for what is masked."""
-    if logsumexp == constant_like(scores, -np.inf):
-        seen = 0
-    for j in range(seen):
-        weight = exp(scores[j] - logsumexp)
-        scores[j] = weight
-        dscores[j] = weight * (dscores[j] - delta) * scale
-    for j in range(seen, keys):
-        scores[j] = dscores[j] = constant_like(scores, 0)
-
-
-@inlined
-def _dot(x, y, count):
-    total = constant_like(x, 0)
-    for c in range(count):
-        total += x[c] * y[c]
-    return total
-
-
-@jit
-def _head_backward(q, row_q, k, row_k, v, row_v, mask, row_mask, column_mask, is_masked, is_causal, scale, out, row_out,
-                   logsumexp, dout, row_dout, dq, row_dq, dk, row_dk, dv, row_dv, Tq, Tk, D, row_keys, row_size, space,
-                   work):
-    """The passes of `_head_forward` again and then backwards; 3., 2., 1. stand for the line that is differentiated."""
-    k_transposed, v_transposed = space, shift(space, row_size * row_keys)
-    keys_packed = shift(v_transposed, row_size * row_keys)
-    scores = shift(keys_packed, Tk * row_size)
-    dscores = shift(scores, BLOCK * row_keys)
-    _pack_transposed(k, row_k, Tk, D, k_transposed, row_keys, scale)
-    _pack_transposed(v, row_v, Tk, D, v_transposed, row_keys, constant_like(v, 1))
-    _pack(k, row_k, 0, Tk, D, keys_packed, row_size)
-    # From the last block up: it sees the most keys, and writes their dk and dv; the others add to them.
-    flags = 0
-    for first in range((Tq - 1) // BLOCK * BLOCK, -1, -BLOCK):
-        rows = min(BLOCK, Tq - first)
-        keys = min(Tk, first + rows) if is_causal else Tk
-        q_block, out_block = shift(q, first * row_q), shift(out, first * row_out)
-        dout_block = shift(dout, first * row_dout)
-        if flags == 0:
-            _fill(dk, row_dk, keys, Tk, D)
-            _fill(dv, row_dv, keys, Tk, D)
-        gemm(q_block, row_q, 1, k_transposed, row_keys, 1, scores, row_keys, rows, keys, D, scores, B_IN_PLACE, work)
-        # 3. dweights = dout @ v.T
-        gemm(dout_block, row_dout, 1, v_transposed, row_keys, 1, dscores, row_keys, rows, keys, D, scores, B_IN_PLACE,
-             work)
-        # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - sum(out * dout)) * scale
-        for r in range(rows):
-            i, row = first + r, shift(scores, r * row_keys)
-            seen = min(Tk, i + 1) if is_causal else Tk
-            if is_masked:
-                _add_mask(row, shift(mask, i * row_mask), column_mask, seen)
-            delta = _dot(shift(out_block, r * row_out), shift(dout_block, r * row_dout), D)
-            _scores_backward(row, shift(dscores, r * row_keys), keys, seen, logsumexp[i], delta, scale)
-        # 3. dv += weights.T @ dout
-        gemm(scores, 1, row_keys, dout_block, row_dout, 1, dv, row_dv, keys, D, rows, dv, flags, work)
-        # 1. dq = dscores @ k;  dk += dscores.T @ q
-        _weighted_sum(dscores, row_keys, first, rows, keys, is_causal, k, row_k, keys_packed, row_size,
-                      shift(dq, first * row_dq), row_dq, D, work)
-        gemm(dscores, 1, row_keys, q_block, row_q, 1, dk, row_dk, keys, D, rows, dk, flags, work)
-        flags = ACCUMULATE
-
-
-@inlined
-def _head(array, strides, item, heads):
-    """Where head `item` of the batch begins, for an array of given (batch, head, row) strides."""
-    return shift(pointer(array, 0), item // heads * strides[0] + item % heads * strides[1])
+                dk[j * row_dk + c] = dv[j * row_dv + c] = zero
+        # From the last block up: it sees the most keys, and writes their dk and dv; the others add to them.
+        for low in range(0, seen, SPAN):
+            for first in range(last, low - 1 if is_causal else -1, -BLOCK):
+                count = min(BLOCK, Tq - first)
+                columns = -(-count // STRIP) * STRIP
+                high = min(seen, low + SPAN, first + count) if is_causal else min(seen, low + SPAN)
+                block_of_q, block_of_dout = shift(q, first * row_q), shift(dout, first * row_dout)
+                transpose(block_of_q, row_q, count, D, queries, BLOCK)
+                transpose(block_of_dout, row_dout, count, D, douts, BLOCK)
+                pack(block_of_q, row_q, count, D, scale, q_packed, row_size, check)
+                pack(block_of_dout, row_dout, count, D, one, dout_packed, row_size, check)
+                dots(shift(out, first * row_out), row_out, dout_packed, row_size, count, D, -one, minus_delta)
+                for c in range(count):  # if a query sees nothing, its weights become zeros
+                    value = logsumexp[first + c]
+                    subtracted[c] = value if value != minus_infinity else -minus_infinity
+                for start in range(low, high, TILE):
+                    keys = min(TILE, high - start)
+                    square = min(keys, first - start) if is_causal else keys
+                    tile_of_k, tile_of_v = shift(keys_packed, start * row_size), shift(values, start * row_size)
+                    # 1. scores = q @ k.T * scale + mask
+                    adding = ACCUMULATE if is_masked else 0
+                    if is_masked:
+                        _copy_mask(shift(mask, first * row_mask + start * column_mask), row_mask, column_mask, count,
+                                   keys, scores)
+                    _tile(tile_of_k, queries, row_size, keys, square, columns, D, scores,
+                          B_IN_PLACE | adding, minus_infinity, scores, work)
+                    # 3. dweights = dout @ v.T - sum(out * dout)
+                    _tile(tile_of_v, douts, row_size, keys, square, columns, D, minus_delta, B_IN_PLACE | ADD_BIAS,
+                          zero, dscores, work)
+                    # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - sum(out * dout))
+                    softmax_backward(scores, dscores, keys, square, columns, subtracted)
+                    # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
+                    adding = ACCUMULATE if first < last else 0
+                    _sum_over_queries(scores, keys, square, dout_packed, row_size, count, D,
+                                      shift(dv, start * row_dv), row_dv, B_IN_PLACE | adding, work)
+                    _sum_over_queries(dscores, keys, square, q_packed, row_size, count, D,
+                                      shift(dk, start * row_dk), row_dk, B_IN_PLACE | adding, work)
+                    # 1. dq += dscores @ k * scale
+                    adding = ACCUMULATE if start > 0 else 0
+                    _sum_over_keys(dscores, keys, square, tile_of_k, row_size, all_finite, count, D,
+                                   shift(dq, first * row_dq), row_dq, B_IN_PLACE | adding, work)
 
 
 @jit
-def _forward_part(part, q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, strides, sizes, threads, spaces, works):
-    B, H, Tq, Tk, D, row_keys, row_size = sizes
-    space = len(spaces) // threads // 16 * 16
-    for item in range(part * B * H // threads, (part + 1) * B * H // threads):
-        _head_forward(
-            _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
-            _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
-            column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
-            pointer(logsumexp, item * Tq), Tq, Tk, D, row_keys, row_size,
-            pointer(spaces, part * space), pointer(works, part * WORKSPACE),
-        )
+def _part(part, share, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works):
+    call(share, (cuts[part], cuts[part + 1], pointers, batch_strides, head_strides, row_strides, sizes, scale,
+                 pointer(spaces, part * space), pointer(works, part * WORKSPACE)))
 
 
 @kernel(parallel=True)
-def _forward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, strides, sizes, threads, spaces, works):
-    """strides (5, 3) of q, k, v, mask, out: batch, head, row; sizes (B, H, Tq, Tk, D, row_keys, row_size)"""
-    parallel_for(_forward_part, threads, WORTH_A_THREAD, (q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, strides, sizes, threads, spaces, works))
+def _on_threads(share, q, k, v, mask, out, logsumexp, dout, dq, dk, dv, batch_strides, head_strides, row_strides,
+                sizes, scale, cuts, space, spaces, works):
+    """Call the machine code of `_forward_share` or `_backward_share`, thread by thread, from cut to cut."""
+    pointers = (pointer(q, 0), pointer(k, 0), pointer(v, 0), pointer(mask, 0), pointer(out, 0), pointer(logsumexp, 0),
+                pointer(dout, 0), pointer(dq, 0), pointer(dk, 0), pointer(dv, 0))
+    parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (
+        share, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works
+    ))
 
 
-@jit
-def _backward_part(part, q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, dout, dq, dk, dv, strides, sizes, threads, spaces, works):
-    B, H, Tq, Tk, D, row_keys, row_size = sizes
-    space = len(spaces) // threads // 16 * 16
-    for item in range(part * B * H // threads, (part + 1) * B * H // threads):
-        _head_backward(
-            _head(q, strides[0], item, H), strides[0, 2], _head(k, strides[1], item, H), strides[1, 2],
-            _head(v, strides[2], item, H), strides[2, 2], _head(mask, strides[3], item, H), strides[3, 2],
-            column_mask, is_masked, is_causal, scale, _head(out, strides[4], item, H), strides[4, 2],
-            pointer(logsumexp, item * Tq), _head(dout, strides[5], item, H), strides[5, 2],
-            _head(dq, strides[6], item, H), strides[6, 2], _head(dk, strides[7], item, H), strides[7, 2],
-            _head(dv, strides[8], item, H), strides[8, 2], Tq, Tk, D, row_keys, row_size,
-            pointer(spaces, part * space), pointer(works, part * WORKSPACE),
-        )
-
-
-@kernel(parallel=True)
-def _backward(q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, dout, dq, dk, dv, strides, sizes, threads, spaces, works):
-    """strides (9, 3) of q, k, v, mask, out, dout, dq, dk, dv: batch, head, row; sizes as in `_forward`"""
-    parallel_for(_backward_part, threads, WORTH_A_THREAD, (q, k, v, mask, is_masked, column_mask, is_causal, scale, out, logsumexp, dout, dq, dk, dv, strides, sizes, threads, spaces, works))
+@functools.cache
+def _machine_code(share, dtype: np.dtype) -> int:
+    """The address of a share's machine code, which is compiled once: Numba would optimise it again in each caller."""
+    register(dtype)
+    number = numba.from_dtype(dtype)
+    array, strides = types.CPointer(number), types.UniTuple(INDEX, 10)
+    return entry_point(share, (INDEX, INDEX, types.UniTuple(array, 10), strides, strides, strides,
+                               types.UniTuple(INDEX, 9), number, array, array))
 
 
 CORNER = (slice(1),) * 4
@@ -274,17 +259,13 @@ def _readable(array: np.ndarray, rows_only: bool = True) -> np.ndarray:
     return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
-def _strides(*arrays: np.ndarray) -> np.ndarray:
-    return np.array([[stride // array.itemsize for stride in array.strides[:3]] for array in arrays], np.int64)
-
-
-def _broadcast_mask(mask, q, k):
-    """(mask, strides): a readable mask of four axes, and its strides in elements as if it were (B, H, Tq, Tk)."""
+def _broadcast_mask(mask, q):
+    """(mask, strides): a readable mask of four axes, and its strides in bytes as if it were (B, H, Tq, Tk)."""
     if mask is None:
         return q, (0, 0, 0, 0)
     mask = _readable(mask.astype(q.dtype.newbyteorder("="), copy=False), rows_only=False)
     mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape) if mask.ndim < 4 else mask
-    return mask, tuple(0 if n == 1 else stride // mask.itemsize for n, stride in zip(mask.shape, mask.strides))
+    return mask, tuple(0 if n == 1 else stride for n, stride in zip(mask.shape, mask.strides))
 
 
 def _check(q, k, v, mask):
@@ -301,24 +282,49 @@ def _check(q, k, v, mask):
             raise ValueError(f"attention: mask {mask.shape} does not broadcast to (B, H, Tq, Tk) = {wanted}")
 
 
-def _launch(launch, arrays, mask, is_causal, scale, logsumexp, keep_per_thread):
-    """Call a kernel with q, k, v, out and the gradients; arrays are passed as corners, with strides beside them."""
-    q, k, v, out, *gradients = arrays
+@functools.lru_cache(maxsize=64)
+def cuts(heads: int, blocks: int, threads: int, is_causal: bool) -> np.ndarray:
+    """(threads + 1,): where the threads' shares of all blocks of queries begin and end, with equal work in each.
+
+    In causal attention the blocks of a head cost ever more: half of the work is before 0.7 of the blocks.
+    """
+    found = np.empty(threads + 1, np.int64)
+    for thread in range(threads + 1):
+        head, part = divmod(thread * heads / threads, 1)
+        found[thread] = head * blocks + round(blocks * (math.sqrt(part) if is_causal else part))
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The batch, the head, the row and the column strides of ten arrays, those that are missing repeating the last."""
+    return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(10))))
+
+
+def _launch(share, mask, is_causal, scale, q, k, v, out, logsumexp, *gradients):
+    """Run a share on all threads; the arrays are passed as corners, with strides beside them: one specialisation."""
     dtype = q.dtype
     B, H, Tq, D = q.shape
     Tk = k.shape[2]
-    row_keys, row_size = _row_sizes(Tk, D)
-    threads = 1 if B * H * Tq * Tk * D < SERIAL_BELOW else min(numba.get_num_threads(), B * H)
     is_masked = mask is not None
-    mask, mask_strides = _broadcast_mask(mask, q, k)
-    strides = _strides(q, k, v, mask, out, *gradients)
-    strides[3] = mask_strides[:3]
-    register(dtype)
-    total = threads * keep_per_thread(Tk, row_keys, row_size)
+    mask, mask_strides = _broadcast_mask(mask, q)
+    corners = [x[CORNER] for x in (q, k, v, mask, out, logsumexp, *gradients)]
+    corners += corners[-1:] * (10 - len(corners))  # forward has no gradients
+    batch_strides, head_strides, row_strides, column_strides = _in_elements(
+        dtype.itemsize, q.strides, k.strides, v.strides, mask_strides,
+        *(x.strides for x in (out, logsumexp, *gradients)),
+    )
+    blocks = 1 if gradients else -(-Tq // BLOCK)  # all queries of a head add to its dk and dv
+    threads = 1 if B * H * Tq * Tk * D < SERIAL_BELOW else min(numba.get_num_threads(), B * H * blocks)
+    row_size = -(-D // 16) * 16  # of packed features: whole vectors
+    space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # what `_backward_share` divides up
+    # One thread needs no turn, and no microseconds at the gate, which corners pass anyway.
+    launch = _on_threads.ungated if threads == 1 else _on_threads
     launch(
-        q[CORNER], k[CORNER], v[CORNER], mask[CORNER], is_masked, mask_strides[3], bool(is_causal), dtype.type(scale),
-        out[CORNER], logsumexp, *(x[CORNER] for x in gradients), strides, (B, H, Tq, Tk, D, row_keys, row_size),
-        threads, workspace("attention", total, dtype)[:total], gemm_workspaces(dtype),
+        _machine_code(share, dtype), *corners, batch_strides, head_strides, row_strides,
+        (H, Tq, Tk, D, row_size, blocks, int(is_masked), column_strides[3], int(is_causal)), dtype.type(scale),
+        cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
+        gemm_workspaces(dtype),
     )
 
 
@@ -339,8 +345,7 @@ def attention_forward(
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf
         return out, logsumexp
-    _launch(_forward, (q, k, v, out), mask, is_causal, scale, logsumexp,
-            lambda Tk, row_keys, row_size: row_size * row_keys + Tk * row_size + BLOCK * row_keys)
+    _launch(_forward_share, mask, is_causal, scale, q, k, v, out, logsumexp[..., None])
     return out, logsumexp
 
 
@@ -356,8 +361,8 @@ def attention_backward(
             gradient[...] = 0
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
-    _launch(_backward, (*map(_readable, (q, k, v, out, dout)), *written), mask, is_causal, scale, logsumexp,
-            lambda Tk, row_keys, row_size: 2 * row_size * row_keys + Tk * row_size + 2 * BLOCK * row_keys)
+    q, k, v, out, dout = map(_readable, (q, k, v, out, dout))
+    _launch(_backward_share, mask, is_causal, scale, q, k, v, out, logsumexp[..., None], dout, *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result

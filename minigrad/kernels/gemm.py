@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .buffers import empty, workspace
-from .jit import jit, kernel, library, ready
+from .jit import entry_point, jit, kernel, library, ready
 from .microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
 from .parallel import WORTH_A_THREAD, parallel_for
 from .simd import INDEX, address, inlined, pointer, shift
@@ -176,10 +176,7 @@ def register(dtype: np.dtype) -> None:
     number = numba.from_dtype(dtype)
     matrix = types.CPointer(number)
     signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
-    _multiply_serial.compile(signature)
-    compiled = _multiply_serial.overloads[signature]
-    entry = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
-    binding.add_symbol(_symbol(number), entry)
+    binding.add_symbol(_symbol(number), entry_point(_multiply_serial, signature))
 
 
 @intrinsic

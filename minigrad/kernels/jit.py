@@ -169,10 +169,17 @@ def jit(function: Callable = None, **options) -> Callable:
 
 
 def library(function: Callable) -> Callable:
-    """Compile a function that kernels call by a symbol, so that it is compiled once and not into each of them."""
+    """Compile a function that kernels call by its address: once, while a `jit` function is optimised in each caller."""
     dispatcher = numba.njit(**FLAGS, no_cpython_wrapper=True)(function)
     dispatcher._cache = KernelCache(function)
     return dispatcher
+
+
+def entry_point(function: Callable, signature: tuple) -> int:
+    """The address of a `library` function's machine code for a signature; it is compiled or loaded if need be."""
+    function.compile(signature)
+    compiled = function.overloads[signature]
+    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
 
 
 def ready(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, vector_shape
+from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, use_widest_vectors, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()
 
@@ -20,8 +20,8 @@ def _internal_function(builder, name, argument_types, emit):
         function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), argument_types), name)
         function.linkage = "internal"
         function.attributes.add("noinline")
-        set.add(function.attributes, '"prefer-vector-width"="512"')
         body = ir.IRBuilder(function.append_basic_block())
+        use_widest_vectors(body)
         emit(body, function.args)
         body.ret_void()
     return builder.module.globals[name]
@@ -208,6 +208,15 @@ def _emit_transpose(vectors, source, row_source, rows, columns, target, row_targ
         vectors.store(square[row], builder.gep(target, [builder.mul(constant(row), row_target)]))
 
 
+def emit_transpose_square(vectors, *arguments):
+    """The instructions of `transpose_square`: a call."""
+    function = _internal_function(
+        vectors.builder, f"transpose.{vectors.suffix}", [argument.type for argument in arguments],
+        lambda body, args: _emit_transpose(vectors.written_by(body), *args),
+    )
+    vectors.builder.call(function, arguments)
+
+
 @intrinsic
 def transpose_square(typing_context, source, row_source, rows, columns, target, row_target):
     """target[c, r] = source[r, c] for a square as wide as a vector.
@@ -216,13 +225,7 @@ def transpose_square(typing_context, source, row_source, rows, columns, target, 
     """
 
     def codegen(context, builder, signature, arguments):
-        dtype = signature.args[0].dtype
-        name = f"transpose.{VectorBuilder(context, builder, dtype).suffix}"
-        function = _internal_function(
-            builder, name, [argument.type for argument in arguments],
-            lambda body, args: _emit_transpose(VectorBuilder(context, body, dtype), *args),
-        )
-        builder.call(function, arguments)
+        emit_transpose_square(VectorBuilder(context, builder, signature.args[0].dtype), *arguments)
         return context.get_dummy_value()
 
     return types.void(source, INDEX, INDEX, INDEX, target, INDEX), codegen

@@ -9,6 +9,7 @@ kernels that are written in LLVM's own instructions.
 
 The polynomials are minimax fits of this project's own (Lawson's algorithm on Chebyshev nodes).
 """
+import copy
 import functools
 import math
 
@@ -187,17 +188,21 @@ for _definition, _version in (
     _in_kernels(_definition, _version)
 
 
+def use_widest_vectors(builder) -> None:
+    """For most processors with 512 bits LLVM would use 256, and most loops here would take 1.3 to 1.5 times as long."""
+    # llvmlite's own `add` knows only attributes without a value.
+    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+
+
 @intrinsic
 def pointer(typing_context, array, offset):
     """The address of the array's element `offset`, counted from its first one as if it were one-dimensional.
 
-    Whoever asks for one gets the widest vectors: for most processors with 512 bits LLVM would use 256, and most loops
-    here would take 1.3 to 1.5 times as long.
+    Whoever asks for one gets the widest vectors.
     """
 
     def codegen(context, builder, signature, arguments):
-        # llvmlite's own `add` knows only attributes without a value.
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        use_widest_vectors(builder)
         array_type = signature.args[0]
         return builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
 
@@ -208,6 +213,49 @@ def pointer(typing_context, array, offset):
 def shift(typing_context, pointer, count):
     """The pointer, `count` elements further on."""
     return pointer(pointer, INDEX), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
+
+
+@intrinsic
+def shift_each(typing_context, pointers, strides, count):
+    """A tuple of pointers, each moved by its stride times `count`."""
+
+    def codegen(context, builder, signature, arguments):
+        pointers, strides, count = arguments
+        moved = [
+            builder.gep(builder.extract_value(pointers, i), [builder.mul(builder.extract_value(strides, i), count)])
+            for i in range(len(signature.return_type))
+        ]
+        return context.make_tuple(builder, signature.return_type, moved)
+
+    return pointers(pointers, strides, INDEX), codegen
+
+
+@intrinsic
+def consecutive(typing_context, pointer, sizes):
+    """Pointers to arrays of the given sizes that lie one behind the other."""
+
+    def codegen(context, builder, signature, arguments):
+        pointer, sizes = arguments
+        pointers = [pointer]
+        for i in range(len(signature.return_type) - 1):
+            pointers.append(builder.gep(pointers[-1], [builder.extract_value(sizes, i)]))
+        return context.make_tuple(builder, signature.return_type, pointers)
+
+    return types.UniTuple(pointer, len(sizes))(pointer, sizes), codegen
+
+
+@intrinsic
+def call(typing_context, function, arguments):
+    """Call the machine code at an address, see `jit.entry_point`, with a tuple of arguments. Nothing comes back."""
+
+    def codegen(context, builder, signature, arguments):
+        function, values = arguments
+        values = [builder.extract_value(values, i) for i in range(len(signature.args[1]))]
+        function_type = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        builder.call(builder.inttoptr(function, function_type.as_pointer()), values)
+        return context.get_dummy_value()
+
+    return types.void(INDEX, arguments), codegen
 
 
 @intrinsic
@@ -266,6 +314,12 @@ class VectorBuilder:
         self.element = context.get_value_type(dtype)
         self.type = ir.VectorType(self.element, self.lanes)
         self.suffix = f"v{self.lanes}f{dtype.bitwidth}"
+
+    def written_by(self, builder) -> "VectorBuilder":
+        """The same, with another builder."""
+        other = copy.copy(self)
+        other.builder = builder
+        return other
 
     def full(self, value: float) -> ir.Constant:
         return ir.Constant(self.type, [value] * self.lanes)

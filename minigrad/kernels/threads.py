@@ -27,7 +27,7 @@ from numba.extending import intrinsic
 from numba.np.ufunc import parallel as threads_of_numba
 
 from . import jit
-from .jit import library, prerequisites
+from .jit import entry_point, library, prerequisites
 from .simd import INDEX, INT64
 
 SYMBOL = "minigrad_fork_join"
@@ -215,14 +215,6 @@ def _stop(state):
     futex(state, WAKE, FUTEX_WAKE, PART_MASK)
 
 
-def _entry(function, arguments: int) -> int:
-    """Compile or load a function of integers, and give its address."""
-    signature = (INDEX,) * arguments
-    function.compile(signature)
-    compiled = function.overloads[signature]
-    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
-
-
 @functools.cache
 def start() -> None:
     """Name `fork_join` to the linker, and start a helper for each other core: before a kernel is loaded or compiled."""
@@ -230,14 +222,14 @@ def start() -> None:
     jit.take_turns = layer() == "workqueue"
     if not IS_SUPPORTED:
         return
-    entry = _entry(_fork_join, 3)
+    entry = entry_point(_fork_join, (INDEX,) * 3)
     binding.add_symbol(SYMBOL, entry)
     state = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(entry)(0, 0, 0)
     helpers = [ctypes.c_ulong() for _ in range(numba.config.NUMBA_NUM_THREADS - 1)]
-    system, helper = ctypes.CDLL(None), ctypes.c_void_p(_entry(_help, 1))
+    system, helper = ctypes.CDLL(None), ctypes.c_void_p(entry_point(_help, (INDEX,)))
     for thread in helpers:
         system.pthread_create(ctypes.byref(thread), None, helper, ctypes.c_void_p(state))
-    stop = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_entry(_stop, 1))
+    stop = ctypes.CFUNCTYPE(None, ctypes.c_int64)(entry_point(_stop, (INDEX,)))
     owner = os.getpid()
 
     def send_home() -> None:  # before the interpreter takes their machine code away

@@ -1,10 +1,11 @@
 """The attention kernels against the definition in float64, with gradients written out and by finite differences."""
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention import attention_backward, attention_forward
+from minigrad.kernels.attention import BLOCK, SPAN, TILE, attention_backward, attention_forward, cuts
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 
 SCALE = 0.3
@@ -59,7 +60,7 @@ def assert_right(q, k, v, dout, **options):
 
 
 SIZES = [(1, 1, 1, 1, 1), (2, 3, 5, 5, 8), (1, 2, 65, 65, 17), (2, 1, 100, 37, 32), (1, 2, 37, 100, 32),
-         (1, 1, 130, 130, 65)]
+         (1, 1, 130, 130, 65), (1, 2, 300, 300, 8), (1, 1, 300, 70, 8), (1, 1, 70, 300, 8)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -71,6 +72,60 @@ def test_sizes_and_masks(size, is_causal, dtype):
     dropped = np.where(np.random.default_rng(0).random((B, 1, Tq, Tk)) < 0.5, -np.inf, 0.0)  # some rows see nothing
     for mask in (None, random(Tq, Tk), random(B, 1, 1, Tk).astype(np.float64), random(H, Tq, 1), dropped):
         assert_right(*inputs, mask=mask, is_causal=is_causal)
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+def test_more_keys_than_stay_in_the_cache(is_causal):
+    T = SPAN + TILE + 7
+    assert_right(*arrays(1, 1, T, T, 4), is_causal=is_causal)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_maximum_that_grows_from_tile_to_tile(dtype):
+    T = 3 * TILE
+    q, k, v, dout = arrays(1, 1, T, T, 4, dtype=dtype)
+    q[..., 0], k[..., 0] = 1, np.linspace(-40, 40, T)
+    for order in (slice(None), slice(None, None, -1)):  # the largest scores last, or first
+        for is_causal in (False, True):
+            assert_right(q, k[:, :, order], v, dout, is_causal=is_causal)
+
+
+def test_tiles_in_which_a_query_sees_nothing():
+    T = 3 * TILE
+    inputs = arrays(1, 1, T, T, 4)
+    for hidden in (slice(0, TILE), slice(TILE, 2 * TILE), slice(2 * TILE, T), slice(0, T)):
+        mask = np.zeros((T, T))
+        mask[::2, hidden] = -np.inf
+        for is_causal in (False, True):
+            assert_right(*inputs, mask=mask, is_causal=is_causal)
+
+
+def test_a_query_hidden_by_a_large_finite_number_has_small_gradients():
+    q, k, v, dout = arrays(1, 1, 40, 40, 8)
+    out, *gradients = run(40 * q, 40 * k, v, dout, mask=np.full((40, 1), -1e9, np.float32))
+    assert np.abs(out).max() < 10 and all(np.abs(x).max() < 1e6 for x in gradients)
+
+
+def test_memory_grows_with_the_number_of_keys_not_with_its_square():
+    def peak(T):
+        """What is allocated in a thread that has no workspace yet; the kernels are compiled before."""
+        inputs = arrays(1, 1, T, T, 4)
+        run(*inputs, is_causal=True)
+        peaks = []
+
+        def work():
+            tracemalloc.start()
+            run(*inputs, is_causal=True)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return peaks[0]
+
+    small, large, largest = (peak(T) for T in (1024, 2048, 3072))
+    assert abs((largest - large) - (large - small)) < 10_000 and largest < 3072**2
 
 
 def test_gradients_by_finite_differences():
@@ -130,7 +185,7 @@ def test_gradients_into_arrays_with_gaps():
         assert np.array_equal(actual, wanted)
 
 
-@pytest.mark.parametrize("T", [5, 64, 130])
+@pytest.mark.parametrize("T", [5, 64, 130, 260])
 def test_the_future_never_reaches_an_earlier_query(T):
     q, k, v, dout = arrays(1, 2, T, T, 16)
     out, dq, _, _ = run(q, k, v, dout, is_causal=True)
@@ -161,13 +216,26 @@ def test_empty():
 
 
 @pytest.mark.skipif(get_num_threads() < 2, reason="needs two threads")
-def test_same_bits_for_any_number_of_threads():
-    inputs, threads, results = arrays(3, 2, 70, 70, 32), get_num_threads(), []
-    for count in (1, 2):
-        set_num_threads(count)
-        results.append(run(*inputs, is_causal=True))
-    set_num_threads(threads)
-    assert all(np.array_equal(x, y) for x, y in zip(*results))
+@pytest.mark.parametrize("size", [(3, 2, 70, 70, 32), (1, 1, 300, 300, 16), (1, 3, 200, 90, 8)], ids=str)
+def test_same_bits_for_any_number_of_threads(size):
+    inputs, threads = arrays(*size), get_num_threads()
+    for is_causal in (False, True):
+        results = []
+        for count in (1, 2):
+            set_num_threads(count)
+            results.append(run(*inputs, is_causal=is_causal))
+        set_num_threads(threads)
+        assert all(np.array_equal(x, y) for x, y in zip(*results))
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("heads, blocks, threads", [(1, 1, 1), (1, 40, 2), (3, 20, 2), (5, 30, 4), (8, 1, 4)])
+def test_cuts_share_the_work_and_leave_nothing_out(heads, blocks, threads, is_causal):
+    work = np.tile(np.arange(blocks) * 2 + 1 if is_causal else np.ones(blocks), heads)
+    shares = cuts(heads, blocks, threads, is_causal)
+    assert shares[0] == 0 and shares[-1] == heads * blocks and (np.diff(shares) >= 0).all()
+    for start, end in zip(shares[:-1], shares[1:]):
+        assert abs(work[start:end].sum() - work.sum() / threads) <= work.max()
 
 
 def test_python_threads_do_not_disturb_each_other():

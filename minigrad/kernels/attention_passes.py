@@ -1,0 +1,210 @@
+"""The passes of attention over rows of numbers and over tiles of scores, in LLVM's instructions.
+
+A tile of scores is (keys, queries): BLOCK queries in a row, of which the first `columns` are in use, whole strips of
+STRIP. So what belongs to a query, its maximum or its sum, is one lane beside vectors of scores: nothing is added up
+across lanes, and no row has a remainder.
+
+A causal tile that meets the diagonal has its last rows there: the key in row square + t is seen by the queries from t
+on. Strip by strip, the passes skip the rows that none of its queries sees; `hide_future` blanks the triangle that is
+left of the square on the diagonal. Elsewhere `square` is the number of keys.
+"""
+import contextlib
+import functools
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .microkernel import emit_transpose_square
+from .simd import (
+    EXP, INDEX, INT32, LN_2_HIGH, LN_2_LOW, LOG2_E, SMALLEST_EXPONENT, VectorBuilder, constant, use_widest_vectors,
+)
+
+BLOCK = 64  # queries
+STRIP = 16
+
+
+def vector_pass(emit):
+    """Make an intrinsic without a result of `emit(vectors, ...)`; the first of its other arguments is a pointer.
+
+    `vectors` is a VectorBuilder of the pointer's dtype; integers come as indices, and floats in that dtype.
+    """
+
+    @functools.wraps(emit)
+    def typed(typing_context, *kinds):
+        dtype = kinds[0].dtype
+        kinds = [INDEX if isinstance(k, types.Integer) else dtype if isinstance(k, types.Float) else k for k in kinds]
+
+        def codegen(context, builder, signature, arguments):
+            use_widest_vectors(builder)
+            emit(VectorBuilder(context, builder, dtype), *arguments)
+            return context.get_dummy_value()
+
+        return types.void(*kinds), codegen
+
+    return intrinsic(typed)
+
+
+def _address(vectors, base, row, row_stride, column):
+    return vectors.builder.gep(base, [vectors.builder.add(vectors.builder.mul(row, row_stride), column)])
+
+
+def _minimum(builder, x, y):
+    return builder.select(builder.icmp_signed("<", x, y), x, y)
+
+
+@contextlib.contextmanager
+def _each_vector(vectors, columns):
+    """A loop over the vectors of a row: (first column, mask of the columns that exist)."""
+    builder = vectors.builder
+    with cgutils.for_range_slice(builder, constant(0), columns, constant(vectors.lanes)) as (column, _):
+        yield column, vectors.first(builder.sub(columns, column))
+
+
+@vector_pass
+def pack(vectors, source, row_source, rows, columns, factor, target, row_target, check):
+    """target = source * factor, rows filled up with zeros to whole vectors; check[0] = 0, NaN if not all is finite."""
+    builder = vectors.builder
+    factor, zero = vectors.splat(factor), vectors.full(0.0)
+    total = cgutils.alloca_once_value(builder, zero)
+    with cgutils.for_range(builder, rows) as row, _each_vector(vectors, columns) as (column, mask):
+        x = vectors.load(_address(vectors, source, row.index, row_source, column), mask)
+        x = builder.fmul(x, factor)
+        vectors.store(x, _address(vectors, target, row.index, row_target, column))
+        builder.store(vectors.multiply_add(x, zero, builder.load(total)), total)
+    builder.store(vectors.fold(builder.load(total), builder.fadd), check)
+
+
+@vector_pass
+def transpose(vectors, source, row_source, rows, columns, target, row_target):
+    """target[c, r] = source[r, c]; the target has room for whole squares of vectors."""
+    builder, lanes = vectors.builder, constant(vectors.lanes)
+    with cgutils.for_range_slice(builder, constant(0), rows, lanes) as (row, _):
+        with cgutils.for_range_slice(builder, constant(0), columns, lanes) as (column, _):
+            emit_transpose_square(
+                vectors, _address(vectors, source, row, row_source, column), row_source,
+                _minimum(builder, lanes, builder.sub(rows, row)),
+                _minimum(builder, lanes, builder.sub(columns, column)),
+                _address(vectors, target, column, row_target, row), row_target,
+            )
+
+
+@vector_pass
+def scale_rows(vectors, x, row_x, rows, columns, factors):
+    """x[r] *= factors[r]"""
+    builder = vectors.builder
+    with cgutils.for_range(builder, rows) as row:
+        factor = vectors.splat(builder.load(builder.gep(factors, [row.index])))
+        with _each_vector(vectors, columns) as (column, mask):
+            place = _address(vectors, x, row.index, row_x, column)
+            vectors.store(builder.fmul(vectors.load(place, mask), factor), place, mask)
+
+
+@vector_pass
+def dots(vectors, x, row_x, y, row_y, rows, columns, factor, out):
+    """out[r] = x[r] @ y[r] * factor"""
+    builder = vectors.builder
+    with cgutils.for_range(builder, rows) as row:
+        total = cgutils.alloca_once_value(builder, vectors.full(0.0))
+        with _each_vector(vectors, columns) as (column, mask):
+            a = vectors.load(_address(vectors, x, row.index, row_x, column), mask)
+            b = vectors.load(_address(vectors, y, row.index, row_y, column), mask)
+            builder.store(vectors.multiply_add(a, b, builder.load(total)), total)
+        result = builder.fmul(vectors.fold(builder.load(total), builder.fadd), factor)
+        builder.store(result, builder.gep(out, [row.index]))
+
+
+def _exp(vectors, x):
+    """e**x for x below 88, as `simd.exp`; in float32 n is rounded by adding a number whose last bit counts ones."""
+    builder = vectors.builder
+    if vectors.item_size == 8:
+        return vectors.call(f"llvm.exp.{vectors.suffix}", vectors.type, x)
+    smallest, rounder = vectors.full(float(SMALLEST_EXPONENT)), vectors.full(1.5 * 2**23)
+    clipped = vectors.maximum(smallest, x)  # x if that is NaN
+    rounded = vectors.multiply_add(clipped, vectors.full(float(LOG2_E)), rounder)
+    n = builder.fsub(rounded, rounder)
+    r = vectors.multiply_add(n, vectors.full(-float(LN_2_HIGH)), clipped)
+    r = vectors.multiply_add(n, vectors.full(-float(LN_2_LOW)), r)
+    total = vectors.full(EXP[0])
+    for coefficient in EXP[1:]:
+        total = vectors.multiply_add(total, r, vectors.full(coefficient))
+    result = builder.fadd(vectors.full(1.0), vectors.multiply_add(total, builder.fmul(r, r), r))
+    integers = ir.VectorType(INT32, vectors.lanes)
+    power = builder.shl(builder.bitcast(rounded, integers), ir.Constant(integers, [23] * vectors.lanes))
+    result = builder.bitcast(builder.add(builder.bitcast(result, integers), power), vectors.type)
+    return builder.select(builder.fcmp_ordered("<=", x, smallest), vectors.full(0.0), result)
+
+
+@contextlib.contextmanager
+def _each_column(vectors, keys, square, columns):
+    """A loop over vectors of queries: (first column, number of rows that any query of its strip sees)."""
+    builder = vectors.builder
+    with cgutils.for_range_slice(builder, constant(0), columns, constant(vectors.lanes)) as (column, _):
+        strip_end = builder.add(builder.and_(column, constant(-STRIP)), constant(STRIP))
+        yield column, _minimum(builder, keys, builder.add(square, strip_end))
+
+
+@vector_pass
+def hide_future(vectors, scores, rows, value):
+    """scores[t, c] = value for c < t, in a square of at most one strip."""
+    builder = vectors.builder
+    value = vectors.splat(value)
+    with cgutils.for_range(builder, rows) as row:
+        for column in range(0, STRIP, vectors.lanes):
+            place = _address(vectors, scores, row.index, constant(BLOCK), constant(column))
+            hidden = vectors.first(builder.sub(row.index, constant(column)))
+            vectors.store(builder.select(hidden, value, vectors.load(place)), place)
+
+
+def _column_maximum(vectors, column, rows, start):
+    """The largest of a column and of `start`; NaN is passed over. Four at a time: each one waits for its last."""
+    builder = vectors.builder
+    last = builder.sub(rows, constant(1))
+    largest = [cgutils.alloca_once_value(builder, start) for _ in range(4)]
+    with cgutils.for_range_slice(builder, constant(0), rows, constant(len(largest))) as (row, _):
+        for i, so_far in enumerate(largest):
+            existing = _minimum(builder, builder.add(row, constant(i)), last)  # the last one again does no harm
+            x = vectors.load(_address(vectors, column, existing, constant(BLOCK), constant(0)))
+            builder.store(vectors.maximum(x, builder.load(so_far)), so_far)
+    return functools.reduce(vectors.maximum, map(builder.load, largest))
+
+
+@vector_pass
+def online_softmax(vectors, scores, keys, square, columns, largest, total, shrinking):
+    """Take a tile of scores into a softmax over the tiles so far:
+
+        largest' = max(largest, scores),  shrinking = exp(largest - largest'),  scores = exp(scores - largest')
+        total = total * shrinking + sum(scores)
+
+    `largest` begins as -inf; while it is so, nothing is subtracted, and all exponentials are zero.
+    """
+    builder = vectors.builder
+    with _each_column(vectors, keys, square, columns) as (c, rows):
+        column, before = builder.gep(scores, [c]), vectors.load(builder.gep(largest, [c]))
+        now = _column_maximum(vectors, column, rows, before)
+        vectors.store(now, builder.gep(largest, [c]))
+        now = builder.select(builder.fcmp_ordered("==", now, vectors.full(float("-inf"))), vectors.full(0.0), now)
+        factor = _exp(vectors, builder.fsub(before, now))
+        vectors.store(factor, builder.gep(shrinking, [c]))
+        place_of_total = builder.gep(total, [c])
+        sums = cgutils.alloca_once_value(builder, builder.fmul(vectors.load(place_of_total), factor))
+        with cgutils.for_range(builder, rows) as row:
+            place = _address(vectors, column, row.index, constant(BLOCK), constant(0))
+            weight = _exp(vectors, builder.fsub(vectors.load(place), now))
+            vectors.store(weight, place)
+            builder.store(builder.fadd(builder.load(sums), weight), sums)
+        vectors.store(builder.load(sums), place_of_total)
+
+
+@vector_pass
+def softmax_backward(vectors, scores, dscores, keys, square, columns, logsumexp):
+    """scores = weights = exp(scores - logsumexp);  dscores = weights * dscores"""
+    builder = vectors.builder
+    with _each_column(vectors, keys, square, columns) as (column, rows):
+        subtracted = vectors.load(builder.gep(logsumexp, [column]))
+        with cgutils.for_range(builder, rows) as row:
+            place, dplace = (_address(vectors, x, row.index, constant(BLOCK), column) for x in (scores, dscores))
+            weight = _exp(vectors, builder.fsub(vectors.load(place), subtracted))
+            vectors.store(weight, place)
+            vectors.store(builder.fmul(weight, vectors.load(dplace)), dplace)
