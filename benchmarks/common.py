@@ -1,14 +1,61 @@
-"""What both libraries are measured on, and with."""
+"""What all contestants are measured on; everyone draws the same numbers. `sizes` are a TransformerConfig as a dict."""
 import pathlib
 import re
 import resource
 
 import numpy as np
 
+SETTINGS = dict(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, max_norm=1.0)  # of AdamW and clipping
 
-def random_batch(config, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
+
+def random_batch(sizes: dict, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
     """Random tokens and targets (B, T)."""
-    return tuple(np.random.default_rng(0).integers(config.vocabulary_size, size=(2, batch_size, config.context)))
+    return tuple(np.random.default_rng(0).integers(sizes["vocabulary_size"], size=(2, batch_size, sizes["context"])))
+
+
+def random_parameters(sizes: dict) -> dict[str, np.ndarray]:
+    """The parameters of a models.CausalTransformer, by its names: matrices normal, biases zero, gains one."""
+    V, T, C = sizes["vocabulary_size"], sizes["context"], sizes["width"]
+    block = {"ln_1.weight": (C,), "ln_1.bias": (C,),
+             "attention.in_proj_weight": (3 * C, C), "attention.in_proj_bias": (3 * C,),
+             "attention.out_proj.weight": (C, C), "attention.out_proj.bias": (C,),
+             "ln_2.weight": (C,), "ln_2.bias": (C,),
+             "mlp.expand.weight": (4 * C, C), "mlp.expand.bias": (4 * C,),
+             "mlp.project.weight": (C, 4 * C), "mlp.project.bias": (C,)}
+    shapes = {"token_embedding.weight": (V, C), "position_embedding.weight": (T, C),
+              **{f"blocks.{i}.{name}": shape for i in range(sizes["layers"]) for name, shape in block.items()},
+              "ln_f.weight": (C,), "ln_f.bias": (C,)}
+    generator = np.random.default_rng(0)
+    return {name: (0.02 * generator.standard_normal(shape, np.float32) if len(shape) == 2
+                   else np.full(shape, name.endswith("weight"), np.float32)) for name, shape in shapes.items()}
+
+
+def random_gradients(sizes: dict) -> dict[str, np.ndarray]:
+    """A gradient for each of these parameters, so large that it is clipped."""
+    parameters = random_parameters(sizes)
+    return dict(zip(parameters, normal(*(array.shape for array in parameters.values()))))
+
+
+def normal(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Standard normal float32 arrays."""
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal(shape, np.float32) for shape in shapes]
+
+
+def row_problem(op: str, rows: int, width: int) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Inputs that want a gradient, inputs that do not, and the upstream gradient, of an op on rows."""
+    x, weight, bias, dout = normal((rows, width), (width,), (width,), (rows, width))
+    if op == "layer_norm":
+        return [x, weight, bias], [], dout
+    if op == "cross_entropy":
+        return [x], [np.random.default_rng(0).integers(width, size=rows)], np.float32(1)
+    return [x], [], dout
+
+
+def matrices(M: int, K: int, N: int, layout: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """a (M, K), b (K, N) and room for a @ b. Layout NT: b is a transposed view; TN: a is one."""
+    a, b = normal((K, M) if layout[0] == "T" else (M, K), (N, K) if layout[1] == "T" else (K, N))
+    return a.T if layout[0] == "T" else a, b.T if layout[1] == "T" else b, np.empty((M, N), np.float32)
 
 
 def peak_megabytes() -> float:

@@ -34,7 +34,8 @@ def cross_entropy(
         return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
     _check_reduction("cross_entropy", reduction)
     classes_last = logits if logits.ndim <= 2 else logits.movedim(1, -1)
-    rows = floating(classes_last).reshape(ids.size, logits.shape[class_dim])
+    rows = floating(classes_last)
+    rows = rows if rows.ndim == 2 else rows.reshape(ids.size, logits.shape[class_dim])
     loss = apply(
         ops.CrossEntropy, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
@@ -120,6 +121,8 @@ def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | N
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     array = array.astype(np.int64, copy=False)
+    if not array.size or array.min() >= 0 and array.max() < classes:
+        return array
     bad = (array < 0) | (array >= classes)
     if ignore_index is not None:
         bad &= array != ignore_index

@@ -10,10 +10,12 @@ from .softmax import exponentials
 def cross_entropy_row(x, target, smoothing, dx, size):
     largest, total = exponentials(x, dx, size)
     share = constant_like(x, smoothing / size)
-    spread = constant_like(x, 0)
     for j in range(size):
         dx[j] = dx[j] / total - share
-        spread += x[j] - largest
+    spread = constant_like(x, 0)
+    if smoothing > 0:
+        for j in range(size):
+            spread += x[j] - largest
     dx[target] -= constant_like(x, 1 - smoothing)
     expected = constant_like(x, 1 - smoothing) * (x[target] - largest)
     return log(total) - (expected + share * spread if smoothing > 0 else expected)
@@ -31,19 +33,15 @@ def _forward_backward_block(block, x, targets, ignore_index, smoothing, losses, 
 
 
 @kernel(parallel=True)
-def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, losses, dx):
-    """x, dx (N, V), targets (N,) int64 in range or ignore_index, losses (N,).
+def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mean, losses, dx, total, share):
+    """x, dx (N, V), targets (N,) int64 in range or ignore_index, losses (N,), total (1,), share (1,) in float64.
 
     The target distribution q is smoothing / V everywhere, and 1 - smoothing more at the target.
     1. dx = e^(x - max)  2. dx = dx / sum - q  3. loss = log(sum) - sum of q * (x - max)
+    4. total = sum of losses, or their mean over the rows that count; share = what one of these has in it
     """
     parallel_for(_forward_backward_block, number_of_blocks(x.shape[0], ROWS), x.size,
                  (x, targets, ignore_index, smoothing, losses, dx))
-
-
-@kernel
-def sum_of_losses(losses, targets, ignore_index, take_mean, total, share):
-    """losses, targets (N,) -> total (1,): their sum, in float64, or the mean of those that count; share (1,): of one"""
     result, count = 0.0, 0
     for row in range(losses.size):
         result += losses[row]

@@ -8,7 +8,7 @@ from .buffers import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import number_of_blocks
-from .simd import erf, normal, tanh
+from .simd import erf, exp, normal
 
 ELEMENTS = 8192  # elements per block
 CLOSE = 256  # elements
@@ -32,6 +32,14 @@ def empty_apart(like: np.ndarray) -> np.ndarray:
 def near(x):
     """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
     return -FAR if x < -FAR else (FAR if x > FAR else x)
+
+
+@jit
+def logistic(z):
+    """p = 1 / (1 + e^z), and dp / d(-z) = p (1 - p). For z = -2 u, p is (1 + tanh u) / 2, with one exponential."""
+    one = type(z)(1)
+    p = one / (one + exp(z))
+    return p, p * (one - p)
 
 
 @jit
@@ -73,17 +81,17 @@ def erf_forward(x, out):
 @jit
 def gelu_forward_loop(x, out, use_tanh):
     number = x.dtype.type
-    half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
+    one, two, scale, cubic = number(1), number(2), number(SQRT_2_OVER_PI), number(CUBIC)
     if use_tanh:
         for i in range(x.size):
             v = number(near(x[i]))
-            p = half * (one + tanh(scale * (v + cubic * v * v * v)))
+            p, _ = logistic(-two * scale * (v + cubic * v * v * v))
             out[i] = p * (x[i] if x[i] > v else v)
     else:
         for i in range(x.size):
-            v = number(near(x[i]))
+            v = number(-FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
             p, _ = normal(v)
-            out[i] = p * (x[i] if x[i] > v else v)
+            out[i] = p * v
 
 
 @jit
@@ -101,13 +109,12 @@ def gelu_forward(x, out, use_tanh):
 @jit
 def gelu_backward_loop(dout, x, dx, use_tanh):
     number = x.dtype.type
-    half, one, scale, cubic = number(0.5), number(1), number(SQRT_2_OVER_PI), number(CUBIC)
+    one, two, scale, cubic = number(1), number(2), number(SQRT_2_OVER_PI), number(CUBIC)
     if use_tanh:
         for i in range(x.size):
             v = number(near(x[i]))
-            t = tanh(scale * (v + cubic * v * v * v))
-            slope = scale * (one + number(3) * cubic * v * v)
-            dx[i] = dout[i] * (half * (one + t) + half * v * (one - t * t) * slope)
+            p, slope = logistic(-two * scale * (v + cubic * v * v * v))
+            dx[i] = dout[i] * (p + v * slope * two * scale * (one + number(3) * cubic * v * v))
     else:
         for i in range(x.size):
             v = number(near(x[i]))

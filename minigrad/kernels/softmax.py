@@ -2,7 +2,7 @@
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, number_of_blocks
-from .simd import constant_like, exp, log, pointer, row_max
+from .simd import constant_like, exp, exp_nonpositive, log, pointer, row_max
 
 
 @jit
@@ -10,7 +10,7 @@ def exponentials(row, out, size):
     """out_j = e^(row_j - max row). Returns max row and the sum of out. NaN anywhere makes the sum NaN."""
     largest = row_max(row, size)
     for j in range(size):
-        out[j] = exp(row[j] - largest)
+        out[j] = exp_nonpositive(row[j] - largest)
     # A loop of its own, without stores: with them, LLVM decides at run time, by where the arrays lie, whether they may
     # overlap and the loop must be scalar, and the order of the sum would depend on that.
     total = constant_like(row, 0)

@@ -33,10 +33,9 @@ class CrossEntropy(Fused):
         return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        losses, slope, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1)
-        kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), losses, slope)
-        total = np.empty(1, x.dtype)
-        kernels.sum_of_losses(losses, targets, ignore_index, reduction == "mean", total, share)
+        losses, slope, total, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1, x.dtype), np.empty(1)
+        kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), reduction == "mean",
+                                               losses, slope, total, share)
         self.save(x, slope, share)
         return losses if reduction == "none" else total.reshape(())
 

@@ -62,6 +62,10 @@ class LogSoftmax(Fused):
 
 def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
     """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back."""
+    if dim in (-1, arrays[0].ndim - 1) and all(a.flags.c_contiguous and a.size for a in arrays):  # no need to move
+        out = empty_like(arrays[0])
+        kernel(*map(as_rows, arrays), as_rows(out))
+        return out
     moved = [np.ascontiguousarray(np.moveaxis(a, dim, -1)) for a in arrays]
     out = empty_like(moved[0])
     if out.size:

@@ -1,0 +1,62 @@
+"""The process of one contestant: it reads calls from standard input and writes their results to standard output."""
+import importlib
+import os
+import pickle
+import sys
+import time
+
+import numpy as np
+
+from benchmarks.common import peak_megabytes
+
+PAUSE_SECONDS = 0.02  # in which the threads of the contestant before stop spinning
+
+
+class Session:
+    """What the parent can call."""
+
+    def build(self, module: str, function: str, arguments: dict, threads: int) -> None:
+        """Make the step that is measured."""
+        if hasattr(os, "sched_setaffinity"):  # JAX takes all cores that it may use; it has no option for their number
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+        self.step = getattr(importlib.import_module(module), function)(**arguments)
+        self.is_long = False
+
+    def results(self, count: int) -> list[list[np.ndarray]]:
+        """What the next steps compute."""
+        return [[np.asarray(array).copy() for array in self.step()] for _ in range(count)]
+
+    def time(self, seconds: float) -> np.ndarray:
+        """The seconds of each step in a block of that length; one before it is not counted, unless it would fill it."""
+        time.sleep(PAUSE_SECONDS)
+        if not self.is_long:
+            self.step()
+        times = []
+        end = time.perf_counter() + seconds
+        while not times or time.perf_counter() < end:
+            started = time.perf_counter()
+            self.step()
+            times.append(time.perf_counter() - started)
+        self.is_long = times[0] > seconds
+        return np.array(times)
+
+    def peak_megabytes(self) -> float:
+        """See `common.peak_megabytes`."""
+        return peak_megabytes()
+
+
+def main() -> None:
+    calls, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not get between the results
+    session = Session()
+    while True:
+        try:
+            method, *arguments = pickle.load(calls)
+        except EOFError:  # the parent has closed the pipe
+            return
+        pickle.dump(getattr(session, method)(*arguments), results)
+        results.flush()
+
+
+if __name__ == "__main__":
+    main()
