@@ -102,7 +102,7 @@ class Recorder:
     """The calls of a step in order, as (function, arguments), and the pool in which their results lie."""
 
     def __init__(self):
-        self.pool = Pool()
+        self.pool = Pool(keeps_all=True)
         self.calls: list[tuple[Callable, Sequence]] = []
         self.arrivals: list[tuple[Any, np.ndarray]] = []  # leaves, and the gradients that were added to them
         self.sources: list[tuple] = []  # Tensors from outside, with the array and the node that they had

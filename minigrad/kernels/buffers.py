@@ -28,7 +28,8 @@ class Pool:
     count of references tells whether anything is left of what was made from it. A pool belongs to one Python thread.
     """
 
-    def __init__(self):
+    def __init__(self, keeps_all: bool = False):
+        self.keeps_all = keeps_all  # never give memory back: its addresses are in use
         self._blocks: dict[int, list[tuple[np.ndarray, int]]] = {}  # by size: what owns the memory, and where it is aligned
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -43,7 +44,8 @@ class Pool:
             if sys.getrefcount(owner) == UNUSED:
                 break
         else:
-            self._trim()
+            if not self.keeps_all:
+                self._trim()
             owner = np.empty(size + ALIGNMENT, np.uint8)
             start = -owner.ctypes.data % ALIGNMENT
             blocks.append((owner, start))
