@@ -1,10 +1,11 @@
 """Every gradient of the whole model: against finite differences, and against PyTorch where it is installed."""
+import dataclasses
 
 import numpy as np
 import pytest
 
 import minigrad as mg
-from models import CausalTransformer, TransformerConfig
+from models import PRESETS, CausalTransformer, TransformerConfig
 from models.gradcheck import CONFIG, check_model
 
 
@@ -41,3 +42,17 @@ def test_against_pytorch(dtype, tolerance, bias):
         error = np.abs(parameter.grad.numpy() - gradient).max() / np.abs(gradient).max()
         assert error < tolerance, name
     assert not theirs
+
+
+def test_float32_of_nano_is_close_to_float64():
+    config, batch_size = PRESETS["nano"].config, PRESETS["nano"].batch_size
+    tokens, targets = np.random.default_rng(0).integers(config.vocabulary_size, size=(2, batch_size, config.context))
+    gradients = []
+    for dtype in ("float64", "float32"):
+        mg.manual_seed(0)
+        model = CausalTransformer(dataclasses.replace(config, dtype="float32")).to(dtype)
+        model(mg.tensor(tokens), mg.tensor(targets))[1].backward()
+        gradients.append({name: parameter.grad.numpy() for name, parameter in model.named_parameters()})
+    exact, rounded = gradients
+    for name in exact:
+        assert np.abs(rounded[name] - exact[name]).max() < 1e-4 * np.abs(exact[name]).max(), name
