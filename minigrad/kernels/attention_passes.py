@@ -123,14 +123,16 @@ def _exp(vectors, x):
     smallest, rounder = vectors.full(float(SMALLEST_EXPONENT)), vectors.full(1.5 * 2**23)
     clipped = vectors.maximum(smallest, x)  # x if that is NaN
     rounded = vectors.multiply_add(clipped, vectors.full(float(LOG2_E)), rounder)
-    n = builder.fsub(rounded, rounder)
+    integers = ir.VectorType(INT32, vectors.lanes)
+    # As integers: without fused multiply-adds, LLVM would take (x + rounder) - rounder for x.
+    n = builder.sub(builder.bitcast(rounded, integers), builder.bitcast(rounder, integers))
+    n = builder.sitofp(n, vectors.type)
     r = vectors.multiply_add(n, vectors.full(-float(LN_2_HIGH)), clipped)
     r = vectors.multiply_add(n, vectors.full(-float(LN_2_LOW)), r)
     total = vectors.full(EXP[0])
     for coefficient in EXP[1:]:
         total = vectors.multiply_add(total, r, vectors.full(coefficient))
     result = builder.fadd(vectors.full(1.0), vectors.multiply_add(total, builder.fmul(r, r), r))
-    integers = ir.VectorType(INT32, vectors.lanes)
     power = builder.shl(builder.bitcast(rounded, integers), ir.Constant(integers, [23] * vectors.lanes))
     result = builder.bitcast(builder.add(builder.bitcast(result, integers), power), vectors.type)
     return builder.select(builder.fcmp_ordered("<=", x, smallest), vectors.full(0.0), result)
