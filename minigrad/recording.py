@@ -26,6 +26,7 @@ class _State(threading.local):
 
 
 state = _State()
+recorders = 0  # of all threads: asking this first is cheaper
 generation = 0  # counts what makes recordings out of date that they cannot see, as when a layer goes into training mode
 
 
@@ -35,9 +36,14 @@ def outdate() -> None:
     generation += 1
 
 
+def current() -> "Recorder | None":
+    """Who records what this Python thread does."""
+    return state.recorder if recorders else None
+
+
 def call(function: Callable, *arguments) -> Any:
     """function(*arguments), an array computed from arrays; again in each replay."""
-    recorder = state.recorder
+    recorder = current()
     return function(*arguments) if recorder is None else recorder.call(function, *arguments)
 
 
@@ -108,10 +114,14 @@ class Recorder:
         self.sources: list[tuple] = []  # Tensors from outside, with the array and the node that they had
 
     def __enter__(self) -> "Recorder":
+        global recorders
+        recorders += 1
         self._pool_before, of_thread.pool, state.recorder = of_thread.pool, self.pool, self
         return self
 
     def __exit__(self, *exception) -> None:
+        global recorders
+        recorders -= 1
         of_thread.pool, state.recorder = self._pool_before, None
 
     def lent(self, value: Any) -> Any:

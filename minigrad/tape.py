@@ -118,7 +118,7 @@ class Op(Node):
             )
         if writes.latest > self.order:
             self._check_saved()
-        recorder = recording.state.recorder
+        recorder = recording.state.recorder if recording.recorders else None
         if is_tensor(dout):
             if recorder is not None:
                 raise RuntimeError("compile: create_graph=True cannot be replayed; don't compile this step")
@@ -261,7 +261,7 @@ def walk(
     youngest_first = [(-node.order, node) for node in arrived]
     heapq.heapify(youngest_first)
     looks_for_anomalies = anomaly.state.is_on
-    call, recorder = recording.call, recording.state.recorder
+    call, recorder = recording.call, recording.current()
     while youngest_first:
         _, node = heapq.heappop(youngest_first)
         dout, fresh = arrived.pop(node)
@@ -273,8 +273,10 @@ def walk(
         if found is not None:
             found[node] = dout
         elif is_leaf or node.retains_grad:
-            accumulate = node.accumulate if recorder is None else functools.partial(recorder.accumulate, node)
-            accumulate(dout, fresh and is_leaf)
+            if recorder is None:
+                node.accumulate(dout, fresh and is_leaf)
+            else:
+                recorder.accumulate(node, dout, fresh and is_leaf)
         if is_leaf:
             continue
         shares = node.input_gradients(dout)

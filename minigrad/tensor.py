@@ -103,7 +103,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     @property
     def grad(self) -> "Tensor | None":
         """The gradient that has accumulated here."""
-        if recording.state.recorder is not None:
+        if recording.recorders and recording.state.recorder is not None:
             raise RuntimeError(
                 "compile: this step looks at a gradient in Python, which a replay would not; look at it outside (an "
                 "optimizer with max_grad_norm clips inside its step)"
@@ -222,7 +222,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
         """Run an operation on Tensors, arrays, scalars or None; on the tape, if a Tensor among them wants that."""
-        recorder = recording.state.recorder
+        recorder = recording.state.recorder if recording.recorders else None
         arrays, parents, wants_gradient = [], [], False
         for value in inputs:
             if isinstance(value, Tensor):
