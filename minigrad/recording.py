@@ -65,6 +65,16 @@ def refuse_write() -> None:
                            "tensor, or don't compile this step")
 
 
+def refuse_look(array: Any) -> None:
+    """RuntimeError while a recording is made: Python would see these values only once."""
+    if recorders and state.recorder is not None:
+        raise RuntimeError(
+            f"compile: this step looks at the values of a tensor of shape {array.shape} in Python (as item(), bool(), "
+            "numpy() or an index do), or writes to it in place; a replay would not. Return the tensor and look at it "
+            "outside, or don't compile this step"
+        )
+
+
 class Closed:
     """The array of a Tensor while a recording is made: its form is known, but nobody may look at its values."""
 
@@ -80,11 +90,9 @@ class Closed:
         self._refuse()
 
     def _refuse(self, *arguments, **options):
-        raise RuntimeError(
-            f"compile: this step looks at the values of a tensor of shape {self.shape} in Python (as item(), bool(), "
-            "numpy() or an index do), or writes to it in place; a replay would not. Return the tensor and look at it "
-            "outside, or don't compile this step"
-        )
+        refuse_look(self)
+        raise RuntimeError("compile: this tensor was made while a step was recorded, and has no values; return what is "
+                           "wanted outside")
 
     __array__ = __array_ufunc__ = __array_function__ = __getitem__ = __setitem__ = __iter__ = __bool__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __float__ = __int__ = __index__ = _refuse

@@ -56,16 +56,22 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         Another array can be assigned, on the tape one of the same shape, which is converted to this dtype. Graphs of
         before keep the old one.
         """
-        return self.array.view(WatchedArray)
+        return self._values().view(WatchedArray)
 
     @data.setter
     def data(self, value: Any) -> None:
+        recording.refuse_write()
         array = as_array(value, None if self.node is None else self.dtype)
         if array.shape != self.shape and self.node is not None:
             raise ValueError(f"data: this tensor is on the tape with shape {self.shape}, got {array.shape}")
         is_same_memory = array.__array_interface__ == self.array.__array_interface__  # as after `data += ...`
         if not is_same_memory:
             self.array = array
+
+    def _values(self) -> np.ndarray:
+        """The array for Python that looks at it, which a step that is being recorded must not do."""
+        recording.refuse_look(self.array)
+        return self.array
 
     # ------------------------------------------------------------------------------------------------ the tape
 
@@ -117,15 +123,23 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     @grad.setter
     def grad(self, gradient: "Tensor | None") -> None:
+        if gradient is None:
+            self._forget_gradient()
+            return
+        recording.refuse_write()
         node = self.node or self.frozen
-        if gradient is not None:
-            if node is None:
-                raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
-            if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
-                came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
-                raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
+        if node is None:
+            raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
+        if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
+            came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
+            raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
+        node.grad = gradient
+
+    @recording.as_it_is
+    def _forget_gradient(self) -> None:
+        node = self.node or self.frozen
         if node is not None:
-            node.grad = gradient
+            node.grad = None
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `grad` too; leaves always do."""
@@ -303,10 +317,10 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         """The one element, as a Python number."""
         if self.array.size != 1:
             raise ValueError(f"item: only one element can become a Python number; this tensor has shape {self.shape}")
-        return self.array.item()
+        return self._values().item()
 
     def tolist(self):
-        return self.array.tolist()
+        return self._values().tolist()
 
     def numpy(self) -> np.ndarray:
         """The array, shared, as `data` is."""
@@ -317,7 +331,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         if self.requires_grad:
             raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
-        array = np.array(self.array, dtype=dtype, copy=copy)
+        array = np.array(self._values(), dtype=dtype, copy=copy)
         if array is self.array:  # np.asarray hands this on as a plain array, and would not tell of writes
             array = array.view()
             array.flags.writeable = False
@@ -332,12 +346,12 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __index__(self) -> int:
         if self.dtype.kind not in "i" or self.array.size != 1:
             raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
-        return self.array.item()
+        return self._values().item()
 
     def __bool__(self) -> bool:
         if self.array.size != 1:
             raise ValueError(f"the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()")
-        return bool(self.array.item())
+        return bool(self._values().item())
 
     def __iter__(self):
         if self.ndim == 0:
@@ -345,7 +359,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, value) -> bool:
-        return bool(np.any(self.array == as_array(value)))
+        return bool(np.any(self._values() == as_array(value)))
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 else repr(self)

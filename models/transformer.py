@@ -135,8 +135,7 @@ class CausalTransformer(nn.Module):
         if tokens.ndim != 2 or not 1 <= tokens.shape[1] <= self.config.context:
             raise ValueError(f"expected tokens (B, T) with 1 <= T <= {self.config.context} (the model's context), "
                              f"got {tuple(tokens.shape)}; crop the sequence, or build the model with a larger context")
-        x = F.embedding(tokens, self.token_embedding.weight, self.position_embedding.weight)  # their sum, (B, T, C)
-        x = self.dropout(x)
+        x = self.dropout(self.token_embedding(tokens, self.position_embedding.weight))  # (B, T, C)
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.token_embedding.weight)  # (B, T, V): the read-out is tied to the embedding

@@ -10,10 +10,10 @@ from nn.module import Module, Parameter
 class Embedding(Module):
     """The rows of a table for integer ids.
 
-        y[...] = weight[ids[...]]
+        y[..., t] = weight[ids[..., t]] [+ positions[t]]
 
-    weight (num_embeddings, embedding_dim), from N(0, 1); ids (...) -> y (..., embedding_dim).
-    An IndexError names an id outside of 0 .. num_embeddings - 1.
+    weight (num_embeddings, embedding_dim), from N(0, 1); ids (...) -> y (..., embedding_dim). A table of positions
+    (P, embedding_dim) may be added in the same pass; there are at most P ids in a row then. An IndexError names an id outside of 0 .. num_embeddings - 1.
 
     >>> import nn
     >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape
@@ -30,8 +30,8 @@ class Embedding(Module):
     def reset_parameters(self) -> None:
         init.normal_(self.weight)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.weight)
+    def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        return F.embedding(ids, self.weight, positions)
 
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}"

@@ -14,11 +14,10 @@ ALIGNMENT = 64  # bytes, a cache line and a vector
 IDLE_BYTES = 1 << 26  # a pool that holds more than this unused, and more than it uses, gives all that back
 
 
-def aligned(count: int) -> np.ndarray:
-    """`count` uninitialised bytes that begin at a multiple of 64."""
-    raw = np.empty(count + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + count]
+def aligned(count: int) -> tuple[np.ndarray, int]:
+    """Uninitialised bytes, and from where on `count` of them begin at a multiple of 64."""
+    owner = np.empty(count + ALIGNMENT, np.uint8)
+    return owner, -owner.ctypes.data % ALIGNMENT
 
 
 class Pool:
@@ -46,8 +45,7 @@ class Pool:
         else:
             if not self.keeps_all:
                 self._trim()
-            owner = np.empty(size + ALIGNMENT, np.uint8)
-            start = -owner.ctypes.data % ALIGNMENT
+            owner, start = aligned(size)
             blocks.append((owner, start))
         return np.ndarray(shape, dtype, owner, start)
 
@@ -114,5 +112,6 @@ def workspace(purpose: str, count: int, dtype: np.dtype) -> np.ndarray:
     """
     kept = of_thread.workspaces
     if (purpose, dtype) not in kept or kept[purpose, dtype].size < count:
-        kept[purpose, dtype] = aligned(count * dtype.itemsize).view(dtype)
+        owner, start = aligned(count * dtype.itemsize)
+        kept[purpose, dtype] = np.ndarray(count, dtype, owner, start)
     return kept[purpose, dtype]

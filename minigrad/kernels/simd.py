@@ -1,8 +1,8 @@
 """Vector building blocks: functions of one number that LLVM vectorises, pointers, and LLVM vectors themselves.
 
-`exp, exp_nonpositive, erf, tanh, log, normal` may be called in any kernel. For float64 they are `math`'s functions, exact and called
-element by element (2 to 12 ns). For float32 they are polynomials without branches, 0.2 to 0.5 ns an element in a loop,
-errors about 1e-7. NaN goes through; infinities and large arguments give the limits.
+`exp, exp_nonpositive, erf, log, normal` may be called in any kernel. For float64 they are `math`'s functions, exact and
+called element by element (2 to 12 ns). For float32 they are polynomials without branches, 0.2 to 0.5 ns an element in a
+loop, errors about 1e-7. NaN goes through; infinities and large arguments give the limits.
 
 `pointer(array, offset)` gives a pointer p, to be used as p[i]; `shift(p, count)` moves it. `VectorBuilder` is for
 kernels that are written in LLVM's own instructions.
@@ -31,7 +31,6 @@ INDEX = types.intp
 EXP = (1.395060218e-3, 8.368953523e-3, 4.166620414e-2, 1.666651831e-1, 5.000000096e-1)  # (exp(r) - 1 - r) / r²
 LOG = (-7.859611509e-2, 1.288164749e-1, -1.312875480e-1, 1.418119194e-1,
        -1.662455404e-1, 2.000228627e-1, -2.500081041e-1, 3.333331673e-1)  # (log(1 + m) - m + m²/2) / m³
-TANH = (-5.717044510e-3, 2.065058678e-2, -5.374349792e-2, 1.333149128e-1, -3.333328393e-1)  # (tanh(x) - x) / x³ of x²
 ERF = (7.889122801e-5, -8.020842259e-4, 5.189535449e-3, -2.685444465e-2,
        1.128360018e-1, -3.761262714e-1, 1.128379166)  # erf(x) / x of x², |x| < 1
 TAIL = (3.608890444e-2, -1.589339862e-1, 2.093468023e-1, -5.645045024e-2,
@@ -45,7 +44,6 @@ SMALLEST_EXPONENT, LARGEST_EXPONENT = np.float32(-87.33), np.float32(88.72283)
 SMALLEST_NORMAL = np.float32(2.0**-126)
 SQRT_2, INVERSE_SQRT_2PI = np.float32(math.sqrt(2)), np.float32(1 / math.sqrt(2 * math.pi))
 TAIL_SCALE = np.float32(0.3)
-TANH_POLYNOMIAL_BELOW = np.float32(0.625)
 
 
 def _emit_multiply_add(builder, x, y, z):
@@ -95,18 +93,13 @@ def exp(x):
 
 
 def exp_nonpositive(x):
-    """e**x for x <= 0: without the cases that are left out, a seventh less work. NaN goes through."""
+    """e**x for x <= 0, without the cases that cannot be. NaN goes through."""
     return math.exp(x)
 
 
 def log(x):
     """The natural logarithm."""
     return math.log(x)
-
-
-def tanh(x):
-    """The hyperbolic tangent."""
-    return math.tanh(x)
 
 
 def erf(x):
@@ -154,16 +147,6 @@ def _log_float32(x):
     return result if x == x else x
 
 
-def _tanh_float32(x):
-    size = abs(x)
-    e = exp(-TWO * size)
-    large = (ONE - e) / (ONE + e)
-    square = x * x
-    small = multiply_add(polynomial(square, TANH) * square, x, x)
-    result = small if size < TANH_POLYNOMIAL_BELOW else (large if x > ZERO else -large)
-    return result if x == x else x
-
-
 @jit
 def upper_tail(x):
     """(P(X > x), exp(-x²/2)) for float32 x >= 0."""
@@ -197,7 +180,6 @@ for _definition, _version in (
     (exp, _exp_float32),
     (exp_nonpositive, _exp_nonpositive_float32),
     (log, _log_float32),
-    (tanh, _tanh_float32),
     (erf, _erf_float32),
     (normal, _normal_float32),
 ):

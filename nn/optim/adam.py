@@ -142,7 +142,7 @@ class _Table:
 
     def _take_gradient(self, i: int, array: np.ndarray | None) -> np.ndarray | None:
         if array is None:
-            self.gradients[i] = 0
+            self.gradients[i], self.gradient_arrays[i] = 0, lambda: None  # the same array may come back
             return None
         if array.dtype != self.dtype or array.shape != self.arrays[i].shape:
             raise ValueError(f"gradient of shape {array.shape} and dtype {array.dtype} for a parameter of shape "

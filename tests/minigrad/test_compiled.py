@@ -118,6 +118,19 @@ def test_gradients_accumulate_until_they_are_cleared():
     assert len(runs) == 1
 
 
+def test_clearing_gradients_by_hand_is_replayed():
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    for values in ([1.0, 1.0], [3.0, 4.0], [5.0, 6.0]):
+        step(mg.tensor(values))
+        assert w.grad.tolist() == values
+
+
 def test_results_are_copies():
     step, _, _ = doubling()
     first, second = step(mg.tensor([1.0, 0.0])), step(mg.tensor([0.0, 1.0]))
@@ -177,6 +190,9 @@ def test_comparisons_and_masks_are_replayed():
 W = mg.tensor([1.0, 2.0], requires_grad=True)
 
 
+SCALE = mg.tensor(2.0)
+
+
 def with_hook(x):
     y = W * x
     y.register_hook(lambda gradient: gradient * 2)
@@ -195,6 +211,9 @@ REFUSED = {
     "float": (lambda x: x * float(x.sum()), "looks at the values"),
     "numpy": (lambda x: mg.tensor(np.asarray(x)), "looks at the values"),
     "data": (lambda x: mg.tensor(x.data + 1), "looks at the values"),
+    "a parameter's value": (lambda x: x * W.sum(0).detach() * W[0].item(), "looks at the values"),
+    "a parameter's item": (lambda x: x * SCALE.item(), "looks at the values"),
+    "a parameter's data": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "looks at the values"),
     "list": (lambda x: mg.tensor(x.tolist()), "looks at the values"),
     "index": (lambda x: x[(x > 0)], "looks at the values"),
     "in place": (writing, "in place"),

@@ -126,3 +126,10 @@ def test_dropout_only_while_training():
     model.eval()
     one, two = (model(tokens)[0].detach().numpy() for _ in range(2))
     assert (one == two).all()
+
+
+def test_hooks_of_the_token_embedding_are_called():
+    model, seen = CausalTransformer(PRESETS["micro"].config), []
+    model.token_embedding.register_forward_hook(lambda module, args, out: seen.append(out.shape))
+    model(mg.zeros(2, 5, dtype=mg.int64))
+    assert seen == [(2, 5, 32)]

@@ -308,3 +308,14 @@ def test_a_parameter_that_changed_its_dtype_is_an_error():
     layer.double()
     with pytest.raises(RuntimeError, match="make the optimizer after model.to"):
         optimizer.step()
+
+
+def test_a_gradient_that_comes_back_after_a_pause_counts():
+    p = nn.Parameter(mg.tensor([1.0]))
+    optimizer = nn.optim.AdamW([p], lr=0.1)
+    gradient = mg.tensor([1.0])  # one array throughout, as a compiled step has it
+    for present in (True, False, True):
+        before = p.item()
+        p.grad = gradient if present else None
+        optimizer.step()
+        assert (p.item() != before) == present

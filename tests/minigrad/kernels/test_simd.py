@@ -11,8 +11,8 @@ from minigrad.kernels.jit import kernel
 @kernel
 def apply_all(x, out):
     for i in range(x.size):
-        out[0, i], out[1, i], out[2, i], out[3, i] = simd.exp(x[i]), simd.erf(x[i]), simd.tanh(x[i]), simd.log(x[i])
-        out[4, i], out[5, i] = simd.normal(x[i])
+        out[0, i], out[1, i], out[2, i] = simd.exp(x[i]), simd.erf(x[i]), simd.log(x[i])
+        out[3, i], out[4, i] = simd.normal(x[i])
 
 
 @kernel
@@ -34,20 +34,20 @@ def cumulative(x):
     return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
-FUNCTIONS = [math.exp, math.erf, math.tanh, math.log, cumulative, density]
-DOMAINS = [(-87, 88.7), (-6, 6), (-12, 12), (1e-37, 1e30), (-9, 9), (-9, 9)]
-RELATIVE = [2e-7, 3e-7, 3e-7, 2e-7, np.inf, np.inf]  # the last two: absolute errors count
-ABSOLUTE = [np.inf, 2e-7, 2e-7, np.inf, 3e-7, 1e-7]
+FUNCTIONS = [math.exp, math.erf, math.log, cumulative, density]
+DOMAINS = [(-87, 88.7), (-6, 6), (1e-37, 1e30), (-9, 9), (-9, 9)]
+RELATIVE = [2e-7, 3e-7, 2e-7, np.inf, np.inf]  # the last two: absolute errors count
+ABSOLUTE = [np.inf, 2e-7, np.inf, 3e-7, 1e-7]
 
 
 def compute(x):
-    out = np.empty((6, x.size), x.dtype)
+    out = np.empty((5, x.size), x.dtype)
     with np.errstate(all="ignore"):
         apply_all(x, out)
     return out
 
 
-@pytest.mark.parametrize("row", range(6), ids=["exp", "erf", "tanh", "log", "cumulative", "density"])
+@pytest.mark.parametrize("row", range(5), ids=["exp", "erf", "log", "cumulative", "density"])
 def test_float32_is_close_to_math(row):
     rng = np.random.default_rng(row)
     low, high = DOMAINS[row]
@@ -59,7 +59,7 @@ def test_float32_is_close_to_math(row):
     assert (error / np.maximum(np.abs(expected), 1e-37)).max() <= RELATIVE[row]
 
 
-@pytest.mark.parametrize("row", range(6))
+@pytest.mark.parametrize("row", range(5))
 def test_float64_is_math_itself(row):
     x = np.random.default_rng(0).uniform(0.01, 5, 50)
     np.testing.assert_allclose(compute(x)[row], [FUNCTIONS[row](v) for v in x], rtol=1e-14)
@@ -72,7 +72,6 @@ def test_ends_of_the_range(dtype):
     expected = [
         [nan, inf, 0, 1, inf, 0],
         [nan, 1, -1, 0, 1, -1],
-        [nan, 1, -1, 0, 1, -1],
         [nan, inf, nan, -inf, math.log(1e4), nan],
         [nan, 1, 0, 0.5, 1, 0],
         [nan, 0, 0, density(0), 0, 0],
@@ -82,7 +81,7 @@ def test_ends_of_the_range(dtype):
 
 def test_log_of_denormal_numbers():
     x = np.array([1e-40, 2e-42], np.float32)
-    np.testing.assert_allclose(compute(x)[3], np.log(x.astype(np.float64)), rtol=2e-7)
+    np.testing.assert_allclose(compute(x)[2], np.log(x.astype(np.float64)), rtol=2e-7)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
