@@ -176,7 +176,7 @@ class Recorder:
 
     def forward(self, op, arrays: list, options: dict) -> np.ndarray:
         """op.forward, recorded."""
-        if op.by_kernels and _are_for_kernels(arrays):
+        if op.is_by_kernels(arrays):
             return self._watched(op.forward, arrays, options)
         out = op.forward(*arrays, **options)
         is_view = _is_view(out, arrays)
@@ -187,18 +187,19 @@ class Recorder:
                            (None if is_view else self.lent(out), forward, *map(self.lent, arrays))))
         return out
 
-    def backward(self, op, dout: np.ndarray) -> tuple:
+    def backward(self, op, dout: np.ndarray, options: dict) -> tuple:
         """op.backward, recorded."""
-        if not op.is_replayed and _are_for_kernels([dout]):
-            return self._watched(op.backward, (dout, *op.saved), {})
-        shares = op.backward(dout, *op.saved)
+        if not op.is_replayed and dout.flags.c_contiguous and dout.size:
+            return self._watched(op.backward, (dout, *op.saved), options)
+        shares = op.backward(dout, *op.saved, **options)
         if type(shares) is not tuple:
             shares = (shares,)
         shares = [None if share is None else np.asarray(share) for share in shares]
         shares = [share if share is None or _is_view(share, [dout]) else self.kept(share) for share in shares]
         targets = [None if share is None or _is_view(share, [dout]) else self.lent(share) for share in shares]
         saved = None if op.is_replayed else tuple(map(self.lent, op.saved))
-        self.calls.append((_backward_into, (targets, op, saved, self.lent(dout))))
+        options = {name: self.lent(array) for name, array in options.items()}
+        self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(shares)
 
     def accumulate(self, node, gradient: np.ndarray, fresh: bool) -> None:
@@ -225,11 +226,6 @@ def _is_view(result: Any, arguments: Sequence) -> bool:
     )
 
 
-def _are_for_kernels(arrays: Sequence) -> bool:
-    """Are none of them copied on their way, and none empty?"""
-    return all(array.flags.c_contiguous and array.size for array in arrays if isinstance(array, np.ndarray))
-
-
 def _run(_, function: Callable, *arguments) -> None:
     function(*arguments)
 
@@ -238,8 +234,8 @@ def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:
     target[...] = function(*arguments)
 
 
-def _backward_into(targets: Sequence, op, saved: tuple | None, dout: np.ndarray) -> None:
-    shares = op.backward(dout, *(op.saved if saved is None else saved))
+def _backward_into(targets: Sequence, op, saved: tuple | None, dout: np.ndarray, options: dict) -> None:
+    shares = op.backward(dout, *(op.saved if saved is None else saved), **options)
     for target, share in zip(targets, shares if type(shares) is tuple else (shares,)):
         if target is not None:
             target[...] = share

@@ -70,6 +70,7 @@ class Op(Node):
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
     by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `recording` can call again
+    adds_to: int | None = None  # the input whose gradient so far backward takes as `so_far`, and adds to its own share
     is_replayed = False  # is forward called again in replays?
 
     def forward(self, *arrays, **options) -> np.ndarray:
@@ -85,6 +86,10 @@ class Op(Node):
     def needs(self, i: int) -> bool:
         """Does input i need a gradient?"""
         return self.parents[i] is not None
+
+    def is_by_kernels(self, arrays: Sequence) -> bool:
+        """Are these inputs computed by kernels alone? If some are copied on their way, or empty, they are not."""
+        return self.by_kernels and are_contiguous(arrays)
 
     def record(self, parents: tuple[Node | None, ...], values: Sequence, options: dict, output: np.ndarray) -> None:
         """Put this application on the tape: its output will be differentiated. `values` are forward's inputs and result."""
@@ -109,8 +114,8 @@ class Op(Node):
         """An application to be: a Node in the making, that `record` completes if a gradient is wanted."""
         return cls.__new__(cls)
 
-    def input_gradients(self, dout) -> tuple:
-        """One gradient per input, from backward; on the tape itself if dout is a Tensor."""
+    def input_gradients(self, dout, so_far: np.ndarray | None = None) -> tuple:
+        """One gradient per input, from backward; on the tape itself if dout is a Tensor. `so_far`: see `adds_to`."""
         if self.saved is None:
             raise RuntimeError(
                 f"Trying to backward through the graph a second time: {self.title} has let its saved arrays go. Call "
@@ -124,7 +129,11 @@ class Op(Node):
                 raise RuntimeError("compile: create_graph=True cannot be replayed; don't compile this step")
             gradients = self._recorded_backward(dout)
         else:
-            gradients = self.backward(dout, *self.saved) if recorder is None else recorder.backward(self, dout)
+            options = {} if so_far is None else {"so_far": so_far}
+            if recorder is None:
+                gradients = self.backward(dout, *self.saved, **options)
+            else:
+                gradients = recorder.backward(self, dout, options)
         if type(gradients) is not tuple:
             gradients = (gradients,)
         if len(gradients) != len(self.parents):
@@ -224,6 +233,11 @@ def check_current(op: Op, arrays: Sequence, ages: Sequence[int | None]) -> None:
             )
 
 
+def are_contiguous(arrays: Sequence) -> bool:
+    """Are all arrays among these in C order, and none of them empty?"""
+    return all(array.flags.c_contiguous and array.size for array in arrays if isinstance(array, np.ndarray))
+
+
 def is_tensor(value: Any) -> bool:
     """Is it a Tensor? All that the tape and the ops know of Tensors is that they can apply ops."""
     return hasattr(value, "apply_op")
@@ -279,7 +293,11 @@ def walk(
                 recorder.accumulate(node, dout, fresh and is_leaf)
         if is_leaf:
             continue
-        shares = node.input_gradients(dout)
+        target = None if node.adds_to is None else node.parents[node.adds_to]
+        so_far = arrived[target][0] if target in arrived and found is None and not is_tensor(dout) else None
+        if so_far is not None and (is_tensor(so_far) or not so_far.flags.carray):
+            so_far = None
+        shares = node.input_gradients(dout, so_far)
         if looks_for_anomalies:
             anomaly.check_backward(node, dout, shares)
         for i, parent in enumerate(node.parents):
@@ -294,6 +312,9 @@ def walk(
             if parent not in arrived:
                 arrived[parent] = share, fresh
                 heapq.heappush(youngest_first, (-parent.order, parent))
+                continue
+            if so_far is not None and i == node.adds_to:
+                arrived[parent] = share, fresh  # the whole sum
                 continue
             total, is_ours = arrived[parent]
             in_place = is_ours and isinstance(total, np.ndarray)

@@ -10,7 +10,7 @@ from models.transformer import MLP, Block, CausalTransformer, TransformerConfig
 from nn.losses import class_ids
 
 PARTS_BEFORE, PARTS_AFTER = [CausalTransformer, nn.Embedding, nn.Embedding, nn.Dropout, nn.ModuleList], [nn.LayerNorm]
-PARTS_OF_BLOCK = [Block, nn.LayerNorm, nn.MultiHeadAttention, nn.Linear, nn.LayerNorm, MLP, nn.Linear, nn.GELU,
+PARTS_OF_BLOCK = [Block, nn.LayerNorm, nn.MultiHeadAttention, nn.Linear, nn.LayerNorm, MLP, nn.Linear,
                   nn.Linear, nn.Dropout]
 
 
@@ -49,7 +49,7 @@ def can_decode(model: nn.Module) -> bool:
         [None if parameter is None else parameter.shape for parameter in parameters] == kernel_shapes(config)
         and len({parameter.dtype for parameter in parameters if parameter is not None}) == 1
         and not any(module._hooks for module in modules)
-        and all(block.mlp.gelu.approximate == "none" for block in model.blocks)
+        and all(block.mlp.expand.activation == "gelu" for block in model.blocks)
     )
 
 

@@ -67,16 +67,18 @@ class TransformerConfig:
 
 
 class MLP(nn.Module):
-    """Two linear layers with a GELU between: mlp(x) = project(gelu(expand(x))), 4 C wide inside."""
+    """Two linear layers with a GELU between: mlp(x) = project(gelu(expand(x))), 4 C wide inside.
+
+    The GELU belongs to `expand`, where it is computed with the product.
+    """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.expand = nn.Linear(config.width, 4 * config.width, bias=config.bias)
-        self.gelu = nn.GELU()
+        self.expand = nn.Linear(config.width, 4 * config.width, bias=config.bias, activation="gelu")
         self.project = nn.Linear(4 * config.width, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.project(self.gelu(self.expand(x)))
+        return self.project(self.expand(x))
 
 
 class Block(nn.Module):

@@ -17,8 +17,13 @@ from nn.losses import (  # the losses are part of this namespace
 )
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ weight^T + bias, for x (..., I), weight (O, I), bias (O,); the result is (..., O)."""
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
+    """activation(x @ weight^T + bias), for x (..., I), weight (O, I), bias (O,); the result is (..., O).
+
+    The activation is one of ACTIVATIONS, or None; gelu is computed with the product.
+    """
+    if activation is not None and activation not in ACTIVATIONS:
+        raise ValueError(f"linear: activation must be None or one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"linear: mat1 and mat2 shapes cannot be multiplied ({x.shape} and {weight.shape} transposed): the last "
@@ -27,7 +32,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if bias is not None and bias.shape != (weight.shape[0],):
         raise ValueError(f"linear: expected a bias of shape {(weight.shape[0],)}, got {bias.shape}")
     _same_dtype("linear", x, weight, bias)
-    return apply(ops.Linear, x, weight, bias)
+    if activation in ("gelu", "gelu_tanh"):
+        return apply(ops.LinearGelu, x, weight, bias, approximate="tanh" if activation == "gelu_tanh" else "none")
+    out = apply(ops.Linear, x, weight, bias)
+    return out if activation is None else ACTIVATIONS[activation](out)
 
 
 def embedding(ids: Tensor, weight: Tensor, positions: Tensor | None = None) -> Tensor:
@@ -84,6 +92,11 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return x.gelu(approximate)
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    """gelu(x, "tanh")"""
+    return x.gelu("tanh")
+
+
 def relu(x: Tensor) -> Tensor:
     """max(x, 0)."""
     return x.relu()
@@ -101,6 +114,9 @@ def sigmoid(x: Tensor) -> Tensor:
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish."""
     return x * x.sigmoid()
+
+
+ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh, "sigmoid": sigmoid, "silu": silu}
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:

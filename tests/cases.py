@@ -90,6 +90,7 @@ CASES = [
     Case(ops.Where, [normal(3, 4), normal(4)], lambda a, b, condition: np.where(condition, a, b), dict(condition=condition)),
     Case(ops.Where, [normal(65, 64), normal(64)], lambda a, b, condition: np.where(condition, a, b),
          dict(condition=random.random((65, 64)) > 0.5)),  # with the kernel
+    Case(ops.Add, [normal(65, 64), normal(65, 64)], lambda a, b: a + b),  # with the kernel
     Case(ops.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu)),
     Case(ops.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu_tanh), dict(approximate="tanh")),
     Case(ops.Gelu, [2 * normal(90, 101)], naive.elementwise(naive.gelu)),
@@ -146,6 +147,10 @@ CASES = [
     Case(ops.Linear, [normal(3, 4), normal(5, 4), None], naive.linear),
     Case(ops.Linear, [normal(0, 4), normal(5, 4), normal(5)], naive.linear),
     Case(ops.Linear, [normal(70, 33), normal(17, 33), normal(17)], naive.linear),
+    Case(ops.LinearGelu, [normal(2, 3, 4), normal(5, 4), normal(5)], naive.linear_gelu),
+    Case(ops.LinearGelu, [normal(3, 4), normal(5, 4), None], naive.linear_gelu, dict(approximate="tanh")),
+    Case(ops.LinearGelu, [normal(0, 4), normal(5, 4), normal(5)], naive.linear_gelu),
+    Case(ops.LinearGelu, [normal(70, 170), normal(97, 170), normal(97)], naive.linear_gelu),  # several panels
     Case(ops.Softmax, [normal(3, 5)], naive.softmax, dict(dim=1)),
     Case(ops.Softmax, [normal(3, 5, 2)], naive.softmax, dict(dim=1)),
     Case(ops.Softmax, [normal(40, 33)], naive.softmax, dict(dim=-1)),

@@ -112,6 +112,10 @@ def linear(x, weight, bias):
     return out if bias is None else out + bias
 
 
+def linear_gelu(x, weight, bias, approximate="none"):
+    return elementwise(gelu if approximate == "none" else gelu_tanh)(linear(x, weight, bias))
+
+
 def softmax(x, dim):
     def row(v):
         e = [math.exp(u - max(v)) for u in v]

@@ -89,7 +89,7 @@ UNUSED = _references_of_an_unused_owner()
 class _OfThread(threading.local):
     def __init__(self):
         self.pool = Pool()
-        self.workspaces: dict[tuple[str, np.dtype], np.ndarray] = {}
+        self.workspaces: dict[tuple[str, str], np.ndarray] = {}
 
 
 of_thread = _OfThread()
@@ -110,8 +110,9 @@ def workspace(purpose: str, count: int, dtype: np.dtype) -> np.ndarray:
 
     Pages that are not touched take no memory.
     """
-    kept = of_thread.workspaces
-    if (purpose, dtype) not in kept or kept[purpose, dtype].size < count:
+    kept, key = of_thread.workspaces, (purpose, dtype.char)
+    vector = kept.get(key)
+    if vector is None or vector.size < count:
         owner, start = aligned(count * dtype.itemsize)
-        kept[purpose, dtype] = np.ndarray(count, dtype, owner, start)
-    return kept[purpose, dtype]
+        vector = kept[key] = np.ndarray(count, dtype, owner, start)
+    return vector

@@ -18,10 +18,9 @@ import math
 
 import numba
 import numpy as np
-from numba import carray
 
 from .buffers import empty
-from .elementwise import gelu_forward_loop
+from .elementwise import gelu_values
 from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces, register
 from .jit import jit, kernel
 from .layer_norm import layer_norm_row
@@ -60,8 +59,7 @@ def _gelus(x, out, rows, N, first, end):
     for row in range(rows):
         for piece in range(first, end, PIECE):
             count = min(PIECE, end - piece)
-            gelu_forward_loop(carray(shift(x, row * N + piece), count), carray(shift(out, row * N + piece), count),
-                               False)
+            gelu_values(shift(x, row * N + piece), shift(out, row * N + piece), count, False)
 
 
 @inlined

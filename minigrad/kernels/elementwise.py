@@ -7,8 +7,8 @@ import numpy as np
 from .buffers import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import number_of_blocks
-from .simd import erf, exp, normal
+from .rows import ROWS, add_blocks, add_to, number_of_blocks
+from .simd import constant_like, erf, exp, normal, pointer
 
 ELEMENTS = 8192  # elements per block
 CLOSE = 256  # elements
@@ -79,17 +79,17 @@ def erf_forward(x, out):
 
 
 @jit
-def gelu_forward_loop(x, out, use_tanh):
-    number = x.dtype.type
-    one, two, scale, cubic = number(1), number(2), number(SQRT_2_OVER_PI), number(CUBIC)
+def gelu_values(x, out, count, use_tanh):
+    """out[0:count] = gelu(x[0:count]), on pointers; see `gelu_forward`"""
+    two, scale, cubic = constant_like(x, 2), constant_like(x, SQRT_2_OVER_PI), constant_like(x, CUBIC)
     if use_tanh:
-        for i in range(x.size):
-            v = number(near(x[i]))
+        for i in range(count):
+            v = constant_like(x, near(x[i]))
             p, _ = logistic(-two * scale * (v + cubic * v * v * v))
             out[i] = p * (x[i] if x[i] > v else v)
     else:
-        for i in range(x.size):
-            v = number(-FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
+        for i in range(count):
+            v = constant_like(x, -FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
             p, _ = normal(v)
             out[i] = p * v
 
@@ -97,7 +97,7 @@ def gelu_forward_loop(x, out, use_tanh):
 @jit
 def gelu_forward_block(block, x, out, use_tanh):
     start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-    gelu_forward_loop(x[start:stop], out[start:stop], use_tanh)
+    gelu_values(pointer(x, start), pointer(out, start), stop - start, use_tanh)
 
 
 @kernel(parallel=True)
@@ -107,17 +107,18 @@ def gelu_forward(x, out, use_tanh):
 
 
 @jit
-def gelu_backward_loop(dout, x, dx, use_tanh):
-    number = x.dtype.type
-    one, two, scale, cubic = number(1), number(2), number(SQRT_2_OVER_PI), number(CUBIC)
+def gelu_gradients(dout, x, dx, count, use_tanh):
+    """dx[0:count] = dout * gelu'(x), on pointers; see `gelu_backward`"""
+    one, two, three = constant_like(x, 1), constant_like(x, 2), constant_like(x, 3)
+    scale, cubic = constant_like(x, SQRT_2_OVER_PI), constant_like(x, CUBIC)
     if use_tanh:
-        for i in range(x.size):
-            v = number(near(x[i]))
+        for i in range(count):
+            v = constant_like(x, near(x[i]))
             p, slope = logistic(-two * scale * (v + cubic * v * v * v))
-            dx[i] = dout[i] * (p + v * slope * two * scale * (one + number(3) * cubic * v * v))
+            dx[i] = dout[i] * (p + v * slope * two * scale * (one + three * cubic * v * v))
     else:
-        for i in range(x.size):
-            v = number(near(x[i]))
+        for i in range(count):
+            v = constant_like(x, near(x[i]))
             p, density = normal(v)
             dx[i] = dout[i] * (p + v * density)
 
@@ -125,10 +126,42 @@ def gelu_backward_loop(dout, x, dx, use_tanh):
 @jit
 def gelu_backward_block(block, dout, x, dx, use_tanh):
     start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-    gelu_backward_loop(dout[start:stop], x[start:stop], dx[start:stop], use_tanh)
+    gelu_gradients(pointer(dout, start), pointer(x, start), pointer(dx, start), stop - start, use_tanh)
 
 
 @kernel(parallel=True)
 def gelu_backward(dout, x, dx, use_tanh):
     """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density"""
     parallel_for(gelu_backward_block, number_of_blocks(x.size, ELEMENTS), x.size, (dout, x, dx, use_tanh))
+
+
+@jit
+def gelu_rows_backward_block(block, dout, x, dx, partial, use_tanh):
+    width = x.shape[1]
+    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+        own = pointer(dx, row * width)
+        gelu_gradients(pointer(dout, row * width), pointer(x, row * width), own, width, use_tanh)
+        add_to(pointer(partial, block * width), own, width)
+
+
+@kernel(parallel=True)
+def gelu_rows_backward(dout, x, dx, total, use_tanh):
+    """dout, x, dx (N, C), total (C,): `gelu_backward`, and total = sum of dx over rows while they are in the cache"""
+    blocks = number_of_blocks(x.shape[0], ROWS)
+    partial = np.zeros((blocks, x.shape[1]), x.dtype)
+    parallel_for(gelu_rows_backward_block, blocks, x.size, (dout, x, dx, partial, use_tanh))
+    add_blocks(partial, total)
+
+
+@jit
+def add_block(block, a, b, out):
+    start, stop = block * ELEMENTS, min(a.size, (block + 1) * ELEMENTS)
+    a, b, out = pointer(a, start), pointer(b, start), pointer(out, start)
+    for i in range(stop - start):
+        out[i] = a[i] + b[i]
+
+
+@kernel(parallel=True)
+def add_forward(a, b, out):
+    """a, b, out (N,): out = a + b, on all threads"""
+    parallel_for(add_block, number_of_blocks(a.size, ELEMENTS), a.size, (a, b, out))

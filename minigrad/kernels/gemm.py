@@ -1,4 +1,4 @@
-"""The matrix product: C = [C +] A @ B [+ bias], in float32 and float64, at any strides with one stride of 1.
+"""The matrix product: C = [C +] A @ B [+ bias] [and gelu(C)], in float32 and float64, at strides of which one is 1.
 
 Three levels:
 1. tiles of C in registers (microkernel.py);
@@ -21,12 +21,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .buffers import empty, workspace
+from .elementwise import empty_apart, gelu_forward, gelu_values
 from .jit import entry_point, jit, kernel, library, ready
 from .microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
-from .parallel import WORTH_A_THREAD, parallel_for
-from .simd import INDEX, address, inlined, pointer, shift
+from .parallel import WORTH_A_THREAD, available_threads, parallel_for
+from .simd import INDEX, address, inlined, pointer, shift, widest_vectors
 
-ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4  # bits of `flags`
+ACCUMULATE, ADD_BIAS, B_IN_PLACE, GELU, GELU_TANH = 1, 2, 4, 8, 16  # bits of `flags`
 
 PANEL_DEPTH = 160  # k in a panel of B: 160 x 64 float32 are 40 KB
 STRIP_COLUMNS = 512  # columns in a packed strip of B
@@ -123,17 +124,32 @@ def _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags):
                          shift(C, i * row_c + j), shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
 
 
+@jit
+def _activate(C, row_c, rows, columns, activated, flags):
+    """activated = gelu(C), in pieces as wide as a tile: whatever the cuts, the last bits are the same."""
+    widest_vectors()
+    lanes, _, tile_vectors = shape(C)
+    width = lanes * tile_vectors
+    for i in range(rows):
+        for j in range(0, columns, width):
+            start = i * row_c + j
+            gelu_values(shift(C, start), shift(activated, start), min(width, columns - j), flags & GELU_TANH != 0)
+
+
 @library
-def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
+def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, workspace):
     """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], on pointers, with strides counted in elements.
 
     One stride of A and one of B is 1; so is the column stride of C. M, N, K >= 1. The workspace has WORKSPACE elements,
-    aligned to 64 bytes.
+    aligned to 64 bytes. If the flags ask for it, activated = gelu(C), block by block while C is in the cache; the row
+    stride is that of C.
     """
     lanes, tile_rows, tile_vectors = shape(A)
     tile_columns = lanes * tile_vectors
     if column_b != 1 and column_a == 1 and M < tile_rows:  # to transpose B would take longer than the product
         _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags)
+        if flags & (GELU | GELU_TANH):
+            _activate(C, row_c, M, N, activated, flags)
         return
     first_source, first_row_source = C, row_c  # what the first panels' products are added to
     if flags & ADD_BIAS and flags & ACCUMULATE:
@@ -164,6 +180,9 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
                     b_state, shift(workspace, PACKED_B), shift(C, row * row_c + column), row_c, rows, columns, depth,
                     adding, shift(source, row * row_source + column), row_source,
                 )
+                if flags & (GELU | GELU_TANH) and k + depth == K:
+                    start = row * row_c + column
+                    _activate(shift(C, start), row_c, rows, columns, shift(activated, start), flags)
 
 
 def _symbol(dtype: types.Type) -> str:
@@ -175,12 +194,14 @@ def register(dtype: np.dtype) -> None:
     """Compile or load the product of a dtype and name it to the linker, before a kernel that uses `gemm` is called."""
     number = numba.from_dtype(dtype)
     matrix = types.CPointer(number)
-    signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
+    signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix,
+                 matrix)
     binding.add_symbol(_symbol(number), entry_point(_multiply_serial, signature))
 
 
 @intrinsic
-def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
+def gemm_activated(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated,
+                   workspace):
     """`_multiply_serial`, called as an external function by its symbol."""
 
     def codegen(context, builder, signature, arguments):
@@ -189,7 +210,13 @@ def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N,
         builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
         return context.get_dummy_value()
 
-    return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A), codegen
+    return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A, A), codegen
+
+
+@inlined
+def gemm(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
+    """C = [C +] A @ B [+ bias]"""
+    gemm_activated(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, C, workspace)
 
 
 @inlined
@@ -214,16 +241,19 @@ def _cut(M, N, threads, tile_rows, lanes, a_is_transposed, b_is_transposed):
 
 
 @inlined
-def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, top, bottom, left, right, packed):
+def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, activated, top, bottom, left, right,
+                   packed):
     """Rows top to bottom, columns left to right of C."""
     if top < bottom and left < right:
-        gemm(shift(A, top * row_a), row_a, column_a, shift(B, left * column_b), row_b, column_b,
-             shift(C, top * row_c + left), row_c, bottom - top, right - left, K, shift(bias, left), flags, packed)
+        start = top * row_c + left
+        gemm_activated(shift(A, top * row_a), row_a, column_a, shift(B, left * column_b), row_b, column_b,
+                       shift(C, start), row_c, bottom - top, right - left, K, shift(bias, left), flags,
+                       shift(activated, start), packed)
 
 
 @jit
-def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
-                    items, rows, columns, unit):
+def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, offsets,
+                    workspaces, items, rows, columns, unit):
     """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
     _, tile_rows, _ = shape(C)
     first, last = bounds(len(offsets), 1, part // (rows * columns), items)
@@ -232,35 +262,38 @@ def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N
     for item in range(first, last):
         _multiply_part(
             shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
-            shift(C, offsets[item, 2]), row_c, K, bias, flags, top, bottom, left, right,
+            shift(C, offsets[item, 2]), row_c, K, bias, flags, shift(activated, offsets[item, 2]), top, bottom, left, right,
             shift(workspaces, part * WORKSPACE),
         )
 
 
 @kernel(parallel=True)
-def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
-                    threads):
+def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, offsets,
+                    workspaces):
     """A batch of products: A, B, C are arrays that begin where the matrices do, offsets (batch, 3) in elements.
 
     The threads share the batch, or if it is too small each matrix C, or if that is small as well one does it all.
     """
-    A, B, C, bias = pointer(A, 0), pointer(B, 0), pointer(C, 0), pointer(bias, 0)
+    A, B, C, bias, activated = pointer(A, 0), pointer(B, 0), pointer(C, 0), pointer(bias, 0), pointer(activated, 0)
     lanes, tile_rows, tile_vectors = shape(C)
     batch = len(offsets)
+    threads = 1 if batch * M * N * K < SERIAL_BELOW else available_threads()
     if threads == 1:
         for item in range(batch):
-            gemm(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
-                 shift(C, offsets[item, 2]), row_c, M, N, K, bias, flags, pointer(workspaces, 0))
+            gemm_activated(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
+                           shift(C, offsets[item, 2]), row_c, M, N, K, bias, flags, shift(activated, offsets[item, 2]),
+                           pointer(workspaces, 0))
         return
     items, rows, columns = threads, 1, 1
     if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= SERIAL_BELOW):
         items = 1
         rows, columns = _cut(M, N, threads, tile_rows, lanes, column_a != 1, column_b != 1)
-    unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
+    wide = lanes * tile_vectors
+    unit = wide if N >= 4 * wide * columns or flags & (GELU | GELU_TANH) else lanes
     parts = items * rows * columns
     parallel_for(_multiply_share, parts, WORTH_A_THREAD, (
-        A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, pointer(workspaces, 0), items,
-        rows, columns, unit,
+        A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, offsets,
+        pointer(workspaces, 0), items, rows, columns, unit,
     ))
 
 
@@ -271,6 +304,8 @@ def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
 
 def _readable(matrix: np.ndarray) -> tuple[np.ndarray, int, int]:
     """(matrix, row stride, column stride) with strides in elements, one of them 1: the matrix, or a copy if need be."""
+    if matrix.flags.carray and matrix.dtype.isnative:
+        return matrix, matrix.shape[-1], 1
     (rows, columns), (row_stride, column_stride), size = matrix.shape[-2:], matrix.strides[-2:], matrix.itemsize
     if matrix.flags.behaved and matrix.dtype.isnative and row_stride >= 0 and column_stride >= 0:
         if column_stride == size or columns == 1:
@@ -286,12 +321,14 @@ def _check(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None, shap
             f"{name}: mat1 and mat2 shapes cannot be multiplied: {a.shape} and {b.shape}; the inner sizes "
             f"{a.shape[-1]} and {b.shape[-2]} must be equal"
         )
-    if a.dtype.type is not b.dtype.type or a.dtype.type not in (np.float32, np.float64):
+    if a.dtype.type is not b.dtype.type or a.dtype.char not in "fd":
         raise TypeError(f"{name}: expected two float32 or two float64 arrays, got {a.dtype} and {b.dtype}")
     if out is None or out.size == 0 and out.shape == shape_of_out:
         return
     if out.shape != shape_of_out or out.dtype.type is not a.dtype.type:
         raise ValueError(f"{name}: expected out of shape {shape_of_out} and {a.dtype}, got {out.shape} and {out.dtype}")
+    if out.flags.carray and out.dtype.isnative:
+        return
     rows_are_contiguous = (out.shape[-1] == 1 or out.strides[-1] == out.itemsize) and out.strides[-2] >= 0
     if not (rows_are_contiguous and out.flags.behaved and out.dtype.isnative):
         raise ValueError(f"{name}: out must be writeable, aligned and native, with contiguous rows; use np.empty")
@@ -301,20 +338,21 @@ NO_BATCH = np.zeros((1, 3), np.int64)
 CORNERS = [(0,) * (ndim - 2) + (slice(1), slice(1)) for ndim in range(65)]
 
 
-def _launch(a, b, out, bias, flags, M, N, K, offsets):
-    """Call the kernel with a corner of each matrix, which is C-contiguous whatever the strides: one specialisation."""
+def _corner(array: np.ndarray) -> np.ndarray:
+    """The array, or where it begins, as a matrix that is C-contiguous: so there is one specialisation of the kernel."""
+    return array if array.ndim == 2 and array.flags.c_contiguous else array[CORNERS[array.ndim]]
+
+
+def _launch(a, b, out, bias, flags, M, N, K, offsets, activated=None):
     a, row_a, column_a = _readable(a)
     b, row_b, column_b = _readable(b)
     dtype = out.dtype
     register(dtype)
     packed = gemm_workspaces(dtype)
-    is_small = len(offsets) * M * N * K < SERIAL_BELOW
-    # A small product starts no threads: it needs no turn, and no microsecond at the gate that a corner passes anyway.
-    launch = _multiply_batch.ungated if is_small else _multiply_batch
-    launch(
-        a[CORNERS[a.ndim]], row_a, column_a, b[CORNERS[b.ndim]], row_b, column_b,
-        out[CORNERS[out.ndim]], out.strides[-2] // dtype.itemsize, M, N, K, packed if bias is None else ready(bias),
-        flags, offsets, packed, 1 if is_small else numba.get_num_threads(),
+    corner = _corner(out)
+    _multiply_batch.ungated(  # all is ready by now
+        _corner(a), row_a, column_a, _corner(b), row_b, column_b, corner, out.strides[-2] // dtype.itemsize, M, N, K,
+        packed if bias is None else ready(bias), flags, corner if activated is None else activated, offsets, packed,
     )
 
 
@@ -344,6 +382,20 @@ def matmul(
     flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
     _launch(a, b, out, bias, flags, M, N, K, NO_BATCH)
     return out
+
+
+def matmul_gelu(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, use_tanh: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(h, gelu(h)) for h = a @ b [+ bias], as in `matmul`; see `elementwise.gelu_forward`."""
+    M, K, N = *a.shape, b.shape[1]
+    hidden = empty((M, N), a.dtype.newbyteorder("="))
+    activated = empty_apart(hidden)
+    if M == 0 or N == 0 or K == 0:
+        gelu_forward(matmul(a, b, hidden, bias).reshape(-1), activated.reshape(-1), use_tanh)
+        return hidden, activated
+    _check("matmul_gelu", a, b, hidden, (M, N))
+    flags = (GELU_TANH if use_tanh else GELU) | (0 if bias is None else ADD_BIAS)
+    _launch(a, b, hidden, bias, flags, M, N, K, NO_BATCH, activated)
+    return hidden, activated
 
 
 @functools.lru_cache(maxsize=64)

@@ -225,7 +225,7 @@ def kernel(function: Callable = None, *, parallel: bool = False) -> Callable:
     dispatcher._cache = KernelCache(function)
 
     def ungated(*arguments):
-        result = dispatcher(*arguments)
+        result = _launch_in_turn(dispatcher, arguments) if parallel and take_turns else dispatcher(*arguments)
         if observer.observe is not None:
             observer.observe(dispatcher, arguments)
         return result

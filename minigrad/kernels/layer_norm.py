@@ -47,7 +47,7 @@ def layer_norm_forward(x, weight, bias, out, mean, rstd, eps):
 
 
 @jit
-def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias, size):
+def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dweight, dbias, size):
     """Each loop writes to one array: with more, LLVM takes it for too much work to rule out that they overlap."""
     high, scale = constant_like(x, mean), constant_like(x, rstd)
     shift = constant_like(x, (high - mean) * rstd)
@@ -63,30 +63,36 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, dx, dweight, dbias, siz
         total += dx_hat
         dot += dx_hat * dx[j]
     mean_dx_hat, mean_dot = total / constant_like(x, size), dot / constant_like(x, size)
-    for j in range(size):
-        dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
+    if adding:
+        for j in range(size):
+            dx[j] = so_far[j] + scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
+    else:
+        for j in range(size):
+            dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
 
 
 @jit
-def _backward_block(block, dout, x, weight, mean, rstd, dx, dweight, dbias):
-    size = x.shape[1]
+def _backward_block(block, dout, x, weight, mean, rstd, so_far, dx, dweight, dbias):
+    size, adding = x.shape[1], so_far.size > 0
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         layer_norm_backward_row(
             pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), mean[row], rstd[row],
-            pointer(dx, row * size), pointer(dweight, block * size), pointer(dbias, block * size), size)
+            pointer(so_far, row * size), adding, pointer(dx, row * size), pointer(dweight, block * size), pointer(dbias, block * size), size)
 
 
 @kernel(parallel=True)
-def layer_norm_backward(dout, x, weight, mean, rstd, dx, dweight, dbias):
-    """dout, x, dx (N, C), weight, dweight, dbias (C,), mean, rstd (N,) in float64.
+def layer_norm_backward(dout, x, weight, mean, rstd, so_far, dx, dweight, dbias):
+    """dout, x, dx (N, C), weight, dweight, dbias (C,), mean, rstd (N,) in float64, so_far (N * C,) or empty.
 
     4. dbias = sum of dout, dweight = sum of dout * x_hat, over rows (in blocks, see `rows`); dx_hat = dout * weight
-    3.-1. dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
+    3.-1. dx = [so_far +] rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
     """
     rows, width = x.shape
     blocks = number_of_blocks(rows, ROWS)
     partial_dweight = np.zeros((blocks, width), x.dtype)
     partial_dbias = np.zeros((blocks, width), x.dtype)
-    parallel_for(_backward_block, blocks, x.size, (dout, x, weight, mean, rstd, dx, partial_dweight, partial_dbias))
+    parallel_for(_backward_block, blocks, x.size, (
+        dout, x, weight, mean, rstd, so_far, dx, partial_dweight, partial_dbias
+    ))
     add_blocks(partial_dweight, dweight)
     add_blocks(partial_dbias, dbias)

@@ -39,6 +39,17 @@ def _emit_loop(context, module, body, packed_type, argument_types):
     return loop
 
 
+def _emit_available(builder):
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT64, []), "get_num_threads")
+    return builder.call(function, [])
+
+
+@intrinsic
+def available_threads(typing_context):
+    """get_num_threads(), in a kernel."""
+    return INDEX(), lambda context, builder, signature, values: _emit_available(builder)
+
+
 @intrinsic
 def _run(typing_context, body, blocks, work, arguments):
     """parallel_for, with the body as a compiled function."""
@@ -52,8 +63,7 @@ def _run(typing_context, body, blocks, work, arguments):
         context.active_code_library.add_linking_library(compiled.library)
 
         one = ir.Constant(INT64, 1)
-        ask = cgutils.get_or_insert_function(module, ir.FunctionType(INT64, []), "get_num_threads")
-        available = builder.call(ask, [])
+        available = _emit_available(builder)
         parts = builder.select(builder.icmp_signed("<", available, blocks), available, blocks)
         is_worth_it = builder.icmp_signed(">=", work, ir.Constant(INT64, WORTH_A_THREAD))
         several = builder.and_(is_worth_it, builder.icmp_signed(">", parts, one))

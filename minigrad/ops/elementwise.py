@@ -34,10 +34,22 @@ class Add(Op):
     """out = a + b"""
 
     def forward(self, a, b):
-        return a + b
+        if not self.is_by_kernels((a, b)):
+            return a + b
+        out = kernels.empty_like(a)
+        kernels.add_forward(a.reshape(-1), b.reshape(-1), out.reshape(-1))
+        return out
 
     def backward(self, dout):
         return dout, dout
+
+    def is_by_kernels(self, arrays):
+        """Large arrays of one shape, as in a residual connection, are added on all threads."""
+        a, b = arrays
+        return (
+            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.size >= LARGE and a.shape == b.shape
+            and a.dtype == b.dtype and a.dtype.kind == "f" and a.flags.carray and b.flags.carray
+        )
 
 
 class Sub(Op):

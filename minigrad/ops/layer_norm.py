@@ -16,10 +16,11 @@ class LayerNorm(Fused):
       3.-1. x_hat depends on all x of its row, through mean and variance too. All three together:
             dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat)),
             which takes out of dx_hat what only shifts a row or scales it: those do not change x_hat.
-    Saves x, mean and rstd; recomputes x_hat.
+    Saves x, mean and rstd; recomputes x_hat. What has arrived for x on other ways is added in the same pass.
     """
 
     by_kernels = True
+    adds_to = 0  # as in x + f(layer_norm(x)), where the gradient of the sum is there already
 
     @staticmethod
     def definition(x, weight=None, bias=None, *, eps=1e-5):
@@ -39,9 +40,11 @@ class LayerNorm(Fused):
         self.save(x, weight, bias, mean, rstd)
         return out
 
-    def backward(self, dout, x, weight, bias, mean, rstd):
+    def backward(self, dout, x, weight, bias, mean, rstd, so_far=None):
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         dx = empty_like(x)
         dweight, dbias = np.empty((2,) + scale.shape, x.dtype)
-        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, as_rows(dx), dweight, dbias)
+        so_far = dx[:0] if so_far is None else so_far
+        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, so_far.reshape(-1), as_rows(dx), dweight,
+                                    dbias)
         return dx, dweight, dbias

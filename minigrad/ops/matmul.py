@@ -6,9 +6,10 @@ For out = a @ b, out_ij = sum_k a_ik b_kj, so
 """
 import numpy as np
 
-from ..kernels import gemm
+from ..kernels import elementwise, gemm
 from ..kernels.rows import as_rows, sum_rows
 from ..tape import Fused, Op
+from .elementwise import Gelu
 
 
 class MatMul(Op):
@@ -55,4 +56,31 @@ class Linear(Fused):
             dweight = gemm.matmul(dout_rows.T, as_rows(x))
         if self.needs(0):
             dx = gemm.matmul(dout_rows, weight).reshape(x.shape)
+        return dx, dweight, dbias
+
+
+class LinearGelu(Fused):
+    """out = gelu(h), h = x @ weight^T + bias, x (..., I), weight (O, I), bias (O,) -> (..., O)
+
+    dh = dout * gelu'(h), and from there as in Linear. The kernels compute gelu(h) while a block of h is in the cache,
+    and dbias with dh. Saves x, weight, bias and h.
+    """
+
+    by_kernels = True
+
+    @staticmethod
+    def definition(x, weight, bias=None, *, approximate="none"):
+        return Gelu.definition(Linear.definition(x, weight, bias), approximate=approximate)
+
+    def forward(self, x, weight, bias=None, *, approximate="none"):
+        self.use_tanh = approximate == "tanh"
+        hidden, out = gemm.matmul_gelu(as_rows(x), weight.T, bias, self.use_tanh)
+        self.save(x, weight, bias, hidden)
+        return out.reshape(x.shape[:-1] + (weight.shape[0],))
+
+    def backward(self, dout, x, weight, bias, hidden):
+        dhidden, dbias = elementwise.empty_apart(hidden), np.empty(weight.shape[0], hidden.dtype)
+        elementwise.gelu_rows_backward(as_rows(dout), hidden, dhidden, dbias, self.use_tanh)
+        dweight = gemm.matmul(dhidden.T, as_rows(x)) if self.needs(1) else None
+        dx = gemm.matmul(dhidden, weight).reshape(x.shape) if self.needs(0) else None
         return dx, dweight, dbias

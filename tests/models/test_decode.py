@@ -135,11 +135,11 @@ def test_parameters_that_a_kernel_cannot_take_as_they_are():
 
 
 def replace_activation(model):
-    model.blocks[1].mlp.gelu = nn.ReLU()
+    model.blocks[1].mlp.expand.activation = "relu"
 
 
 def approximate(model):
-    model.blocks[1].mlp.gelu = nn.GELU("tanh")
+    model.blocks[1].mlp.expand.activation = "gelu_tanh"
 
 
 def watch(model):

@@ -28,7 +28,12 @@ def layer_norm_forward(x, weight, out):
 
 def layer_norm_backward(dout, x, weight, dx, dweight):
     mean, rstd = np.array([[0.1, 0.2, 0.3], [1.1, 1.2, 1.3]])
-    layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, dx, dweight[0], dweight[1])
+    layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, dx[:0].ravel(), dx, dweight[0], dweight[1])
+
+
+def layer_norm_backward_adding(dout, x, weight, so_far, dx, dweight):
+    mean, rstd = np.array([[0.1, 0.2, 0.3], [1.1, 1.2, 1.3]])
+    layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, so_far.ravel(), dx, dweight[0], dweight[1])
 
 
 def cross_entropy_rows(x, dx, losses):
@@ -36,7 +41,7 @@ def cross_entropy_rows(x, dx, losses):
                                                  np.empty(1, x.dtype), np.empty(1))
 
 
-APART = {"gelu", "gelu backward", "gelu tanh", "gelu tanh backward", "erf"}  # their outputs come from empty_apart
+APART = {"gelu", "gelu backward", "gelu tanh", "gelu tanh backward", "gelu rows backward", "erf"}  # their outputs come from empty_apart
 KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "softmax": (softmax.softmax_forward, 1, 1),
     "softmax backward": (softmax.softmax_backward, 2, 1),
@@ -44,11 +49,14 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "log_softmax backward": (softmax.log_softmax_backward, 2, 1),
     "layer_norm": (layer_norm_forward, 2, 1),
     "layer_norm backward": (layer_norm_backward, 3, 2),
+    "layer_norm backward, adding": (layer_norm_backward_adding, 4, 2),
     "cross_entropy": (cross_entropy_rows, 1, 2),
     "gelu": (lambda x, out: elementwise.gelu_forward(x[0], out[0], False), 1, 1),
     "gelu backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], False), 2, 1),
     "gelu tanh": (lambda x, out: elementwise.gelu_forward(x[0], out[0], True), 1, 1),
     "gelu tanh backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], True), 2, 1),
+    "gelu rows backward": (lambda dout, x, dx, total: elementwise.gelu_rows_backward(dout, x, dx, total[0], False), 2, 2),
+    "add": (lambda a, b, out: elementwise.add_forward(a[0], b[0], out[0]), 2, 1),
     "erf": (lambda x, out: elementwise.erf_forward(x[0], out[0]), 1, 1),
     "embedding": (lambda dout, dweight: embedding.embedding_backward(dout, np.array([1, 1, 0]), dweight), 1, 1),
     "sum_rows": (lambda x, total: rows.sum_rows_forward(x, total[0]), 1, 1),
