@@ -48,7 +48,7 @@ def can_decode(model: nn.Module) -> bool:
     return (
         [None if parameter is None else parameter.shape for parameter in parameters] == kernel_shapes(config)
         and len({parameter.dtype for parameter in parameters if parameter is not None}) == 1
-        and not any(module._hooks for module in modules)
+        and not any(module.has_hooks for module in modules)
         and all(block.mlp.expand.activation == "gelu" for block in model.blocks)
     )
 

@@ -69,7 +69,7 @@ class TransformerConfig:
 class MLP(nn.Module):
     """Two linear layers with a GELU between: mlp(x) = project(gelu(expand(x))), 4 C wide inside.
 
-    The GELU belongs to `expand`, where it is computed with the product.
+    One operation computes all of it, unless a hook waits at one of the two layers.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -78,7 +78,10 @@ class MLP(nn.Module):
         self.project = nn.Linear(4 * config.width, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.project(self.expand(x))
+        expand, project = self.expand, self.project
+        if expand.has_hooks or project.has_hooks:
+            return project(expand(x))
+        return F.mlp(x, expand.weight, expand.bias, project.weight, project.bias, expand.activation)
 
 
 class Block(nn.Module):

@@ -20,22 +20,38 @@ from nn.losses import (  # the losses are part of this namespace
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
     """activation(x @ weight^T + bias), for x (..., I), weight (O, I), bias (O,); the result is (..., O).
 
-    The activation is one of ACTIVATIONS, or None; gelu is computed with the product.
+    The activation is one of ACTIVATIONS, or None.
     """
     if activation is not None and activation not in ACTIVATIONS:
         raise ValueError(f"linear: activation must be None or one of {', '.join(ACTIVATIONS)}, got {activation!r}")
-    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+    _check_linear("linear", x.shape, x, weight, bias)
+    out = apply(ops.Linear, x, weight, bias)
+    return out if activation is None else ACTIVATIONS[activation](out)
+
+
+def mlp(x: Tensor, expand: Tensor, expand_bias: Tensor | None, project: Tensor, project_bias: Tensor | None,
+        activation: str = "gelu") -> Tensor:
+    """linear(linear(x, expand, expand_bias, activation), project, project_bias).
+
+    With gelu, it is one operation that keeps less for backward.
+    """
+    if activation not in ("gelu", "gelu_tanh"):
+        return linear(linear(x, expand, expand_bias, activation), project, project_bias)
+    _check_linear("mlp, expand", x.shape, x, expand, expand_bias)
+    _check_linear("mlp, project", expand.shape[:1], x, project, project_bias)
+    approximate = "tanh" if activation == "gelu_tanh" else "none"
+    return apply(ops.MLP, x, expand, expand_bias, project, project_bias, approximate=approximate)
+
+
+def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    if weight.ndim != 2 or not shape or shape[-1] != weight.shape[1]:
         raise ValueError(
-            f"linear: mat1 and mat2 shapes cannot be multiplied ({x.shape} and {weight.shape} transposed): the last "
+            f"{name}: mat1 and mat2 shapes cannot be multiplied ({shape} and {weight.shape} transposed): the last "
             "axis of x must be the weight's in_features"
         )
     if bias is not None and bias.shape != (weight.shape[0],):
-        raise ValueError(f"linear: expected a bias of shape {(weight.shape[0],)}, got {bias.shape}")
-    _same_dtype("linear", x, weight, bias)
-    if activation in ("gelu", "gelu_tanh"):
-        return apply(ops.LinearGelu, x, weight, bias, approximate="tanh" if activation == "gelu_tanh" else "none")
-    out = apply(ops.Linear, x, weight, bias)
-    return out if activation is None else ACTIVATIONS[activation](out)
+        raise ValueError(f"{name}: expected a bias of shape {(weight.shape[0],)}, got {bias.shape}")
+    _same_dtype(name, x, weight, bias)
 
 
 def embedding(ids: Tensor, weight: Tensor, positions: Tensor | None = None) -> Tensor:

@@ -16,7 +16,7 @@ class Linear(Module):
 
     weight (out_features, in_features), bias (out_features,); x (..., in_features) -> y (..., out_features).
     Both start uniform in ±1/sqrt(in_features). The activation is None, "relu", "gelu" or another of
-    F.ACTIVATIONS; gelu in this place is faster than as a layer of its own. A ValueError names sizes that are not positive integers.
+    F.ACTIVATIONS. A ValueError names sizes that are not positive integers.
 
     >>> import nn
     >>> layer = nn.Linear(4, 3)

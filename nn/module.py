@@ -80,6 +80,11 @@ class Module:
         arguments and of the outputs. What it returns, if not None, replaces grad_input."""
         return self._register_hook("backward", hook)
 
+    @property
+    def has_hooks(self) -> bool:
+        """Does a hook wait here? Then a module above must call this one, and not compute what it does in another way."""
+        return bool(self._hooks)
+
     def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
         if not self._hooks:
             self._hooks = []

@@ -112,8 +112,9 @@ def linear(x, weight, bias):
     return out if bias is None else out + bias
 
 
-def linear_gelu(x, weight, bias, approximate="none"):
-    return elementwise(gelu if approximate == "none" else gelu_tanh)(linear(x, weight, bias))
+def mlp(x, expand, expand_bias, project, project_bias, approximate="none"):
+    activated = elementwise(gelu if approximate == "none" else gelu_tanh)(linear(x, expand, expand_bias))
+    return linear(activated, project, project_bias)
 
 
 def softmax(x, dim):

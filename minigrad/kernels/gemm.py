@@ -1,4 +1,4 @@
-"""The matrix product: C = [C +] A @ B [+ bias] [and gelu(C)], in float32 and float64, at strides of which one is 1.
+"""The matrix product: C = [C +] A @ B [+ bias], in float32 and float64, at any strides with one stride of 1.
 
 Three levels:
 1. tiles of C in registers (microkernel.py);
@@ -21,13 +21,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .buffers import empty, workspace
-from .elementwise import empty_apart, gelu_forward, gelu_values
 from .jit import entry_point, jit, kernel, library, ready
 from .microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
 from .parallel import WORTH_A_THREAD, available_threads, parallel_for
-from .simd import INDEX, address, inlined, pointer, shift, widest_vectors
+from .simd import INDEX, address, inlined, pointer, shift
 
-ACCUMULATE, ADD_BIAS, B_IN_PLACE, GELU, GELU_TANH = 1, 2, 4, 8, 16  # bits of `flags`
+ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4  # bits of `flags`
 
 PANEL_DEPTH = 160  # k in a panel of B: 160 x 64 float32 are 40 KB
 STRIP_COLUMNS = 512  # columns in a packed strip of B
@@ -124,32 +123,17 @@ def _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags):
                          shift(C, i * row_c + j), shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
 
 
-@jit
-def _activate(C, row_c, rows, columns, activated, flags):
-    """activated = gelu(C), in pieces as wide as a tile: whatever the cuts, the last bits are the same."""
-    widest_vectors()
-    lanes, _, tile_vectors = shape(C)
-    width = lanes * tile_vectors
-    for i in range(rows):
-        for j in range(0, columns, width):
-            start = i * row_c + j
-            gelu_values(shift(C, start), shift(activated, start), min(width, columns - j), flags & GELU_TANH != 0)
-
-
 @library
-def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, workspace):
+def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
     """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], on pointers, with strides counted in elements.
 
     One stride of A and one of B is 1; so is the column stride of C. M, N, K >= 1. The workspace has WORKSPACE elements,
-    aligned to 64 bytes. If the flags ask for it, activated = gelu(C), block by block while C is in the cache; the row
-    stride is that of C.
+    aligned to 64 bytes.
     """
     lanes, tile_rows, tile_vectors = shape(A)
     tile_columns = lanes * tile_vectors
     if column_b != 1 and column_a == 1 and M < tile_rows:  # to transpose B would take longer than the product
         _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags)
-        if flags & (GELU | GELU_TANH):
-            _activate(C, row_c, M, N, activated, flags)
         return
     first_source, first_row_source = C, row_c  # what the first panels' products are added to
     if flags & ADD_BIAS and flags & ACCUMULATE:
@@ -180,9 +164,6 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
                     b_state, shift(workspace, PACKED_B), shift(C, row * row_c + column), row_c, rows, columns, depth,
                     adding, shift(source, row * row_source + column), row_source,
                 )
-                if flags & (GELU | GELU_TANH) and k + depth == K:
-                    start = row * row_c + column
-                    _activate(shift(C, start), row_c, rows, columns, shift(activated, start), flags)
 
 
 def _symbol(dtype: types.Type) -> str:
@@ -194,14 +175,12 @@ def register(dtype: np.dtype) -> None:
     """Compile or load the product of a dtype and name it to the linker, before a kernel that uses `gemm` is called."""
     number = numba.from_dtype(dtype)
     matrix = types.CPointer(number)
-    signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix,
-                 matrix)
+    signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
     binding.add_symbol(_symbol(number), entry_point(_multiply_serial, signature))
 
 
 @intrinsic
-def gemm_activated(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated,
-                   workspace):
+def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
     """`_multiply_serial`, called as an external function by its symbol."""
 
     def codegen(context, builder, signature, arguments):
@@ -210,13 +189,7 @@ def gemm_activated(typing_context, A, row_a, column_a, B, row_b, column_b, C, ro
         builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
         return context.get_dummy_value()
 
-    return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A, A), codegen
-
-
-@inlined
-def gemm(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
-    """C = [C +] A @ B [+ bias]"""
-    gemm_activated(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, C, workspace)
+    return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A), codegen
 
 
 @inlined
@@ -241,19 +214,16 @@ def _cut(M, N, threads, tile_rows, lanes, a_is_transposed, b_is_transposed):
 
 
 @inlined
-def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, activated, top, bottom, left, right,
-                   packed):
+def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, top, bottom, left, right, packed):
     """Rows top to bottom, columns left to right of C."""
     if top < bottom and left < right:
-        start = top * row_c + left
-        gemm_activated(shift(A, top * row_a), row_a, column_a, shift(B, left * column_b), row_b, column_b,
-                       shift(C, start), row_c, bottom - top, right - left, K, shift(bias, left), flags,
-                       shift(activated, start), packed)
+        gemm(shift(A, top * row_a), row_a, column_a, shift(B, left * column_b), row_b, column_b,
+             shift(C, top * row_c + left), row_c, bottom - top, right - left, K, shift(bias, left), flags, packed)
 
 
 @jit
-def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, offsets,
-                    workspaces, items, rows, columns, unit):
+def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
+                    items, rows, columns, unit):
     """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
     _, tile_rows, _ = shape(C)
     first, last = bounds(len(offsets), 1, part // (rows * columns), items)
@@ -262,38 +232,35 @@ def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N
     for item in range(first, last):
         _multiply_part(
             shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
-            shift(C, offsets[item, 2]), row_c, K, bias, flags, shift(activated, offsets[item, 2]), top, bottom, left, right,
+            shift(C, offsets[item, 2]), row_c, K, bias, flags, top, bottom, left, right,
             shift(workspaces, part * WORKSPACE),
         )
 
 
 @kernel(parallel=True)
-def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, offsets,
-                    workspaces):
+def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces):
     """A batch of products: A, B, C are arrays that begin where the matrices do, offsets (batch, 3) in elements.
 
     The threads share the batch, or if it is too small each matrix C, or if that is small as well one does it all.
     """
-    A, B, C, bias, activated = pointer(A, 0), pointer(B, 0), pointer(C, 0), pointer(bias, 0), pointer(activated, 0)
+    A, B, C, bias = pointer(A, 0), pointer(B, 0), pointer(C, 0), pointer(bias, 0)
     lanes, tile_rows, tile_vectors = shape(C)
     batch = len(offsets)
     threads = 1 if batch * M * N * K < SERIAL_BELOW else available_threads()
     if threads == 1:
         for item in range(batch):
-            gemm_activated(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
-                           shift(C, offsets[item, 2]), row_c, M, N, K, bias, flags, shift(activated, offsets[item, 2]),
-                           pointer(workspaces, 0))
+            gemm(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
+                 shift(C, offsets[item, 2]), row_c, M, N, K, bias, flags, pointer(workspaces, 0))
         return
     items, rows, columns = threads, 1, 1
     if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= SERIAL_BELOW):
         items = 1
         rows, columns = _cut(M, N, threads, tile_rows, lanes, column_a != 1, column_b != 1)
-    wide = lanes * tile_vectors
-    unit = wide if N >= 4 * wide * columns or flags & (GELU | GELU_TANH) else lanes
+    unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
     parts = items * rows * columns
     parallel_for(_multiply_share, parts, WORTH_A_THREAD, (
-        A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, activated, offsets,
-        pointer(workspaces, 0), items, rows, columns, unit,
+        A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, pointer(workspaces, 0), items,
+        rows, columns, unit,
     ))
 
 
@@ -343,16 +310,15 @@ def _corner(array: np.ndarray) -> np.ndarray:
     return array if array.ndim == 2 and array.flags.c_contiguous else array[CORNERS[array.ndim]]
 
 
-def _launch(a, b, out, bias, flags, M, N, K, offsets, activated=None):
+def _launch(a, b, out, bias, flags, M, N, K, offsets):
     a, row_a, column_a = _readable(a)
     b, row_b, column_b = _readable(b)
     dtype = out.dtype
     register(dtype)
     packed = gemm_workspaces(dtype)
-    corner = _corner(out)
     _multiply_batch.ungated(  # all is ready by now
-        _corner(a), row_a, column_a, _corner(b), row_b, column_b, corner, out.strides[-2] // dtype.itemsize, M, N, K,
-        packed if bias is None else ready(bias), flags, corner if activated is None else activated, offsets, packed,
+        _corner(a), row_a, column_a, _corner(b), row_b, column_b, _corner(out), out.strides[-2] // dtype.itemsize, M, N, K,
+        packed if bias is None else ready(bias), flags, offsets, packed,
     )
 
 
@@ -382,20 +348,6 @@ def matmul(
     flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
     _launch(a, b, out, bias, flags, M, N, K, NO_BATCH)
     return out
-
-
-def matmul_gelu(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, use_tanh: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(h, gelu(h)) for h = a @ b [+ bias], as in `matmul`; see `elementwise.gelu_forward`."""
-    M, K, N = *a.shape, b.shape[1]
-    hidden = empty((M, N), a.dtype.newbyteorder("="))
-    activated = empty_apart(hidden)
-    if M == 0 or N == 0 or K == 0:
-        gelu_forward(matmul(a, b, hidden, bias).reshape(-1), activated.reshape(-1), use_tanh)
-        return hidden, activated
-    _check("matmul_gelu", a, b, hidden, (M, N))
-    flags = (GELU_TANH if use_tanh else GELU) | (0 if bias is None else ADD_BIAS)
-    _launch(a, b, hidden, bias, flags, M, N, K, NO_BATCH, activated)
-    return hidden, activated
 
 
 @functools.lru_cache(maxsize=64)

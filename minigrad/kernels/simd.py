@@ -193,17 +193,6 @@ def use_widest_vectors(builder) -> None:
 
 
 @intrinsic
-def widest_vectors(typing_context):
-    """The function that calls this gets the widest vectors."""
-
-    def codegen(context, builder, signature, arguments):
-        use_widest_vectors(builder)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
-@intrinsic
 def pointer(typing_context, array, offset):
     """The address of the array's element `offset`, counted from its first one as if it were one-dimensional.
 

@@ -10,7 +10,7 @@ from .einsum import Einsum
 from .embedding import Embedding
 from .indexing import AddAt, Index
 from .layer_norm import LayerNorm
-from .matmul import Linear, LinearGelu, MatMul
+from .matmul import MLP, Linear, MatMul
 from .reduce import CumSum, LogSumExp, Max, Mean, Min, Norm, Prod, Std, Sum, Var
 from .shape import Clone, Concatenate, Expand, Permute, Reshape
 from .softmax import LogSoftmax, Softmax

@@ -59,28 +59,42 @@ class Linear(Fused):
         return dx, dweight, dbias
 
 
-class LinearGelu(Fused):
-    """out = gelu(h), h = x @ weight^T + bias, x (..., I), weight (O, I), bias (O,) -> (..., O)
+class MLP(Fused):
+    """out = gelu(h) @ project^T + project_bias, h = x @ expand^T + expand_bias, over the last axis
 
-    dh = dout * gelu'(h), and from there as in Linear. The kernels compute gelu(h) while a block of h is in the cache,
-    and dbias with dh. Saves x, weight, bias and h.
+    x (..., I), expand (H, I), expand_bias (H,), project (O, H), project_bias (O,) -> (..., O).
+    dproject = dout^T @ gelu(h),  dgelu = dout @ project,  dh = dgelu * gelu'(h), and from there as in Linear.
+    Saves x and h, but not gelu(h): it comes with dh, from the same exponentials.
     """
 
     by_kernels = True
 
     @staticmethod
-    def definition(x, weight, bias=None, *, approximate="none"):
-        return Gelu.definition(Linear.definition(x, weight, bias), approximate=approximate)
+    def definition(x, expand, expand_bias, project, project_bias, *, approximate="none"):
+        activated = Gelu.definition(Linear.definition(x, expand, expand_bias), approximate=approximate)
+        return Linear.definition(activated, project, project_bias)
 
-    def forward(self, x, weight, bias=None, *, approximate="none"):
+    def forward(self, x, expand, expand_bias, project, project_bias, *, approximate="none"):
         self.use_tanh = approximate == "tanh"
-        hidden, out = gemm.matmul_gelu(as_rows(x), weight.T, bias, self.use_tanh)
-        self.save(x, weight, bias, hidden)
-        return out.reshape(x.shape[:-1] + (weight.shape[0],))
+        hidden = gemm.matmul(as_rows(x), expand.T, bias=expand_bias)
+        activated = elementwise.empty_apart(hidden)
+        elementwise.gelu_forward(hidden.reshape(-1), activated.reshape(-1), self.use_tanh)
+        self.save(x, expand, expand_bias, project, project_bias, hidden)
+        out = gemm.matmul(activated, project.T, bias=project_bias)
+        return out.reshape(x.shape[:-1] + (project.shape[0],))
 
-    def backward(self, dout, x, weight, bias, hidden):
-        dhidden, dbias = elementwise.empty_apart(hidden), np.empty(weight.shape[0], hidden.dtype)
-        elementwise.gelu_rows_backward(as_rows(dout), hidden, dhidden, dbias, self.use_tanh)
-        dweight = gemm.matmul(dhidden.T, as_rows(x)) if self.needs(1) else None
-        dx = gemm.matmul(dhidden, weight).reshape(x.shape) if self.needs(0) else None
-        return dx, dweight, dbias
+    def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
+        dout = as_rows(dout)
+        dexpand = dproject = dproject_bias = dx = None
+        dhidden = gemm.matmul(dout, project)  # dgelu so far
+        activated, dexpand_bias = elementwise.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)
+        elementwise.gelu_rows_backward(hidden, dhidden, activated, dexpand_bias, self.use_tanh)
+        if self.needs(4):
+            dproject_bias = sum_rows(dout)
+        if self.needs(3):
+            dproject = gemm.matmul(dout.T, activated)
+        if self.needs(1):
+            dexpand = gemm.matmul(dhidden.T, as_rows(x))
+        if self.needs(0):
+            dx = gemm.matmul(dhidden, expand).reshape(x.shape)
+        return dx, dexpand, dexpand_bias, dproject, dproject_bias

@@ -128,8 +128,13 @@ def test_dropout_only_while_training():
     assert (one == two).all()
 
 
-def test_hooks_of_the_token_embedding_are_called():
+@pytest.mark.parametrize("name, width", [("token_embedding", 32), ("blocks.0.mlp.expand", 128),
+                                         ("blocks.1.mlp.project", 32)])
+def test_hooks_of_parts_that_are_fused_are_called(name, width):
     model, seen = CausalTransformer(PRESETS["micro"].config), []
-    model.token_embedding.register_forward_hook(lambda module, args, out: seen.append(out.shape))
-    model(mg.zeros(2, 5, dtype=mg.int64))
-    assert seen == [(2, 5, 32)]
+    tokens = mg.zeros(2, 5, dtype=mg.int64)
+    expected, _ = model(tokens)
+    dict(model.named_modules())[name].register_forward_hook(lambda module, args, out: seen.append(out.shape))
+    logits, _ = model(tokens)
+    assert seen == [(2, 5, width)]
+    np.testing.assert_array_equal(logits.detach().numpy(), expected.detach().numpy())
