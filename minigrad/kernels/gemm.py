@@ -56,15 +56,15 @@ def _pack_b(B, row_b, column_b, depth, columns, packed):
 
 @inlined
 def _pack_a(A, column_a, rows, depth, packed):
-    """A transposed A in strips of a tile's rows: packed[strip][k][row]. Eight k at a time: their lines stay in L1."""
+    """A transposed A in strips that hold whole vectors and whole tiles: packed[strip][k][row], 48 rows in AVX-512."""
     lanes, tile_rows, _ = shape(A)
-    for first in range(0, depth, 8):
-        for i in range(0, rows, tile_rows):
-            count = min(tile_rows, rows - i)
-            for k in range(first, min(first + 8, depth)):
-                source, target = shift(A, k * column_a + i), shift(packed, i * depth + k * count)
-                for row in range(0, count, lanes):
-                    copy_vector(shift(source, row), shift(target, row), min(lanes, count - row), 0)
+    strip = lanes * tile_rows // 2
+    for k in range(depth):
+        for first in range(0, rows, strip):
+            source, target = shift(A, k * column_a + first), shift(packed, first * depth + k * strip)
+            count = min(strip, rows - first)
+            for i in range(0, count, lanes):
+                copy_vector(shift(source, i), shift(target, i), min(lanes, count - i), 0)
 
 
 @inlined
@@ -84,7 +84,8 @@ def _multiply_panel(A, row_a, column_a, a_is_packed, panel, row_panel, packing, 
     for i in range(0, rows, tile_rows):
         count = min(tile_rows, rows - i)
         if a_is_packed:
-            tile_of_a, row_a, column_a = shift(A, i * depth), 1, count
+            strip = lanes * tile_rows // 2
+            tile_of_a, row_a, column_a = shift(A, i // strip * strip * depth + i % strip), 1, strip
         else:
             tile_of_a = shift(A, i * row_a)
         multiply_tile(count, vectors, packing, depth, tile_of_a, row_a, column_a, panel, row_panel, shift(C, i * row_c),
