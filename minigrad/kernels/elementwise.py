@@ -35,11 +35,19 @@ def near(x):
 
 
 @jit
-def logistic(z):
-    """p = 1 / (1 + e^z), and dp / d(-z) = p (1 - p). For z = -2 u, p is (1 + tanh u) / 2, with one exponential."""
-    one = type(z)(1)
-    p = one / (one + exp(z))
-    return p, p * (one - p)
+def normal_gate(v):
+    """(P, d(v P)/dv) for P = P(Z <= v): one exponential gives both P and its density."""
+    p, density = normal(v)
+    return p, p + v * density
+
+
+@jit
+def tanh_gate(v):
+    """(P, d(v P)/dv) for P = (1 + tanh u) / 2 = 1 / (1 + e^(-2 u)), u = sqrt(2/pi) (v + 0.044715 v^3)."""
+    number = type(v)
+    one, scale, cubic = number(1), number(2 * SQRT_2_OVER_PI), number(CUBIC)
+    p = one / (one + exp(-scale * (v + cubic * v * v * v)))
+    return p, p + v * (p * (one - p)) * scale * (one + number(3) * cubic * v * v)
 
 
 @jit
@@ -81,16 +89,15 @@ def erf_forward(x, out):
 @jit
 def gelu_values(x, out, count, use_tanh):
     """out[0:count] = gelu(x[0:count]), on pointers; see `gelu_forward`"""
-    two, scale, cubic = constant_like(x, 2), constant_like(x, SQRT_2_OVER_PI), constant_like(x, CUBIC)
     if use_tanh:
         for i in range(count):
             v = constant_like(x, near(x[i]))
-            p, _ = logistic(-two * scale * (v + cubic * v * v * v))
+            p, _ = tanh_gate(v)
             out[i] = p * (x[i] if x[i] > v else v)
     else:
         for i in range(count):
             v = constant_like(x, -FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
-            p, _ = normal(v)
+            p, _ = normal_gate(v)
             out[i] = p * v
 
 
@@ -107,26 +114,22 @@ def gelu_forward(x, out, use_tanh):
 
 
 @jit
-def gelu_gradients(dout, x, dx, count, use_tanh):
+def gelu_backward_loop(dout, x, dx, count, use_tanh):
     """dx[0:count] = dout * gelu'(x), on pointers; see `gelu_backward`"""
-    one, two, three = constant_like(x, 1), constant_like(x, 2), constant_like(x, 3)
-    scale, cubic = constant_like(x, SQRT_2_OVER_PI), constant_like(x, CUBIC)
     if use_tanh:
         for i in range(count):
-            v = constant_like(x, near(x[i]))
-            p, slope = logistic(-two * scale * (v + cubic * v * v * v))
-            dx[i] = dout[i] * (p + v * slope * two * scale * (one + three * cubic * v * v))
+            _, slope = tanh_gate(constant_like(x, near(x[i])))
+            dx[i] = dout[i] * slope
     else:
         for i in range(count):
-            v = constant_like(x, near(x[i]))
-            p, density = normal(v)
-            dx[i] = dout[i] * (p + v * density)
+            _, slope = normal_gate(constant_like(x, near(x[i])))
+            dx[i] = dout[i] * slope
 
 
 @jit
 def gelu_backward_block(block, dout, x, dx, use_tanh):
     start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-    gelu_gradients(pointer(dout, start), pointer(x, start), pointer(dx, start), stop - start, use_tanh)
+    gelu_backward_loop(pointer(dout, start), pointer(x, start), pointer(dx, start), stop - start, use_tanh)
 
 
 @kernel(parallel=True)
@@ -136,21 +139,19 @@ def gelu_backward(dout, x, dx, use_tanh):
 
 
 @jit
-def gelu_both(x, dx, out, count, use_tanh):
-    """dx[0:count] *= gelu'(x), out[0:count] = gelu(x), on pointers, from the same exponentials"""
-    one, two, three = constant_like(x, 1), constant_like(x, 2), constant_like(x, 3)
-    scale, cubic = constant_like(x, SQRT_2_OVER_PI), constant_like(x, CUBIC)
+def gelu_backward_and_forward(x, dx, out, count, use_tanh):
+    """dx[0:count] *= gelu'(x), out[0:count] = gelu(x), on pointers"""
     if use_tanh:
         for i in range(count):
             v = constant_like(x, near(x[i]))
-            p, slope = logistic(-two * scale * (v + cubic * v * v * v))
-            dx[i] *= p + v * slope * two * scale * (one + three * cubic * v * v)
+            p, slope = tanh_gate(v)
+            dx[i] *= slope
             out[i] = p * (x[i] if x[i] > v else v)
     else:
         for i in range(count):
             v = constant_like(x, near(x[i]))
-            p, density = normal(v)
-            dx[i] *= p + v * density
+            p, slope = normal_gate(v)
+            dx[i] *= slope
             out[i] = p * (x[i] if x[i] > v else v)
 
 
@@ -159,7 +160,7 @@ def gelu_rows_backward_block(block, x, dx, out, partial, use_tanh):
     width = x.shape[1]
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         own = pointer(dx, row * width)
-        gelu_both(pointer(x, row * width), own, pointer(out, row * width), width, use_tanh)
+        gelu_backward_and_forward(pointer(x, row * width), own, pointer(out, row * width), width, use_tanh)
         add_to(pointer(partial, block * width), own, width)
 
 

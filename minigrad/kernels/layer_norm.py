@@ -7,7 +7,7 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, add_blocks, number_of_blocks
+from .rows import ROWS, add_blocks, add_to, number_of_blocks
 from .simd import constant_like, pointer
 
 
@@ -63,12 +63,10 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dwe
         total += dx_hat
         dot += dx_hat * dx[j]
     mean_dx_hat, mean_dot = total / constant_like(x, size), dot / constant_like(x, size)
+    for j in range(size):
+        dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
     if adding:
-        for j in range(size):
-            dx[j] = so_far[j] + scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
-    else:
-        for j in range(size):
-            dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
+        add_to(dx, so_far, size)
 
 
 @jit
