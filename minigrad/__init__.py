@@ -14,6 +14,7 @@ from .creation import (
     arange, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones, ones_like, rand, rand_like, randint,
     randn, randn_like, randperm, tensor, zeros, zeros_like,
 )
+from .flops import count_flops
 from .function import Function
 from .functional import grad, hessian, hvp, jacobian, jvp, vjp
 from .gradcheck import GradcheckReport, gradcheck, gradcheck_module, gradgradcheck

@@ -1,23 +1,17 @@
 """Where did the first NaN or infinity come from? `detect_anomaly` watches every operation, forward and backward."""
 import os
-import threading
 import traceback
 from typing import Any, Sequence
 
 import numpy as np
 
+from .watchers import Watcher
+
 PACKAGE = os.path.dirname(__file__)
 INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # what is not the user's code
 
 
-class _State(threading.local):
-    is_on = False
-
-
-state = _State()
-
-
-class detect_anomaly:
+class detect_anomaly(Watcher):
     """Inside this block the first NaN or infinity stops the program: in a result, or in a gradient.
 
     The error names the operation, the input, and the line of the program that applied it. An operation that was given a
@@ -33,40 +27,30 @@ class detect_anomaly:
     RuntimeError: detect_anomaly: Log made -inf at (1,) from finite inputs, applied in ...
     """
 
-    def __enter__(self):
-        self._before = state.is_on
-        state.is_on = True
-        return self
-
-    def __exit__(self, *exception):
-        state.is_on = self._before
-
-
-def check_forward(op, inputs: Sequence, output: np.ndarray) -> None:
-    """Note where op was applied; RuntimeError if it made a NaN or infinity from finite inputs."""
-    op.made_at = _user_line()
-    op.sums = [_checksum(array) for array in op.saved]
-    place = _first_bad(output)
-    if place is not None and all(_first_bad(value) is None for value in inputs):
-        raise RuntimeError(
-            f"detect_anomaly: {op.title} made {output[place]} at {place} from finite inputs, applied in {op.made_at}"
-        )
-
-
-def check_backward(op, dout: Any, shares: Sequence) -> None:
-    """RuntimeError if backward made a NaN or infinity from a finite gradient, or if a saved array has changed."""
-    where = op.made_at or "a place outside detect_anomaly()"
-    if op.made_at and [_checksum(array) for array in op.saved] != op.sums:
-        raise RuntimeError(f"detect_anomaly: an array that {op.title} saved has changed since; applied in {where}")
-    if _first_bad(dout) is not None:
-        return
-    for i, share in enumerate(shares):
-        place = None if op.parents[i] is None else _first_bad(share)
-        if place is not None:
+    def forward(self, op, arrays: Sequence, output: np.ndarray) -> None:
+        """Note where op was applied; RuntimeError if it made a NaN or infinity from finite inputs."""
+        op.made_at = _user_line()
+        op.sums = [_checksum(array) for array in op.saved]
+        place = _first_bad(output)
+        if place is not None and all(_first_bad(value) is None for value in arrays):
             raise RuntimeError(
-                f"detect_anomaly: the backward of {op.title} made a NaN or infinity at {place} in the gradient of input "
-                f"{i} from a finite gradient; applied in {where}"
+                f"detect_anomaly: {op.title} made {output[place]} at {place} from finite inputs, applied in {op.made_at}"
             )
+
+    def backward(self, op, dout: Any, shares: Sequence) -> None:
+        """RuntimeError if backward made a NaN or infinity from a finite gradient, or if a saved array has changed."""
+        where = op.made_at or "a place outside detect_anomaly()"
+        if op.made_at and [_checksum(array) for array in op.saved] != op.sums:
+            raise RuntimeError(f"detect_anomaly: an array that {op.title} saved has changed since; applied in {where}")
+        if _first_bad(dout) is not None:
+            return
+        for i, share in enumerate(shares):
+            place = None if op.parents[i] is None else _first_bad(share)
+            if place is not None:
+                raise RuntimeError(
+                    f"detect_anomaly: the backward of {op.title} made a NaN or infinity at {place} in the gradient of "
+                    f"input {i} from a finite gradient; applied in {where}"
+                )
 
 
 def _first_bad(value: Any) -> tuple[int, ...] | None:

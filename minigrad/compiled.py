@@ -5,7 +5,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import anomaly, recording, tape
+from . import recording, tape, watchers
 from .kernels.jit import get_num_threads
 from .tensor import Tensor, wrap
 
@@ -25,7 +25,8 @@ def compile(function: Callable) -> "Compiled":
     the same objects, and until a module's train() or eval() is called; then there is a new one. What Python decides is
     decided while recording, so Python must not look at values then: a RuntimeError says where the step does (item(), an
     if, a write in place, a hook, create_graph). Other things that Python reads, as a number in a closure, stay as they
-    were: call `forget()` when they change. Under detect_anomaly() nothing is replayed.
+    were: call `forget()` when they change. Under detect_anomaly() and count_flops()
+    nothing is replayed.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -51,7 +52,7 @@ class Compiled:
         functools.update_wrapper(self, function)
 
     def __call__(self, *inputs: Tensor) -> Any:
-        if recording.state.recorder is not None or anomaly.state.is_on:  # within another recording, or watched
+        if recording.state.recorder is not None or watchers.state.watchers:  # within another recording, or watched
             return self.function(*inputs)
         key = tuple([(x.array.shape, x.array.dtype) if isinstance(x, Tensor) else self._refuse(x) for x in inputs])
         key += threading.get_ident(), get_num_threads(), tape.mode.enabled

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from . import anomaly, recording, writes
+from . import recording, watchers, writes
 
 
 class Node:
@@ -86,6 +86,14 @@ class Op(Node):
     def needs(self, i: int) -> bool:
         """Does input i need a gradient?"""
         return self.parents[i] is not None
+
+    def count(self, arrays: Sequence, output: np.ndarray) -> int:
+        """How many multiply-adds forward took, for `count_flops`; 0 if there is no matrix product."""
+        return 0
+
+    def count_backward(self, multiply_adds: int) -> int:
+        """How many backward takes: a product as large as forward's for each input that needs a gradient."""
+        return multiply_adds * sum(parent is not None for parent in self.parents)
 
     def is_by_kernels(self, arrays: Sequence) -> bool:
         """Are these inputs computed by kernels alone? If some are copied on their way, or empty, they are not."""
@@ -274,7 +282,7 @@ def walk(
     arrived = {node: (gradient, False) for node, gradient in roots.items()}
     youngest_first = [(-node.order, node) for node in arrived]
     heapq.heapify(youngest_first)
-    looks_for_anomalies = anomaly.state.is_on
+    watching = watchers.state.watchers
     call, recorder = recording.call, recording.current()
     while youngest_first:
         _, node = heapq.heappop(youngest_first)
@@ -298,8 +306,8 @@ def walk(
         if so_far is not None and (is_tensor(so_far) or not so_far.flags.carray):
             so_far = None
         shares = node.input_gradients(dout, so_far)
-        if looks_for_anomalies:
-            anomaly.check_backward(node, dout, shares)
+        for watcher in watching:
+            watcher.backward(node, dout, shares)
         for i, parent in enumerate(node.parents):
             share = shares[i]
             if parent is None or share is None or found is not None and parent not in within:

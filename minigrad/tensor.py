@@ -4,11 +4,12 @@ A Tensor is `array`, a NumPy array, and `node`, its place on the tape: None if n
 arrays, name an operation, and wrap the result again; what an operation computes, and its gradient, is in `ops`.
 Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `writes.note_write`.
 """
+import functools
 from typing import Any, Callable
 
 import numpy as np
 
-from . import anomaly, ops, recording, tape, writes
+from . import ops, recording, tape, watchers, writes
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.indexing import integers_apart, joined_index, plain_index
@@ -262,8 +263,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             out = np.asarray(out)
         elif out is arrays[0]:
             out = out.view()
-        if anomaly.state.is_on:
-            anomaly.check_forward(op, arrays, out)
+        for watcher in watchers.state.watchers:
+            watcher.forward(op, arrays, out)
         made = out if recorder is None else recording.Closed(out)
         if not (wants_gradient and tape.mode.enabled):
             return wrap(made)
@@ -462,7 +463,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             return self
         if dtype.kind == "f" and self.dtype.kind == "f":
             return apply(ops.Cast, self, dtype=dtype)
-        return wrap(as_array(self.array, dtype))
+        return self.constant(functools.partial(as_array, dtype=dtype), self.array)
 
     astype = to
 

@@ -63,6 +63,18 @@ class ScaledDotProductAttention(Fused):
         kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv)
         return dq, dk, dv, None
 
+    def count(self, arrays, output):
+        (batch, heads, queries, size), keys = arrays[0].shape, arrays[1].shape[2]
+        return 2 * batch * heads * size * count_pairs(queries, keys, self.is_causal)
+
+    def count_backward(self, multiply_adds):
+        return multiply_adds // 2 * 5  # scores, dv, dweights, dq, dk
+
+
+def count_pairs(queries: int, keys: int, is_causal: bool) -> int:
+    """How many scores there are that count."""
+    return sum(min(t + 1, keys) for t in range(queries)) if is_causal else queries * keys
+
 
 def split_heads(packed, num_heads: int):
     """(B, T, 3C) -> q, k, v, each (B, H, T, D): views of the packed array."""
@@ -108,3 +120,9 @@ class PackedAttention(Fused):
             *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients
         )
         return dpacked
+
+    def count(self, arrays, output):
+        batch, time, width = output.shape
+        return 2 * batch * width * count_pairs(time, time, self.is_causal)
+
+    count_backward = ScaledDotProductAttention.count_backward

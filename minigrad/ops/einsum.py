@@ -4,6 +4,8 @@ For out_ik = sum_j a_ij b_jk, written "ij,jk->ik", the gradient of a factor is t
     da_ij = sum_k dout_ik b_jk   is   "ik,jk->ij"
 so the output and the factor change places, and the gradient of einsum is einsum.
 """
+import math
+
 import numpy as np
 
 from ..tape import Op
@@ -24,6 +26,10 @@ class Einsum(Op):
 
     def backward(self, dout, *factors):
         return tuple(self.gradient(i, dout, factors) if self.needs(i) else None for i in range(len(factors)))
+
+    def count(self, factors, output):
+        sizes = {label: n for labels, factor in zip(self.inputs, factors) for label, n in zip(labels, factor.shape) if n != 1}
+        return math.prod(sizes.values()) if len(factors) > 1 else 0
 
     def gradient(self, i: int, dout, factors):
         labels = [self.output] + self.inputs[:i] + self.inputs[i + 1 :]

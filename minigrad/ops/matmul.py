@@ -28,6 +28,9 @@ class MatMul(Op):
         db = MatMul.call(np.swapaxes(a, -1, -2), dout) if self.needs(1) else None
         return da, db
 
+    def count(self, arrays, output):
+        return output.size * arrays[0].shape[-1]
+
 
 class Linear(Fused):
     """out = x @ weight^T + bias, x (..., I), weight (O, I), bias (O,) -> (..., O)
@@ -57,6 +60,12 @@ class Linear(Fused):
         if self.needs(0):
             dx = gemm.matmul(dout_rows, weight).reshape(x.shape)
         return dx, dweight, dbias
+
+    def count(self, arrays, output):
+        return output.size * arrays[0].shape[-1]
+
+    def count_backward(self, multiply_adds):
+        return multiply_adds * (self.needs(0) + self.needs(1))
 
 
 class MLP(Fused):
@@ -98,3 +107,11 @@ class MLP(Fused):
         if self.needs(0):
             dx = gemm.matmul(dhidden, expand).reshape(x.shape)
         return dx, dexpand, dexpand_bias, dproject, dproject_bias
+
+    def count(self, arrays, output):
+        x, expand, _, project, _ = arrays
+        self.first, self.second = x.size // max(x.shape[-1], 1) * expand.size, output.size * expand.shape[0]
+        return self.first + self.second
+
+    def count_backward(self, multiply_adds):
+        return self.first * (self.needs(0) + self.needs(1)) + self.second * (1 + self.needs(3)) if multiply_adds else 0
