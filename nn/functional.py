@@ -84,6 +84,26 @@ def layer_norm(
     return apply(ops.LayerNorm, rows, *flat, eps=eps).reshape(x.shape)
 
 
+DENOMINATORS = {  # of layer norm, from the variance
+    "inside": lambda variance, eps: (variance + eps).sqrt(),
+    "outside": lambda variance, eps: variance.sqrt() + eps,
+    "double_root": lambda variance, eps: variance.sqrt().sqrt() + eps,
+}
+
+
+def layer_norm_variant(
+    x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5, eps_at: str = "inside", unbiased: bool = False,
+) -> Tensor:
+    """Layer norm with another denominator: see nn.LayerNorm."""
+    x = floating(x)
+    axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
+    variance = x.var(axes, correction=int(unbiased), keepdim=True)
+    out = (x - x.mean(axes, keepdim=True)) / DENOMINATORS[eps_at](variance, eps)
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
 def rms_norm(
     x: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -223,11 +243,13 @@ def scaled_dot_product_attention(
         mask = mask.to(q.dtype)
         scores_shape = q.shape[:-1] + k.shape[-2:-1]
         try:
-            np.broadcast_to(mask.array, scores_shape)
+            fits = np.broadcast_shapes(mask.shape, scores_shape) == scores_shape
         except ValueError:
+            fits = False
+        if not fits:
             raise ValueError(
                 f"scaled_dot_product_attention: a mask of shape {attn_mask.shape} does not broadcast to {scores_shape}"
-            ) from None
+            )
     if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or (mask is not None and mask.requires_grad):
         out, weights = ops.spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
         return out if dropout_p == 0.0 else dropout(weights, dropout_p) @ v

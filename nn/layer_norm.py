@@ -14,23 +14,31 @@ class LayerNorm(Module):
     Mean and variance (divided by n) are taken over the axes of `normalized_shape`, an int or a tuple; weight and bias
     have that shape, and start as ones and zeros. x (..., *normalized_shape) -> y, the same shape.
 
+    Texts differ in the denominator, `eps_at`: "inside" is the one above, "outside" sqrt(variance) + eps, "double_root"
+    sqrt(sqrt(variance)) + eps, a misprint to be studied. `unbiased` divides the variance by n - 1. With eps = 0 a
+    constant row becomes NaN. Only the default has a kernel.
+
     >>> import nn
     >>> nn.LayerNorm(2)(mg.tensor([[1.0, 3.0]])).detach()
     tensor([[-1.,  1.]])
     """
 
     def __init__(self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5,
-                 elementwise_affine: bool = True, bias: bool = True):
+                 elementwise_affine: bool = True, bias: bool = True, eps_at: str = "inside", unbiased: bool = False):
         super().__init__()
         shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
         self.normalized_shape = tuple(positive_int("LayerNorm", "normalized_shape", n) for n in shape)
-        self.eps = eps
+        if eps_at not in F.DENOMINATORS:
+            raise ValueError(f"LayerNorm: eps_at must be one of {', '.join(F.DENOMINATORS)}, got {eps_at!r}")
+        self.eps, self.eps_at, self.unbiased = eps, eps_at, unbiased
         self.elementwise_affine = elementwise_affine
         self.weight = Parameter(mg.ones(*self.normalized_shape)) if elementwise_affine else None
         self.bias = Parameter(mg.zeros(*self.normalized_shape)) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        if self.eps_at == "inside" and not self.unbiased:
+            return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        return F.layer_norm_variant(x, self.normalized_shape, self.weight, self.bias, self.eps, self.eps_at, self.unbiased)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

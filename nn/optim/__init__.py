@@ -2,11 +2,11 @@
 from . import lr_scheduler
 from .adam import Adam, AdamW
 from .clip import clip_grad_norm_
-from .lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, warmup_cosine
+from .lr_scheduler import ANNEALING, CosineAnnealingLR, LambdaLR, LRScheduler, warmup_annealing, warmup_cosine
 from .optimizer import Optimizer
 from .sgd import SGD
 
 __all__ = [
     "Optimizer", "SGD", "Adam", "AdamW", "clip_grad_norm_", "LRScheduler", "LambdaLR", "CosineAnnealingLR",
-    "warmup_cosine", "lr_scheduler",
+    "ANNEALING", "warmup_annealing", "warmup_cosine", "lr_scheduler",
 ]

@@ -6,26 +6,53 @@ from typing import Any
 from nn.optim.optimizer import Optimizer
 
 
-def warmup_cosine(step: int, *, warmup_steps: int, total_steps: int, peak: float, floor: float = 0.0) -> float:
-    """The learning rate of a step, counted from 0: a linear rise to `peak`, then half a cosine down to `floor`.
+ANNEALING = {  # what is left of the learning rate, from 1 to 0, when this share of the steps after warm-up is done
+    "cosine": lambda progress: 0.5 * (1 + math.cos(math.pi * progress)),
+    "linear": lambda progress: 1 - progress,
+    "quadratic": lambda progress: (1 - progress) ** 2,
+    "steps": lambda progress: 0.5 ** int(4 * progress),  # halved at each quarter
+    "constant": lambda progress: 1.0,
+}
+
+
+def warmup_annealing(step: int, annealing: str = "cosine", *, warmup_steps: int, total_steps: int, peak: float,
+                     floor: float = 0.0) -> float:
+    """The learning rate of a step, counted from 0: a linear rise to `peak`, then one of ANNEALING down to `floor`.
 
         step < warmup_steps:  peak (step + 1) / (warmup_steps + 1)
-        step < total_steps:   floor + (peak - floor) (1 + cos(pi progress)) / 2
+        step < total_steps:   floor + (peak - floor) ANNEALING[annealing](progress)
                               with progress = (step - warmup_steps) / (total_steps - warmup_steps)
         afterwards:           floor
 
-    >>> [round(warmup_cosine(s, warmup_steps=2, total_steps=6, peak=1.0, floor=0.1), 3) for s in range(8)]
-    [0.333, 0.667, 1.0, 0.868, 0.55, 0.232, 0.1, 0.1]
+    >>> for annealing in ANNEALING:
+    ...     rates = [warmup_annealing(s, annealing, warmup_steps=2, total_steps=6, peak=1.0, floor=0.1) for s in range(7)]
+    ...     print(annealing, *(round(rate, 3) for rate in rates))
+    cosine 0.333 0.667 1.0 0.868 0.55 0.232 0.1
+    linear 0.333 0.667 1.0 0.775 0.55 0.325 0.1
+    quadratic 0.333 0.667 1.0 0.606 0.325 0.156 0.1
+    steps 0.333 0.667 1.0 0.55 0.325 0.213 0.1
+    constant 0.333 0.667 1.0 1.0 1.0 1.0 0.1
     """
+    if annealing not in ANNEALING:
+        raise ValueError(f"warmup_annealing: annealing must be one of {', '.join(ANNEALING)}, got {annealing!r}")
     if not 0 <= warmup_steps <= total_steps:
-        raise ValueError(f"warmup_cosine: expected 0 <= warmup_steps <= total_steps, got {warmup_steps} and "
+        raise ValueError(f"warmup_annealing: expected 0 <= warmup_steps <= total_steps, got {warmup_steps} and "
                          f"{total_steps}")
     if step < warmup_steps:
         return peak * (step + 1) / (warmup_steps + 1)
     if step >= total_steps:
         return floor
     progress = (step - warmup_steps) / (total_steps - warmup_steps)
-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+    return floor + (peak - floor) * ANNEALING[annealing](progress)
+
+
+def warmup_cosine(step: int, *, warmup_steps: int, total_steps: int, peak: float, floor: float = 0.0) -> float:
+    """`warmup_annealing` with half a cosine.
+
+    >>> [round(warmup_cosine(s, warmup_steps=2, total_steps=6, peak=1.0, floor=0.1), 3) for s in range(8)]
+    [0.333, 0.667, 1.0, 0.868, 0.55, 0.232, 0.1, 0.1]
+    """
+    return warmup_annealing(step, warmup_steps=warmup_steps, total_steps=total_steps, peak=peak, floor=floor)
 
 
 class LRScheduler:

@@ -1,0 +1,44 @@
+"""Images as sequences: an image is cut into square patches, and each patch is a token."""
+from minigrad.tensor import Tensor
+from nn.checks import positive_int
+from nn.linear import Linear
+from nn.module import Module
+
+
+def patchify(images: Tensor, size: int) -> Tensor:
+    """(B, channels, height, width) -> (B, patches, channels * size * size), row by row.
+
+    >>> import minigrad as mg
+    >>> patchify(mg.arange(16).reshape(1, 1, 4, 4), 2)[0, 1].tolist()
+    [2, 3, 6, 7]
+    """
+    B, channels, height, width = images.shape
+    if height % size or width % size:
+        raise ValueError(f"patchify: size must divide height and width, got size {size} and an image {height} x {width}")
+    tiles = images.reshape(B, channels, height // size, size, width // size, size)
+    return tiles.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, channels * size * size)
+
+
+def unpatchify(patches: Tensor, size: int, height: int, width: int) -> Tensor:
+    """The images that `patchify` made these patches of."""
+    B, rows, columns = patches.shape[0], height // size, width // size
+    tiles = patches.reshape(B, rows, columns, -1, size, size)
+    return tiles.permute(0, 3, 1, 4, 2, 5).reshape(B, -1, height, width)
+
+
+class PatchEmbedding(Module):
+    """The tokens of an image: y = patchify(images) Wᵀ + b, (B, channels, height, width) -> (B, patches, embed_dim).
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> nn.PatchEmbedding(size=2, channels=1, embed_dim=6)(mg.zeros(3, 1, 8, 8)).shape
+    (3, 16, 6)
+    """
+
+    def __init__(self, size: int, channels: int, embed_dim: int):
+        super().__init__()
+        self.size = positive_int("PatchEmbedding", "size", size)
+        self.project = Linear(channels * size * size, embed_dim)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.project(patchify(images, self.size))

@@ -1,0 +1,126 @@
+"""Positions: what tells a token where it stands. Fixed tables, and one layer that adds or concatenates them.
+
+Letters: T positions n = 0 ... T - 1, D features i = 0 ... D - 1.
+"""
+import numpy as np
+
+import minigrad as mg
+from minigrad.tensor import Tensor
+from nn import init
+from nn.checks import positive_int
+from nn.module import Module, Parameter
+
+BASE = 10_000.0  # L, the longest wave length over 2 pi
+
+
+def sinusoidal(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
+    """Pairs of sines and cosines (Vaswani et al., arXiv:1706.03762), (T, D):
+
+        r[n, i] = sin(n / base^(i / D)) for even i,  cos(n / base^((i - 1) / D)) for odd i
+
+    A shift by k is the same rotation of each pair for all n. An odd D has a last sine without its cosine.
+
+    >>> sinusoidal(2, 3).round(3).tolist()
+    [[0.0, 1.0, 0.0], [0.841, 0.54, 0.002]]
+    """
+    n, i = np.arange(start, start + T)[:, None], np.arange(D)
+    angles = n / base ** ((i - i % 2) / D)
+    return np.where(i % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+def sine_only(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
+    """p[t, k] = sin(t / base^(k / D)) for k = 1 ... D, (T, D): without cosines, no linear map shifts it."""
+    return np.sin(np.arange(start, start + T)[:, None] / base ** (np.arange(1, D + 1) / D))
+
+
+def one_hot(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
+    """p[t, i] = 1 if i = t else 0, (T, D)."""
+    if start + T > D:
+        raise ValueError(f"positions 'one_hot' of width {D} end at {D - 1}, got position {start + T - 1}; make the table "
+                         "wider, or take 'sinusoidal', which has no end")
+    return np.eye(start + T, D)[start:]
+
+
+def integer(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
+    """p[t, i] = t, (T, D): its size grows without bound."""
+    return np.repeat(np.arange(start, start + T, dtype=float)[:, None], D, axis=1)
+
+
+FIXED = {"sinusoidal": sinusoidal, "sine_only": sine_only, "one_hot": one_hot, "integer": integer}
+KINDS = "none", "learned", *FIXED
+
+
+class PositionEncoding(Module):
+    """Add positions to tokens, or concatenate them.
+
+        y[t] = x[t] + p[start + t]    or, with combine="concatenate",    y[t] = [x[t], p[start + t]]
+
+    `kind` is one of KINDS; "learned" is a table (size, D) of parameters, which ends after `size` positions. Added, p is
+    as wide as x; concatenated, it has `position_width` features. x (..., T, D) -> y (..., T, D or D + position_width).
+
+    >>> import nn
+    >>> nn.PositionEncoding("sinusoidal", 8)(mg.zeros(2, 5, 8)).shape
+    (2, 5, 8)
+    >>> nn.PositionEncoding("integer", 8, combine="concatenate", position_width=1)(mg.zeros(5, 8))[:, 8].tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0]
+    """
+
+    def __init__(self, kind: str, width: int, size: int | None = None, combine: str = "add",
+                 position_width: int | None = None):
+        super().__init__()
+        if kind not in KINDS:
+            raise ValueError(f"positions: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        if combine not in ("add", "concatenate"):
+            raise ValueError(f"positions: combine must be 'add' or 'concatenate', got {combine!r}")
+        if combine == "add" and position_width not in (None, width):
+            raise ValueError(f"positions: combine='add' needs position_width equal to width, got {position_width} and "
+                             f"{width}; leave position_width out, or take combine='concatenate'")
+        if kind == "learned" and size is None:
+            raise ValueError("positions: kind='learned' needs size, how many positions the table has")
+        self.kind, self.combine, self.size = kind, combine, size
+        self.width = positive_int("PositionEncoding", "width", width)
+        self.position_width = width if position_width is None else position_width
+        self.weight = Parameter(mg.zeros(size, self.position_width)) if kind == "learned" else None
+        if self.weight is not None:
+            init.normal_(self.weight, std=0.02)
+
+    @property
+    def out_width(self) -> int:
+        """How wide y is."""
+        return self.width if self.combine == "add" or self.kind == "none" else self.width + self.position_width
+
+    def table(self, T: int, start: int = 0) -> Tensor:
+        """p (T, D) from position `start` on."""
+        if self.kind == "learned":
+            if start + T > self.size:
+                raise ValueError(f"positions 'learned' has size {self.size}, got position {start + T - 1}; make size "
+                                 "larger, or take kind='sinusoidal', which has no end")
+            return self.weight[start : start + T]
+        return Tensor(FIXED[self.kind](T, self.position_width, start=start))
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        if self.kind == "none":
+            return x
+        p = self.table(x.shape[-2], start).to(x.dtype)
+        if self.combine == "add":
+            return x + p
+        return mg.cat([x, p.expand(*x.shape[:-1], self.position_width)], dim=-1)
+
+    def extra_repr(self) -> str:
+        return f"{self.kind!r}, {self.width}, size={self.size}, combine={self.combine!r}"
+
+
+def rotate(x: Tensor, start: int = 0, base: float = BASE) -> Tensor:
+    """Rotary positions (Su et al., arXiv:2104.09864): each pair of features is turned by an angle that grows with t.
+
+        (y[2i], y[2i+1]) = (x[2i] cos a - x[2i+1] sin a, x[2i] sin a + x[2i+1] cos a),  a = t / base^(2i / D)
+
+    Then q_t . k_s depends on t - s only. x (..., T, D), D even -> the same shape.
+    """
+    T, D = x.shape[-2:]
+    if D % 2:
+        raise ValueError(f"rotary positions turn pairs of features, so key_size must be even, got {D}")
+    angles = np.arange(start, start + T)[:, None] / base ** (np.arange(0, D, 2) / D)
+    cosine, sine = (Tensor(f(angles), dtype=x.dtype) for f in (np.cos, np.sin))
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return mg.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).reshape(x.shape)

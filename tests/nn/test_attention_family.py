@@ -1,0 +1,313 @@
+"""nn.Attention with all its switches against loops over heads and tokens, and its gradients against differences."""
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+
+B, T, S, D, H = 2, 3, 4, 4, 2
+SCALES = "none", "d_k", "d_model", 0.7
+SWITCHES = {
+    "query_key": ("none", "shared", "separate"),
+    "value": (False, True),
+    "read_out": ("none", "concat", "sum"),
+    "causal": (False, "mask", "renormalise"),
+    "layout": ("rows", "columns"),
+    "positions": ("none", "rotary", "relative"),
+}
+COMBINATIONS = [dict(zip(SWITCHES, chosen)) for chosen in itertools.product(*SWITCHES.values())]
+
+
+def make(scale="d_k", **switches) -> nn.Attention:
+    """In float64, with random parameters, more features in keys than in values, and distances beyond the longest."""
+    sizes = {"key_size": 4} if switches.get("query_key", "separate") != "none" else {}
+    if switches.get("value", True):
+        sizes["value_size"] = 3
+    mg.manual_seed(0)
+    layer = nn.Attention(D, H, scale=scale, bias=True, max_distance=1, **sizes, **switches)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return layer.double()
+
+
+def is_allowed(switches) -> bool:
+    try:
+        make(**switches)
+    except ValueError:
+        return False
+    return True
+
+
+ALLOWED = [(switches, SCALES[i % 4]) for i, switches in enumerate(filter(is_allowed, COMBINATIONS))]
+NOT_CAUSAL = [(switches, scale) for switches, scale in ALLOWED if not switches["causal"]]
+CAUSAL = [(switches, scale) for switches, scale in ALLOWED if switches["causal"]]
+
+
+def over(cases):
+    names = ["-".join(map(str, (*switches.values(), scale))) for switches, scale in cases]
+    return pytest.mark.parametrize("switches, scale", cases, ids=names)
+
+
+def tokens(*shape, seed=0) -> mg.Tensor:
+    return mg.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=True)
+
+
+def rows(layer, x):
+    """x (..., T, D) in the layer's layout; and back."""
+    return x.mT if layer.layout == "columns" else x
+
+
+def projected(projection, x, head):
+    """What a Linear (or nothing) makes of x (T, D) for one head."""
+    if projection is None:
+        return x
+    size = projection.weight.shape[0] // H
+    weight, bias = (p.detach().numpy()[head * size : (head + 1) * size] for p in (projection.weight, projection.bias))
+    return x @ weight.T + bias
+
+
+def turned(x):
+    """Rotary positions, pair by pair."""
+    out = np.zeros_like(x)
+    for t, i in itertools.product(range(x.shape[0]), range(0, x.shape[1], 2)):
+        angle = t / 10_000 ** (i / x.shape[1])
+        pair = complex(*x[t, i : i + 2]) * complex(math.cos(angle), math.sin(angle))
+        out[t, i], out[t, i + 1] = pair.real, pair.imag
+    return out
+
+
+def reference(layer, switches, scale, x, context):
+    """(y, weights) of one sequence in rows, x (Tq, D) and context (Tk, D)."""
+    modules = {name: getattr(layer, name, None) for name in ("query", "key", "value", "out")}
+    modules["key"] = modules["query"] if switches["query_key"] == "shared" else modules["key"]
+    heads, all_weights = [], []
+    for h in range(H):
+        q, k, v = (projected(modules[name], source, h)
+                   for name, source in (("query", x), ("key", context), ("value", context)))
+        divisor = {"none": 1, "d_k": math.sqrt(k.shape[1]), "d_model": math.sqrt(D), 0.7: 1 / 0.7}[scale]
+        if switches["positions"] == "rotary":
+            q, k = turned(q), turned(k)
+        weights = np.zeros((len(x), len(context)))
+        for t, s in np.ndindex(weights.shape):
+            score = q[t] @ k[s] / divisor
+            if switches["positions"] == "relative":
+                score += layer.relative_bias.data[h, min(max(t - s, -1), 1) + 1]
+            weights[t, s] = 0 if switches["causal"] and s > t else math.exp(score)
+        weights /= weights.sum(axis=1, keepdims=True)
+        heads.append(weights @ v)
+        all_weights.append(weights)
+    if switches["read_out"] == "sum":
+        y = sum(head @ matrix.T for head, matrix in zip(heads, layer.out_weights.detach().numpy()))
+    else:
+        y = np.concatenate(heads, axis=1)
+    if switches["read_out"] == "concat":
+        y = y @ layer.out.weight.detach().numpy().T + layer.out.bias.detach().numpy()
+    return y, np.array(all_weights)
+
+
+def test_which_combinations_there_are():
+    """columns + causal and rotary + none are the only pairs that contradict each other: 8 x 4 x 2 x 3 remain."""
+    assert len(COMBINATIONS) == 324 and len(ALLOWED) == 192
+
+
+@over(ALLOWED)
+def test_gradients(switches, scale):
+    layer = make(scale, **switches)
+    x = rows(layer, tokens(B, T, D).detach()).clone().requires_grad_()
+    report = mg.gradcheck_module(layer, [x], progress=False, fast_mode=True, directions=1)
+    assert {entry.name for entry in report.inputs} == {*dict(layer.named_parameters()), "input 0"}
+
+
+@over(ALLOWED)
+def test_fused_is_spelled_out_is_loops(switches, scale):
+    layer = make(scale, **switches)
+    x = rows(layer, tokens(B, T, D))
+    context = x if switches["causal"] else rows(layer, tokens(B, S, D, seed=1))
+    upstream = None
+    outputs, gradients = [], []
+    for need_weights in (False, True):
+        layer.zero_grad()
+        leaf = x.detach().clone().requires_grad_()
+        result = layer(leaf, leaf if context is x else context.detach(), need_weights=need_weights)
+        y, weights = result if need_weights else (result, None)
+        upstream = tokens(*y.shape, seed=2).detach() if upstream is None else upstream
+        y.backward(upstream)
+        outputs.append(rows(layer, y).detach().numpy())
+        gradients.append([leaf.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
+    assert rows(layer, weights).shape == (B, H, T, context.shape[-2 if layer.layout == "rows" else -1])
+    for b in range(B):
+        expected, expected_weights = reference(layer, switches, scale, rows(layer, x).detach().numpy()[b],
+                                               rows(layer, context).detach().numpy()[b])
+        np.testing.assert_allclose(rows(layer, weights).detach().numpy()[b], expected_weights, atol=1e-12)
+        for y in outputs:
+            assert y.shape == (B, T, layer.out_width)
+            np.testing.assert_allclose(y[b], expected, atol=1e-12)
+    for fused, spelled_out in zip(*gradients, strict=True):
+        np.testing.assert_allclose(fused, spelled_out, atol=1e-12)
+
+
+@over(CAUSAL)
+def test_the_past_does_not_depend_on_the_future(switches, scale):
+    layer = make(scale, **switches)
+    jacobian = mg.jacobian(layer, tokens(T, D)).numpy()
+    rounding = 1e-15 if switches["causal"] == "renormalise" else 0  # it divides by what it has computed of the future
+    for t, s in np.ndindex(T, T):
+        assert (np.abs(jacobian[t, :, s]).max() > rounding) == (s <= t)
+
+
+@over([case for case in NOT_CAUSAL if case[0]["layout"] == "rows" and case[0]["read_out"] == "concat"])
+def test_gradients_with_a_longer_context(switches, scale):
+    layer = make(scale, **switches)
+    mg.gradcheck_module(layer, [tokens(B, T, D), tokens(B, S, D, seed=1)], progress=False, fast_mode=True, directions=1)
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_a_context_of_another_width(value):
+    layer = nn.Attention(D, H, context_width=6, value=value).double()
+    x, context = tokens(B, T, D), tokens(B, S, 6, seed=1)
+    assert layer(x, context).shape == (B, T, D)
+    mg.gradcheck_module(layer, [x, context], progress=False)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@over([case for case in NOT_CAUSAL if case[0]["read_out"] == "concat"])
+def test_padded_keys_are_as_if_they_were_not_there(switches, scale, need_weights):
+    """Padding is at the end of the first sequence; the second has none."""
+    layer = make(scale, **switches)
+    x, context = (rows(layer, x.detach()).clone().requires_grad_() for x in (tokens(B, T, D), tokens(B, S, D, seed=1)))
+    padding = mg.tensor([[False, False, True, True], [False] * S])
+    result = layer(x, context, padding, need_weights=need_weights)
+    y, weights = result if need_weights else (result, None)
+    shorter = rows(layer, rows(layer, context)[:1, :2].detach())
+    np.testing.assert_allclose(y.detach().numpy()[0], layer(x[:1], shorter).detach().numpy()[0], atol=1e-12)
+    np.testing.assert_allclose(y.detach().numpy()[1], layer(x[1:], context[1:]).detach().numpy()[0], atol=1e-12)
+    y.backward(tokens(*y.shape, seed=2).detach())
+    gradient = rows(layer, context.grad).numpy()
+    assert not gradient[0, 2:].any() and gradient[0, :2].all() and gradient[1].all()
+    if need_weights:
+        weights = rows(layer, weights).detach().numpy()
+        assert not weights[0, :, :, 2:].any()
+        np.testing.assert_allclose(weights.sum(-1), 1)
+
+
+@over([case for case in CAUSAL if case[0]["value"] and case[0]["read_out"] == "concat"])
+def test_padding_at_the_start_of_a_causal_sequence(switches, scale):
+    """The first query sees no key then: it gets zeros, and no NaN comes of it in either direction."""
+    layer = make(scale, **switches)
+    padding, results = mg.tensor([[True, False, False], [False] * T]), []
+    for need_weights in (False, True):
+        layer.zero_grad()
+        x = tokens(B, T, D)
+        y = layer(x, key_padding_mask=padding, need_weights=need_weights)
+        y = y[0] if need_weights else y
+        y.backward(tokens(*y.shape, seed=2).detach())
+        results.append([y.detach().numpy(), x.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
+    np.testing.assert_allclose(results[0][0][0, 0], layer.out.bias.detach().numpy(), atol=1e-12)
+    for fused, spelled_out in zip(*results, strict=True):
+        np.testing.assert_allclose(fused, spelled_out, atol=1e-12)
+
+
+def test_gradients_with_padding():
+    for switches, scale in CAUSAL + NOT_CAUSAL:
+        if (switches["read_out"], switches["value"], switches["query_key"]) == ("concat", True, "separate"):
+            layer, padding = make(scale, **switches), mg.tensor([[False, True, False], [False, False, True]])
+            x = rows(layer, tokens(B, T, D).detach()).clone().requires_grad_()
+            assert mg.gradcheck(lambda x: layer(x, key_padding_mask=padding), [x])
+
+
+def test_unbatched_is_a_batch_of_one():
+    for layout in ("rows", "columns"):
+        layer = make(layout=layout)
+        x, context = rows(layer, tokens(T, D)), rows(layer, tokens(S, D, seed=1))
+        y, weights = layer(x, context, need_weights=True)
+        batched, batched_weights = layer(x[None], context[None], need_weights=True)
+        np.testing.assert_array_equal(y.detach().numpy(), batched.detach().numpy()[0])
+        np.testing.assert_array_equal(weights.detach().numpy(), batched_weights.detach().numpy()[0])
+
+
+def test_dropout_is_active_in_training_only():
+    layer, x = nn.Attention(D, dropout=0.5), mg.randn(B, 20, D)
+    _, weights = layer(x, need_weights=True)
+    assert not np.array_equal(layer(x).data, layer(x).data)
+    layer.eval()
+    np.testing.assert_allclose(layer(x).data, layer(x, need_weights=True)[0].data, atol=1e-6)
+
+
+def test_float32_is_float64_rounded():
+    for switches in ({}, {"positions": "rotary"}, {"positions": "relative", "causal": "mask"}, {"layout": "columns"}):
+        layer, x = make(**switches), rows(make(**switches), tokens(B, T, D).detach())
+        expected = layer(x).detach().numpy()
+        single = layer.to(mg.float32)(x.float())
+        assert single.dtype == mg.float32
+        np.testing.assert_allclose(single.detach().numpy(), expected, atol=1e-5)
+
+
+# switches that contradict each other: both names, and the way out
+@pytest.mark.parametrize("switches, words", [
+    ({"query_key": "none", "key_size": 3}, ["query_key='none'", "key_size=3", "choose query_key='separate'"]),
+    ({"query_key": "none", "context_width": 6}, ["query_key='none'", "context_width", "choose query_key='separate'"]),
+    ({"query_key": "shared", "context_width": 6},
+     ["query_key='shared'", "context_width", "choose query_key='separate'"]),
+    ({"query_key": "none", "positions": "rotary"},
+     ["query_key='none'", "positions='rotary'", "choose query_key='separate'"]),
+    ({"value": False, "value_size": 3}, ["value=False", "value_size=3", "choose value=True"]),
+    ({"layout": "columns", "causal": "mask"}, ["layout='columns'", "causal='mask'", "choose layout='rows'"]),
+    ({"layout": "columns", "causal": "renormalise"},
+     ["layout='columns'", "causal='renormalise'", "choose layout='rows'"]),
+    ({"positions": "rotary", "key_size": 3}, ["rotary", "key_size must be even, got 3"]),
+])
+def test_switches_that_contradict_each_other(switches, words):
+    with pytest.raises(ValueError) as raised:
+        nn.Attention(D, H, **switches)(mg.zeros(B, T, D))
+    assert all(word in str(raised.value) for word in words), raised.value
+
+
+@pytest.mark.parametrize("misuse, words", [
+    (lambda: nn.Attention(D, query_key="both"), "query_key must be one of 'none', 'shared', 'separate', got 'both'"),
+    (lambda: nn.Attention(D, scale="d_v"), "scale must be 'none', 'd_k', 'd_model' or a number, got 'd_v'"),
+    (lambda: nn.Attention(D, heads=0), "heads must be a positive integer"),
+    (lambda: nn.Attention(D, value_size=0), "value_size must be a positive integer"),
+    (lambda: nn.Attention(D, dropout=2), "dropout must be a probability"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D + 1)), "x must have shape (B, T, 4) for layout='rows'"),
+    (lambda: nn.Attention(D, layout="columns")(mg.zeros(B, T, D)), "x must have shape (B, 4, T) for layout='columns'"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), mg.zeros(B, S, D + 1)), "context must have shape (B, T, 4)"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), mg.zeros(B + 1, S, D)), "the same B"),
+    (lambda: nn.Attention(D, causal="mask")(mg.zeros(B, S, D), mg.zeros(B, T, D)), "causal=False"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.zeros(B, T)), "key_padding_mask must be boolean"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.ones(B, T).bool()), "hides all keys of sequence 0"),
+])
+def test_misuse(misuse, words):
+    with pytest.raises(ValueError) as raised:
+        misuse()
+    assert words in str(raised.value)
+
+
+def test_additive_attention():
+    mg.manual_seed(0)
+    layer = nn.AdditiveAttention(D, 6, hidden=5).double()
+    s, h = tokens(B, T, D), tokens(B, S, 6, seed=1)
+    mg.gradcheck_module(layer, [s, h], progress=False)
+    padding = mg.tensor([[False, False, True, True], [False] * S])
+    assert mg.gradcheck(lambda s, h: layer(s, h, padding), [s, h])
+    c, weights = (out.detach().numpy() for out in layer(s, h, padding))
+    assert not weights[0, :, 2:].any()
+    short, _ = layer(s[:1], h[:1, :2])
+    np.testing.assert_allclose(c[0], short.detach().numpy()[0], atol=1e-12)
+
+
+def test_additive_attention_is_one_matrix_times_the_concatenation():
+    mg.manual_seed(0)
+    layer = nn.AdditiveAttention(D, 6, hidden=5).double()
+    s, h = tokens(B, T, D).detach(), tokens(B, S, 6, seed=1).detach()
+    together = np.concatenate([layer.context.weight.detach().numpy(), layer.state.weight.detach().numpy()], axis=1)
+    scores = np.zeros((B, T, S))
+    for b, t, j in np.ndindex(B, T, S):
+        hidden = together @ np.concatenate([h.data[b, j], s.data[b, t]]) + layer.state.bias.detach().numpy()
+        scores[b, t, j] = layer.score.weight.detach().numpy()[0] @ np.tanh(hidden)
+    expected = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    c, weights = layer(s, h)
+    np.testing.assert_allclose(weights.detach().numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(c.detach().numpy(), expected @ h.numpy(), atol=1e-12)

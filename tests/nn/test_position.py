@@ -1,0 +1,125 @@
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from nn.position import FIXED, KINDS, integer, one_hot, rotate, sine_only, sinusoidal
+
+
+@pytest.mark.parametrize("D", [1, 2, 5, 8])
+def test_sinusoidal_and_sine_only_are_their_formulas(D):
+    pairs, sines = sinusoidal(6, D, start=3), sine_only(6, D, start=3)
+    for t in range(6):
+        for i in range(D):
+            frequency = 1 / 10_000 ** ((i - i % 2) / D)
+            expected = math.cos((t + 3) * frequency) if i % 2 else math.sin((t + 3) * frequency)
+            assert pairs[t, i] == pytest.approx(expected, abs=1e-14)
+            assert sines[t, i] == pytest.approx(math.sin((t + 3) / 10_000 ** ((i + 1) / D)), abs=1e-14)
+
+
+def test_one_hot_and_integer():
+    assert one_hot(2, 4, start=1).tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    assert integer(2, 3, start=4).tolist() == [[4, 4, 4], [5, 5, 5]]
+
+
+@pytest.mark.parametrize("kind", FIXED)
+def test_start_continues_the_table(kind):
+    layer = nn.PositionEncoding(kind, 9)
+    np.testing.assert_allclose(layer.table(4, start=3).array, layer.table(7).array[3:], atol=1e-15)
+
+
+def test_base_sets_the_longest_wave():
+    assert sinusoidal(2, 4, base=100)[1, 2] == pytest.approx(math.sin(1 / 10))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [mg.float32, mg.float64])
+def test_adds_in_the_dtype_of_x(kind, dtype, random):
+    layer = nn.PositionEncoding(kind, 6, size=6).to(dtype)
+    x = mg.tensor(random.normal(size=(2, 3, 6)), dtype=dtype)
+    y = layer(x, start=1)
+    expected = x.array if kind == "none" else x.array + layer.table(3, start=1).array
+    assert y.dtype == dtype and layer.out_width == 6
+    np.testing.assert_allclose(y.array, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["learned", "sinusoidal", "one_hot"])
+def test_concatenates(kind, random):
+    layer = nn.PositionEncoding(kind, 4, size=5, combine="concatenate", position_width=6)
+    x = mg.tensor(random.normal(size=(2, 3, 4)), dtype=mg.float32)
+    y = layer(x)
+    assert y.shape == (2, 3, 10) and layer.out_width == 10
+    np.testing.assert_array_equal(y.array[..., :4], x.array)
+    for row in y.array[..., 4:]:
+        np.testing.assert_allclose(row, layer.table(3).array, rtol=1e-6)
+
+
+def test_a_shift_is_a_rotation():
+    table, steps = sinusoidal(40, 6), 5
+    for pair in range(3):
+        angle = steps / 10_000 ** (2 * pair / 6)
+        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        columns = table[:, 2 * pair : 2 * pair + 2]
+        np.testing.assert_allclose(columns[:-steps] @ turn, columns[steps:], atol=1e-14)
+
+
+@pytest.mark.parametrize("combine", ["add", "concatenate"])
+def test_gradients(combine, random):
+    layer = nn.PositionEncoding("learned", 4, size=7, combine=combine).double()
+    x = mg.tensor(random.normal(size=(2, 3, 4)), requires_grad=True)
+    assert mg.gradcheck(layer, x)
+    assert mg.gradcheck_module(layer, x).verdict == "pass"
+    layer(x, start=2).sum().backward()
+    assert (np.abs(layer.weight.grad.array).sum(axis=1) > 0).tolist() == [False, False, True, True, True, False, False]
+
+
+def test_fixed_positions_have_no_parameters():
+    for kind in ("none", *FIXED):
+        assert list(nn.PositionEncoding(kind, 4).parameters()) == []
+
+
+def test_rotate_is_its_formula(random):
+    x = random.normal(size=(2, 5, 6))
+    y = rotate(mg.tensor(x), start=2).array
+    for t in range(5):
+        for i in range(3):
+            a = (t + 2) / 10_000 ** (2 * i / 6)
+            even, odd = x[:, t, 2 * i], x[:, t, 2 * i + 1]
+            np.testing.assert_allclose(y[:, t, 2 * i], even * math.cos(a) - odd * math.sin(a), atol=1e-14)
+            np.testing.assert_allclose(y[:, t, 2 * i + 1], even * math.sin(a) + odd * math.cos(a), atol=1e-14)
+
+
+def test_rotated_products_depend_on_the_distance_only(random):
+    q, k = (mg.tensor(random.normal(size=(5, 6))) for _ in range(2))
+    here, there = (rotate(q, start) @ rotate(k, start + 4).T for start in (0, 100))
+    np.testing.assert_allclose(here.array, there.array, atol=1e-12)
+    assert np.abs((here - rotate(q) @ rotate(k).T).array).max() > 0.1
+    np.testing.assert_allclose(rotate(q, 9).norm(dim=1).array, q.norm(dim=1).array, atol=1e-14)
+
+
+def test_rotate_gradient(random):
+    x = mg.tensor(random.normal(size=(2, 3, 4)), requires_grad=True)
+    assert mg.gradcheck(lambda x: rotate(x, start=3), x)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="kind must be one of none, learned, sinusoidal"):
+        nn.PositionEncoding("cosine", 4)
+    with pytest.raises(ValueError, match="combine must be 'add' or 'concatenate'"):
+        nn.PositionEncoding("integer", 4, combine="multiply")
+    with pytest.raises(ValueError, match="needs position_width equal to width, got 3 and 4"):
+        nn.PositionEncoding("integer", 4, position_width=3)
+    with pytest.raises(ValueError, match="needs size"):
+        nn.PositionEncoding("learned", 4)
+    learned = nn.PositionEncoding("learned", 4, size=3)
+    assert learned(mg.zeros(3, 4)).shape == (3, 4)
+    with pytest.raises(ValueError, match="has size 3, got position 3"):
+        learned(mg.zeros(4, 4))
+    with pytest.raises(ValueError, match="has size 3, got position 4"):
+        learned(mg.zeros(2, 4), start=3)
+    with pytest.raises(ValueError, match="of width 4 end at 3, got position 4"):
+        nn.PositionEncoding("one_hot", 4)(mg.zeros(5, 4))
+    with pytest.raises(ValueError, match="key_size must be even, got 3"):
+        rotate(mg.zeros(2, 3))

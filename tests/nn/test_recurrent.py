@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+
+B, T, INPUTS, HIDDEN = 2, 5, 3, 4
+KINDS = [(1, False), (2, False), (1, True), (2, True)]
+
+
+def make(num_layers, bidirectional):
+    mg.manual_seed(0)
+    return nn.RNN(INPUTS, HIDDEN, num_layers, bidirectional).double()
+
+
+def slow(layer, x, h_0):
+    """The definition, for one sequence at a time."""
+    parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
+    outputs, last = [], np.zeros_like(h_0)
+    for b in range(len(x)):
+        below, count = x[b], 0
+        for number in range(layer.num_layers):
+            both = []
+            for direction in layer.directions:
+                end = f"_l{number}{direction}"
+                states, h = np.zeros((T, HIDDEN)), h_0[count, b]
+                for t in reversed(range(T)) if direction else range(T):
+                    h = np.tanh(parameters["weight_ih" + end] @ below[t] + parameters["bias_ih" + end]
+                                + parameters["weight_hh" + end] @ h + parameters["bias_hh" + end])
+                    states[t] = h
+                both.append(states)
+                last[count, b] = h
+                count += 1
+            below = np.hstack(both)
+        outputs.append(below)
+    return np.stack(outputs), last
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_is_the_definition(kind, random):
+    layer, x = make(*kind), random.normal(size=(B, T, INPUTS))
+    count = layer.num_layers * len(layer.directions)
+    for h_0 in (np.zeros((count, B, HIDDEN)), random.normal(size=(count, B, HIDDEN))):
+        states, last = layer(mg.tensor(x), mg.tensor(h_0))
+        expected = slow(layer, x, h_0)
+        np.testing.assert_allclose(states.array, expected[0], atol=1e-14)
+        np.testing.assert_allclose(last.array, expected[1], atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_starts_from_zeros(kind, random):
+    layer, x = make(*kind), mg.tensor(random.normal(size=(B, T, INPUTS)))
+    zeros = mg.zeros(layer.num_layers * len(layer.directions), B, HIDDEN, dtype=mg.float64)
+    for ours, expected in zip(layer(x), layer(x, zeros)):
+        np.testing.assert_allclose(ours.array, expected.array, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_is_pytorch(kind, random):
+    torch = pytest.importorskip("torch")
+    ours = make(*kind)
+    num_layers, bidirectional = kind
+    theirs = torch.nn.RNN(INPUTS, HIDDEN, num_layers, bidirectional=bidirectional, batch_first=True).double()
+    theirs.load_state_dict({name: torch.tensor(parameter.array) for name, parameter in ours.named_parameters()})
+    count = num_layers * len(ours.directions)
+    x, h_0 = random.normal(size=(B, T, INPUTS)), random.normal(size=(count, B, HIDDEN))
+    upstreams = random.normal(size=(B, T, HIDDEN * len(ours.directions))), random.normal(size=(count, B, HIDDEN))
+    gradients = []
+    for layer, make_tensor in ((ours, mg.tensor), (theirs, torch.tensor)):
+        inputs = [make_tensor(array) for array in (x, h_0)]
+        for tensor in inputs:
+            tensor.requires_grad_()
+        states, last = layer(*inputs)
+        ((states * make_tensor(upstreams[0])).sum() + (last * make_tensor(upstreams[1])).sum()).backward()
+        parameters = [parameter for _, parameter in sorted(layer.named_parameters())]
+        gradients.append([tensor.detach().numpy() for tensor in (states, last)]
+                         + [tensor.grad.numpy() for tensor in (*inputs, *parameters)])
+    for a, b in zip(*gradients, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_through_time(kind, random):
+    layer = make(*kind)
+    count = layer.num_layers * len(layer.directions)
+    shapes = (B, T, INPUTS), (count, B, HIDDEN)
+    inputs = [mg.tensor(random.normal(size=shape), requires_grad=True) for shape in shapes]
+    assert mg.gradcheck(layer, inputs)
+    assert mg.gradcheck_module(layer, inputs).verdict == "pass"
+
+
+def test_initial_parameters():
+    mg.manual_seed(0)
+    layer = nn.RNN(30, 100, num_layers=2, bidirectional=True)
+    assert len(list(layer.parameters())) == 16
+    for parameter in layer.parameters():
+        assert 0.08 < np.abs(parameter.array).max() <= 0.1
+
+
+def test_errors():
+    layer = nn.RNN(INPUTS, HIDDEN)
+    with pytest.raises(ValueError, match=r"expected x of shape \(B, T, 3\), got \(2, 5, 4\)"):
+        layer(mg.zeros(2, 5, 4))
+    with pytest.raises(ValueError, match=r"expected x of shape \(B, T, 3\), got \(5, 3\)"):
+        layer(mg.zeros(5, 3))
+    with pytest.raises(ValueError, match=r"expected h_0 of shape \(1, 2, 4\), got \(2, 4\)"):
+        layer(mg.zeros(2, 5, 3), mg.zeros(2, 4))
+    with pytest.raises(ValueError, match="hidden_size"):
+        nn.RNN(3, 0)
+    with pytest.raises(ValueError, match="num_layers"):
+        nn.RNN(3, 4, num_layers=0)
