@@ -42,6 +42,8 @@ def can_decode(model: nn.Module) -> bool:
     if type(model) is not CausalTransformer:
         return False
     modules, config = list(model.modules()), model.config
+    if config.placement != "pre" or config.positions != "learned":
+        return False
     if [type(module) for module in modules] != PARTS_BEFORE + PARTS_OF_BLOCK * config.layers + PARTS_AFTER:
         return False
     parameters = kernel_parameters(model)

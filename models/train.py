@@ -32,8 +32,10 @@ class TrainingConfig:
     steps: int = 2000  # how often the parameters are updated
     batch_size: int = 12  # B, windows of text in a batch
     lr: float = 1e-3  # the highest learning rate, at the end of the warm-up
-    final_lr: float = 0.1  # the learning rate at the last step, as a share of lr; a cosine leads there
+    final_lr: float = 0.1  # the learning rate at the last step, as a share of lr
     warmup_steps: int = 100  # steps in which the learning rate rises from 0
+    annealing: str = "cosine"  # how it falls then: cosine, linear, quadratic, steps or constant
+    accumulation: int = 1  # batches whose gradients are averaged for an update
     beta1: float = 0.9  # how slowly AdamW's mean of gradients forgets
     beta2: float = 0.99  # how slowly its mean of squared gradients forgets
     weight_decay: float = 0.1  # AdamW's decay, of matrices and embeddings only
@@ -43,9 +45,11 @@ class TrainingConfig:
     seed: int = 42  # of initialisation, dropout and batches
 
     def __post_init__(self):
-        for name, least in (("steps", 1), ("batch_size", 1), ("warmup_steps", 0), ("eval_every", 1),
-                            ("eval_windows", 1), ("seed", 0)):
+        for name, least in (("steps", 1), ("batch_size", 1), ("warmup_steps", 0), ("accumulation", 1),
+                            ("eval_every", 1), ("eval_windows", 1), ("seed", 0)):
             check_whole(name, getattr(self, name), least)
+        if self.annealing not in nn.optim.ANNEALING:
+            raise ValueError(f"annealing must be one of {', '.join(nn.optim.ANNEALING)}, got {self.annealing!r}")
         for name, least, most, holds in (("lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
                                          ("final_lr", "at least 0", "at most 1", lambda x: 0 <= x <= 1),
                                          ("beta1", "at least 0", "less than 1", lambda x: 0 <= x < 1),
@@ -81,7 +85,7 @@ class Trainer:
 
     def _loss_and_gradients(self, tokens: mg.Tensor, targets: mg.Tensor) -> mg.Tensor:
         _, loss = self.model(tokens, targets)
-        loss.backward()
+        (loss / self.config.accumulation if self.config.accumulation > 1 else loss).backward()
         return loss
 
     def train_step(self) -> dict:
@@ -93,21 +97,25 @@ class Trainer:
         lr = self._learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        tokens, targets = self.batches.draw()
-        loss = self._replayed(mg.tensor(tokens), mg.tensor(targets))
-        self._check_finite("loss", loss.item())
+        losses = []
+        for _ in range(self.config.accumulation):
+            tokens, targets = self.batches.draw()
+            losses.append(self._replayed(mg.tensor(tokens), mg.tensor(targets)).item())
+        loss = sum(losses) / len(losses)
+        self._check_finite("loss", loss)
         self.optimizer.step()
         self._check_finite("norm of the gradient", self.optimizer.grad_norm)
         self.optimizer.zero_grad()
         self.step += 1
-        return {"step": self.step, "loss": loss.item(), "val_loss": None, "lr": lr,
+        return {"step": self.step, "loss": loss, "val_loss": None, "lr": lr,
                 "grad_norm": float(self.optimizer.grad_norm),
-                "tokens_per_second": round(tokens.size / (time.perf_counter() - started))}
+                "tokens_per_second": round(len(losses) * tokens.size / (time.perf_counter() - started))}
 
     def _learning_rate(self) -> float:
         config = self.config
-        return nn.optim.warmup_cosine(self.step, warmup_steps=min(config.warmup_steps, config.steps),
-                                      total_steps=config.steps, peak=config.lr, floor=config.final_lr * config.lr)
+        return nn.optim.warmup_annealing(self.step, config.annealing,
+                                         warmup_steps=min(config.warmup_steps, config.steps), total_steps=config.steps,
+                                         peak=config.lr, floor=config.final_lr * config.lr)
 
     def _check_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):

@@ -5,6 +5,7 @@ Letters: B batch, T time, C width, H heads, V vocabulary, L layers.
 import dataclasses
 import math
 import numbers
+from collections.abc import Callable
 
 import minigrad as mg
 import nn
@@ -18,6 +19,31 @@ def check_whole(name: str, value: int, least: int = 1, most: int = 10 ** 9) -> N
     """ValueError unless the value is a whole number in the range."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= value <= most:
         raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sublayer:
+    """Where the norm and the residual connection of f, attention or MLP, stand:
+
+        inner = norm(x) or x,    out = [x or inner +] f(inner),    then norm(out) or out
+    """
+
+    norm_before: bool
+    residual: str | None  # what is added: "x", "inner" or nothing
+    norm_after: bool
+
+
+PLACEMENTS = {  # of the two sublayers of a block: attention, and then the MLP
+    "pre": (Sublayer(True, "x", False), Sublayer(True, "x", False)),
+    "post": (Sublayer(False, "x", True), Sublayer(False, "x", True)),
+    "residual": (Sublayer(False, "x", False), Sublayer(False, "x", False)),
+    "none": (Sublayer(False, None, False), Sublayer(False, None, False)),
+    "inner": (Sublayer(True, "inner", False), Sublayer(True, "inner", False)),  # adds to the normalised input
+    "mixed": (Sublayer(True, "inner", False), Sublayer(True, "x", False)),
+    "post_attention_only": (Sublayer(False, "x", True), Sublayer(False, None, True)),  # no residual around the MLP
+}
+TABLE_POSITIONS = "learned", "none", "sinusoidal", "sine_only", "integer"  # added to the tokens
+ATTENTION_POSITIONS = "rotary", "relative"  # within attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,26 +64,44 @@ class TransformerConfig:
     dropout: float = 0.0  # the share of values zeroed while training, for larger models on small texts
     bias: bool = True  # have linear layers and layer norms a bias?
     dtype: str = "float32"  # of the parameters and of all that is computed: float32 or float64
+    placement: str = "pre"  # of norms and residual connections in a block: a key of PLACEMENTS
+    final_norm: bool = True  # is there a layer norm before the read-out?
+    activation: str = "gelu"  # between the two layers of an MLP: gelu, gelu_tanh, relu, tanh, sigmoid or silu
+    hidden_ratio: int = 4  # how many times C an MLP is wide inside
+    positions: str = "learned"  # learned, none, sinusoidal, sine_only, integer, rotary or relative
 
     def __post_init__(self):
-        for name in ("vocabulary_size", "context", "layers", "heads", "width"):
+        for name in ("vocabulary_size", "context", "heads", "width", "hidden_ratio"):
             check_whole(name, getattr(self, name))
+        check_whole("layers", self.layers, least=0)
+        for name, known in (("placement", tuple(PLACEMENTS)), ("activation", tuple(F.ACTIVATIONS)),
+                            ("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
         if self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
                              "change one of them")
         if not isinstance(self.dropout, numbers.Real) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")
-        if not isinstance(self.bias, bool):
-            raise ValueError(f"bias must be True or False, got {self.bias!r}")
+        for name in ("bias", "final_norm"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ValueError(f"positions 'rotary' turns pairs of features, so width / heads must be even, got "
+                             f"{self.width // self.heads}; change heads or width, or take positions 'relative'")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
     def parameter_count(self) -> int:
         """How many numbers the model learns: (V + T) C for embeddings, and 12 C^2 a block, biases and gains aside."""
-        C, bias = self.width, int(self.bias)
+        C, hidden, bias = self.width, self.hidden_ratio * self.width, int(self.bias)
         norm = C * (1 + bias)
-        block = 12 * C * C + 9 * C * bias + 2 * norm
-        return (self.vocabulary_size + self.context) * C + self.layers * block + norm
+        norms = sum(sublayer.norm_before or sublayer.norm_after for sublayer in PLACEMENTS[self.placement])
+        block = 4 * C * C + 2 * C * hidden + (5 * C + hidden) * bias + norms * norm
+        if self.positions == "relative":
+            block += self.heads * (2 * self.context + 1)
+        table = self.context * C if self.positions == "learned" else 0
+        return self.vocabulary_size * C + table + self.layers * block + norm * self.final_norm
 
     def training_bytes(self, batch_size: int) -> int:
         """About how much memory a training step takes: parameters, gradients, AdamW's moments, and activations."""
@@ -67,15 +111,16 @@ class TransformerConfig:
 
 
 class MLP(nn.Module):
-    """Two linear layers with a GELU between: mlp(x) = project(gelu(expand(x))), 4 C wide inside.
+    """Two linear layers with a GELU between: mlp(x) = project(gelu(expand(x))), 4 C wide inside unless configured.
 
     One operation computes all of it, unless a hook waits at one of the two layers.
     """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.expand = nn.Linear(config.width, 4 * config.width, bias=config.bias, activation="gelu")
-        self.project = nn.Linear(4 * config.width, config.width, bias=config.bias)
+        hidden = config.hidden_ratio * config.width
+        self.expand = nn.Linear(config.width, hidden, bias=config.bias, activation=config.activation)
+        self.project = nn.Linear(hidden, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         expand, project = self.expand, self.project
@@ -85,19 +130,88 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """A pre-norm transformer block: x + attention(ln_1(x)), and to that + mlp(ln_2(.)). (B, T, C) to (B, T, C)."""
+    """A transformer block. Pre-norm, it is x + attention(ln_1(x)), and to that + mlp(ln_2(.)); see PLACEMENTS.
 
-    def __init__(self, config: TransformerConfig):
+    With a context, which the block of a decoder takes, there is attention to that in between; without `attends`, only the
+    MLP is left, which keeps tokens apart. (B, T, C) to (B, T, C).
+    """
+
+    def __init__(self, config: TransformerConfig, is_causal: bool = True, has_context: bool = False,
+                 attends: bool = True):
         super().__init__()
-        self.ln_1 = nn.LayerNorm(config.width, bias=config.bias)
-        self.attention = nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
-        self.ln_2 = nn.LayerNorm(config.width, bias=config.bias)
+        self.is_causal, self.attends, self.placement = is_causal, attends, PLACEMENTS[config.placement]
+        if attends:
+            self.ln_1 = self._norm(config, 0)
+            self.attention = self._make_attention(config)
+        if has_context:
+            self.ln_context = self._norm(config, 0)
+            self.cross_attention = nn.MultiHeadAttention(config.width, config.heads, config.dropout, config.bias)
+        self.ln_2 = self._norm(config, 1)
         self.mlp = MLP(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.dropout(self.attention(self.ln_1(x), is_causal=True))
-        return x + self.dropout(self.mlp(self.ln_2(x)))
+    def _norm(self, config: TransformerConfig, which: int) -> nn.LayerNorm | None:
+        sublayer = self.placement[which]
+        return nn.LayerNorm(config.width, bias=config.bias) if sublayer.norm_before or sublayer.norm_after else None
+
+    def _make_attention(self, config: TransformerConfig) -> nn.Module:
+        if config.positions in ATTENTION_POSITIONS:
+            return nn.Attention(config.width, config.heads, causal="mask" if self.is_causal else False, bias=config.bias,
+                                dropout=config.dropout, positions=config.positions, max_distance=config.context)
+        return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None, context: Tensor | None = None,
+                context_padding: Tensor | None = None, weights: list | None = None) -> Tensor:
+        """`padding` (B, T) and `context_padding` (B, S) are True at padding. A list is given the weights (B, H, T, S) of
+        the attention to the context."""
+        if self.attends:
+            x = self._add(0, self.ln_1, x, lambda inner: self._attend(inner, padding))
+        if context is not None:
+            x = self._add(0, self.ln_context, x, lambda inner: self._look(inner, context, context_padding, weights))
+        return self._add(1, self.ln_2, x, self.mlp)
+
+    def _add(self, which: int, norm: nn.LayerNorm | None, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """A sublayer with its norm and residual connection."""
+        sublayer = self.placement[which]
+        inner = norm(x) if sublayer.norm_before else x
+        out = self.dropout(function(inner))
+        if sublayer.residual is not None:
+            out = (x if sublayer.residual == "x" else inner) + out
+        return norm(out) if sublayer.norm_after else out
+
+    def _attend(self, x: Tensor, padding: Tensor | None) -> Tensor:
+        if isinstance(self.attention, nn.Attention):
+            return self.attention(x, key_padding_mask=padding)
+        return self.attention(x, key_padding_mask=padding, is_causal=self.is_causal)
+
+    def _look(self, x: Tensor, context: Tensor, padding: Tensor | None, weights: list | None) -> Tensor:
+        if weights is None:
+            return self.cross_attention(x, context, key_padding_mask=padding)
+        out, own = self.cross_attention(x, context, key_padding_mask=padding, need_weights=True,
+                                        average_attn_weights=False)
+        weights.append(own)
+        return out
+
+
+def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
+    """GPT-2's: matrices normal with deviation 0.02, biases zero, gains one; what is added to the residual stream
+    is smaller by sqrt(2 L), so that the sum of its 2 L additions keeps its size."""
+    for name, parameter in model.named_parameters():
+        if parameter.ndim >= 2:
+            adds_to_residual = name.endswith(("attention.out_proj.weight", "attention.out.weight", "mlp.project.weight"))
+            nn.init.normal_(parameter, std=std / math.sqrt(2 * max(layers, 1)) if adds_to_residual else std)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+
+
+def with_positions(x: Tensor, config: TransformerConfig, start: int = 0) -> Tensor:
+    """x (B, T, C) plus the table of positions that the config asks for; learned tables belong to the model.
+
+    Fixed tables have entries of size 1, and tokens start smaller: they are multiplied by sqrt(C), as in Vaswani et al.
+    """
+    if config.positions in ("learned", "none", *ATTENTION_POSITIONS):
+        return x
+    return nn.PositionEncoding(config.positions, config.width)(x * math.sqrt(config.width), start)
 
 
 class CausalTransformer(nn.Module):
@@ -113,23 +227,13 @@ class CausalTransformer(nn.Module):
         super().__init__()
         self.config = config
         self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
-        self.position_embedding = nn.Embedding(config.context, config.width)
+        if config.positions == "learned":
+            self.position_embedding = nn.Embedding(config.context, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList([Block(config) for _ in range(config.layers)])
-        self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
+        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
         self.to(config.dtype)
-        self._initialise()
-
-    def _initialise(self) -> None:
-        """GPT-2's: matrices normal with deviation 0.02, biases zero, gains one; what is added to the residual stream
-        is smaller by sqrt(2 L), so that the sum of its 2 L additions keeps its size."""
-        for name, parameter in self.named_parameters():
-            if parameter.ndim >= 2:
-                adds_to_residual = name.endswith(("attention.out_proj.weight", "mlp.project.weight"))
-                std = INITIAL_STD / math.sqrt(2 * self.config.layers) if adds_to_residual else INITIAL_STD
-                nn.init.normal_(parameter, std=std)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
+        initialise(self, config.layers)
 
     def forward(self, tokens: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Logits (B, T, V) of the token after each of `tokens` (B, T), and with `targets` (B, T) the mean
@@ -140,7 +244,11 @@ class CausalTransformer(nn.Module):
         if tokens.ndim != 2 or not 1 <= tokens.shape[1] <= self.config.context:
             raise ValueError(f"expected tokens (B, T) with 1 <= T <= {self.config.context} (the model's context), "
                              f"got {tuple(tokens.shape)}; crop the sequence, or build the model with a larger context")
-        x = self.dropout(self.token_embedding(tokens, self.position_embedding.weight))  # (B, T, C)
+        if self.config.positions == "learned":
+            x = self.token_embedding(tokens, self.position_embedding.weight)  # (B, T, C)
+        else:
+            x = with_positions(self.token_embedding(tokens), self.config)
+        x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.token_embedding.weight)  # (B, T, V): the read-out is tied to the embedding

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import nn
 from models import CheckpointError, TrainingConfig, TrainingError
 from models import checkpoint as checkpoints
 from models import run as runs
@@ -50,6 +51,27 @@ def test_evaluation_takes_each_token_once(make_trainer):
         _, loss = trainer.model(mg.tensor(window[None, :-1]), mg.tensor(window[None, 1:]))
         total += loss.item() * (len(window) - 1)
     assert trainer.evaluate(tokens) == pytest.approx(total / (len(tokens) - 1), rel=1e-6)
+
+
+def test_accumulated_batches_are_one_large_batch(make_trainer, monkeypatch):
+    many, one = make_trainer(accumulation=3, batch_size=2, warmup_steps=0), make_trainer(batch_size=6, warmup_steps=0)
+    drawn = [make_trainer(batch_size=2).batches.draw] * 3
+    batches = [[draw() for draw in drawn] for _ in range(2)]
+    monkeypatch.setattr(one.batches, "draw", lambda: tuple(map(np.concatenate, zip(*batches.pop(0)))))
+    for _ in range(2):
+        a, b = many.train_step(), one.train_step()
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-6)
+        assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-4)
+    for p, q in zip(many.model.parameters(), one.model.parameters()):
+        np.testing.assert_allclose(p.data, q.data, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("annealing", nn.optim.ANNEALING)
+def test_learning_rate_is_annealed_as_asked(make_trainer, annealing):
+    trainer = make_trainer(steps=8, warmup_steps=2, lr=1e-2, final_lr=0.5, annealing=annealing)
+    rates = [trainer.train_step()["lr"] for _ in range(8)]
+    shares = [nn.optim.ANNEALING[annealing]((step - 2) / 6) for step in range(2, 8)]
+    assert rates[2:] == pytest.approx([5e-3 + 5e-3 * share for share in shares])
 
 
 def test_learning_rate_rises_and_falls(make_trainer):

@@ -1,0 +1,158 @@
+"""Transformers with an encoder: the encoder-decoder, which translates, and the classifier, which judges.
+
+Sources and targets are rows of token ids, padded with PAD at the end. A target is what comes after START, and ends with
+STOP.
+"""
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from minigrad import Tensor
+from models.transformer import Block, TransformerConfig, initialise, with_positions
+
+PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
+
+
+class Encoder(nn.Module):
+    """Tokens (B, T), or vectors (B, T, C), to (B, T, C): blocks without a causal mask, so that each token sees all.
+
+    With `attends=False` the blocks lose their attention: each token stays by itself.
+    """
+
+    def __init__(self, config: TransformerConfig, attends: bool = True):
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
+        if config.positions == "learned":
+            self.position_embedding = nn.PositionEncoding("learned", config.width, size=config.context)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList([Block(config, is_causal=False, attends=attends) for _ in range(config.layers)])
+        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
+
+    def forward(self, tokens: Tensor, padding: Tensor | None = None) -> Tensor:
+        x = self.token_embedding(tokens) if tokens.dtype.kind == "i" else tokens
+        if self.config.positions == "learned":
+            x = self.position_embedding(x)
+        x = self.dropout(with_positions(x, self.config))
+        for block in self.blocks:
+            x = block(x, padding)
+        return self.ln_f(x)
+
+
+class Decoder(nn.Module):
+    """Tokens (B, T) and a context (B, S, C) to (B, T, C): causal blocks with attention to the context."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
+        if config.positions == "learned":
+            self.position_embedding = nn.PositionEncoding("learned", config.width, size=config.context)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList([Block(config, has_context=True) for _ in range(config.layers)])
+        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
+
+    def forward(self, tokens: Tensor, context: Tensor, context_padding: Tensor | None = None,
+                weights: list | None = None) -> Tensor:
+        x = self.token_embedding(tokens)
+        if self.config.positions == "learned":
+            x = self.position_embedding(x)
+        x = self.dropout(with_positions(x, self.config))
+        for block in self.blocks:
+            x = block(x, context=context, context_padding=context_padding, weights=weights)
+        return self.ln_f(x)
+
+
+class Translator(nn.Module):
+    """What all models have in common that make one sequence of another: `encode`, `decode`, and what follows of them.
+
+    A subclass computes encode(source) and decode(memory, padding, inputs), the logits (B, T, V) after each of the inputs
+    (B, T).
+    """
+
+    def encode(self, source: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} has no encode()")
+
+    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor, weights: list | None = None) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} has no decode()")
+
+    def forward(self, source: Tensor, inputs: Tensor, targets: Tensor | None = None,
+                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | None]:
+        """Logits (B, T, V) of the token after each of `inputs` (B, T), given `source` (B, S); with `targets` (B, T) also
+        the mean cross-entropy over those that are not padding."""
+        logits = self.decode(self.encode(source), source == PAD, inputs)
+        if targets is None:
+            return logits, None
+        return logits, F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=PAD,
+                                       label_smoothing=label_smoothing)
+
+    def attention_map(self, source: Tensor, inputs: Tensor) -> np.ndarray:
+        """The weights (B, T, S) with which each step looked at the source: the last layer's, mean over its heads."""
+        weights = []
+        with mg.no_grad():
+            self.decode(self.encode(source), source == PAD, inputs, weights)
+        last = weights[-1].array
+        return last.mean(axis=1) if last.ndim == 4 else last
+
+
+class EncoderDecoder(Translator):
+    """The transformer of Vaswani et al. (arXiv:1706.03762): an encoder, and a causal decoder that looks at what it made.
+
+    >>> model = EncoderDecoder(TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=16))
+    >>> logits, loss = model(mg.full((2, 5), 3, dtype=mg.int64), mg.full((2, 4), 3, dtype=mg.int64))
+    >>> logits.shape
+    (2, 4, 13)
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.encoder, self.decoder = Encoder(config), Decoder(config)
+        self.to(config.dtype)
+        initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
+
+    def encode(self, source: Tensor) -> Tensor:
+        return self.encoder(source, source == PAD)
+
+    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor, weights: list | None = None) -> Tensor:
+        x = self.decoder(inputs, memory, padding, weights)
+        return F.linear(x, self.decoder.token_embedding.weight)
+
+
+class Classifier(nn.Module):
+    """An encoder with a head: logits (B, classes) from the mean over the tokens, or from the last one (read="last").
+
+    `make_tokens` turns other inputs, such as images, into vectors (B, T, C) first.
+
+    >>> model = Classifier(TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=16), classes=2)
+    >>> model(mg.full((3, 5), 3, dtype=mg.int64))[0].shape
+    (3, 2)
+    """
+
+    def __init__(self, config: TransformerConfig, classes: int, read: str = "mean", attends: bool = True,
+                 make_tokens: Callable[[Tensor], Tensor] | None = None):
+        super().__init__()
+        if read not in ("mean", "last"):
+            raise ValueError(f"read must be 'mean' or 'last', got {read!r}")
+        self.config, self.read, self.make_tokens = config, read, make_tokens
+        self.encoder = Encoder(config, attends)
+        self.head = nn.Linear(config.width, classes)
+        self.to(config.dtype)
+        initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
+
+    def forward(self, inputs: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Logits, and with `labels` (B,) the mean cross-entropy."""
+        if self.make_tokens is None:
+            padding = inputs == PAD
+            x = self.encoder(inputs, padding)
+            is_real = (~padding).to(x.dtype)[..., None]
+            x = x[:, -1] if self.read == "last" else (x * is_real).sum(1) / is_real.sum(1)
+        else:
+            x = self.encoder(self.make_tokens(inputs))
+            x = x[:, -1] if self.read == "last" else x.mean(1)
+        logits = self.head(x)
+        return logits, None if labels is None else F.cross_entropy(logits, labels)

@@ -1,0 +1,59 @@
+"""What came before transformers: recurrent networks that read a sequence into a state, and write another from it."""
+import minigrad as mg
+import nn
+from minigrad import Tensor
+from models.encoder_decoder import Translator
+from models.transformer import TransformerConfig
+
+
+class RecurrentTranslator(Translator):
+    """A recurrent encoder and a recurrent decoder.
+
+    With `attends=False` the decoder starts from the encoder's last state, and that is all it knows of the source
+    (Sutskever et al., arXiv:1409.3215). With attention it looks at all states of the encoder at each step, by additive
+    attention (Bahdanau et al., arXiv:1409.0473); the encoder then reads in both directions.
+
+        s_t = tanh(W [input_t, c_{t-1}] + U s_{t-1} + b),   c_t = attention of s_t to the encoder's states,
+        logits_t = W_o [s_t, c_t]
+
+    >>> model = RecurrentTranslator(TransformerConfig(vocabulary_size=13, width=16), attends=True)
+    >>> model(mg.full((2, 5), 3, dtype=mg.int64), mg.full((2, 4), 3, dtype=mg.int64))[0].shape
+    (2, 4, 13)
+    """
+
+    def __init__(self, config: TransformerConfig, attends: bool):
+        super().__init__()
+        self.config, self.attends, C = config, attends, config.width
+        self.source_embedding = nn.Embedding(config.vocabulary_size, C)
+        self.target_embedding = nn.Embedding(config.vocabulary_size, C)
+        self.encoder = nn.RNN(C, C, bidirectional=attends)
+        self.decoder = nn.RNN(3 * C if attends else C, C)
+        if attends:
+            self.first_state = nn.Linear(2 * C, C, activation="tanh")
+            self.attention = nn.AdditiveAttention(C, 2 * C, hidden=C)
+        self.out = nn.Linear(3 * C if attends else C, config.vocabulary_size)
+        self.to(config.dtype)
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """(all states, the first state of the decoder (1, B, C))"""
+        states, last = self.encoder(self.source_embedding(source))
+        if not self.attends:
+            return states, last
+        return states, self.first_state(mg.cat([last[0], last[1]], dim=-1))[None]
+
+    def decode(self, memory: tuple[Tensor, Tensor], padding: Tensor, inputs: Tensor,
+               weights: list | None = None) -> Tensor:
+        states, s = memory
+        x = self.target_embedding(inputs)
+        if not self.attends:
+            return self.out(self.decoder(x, s)[0])
+        c, _ = self.attention(s[0][:, None], states, padding)
+        outputs, rows = [], []
+        for t in range(inputs.shape[1]):
+            out, s = self.decoder(mg.cat([x[:, t : t + 1], c], dim=-1), s)
+            c, row = self.attention(out, states, padding)
+            outputs.append(mg.cat([out, c], dim=-1))
+            rows.append(row)
+        if weights is not None:
+            weights.append(mg.cat(rows, dim=1))
+        return self.out(mg.cat(outputs, dim=1))

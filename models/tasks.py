@@ -1,0 +1,189 @@
+"""Tasks that need no download, each with a known answer: what goes in, and what has to come out.
+
+A task of kind "sequence" has sources (B, S) and targets (B, T) of token ids, padded with PAD; a task of kind "class" has
+inputs and labels (B,). All examples of a batch have the same `length`, which says how hard they are.
+"""
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from models.encoder_decoder import PAD, START, STOP
+
+FIRST = 3  # the token id of a task's first symbol; before it come PAD, START and STOP
+IMAGE_SIZE, PATCH_SIZE = 8, 2  # pixels of the striped images
+Make = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What there is to learn.
+
+    >>> task = TASKS["reverse"]
+    >>> source, target = task.make(np.random.default_rng(0), 1, 4)
+    >>> task.text(source[0]), task.text(target[0])
+    ('i g f c', 'c f g i')
+    """
+
+    name: str
+    description: str
+    symbols: tuple[str, ...]  # of token FIRST and those after it
+    make: Make  # (generator, count, length) -> examples
+    lengths: tuple[int, int]  # the shortest and the longest to train with
+    classes: tuple[str, ...] = ()  # of a task of kind "class"
+    read: str = "mean"  # where a classifier reads: the mean over the tokens, or the last one
+    positions: str = "learned"  # that make it learnable, for a transformer
+    steps: int = 1500  # that a small transformer needs, and some more
+
+    @property
+    def kind(self) -> str:
+        return "class" if self.classes else "sequence"
+
+    @property
+    def vocabulary_size(self) -> int:
+        return FIRST + len(self.symbols)
+
+    def text(self, ids: np.ndarray) -> str:
+        """The symbols of token ids, up to the first STOP, without padding."""
+        ids = list(map(int, ids))
+        ids = ids[: ids.index(STOP)] if STOP in ids else ids
+        return " ".join(self.symbols[i - FIRST] for i in ids if i >= FIRST)
+
+    def lengths_at_random(self, generator: np.random.Generator) -> int:
+        return int(generator.integers(self.lengths[0], self.lengths[1] + 1))
+
+
+def inputs_and_targets(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(what a decoder is given (B, T + 1), what it is to say): START and the target, the target and STOP.
+
+    >>> inputs_and_targets(np.array([[5, 6, 0]]))
+    (array([[1, 5, 6, 0]]), array([[5, 6, 2, 0]]))
+    """
+    inputs = np.pad(target, ((0, 0), (1, 0)), constant_values=START)
+    targets = np.pad(target, ((0, 0), (0, 1)), constant_values=PAD)
+    targets[np.arange(len(target)), np.count_nonzero(target, axis=1)] = STOP
+    return inputs, targets
+
+
+LETTERS = tuple("abcdefghij")
+DIGITS = tuple("0123456789")
+KEYS, VALUES = LETTERS[:5], DIGITS[:4]
+
+
+def random_letters(generator, count, length):
+    return generator.integers(FIRST, FIRST + len(LETTERS), (count, length))
+
+
+def copy(generator, count, length):
+    source = random_letters(generator, count, length)
+    return source, source.copy()
+
+
+def reverse(generator, count, length):
+    source = random_letters(generator, count, length)
+    return source, source[:, ::-1].copy()
+
+
+def sort(generator, count, length):
+    source = random_letters(generator, count, length)
+    return source, np.sort(source, axis=1)
+
+
+def digits_of(numbers: np.ndarray, width: int) -> np.ndarray:
+    """(count,) -> (count, width): decimal digits, as token ids."""
+    return numbers[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10 + FIRST
+
+
+def addition(generator, count, length):
+    a, b = generator.integers(0, 10**length, (2, count))
+    plus = np.full((count, 1), FIRST + len(DIGITS))
+    return np.hstack([digits_of(a, length), plus, digits_of(b, length)]), digits_of(a + b, length + 1)
+
+
+def parity(generator, count, length):
+    bits = generator.integers(0, 2, (count, length))
+    return bits + FIRST, bits.cumsum(axis=1) % 2 + FIRST
+
+
+def induction(generator, count, length):
+    """`length` pairs of a letter and a digit, then one of the letters: which digit followed it?"""
+    letters = generator.permuted(np.tile(np.arange(len(KEYS)), (count, 1)), axis=1)[:, :length]
+    digits = generator.integers(0, len(VALUES), (count, length))
+    asked = generator.integers(0, length, count)
+    rows = np.arange(count)
+    pairs = np.stack([letters, digits + len(KEYS)], axis=2).reshape(count, 2 * length)
+    return np.hstack([pairs, letters[rows, asked][:, None]]) + FIRST, digits[rows, asked]
+
+
+NOUNS, ADJECTIVES, VERBS = ("dog", "cat", "bird", "fish"), ("big", "red", "old", "shy"), ("saw", "fed", "bit", "met")
+ENGLISH = ("the", *ADJECTIVES, *NOUNS, *VERBS)
+TOY = tuple(f"{noun}-la" for noun in NOUNS) + tuple(f"{adjective}-o" for adjective in ADJECTIVES) + (
+    "did", *(f"{verb}-i" for verb in VERBS))
+
+
+def translation(generator, count, length):
+    """the ADJECTIVE NOUN VERB the ADJECTIVE NOUN, and for length 2 or 1 without the last or both adjectives; in the other
+    language the article is part of the noun, adjectives follow it, and the past has a word of its own: 7 words to 6."""
+    adjectives = generator.integers(0, 4, (count, 2))
+    nouns, verbs = generator.integers(0, 4, (count, 2)), generator.integers(0, 4, count)
+    the, did = np.zeros(count, int), np.full(count, 8)
+    source, target = [], []
+    for i in range(2):
+        is_described = length > i + 1 or length > 2
+        source += [the] + [1 + adjectives[:, i]] * is_described + [5 + nouns[:, i]]
+        target += [nouns[:, i]] + [4 + adjectives[:, i]] * is_described
+        if i == 0:
+            source.append(9 + verbs)
+            target += [did, 9 + verbs]
+    return np.stack(source, axis=1) + FIRST, np.stack(target, axis=1) + FIRST + len(ENGLISH)
+
+
+GOOD, BAD, NEUTRAL = ("good", "fine", "great", "fun"), ("bad", "dull", "poor", "sad"), ("film", "plot", "cast", "it", "was")
+SENTIMENT = ("not", *GOOD, *BAD, *NEUTRAL)
+
+
+def sentiment(generator, count, length):
+    """One judgement among neutral words; "not" before it turns it round."""
+    words = generator.integers(1 + len(GOOD) + len(BAD), len(SENTIMENT), (count, length))
+    place, is_good, is_negated = generator.integers(1, length, count), *generator.integers(0, 2, (2, count))
+    rows = np.arange(count)
+    words[rows, place] = generator.integers(1, 1 + len(GOOD), count) + len(GOOD) * (1 - is_good)
+    words[rows, place - 1] = np.where(is_negated, 0, words[rows, place - 1])
+    return words + FIRST, is_good ^ is_negated
+
+
+RIVER, MONEY = ("river", "water", "shore", "boat"), ("money", "loan", "cash", "account")
+BANK = ("bank", *RIVER, *MONEY, "the", "a", "near", "to", "went", "saw")
+
+
+def bank(generator, count, length):
+    """Neutral words, one that tells, and at the end "bank": of the river, or of the money?"""
+    words = generator.integers(1 + len(RIVER) + len(MONEY), len(BANK), (count, length))
+    is_money = generator.integers(0, 2, count)
+    words[np.arange(count), generator.integers(0, length - 1, count)] = 1 + generator.integers(0, 4, count) + 4 * is_money
+    words[:, -1] = 0
+    return words + FIRST, is_money
+
+
+def stripes(generator, count, length):
+    """Images (count, 1, 8, 8) with noise: stripes of period 4 that lie, stand, or lean to either side."""
+    rows, columns = np.indices((IMAGE_SIZE, IMAGE_SIZE))
+    directions = np.stack([rows, columns, rows + columns, rows - columns])
+    label, shift = generator.integers(0, 4, (2, count))
+    bright = (directions[label] + shift[:, None, None]) % 4 < 2
+    return (bright + 0.3 * generator.standard_normal(bright.shape)).astype(np.float32)[:, None], label
+
+
+TASKS = {task.name: task for task in (
+    Task("copy", "write the letters again", LETTERS, copy, (3, 8)),
+    Task("reverse", "write the letters backwards", LETTERS, reverse, (3, 8)),
+    Task("sort", "write the letters in alphabetical order", LETTERS, sort, (3, 8)),
+    Task("addition", "add two numbers", (*DIGITS, "+"), addition, (1, 2)),
+    Task("parity", "write the parity of the bits so far", ("0", "1"), parity, (3, 8)),
+    Task("translation", "7 words of one language to 6 of another", ENGLISH + TOY, translation, (1, 3)),
+    Task("induction", "which digit followed this letter?", KEYS + VALUES, induction, (2, 4), VALUES, "last",
+         positions="relative", steps=4000),
+    Task("sentiment", "was it good or bad?", SENTIMENT, sentiment, (4, 8), ("bad", "good")),
+    Task("bank", "the bank of the river, or of the money?", BANK, bank, (4, 8), ("river", "money"), "last"),
+    Task("stripes", "how do the stripes run?", (), stripes, (1, 1), ("lie", "stand", "rise", "fall")),
+)}

@@ -1,0 +1,60 @@
+"""Sequences from a Translator: greedy, or the best of a beam."""
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor
+from models.encoder_decoder import PAD, START, STOP, Translator
+from models.transformer import check_whole
+
+
+def greedy(model: Translator, source: np.ndarray, most: int) -> np.ndarray:
+    """Token ids (B, at most `most`) for sources (B, S): always the likeliest, to STOP, and PAD after it."""
+    check_whole("most", most)
+    tokens = np.full((len(source), 1), START)
+    is_done = np.zeros(len(source), bool)
+    with mg.no_grad():
+        source = mg.tensor(source)
+        memory, padding = model.encode(source), source == PAD
+        while tokens.shape[1] <= most and not is_done.all():
+            following = model.decode(memory, padding, mg.tensor(tokens)).array[:, -1].argmax(axis=1)
+            following[is_done] = PAD
+            is_done |= following == STOP
+            tokens = np.hstack([tokens, following[:, None]])
+    return tokens[:, 1:]
+
+
+def beam_search(model: Translator, source: np.ndarray, most: int, width: int = 4,
+                length_penalty: float = 0.0) -> list[tuple[np.ndarray, float]]:
+    """The best sequences for one source (S,), with their log-probabilities, best first; each ends with STOP, if it came.
+
+    At each step the `width` likeliest beginnings are kept. Sequences compete by log-probability / length^length_penalty.
+    With width 1 it is greedy; with a width of all beginnings, the search is complete.
+    """
+    check_whole("most", most)
+    check_whole("width", width)
+    open_ones, finished = [((START,), 0.0)], []
+
+    def score(candidate):
+        return candidate[1] / len(candidate[0][1:]) ** length_penalty
+
+    with mg.no_grad():
+        for _ in range(most):
+            logits = _next_logits(model, source, [tokens for tokens, _ in open_ones])
+            largest = logits.max(axis=1, keepdims=True)
+            log_p = logits - largest - np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
+            candidates = [(tokens + (token,), total + float(log_p[i, token]))
+                          for i, (tokens, total) in enumerate(open_ones) for token in np.argsort(-log_p[i])[:width]]
+            candidates = sorted(candidates, key=score, reverse=True)[:width]
+            finished += [candidate for candidate in candidates if candidate[0][-1] == STOP]
+            open_ones = [candidate for candidate in candidates if candidate[0][-1] != STOP]
+            if not open_ones:
+                break
+    best = sorted(finished + open_ones, key=score, reverse=True)[:width]
+    return [(np.array(tokens[1:]), total) for tokens, total in best]
+
+
+def _next_logits(model: Translator, source: np.ndarray, beginnings: list[tuple[int, ...]]) -> np.ndarray:
+    """(beginnings, V), float64"""
+    sources: Tensor = mg.tensor(np.repeat(source[None], len(beginnings), axis=0))
+    logits = model.decode(model.encode(sources), sources == PAD, mg.tensor(np.array(beginnings)))
+    return logits.array[:, -1].astype(np.float64)
