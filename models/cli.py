@@ -1,4 +1,4 @@
-"""The command `minigrad`: train, sample, gradcheck, info.
+"""The command `minigrad`: train, sample, gradcheck, notes, info.
 
 Whatever a user can get wrong ends in one line on stderr, before any long work: exit code 2 for bad usage, 1 for a run
 or check that failed, 130 after Ctrl-C.
@@ -14,20 +14,29 @@ import platform
 import re
 import sys
 import tempfile
+from collections.abc import Container
 from typing import NoReturn
 
 import minigrad as mg
 from minigrad.kernels import jit, threads
 from models import run as runs
+from models import task_run as task_runs
 from models.checkpoint import Checkpoint, CheckpointError, find, load
 from models.data import Corpus, Vocabulary, load_corpus
 from models.generate import generate
 from models.gradcheck import check_model
+from models.notes import plots, report
+from models.task_training import MODELS, TaskTraining
+from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig, TrainingError, load_parameters
 from models.transformer import PRESETS, CausalTransformer, TransformerConfig, check_whole
 
 RUNS = pathlib.Path("runs")  # where runs go without --out
+FILES = *runs.FILES, task_runs.MODEL, task_runs.PICTURE  # of which a new run writes over none
+DOCUMENT, PICTURES = "docs/lecture_notes.md", "docs/lecture_notes"  # where notes go
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
+TASKS_ONLY = {field.name for field in dataclasses.fields(TaskTraining)} - {
+    field.name for field in dataclasses.fields(TrainingConfig)}  # flags that need --task
 
 
 class UsageError(Exception):
@@ -87,14 +96,16 @@ def make_parser() -> Parser:
         command.add_argument("--threads", type=int, help="threads for the kernels (default: all cores)")
         return command
 
-    train = add("train", train_command, "Train a causal transformer, character by character, and show the result.")
+    train = add("train", train_command, "Train a causal transformer on a text, or a model on a task, and show it.")
     train.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
     train.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
-    train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/PRESET, numbered if taken)")
+    train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/PRESET or "
+                       "runs/TASK-MODEL, numbered if taken)")
     train.add_argument("--resume", metavar="RUN", nargs="?", const=None,
                        help="go on with this run (default: the one saved last)")
     add_fields(train.add_argument_group("training (defaults of preset nano)"), TrainingConfig)
     add_fields(train.add_argument_group("model (defaults of preset nano)"), TransformerConfig)
+    add_task_flags(train)
 
     sample = add("sample", sample_command, "Continue a prompt with a trained model.")
     sample.add_argument("--checkpoint", metavar="RUN", required=True, help="folder of a run, or a checkpoint file")
@@ -107,20 +118,42 @@ def make_parser() -> Parser:
 
     check = add("gradcheck", gradcheck_command, "Check all gradients of a small float64 model by finite differences.")
     check.add_argument("--seed", type=int, default=0, help="of parameters, tokens and directions (default: 0)")
+    notes = add("notes", notes_command, "Find out, claim by claim, whether what the lecture notes say is so.")
+    notes.add_argument("--row", metavar="ROW", nargs="+", help="only these rows of the list, such as A5")
+    notes.add_argument("--write", metavar="FILE", nargs="?", const=DOCUMENT,
+                       help=f"write the results as a document (default: {DOCUMENT})")
+    notes.add_argument("--plot", metavar="DIR", nargs="?", const=PICTURES,
+                       help=f"draw pictures into this folder (default: {PICTURES})")
     add("info", info_command, "Show versions, cores, threads and where compiled kernels are kept.")
     return parser
 
 
-def add_fields(group, config_class: type) -> None:
-    """A flag for each field of a config; the comment behind the field is its help."""
+def add_task_flags(train: Parser) -> None:
+    """The flags of `minigrad train --task`, beside those that training on a text has too."""
+    config, training = task_runs.CONFIG, TaskTraining()
+    group = train.add_argument_group("tasks", f"defaults here: --steps {training.steps}, --batch-size "
+                                     f"{training.batch_size}, --lr {training.lr}, --seed {training.seed}; --layers "
+                                     f"{config.layers}, --heads {config.heads}, --width {config.width}, --context "
+                                     f"{config.context}")
+    group.add_argument("--task", choices=TASKS, help="train on this instead of a text")
+    group.add_argument("--model", help=f"one of {', '.join(MODELS)} (default: encoder-decoder, or encoder where the "
+                       "answer is a class)")
+    add_fields(group, TaskTraining, TASKS_ONLY)
+
+
+def add_fields(group, config_class: type, names: Container[str] | None = None) -> None:
+    """A flag for each field of a config (or those with these names); the comment behind the field is its help."""
     comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
     for field in dataclasses.fields(config_class):
+        if names is not None and field.name not in names:
+            continue
         flag = "--" + field.name.replace("_", "-")
+        kind = int if field.type == int | None else field.type
         text = f"{comments[field.name].replace('%', '%%')} (default: {field.default})"
-        if field.type is bool:
+        if kind is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         else:
-            group.add_argument(flag, type=field.type, metavar=field.type.__name__.upper(), help=text)
+            group.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=text)
 
 
 # train
@@ -129,11 +162,34 @@ def train_command(options: argparse.Namespace) -> int:
     """`minigrad train`: a new run, or more of an old one."""
     given = vars(options)
     set_threads(given)
+    if "task" in given:
+        return train_on_task(given)
+    astray = sorted((TASKS_ONLY | {"model"}) & given.keys())
+    if astray:
+        raise UsageError(f"--{astray[0].replace('_', '-')} needs --task; name a task, or leave it out")
     trainer, folder = resumed_run(given) if "resume" in given else new_run(given)
     print(f"{folder}: {trainer.model.config.parameter_count():,} parameters, {len(trainer.corpus.train):,} characters "
           f"to train on, {len(trainer.corpus.validation):,} to validate, steps {trainer.step} to "
           f"{trainer.config.steps}", file=sys.stderr)
     runs.train(trainer, folder)
+    return 0
+
+
+def train_on_task(given: dict) -> int:
+    """`minigrad train --task`: always a new run."""
+    try:
+        task_runs.check_flags(given)
+        task = TASKS[given["task"]]
+        training = TaskTraining(**{"steps": task.steps} | chosen(given, TaskTraining))
+        config = dataclasses.replace(task_runs.CONFIG, **{"positions": task.positions} | chosen(given, TransformerConfig))
+        check_memory(config, training.batch_size)
+        task_run = task_runs.TaskRun(given["task"], given.get("model"), config, training)
+    except ValueError as error:
+        raise UsageError(error) from None
+    folder = new_folder(given.get("out"), task_run.name, can_resume=False)
+    print(f"{folder} ({task_run.task.description}): {task_run.parameter_count:,} parameters, {training.steps} steps",
+          file=sys.stderr)
+    task_runs.run(task_run, folder)
     return 0
 
 
@@ -144,7 +200,7 @@ def new_run(given: dict) -> tuple[Trainer, pathlib.Path]:
     try:
         config = dataclasses.replace(preset.config, **chosen(given, TransformerConfig))
         training = TrainingConfig(**{"batch_size": preset.batch_size} | chosen(given, TrainingConfig))
-        check_memory(config, training)
+        check_memory(config, training.batch_size)
         corpus = read_corpus(given.get("text"), config.context)
         if given.get("vocabulary_size", len(corpus.vocabulary)) != len(corpus.vocabulary):
             raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the text has "
@@ -168,7 +224,7 @@ def resumed_run(given: dict) -> tuple[Trainer, pathlib.Path]:
     config = model_config(checkpoint, path)
     try:
         training = TrainingConfig(**checkpoint.training | chosen(given, TrainingConfig))
-        check_memory(config, training)
+        check_memory(config, training.batch_size)
     except (TypeError, ValueError) as error:
         raise UsageError(error) from None
     if training.steps < checkpoint.step:
@@ -219,13 +275,14 @@ def last_run() -> pathlib.Path:
     return checkpoints[-1].parent
 
 
-def new_folder(out: str | None, name: str) -> pathlib.Path:
+def new_folder(out: str | None, name: str, can_resume: bool = True) -> pathlib.Path:
     """The folder of a new run: --out if it holds no run, else the first free of runs/nano, runs/nano-2, ..."""
     if out is not None:
         folder = pathlib.Path(out)
-        taken = next((file for file in runs.FILES if (folder / file).exists()), None)
+        taken = next((file for file in FILES if (folder / file).exists()), None)
         if taken:
-            raise UsageError(f"{folder} already holds {taken}; go on with --resume {folder}, or choose another --out")
+            resume = f"go on with --resume {folder}, or " if can_resume else ""
+            raise UsageError(f"{folder} already holds {taken}; {resume}choose another --out")
     else:
         numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
         folder = next(folder for folder in numbered if not folder.exists())
@@ -233,14 +290,14 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
     return folder
 
 
-def check_writable(folder: pathlib.Path) -> None:
+def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:
     """Make the folder if need be; UsageError if no file can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UsageError(f"cannot write to {folder} ({error.strerror}); choose another folder with --out") from None
+        raise UsageError(f"cannot write to {folder} ({error.strerror}); choose another folder with {flag}") from None
 
 
 def read_corpus(path: str | None, context: int) -> Corpus:
@@ -253,15 +310,15 @@ def read_corpus(path: str | None, context: int) -> Corpus:
         raise UsageError(error) from None
 
 
-def check_memory(config: TransformerConfig, training: TrainingConfig) -> None:
+def check_memory(config: TransformerConfig, batch_size: int) -> None:
     """UsageError if training would take more memory than this computer has."""
     if not hasattr(os, "sysconf"):  # Windows
         return
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = config.training_bytes(training.batch_size)
+    needed = config.training_bytes(batch_size)
     if needed > available:
         raise UsageError(f"a model with width {config.width}, {config.layers} layers, context {config.context} and "
-                         f"batch size {training.batch_size} takes about {needed / 1e9:,.0f} GB to train, and this "
+                         f"batch size {batch_size} takes about {needed / 1e9:,.0f} GB to train, and this "
                          f"computer has {available / 1e9:,.0f} GB; choose smaller ones")
 
 
@@ -274,7 +331,7 @@ def set_threads(given: dict) -> None:
         raise UsageError(f"--threads: {error}") from None
 
 
-# sample, gradcheck, info
+# sample, gradcheck, notes, info
 
 def sample_command(options: argparse.Namespace) -> int:
     """`minigrad sample`: the prompt and its continuation, as they come."""
@@ -309,6 +366,37 @@ def gradcheck_command(options: argparse.Namespace) -> int:
     right = sum(entry.verdict == "pass" for entry in report.inputs)
     print(f"{right} of {len(report.inputs)} gradients are right")
     return 0 if report else 1
+
+
+def notes_command(options: argparse.Namespace) -> int:
+    """`minigrad notes`: a table of all claims; exit code 1 if one is refuted."""
+    given = vars(options)
+    set_threads(given)
+    if "row" in given and "write" in given:
+        raise UsageError("--write takes all rows, got --row; leave one of the two out")
+    for flag in ("write", "plot"):
+        if flag in given:
+            path = pathlib.Path(given[flag])
+            check_writable(path.parent if flag == "write" else path, f"--{flag}")
+    try:
+        claims = report.select(given.get("row"))
+    except ValueError as error:
+        raise UsageError(error) from None
+    print(report.header())
+    outcomes = []
+    for claim in claims:
+        outcomes.append(report.check(claim))
+        print(report.as_line(outcomes[-1]), flush=True)
+    refuted = [f"{outcome.claim.row} (note {outcome.claim.note})" for outcome in outcomes if not outcome.holds]
+    if refuted:
+        return stop(f"error: refuted: {', '.join(refuted)}", 1)
+    print(report.summary(outcomes))
+    if "plot" in given:
+        plots.draw_all(pathlib.Path(given["plot"]))
+    if "write" in given:
+        report.write(outcomes, pathlib.Path(given["write"]), plots.captions())
+        print(given["write"])
+    return 0
 
 
 def info_command(options: argparse.Namespace) -> int:

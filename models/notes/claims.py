@@ -1,0 +1,56 @@
+"""What the lecture notes say, row by row, as functions that find out whether it is so.
+
+A claim is a function with the row's number, the note it stands in and a verdict; its docstring paraphrases the note. It
+computes, raises `Refuted` if the verdict does not hold, and returns the figures that it measured in a few words:
+
+    @claim("A5", note="000", verdict="true")
+    def zeroing_and_renormalising_is_masking():
+        \"\"\"Causal attention: set the weights of the future to zero and renormalise; the same as masking with -inf.\"\"\"
+        ...
+        require(difference < 1e-12, f"they differ by {difference:.0e}")
+        return f"largest difference {difference:.0e}"
+"""
+import dataclasses
+from collections.abc import Callable
+
+TRUE, FALSE = "true", "false as printed"  # verdicts; or "true if ..."
+
+
+class Refuted(Exception):
+    """What was measured contradicts the verdict."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    row: str  # as "A5": a letter for the family, a number
+    note: str  # "000" to "004"
+    verdict: str
+    check: Callable[[], str]
+
+    @property
+    def text(self) -> str:
+        """What the note says."""
+        return " ".join(self.check.__doc__.split())
+
+    @property
+    def name(self) -> str:
+        return self.check.__name__
+
+
+CLAIMS: list[Claim] = []
+
+
+def claim(row: str, note: str, verdict: str = TRUE) -> Callable[[Callable[[], str]], Callable[[], str]]:
+    """Register a function as the check of a row."""
+
+    def register(check: Callable[[], str]) -> Callable[[], str]:
+        CLAIMS.append(Claim(row, note, verdict, check))
+        return check
+
+    return register
+
+
+def require(condition: bool, otherwise: str) -> None:
+    """Refuted, with what was found, unless the condition holds."""
+    if not condition:
+        raise Refuted(otherwise)

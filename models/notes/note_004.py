@@ -1,0 +1,512 @@
+"""Note 004: a lecture that comes to transformers from recurrent networks."""
+import dataclasses
+import functools
+
+import numpy as np
+
+import minigrad as mg
+import nn
+from minigrad import Tensor
+from models.notes.claims import FALSE, claim, require
+from models.task_training import TaskTraining, accuracy, make_model, train
+from models.tasks import TASKS, inputs_and_targets
+from models.transformer import Block, TransformerConfig
+from nn.position import sine_only
+
+EXACT = 1e-12  # float64, a few hundred operations
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return mg.tensor(np.random.default_rng(seed).normal(size=shape))
+
+
+def difference(a, b) -> float:
+    """The largest of all elements."""
+    a, b = (x.array if isinstance(x, Tensor) else np.asarray(x) for x in (a, b))
+    return float(np.abs(a - b).max())
+
+
+def in_two_places(values) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Of each row."""
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def normalised(x: np.ndarray) -> np.ndarray:
+    """A layer norm without gain and bias."""
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def gradients_are_right(module: nn.Module, *inputs: Tensor) -> bool:
+    """Those of all parameters and all inputs, against finite differences."""
+    leaves = [mg.tensor(x.array, requires_grad=True) for x in inputs]
+    return (mg.gradcheck(module, leaves, raise_exception=False)
+            and mg.gradcheck_module(module, inputs, raise_exception=False, progress=False).verdict == "pass")
+
+
+def attention_of_note(x: np.ndarray, layer: nn.Attention) -> np.ndarray:
+    """The note's formulas with its indices, head after head: what W_y is multiplied with, (T, heads * size)."""
+    n, d, size = len(x), layer.width, layer.key_size
+    heads = []
+    for r in range(layer.heads):
+        rows = slice(r * size, (r + 1) * size)
+        W_q, W_k, W_v = (projection.weight.array[rows] for projection in (layer.query, layer.key, layer.value))
+        y = np.zeros((n, size))
+        for i in range(n):
+            w = np.array([(W_q @ x[i]) @ (W_k @ x[j]) / np.sqrt(d) for j in range(n)])
+            W = softmax(w)
+            for j in range(n):
+                y[i] += W[j] * (W_v @ x[j])
+        heads.append(y)
+    return np.concatenate(heads, axis=1)
+
+
+# ---- attention ----
+
+
+@claim("A9", note="004")
+def one_head_in_column_vectors():
+    """Queries, keys and values are W_q x_i, W_k x_i and W_v x_i; values are weighed with the softmax of q . k over the
+    root of d."""
+    mg.manual_seed(0)
+    layer = nn.Attention(6, read_out="none").double()
+    x = normal(5, 6)
+    found = difference(layer(x), attention_of_note(x.array, layer))
+    Q, K, V = (x.array @ projection.weight.array.T for projection in (layer.query, layer.key, layer.value))
+    in_rows = difference(layer(x), softmax(Q @ K.T / np.sqrt(6)) @ V)
+    require(max(found, in_rows) < EXACT, f"differs by {found:.0g}, in rows by {in_rows:.0g}")
+    require(gradients_are_right(layer, x), "gradcheck failed")
+    return f"largest difference {found:.0g}, from softmax(Q Kᵀ / sqrt(d)) V with transposed matrices {in_rows:.0g}"
+
+
+@claim("A14", note="004")
+def heads_side_by_side_and_one_matrix():
+    """Each head has its own three projections; their outputs, concatenated, go through one linear layer W_y."""
+    mg.manual_seed(0)
+    layer = nn.Attention(6, heads=3, scale="d_model").double()
+    x, upstream = normal(5, 6), normal(5, 6, seed=1)
+    found = difference(layer(x), attention_of_note(x.array, layer) @ layer.out.weight.array.T)
+
+    summed = nn.Attention(6, heads=3, scale="d_model", read_out="sum").double()
+    for name in ("query", "key", "value"):
+        getattr(summed, name).weight.data = getattr(layer, name).weight.array
+    summed.out_weights.data = np.stack(np.split(layer.out.weight.array, 3, axis=1))
+    layer(x).backward(upstream)
+    summed(x).backward(upstream)
+    as_sum = difference(layer(x), summed(x))
+    gradients = difference(np.concatenate(list(summed.out_weights.grad.array), axis=1), layer.out.weight.grad)
+    require(max(found, as_sum, gradients) < EXACT, f"{found:.0g}, sum {as_sum:.0g}, gradients {gradients:.0g}")
+    require(gradients_are_right(layer, x), "gradcheck failed")
+    return f"largest difference {found:.0g}; from a sum of heads {as_sum:.0g}, its gradients {gradients:.0g}"
+
+
+@claim("A19", note="004")
+def alignment_by_a_small_network():
+    """Early translators scored how a decoder state and an encoder state match with one hidden layer of tanh on both;
+    the softmax of the scores weighs the encoder states."""
+    mg.manual_seed(0)
+    layer = nn.AdditiveAttention(3, 4, hidden=5).double()
+    nn.init.zeros_(layer.state.bias)  # the note has none
+    s, h = normal(1, 2, 3), normal(1, 6, 4, seed=1)
+    W_1, W_2 = layer.score.weight.array[0], np.hstack([layer.context.weight.array, layer.state.weight.array])
+    c, weights = layer(s, h)
+    found = 0.0
+    for t in range(2):
+        scores = np.array([W_1 @ np.tanh(W_2 @ np.concatenate([h.array[0, j], s.array[0, t]])) for j in range(6)])
+        alpha = softmax(scores)
+        found = max(found, difference(weights[0, t], alpha), difference(c[0, t], alpha @ h.array[0]))
+    require(found < EXACT, f"the layer differs from one matrix times [h, s] by {found:.0g}")
+    require(gradients_are_right(layer, s, h), "gradcheck failed")
+    return f"W_h h + W_s s against W_2 [h, s]: largest difference {found:.0g}"
+
+
+@claim("A21", note="004")
+def a_soft_dictionary():
+    """Attention looks a query up among keys and returns values, but softly: each key matches to some extent."""
+    n, size = 6, 3
+    generator = np.random.default_rng(0)
+    asked = generator.integers(0, n, 8)
+    queries = mg.tensor(np.eye(n)[asked] + 0.3 * generator.random((8, n)))  # the right key is ahead by 0.7 or more
+    keys, table = mg.tensor(np.eye(n)), generator.normal(size=(n, size))
+    errors = []
+    for scale in (1.0, 10.0, 100.0):
+        layer = nn.Attention(n, query_key="none", value_size=size, read_out="none", scale=scale).double()
+        layer.value.weight.data = table.T.copy()
+        found, weights = layer(queries, keys, need_weights=True)
+        errors.append(difference(found, table[asked]))
+        require(scale > 1 or weights.array.min() > 0.01, f"a key has weight {weights.array.min():.0g}")
+    require(errors[0] > 0.1 and errors[-1] < EXACT, f"errors {errors}")
+    return (f"distance from the value looked up {errors[0]:.2f}, {errors[1]:.0g}, {errors[2]:.0g} for scores times 1, "
+            "10 and 100")
+
+
+@claim("A22", note="004", verdict="true if there are neither positions nor a causal mask")
+def permuted_tokens_give_permuted_features():
+    """Self-attention is permutation-equivariant: tokens in another order give the same outputs in that order."""
+    order = np.random.default_rng(0).permutation(7)
+    x = normal(1, 7, 8)
+
+    def violation(is_causal, kind):
+        mg.manual_seed(0)
+        block = Block(TransformerConfig(width=8, heads=2), is_causal).double()
+        positions = nn.PositionEncoding(kind, 8)
+        return difference(block(positions(x[:, order])), block(positions(x))[:, order])
+
+    plain, positioned, causal = violation(False, "none"), violation(False, "sinusoidal"), violation(True, "none")
+    require(plain < EXACT, f"a block is not equivariant: {plain:.0g}")
+    require(min(positioned, causal) > 0.01, f"with positions {positioned:.0g}, causal {causal:.0g}")
+    return f"violated by {plain:.0g}; with positions by {positioned:.2f}, with a causal mask by {causal:.2f}"
+
+
+@claim("A23", note="004")
+def jack_and_jill_are_confused():
+    """Jack gave water to Jill, Jill gave water to Jack: without positions both sentences have the same features."""
+    words = ["Jack", "gave", "water", "to", "Jill"]
+    mg.manual_seed(0)
+    embedding, block = nn.Embedding(5, 8).double(), Block(TransformerConfig(width=8, heads=2), is_causal=False).double()
+
+    def features(sentence, kind):
+        ids = mg.tensor(np.array([[words.index(word) for word in sentence.split()]]))
+        x = nn.PositionEncoding(kind, 8)(embedding(ids))
+        return dict(zip(sentence.split(), block(x).array[0]))
+
+    differences = {}
+    for kind in ("none", "sinusoidal"):
+        a, b = features("Jack gave water to Jill", kind), features("Jill gave water to Jack", kind)
+        differences[kind] = max(difference(a[word], b[word]) for word in words)
+    require(differences["none"] < EXACT, f"without positions they differ by {differences['none']:.0g}")
+    require(differences["sinusoidal"] > 0.1, f"with positions they differ by {differences['sinusoidal']:.0g} only")
+    plain, positioned = differences.values()
+    return f"each word's features differ by {plain:.0g}, with positions by {positioned:.2f}"
+
+
+# ---- the block ----
+
+
+@claim("R6", note="004")
+def the_block_in_words():
+    """A block is self-attention with a residual connection, a layer norm, standard MLPs (no residual connection is
+    mentioned), and another layer norm."""
+    mg.manual_seed(0)
+    block = Block(TransformerConfig(width=4, heads=2, placement="post_attention_only"), is_causal=False).double()
+    x = normal(1, 3, 4)
+    y = mg.tensor(normalised(x.array + block.attention(x).array))
+    found = difference(block(x), normalised(block.mlp(y).array))
+    require(found < EXACT, f"differs by {found:.0g}")
+    require(gradients_are_right(block, x), "gradcheck failed")
+
+    sizes = {}
+    for placement in ("post_attention_only", "post"):
+        without_mlp = Block(TransformerConfig(width=4, heads=2, placement=placement), is_causal=False).double()
+        nn.init.zeros_(without_mlp.mlp.project.weight)
+        nn.init.zeros_(without_mlp.mlp.project.bias)
+        sizes[placement] = float(without_mlp(x).abs().max().item())
+    require(sizes["post_attention_only"] == 0 < sizes["post"], f"largest outputs {sizes}")
+    return (f"largest difference {found:.0g}; an MLP of zeros leaves nothing, largest output 0 instead of "
+            f"{sizes['post']:.2f} with the residual connection")
+
+
+def gradient_norms(placement: str, depths: tuple[int, ...]) -> list[float]:
+    """|Jᵀ u| for a random u of length 1 and stacks of so many blocks, with variance 1 / inputs of all weights."""
+    mg.manual_seed(0)
+    config = TransformerConfig(width=32, heads=1, bias=False, placement=placement)
+    blocks = [Block(config, is_causal=False).double() for _ in range(max(depths))]
+    for block in blocks:
+        for parameter in block.parameters():
+            if parameter.ndim == 2:
+                nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+    u = normal(1, 16, 32, seed=1)
+    norms = []
+    for depth in depths:
+        _, gradient = mg.vjp(nn.Sequential(*blocks[:depth]), normal(1, 16, 32), u / u.norm())
+        norms.append(float(gradient.norm().item()))
+    return norms
+
+
+@claim("C5", note="004", verdict=FALSE)
+def gradients_neither_vanish_nor_explode():
+    """A transformer has no recurrent units; therefore gradients do not vanish or explode, by construction."""
+    norms = {placement: gradient_norms(placement, (1, 24)) for placement in
+             ("none", "post_attention_only", "residual", "post", "pre")}
+    require(norms["none"][1] < 1e-3, f"without residual connections it does not vanish: {norms}")
+    require(norms["post_attention_only"][1] < 0.2 * norms["post_attention_only"][0], f"the note's block: {norms}")
+    require(norms["residual"][1] > 1e3, f"with residual connections only it does not explode: {norms}")
+    return "gradient after 1 and 24 blocks: " + ", ".join(
+        f"{name} {norms[placement][0]:.2g} and {norms[placement][1]:.2g}" for name, placement in
+        (("no residual", "none"), ("the note's block", "post_attention_only"), ("residual without norms", "residual"),
+         ("post-norm", "post"), ("pre-norm", "pre")))
+
+
+# ---- positions ----
+
+
+def shift_error(table: np.ndarray, steps: int) -> float:
+    """How far the best linear map of p_t is from p_{t + steps}."""
+    before, after = table[:-steps], table[steps:]
+    return difference(before @ np.linalg.lstsq(before, after, rcond=None)[0], after)
+
+
+def toeplitz_error(table: np.ndarray) -> float:
+    """How much p_t . p_s varies where t - s is the same."""
+    products = table @ table.T
+    return max(float(np.ptp(np.diag(products, k))) for k in range(10))
+
+
+@claim("P5", note="004")
+def sines_only():
+    """Sines of frequencies 10000^(-k/d) are bounded, and can be had for any t and d. (Not said, but what the sines and
+    cosines of others can do: a step is a fixed linear map.)"""
+    table, pairs = (nn.PositionEncoding(kind, 8).table(50).array for kind in ("sine_only", "sinusoidal"))
+    written_out = [[np.sin(t * 1 / 10000 ** (k / 8)) for k in range(1, 9)] for t in range(50)]
+    found = difference(table, written_out)
+    largest = max(float(np.abs(sine_only(20, d, start=start)).max()) for d in (1, 7, 64) for start in (0, 10**6))
+    require(found < EXACT and largest <= 1, f"differs by {found:.0g}, largest {largest}")
+    maps, grams = ([f(x) for x in (table, pairs)] for f in (lambda x: shift_error(x, 3), toeplitz_error))
+    require(maps[0] > 0.1 and grams[0] > 0.1 and maps[1] < 1e-9 > grams[1], f"shifts {maps}, products {grams}")
+    return (f"largest {largest:.3f}; a shift by 3 is a linear map up to {maps[0]:.2f} ({maps[1]:.0g} with cosines), "
+            f"p_t . p_s varies by {grams[0]:.1f} at equal distances ({grams[1]:.0g} with cosines)")
+
+
+@claim("P6", note="004")
+def one_hot_positions_are_cumbersome():
+    """Positions can be one-hot vectors, but that becomes cumbersome quickly."""
+    counts, T, width = [], 10, 4
+    for size in (10, 100, 1000):
+        mg.manual_seed(0)
+        one_hot = nn.PositionEncoding("one_hot", width, combine="concatenate", position_width=size)
+        layer = nn.Linear(one_hot.out_width, width, bias=False).double()
+        counts.append(layer.weight.numel() - width * width)
+    require(counts == [40, 400, 4000], f"parameters for positions: {counts}")
+
+    learned = nn.PositionEncoding("learned", width, size=size).double()
+    learned.weight.data = layer.weight.array[:, width:].T.copy()
+    x, upstream = normal(2, T, width), normal(2, T, width, seed=1)
+    by_one_hot, by_table = layer(one_hot(x)), learned(x @ layer.weight.detach()[:, :width].T)
+    found = difference(by_one_hot, by_table)
+    by_one_hot.backward(upstream)
+    by_table.backward(upstream)
+    gradients = difference(layer.weight.grad.array[:, width:].T, learned.weight.grad)
+    require(max(found, gradients) < EXACT, f"differs from a learned table by {found:.0g}, gradients {gradients:.0g}")
+    return (f"parameters of the next layer for 10, 100, 1000 positions: {', '.join(map(str, counts))}; a learned table "
+            f"is the same, difference {found:.0g}, gradients {gradients:.0g}")
+
+
+@claim("P7", note="004")
+def integer_positions_have_a_scale_problem():
+    """The position can be added as an integer, but its value becomes very large in long sequences."""
+    width, T = 64, 1001
+    norms = nn.PositionEncoding("integer", width)(normal(T, width)).norm(dim=1).array
+    expected = np.arange(T) * np.sqrt(width)
+    require(np.abs(norms[10:] / expected[10:] - 1).max() < 0.5 and abs(norms[-1] / expected[-1] - 1) < 0.01,
+            f"norms {norms[[10, 100, 1000]]}")
+
+    one_feature = nn.PositionEncoding("integer", width, combine="concatenate", position_width=1)
+    a, b = (normalised(one_feature(normal(T, width, seed=seed)).array) for seed in (1, 2))
+    likeness = (a * b).sum(1) / (width + 1)  # of two texts
+    require(abs(likeness[0]) < 0.7 and likeness[-1] > 0.999, f"cosines {likeness[[0, -1]]}")
+
+    losses = {}
+    for positions in ("integer", "sinusoidal"):
+        task, config = TASKS["copy"], dataclasses.replace(SMALL, positions=positions)
+        losses[positions] = np.mean(train(task, make_model(task, "encoder-decoder", config), COPYING, length=6)[-20:])
+    require(losses["sinusoidal"] < 0.5 * losses["integer"], f"losses {losses}")
+
+    x, block = normal(1, 10, width), Block(TransformerConfig(width=width, placement="pre")).double()
+    counted = nn.PositionEncoding("integer", width)(x)
+    unseen = difference(block(counted) - counted, block(x) - x)
+    require(unseen < 1e-9, f"a block sees the integers: {unseen:.0g}")  # which its layer norms subtract as a mean
+    return (f"norm {norms[10]:.0f}, {norms[100]:.0f}, {norms[1000]:.0f} at positions 10, 100, 1000; after a layer norm "
+            f"two texts have cosine {likeness[0]:.2f} at position 0, {likeness[-1]:.5f} at 1000; loss of copying "
+            f"{losses['integer']:.2f}, with sinusoids {losses['sinusoidal']:.2f}; one integer added to all features is "
+            f"what a layer norm subtracts: seen by a block up to {unseen:.0g}")
+
+
+# ---- recurrent networks ----
+
+
+def recurrent_states(x: np.ndarray, parameters: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """(T, inputs) -> (T, hidden), one unit after the other."""
+    w_ih, w_hh, b_ih, b_hh = (parameters[part + name] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    states, before = np.zeros((len(x), len(b_ih))), np.zeros(len(b_ih))
+    for t in range(len(x)):
+        for unit in range(len(b_ih)):
+            states[t, unit] = np.tanh(w_ih[unit] @ x[t] + b_ih[unit] + w_hh[unit] @ before + b_hh[unit])
+        before = states[t]
+    return states
+
+
+@claim("G4", note="004")
+def recurrent_networks_in_layers():
+    """Recurrent networks of several layers read a sequence and put out symbols, from what they have seen so far."""
+    mg.manual_seed(0)
+    layer = nn.RNN(3, 4, num_layers=2).double()
+    x = normal(1, 6, 3)
+    parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
+    below = recurrent_states(x.array[0], parameters, "_l0")
+    states, last = layer(x)
+    found = max(difference(states[0], recurrent_states(below, parameters, "_l1")), difference(last[0, 0], below[-1]))
+    require(found < EXACT, f"differs from a loop by {found:.0g}")
+    require(gradients_are_right(layer, x), "gradcheck failed")
+    reached = np.abs(mg.jacobian(lambda x: layer(x)[0], x).array[0, :, :, 0]).max(axis=(1, 3))
+    require((np.triu(reached, 1) == 0).all() and (np.tril(reached) + np.triu(np.ones((6, 6)), 1)).all(), f"{reached}")
+    return f"largest difference from a loop {found:.0g}; gradients pass through {x.shape[1]} steps and 2 layers"
+
+
+@claim("G5", note="004")
+def reading_in_both_directions():
+    """Read the sequence forwards and backwards: two sets of hidden states, which are concatenated."""
+    mg.manual_seed(0)
+    layer, swapped = (nn.RNN(3, 4, bidirectional=True).double() for _ in range(2))
+    x = normal(1, 6, 3)
+    parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
+    forward = recurrent_states(x.array[0], parameters, "_l0")
+    backward = recurrent_states(x.array[0, ::-1], parameters, "_l0_reverse")[::-1]
+    found = difference(layer(x)[0][0], np.hstack([forward, backward]))
+
+    for name, parameter in swapped.named_parameters():
+        twin = name.removesuffix("_reverse") if name.endswith("_reverse") else name + "_reverse"
+        parameter.data = parameters[twin]
+    mirrored = swapped(mg.tensor(x.array[:, ::-1]))[0].array[:, ::-1]
+    halves = difference(layer(x)[0], np.concatenate([mirrored[..., 4:], mirrored[..., :4]], axis=-1))
+    require(max(found, halves) < EXACT, f"differs by {found:.0g}, mirrored by {halves:.0g}")
+    reached = np.abs(mg.jacobian(lambda x: layer(x)[0], x).array[0, :, :, 0]).max(axis=(1, 3))
+    require((reached > 0).all(), "some states do not depend on all inputs")
+    require(gradients_are_right(layer, x), "gradcheck failed")
+    return f"largest difference {found:.0g}; backwards, with directions exchanged, the halves swap: {halves:.0g}"
+
+
+# ---- training ----
+
+COPYING = TaskTraining(steps=400, batch_size=32)
+REVERSING = {"rnn": TaskTraining(steps=1000, lr=3e-3), "rnn-attention": TaskTraining(steps=400, lr=3e-3)}
+WITH_WORDS = TaskTraining(steps=400, lr=3e-3)
+SMALL = TransformerConfig(context=16, layers=1, heads=2, width=48)
+LENGTHS = 3, 5, 8
+
+
+@functools.cache
+def reverser(name: str) -> nn.Module:
+    task = TASKS["reverse"]
+    model = make_model(task, name, TransformerConfig(width=48))
+    train(task, model, REVERSING[name])
+    return model
+
+
+def reversed_right(name: str) -> list[float]:
+    """The share of sequences without a mistake, for LENGTHS."""
+    return [accuracy(TASKS["reverse"], reverser(name), 500, length=length) for length in LENGTHS]
+
+
+def in_percent(shares: list[float]) -> str:
+    return ", ".join(f"{share:.0%}" for share in shares)
+
+
+@claim("G6", note="004")
+def the_last_state_forgets():
+    """An encoder's last state is all that the decoder gets; it captures the overall context badly."""
+    right = reversed_right("rnn")
+    require(right[0] > 0.9 and right[0] > right[1] > right[2] and right[2] < 0.5, f"right: {in_percent(right)}")
+    return f"reversed without a mistake at lengths {', '.join(map(str, LENGTHS))}: {in_percent(right)}"
+
+
+@claim("G7", note="004")
+def all_states_and_attention():
+    """Keep all states of the encoder, and let the decoder weigh them; the weights show which parts influenced which."""
+    right = reversed_right("rnn-attention")
+    length = LENGTHS[-1]
+    source, target = TASKS["reverse"].make(np.random.default_rng(1), 100, length)
+    inputs, _ = inputs_and_targets(target)
+    where = reverser("rnn-attention").attention_map(mg.tensor(source), mg.tensor(inputs)).argmax(axis=2)[:, :length]
+    on_diagonal = float((where == np.arange(length)[::-1]).mean())
+    require(min(right) > 0.9, f"right: {in_percent(right)}")
+    require(on_diagonal > 0.9, f"on the anti-diagonal: {on_diagonal:.0%}")
+    return (f"reversed without a mistake at lengths {', '.join(map(str, LENGTHS))}: {in_percent(right)}; "
+            f"{on_diagonal:.0%} of the steps look at the anti-diagonal")
+
+
+@claim("G9", note="004")
+def classification_and_translation():
+    """Sequences are classified, and translated: the translation has another order of words, and 6 words for 7."""
+    sentiment, translation = TASKS["sentiment"], TASKS["translation"]
+    source, target = translation.make(np.random.default_rng(0), 1, 3)
+    require((source.shape[1], target.shape[1]) == (7, 6), f"{source.shape[1]} words, {target.shape[1]} words")
+
+    judge = make_model(sentiment, "encoder", dataclasses.replace(SMALL, positions="relative"))
+    translator = make_model(translation, "encoder-decoder", SMALL)
+    train(sentiment, judge, WITH_WORDS)
+    train(translation, translator, WITH_WORDS)
+    judged, translated = accuracy(sentiment, judge, 1000), accuracy(translation, translator, 1000, length=3)
+    require(min(judged, translated) > 0.95, f"right: {in_percent([judged, translated])}")
+    return f"sentiment {judged:.1%} right; translation of 7 words to 6 {translated:.1%} without a mistake"
+
+
+# ---- errata ----
+
+
+@claim("E9", note="004", verdict=FALSE)
+def values_without_their_head():
+    """Head r weighs v_j, a value without the index of a head (meant is v^r_j)."""
+    mg.manual_seed(0)
+    layer = nn.Attention(6, heads=3, scale="d_model").double()
+    x = normal(5, 6)
+    _, weights = layer(x, need_weights=True)
+    W, W_y, v = weights.array, layer.out.weight.array, x.array @ layer.value.weight.array.T
+    own = np.concatenate([W[r] @ v[:, 2 * r : 2 * r + 2] for r in range(3)], axis=1) @ W_y.T
+    found = difference(layer(x), own)
+    require(found < EXACT, f"with v^r_j the layer differs by {found:.0g}")
+    of_all_heads = np.concatenate([W[r] @ v for r in range(3)], axis=1)
+    require(of_all_heads.shape[1] != W_y.shape[1], "the values of all heads fit W_y")
+    of_one_head = np.concatenate([W[r] @ v[:, :2] for r in range(3)], axis=1) @ W_y.T
+    literal = difference(layer(x), of_one_head)
+    require(literal > 0.01, f"one value for all heads differs by {literal:.0g} only")
+    return (f"with v^r_j the layer's output, difference {found:.0g}; with one v_j for all heads it differs by "
+            f"{literal:.2f}, and if v_j is as wide as x, W_y is given {of_all_heads.shape[1]} features and takes "
+            f"{W_y.shape[1]}")
+
+
+@claim("E10", note="004", verdict=FALSE)
+def alignment_with_swapped_indices():
+    """c_i is the sum over j of alpha_ij h_j, with alpha_ij from [h_i, s_j] (meant is [h_j, s_i])."""
+    mg.manual_seed(0)
+    layer = nn.AdditiveAttention(3, 3, hidden=5).double()
+
+    def scores(of_row, of_column):
+        """W_1 tanh(W_2 [h, s]) for each (row, column)."""
+        together = of_row[:, None] + of_column[None]
+        return np.tanh(together) @ layer.score.weight.array[0]
+
+    def compare(steps):
+        s, h = normal(1, steps, 3), normal(1, 6, 3, seed=1)
+        of_s = s.array[0] @ layer.state.weight.array.T + layer.state.bias.array
+        of_h = h.array[0] @ layer.context.weight.array.T
+        c = layer(s, h)[0].array[0]
+        meant, literal = (softmax(alpha) for alpha in (scores(of_s, of_h), scores(of_h, of_s)))
+        return c, meant, literal, h.array[0]
+
+    c, meant, literal, h = compare(steps=2)
+    found = difference(c, meant @ h)
+    require(found < EXACT, f"with [h_j, s_i] the layer differs by {found:.0g}")
+    require(literal.shape == (6, 2), f"literal weights have shape {literal.shape}")  # which do not multiply 6 states
+    c, meant, literal, h = compare(steps=6)
+    wrong = difference(c, literal @ h)
+    require(wrong > 0.01, f"as printed it differs by {wrong:.0g} only")
+    return (f"with [h_j, s_i] the layer's output, difference {found:.0g}; as printed, 2 decoder states and 6 encoder "
+            f"states give weights 6 x 2, which do not fit 6 states, and for 6 and 6 it differs by {wrong:.2f}")
+
+
+@claim("E11", note="004", verdict=FALSE)
+def the_last_sine_as_printed():
+    """The last feature of a position is sin(omega_d) t (meant is sin(omega_d t)), and always bounded."""
+    width, omega = 8, 1 / 10000
+    t = np.array([0, 100, 10_000, 100_000])
+    ours = np.array([nn.PositionEncoding("sine_only", width).table(1, start).array[0, -1] for start in t])
+    meant, literal = np.sin(omega * t), np.sin(omega) * t
+    found = difference(ours, meant)
+    require(found < EXACT and np.abs(meant).max() <= 1, f"sin(omega_d t) differs by {found:.0g}")
+    require(abs(literal[-1] - 10) < 0.01, f"as printed it is {literal[-1]} at {t[-1]}")
+    return (f"at t = 100, 10000, 100000 as printed {in_two_places(literal[1:])}, without bound; sin(omega_d t) is "
+            f"{in_two_places(meant[1:])}")

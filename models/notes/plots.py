@@ -1,0 +1,299 @@
+"""Pictures of what the lecture notes claim: `minigrad notes --plot` draws them all.
+
+matplotlib is imported where a figure is made: slow to import, and without pyplot it needs no display.
+"""
+import math
+import pathlib
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import minigrad as mg
+import nn
+from minigrad import Tensor
+from models.task_training import SEQUENCE_MODELS, TaskTraining, accuracy, make_model, train
+from models.tasks import TASKS
+from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
+from nn.position import sinusoidal, sine_only
+
+SEEDS = range(5)
+
+
+def new_figure(rows: int, columns: int, width: float, height: float):
+    """(an empty figure, its panels); the size is in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns)
+
+
+def line_with_spread(axes, x, values: np.ndarray, label: str, style: str = "-") -> None:
+    """A line through the medians of values (seeds, len(x)), and a band from the smallest to the largest."""
+    (line,) = axes.plot(x, np.median(values, axis=0), marker=".", linestyle=style, label=label)
+    axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.15, linewidth=0)
+
+
+# depth
+
+DEPTHS = 1, 2, 4, 8, 12, 16, 20, 24
+
+
+def spread_and_gradient(placement: str, seed: int) -> tuple[list[float], list[float]]:
+    """Of random blocks, at each of DEPTHS: how much tokens differ, |x - mean token| / |x|, and |u J| for a random u of
+    length 1, J the Jacobian of all blocks so far."""
+    generator = np.random.default_rng(seed)
+    mg.manual_seed(seed)
+    config = TransformerConfig(context=16, layers=max(DEPTHS), heads=4, width=32, placement=placement, dtype="float64")
+    tokens = mg.tensor(generator.standard_normal((1, config.context, config.width)), requires_grad=True)
+    direction = generator.standard_normal(tokens.shape)
+    direction = mg.tensor(direction / np.linalg.norm(direction))
+    x, spreads, gradients = tokens, [], []
+    for depth in range(1, config.layers + 1):
+        block = Block(config, is_causal=False).double()
+        for parameter in block.parameters():
+            if parameter.ndim == 2:  # so that a product neither grows nor shrinks
+                nn.init.normal_(parameter, std=1 / math.sqrt(parameter.shape[1]))
+        x = block(x)
+        if depth in DEPTHS:
+            (gradient,) = mg.grad(x, tokens, direction, retain_graph=True)
+            spreads.append(np.linalg.norm(x.array - x.array.mean(axis=1, keepdims=True)) / np.linalg.norm(x.array))
+            gradients.append(np.linalg.norm(gradient.array))
+    return spreads, gradients
+
+
+def depth():
+    """How much tokens still differ, and how long a gradient of length 1 is when it arrives at the input, after so many
+    random blocks (T = 16, D = 32, median and range of 5 seeds), for every place that norms and residual connections can
+    have. With neither of the two ("none"), all tokens are the same after 4 blocks."""
+    figure, (left, right) = new_figure(1, 2, 12, 5)
+    for placement in PLACEMENTS:
+        measured = np.array([spread_and_gradient(placement, seed) for seed in SEEDS])  # (seeds, 2, depths)
+        style = "--" if placement == "inner" else "-"  # "post" lies below it
+        line_with_spread(left, DEPTHS, measured[:, 0], placement, style)
+        line_with_spread(right, DEPTHS, measured[:, 1], placement, style)
+    left.set(yscale="log", xlabel="blocks", ylabel="|x - mean token| / |x|", title="how much tokens differ",
+             ylim=(1e-4, 2))
+    right.set(yscale="log", xlabel="blocks", ylabel="|u J|, |u| = 1", title="gradient at the input")
+    for axes in (left, right):
+        axes.set_xticks(DEPTHS)
+        axes.grid(alpha=0.3)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", title="placement")
+    return figure
+
+
+# distance
+
+def gradient_by_distance(layer: Callable[[Tensor], Tensor], seed: int, T: int = 64, D: int = 32) -> np.ndarray:
+    """(T,): the length of the gradient of the last output for the input that is 0, 1, ... steps before it."""
+    generator = np.random.default_rng(seed)
+    x = mg.tensor(generator.standard_normal((1, T, D)), requires_grad=True)
+    direction = generator.standard_normal(D)
+    (gradient,) = mg.grad(layer(x)[0, -1], x, mg.tensor(direction / np.linalg.norm(direction)))
+    return np.linalg.norm(gradient.array[0, ::-1], axis=1)
+
+
+def make_rnn(seed: int, gain: float = 1.0, D: int = 32) -> Callable[[Tensor], Tensor]:
+    mg.manual_seed(seed)
+    rnn = nn.RNN(D, D).double()
+    rnn.weight_hh_l0.data *= gain
+    return lambda x: rnn(x)[0]
+
+
+def make_attention(seed: int, D: int = 32) -> Callable[[Tensor], Tensor]:
+    mg.manual_seed(seed)
+    return nn.Attention(D, causal="mask").double()
+
+
+def distance():
+    """How much an input counts for the last output, by its distance from it: the path through a recurrent network grows
+    with the distance, and with it the gradient vanishes; attention has a path of one step to all (before training,
+    T = 64, D = 32, median and range of 5 seeds)."""
+    layers = {
+        "RNN": make_rnn,
+        "RNN, $W_{hh}$ of spectral radius 1": lambda seed: make_rnn(seed, gain=math.sqrt(3)),
+        "attention": make_attention,
+    }
+    figure, axes = new_figure(1, 1, 8, 4.5)
+    for label, make in layers.items():
+        measured = np.array([gradient_by_distance(make(seed), seed) for seed in SEEDS])
+        line_with_spread(axes, np.arange(measured.shape[1]), measured, label)
+    axes.set(yscale="log", xlabel="steps from the input to the last output", ylabel="length of the gradient")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+# lengths
+
+ATTEMPTS = {
+    "rnn": "rnn: the last state only",
+    "rnn-attention": "rnn-attention: all states",
+    "causal": "causal: one transformer for both",
+    "encoder-decoder": "encoder-decoder",
+}
+
+
+def lengths():
+    """Writing letters backwards: the share of whole answers that are right, for the models that came one after the
+    other. All have width 48 and were trained for 900 steps on 3 to 8 letters, with one seed; with others the causal one
+    needs more steps."""
+    task, tested = TASKS["reverse"], range(2, 11)
+    figure, axes = new_figure(1, 1, 8, 4.5)
+    axes.axvspan(*task.lengths, color="0.92", label="lengths in training")
+    for name, marker, size in zip(SEQUENCE_MODELS, "osv^", (11, 9, 7, 5)):  # where lines coincide, all can be seen
+        model = make_model(task, name, TransformerConfig(context=32, layers=2, heads=4, width=48))
+        train(task, model, TaskTraining(steps=900))
+        axes.plot(tested, [accuracy(task, model, count=200, length=length) for length in tested], marker,
+                  markersize=size, linestyle="-", label=ATTEMPTS[name])
+    axes.set(xlabel="letters", ylabel="right answers", ylim=(-0.03, 1.03))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
+# saturation
+
+def softmax_jacobians(p: np.ndarray) -> np.ndarray:
+    """dp_i / ds_j = p_i ([i = j] - p_j) of weights p (rows, n) for their scores, (rows, n, n)."""
+    return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None])
+
+
+def saturation_of(scale: str, d_k: int, keys: int = 16, queries: int = 400) -> tuple[float, float]:
+    """Of attention to random keys, mean over queries: the largest weight, and the norm of softmax's Jacobian."""
+    generator = np.random.default_rng(d_k)
+    attention = nn.Attention(d_k, query_key="none", value=False, read_out="none", scale=scale)
+    q, k = (mg.tensor(generator.standard_normal((1, count, d_k))) for count in (queries, keys))
+    _, weights = attention(q, k, need_weights=True)
+    p = weights.array[0, 0]
+    return float(p.max(axis=1).mean()), float(np.linalg.norm(softmax_jacobians(p), axis=(1, 2)).mean())
+
+
+def saturation():
+    """Scores q . k of random vectors have a deviation of sqrt(d_k): without the scale softmax becomes a choice of one
+    key, through which no gradient passes (16 keys)."""
+    sizes = [1, 4, 16, 64, 256, 1024]
+    figure, panels = new_figure(1, 2, 10, 4)
+    for scale, label in (("none", r"$q \cdot k$"), ("d_k", r"$q \cdot k / \sqrt{d_k}$")):
+        measured = np.array([saturation_of(scale, size) for size in sizes])
+        for axes, values in zip(panels, measured.T):
+            axes.plot(sizes, values, marker="o", label=label)
+    for axes, title in zip(panels, ("largest of 16 weights", "norm of the softmax's Jacobian")):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sizes, sizes)
+        axes.set(xlabel="$d_k$", title=title, ylim=(0, None))
+        axes.grid(alpha=0.3)
+        axes.legend()
+    return figure
+
+
+# positions
+
+def shift_map(encoding: Callable[[int, int], np.ndarray], D: int, k: int, T: int = 10_000) -> tuple[np.ndarray, float]:
+    """(the matrix M for which p[t] @ M comes nearest to p[t + k] for all t below T, the largest error)"""
+    table = encoding(T, D)
+    M, *_ = np.linalg.lstsq(table[:-k], table[k:], rcond=None)
+    return M, float(np.abs(table[:-k] @ M - table[k:]).max())
+
+
+def positions(T: int = 64, D: int = 16, k: int = 5):
+    """Position encodings with sines and cosines (above) and with sines only (below). In pairs, the scalar product of
+    two positions depends on their distance only, and one rotation shifts all positions by 5; without cosines neither
+    holds (entries beyond 1 have the colour of 1)."""
+    figure, panels = new_figure(2, 3, 12, 7)
+    for row, (name, encoding) in zip(panels, (("sinusoidal", sinusoidal), ("sine only", sine_only))):
+        table = encoding(T, D)
+        M, error = shift_map(encoding, D, k)
+        gram = table @ table.T
+        for axes, values, limit, title, labels in zip(
+            row, (table.T, gram, M.T), (1, np.abs(gram).max(), 1),
+            (f"{name}: encoding", f"{name}: scalar products", f"{name}: shift by {k}, error {error:.2g}"),
+            (("position", "feature"), ("position", "position"), ("feature at t", f"feature at t + {k}")),
+        ):
+            image = axes.imshow(values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+            axes.set_title(title, fontsize=10)
+            axes.set(xlabel=labels[0], ylabel=labels[1])
+            figure.colorbar(image, ax=axes)
+    return figure
+
+
+# cost
+
+def attention_multiply_adds(T: int, D: int) -> int:
+    """Projections to queries, keys, values and the output; scores and weighted sums."""
+    return 4 * T * D * D + 2 * T * T * D
+
+
+def mlp_multiply_adds(T: int, D: int) -> int:
+    """D to 4 D and back."""
+    return 8 * T * D * D
+
+
+def make_layers(D: int) -> dict[str, tuple[nn.Module, Callable[[int, int], int]]]:
+    """{name: (a layer of width D, the closed form of its cost)}"""
+    return {"attention": (nn.MultiHeadAttention(D, num_heads=4), attention_multiply_adds),
+            "MLP": (MLP(TransformerConfig(width=D)), mlp_multiply_adds)}
+
+
+def counted_and_seconds(layer: nn.Module, T: int, D: int, repeats: int = 15) -> tuple[int, float]:
+    """(multiply-adds, the shortest of some times) of a forward."""
+    x = mg.randn(1, T, D)
+    with mg.no_grad():
+        with mg.count_flops() as count:
+            layer(x)
+        times = []
+        for _ in range(repeats):
+            started = time.perf_counter()
+            layer(x)
+            times.append(time.perf_counter() - started)
+    return count.total, min(times)
+
+
+def cost():
+    """Above, multiply-adds of a forward: those that `count_flops` counts (dots) lie on the closed forms,
+    4 T D^2 + 2 T^2 D for attention and 8 T D^2 for an MLP. Below, the shortest measured time beside the same forms,
+    fitted to the three largest sizes: small ones cost more than their arithmetic."""
+    figure, panels = new_figure(2, 2, 11, 8)
+    sweeps = (("T", "tokens T (D = 64)", [(T, 64) for T in (32, 64, 128, 256, 512, 1024, 2048)]),
+              ("D", "width D (T = 64)", [(64, D) for D in (16, 32, 64, 128, 256, 512, 1024)]))
+    for (above, below), (letter, label, sizes) in zip(panels.T, sweeps):
+        x = [size["TD".index(letter)] for size in sizes]
+        for color, name in (("C0", "attention"), ("C1", "MLP")):
+            counted, seconds, expected = [], [], []
+            for T, D in sizes:
+                layer, closed_form = make_layers(D)[name]
+                n, shortest = counted_and_seconds(layer, T, D)
+                counted.append(n)
+                seconds.append(shortest)
+                expected.append(closed_form(T, D))
+            above.plot(x, expected, color=color, label=f"{name}, closed form")
+            above.plot(x, counted, "o", color=color, label=f"{name}, counted")
+            milliseconds, expected = 1e3 * np.array(seconds), np.array(expected)
+            each = np.median((milliseconds / expected)[-3:])
+            below.plot(x, each * expected, color=color, label=f"{name}, closed form, fitted")
+            below.plot(x, milliseconds, "o", color=color, label=f"{name}, measured")
+        for axes, what in ((above, "multiply-adds"), (below, "milliseconds")):
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(x, x)
+            axes.set(yscale="log", xlabel=label, ylabel=what)
+            axes.grid(alpha=0.3)
+            axes.legend()
+    return figure
+
+
+PICTURES = {"depth": depth, "distance": distance, "lengths": lengths, "saturation": saturation, "positions": positions,
+            "cost": cost}
+
+
+def draw_all(folder: pathlib.Path, report: Callable[[str], None] = print) -> None:
+    """Draw all pictures into a folder, and report the path of each."""
+    for name, draw in PICTURES.items():
+        path = folder / f"{name}.png"
+        draw().savefig(path, dpi=110)
+        report(str(path))
+
+
+def captions() -> dict[str, str]:
+    """{file name: what the picture shows}"""
+    return {f"{name}.png": " ".join(draw.__doc__.split()) for name, draw in PICTURES.items()}
