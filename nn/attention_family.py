@@ -134,9 +134,12 @@ class Attention(Module):
 
     def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q (B, H, Tq, D_k), k (B, H, Tk, D_k), v (B, H, Tk, D_v)"""
-        project_key = {"none": None, "shared": getattr(self, "query", None), "separate": getattr(self, "key", None)}
-        q = self._split(x, getattr(self, "query", None))
-        k = self._split(source, project_key[self.query_key])
+        query = None if self.query_key == "none" else self.query
+        q = self._split(x, query)
+        if self.query_key == "separate":
+            k = self._split(source, self.key)
+        else:
+            k = q if source is x else self._split(source, query)
         v = self._split(source, self.value if self.projects_value else None)
         if self.positions == "rotary":
             q, k = rotate(q), rotate(k)
