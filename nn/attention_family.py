@@ -46,6 +46,7 @@ class Attention(Module):
       divides by what is left: the same function.
     - positions: "none"; "rotary" turns queries and keys; "relative" adds a learned number for each head and t - s,
       which stays the same beyond max_distance.
+    - residual: True adds x to what comes out.
     - layout: tokens are the "rows" of x (..., T, D), or the "columns" of x (..., D, T), weights then (..., Tk, Tq).
 
     Unbatched input (T, D) is welcome. A ValueError names switches that contradict each other, and the way out.
@@ -60,8 +61,8 @@ class Attention(Module):
     def __init__(self, width: int, heads: int = 1, *, query_key: str = "separate", value: bool = True,
                  read_out: str = "concat", scale: str | float = "d_k", causal: bool | str = False,
                  key_size: int | None = None, value_size: int | None = None, context_width: int | None = None,
-                 positions: str = "none", max_distance: int = 32, layout: str = "rows", bias: bool = False,
-                 dropout: float = 0.0):
+                 positions: str = "none", max_distance: int = 32, residual: bool = False,
+                 layout: str = "rows", bias: bool = False, dropout: float = 0.0):
         super().__init__()
         for name, chosen in (("query_key", query_key), ("read_out", read_out), ("causal", causal), ("layout", layout),
                              ("positions", positions)):
@@ -76,7 +77,10 @@ class Attention(Module):
         each = max(1, width // heads)
         self.key_size = width if query_key == "none" else each if key_size is None else key_size
         self.value_size = self.context_width if not value else each if value_size is None else value_size
-        self.factor = self._factor(scale)
+        self.factor, self.residual = self._factor(scale), residual
+        if residual and self.out_width != width:
+            raise ValueError(f"Attention: residual=True adds y to x, {width} wide, but read_out='none' leaves {heads} heads "
+                             f"of value_size={self.value_size}; choose read_out='concat', or another value_size")
         if query_key != "none":
             self.query = Linear(width, heads * self.key_size, bias)
         if query_key == "separate":
@@ -125,7 +129,7 @@ class Attention(Module):
             weights = None
             heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal == "mask" and mask is None,
                                                    scale=self.factor)
-        y = self._read(heads)
+        y = x + self._read(heads) if self.residual else self._read(heads)
         if not is_batched:
             y, weights = y[0], None if weights is None else weights[0]
         if self.layout == "columns":
@@ -202,15 +206,8 @@ class Attention(Module):
         if self.causal and source.shape[1] < x.shape[1]:
             raise ValueError(f"Attention: causal={self.causal!r} needs as many keys as queries, got {source.shape[1]} "
                              f"and {x.shape[1]}; cross-attention is not causal: causal=False")
-        if key_padding_mask is None:
-            return
-        if key_padding_mask.shape != source.shape[:2] or key_padding_mask.dtype != bool:
-            raise ValueError(f"Attention: key_padding_mask must be boolean, of shape {source.shape[:2]}, got "
-                             f"{key_padding_mask.dtype} {key_padding_mask.shape}")
-        if not recording.recorders and key_padding_mask.array.all(axis=1).any():
-            row = int(key_padding_mask.array.all(axis=1).argmax())
-            raise ValueError(f"Attention: key_padding_mask hides all keys of sequence {row}, so that its queries have "
-                             "nothing to attend to; leave such sequences out, or let one key be seen")
+        if key_padding_mask is not None:
+            _check_padding("Attention", key_padding_mask, source.shape[:2])
 
     def extra_repr(self) -> str:
         return (f"{self.width}, heads={self.heads}, query_key={self.query_key!r}, value={self.projects_value}, "
@@ -242,6 +239,16 @@ def _check_sizes(layer, query_key, value, key_size, value_size, layout, causal, 
             positive_int("Attention", name, size)
 
 
+def _check_padding(layer: str, mask: Tensor, shape: tuple[int, int]) -> None:
+    """ValueError for a key_padding_mask that does not fit or hides all keys of a sequence. While a step is recorded,
+    values are not looked at."""
+    if mask.shape != shape or mask.dtype != bool:
+        raise ValueError(f"{layer}: key_padding_mask must be boolean, of shape {shape}, got {mask.dtype} {mask.shape}")
+    if recording.current() is None and mask.array.all(axis=1).any():
+        raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {int(mask.array.all(axis=1).argmax())}, so "
+                         "that its queries have nothing to attend to; leave such sequences out, or let one key be seen")
+
+
 class AdditiveAttention(Module):
     """Additive attention (Bahdanau et al., arXiv:1409.0473) of states s (B, Tq, D) to h (B, Tk, context_width).
 
@@ -262,6 +269,8 @@ class AdditiveAttention(Module):
         self.score = Linear(hidden, 1, bias=False)
 
     def forward(self, s: Tensor, h: Tensor, key_padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if key_padding_mask is not None:
+            _check_padding("AdditiveAttention", key_padding_mask, h.shape[:2])
         together = self.state(s)[:, :, None] + self.context(h)[:, None]
         scores = self.score(together.tanh()).squeeze(-1)
         if key_padding_mask is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 SMALL = 1 << 15  # bytes; the C library keeps what is smaller
 ALIGNMENT = 64  # bytes, a cache line and a vector
-IDLE_BYTES = 1 << 26  # a pool that holds more than this unused, and more than it uses, gives all that back
+IDLE_BYTES = 1 << 26  # a pool that holds more than this unused, and twice what it ever used, gives all that back
 
 
 def aligned(count: int) -> tuple[np.ndarray, int]:
@@ -29,6 +29,7 @@ class Pool:
 
     def __init__(self, keeps_all: bool = False):
         self.keeps_all = keeps_all  # never give memory back: its addresses are in use
+        self._peak = 0  # the most bytes in use at once, since memory was last given back
         self._blocks: dict[int, list[tuple[np.ndarray, int]]] = {}  # by size: what owns the memory, and where it is aligned
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -50,7 +51,8 @@ class Pool:
         return np.ndarray(shape, dtype, owner, start)
 
     def _trim(self) -> None:
-        """Give unused memory back if there is much of it: shapes have changed."""
+        """Give unused memory back if there is much of it: shapes have changed. Much is more than what a step leaves idle:
+        activations at its end, gradients at its start."""
         used: dict[int, list[tuple[np.ndarray, int]]] = {size: [] for size in self._blocks}
         in_use = idle = 0
         for size, blocks in self._blocks.items():
@@ -60,7 +62,9 @@ class Pool:
                 else:
                     in_use += size
                     used[size].append((owner, start))
-        if idle > max(IDLE_BYTES, in_use):
+        self._peak = max(self._peak, in_use)
+        if idle > IDLE_BYTES and idle + in_use > 2 * self._peak:
+            self._peak = in_use
             for size, blocks in self._blocks.items():
                 blocks[:] = used[size]
 

@@ -7,6 +7,7 @@ import nn
 import nn.functional as F
 from cases import CASES
 from minigrad import recording
+from minigrad.kernels import buffers
 from minigrad.kernels.buffers import Pool
 from minigrad.tensor import apply
 from models import PRESETS, CausalTransformer
@@ -282,3 +283,18 @@ def test_pool_forgets_sizes_that_are_out_of_use():
     for size in range(1 << 22, 1 << 24, 1 << 19):
         pool.empty((size,), dtype)
     assert pool.nbytes() < 1 << 27
+
+
+def test_pool_keeps_what_the_next_step_needs(monkeypatch):
+    """Activations lie idle at the end of a step, and gradients at its start: neither is given back."""
+    pool, dtype, made = Pool(), np.dtype(np.uint8), []
+    monkeypatch.setattr(buffers, "aligned", lambda size, make=buffers.aligned: made.append(size) or make(size))
+    gradients = []
+    for _ in range(4):
+        gradients.clear()
+        made.clear()
+        activations = [pool.empty((4_000_000,), dtype) for _ in range(30)]
+        while activations:
+            activations.pop()
+            gradients.append(pool.empty((3_000_000,), dtype))
+    assert made == []

@@ -228,6 +228,14 @@ def test_unbatched_is_a_batch_of_one():
         np.testing.assert_array_equal(weights.detach().numpy(), batched_weights.detach().numpy()[0])
 
 
+def test_residual_adds_the_input():
+    for layout in ("rows", "columns"):
+        plain, adding = make(layout=layout), make(layout=layout, residual=True)
+        x = rows(plain, tokens(B, T, D))
+        np.testing.assert_allclose((adding(x) - plain(x)).detach().numpy(), x.detach().numpy(), atol=1e-12)
+        assert mg.gradcheck(adding, [x.detach().clone().requires_grad_()])
+
+
 def test_dropout_is_active_in_training_only():
     layer, x = nn.Attention(D, dropout=0.5), mg.randn(B, 20, D)
     _, weights = layer(x, need_weights=True)
@@ -258,6 +266,8 @@ def test_float32_is_float64_rounded():
     ({"layout": "columns", "causal": "renormalise"},
      ["layout='columns'", "causal='renormalise'", "choose layout='rows'"]),
     ({"positions": "rotary", "key_size": 3}, ["rotary", "key_size must be even, got 3"]),
+    ({"residual": True, "read_out": "none", "value_size": 5},
+     ["residual=True", "value_size=5", "choose read_out='concat'"]),
 ])
 def test_switches_that_contradict_each_other(switches, words):
     with pytest.raises(ValueError) as raised:
@@ -278,6 +288,8 @@ def test_switches_that_contradict_each_other(switches, words):
     (lambda: nn.Attention(D, causal="mask")(mg.zeros(B, S, D), mg.zeros(B, T, D)), "causal=False"),
     (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.zeros(B, T)), "key_padding_mask must be boolean"),
     (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.ones(B, T).bool()), "hides all keys of sequence 0"),
+    (lambda: nn.AdditiveAttention(D, D, 3)(mg.zeros(B, T, D), mg.zeros(B, S, D), mg.ones(B, S).bool()),
+     "AdditiveAttention: key_padding_mask hides all keys of sequence 0"),
 ])
 def test_misuse(misuse, words):
     with pytest.raises(ValueError) as raised:
