@@ -17,51 +17,52 @@ from models.transformer import Block, TransformerConfig, initialise, with_positi
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
 
 
-class Encoder(nn.Module):
+class Stack(nn.Module):
+    """What encoder and decoder share: embedded tokens with their positions, blocks, and a last norm."""
+
+    def __init__(self, config: TransformerConfig, **options: bool):
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
+        if config.positions == "learned":
+            self.position_embedding = nn.PositionEncoding("learned", config.width, size=config.context)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList([Block(config, **options) for _ in range(config.layers)])
+        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Token ids (B, T), or vectors (B, T, C), as what the first block takes, (B, T, C)."""
+        x = self.token_embedding(tokens) if tokens.dtype.kind == "i" else tokens
+        if self.config.positions == "learned":
+            return self.dropout(self.position_embedding(x))
+        return self.dropout(with_positions(x, self.config))
+
+
+class Encoder(Stack):
     """Tokens (B, T), or vectors (B, T, C), to (B, T, C): blocks without a causal mask, so that each token sees all.
 
     With `attends=False` the blocks lose their attention: each token stays by itself.
     """
 
     def __init__(self, config: TransformerConfig, attends: bool = True):
-        super().__init__()
-        self.config = config
-        self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
-        if config.positions == "learned":
-            self.position_embedding = nn.PositionEncoding("learned", config.width, size=config.context)
-        self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList([Block(config, is_causal=False, attends=attends) for _ in range(config.layers)])
-        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
+        super().__init__(config, is_causal=False, attends=attends)
 
     def forward(self, tokens: Tensor, padding: Tensor | None = None) -> Tensor:
-        x = self.token_embedding(tokens) if tokens.dtype.kind == "i" else tokens
-        if self.config.positions == "learned":
-            x = self.position_embedding(x)
-        x = self.dropout(with_positions(x, self.config))
+        x = self.embed(tokens)
         for block in self.blocks:
             x = block(x, padding)
         return self.ln_f(x)
 
 
-class Decoder(nn.Module):
+class Decoder(Stack):
     """Tokens (B, T) and a context (B, S, C) to (B, T, C): causal blocks with attention to the context."""
 
     def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.config = config
-        self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
-        if config.positions == "learned":
-            self.position_embedding = nn.PositionEncoding("learned", config.width, size=config.context)
-        self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList([Block(config, has_context=True) for _ in range(config.layers)])
-        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
+        super().__init__(config, has_context=True)
 
     def forward(self, tokens: Tensor, context: Tensor, context_padding: Tensor | None = None,
                 weights: list | None = None) -> Tensor:
-        x = self.token_embedding(tokens)
-        if self.config.positions == "learned":
-            x = self.position_embedding(x)
-        x = self.dropout(with_positions(x, self.config))
+        x = self.embed(tokens)
         for block in self.blocks:
             x = block(x, context=context, context_padding=context_padding, weights=weights)
         return self.ln_f(x)
