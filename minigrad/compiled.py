@@ -25,8 +25,7 @@ def compile(function: Callable) -> "Compiled":
     the same objects, and until a module's train() or eval() is called; then there is a new one. What Python decides is
     decided while recording, so Python must not look at values then: a RuntimeError says where the step does (item(), an
     if, a write in place, a hook, create_graph). Other things that Python reads, as a number in a closure, stay as they
-    were: call `forget()` when they change. Under detect_anomaly() and count_flops()
-    nothing is replayed.
+    were: call `forget()` when they change. Under detect_anomaly() and count_flops() nothing is replayed.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)

@@ -10,8 +10,8 @@ from .watchers import Watcher
 class count_flops(Watcher):
     """Inside this block multiply-adds of matrix products are counted, operation by operation, forward and backward.
 
-    `forward_counts` and `backward_counts` are Counters by the operation's name, `total` is the sum of all. A multiply-add is two
-    floating-point operations. What is done once for each element (norms, activations, softmax) is not counted, and a
+    `forward_counts` and `backward_counts` are Counters by the operation's name, `total` is the sum of all. A multiply-add
+    is two floating-point operations. What is done once for each element (norms, activations, softmax) is not counted, and a
     causal attention counts the keys that are seen. Backward of attention counts the scores again, which are recomputed.
 
     >>> import minigrad as mg

@@ -91,7 +91,8 @@ def make_model(task: Task, name: str, config: TransformerConfig | None = None, s
     """A model of this name for the task; ValueError if it cannot do such a task."""
     known = SEQUENCE_MODELS if task.kind == "sequence" else CLASS_MODELS
     if name not in known:
-        raise ValueError(f"task {task.name!r} makes a {task.kind}, so model must be one of {', '.join(known)}, got {name!r}")
+        raise ValueError(f"task {task.name!r} makes a {task.kind}, so model must be one of {', '.join(known)}, got "
+                         f"{name!r}")
     mg.manual_seed(seed)
     config = config or TransformerConfig(context=32, layers=2, heads=4, width=64)
     config = dataclasses.replace(config, vocabulary_size=task.vocabulary_size)

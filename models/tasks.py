@@ -138,7 +138,8 @@ def translation(generator, count, length):
     return np.stack(source, axis=1) + FIRST, np.stack(target, axis=1) + FIRST + len(ENGLISH)
 
 
-GOOD, BAD, NEUTRAL = ("good", "fine", "great", "fun"), ("bad", "dull", "poor", "sad"), ("film", "plot", "cast", "it", "was")
+GOOD, BAD = ("good", "fine", "great", "fun"), ("bad", "dull", "poor", "sad")
+NEUTRAL = "film", "plot", "cast", "it", "was"
 SENTIMENT = ("not", *GOOD, *BAD, *NEUTRAL)
 
 

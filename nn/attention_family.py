@@ -79,8 +79,8 @@ class Attention(Module):
         self.value_size = self.context_width if not value else each if value_size is None else value_size
         self.factor, self.residual = self._factor(scale), residual
         if residual and self.out_width != width:
-            raise ValueError(f"Attention: residual=True adds y to x, {width} wide, but read_out='none' leaves {heads} heads "
-                             f"of value_size={self.value_size}; choose read_out='concat', or another value_size")
+            raise ValueError(f"Attention: residual=True adds y to x, {width} wide, but read_out='none' leaves {heads} "
+                             f"heads of value_size={self.value_size}; choose read_out='concat', or another value_size")
         if query_key != "none":
             self.query = Linear(width, heads * self.key_size, bias)
         if query_key == "separate":
@@ -245,8 +245,9 @@ def _check_padding(layer: str, mask: Tensor, shape: tuple[int, int]) -> None:
     if mask.shape != shape or mask.dtype != bool:
         raise ValueError(f"{layer}: key_padding_mask must be boolean, of shape {shape}, got {mask.dtype} {mask.shape}")
     if recording.current() is None and mask.array.all(axis=1).any():
-        raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {int(mask.array.all(axis=1).argmax())}, so "
-                         "that its queries have nothing to attend to; leave such sequences out, or let one key be seen")
+        sequence = int(mask.array.all(axis=1).argmax())
+        raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {sequence}, so that its queries have "
+                         "nothing to attend to; leave such sequences out, or let one key be seen")
 
 
 class AdditiveAttention(Module):

@@ -13,7 +13,8 @@ class Embedding(Module):
         y[..., t] = weight[ids[..., t]] [+ positions[t]]
 
     weight (num_embeddings, embedding_dim), from N(0, 1); ids (...) -> y (..., embedding_dim). A table of positions
-    (P, embedding_dim) may be added in the same pass; there are at most P ids in a row then. An IndexError names an id outside of 0 .. num_embeddings - 1.
+    (P, embedding_dim) may be added in the same pass; there are at most P ids in a row then. An IndexError names an id
+    outside of 0 .. num_embeddings - 1.
 
     >>> import nn
     >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape

@@ -46,4 +46,5 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         activation = "" if self.activation is None else f", activation={self.activation!r}"
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{activation}"
+        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias is not None}{activation}"

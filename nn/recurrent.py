@@ -69,4 +69,5 @@ class RNN(Module):
         return states
 
     def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, bidirectional={len(self.directions) > 1}"
+        is_bidirectional = len(self.directions) > 1
+        return f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, bidirectional={is_bidirectional}"

@@ -75,7 +75,8 @@ def _backward_block(block, dout, x, weight, mean, rstd, so_far, dx, dweight, dbi
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         layer_norm_backward_row(
             pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), mean[row], rstd[row],
-            pointer(so_far, row * size), adding, pointer(dx, row * size), pointer(dweight, block * size), pointer(dbias, block * size), size)
+            pointer(so_far, row * size), adding, pointer(dx, row * size), pointer(dweight, block * size),
+            pointer(dbias, block * size), size)
 
 
 @kernel(parallel=True)

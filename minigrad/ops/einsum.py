@@ -28,7 +28,8 @@ class Einsum(Op):
         return tuple(self.gradient(i, dout, factors) if self.needs(i) else None for i in range(len(factors)))
 
     def count(self, factors, output):
-        sizes = {label: n for labels, factor in zip(self.inputs, factors) for label, n in zip(labels, factor.shape) if n != 1}
+        pairs = [pair for labels, factor in zip(self.inputs, factors) for pair in zip(labels, factor.shape)]
+        sizes = {label: n for label, n in pairs if n != 1}
         return math.prod(sizes.values()) if len(factors) > 1 else 0
 
     def gradient(self, i: int, dout, factors):
