@@ -301,10 +301,7 @@ def walk(
                 recorder.accumulate(node, dout, fresh and is_leaf)
         if is_leaf:
             continue
-        target = None if node.adds_to is None else node.parents[node.adds_to]
-        so_far = arrived[target][0] if target in arrived and found is None and not is_tensor(dout) else None
-        if so_far is not None and (is_tensor(so_far) or not so_far.flags.carray):
-            so_far = None
+        so_far = None if watching else _to_add_to(node, dout, arrived)  # watchers see what each op makes by itself
         shares = node.input_gradients(dout, so_far)
         for watcher in watching:
             watcher.backward(node, dout, shares)
@@ -329,6 +326,14 @@ def walk(
             arrived[parent] = call(operator.iadd if in_place else operator.add, total, share), True
         if not retain_graph and node.saved:
             node.saved = None
+
+
+def _to_add_to(op: Op, dout, arrived: dict[Node, tuple[Any, bool]]) -> np.ndarray | None:
+    """What has arrived for the input that op adds to, if it has and op's backward is a kernel's: see `Op.adds_to`."""
+    if op.adds_to is None or op.parents[op.adds_to] not in arrived or is_tensor(dout):
+        return None
+    total, _ = arrived[op.parents[op.adds_to]]
+    return total if isinstance(total, np.ndarray) and total.flags.carray else None
 
 
 def _cast(gradient, dtype: np.dtype):

@@ -13,7 +13,7 @@ from minigrad import Tensor
 from models.encoder_decoder import Classifier, EncoderDecoder, Translator
 from models.recurrent import RecurrentTranslator
 from models.tasks import PATCH_SIZE, Task, inputs_and_targets
-from models.transformer import CausalTransformer, TransformerConfig, check_whole, initialise
+from models.transformer import CausalTransformer, TransformerConfig, check_choice, check_whole, initialise
 from models.translate import greedy
 
 
@@ -62,8 +62,7 @@ class TaskTraining:
     def __post_init__(self):
         for name in ("steps", "batch_size", "accumulation"):
             check_whole(name, getattr(self, name))
-        if self.annealing not in nn.optim.ANNEALING:
-            raise ValueError(f"annealing must be one of {', '.join(nn.optim.ANNEALING)}, got {self.annealing!r}")
+        check_choice("annealing", self.annealing, nn.optim.ANNEALING)
         if self.final_batch_size is not None:
             check_whole("final_batch_size", self.final_batch_size, least=self.batch_size)
         for name in ("warmup_steps", "seed"):

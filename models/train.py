@@ -12,7 +12,7 @@ import minigrad as mg
 import nn
 from models.checkpoint import Checkpoint, CheckpointError
 from models.data import IGNORED, Corpus, RandomBatches, windows
-from models.transformer import check_whole
+from models.transformer import check_choice, check_whole
 
 
 class TrainingError(Exception):
@@ -48,8 +48,7 @@ class TrainingConfig:
         for name, least in (("steps", 1), ("batch_size", 1), ("warmup_steps", 0), ("accumulation", 1),
                             ("eval_every", 1), ("eval_windows", 1), ("seed", 0)):
             check_whole(name, getattr(self, name), least)
-        if self.annealing not in nn.optim.ANNEALING:
-            raise ValueError(f"annealing must be one of {', '.join(nn.optim.ANNEALING)}, got {self.annealing!r}")
+        check_choice("annealing", self.annealing, nn.optim.ANNEALING)
         for name, least, most, holds in (("lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
                                          ("final_lr", "at least 0", "at most 1", lambda x: 0 <= x <= 1),
                                          ("beta1", "at least 0", "less than 1", lambda x: 0 <= x < 1),

@@ -5,12 +5,13 @@ Letters: B batch, T time, C width, H heads, V vocabulary, L layers.
 import dataclasses
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
+from nn.position import FIXED
 
 INITIAL_STD = 0.02  # of every weight matrix, as in GPT-2
 
@@ -19,6 +20,12 @@ def check_whole(name: str, value: int, least: int = 1, most: int = 10 ** 9) -> N
     """ValueError unless the value is a whole number in the range."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= value <= most:
         raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+
+
+def check_choice(name: str, value: str, known: Iterable[str]) -> None:
+    """ValueError unless the value is a known one."""
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +81,9 @@ class TransformerConfig:
         for name in ("vocabulary_size", "context", "heads", "width", "hidden_ratio"):
             check_whole(name, getattr(self, name))
         check_whole("layers", self.layers, least=0)
-        for name, known in (("placement", tuple(PLACEMENTS)), ("activation", tuple(F.ACTIVATIONS)),
+        for name, known in (("placement", PLACEMENTS), ("activation", F.ACTIVATIONS),
                             ("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), known)
         if self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
                              "change one of them")
@@ -204,14 +210,14 @@ def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
             nn.init.zeros_(parameter)
 
 
-def with_positions(x: Tensor, config: TransformerConfig, start: int = 0) -> Tensor:
+def with_positions(x: Tensor, config: TransformerConfig) -> Tensor:
     """x (B, T, C) plus the table of positions that the config asks for; learned tables belong to the model.
 
     Fixed tables have entries of size 1, and tokens start smaller: they are multiplied by sqrt(C), as in Vaswani et al.
     """
-    if config.positions in ("learned", "none", *ATTENTION_POSITIONS):
+    if config.positions not in FIXED:
         return x
-    return nn.PositionEncoding(config.positions, config.width)(x * math.sqrt(config.width), start)
+    return x * math.sqrt(config.width) + Tensor(FIXED[config.positions](x.shape[1], config.width), dtype=x.dtype)
 
 
 class CausalTransformer(nn.Module):

@@ -2,7 +2,6 @@
 import numpy as np
 
 import minigrad as mg
-from minigrad import Tensor
 from models.encoder_decoder import PAD, START, STOP, Translator
 from models.transformer import check_whole
 
@@ -38,8 +37,13 @@ def beam_search(model: Translator, source: np.ndarray, most: int, width: int = 4
         return candidate[1] / len(candidate[0][1:]) ** length_penalty
 
     with mg.no_grad():
+        sources = mg.tensor(np.repeat(source[None], width, axis=0))
+        memory, padding = model.encode(sources), sources == PAD
         for _ in range(most):
-            logits = _next_logits(model, source, [tokens for tokens, _ in open_ones])
+            beginnings = [tokens for tokens, _ in open_ones]
+            rows = beginnings + beginnings[-1:] * (width - len(beginnings))  # as many as there are sources
+            logits = model.decode(memory, padding, mg.tensor(np.array(rows))).array[: len(beginnings), -1]
+            logits = logits.astype(np.float64)
             largest = logits.max(axis=1, keepdims=True)
             log_p = logits - largest - np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
             candidates = [(tokens + (token,), total + float(log_p[i, token]))
@@ -51,10 +55,3 @@ def beam_search(model: Translator, source: np.ndarray, most: int, width: int = 4
                 break
     best = sorted(finished + open_ones, key=score, reverse=True)[:width]
     return [(np.array(tokens[1:]), total) for tokens, total in best]
-
-
-def _next_logits(model: Translator, source: np.ndarray, beginnings: list[tuple[int, ...]]) -> np.ndarray:
-    """(beginnings, V), float64"""
-    sources: Tensor = mg.tensor(np.repeat(source[None], len(beginnings), axis=0))
-    logits = model.decode(model.encode(sources), sources == PAD, mg.tensor(np.array(beginnings)))
-    return logits.array[:, -1].astype(np.float64)

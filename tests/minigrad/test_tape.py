@@ -373,3 +373,14 @@ def test_an_op_that_adds_to_what_has_arrived(around, norms):
     expected = sum(gradient(part) for part in parts)
     for order in (parts, parts[::-1]):
         np.testing.assert_allclose(gradient(lambda x: sum(part(x) for part in order)), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_an_op_is_not_blamed_for_what_it_adds_to():
+    """A NaN that the user sent back another way is not layer norm's."""
+    x = mg.tensor(np.random.default_rng(0).standard_normal((2, 4)), requires_grad=True)
+    gradient = np.ones((4, 4))
+    gradient[0] = np.nan  # of the rows that go round layer norm
+    with mg.detect_anomaly():
+        y = x * 1.0
+        mg.cat([y, F.layer_norm(y, 4)]).backward(mg.tensor(gradient))
+    assert np.isnan(x.grad.data[0]).all() and np.isfinite(x.grad.data[1]).all()

@@ -4,6 +4,7 @@ import pytest
 
 import minigrad as mg
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
+from models.cli import main
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +29,13 @@ def make_trainer(text_file):
         return Trainer(CausalTransformer(config), corpus, config.context, training)
 
     return make
+
+
+@pytest.fixture
+def run(capsys):
+    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
+    def call(*arguments) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call

@@ -26,16 +26,6 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def run(capsys):
-    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
-    def call(*arguments) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
-
-
 @pytest.fixture(scope="session")
 def finished_run(text_file, tmp_path_factory):
     """A run of 6 steps, for tests that only read it."""

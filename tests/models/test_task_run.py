@@ -8,7 +8,6 @@ import pytest
 
 from models import run as runs
 from models import task_run as task_runs
-from models.cli import main
 from models.task_training import CLASS_MODELS, MODELS, SEQUENCE_MODELS, TaskTraining, make_model
 from models.tasks import TASKS
 from models.train import TrainingError
@@ -22,16 +21,6 @@ TINY_TRANSFORMER = [*TINY, "--layers", "1", "--heads", "2"]
 def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(task_runs, "TEST_EXAMPLES", 10)
-
-
-@pytest.fixture
-def run(capsys):
-    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
-    def call(*arguments) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
 
 
 def rows_of(folder: str) -> list[dict]:
