@@ -1,11 +1,13 @@
 """A computation recorded once and replayed: the same kernels on the same memory, without the tape and without layers."""
+import dis
 import functools
-import threading
+import operator
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from . import recording, tape, watchers
+from .kernels.buffers import with_strides_of
 from .kernels.jit import get_num_threads
 from .tensor import Tensor, wrap
 
@@ -18,14 +20,15 @@ def compile(function: Callable) -> "Compiled":
     A replay copies the inputs to where those of the recording lie and makes the same calls again: the results have the
     same bits. What costs time in between, and more than the kernels if the model is tiny, is left out: layers, checks,
     the tape, fresh memory. The function takes Tensors and returns one, or a tuple of them, or None; results come back
-    as copies, off the tape. It may call backward(), an optimizer's step() and zero_grad(). Gradients stay in their
-    places: what `p.grad` refers to is overwritten by the next call, so clone() what you want to keep.
+    as copies, off the tape. It may call backward(), an optimizer's step() and zero_grad().
 
-    A recording holds for inputs of the same shapes and dtypes and the same number of threads, while the parameters are
-    the same objects, and until a module's train() or eval() is called; then there is a new one. What Python decides is
-    decided while recording, so Python must not look at values then: a RuntimeError says where the step does (item(), an
-    if, a write in place, a hook, create_graph). Other things that Python reads, as a number in a closure, stay as they
-    were: call `forget()` when they change. Under detect_anomaly() and count_flops() nothing is replayed.
+    A recording holds for inputs of the same shapes, strides and dtypes, in the same thread, mode and number of threads,
+    while the variables that the function itself reads (of functions around it, globals, attributes of its self) refer to
+    the same objects and the Tensors to the same memory, and until an attribute of a module is set (by train() and eval()
+    too) or a hook is registered; then there is a new one. What Python decides is decided while recording, so Python must
+    not look at values then: a RuntimeError says where the step does (item(), an if, a write in place, a hook,
+    create_graph). What other functions read, or what is inside a list or an object that is no module, stays as it was:
+    call `forget()` when it changes. Under detect_anomaly() and count_flops() nothing is replayed.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -48,91 +51,139 @@ class Compiled:
     def __init__(self, function: Callable):
         self.function = function
         self._recordings: dict[tuple, _Recording] = {}
+        self._around = Surroundings(function)
         functools.update_wrapper(self, function)
 
     def __call__(self, *inputs: Tensor) -> Any:
         if recording.state.recorder is not None or watchers.state.watchers:  # within another recording, or watched
             return self.function(*inputs)
-        key = tuple([(x.array.shape, x.array.dtype) if isinstance(x, Tensor) else self._refuse(x) for x in inputs])
-        key += threading.get_ident(), get_num_threads(), tape.mode.enabled
+        key = (*map(_form, inputs), recording.state.thread, *_modes())
         known = self._recordings.get(key)
-        if known is not None and known.is_current():
+        if known is not None and known.is_current(self._around.now()):
             return known.replay(inputs)
         self._recordings.pop(key, None)
         result, known = record(self.function, inputs)
+        known.around = self._around.now()
         self._recordings[key] = known
-        if len(self._recordings) > MOST_RECORDINGS:
-            del self._recordings[next(iter(self._recordings))]
+        for oldest in list(self._recordings)[:-MOST_RECORDINGS]:
+            self._recordings.pop(oldest, None)  # another thread may have been faster
         return result
 
     def forget(self) -> None:
         """Record anew at the next call: something has changed that Python reads while recording."""
         self._recordings.clear()
 
-    def _refuse(self, value: Any) -> None:
-        raise TypeError(f"compile: a compiled step takes Tensors, got {type(value).__name__}; wrap arrays and numbers "
-                        "with minigrad.tensor, or let the step read them from outside if they never change")
+
+def _form(x: Tensor) -> tuple:
+    """What two inputs have in common for which the same recording serves: all but their values."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"compile: a compiled step takes Tensors, got {type(x).__name__}; wrap arrays and numbers with "
+                        "minigrad.tensor, or let the step read them from outside if they never change")
+    if x.requires_grad:
+        raise RuntimeError("compile: an input of a compiled step requires a gradient; let the step read it from outside, as "
+                           "parameters are read")
+    array = x.array
+    return array.shape, array.dtype, array.strides
+
+
+def _modes() -> tuple[int, bool]:
+    """What a computation depends on beside its inputs, in this Python thread."""
+    return get_num_threads(), tape.mode.enabled
+
+
+class Surroundings:
+    """The variables that a function's own code reads: those of functions around it, globals, and attributes of its `self`.
+
+    >>> scale = 2.0
+    >>> around = Surroundings(lambda x: x * scale)
+    >>> around.now()
+    [2.0]
+    """
+
+    def __init__(self, function: Callable):
+        code = getattr(function, "__code__", None)  # a method's too; other things that can be called have none
+        loads = list(dis.get_instructions(code)) if code else []
+        self._cells = (function.__closure__ or ()) if code else ()
+        self._scopes = []
+        for before, load in zip([None, *loads], loads):
+            if load.opname in ("LOAD_GLOBAL", "LOAD_NAME") and load.argval in function.__globals__:
+                self._scopes.append((function.__globals__, load.argval))
+            elif load.opname in ("LOAD_ATTR", "LOAD_METHOD") and _loads_self(before, function):
+                self._scopes.append((vars(function.__self__), load.argval))
+
+    def now(self) -> list:
+        """What they refer to."""
+        return [*map(_contents, self._cells), *[scope.get(name) for scope, name in self._scopes]]
+
+
+def _loads_self(instruction, function: Callable) -> bool:
+    if not instruction.opname.startswith("LOAD_FAST") or not hasattr(function, "__self__"):
+        return False
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    return names[-1] == function.__code__.co_varnames[0] and hasattr(function.__self__, "__dict__")
+
+
+def _contents(cell) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet, as of a function that refers to itself
+        return None
 
 
 class _Recording:
     """One recording, with the arrays of its inputs and results."""
 
     def __init__(self, recorder: recording.Recorder, inputs: Sequence[np.ndarray], results: Any):
-        self.pool, self.calls, self.arrivals = recorder.pool, recorder.calls, recorder.arrivals
-        self.sources = list({id(source[0]): source for source in recorder.sources}.values())
+        self.pool, self.calls, self.sources = recorder.pool, recorder.calls, list(recorder.sources.values())
         self.inputs, self.results = inputs, results
         self.generation = recording.generation
+        self.around: list = []
 
-    def is_current(self) -> bool:
+    def is_current(self, around: list) -> bool:
         """Does what it was recorded with still hold?"""
-        if self.generation != recording.generation:
+        if self.generation != recording.generation or not all(map(operator.is_, around, self.around)):
             return False
         for tensor, array, node in self.sources:
-            if tensor.array is not array or tensor.node is not node:
+            if tensor.array is not array or tensor.node is not node or node is not None and node.hooks:
                 return False
         return True
 
     def replay(self, inputs: Sequence[Tensor]) -> Any:
         for array, tensor in zip(self.inputs, inputs):
             array[...] = tensor.array
-        self._set_gradients_apart()
         for function, arguments in self.calls:
             function(*arguments)
         return copied(self.results)
 
-    def _set_gradients_apart(self) -> None:
-        """Gradients of the last replay that were not cleared are to be added to, and their place is about to be used."""
-        for node, array in self.arrivals:
-            gradient = node.grad
-            if gradient is not None and (gradient if isinstance(gradient, np.ndarray) else gradient.array) is array:
-                node.grad = array.copy()
-
 
 def record(function: Callable, inputs: Sequence[Tensor]) -> tuple[Any, _Recording]:
     """function(*inputs), and what it did."""
-    for x in inputs:
-        if x.requires_grad:
-            raise RuntimeError("compile: an input of a compiled step requires a gradient; let the step read it from "
-                               "outside, as parameters are read")
-    arrays = [x.array.copy() for x in inputs]
+    arrays = [with_strides_of(x.array) for x in inputs]
+    for array, x in zip(arrays, inputs):
+        array[...] = x.array
+    modes = _modes()
     with recording.Recorder() as recorder:
         results = function(*[wrap(recording.Closed(array)) for array in arrays])
-    results = opened_results(results, bool(recorder.arrivals))
+        results = opened_results(results, recorder)
+    if _modes() != modes:
+        raise RuntimeError("compile: this step leaves another grad mode or number of threads than it found, which a replay "
+                           "would not; set them outside, or in a with block")
     known = _Recording(recorder, arrays, results)
     return copied(results), known
 
 
-def opened_results(results: Any, is_differentiated: bool) -> Any:
+def opened_results(results: Any, recorder: recording.Recorder) -> Any:
     """The arrays of Tensors that a step returned."""
     if results is None:
         return None
     if isinstance(results, (tuple, list)):
-        return tuple(opened_results(result, is_differentiated) for result in results)
+        return tuple(opened_results(result, recorder) for result in results)
     if not isinstance(results, Tensor):
         raise TypeError(f"compile: a compiled step returns Tensors, got {type(results).__name__}")
-    if results.requires_grad and not is_differentiated:
+    if results.requires_grad and not recorder.is_differentiated:
         raise RuntimeError("compile: a replay's results are off the tape, and this step calls no backward(); call it "
                            "inside, or compute under no_grad()")
+    recorder.note_source(results)
     return recording.opened(results.array)
 
 
@@ -140,4 +191,4 @@ def copied(results: Any) -> Any:
     """Tensors with copies of the results."""
     if isinstance(results, tuple):
         return tuple(map(copied, results))
-    return None if results is None else wrap(results.copy())
+    return None if results is None else wrap(results.copy(order="K"))

@@ -1,4 +1,5 @@
 """Making tensors: from data, filled, and drawn at random (from the generator in `minigrad.random`)."""
+from collections.abc import Callable
 from typing import Any, Sequence
 
 import numpy as np
@@ -7,6 +8,11 @@ from . import random
 from .arrays import as_array, as_dtype, float32, int64
 from .methods.operands import sizes
 from .tensor import Tensor, wrap
+
+
+def _drawn(draw: Callable[[np.random.Generator], np.ndarray], requires_grad: bool = False) -> Tensor:
+    """A tensor of what is drawn from the generator; in a compiled step, drawn anew in each replay."""
+    return Tensor.constant(lambda: draw(random.generator())).requires_grad_(requires_grad)
 
 
 def _fresh(array: np.ndarray, requires_grad: bool = False, dtype: Any = None) -> Tensor:
@@ -67,21 +73,21 @@ def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tens
 
 def rand(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Uniform between 0 and 1."""
-    return _fresh(random.generator().random(sizes(size), dtype), requires_grad)
+    return _drawn(lambda generator: generator.random(sizes(size), as_dtype(dtype)), requires_grad)
 
 
 def randn(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Standard normal."""
-    return _fresh(random.generator().standard_normal(sizes(size), dtype), requires_grad)
+    return _drawn(lambda generator: generator.standard_normal(sizes(size), as_dtype(dtype)), requires_grad)
 
 
 def randint(low: int, high: int | None = None, size: Sequence[int] = ()) -> Tensor:
     """Integers from low to high - 1; from 0 if only one bound is given."""
-    return _fresh(random.generator().integers(low, high, size=tuple(size)))
+    return _drawn(lambda generator: generator.integers(low, high, size=tuple(size)))
 
 
 def randperm(n: int) -> Tensor:
-    return _fresh(random.generator().permutation(n))
+    return _drawn(lambda generator: generator.permutation(n))
 
 
 def _dtype_like(x: Tensor, dtype: Any) -> np.dtype:
@@ -89,19 +95,19 @@ def _dtype_like(x: Tensor, dtype: Any) -> np.dtype:
 
 
 def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.zeros_like(x.array, _dtype_like(x, dtype)))
+    return _fresh(np.zeros(x.shape, _dtype_like(x, dtype)))
 
 
 def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.ones_like(x.array, _dtype_like(x, dtype)))
+    return _fresh(np.ones(x.shape, _dtype_like(x, dtype)))
 
 
 def full_like(x: Tensor, fill_value: float, dtype: Any = None) -> Tensor:
-    return _fresh(np.full_like(x.array, fill_value, _dtype_like(x, dtype)))
+    return _fresh(np.full(x.shape, fill_value, _dtype_like(x, dtype)))
 
 
 def empty_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.empty_like(x.array, _dtype_like(x, dtype)))
+    return _fresh(np.empty(x.shape, _dtype_like(x, dtype)))
 
 
 def rand_like(x: Tensor) -> Tensor:

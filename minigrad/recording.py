@@ -8,26 +8,35 @@
 - what is to be run again as it stands, Python and all, such as an optimizer's step, through `as_it_is`.
 
 Results lie in a pool of the recorder's own and are let go as ever, so memory is used again within the step. The recorded
-calls refer to it by address only. What Python does with values is not seen and cannot be replayed, so the values of
-Tensors are closed to it while a recording is made: see `Closed`.
+calls refer to it by address only; what outlives the step, results and gradients, is copied out of it. What Python does
+with values is not seen and cannot be replayed, so the values of Tensors are closed to it while a recording is made: see
+`Closed`. What would make a replay another computation than the step itself is refused, or outdates the recording:
+
+- a Tensor from outside that has another array or another place on the tape, or a hook: see `Recorder.sources`;
+- an attribute of any module that has been set, or a hook registered: `outdate`.
 """
+import contextlib
 import functools
+import sys
 import threading
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from .kernels import jit
-from .kernels.buffers import Pool, of_thread
+from .kernels.buffers import Pool, of_thread, with_strides_of
 
 
 class _State(threading.local):
-    recorder: "Recorder | None" = None  # who records what this Python thread does
+    def __init__(self):
+        self.recorder: "Recorder | None" = None  # who records what this Python thread does
+        self.thread = object()  # this thread, while it lives; the system gives its number to another one afterwards
 
 
 state = _State()
 recorders = 0  # of all threads: asking this first is cheaper
-generation = 0  # counts what makes recordings out of date that they cannot see, as when a layer goes into training mode
+_counting = threading.Lock()
+generation = 0  # counts what makes recordings out of date that they cannot see, as when a module's attribute is set
 
 
 def outdate() -> None:
@@ -47,6 +56,16 @@ def call(function: Callable, *arguments) -> Any:
     return function(*arguments) if recorder is None else recorder.call(function, *arguments)
 
 
+def array_of(value: Any) -> Any:
+    """The array of a Tensor, for `call`; anything else as it is. A recording holds as long as the Tensor has this array."""
+    if type(value) is Closed or not hasattr(value, "apply_op"):
+        return value
+    recorder = current()
+    if recorder is not None:
+        recorder.note_source(value)
+    return value.array
+
+
 def as_it_is(function: Callable) -> Callable:
     """Decorate a function that reads and writes Tensors in its own way: a replay calls it again."""
 
@@ -58,11 +77,15 @@ def as_it_is(function: Callable) -> Callable:
     return wrapper
 
 
-def refuse_write() -> None:
-    """RuntimeError while a recording is made: a write in place is not an op, and would happen only once."""
+def refuse(what: str, instead: str = "don't compile this step") -> None:
+    """RuntimeError while a recording is made: it would happen only once, and not in a replay."""
     if state.recorder is not None:
-        raise RuntimeError("compile: this step writes to a tensor in place, which a replay would not do; make a new "
-                           "tensor, or don't compile this step")
+        raise RuntimeError(f"compile: this step {what}, which a replay would not do; {instead}")
+
+
+def refuse_write() -> None:
+    """RuntimeError while a recording is made: a write in place is not an op."""
+    refuse("writes to a tensor in place", "make a new tensor, or don't compile this step")
 
 
 def refuse_look(array: Any) -> None:
@@ -79,7 +102,7 @@ class Closed:
     """The array of a Tensor while a recording is made: its form is known, but nobody may look at its values."""
 
     def __init__(self, array: np.ndarray):
-        self._array = array
+        self._array, self._recorder = array, state.recorder
         self.shape, self.dtype, self.ndim, self.size = array.shape, array.dtype, array.ndim, array.size
         self.flags, self.strides, self.itemsize = array.flags, array.strides, array.itemsize
 
@@ -90,7 +113,8 @@ class Closed:
         self._refuse()
 
     def _refuse(self, *arguments, **options):
-        refuse_look(self)
+        if self._recorder is state.recorder:
+            refuse_look(self)
         raise RuntimeError("compile: this tensor was made while a step was recorded, and has no values; return what is "
                            "wanted outside")
 
@@ -101,8 +125,12 @@ class Closed:
 
 
 def opened(value: Any) -> Any:
-    """The array that is closed, or the value itself."""
-    return value._array if type(value) is Closed else value
+    """The array that is closed, or the value itself. RuntimeError if an earlier recording closed it: its memory is gone."""
+    if type(value) is not Closed:
+        return value
+    if value._recorder is not state.recorder:
+        value._refuse()
+    return value._array
 
 
 class _Address:
@@ -118,19 +146,35 @@ class Recorder:
     def __init__(self):
         self.pool = Pool(keeps_all=True)
         self.calls: list[tuple[Callable, Sequence]] = []
-        self.arrivals: list[tuple[Any, np.ndarray]] = []  # leaves, and the gradients that were added to them
-        self.sources: list[tuple] = []  # Tensors from outside, with the array and the node that they had
+        self.is_differentiated = False  # has a gradient arrived at a leaf?
+        self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node that they had
 
     def __enter__(self) -> "Recorder":
         global recorders
-        recorders += 1
+        with _counting:
+            recorders += 1
         self._pool_before, of_thread.pool, state.recorder = of_thread.pool, self.pool, self
         return self
 
     def __exit__(self, *exception) -> None:
         global recorders
-        recorders -= 1
+        with _counting:
+            recorders -= 1
         of_thread.pool, state.recorder = self._pool_before, None
+
+    @contextlib.contextmanager
+    def _suspended(self):
+        """Inside, all is as in a replay: nothing is recorded, and memory comes from the thread's own pool."""
+        of_thread.pool, state.recorder = self._pool_before, None
+        try:
+            yield
+        finally:
+            of_thread.pool, state.recorder = self.pool, self
+
+    def note_source(self, tensor) -> None:
+        """The step reads this Tensor: if it was not made here, the recording holds while its array and node are these."""
+        if type(tensor.array) is not Closed:
+            self.sources.setdefault(id(tensor), (tensor, tensor.array, tensor.node))
 
     def lent(self, value: Any) -> Any:
         """The same array for a recorded call: if its memory is the pool's, without holding on to it."""
@@ -143,14 +187,15 @@ class Recorder:
         self.calls.append((function, tuple(map(self.lent, arguments))))
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """A copy in the pool."""
-        copy = self.pool.empty(array.shape, array.dtype)
+        """A copy in the pool, with the same strides: sums go through memory in its order, and their bits depend on it."""
+        copy = with_strides_of(array, self.pool.empty)
         copy[...] = array
         return copy
 
     def call(self, function: Callable, *arguments) -> np.ndarray:
         arguments = [opened(value) for value in arguments]
-        result = function(*arguments)
+        with self._suspended():
+            result = function(*arguments)
         if any(result is value for value in arguments):  # computed in place
             self.note(function, arguments)
             return result
@@ -162,27 +207,28 @@ class Recorder:
 
     def as_it_is(self, function: Callable, arguments: tuple, options: dict) -> Any:
         self.calls.append((functools.partial(function, **options), arguments))
-        state.recorder, of_thread.pool = None, self._pool_before
-        try:
+        with self._suspended():
             return function(*arguments, **options)
-        finally:
-            state.recorder, of_thread.pool = self, self.pool
 
-    def check(self, node) -> None:
-        """RuntimeError if backward tells Python of this node's gradient."""
+    def check(self, node, is_leaf: bool) -> None:
+        """RuntimeError if a replay would miss something of this node's backward."""
         if node.hooks or node.retains_grad:
             raise RuntimeError(f"compile: a tensor of shape {node.shape} has a hook or retain_grad(), which a replay would "
                                "not serve; return what you want to see, or don't compile this step")
+        if not is_leaf and node.is_replayed is None:
+            raise RuntimeError(f"compile: backward reaches {node.title}, which was applied outside of this step, to make a "
+                               f"tensor of shape {node.shape}; compute that inside, or pass it as an input, detached")
 
     def forward(self, op, arrays: list, options: dict) -> np.ndarray:
         """op.forward, recorded."""
-        if op.is_by_kernels(arrays):
+        op.is_replayed = not op.is_by_kernels(arrays)
+        if not op.is_replayed:
             return self._watched(op.forward, arrays, options)
-        out = op.forward(*arrays, **options)
+        with self._suspended():
+            out = op.forward(*arrays, **options)
         is_view = _is_view(out, arrays)
         out = out if is_view else self.kept(np.asarray(out))
         forward = functools.partial(op.forward, **options)
-        op.is_replayed = True
         self.calls.append((_run if is_view else _call_into,
                            (None if is_view else self.lent(out), forward, *map(self.lent, arrays))))
         return out
@@ -191,7 +237,8 @@ class Recorder:
         """op.backward, recorded."""
         if not op.is_replayed and dout.flags.c_contiguous and dout.size:
             return self._watched(op.backward, (dout, *op.saved), options)
-        shares = op.backward(dout, *op.saved, **options)
+        with self._suspended():
+            shares = op.backward(dout, *op.saved, **options)
         if type(shares) is not tuple:
             shares = (shares,)
         shares = [None if share is None else np.asarray(share) for share in shares]
@@ -202,15 +249,10 @@ class Recorder:
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(shares)
 
-    def accumulate(self, node, gradient: np.ndarray, fresh: bool) -> None:
-        """node.accumulate, recorded; in a replay the gradient is there already."""
-        gradient = gradient if fresh else self.call(np.copy, gradient)
-        node.accumulate(gradient, True)
-        lent = self.lent(gradient)
-        if node.grad is gradient:
-            node.grad = lent
-        self.arrivals.append((node, lent))
-        self.calls.append((node.accumulate, (lent, True)))
+    def accumulate(self, node, gradient: np.ndarray) -> None:
+        """node.accumulate, recorded."""
+        self.is_differentiated = True
+        self.as_it_is(_Arrival(node, self.lent(gradient)), (), {})
 
     def _watched(self, function: Callable, arguments: Sequence, options: dict) -> Any:
         before, jit.observer.observe = jit.observer.observe, self.note
@@ -218,6 +260,36 @@ class Recorder:
             return function(*arguments, **options)
         finally:
             jit.observer.observe = before
+
+
+class _Arrival:
+    """A gradient arrives at a leaf. What `grad` refers to is a copy, as the pool lends the gradient's memory again.
+
+    The copy is made in the same place each time, so that an optimizer need not look up where gradients are; unless
+    somebody still holds the last one, which is left to him.
+    """
+
+    def __init__(self, node, gradient: np.ndarray):
+        self.node, self.gradient = node, gradient
+        self.copy = np.empty(0)
+
+    def __call__(self) -> None:
+        if self.node.grad is not None:
+            self.node.accumulate(self.gradient, fresh=False)
+            return
+        if self.copy.shape != self.gradient.shape or sys.getrefcount(self.copy) > UNUSED_COPY:
+            self.copy = np.empty(self.gradient.shape, self.gradient.dtype)  # views refer to it, and not to what owns it
+        self.copy[...] = self.gradient
+        self.node.grad = self.copy
+
+
+def _references_of_an_unused_copy() -> int:
+    """What sys.getrefcount gives in `_Arrival` for a copy that nobody else holds."""
+    arrival = _Arrival(None, np.empty(0))
+    return sys.getrefcount(arrival.copy)
+
+
+UNUSED_COPY = _references_of_an_unused_copy()
 
 
 def _is_view(result: Any, arguments: Sequence) -> bool:

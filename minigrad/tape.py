@@ -71,7 +71,7 @@ class Op(Node):
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
     by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `recording` can call again
     adds_to: int | None = None  # the input whose gradient so far backward takes as `so_far`, and adds to its own share
-    is_replayed = False  # is forward called again in replays?
+    is_replayed: bool | None = None  # in a recording: is forward called again in replays, or are kernels?
 
     def forward(self, *arrays, **options) -> np.ndarray:
         raise NotImplementedError
@@ -231,16 +231,6 @@ def tell_apart(arrays: list, parents: Sequence[Node | None]) -> None:
             arrays[i] = array.view()
 
 
-def check_current(op: Op, arrays: Sequence, ages: Sequence[int | None]) -> None:
-    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
-    for i, (array, age) in enumerate(zip(arrays, ages)):
-        if age is not None and writes.last_write(array)[1] > age:
-            raise RuntimeError(
-                f"{op.title}, input {i}: its memory was changed by an inplace operation on another tensor, so its place "
-                "on the tape is out of date; take the view anew (of a constant, a copy), or clone() before writing"
-            )
-
-
 def are_contiguous(arrays: Sequence) -> bool:
     """Are all arrays among these in C order, and none of them empty?"""
     return all(array.flags.c_contiguous and array.size for array in arrays if isinstance(array, np.ndarray))
@@ -287,18 +277,18 @@ def walk(
     while youngest_first:
         _, node = heapq.heappop(youngest_first)
         dout, fresh = arrived.pop(node)
+        is_leaf = not isinstance(node, Op)
         if recorder is not None:
-            recorder.check(node)
+            recorder.check(node, is_leaf)
         for hook in node.hooks:
             dout, fresh = hook(dout), False
-        is_leaf = not isinstance(node, Op)
         if found is not None:
             found[node] = dout
         elif is_leaf or node.retains_grad:
             if recorder is None:
                 node.accumulate(dout, fresh and is_leaf)
             else:
-                recorder.accumulate(node, dout, fresh and is_leaf)
+                recorder.accumulate(node, dout)
         if is_leaf:
             continue
         so_far = None if watching else _to_add_to(node, dout, arrived)  # watchers see what each op makes by itself

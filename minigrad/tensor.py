@@ -5,7 +5,9 @@ arrays, name an operation, and wrap the result again; what an operation computes
 Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `writes.note_write`.
 """
 import functools
-from typing import Any, Callable
+import math
+import warnings
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -42,6 +44,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     """
 
     frozen: Node | None = None  # the place on the tape of a leaf while it does not require a gradient
+    made: float = 0  # when, of one that has no place on the tape; infinity: current whatever is written, see detach()
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         self.array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
@@ -109,7 +112,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     @property
     def grad(self) -> "Tensor | None":
-        """The gradient that has accumulated here."""
+        """The gradient that has accumulated here: of a leaf, or of a computed tensor after retain_grad()."""
         if recording.recorders and recording.state.recorder is not None:
             raise RuntimeError(
                 "compile: this step looks at a gradient in Python, which a replay would not; look at it outside (an "
@@ -117,6 +120,12 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             )
         node = self.node or self.frozen
         if node is None or node.grad is None:
+            if isinstance(node, Op) and not node.retains_grad:
+                warnings.warn(
+                    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
+                    f"be populated during backward(): this one was made by {node.title}. Call retain_grad() on it before "
+                    "backward(), or look at the leaf that it was made of", stacklevel=2,
+                )
             return None
         if isinstance(node.grad, np.ndarray):
             node.grad = wrap(node.grad)
@@ -146,7 +155,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         """Keep the gradient of this computed tensor in `grad` too; leaves always do."""
         if self.node is None:
             raise RuntimeError("retain_grad: this tensor does not require a gradient")
-        self.node.retains_grad = True
+        if not self.is_leaf:
+            self.node.retains_grad = True
 
     def backward(
         self, gradient: "Tensor | None" = None, retain_graph: bool | None = None, create_graph: bool = False
@@ -227,8 +237,10 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         self.node.name = name
 
     def detach(self) -> "Tensor":
-        """The same data, off the tape."""
-        return wrap(self.array)
+        """The same data, off the tape. They share memory, also when it is written to: no gradient is wanted of that."""
+        detached = wrap(self.array)
+        detached.made = math.inf
+        return detached
 
     def clone(self) -> "Tensor":
         """A copy, on the tape."""
@@ -255,8 +267,9 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if recorder is None:
             result = out = op.forward(*arrays, **options)
         else:
-            recorder.sources += [(x, x.array, x.node) for x in inputs
-                                 if isinstance(x, Tensor) and isinstance(x.array, np.ndarray)]
+            for value in inputs:
+                if isinstance(value, Tensor):
+                    recorder.note_source(value)
             arrays = [recording.opened(array) for array in arrays]
             result = out = recorder.forward(op, arrays, options)
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
@@ -266,12 +279,12 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         for watcher in watchers.state.watchers:
             watcher.forward(op, arrays, out)
         made = out if recorder is None else recording.Closed(out)
-        if not (wants_gradient and tape.mode.enabled):
+        if not tape.mode.enabled:
             return wrap(made)
-        if writes.any_on_tape:
-            ages = [value.made if isinstance(value, Tensor) and node is None else node and node.order
-                    for value, node in zip(inputs, parents)]
-            tape.check_current(op, arrays, ages)
+        if writes.on_tape:
+            check_current(op.title, inputs)
+        if not wants_gradient:
+            return wrap(made)
         op.record(tuple(parents), (*arrays, result), options, out)
         return wrap(made, op)
 
@@ -281,9 +294,9 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return wrap(np.asarray(array), node)
 
     @staticmethod
-    def constant(function: Callable, *arrays) -> "Tensor":
-        """function(*arrays), as a result that has no gradient."""
-        array = np.asarray(recording.call(function, *arrays))
+    def constant(function: Callable, *values) -> "Tensor":
+        """function(*values), of arrays where Tensors are given, as a result that has no gradient."""
+        array = np.asarray(recording.call(function, *map(recording.array_of, values)))
         return wrap(array if recording.state.recorder is None else recording.Closed(array))
 
     # ------------------------------------------------------------------------------------------------ what it is
@@ -400,12 +413,16 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                 "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
                 "make a new tensor"
             )
+        elif tape.is_grad_enabled():
+            check_current("in place", (result,))
         array = result.array if isinstance(result, Tensor) else result
         if array.shape != self.shape:
             raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
         if not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
         self._check_writable()
+        if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
+            node = apply(ops.Where, array.astype(self.dtype), self, condition=np.True_).node
         self.array[...] = array
         writes.note_write(self.array, on_tape)
         if on_tape:
@@ -433,6 +450,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             index = advanced if basic is None else joined_index(basic, advanced, self.shape)
             self.write(apply(SetAt, self, value.to(self.dtype), index=index))
         else:
+            if tape.is_grad_enabled():
+                check_current("in place", (value,))
             target = self.array if basic is None else self.array[basic]
             target[advanced] = value.array
             writes.note_item_written(target, advanced)
@@ -463,7 +482,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             return self
         if dtype.kind == "f" and self.dtype.kind == "f":
             return apply(ops.Cast, self, dtype=dtype)
-        return self.constant(functools.partial(as_array, dtype=dtype), self.array)
+        return self.constant(functools.partial(as_array, dtype=dtype), self)
 
     astype = to
 
@@ -484,3 +503,17 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 
 
 apply = Tensor.apply_op
+
+
+def check_current(name: str, inputs: Sequence) -> None:
+    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
+    for i, value in enumerate(inputs):
+        if not isinstance(value, Tensor):
+            continue
+        age = value.made if value.node is None else value.node.order
+        if writes.last_write(recording.opened(value.array))[1] > age:
+            raise RuntimeError(
+                f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on the "
+                "tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; row += y), "
+                "take views of it anew, or clone() before writing"
+            )

@@ -4,6 +4,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from . import recording
+
 
 class _State(threading.local):
     watchers: tuple["Watcher", ...] = ()
@@ -16,6 +18,7 @@ class Watcher:
     """Told of each operation of this Python thread inside a `with` block."""
 
     def __enter__(self):
+        recording.refuse("watches operations (detect_anomaly, count_flops)", "watch the whole step, outside")
         self._before = state.watchers
         state.watchers += (self,)
         return self

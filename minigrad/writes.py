@@ -10,14 +10,14 @@ import numpy as np
 _clock = itertools.count(1)  # what happens later has the larger number: tensors made, and arrays written in place
 now = _clock.__next__
 latest = 0  # when anything was written
-any_on_tape = False  # has any value on the tape ever been changed in place?
+on_tape: set[int] = set()  # the memories, by id, of which a value on the tape has been changed in place; most often none
 
 
 class _Memory:
     """When the parts of an array that owns memory were last written: at all, and as part of a graph on the tape."""
 
     def __init__(self, array: np.ndarray):
-        self.reference = weakref.ref(array, lambda _, key=id(array): _memories.pop(key, None))
+        self.reference = weakref.ref(array, lambda _, key=id(array): _forget(key))
         self.writes: dict[tuple[float, float], tuple[int, int]] = {}  # by first byte and end
 
     def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
@@ -26,6 +26,14 @@ class _Memory:
 
 
 _memories: dict[int, _Memory] = {}  # by id of the array
+
+
+def _forget(key: int) -> None:
+    """The memory is gone."""
+    _memories.pop(key, None)
+    on_tape.discard(key)
+
+
 MANY_PARTS = 64  # after so many parts of one memory, they count as one
 WHOLE = (-float("inf"), float("inf"))
 
@@ -40,12 +48,12 @@ def owner_and_part(array: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     return array, part
 
 
-def note_write(array: np.ndarray, on_tape: bool = False) -> None:
+def note_write(array: np.ndarray, is_on_tape: bool = False) -> None:
     """The array's memory has been changed in place: what has saved it before must not use it any more.
 
-    `on_tape` says that the change is to be differentiated, so that only the tensor it was made through is current.
+    `is_on_tape` says that the change is to be differentiated, so that only the tensor it was made through is current.
     """
-    global latest, any_on_tape
+    global latest
     memory, part = owner_and_part(array)
     known = _memories.get(id(memory))
     if known is None:
@@ -53,8 +61,9 @@ def note_write(array: np.ndarray, on_tape: bool = False) -> None:
     if len(known.writes) > MANY_PARTS:
         known.writes = {WHOLE: known.last_write(WHOLE)}
     latest = now()
-    known.writes[part] = latest, latest if on_tape else known.writes.get(part, (0, 0))[1]
-    any_on_tape = any_on_tape or on_tape
+    known.writes[part] = latest, latest if is_on_tape else known.writes.get(part, (0, 0))[1]
+    if is_on_tape:
+        on_tape.add(id(memory))
 
 
 def note_item_written(array: np.ndarray, index) -> None:

@@ -240,14 +240,18 @@ def _check_sizes(layer, query_key, value, key_size, value_size, layout, causal, 
 
 
 def _check_padding(layer: str, mask: Tensor, shape: tuple[int, int]) -> None:
-    """ValueError for a key_padding_mask that does not fit or hides all keys of a sequence. While a step is recorded,
-    values are not looked at."""
+    """ValueError for a key_padding_mask that does not fit or hides all keys of a sequence."""
     if mask.shape != shape or mask.dtype != bool:
         raise ValueError(f"{layer}: key_padding_mask must be boolean, of shape {shape}, got {mask.dtype} {mask.shape}")
-    if recording.current() is None and mask.array.all(axis=1).any():
-        sequence = int(mask.array.all(axis=1).argmax())
-        raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {sequence}, so that its queries have "
+    recording.call(_check_some_key_is_seen, layer, recording.array_of(mask))
+
+
+def _check_some_key_is_seen(layer: str, mask: np.ndarray) -> np.ndarray:
+    hidden = mask.all(axis=1)
+    if hidden.any():
+        raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {hidden.argmax()}, so that its queries have "
                          "nothing to attend to; leave such sequences out, or let one key be seen")
+    return hidden
 
 
 class AdditiveAttention(Module):

@@ -186,7 +186,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
         raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
     if not training or p == 0.0:
         return x
-    keep = recording.call(_draw_keep, x.shape, p)
+    keep = recording.call(_draw_keep, x.shape, float(p))
     return apply(ops.Dropout, x, keep=keep, p=float(p))
 
 
@@ -199,8 +199,9 @@ def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         if ids.numel() == 0:
             raise ValueError("one_hot: cannot tell the number of classes from no ids; give num_classes")
-        num_classes = int(ids.array.max()) + 1
-    return Tensor(class_ids("one_hot: ids", ids, num_classes)[..., None] == np.arange(num_classes), dtype=np.int64)
+        num_classes = int(ids.max().item()) + 1
+    ids = class_ids("one_hot: ids", ids, num_classes)
+    return Tensor.constant(lambda ids: np.int64(ids[..., None] == np.arange(num_classes)), ids)
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

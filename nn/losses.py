@@ -113,7 +113,7 @@ def kl_div(log_probabilities: Tensor, target: Tensor, reduction: str = "mean", l
 
 def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
     """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
-    return recording.call(_checked_ids, ids.array if isinstance(ids, Tensor) else ids, name, classes, ignore_index)
+    return recording.call(_checked_ids, recording.array_of(ids), name, classes, ignore_index)
 
 
 def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | None) -> np.ndarray:

@@ -62,6 +62,7 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if self._hooks:
+            recording.refuse(f"calls a {type(self).__name__} with hooks", "remove them, or don't compile this step")
             return call_with_hooks(self, self._hooks, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -89,6 +90,7 @@ class Module:
         if not self._hooks:
             self._hooks = []
         self._hooks.append((kind, hook))
+        recording.outdate()
         return HookHandle(self._hooks, (kind, hook))
 
     # ---- attributes ----
@@ -103,6 +105,8 @@ class Module:
             kind = "parameters" if isinstance(value, Parameter) else "module"
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call: "
                                  f"call super().__init__() first in {type(self).__name__}.__init__")
+        if name not in attributes or attributes[name] is not value:  # a step that was recorded may have read it
+            recording.outdate()
         attributes[name] = value
 
     def _check_replacement(self, name: str, value: Any) -> None:
@@ -123,6 +127,7 @@ class Module:
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
         self._buffers.pop(name, None)
+        recording.outdate()
 
     def __getattr__(self, name: str) -> Any:  # called for what is not found
         message = f"'{type(self).__name__}' object has no attribute '{name}'"
@@ -265,10 +270,7 @@ class Module:
         """Training mode, for this module and all below: dropout is active. `train(False)` is `eval()`."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
-        modules = list(self.modules())
-        if any(module.training is not mode for module in modules):
-            recording.outdate()
-        for module in modules:
+        for module in self.modules():
             module.training = mode
         return self
 

@@ -6,6 +6,7 @@ it back when it is freed. A training step of preset nano had 8,700 such faults, 
 import math
 import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -107,6 +108,19 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def empty_like(array: np.ndarray) -> np.ndarray:
     """An uninitialised, C-contiguous array of this shape and dtype, from this Python thread's pool."""
     return of_thread.pool.empty(array.shape, array.dtype)
+
+
+def with_strides_of(array: np.ndarray, make: Callable = np.empty) -> np.ndarray:
+    """An uninitialised array with the shape, dtype and strides of this one, in memory from make(shape, dtype).
+
+    >>> with_strides_of(np.zeros((4, 6))[::-1, ::2].T).strides
+    (16, -48)
+    """
+    if not array.size:
+        return make(array.shape, array.dtype)
+    first, end = np.lib.array_utils.byte_bounds(array)
+    memory = make((end - first,), np.dtype(np.uint8))
+    return np.ndarray(array.shape, array.dtype, memory, array.ctypes.data - first, array.strides)
 
 
 def workspace(purpose: str, count: int, dtype: np.dtype) -> np.ndarray:

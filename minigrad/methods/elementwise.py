@@ -5,7 +5,7 @@ import numpy as np
 
 from .. import ops, recording
 from ..arrays import as_array, bool_, int64
-from .operands import broadcast_error, cast, data_of, floating, is_tensor, operand, promote
+from .operands import broadcast_error, cast, data_of, floating, is_tensor, operand, promote, values_of
 
 
 def binary(operation, a, b):
@@ -37,9 +37,15 @@ def whole_quotient(operation, a, b):
     tensor = a if is_tensor(a) else b
     if tensor.dtype == bool_:
         a, b = (x if isinstance(x, int) else cast(x, int64) for x in (a, b))
-    if tensor.dtype.kind != "f" and not np.all(data_of(b)):
-        raise ZeroDivisionError(f"{operation.__name__}: an integer is divided by zero")
+    if tensor.dtype.kind != "f":
+        recording.call(_check_divisor, operation.__name__, recording.array_of(b))
     return of_two(operation, a, b)
+
+
+def _check_divisor(name: str, divisor) -> np.ndarray:
+    if not np.all(divisor):
+        raise ZeroDivisionError(f"{name}: an integer is divided by zero")
+    return np.asarray(divisor)
 
 
 def compare(ufunc: np.ufunc, a, b):
@@ -47,7 +53,7 @@ def compare(ufunc: np.ufunc, a, b):
     tensor = a if is_tensor(a) else b
     a, b = operand(a), operand(b)
     try:
-        return tensor.constant(ufunc, data_of(a), data_of(b))
+        return tensor.constant(ufunc, a, b)
     except ValueError:
         raise broadcast_error(ufunc.__name__, a, b) from None
 
@@ -57,7 +63,7 @@ def where(condition, a, b):
     tensor = next((x for x in (a, b, condition) if is_tensor(x)), None)
     if tensor is None:
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
-    condition = recording.call(_mask, data_of(condition))
+    condition = recording.call(_mask, recording.array_of(condition))
     a, b = promote(operand(a), operand(b))
     if not is_tensor(a) and not is_tensor(b):
         a, b = as_array(a), as_array(b)
@@ -121,7 +127,7 @@ class ElementwiseMethods:
     def __ror__(self, other): return compare(np.bitwise_or, other, self)
     def __xor__(self, other): return compare(np.bitwise_xor, self, other)
     def __rxor__(self, other): return compare(np.bitwise_xor, other, self)
-    def __invert__(self): return self.constant(np.invert, self.array)
+    def __invert__(self): return self.constant(np.invert, self)
 
     add, sub, mul, div, pow, neg, abs = __add__, __sub__, __mul__, __truediv__, __pow__, __neg__, __abs__
     remainder, floor_divide = __mod__, __floordiv__
@@ -130,15 +136,15 @@ class ElementwiseMethods:
     def logical_and(self, other): return compare(np.logical_and, self, other)
     def logical_or(self, other): return compare(np.logical_or, self, other)
     def logical_xor(self, other): return compare(np.logical_xor, self, other)
-    def logical_not(self): return self.constant(np.logical_not, self.array)
-    def isnan(self): return self.constant(np.isnan, self.array)
-    def isinf(self): return self.constant(np.isinf, self.array)
-    def isfinite(self): return self.constant(np.isfinite, self.array)
+    def logical_not(self): return self.constant(np.logical_not, self)
+    def isnan(self): return self.constant(np.isnan, self)
+    def isinf(self): return self.constant(np.isinf, self)
+    def isfinite(self): return self.constant(np.isfinite, self)
 
     def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
         """|self - other| <= atol + rtol |other|, elementwise."""
         is_close = functools.partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
-        return self.constant(is_close, self.array, data_of(other))
+        return self.constant(is_close, self, other)
 
     def allclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """Is |self - other| <= atol + rtol |other| everywhere?"""
@@ -146,7 +152,7 @@ class ElementwiseMethods:
 
     def equal(self, other) -> bool:
         """Have both the same shape and the same elements?"""
-        return np.array_equal(self.array, data_of(other))
+        return np.array_equal(values_of(self), values_of(other))
 
     def exp(self): return self.apply_op(ops.Exp, floating(self))
     def expm1(self): return self.apply_op(ops.Expm1, floating(self))

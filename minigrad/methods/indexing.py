@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import ops
+from .. import ops, recording
 from ..ops.indexing import is_basic
-from .operands import check_dim, data_of
+from .operands import check_dim, is_tensor, values_of
 
 
 class ValuesAndIndices(NamedTuple):
@@ -22,15 +22,16 @@ def plain_index(index):
     if isinstance(index, tuple):
         return tuple(plain_index(list(part) if isinstance(part, tuple) else part) for part in index)
     if isinstance(index, list):
-        return np.array([data_of(part) for part in index], dtype=None if index else np.int64)
-    index = data_of(index)
+        return np.array([values_of(part) for part in index], dtype=None if index else np.int64)
     if isinstance(index, (bool, np.bool_)):
         return np.array(index)
     if isinstance(index, range):
         return np.array(index, np.int64)
-    if not isinstance(index, (np.ndarray, np.integer)):
+    if not is_tensor(index) and not isinstance(index, (np.ndarray, np.integer)):
         return index
-    return index.item() if index.ndim == 0 and index.dtype.kind in "iu" else np.array(index)
+    if index.dtype.kind not in "iu":  # what a mask picks depends on its values
+        return np.array(values_of(index))
+    return recording.call(np.array, recording.array_of(index)) if index.ndim else values_of(index).item()
 
 
 def integers_apart(index) -> tuple:
@@ -69,30 +70,35 @@ def along(dim: int, indices: np.ndarray) -> tuple:
 
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
     """A valid axis, and indices that fit x: a position each, no longer than x along the other axes."""
-    dim, indices = check_dim(name, x, dim), np.array(data_of(index))  # a copy, which nobody writes to
+    dim = check_dim(name, x, dim)
+    return dim, recording.call(_checked_indices, name, x.shape, dim, recording.array_of(index))
+
+
+def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
+    indices = np.array(index)  # a copy, which nobody writes to
     if indices.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {indices.dtype}")
-    if x.ndim and not indices.ndim:  # a number is a vector of one, as in PyTorch
+    if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
         indices = indices.reshape(1)
-    shape, size = x.shape or (1,), indices.shape or (1,)
-    if len(size) != len(shape) or any(size[i] > n for i, n in enumerate(shape) if i != dim):
+    lengths, size = shape or (1,), indices.shape or (1,)
+    if len(size) != len(lengths) or any(size[i] > n for i, n in enumerate(lengths) if i != dim):
         raise ValueError(
-            f"{name}: expected an index with {x.ndim} axes, no longer than {x.shape} except along dim {dim}, got "
+            f"{name}: expected an index with {len(shape)} axes, no longer than {shape} except along dim {dim}, got "
             f"{indices.shape}"
         )
-    bad = (indices < 0) | (indices >= shape[dim])
+    bad = (indices < 0) | (indices >= lengths[dim])
     if bad.any():
         raise IndexError(
-            f"{name}: index {indices[bad][0]} is out of bounds for dimension {dim} with size {shape[dim]}"
+            f"{name}: index {indices[bad][0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
         )
-    return dim, indices
+    return indices
 
 
 def take_along_dim(x, indices, dim: int | None = None):
     """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on, the other axes broadcast; without dim, x is flattened."""
     if dim is None:
-        return take_along_dim(x.reshape(-1), data_of(indices).reshape(-1), 0)
-    dim, indices = check_dim("take_along_dim", x, dim), data_of(indices)
+        return take_along_dim(x.reshape(-1), indices.reshape(-1), 0)
+    dim = check_dim("take_along_dim", x, dim)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_dim: expected as many axes as {x.shape} has, got {indices.shape}")
     if x.ndim == 0:
@@ -144,7 +150,7 @@ class IndexingMethods:
         """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
         dim, indices = checked_indices("gather", self, dim, index)
         picked = self.apply_op(ops.Index, self, index=along(dim, indices)) if self.ndim else self.expand(indices.shape)
-        return picked if np.ndim(data_of(index)) or not self.ndim else picked.reshape(())
+        return picked if getattr(index, "ndim", 0) or not self.ndim else picked.reshape(())
 
     def scatter_add(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
@@ -159,7 +165,7 @@ class IndexingMethods:
 
     def index_select(self, dim: int, index):
         """The slices of self at the positions `index` (a 1-d tensor) along dim."""
-        dim, indices = check_dim("index_select", self, dim), np.atleast_1d(data_of(index))
+        dim, indices = check_dim("index_select", self, dim), recording.call(np.atleast_1d, recording.array_of(index))
         if indices.ndim != 1 or indices.dtype.kind != "i":
             raise ValueError(f"index_select: expected a vector of integers, got {indices.dtype} {indices.shape}")
         if self.ndim:
@@ -171,7 +177,7 @@ class IndexingMethods:
     def masked_select(self, mask):
         """The elements where mask holds, as a vector; both broadcast."""
         shape = np.broadcast_shapes(self.shape, mask.shape)
-        return self.expand(shape)[np.broadcast_to(data_of(mask), shape)]
+        return self.expand(shape)[np.broadcast_to(values_of(mask), shape)]
 
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True):
         """(values, indices) in order of size along dim; NaN counts as the largest. Equal elements stay in order."""
@@ -181,12 +187,12 @@ class IndexingMethods:
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True):
         """The indices that sort self along dim. Always stable."""
         dim = check_dim("sort", self, dim)
-        return self.constant(functools.partial(_order, dim=dim, descending=descending), self.array)
+        return self.constant(functools.partial(_order, dim=dim, descending=descending), self)
 
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
         """(values, indices) of the k largest (or smallest) elements along dim; always sorted."""
         dim = check_dim("topk", self, dim)
         if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:
             raise IndexError(f"topk: selected index k out of range: {k} of shape {self.shape} along dim {dim}")
-        indices = self.constant(functools.partial(_top, k=k, dim=dim, largest=largest), self.array)
+        indices = self.constant(functools.partial(_top, k=k, dim=dim, largest=largest), self)
         return ValuesAndIndices(self.gather(dim, indices), indices)

@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import recording
 from ..arrays import as_array, float32
 
 
@@ -16,12 +17,17 @@ def operand(value: Any):
         return value
     if isinstance(value, np.generic):
         return value.item()
-    return as_array(value, copy=True)  # the caller may write to his array before backward
+    return recording.call(as_array, value, None, True)  # a copy: the caller may write to his array before backward
 
 
 def data_of(value: Any):
     """The array of a Tensor; anything else as it is."""
     return value.array if is_tensor(value) else value
+
+
+def values_of(value: Any):
+    """The array of a Tensor for Python that looks at it, which is refused in a compiled step; anything else as it is."""
+    return value._values() if is_tensor(value) else value
 
 
 def cast(value: Any, dtype: np.dtype):

@@ -40,13 +40,13 @@ def reduce(operation, x, dim, keepdim: bool, **options):
 def reduce_constant(function: Callable, x, dim, keepdim: bool):
     """A reduction without gradient."""
     axes = checked_axes(function.__name__, x, dim)
-    return x.constant(functools.partial(function, axis=axes, keepdims=keepdim), x.array)
+    return x.constant(functools.partial(function, axis=axes, keepdims=keepdim), x)
 
 
 def position(function: Callable, x, dim: int | None, keepdim: bool):
     """argmax and argmin: the first of equal ones."""
     dim = None if dim is None or x.ndim == 0 else check_dim(function.__name__, x, dim)
-    return x.constant(functools.partial(function, axis=dim, keepdims=keepdim), x.array)
+    return x.constant(functools.partial(function, axis=dim, keepdims=keepdim), x)
 
 
 def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
@@ -82,7 +82,7 @@ class ReduceMethods:
         """The product. Its gradient is right also where elements are zero."""
         axes = checked_axes("prod", self, dim)
         if self.dtype.kind != "f":
-            return self.constant(functools.partial(np.prod, axis=axes, keepdims=keepdim), self.array)
+            return self.constant(functools.partial(np.prod, axis=axes, keepdims=keepdim), self)
         axes = range(self.ndim) if axes is None else axes
         others = [d for d in range(self.ndim) if d not in axes]
         kept, count = [self.shape[d] for d in others], math.prod(self.shape[d] for d in axes)

@@ -3,6 +3,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from minigrad import recording
 from nn.optim.optimizer import Optimizer
 
 
@@ -74,6 +75,7 @@ class LRScheduler:
         """The rates in use."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
+    @recording.as_it_is
     def step(self) -> None:
         """Go to the next epoch, and set its rates."""
         self.last_epoch += 1

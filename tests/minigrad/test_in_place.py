@@ -43,7 +43,10 @@ def test_overwriting_cuts_the_gradient():
     x = leaf(1.0, 2.0)
     y = x * 2.0
     y.zero_()
-    assert not y.requires_grad
+    assert y.requires_grad  # as in PyTorch; of what it is from here on
+    (y + x).backward(mg.ones(2))
+    np.testing.assert_allclose(x.grad.data, [1, 1])
+    x.grad = None
     y.copy_(x)
     (y * x).backward(mg.ones(2))
     np.testing.assert_allclose(x.grad.data, [2, 4])
