@@ -2,6 +2,7 @@
 import dis
 import functools
 import operator
+import types
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -23,12 +24,12 @@ def compile(function: Callable) -> "Compiled":
     as copies, off the tape. It may call backward(), an optimizer's step() and zero_grad().
 
     A recording holds for inputs of the same shapes, strides and dtypes, in the same thread, mode and number of threads,
-    while the variables that the function itself reads (of functions around it, globals, attributes of its self) refer to
-    the same objects and the Tensors to the same memory, and until an attribute of a module is set (by train() and eval()
-    too) or a hook is registered; then there is a new one. What Python decides is decided while recording, so Python must
-    not look at values then: a RuntimeError says where the step does (item(), an if, a write in place, a hook,
-    create_graph). What other functions read, or what is inside a list or an object that is no module, stays as it was:
-    call `forget()` when it changes. Under detect_anomaly() and count_flops() nothing is replayed.
+    while the variables that the function reads refer to the same objects and the Tensors to the same memory, and until
+    an attribute of a module is set (by train() and eval() too) or a hook is registered; then there is a new one. What
+    Python decides is decided while recording, so Python must not look at values then: a RuntimeError says where the step
+    does (item(), an if, a write in place, a hook, create_graph). What functions of other modules read, or what is inside a
+    list or an object that is no module, stays as it was: call `forget()` when it changes. Under detect_anomaly() and
+    count_flops() nothing is replayed.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -51,7 +52,6 @@ class Compiled:
     def __init__(self, function: Callable):
         self.function = function
         self._recordings: dict[tuple, _Recording] = {}
-        self._around = Surroundings(function)
         functools.update_wrapper(self, function)
 
     def __call__(self, *inputs: Tensor) -> Any:
@@ -59,11 +59,10 @@ class Compiled:
             return self.function(*inputs)
         key = (*map(_form, inputs), recording.state.thread, *_modes())
         known = self._recordings.get(key)
-        if known is not None and known.is_current(self._around.now()):
+        if known is not None and known.is_current():
             return known.replay(inputs)
         self._recordings.pop(key, None)
         result, known = record(self.function, inputs)
-        known.around = self._around.now()
         self._recordings[key] = known
         for oldest in list(self._recordings)[:-MOST_RECORDINGS]:
             self._recordings.pop(oldest, None)  # another thread may have been faster
@@ -92,7 +91,9 @@ def _modes() -> tuple[int, bool]:
 
 
 class Surroundings:
-    """The variables that a function's own code reads: those of functions around it, globals, and attributes of its `self`.
+    """The variables that a function's code reads: those of functions around it, globals, and attributes of its `self`.
+
+    So do the functions of its module and the methods of its `self` that it calls, and they are read too.
 
     >>> scale = 2.0
     >>> around = Surroundings(lambda x: x * scale)
@@ -101,26 +102,50 @@ class Surroundings:
     """
 
     def __init__(self, function: Callable):
-        code = getattr(function, "__code__", None)  # a method's too; other things that can be called have none
-        loads = list(dis.get_instructions(code)) if code else []
-        self._cells = (function.__closure__ or ()) if code else ()
-        self._scopes = []
-        for before, load in zip([None, *loads], loads):
-            if load.opname in ("LOAD_GLOBAL", "LOAD_NAME") and load.argval in function.__globals__:
-                self._scopes.append((function.__globals__, load.argval))
-            elif load.opname in ("LOAD_ATTR", "LOAD_METHOD") and _loads_self(before, function):
-                self._scopes.append((vars(function.__self__), load.argval))
+        self._scopes: dict[tuple, dict] = {}  # by (id of the scope, name)
+        self._cells: list = []
+        self._seen: set = set()
+        self._read(function, getattr(function, "__self__", None))
 
     def now(self) -> list:
         """What they refer to."""
-        return [*map(_contents, self._cells), *[scope.get(name) for scope, name in self._scopes]]
+        return [*map(_contents, self._cells), *[scope.get(name) for (_, name), scope in self._scopes.items()]]
+
+    def _read(self, function: Any, owner: Any) -> None:
+        function = getattr(function, "__func__", function)  # of a method
+        if isinstance(function, types.FunctionType) and function not in self._seen:
+            self._seen.add(function)
+            self._cells += function.__closure__ or ()
+            for cell in function.__closure__ or ():
+                self._read_below(_contents(cell), function, owner)
+            self._read_code(function.__code__, function, owner)
+
+    def _read_code(self, code: types.CodeType, function: types.FunctionType, owner: Any) -> None:
+        loads = list(dis.get_instructions(code))
+        for before, load in zip([None, *loads], loads):
+            if load.opname in ("LOAD_GLOBAL", "LOAD_NAME") and load.argval in function.__globals__:
+                self._note(function.__globals__, load.argval)
+                self._read_below(function.__globals__[load.argval], function, owner)
+            elif load.opname in ("LOAD_ATTR", "LOAD_METHOD") and owner is not None and _loads_self(before, code):
+                self._note(getattr(owner, "__dict__", {}), load.argval)
+                self._read_below(getattr(type(owner), load.argval, None), function, owner)
+        for inner in code.co_consts:
+            if isinstance(inner, types.CodeType):  # of a function, or a comprehension, inside
+                self._read_code(inner, function, owner)
+
+    def _note(self, scope: dict, name: str) -> None:
+        self._scopes[id(scope), name] = scope
+
+    def _read_below(self, called: Any, caller: types.FunctionType, owner: Any) -> None:
+        if getattr(called, "__globals__", None) is caller.__globals__:
+            self._read(called, owner)
 
 
-def _loads_self(instruction, function: Callable) -> bool:
-    if not instruction.opname.startswith("LOAD_FAST") or not hasattr(function, "__self__"):
+def _loads_self(instruction: dis.Instruction | None, code: types.CodeType) -> bool:
+    if instruction is None or not instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) or not code.co_varnames:
         return False
     names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    return names[-1] == function.__code__.co_varnames[0] and hasattr(function.__self__, "__dict__")
+    return names[-1] in (code.co_varnames[0], "self")
 
 
 def _contents(cell) -> Any:
@@ -133,15 +158,16 @@ def _contents(cell) -> Any:
 class _Recording:
     """One recording, with the arrays of its inputs and results."""
 
-    def __init__(self, recorder: recording.Recorder, inputs: Sequence[np.ndarray], results: Any):
+    def __init__(self, function: Callable, recorder: recording.Recorder, inputs: Sequence[np.ndarray], results: Any):
         self.pool, self.calls, self.sources = recorder.pool, recorder.calls, list(recorder.sources.values())
         self.inputs, self.results = inputs, results
         self.generation = recording.generation
-        self.around: list = []
+        self.around = Surroundings(function)
+        self.variables = self.around.now()
 
-    def is_current(self, around: list) -> bool:
+    def is_current(self) -> bool:
         """Does what it was recorded with still hold?"""
-        if self.generation != recording.generation or not all(map(operator.is_, around, self.around)):
+        if self.generation != recording.generation or not all(map(operator.is_, self.around.now(), self.variables)):
             return False
         for tensor, array, node in self.sources:
             if tensor.array is not array or tensor.node is not node or node is not None and node.hooks:
@@ -168,7 +194,7 @@ def record(function: Callable, inputs: Sequence[Tensor]) -> tuple[Any, _Recordin
     if _modes() != modes:
         raise RuntimeError("compile: this step leaves another grad mode or number of threads than it found, which a replay "
                            "would not; set them outside, or in a with block")
-    known = _Recording(recorder, arrays, results)
+    known = _Recording(function, recorder, arrays, results)
     return copied(results), known
 
 

@@ -344,6 +344,10 @@ def test_gradients_of_compiled_and_plain_calls_add_up(side):
 GLOBAL = 1.0
 
 
+def scaled(x):
+    return x * GLOBAL
+
+
 def test_variables_that_the_step_reads_are_part_of_a_recording():
     global GLOBAL
     around, runs = 1.0, []
@@ -353,7 +357,10 @@ def test_variables_that_the_step_reads_are_part_of_a_recording():
 
         def step(self, x):
             runs.append(1)
-            return x * GLOBAL * around * self.scale
+            return scaled(x) * around * self.scaled_too(1.0)
+
+        def scaled_too(self, x):
+            return [x * self.scale for _ in range(1)][0]
 
     owner = Owner()
     step, x = mg.compile(owner.step), mg.ones(1)
@@ -365,6 +372,10 @@ def test_variables_that_the_step_reads_are_part_of_a_recording():
     owner.scale = 5.0
     assert [step(x).item() for _ in range(3)] == [30.0, 30.0, 30.0] and len(runs) == 4
     GLOBAL = 1.0
+
+
+def scaled(x):
+    return x * GLOBAL
 
 
 @both_sides
