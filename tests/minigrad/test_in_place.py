@@ -1,4 +1,5 @@
 """Writing in place: right where it can be, otherwise an error, and never a silently wrong gradient."""
+import gc
 import pickle
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 
 import minigrad as mg
 import nn
+from minigrad import writes
 
 
 def leaf(*values):
@@ -360,3 +362,78 @@ def test_a_value_with_leading_axes_of_length_1_may_be_set():
     y[1:] = value
     y.backward(mg.tensor([1.0, 10.0, 100.0]))
     assert value.grad.tolist() == [[[10, 100]]] and x.grad.tolist() == [1, 0, 0]
+
+
+def written_through_a_row(out, w):
+    row = out[0]
+    row += w
+    return out
+
+
+def written_to_after_a_view(out, w):
+    view = out[:1]
+    out += w
+    return view
+
+
+def written_through_another_tensor(out, w):
+    other = mg.from_numpy(out.array)
+    other *= w
+    return out
+
+
+USES = {
+    "an operation": lambda stale: stale * 2.0,
+    "with another tensor": lambda stale: mg.ones(2) + stale,
+    "a view": lambda stale: stale[..., :1],
+    "the source of a copy": lambda stale: mg.zeros(*stale.shape).copy_(stale),
+    "the source of an item": lambda stale: mg.zeros(3, *stale.shape).__setitem__(0, stale),
+    "added in place": lambda stale: mg.zeros(*stale.shape).add_(stale),
+}
+
+
+@pytest.mark.parametrize("write", [written_through_a_row, written_to_after_a_view, written_through_another_tensor])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_a_constant_whose_memory_was_written_on_the_tape_is_refused(use, write):
+    """It would lose the gradient silently: as a constant it has no place on the tape."""
+    stale = write(mg.zeros(3, 2), mg.tensor([1.0, 2.0], requires_grad=True))
+    with pytest.raises(RuntimeError, match="changed by an inplace operation on another tensor"):
+        use(stale)
+    with mg.no_grad():  # values alone are right
+        use(stale)
+    use(stale.detach())  # no gradient is wanted of what is detached
+
+
+def test_what_was_detached_before_a_write_on_the_tape_is_a_constant():
+    x, w = mg.zeros(2, dtype=mg.float64), leaf(1.0, 2.0)
+    detached = x.detach()
+    x += w
+    (detached * w).backward(mg.ones(2))
+    np.testing.assert_array_equal(w.grad.data, [1, 2])
+
+
+@pytest.mark.parametrize("overwrite", [
+    lambda h: h.zero_(), lambda h: h.fill_(3.0), lambda h: h.copy_(mg.ones(2)), lambda h: h.copy_(mg.ones(2, dtype=mg.int64)),
+])  # fmt: skip
+def test_an_overwritten_value_stays_on_the_tape(overwrite):
+    w = leaf(1.0, 2.0)
+    h = w * 1.0
+    before = h - 1.0
+    overwrite(h)
+    assert h.requires_grad
+    (h + w).backward(mg.tensor([1.0, 10.0]), retain_graph=True)
+    np.testing.assert_array_equal(w.grad.data, [1, 10])  # nothing through h
+    before.backward(mg.tensor([1.0, 10.0]))
+    np.testing.assert_array_equal(w.grad.data, [2, 20])
+
+
+def test_memory_that_is_gone_slows_nothing_down():
+    """Operations look for stale inputs only while memory lives that was written to on the tape."""
+    gc.collect()
+    assert not writes.on_tape
+    y = leaf(1.0, 2.0) * 1.0
+    y += 1.0
+    assert writes.on_tape
+    del y
+    gc.collect()
+    assert not writes.on_tape

@@ -384,3 +384,25 @@ def test_an_op_is_not_blamed_for_what_it_adds_to():
         y = x * 1.0
         mg.cat([y, F.layer_norm(y, 4)]).backward(mg.tensor(gradient))
     assert np.isnan(x.grad.data[0]).all() and np.isfinite(x.grad.data[1]).all()
+
+
+def test_an_array_that_is_also_a_constant_has_one_place_on_the_tape():
+    """In x * detached x, only one of two equal arrays is to be differentiated again."""
+    x = mg.tensor([3.0], requires_grad=True)
+    for product in (x * x.detach(), x.detach() * x):
+        (first,) = mg.grad(product, x, create_graph=True)
+        (second,) = mg.grad(first * x, x)
+        assert first.item() == 3.0 and second.item() == 3.0
+
+
+def test_a_gradient_that_is_none_says_why():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2.0
+    assert x.grad is None  # nothing has arrived yet
+    with pytest.warns(UserWarning, match=r"not a leaf Tensor .* made by Mul\. Call retain_grad\(\)"):
+        assert y.grad is None
+    y.retain_grad()
+    x.retain_grad()  # leaves always keep theirs
+    assert y.grad is None
+    y.backward(mg.ones(2))
+    assert y.grad.tolist() == [1.0, 1.0] and x.grad.tolist() == [2.0, 2.0]
