@@ -278,7 +278,11 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             out = out.view()
         for watcher in watchers.state.watchers:
             watcher.forward(op, arrays, out)
-        made = out if recorder is None else recording.Closed(out)
+        made = out
+        if recorder is not None:
+            made = recording.Closed(out)
+            if not (wants_gradient and tape.mode.enabled):
+                op.saved = ()  # the recording holds on to the op, and nobody will ask for these
         if not tape.mode.enabled:
             return wrap(made)
         if writes.on_tape:
