@@ -1,5 +1,5 @@
 """Making tensors: from data, filled, and drawn at random (from the generator in `minigrad.random`)."""
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -65,23 +65,28 @@ def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tens
     return _fresh(np.linspace(start, end, steps), dtype=dtype)
 
 
+def _drawn(draw: Callable[[np.random.Generator], np.ndarray], requires_grad: bool = False, dtype: Any = None) -> Tensor:
+    """A tensor of what draw(generator) gives; a replay of a compiled step draws anew."""
+    return Tensor.constant(lambda: as_array(draw(random.generator()), dtype)).requires_grad_(requires_grad)
+
+
 def rand(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Uniform between 0 and 1."""
-    return _fresh(random.generator().random(sizes(size), dtype), requires_grad)
+    return _drawn(lambda generator: generator.random(sizes(size), dtype), requires_grad)
 
 
 def randn(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Standard normal."""
-    return _fresh(random.generator().standard_normal(sizes(size), dtype), requires_grad)
+    return _drawn(lambda generator: generator.standard_normal(sizes(size), dtype), requires_grad)
 
 
 def randint(low: int, high: int | None = None, size: Sequence[int] = ()) -> Tensor:
     """Integers from low to high - 1; from 0 if only one bound is given."""
-    return _fresh(random.generator().integers(low, high, size=tuple(size)))
+    return _drawn(lambda generator: generator.integers(low, high, size=tuple(size)))
 
 
 def randperm(n: int) -> Tensor:
-    return _fresh(random.generator().permutation(n))
+    return _drawn(lambda generator: generator.permutation(n))
 
 
 def _dtype_like(x: Tensor, dtype: Any) -> np.dtype:
@@ -110,3 +115,11 @@ def rand_like(x: Tensor) -> Tensor:
 
 def randn_like(x: Tensor) -> Tensor:
     return randn(x.shape, dtype=x.dtype)
+
+
+def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None) -> Tensor:
+    """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of x."""
+    low, high = (0, low) if high is None else (low, high)
+    if low >= high:
+        raise ValueError(f"randint_like: expected low < high, got {low} and {high}")
+    return _drawn(lambda generator: generator.integers(low, high, size=x.shape), dtype=_dtype_like(x, dtype))
