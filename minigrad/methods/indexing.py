@@ -136,7 +136,8 @@ def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
 
 def _drawn(weights: np.ndarray, num_samples: int, replacement: bool) -> np.ndarray:
     """Positions along the last axis, drawn in proportion to the weights."""
-    ends = np.cumsum(weights, axis=-1, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = np.cumsum(weights, axis=-1, dtype=np.float64)
     if not (np.isfinite(ends).all() and (weights >= 0).all()):
         raise ValueError("multinomial: expected weights that are finite and not negative, got an inf, NaN or one below 0")
     needed = 1 if replacement else num_samples

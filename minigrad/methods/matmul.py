@@ -53,7 +53,7 @@ def tensordot(a, b, dims: int | Sequence[Sequence[int]] = 2):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ValueError(f"tensordot: {dims} axes cannot be summed over, of shapes {a.shape} and {b.shape}")
         dims = range(a.ndim - dims, a.ndim), range(dims)
-    over_a, over_b = ([check_dim("tensordot", x, d) for d in np.atleast_1d(over)] for x, over in zip((a, b), dims))
+    over_a, over_b = ([check_dim("tensordot", x, d) for d in np.atleast_1d(over).tolist()] for x, over in zip((a, b), dims))
     if any(len(set(over)) < len(over) for over in (over_a, over_b)):
         raise ValueError(f"tensordot: an axis is summed over twice in {over_a} or {over_b}")
     if [a.shape[d] for d in over_a] != [b.shape[d] for d in over_b]:

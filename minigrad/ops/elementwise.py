@@ -358,7 +358,8 @@ class LogAddExp(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.logaddexp(a, b)
+        with np.errstate(invalid="ignore"):  # NaN, which NumPy would warn of
+            return np.logaddexp(a, b)
 
     def backward(self, dout, a, b):
         is_nothing = (a == -math.inf) & (b == -math.inf)

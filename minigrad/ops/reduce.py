@@ -251,7 +251,8 @@ class LogCumSumExp(Fused):
         return scan(LogAddExp.call, x)
 
     def forward(self, x):
-        out = np.logaddexp.accumulate(x, axis=-1)
+        with np.errstate(invalid="ignore"):  # NaN
+            out = np.logaddexp.accumulate(x, axis=-1)
         self.save(x, out)
         return out
 
