@@ -28,7 +28,9 @@ TESTS = (
     "tests/minigrad/kernels/test_attention.py",
 )  # fmt: skip
 FILES = "tape.py", "ops/*.py", "kernels/*.py"
-SHARED = {"unbroadcast", "add_at", "carried_back", "add_to", "add_blocks", "sum_rows_forward", "_sum_over_keys"}  # what backwards are made of
+SHARED = {  # what backwards are made of
+    "unbroadcast", "add_at", "add_to", "add_blocks", "carried_back", "sum_rows_forward", "_sum_over_keys",
+}
 
 POINTERS = "pointer", "shift", "shift_each", "consecutive"  # functions that return some
 
