@@ -103,7 +103,7 @@ class Max(Op):
         return out
 
     def backward(self, dout, x, out):
-        is_extreme = x == keep_axes(out, x.shape, self.axis)
+        is_extreme = (x == keep_axes(out, x.shape, self.axis)) | np.isnan(x)  # any NaN is the result
         ties = np.sum(is_extreme, axis=self.axis, keepdims=True)
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)

@@ -275,6 +275,11 @@ def test_who_gets_the_gradient_of_equal_elements():
     assert gradients(mg.unique, [2.0, 1.0, 2.0]) == [[1, 1, 0]]
 
 
+def test_a_nan_takes_the_gradient_of_an_extreme_and_of_the_median():
+    for function in (lambda x: x.max(), lambda x: x.amin(0), mg.median):  # as PyTorch's
+        assert gradients(function, [1.0, nan, 3.0, nan]) == [[0, 0.5, 0, 0.5]]
+
+
 def test_acosh_outside_its_domain_and_far_out():
     (dx,) = gradients(mg.acosh, [-2.0, 1e25])
     np.testing.assert_allclose(dx, [nan, 1e-25], rtol=1e-6)
@@ -287,3 +292,8 @@ def test_nan_to_num_gives_no_gradient_to_what_it_replaces():
 def test_running_products_do_not_overflow_on_the_way():
     x = mg.tensor([1e-30, 1e30, 1e30, 1e-30])
     np.testing.assert_allclose(x.cumprod(0).data, [1e-30, 1, 1e30, 1], rtol=1e-5)
+
+
+def test_lerp_reaches_both_ends_exactly():
+    a, b = mg.tensor([1e8, 0.1]), mg.tensor([0.1, 1e8])
+    assert a.lerp(b, 1.0).equal(b) and a.lerp(b, 0.0).equal(a) and a.lerp(b, mg.tensor([1.0, 1.0])).equal(b)
