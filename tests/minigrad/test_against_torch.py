@@ -93,7 +93,7 @@ EXPRESSIONS = {
     "median": (lambda m, F, a: a.median() * a.median(1).values + m.median(a, dim=0, keepdim=True)[0], x34[:, :3]),
     "median with ties": (lambda m, F, a: a.median() * a, np.array([1.0, 2, 2, 3])),
     "var_mean std_mean": (lambda m, F, a: m.var_mean(a, 1)[0] * m.std_mean(a, dim=1, keepdim=True)[1].sum(1)
-                          + m.var_mean(a, (0, 2), correction=0)[1].sum() + m.std_mean(a, False)[0], x234),
+                          + m.var_mean(a, (0, 2), correction=0)[1].sum() + m.std_mean(a, False)[0] * m.var_mean(a, False)[1], x234),
     "max()": (lambda m, F, a: a.max() * a.min(), np.array([[1.0, 3.0], [3.0, 0.0]])),
     "max(dim)": (lambda m, F, a: a.max(1).values - a.min(0).values.sum(), np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 0.0]])),
     "amax": (lambda m, F, a: a.amax(1) + a.amin(1), np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 0.0]])),

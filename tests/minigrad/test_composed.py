@@ -65,17 +65,19 @@ COMPOSED = {
         lambda x: mg.stack(mg.var_mean(x, axis=1, correction=0)), lambda x: np.stack([x.var(1), x.mean(1)]), normal(3, 4)),
     "std_mean": (
         lambda x: mg.stack(mg.std_mean(x)), lambda x: np.stack([x.std(ddof=1), x.mean()]), normal(3, 4)),
+    "std_mean unbiased": (
+        lambda x: mg.stack(mg.std_mean(x, False)), lambda x: np.stack([x.std(), x.mean()]), normal(3, 4)),
     "trace": (mg.trace, lambda x: x[0, 0] + x[1, 1] + x[2, 2], normal(3, 4)),
     "index_add": (lambda x, y: x.index_add(-1, mg.tensor([2, 0, 2]), y, alpha=-0.5), index_add, normal(2, 4), normal(2, 3)),
     "repeat_interleave": (
         lambda x: x.repeat_interleave(mg.tensor([2, 0, 1]), -2), lambda x: np.stack([x[0], x[0], x[2]]), normal(3, 4)),
     "unfold": (lambda x: x.unfold(-1, 3, 2), windows, normal(2, 6)),
     "meshgrid": (
-        lambda x, y: mg.stack(mg.meshgrid(x, y)),
-        lambda x, y: np.array([[[u for _ in y] for u in x], [[v for v in y] for _ in x]]), normal(2), normal(3)),
+        lambda x, y: mg.stack(mg.meshgrid(x, y)), lambda x, y: np.array([[[u for _ in y] for u in x], [list(y) for _ in x]]),
+        normal(2), normal(3)),
     "meshgrid xy": (
         lambda x, y: mg.stack(mg.meshgrid(x, y, indexing="xy")),
-        lambda x, y: np.array([[[u for u in x] for _ in y], [[v for _ in x] for v in y]]), normal(2), normal(3)),
+        lambda x, y: np.array([[list(x) for _ in y], [[v for _ in x] for v in y]]), normal(2), normal(3)),
     "tensordot": (lambda a, b: mg.tensordot(a, b, ((-2, 2), (2, 0))), tensordot, normal(3, 4, 5), normal(5, 2, 4)),
     "kron": (lambda a, b: mg.kron(a, mg.stack([b, b * 0])), kron, normal(2, 3), normal(4)),
     "unique": (mg.unique, lambda x: np.array(sorted(x.ravel())), normal(2, 3)),
