@@ -311,7 +311,7 @@ DERIVATIVES: dict[Callable, Callable] = {  # 1 - x^2 as (1 - x) (1 + x) keeps it
 class Elementary(Op):
     """out = f(x), where `function` is an f of the table above:  dx = dout * f'(x)
 
-    Outside of its domain f is NaN or infinite, and so is f', without a warning.
+    Outside of its domain, and at its poles, f is NaN or infinite without a warning.
     """
 
     fresh_gradients = True

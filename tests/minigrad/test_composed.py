@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import gradcheck, gradgradcheck
+from minigrad import gradcheck, gradgradcheck, ops
 
 random = np.random.default_rng(7)
 
@@ -109,6 +109,15 @@ def test_gradients_of_gradients(name):
     }
     function, arrays = functions[name]
     assert gradgradcheck(function, [mg.tensor(array, requires_grad=True) for array in arrays])
+
+
+@pytest.mark.parametrize("function", ops.DERIVATIVES, ids=lambda function: function.__name__)
+def test_elementary_functions_have_numpys_and_pytorchs_names(function):
+    x = np.array([1.2, 1.5]) if function is np.arccosh else np.array([0.2, 0.4])
+    for name in (function.__name__, function.__name__.replace("arc", "a")):
+        assert getattr(mg, name)(mg.tensor(x)).tolist() == function(x).tolist()
+    out = getattr(mg, function.__name__)(mg.tensor(x, requires_grad=True))
+    assert out.grad_fn.title.lower() == function.__name__  # what errors and graphs call it
 
 
 def test_numpys_functions_know_tensors():
