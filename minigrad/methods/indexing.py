@@ -200,8 +200,9 @@ class IndexingMethods:
                 f"{source.shape}"
             )
         n = self.shape[dim] if self.ndim else 1
-        if ((indices < 0) | (indices >= n)).any():
-            raise IndexError(f"index_add: an index is out of range for dim {dim} of {self.shape}: {indices.tolist()}")
+        bad = (indices < 0) | (indices >= n)
+        if bad.any():
+            raise IndexError(f"index_add: index {indices[bad][0]} is out of bounds for dim {dim} of {self.shape}")
         if not self.ndim:
             return self + source * alpha
         index = (slice(None),) * dim + (indices,)
@@ -222,7 +223,7 @@ class IndexingMethods:
         if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, n) or (counts < 0).any():
             raise ValueError(
                 f"repeat_interleave: expected one number, or one for each of {n} positions, none negative, got "
-                f"{counts.tolist()}"
+                f"{np.array2string(counts, threshold=8)}"
             )
         return x.index_select(dim, np.repeat(np.arange(n), counts))
 

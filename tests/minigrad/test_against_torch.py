@@ -317,6 +317,7 @@ DTYPES = {
 def test_dtypes_are_pytorchs(expression):
     got, wanted = expression(mg), expression(torch)
     assert str(got.dtype) == str(wanted.dtype).removeprefix("torch.")
+    assert got.shape == tuple(wanted.shape)
     np.testing.assert_allclose(got.data, wanted.numpy(), rtol=1e-6)
 
 

@@ -145,6 +145,14 @@ def test_samples_come_as_often_as_their_weights_say():
     assert shares[1] == 0
 
 
+def test_the_lowest_draw_is_of_the_first_position_that_has_a_weight(monkeypatch):
+    class Lowest:
+        random = staticmethod(np.zeros)
+
+    monkeypatch.setattr(mg.random, "generator", Lowest)
+    assert mg.tensor([0.0, 1.0]).multinomial(2, replacement=True).tolist() == [1, 1]
+
+
 def test_samples_without_replacement():
     """The first comes as often as its weight says, the second as often as its weight among those left; none comes twice."""
     mg.manual_seed(0)

@@ -280,6 +280,14 @@ def test_a_nan_takes_the_gradient_of_an_extreme_and_of_the_median():
         assert gradients(function, [1.0, nan, 3.0, nan]) == [[0, 0.5, 0, 0.5]]
 
 
+def test_the_median_of_nan_is_nan():
+    x = mg.tensor([[1.0, nan, 3.0, nan], [2.0, 1.0, 4.0, 3.0]])
+    assert np.isnan(x.median().item())
+    values, indices = x.median(1)
+    np.testing.assert_array_equal(values.data, [nan, 2])
+    assert indices.tolist() == [1, 0]  # the first NaN
+
+
 def test_acosh_outside_its_domain_and_far_out():
     (dx,) = gradients(mg.acosh, [-2.0, 1e25])
     np.testing.assert_allclose(dx, [nan, 1e-25], rtol=1e-6)
