@@ -47,6 +47,8 @@ ERRORS = {
     "unfold": (lambda: a23.unfold(1, 4, 1), ValueError, "windows of 4 do not fit into dim 1 of shape (2, 3)"),
     "meshgrid": (lambda: mg.meshgrid(a23), ValueError, "expected vectors, got shapes [(2, 3)]"),
     "tensordot": (lambda: mg.tensordot(a23, a23, 1), ValueError, "axes [1] of (2, 3) and [0] of (2, 3) differ in length"),
+    "tensordot twice": (lambda: mg.tensordot(a22, a22, ([0, 0], [0, 1])), ValueError, "summed over twice in [0, 0] or [0, 1]"),
+    "randint_like": (lambda: mg.randint_like(a23, 2, 2), ValueError, "expected low < high, got 2 and 2"),
     "multinomial": (lambda: a23.multinomial(4), ValueError, "cannot draw 4 of 3 without replacement"),
     "linear": (lambda: F.linear(a23, a34), ValueError, "(2, 3) and (3, 4) transposed"),
     "linear bias": (lambda: F.linear(a23, mg.ones(4, 3), mg.ones(3)), ValueError, "expected a bias of shape (4,), got (3,)"),
