@@ -12,7 +12,7 @@ from .arrays import bool_, float32, float64, int64
 from .compiled import compile
 from .creation import (
     arange, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones, ones_like, rand, rand_like, randint,
-    randn, randn_like, randperm, tensor, zeros, zeros_like,
+    randint_like, randn, randn_like, randperm, tensor, zeros, zeros_like,
 )
 from .flops import count_flops
 from .function import Function
@@ -20,7 +20,7 @@ from .functional import grad, hessian, hvp, jacobian, jvp, vjp
 from .gradcheck import GradcheckReport, gradcheck, gradcheck_module, gradgradcheck
 from .graph import graph
 from .kernels.jit import get_num_threads, set_num_threads
-from .methods import cat, einsum, matmul, stack, take_along_dim, where
+from .methods import cat, einsum, matmul, meshgrid, stack, std_mean, take_along_dim, tensordot, var_mean, where
 from .random import manual_seed
 from .tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .tensor import Tensor
@@ -30,57 +30,75 @@ __version__ = "0.1.0"
 bool = bool_  # as torch.bool
 
 # The methods as functions: mg.exp(x) is x.exp().
-abs, add, all, allclose, amax, amin = (
-    Tensor.abs, Tensor.add, Tensor.all, Tensor.allclose, Tensor.amax, Tensor.amin,
+abs, acos, acosh, add, all, allclose = (
+    Tensor.abs, Tensor.acos, Tensor.acosh, Tensor.add, Tensor.all, Tensor.allclose,
 )
-any, argmax, argmin, argsort, bmm, broadcast_to = (
-    Tensor.any, Tensor.argmax, Tensor.argmin, Tensor.argsort, Tensor.bmm, Tensor.broadcast_to,
+amax, amin, any, arccos, arccosh, arcsin = (
+    Tensor.amax, Tensor.amin, Tensor.any, Tensor.arccos, Tensor.arccosh, Tensor.arcsin,
 )
-ceil, chunk, clamp, clip, clone, cos = (
-    Tensor.ceil, Tensor.chunk, Tensor.clamp, Tensor.clip, Tensor.clone, Tensor.cos,
+arcsinh, arctan, arctan2, arctanh, argmax, argmin = (
+    Tensor.arcsinh, Tensor.arctan, Tensor.arctan2, Tensor.arctanh, Tensor.argmax, Tensor.argmin,
 )
-count_nonzero, cumsum, diag, diagonal, div, dot = (
-    Tensor.count_nonzero, Tensor.cumsum, Tensor.diag, Tensor.diagonal, Tensor.div, Tensor.dot,
+argsort, asin, asinh, atan, atan2, atanh = (
+    Tensor.argsort, Tensor.asin, Tensor.asinh, Tensor.atan, Tensor.atan2, Tensor.atanh,
 )
-eq, equal, erf, exp, expm1, flatten = (
-    Tensor.eq, Tensor.equal, Tensor.erf, Tensor.exp, Tensor.expm1, Tensor.flatten,
+bmm, broadcast_to, ceil, chunk, clamp, clip = (
+    Tensor.bmm, Tensor.broadcast_to, Tensor.ceil, Tensor.chunk, Tensor.clamp, Tensor.clip,
 )
-flip, floor, floor_divide, fmod, gather, ge = (
-    Tensor.flip, Tensor.floor, Tensor.floor_divide, Tensor.fmod, Tensor.gather, Tensor.ge,
+clone, cos, cosh, count_nonzero, cumprod, cumsum = (
+    Tensor.clone, Tensor.cos, Tensor.cosh, Tensor.count_nonzero, Tensor.cumprod, Tensor.cumsum,
 )
-gelu, gt, index_select, isclose, isfinite, isinf = (
-    Tensor.gelu, Tensor.gt, Tensor.index_select, Tensor.isclose, Tensor.isfinite, Tensor.isinf,
+diag, diagonal, div, dot, eq, equal = (
+    Tensor.diag, Tensor.diagonal, Tensor.div, Tensor.dot, Tensor.eq, Tensor.equal,
 )
-isnan, le, log, log1p, log_softmax, logical_and = (
-    Tensor.isnan, Tensor.le, Tensor.log, Tensor.log1p, Tensor.log_softmax, Tensor.logical_and,
+erf, erfc, exp, exp2, expm1, flatten = (
+    Tensor.erf, Tensor.erfc, Tensor.exp, Tensor.exp2, Tensor.expm1, Tensor.flatten,
 )
-logical_not, logical_or, logical_xor, logsumexp, lt, masked_fill = (
-    Tensor.logical_not, Tensor.logical_or, Tensor.logical_xor, Tensor.logsumexp, Tensor.lt, Tensor.masked_fill,
+flip, floor, floor_divide, fmod, frac, gather = (
+    Tensor.flip, Tensor.floor, Tensor.floor_divide, Tensor.fmod, Tensor.frac, Tensor.gather,
 )
-masked_select, max, maximum, mean, min, minimum = (
-    Tensor.masked_select, Tensor.max, Tensor.maximum, Tensor.mean, Tensor.min, Tensor.minimum,
+ge, gelu, gt, index_add, index_select, isclose = (
+    Tensor.ge, Tensor.gelu, Tensor.gt, Tensor.index_add, Tensor.index_select, Tensor.isclose,
 )
-mm, movedim, mul, mv, narrow, ne = (
-    Tensor.mm, Tensor.movedim, Tensor.mul, Tensor.mv, Tensor.narrow, Tensor.ne,
+isfinite, isinf, isnan, kron, le, lerp = (
+    Tensor.isfinite, Tensor.isinf, Tensor.isnan, Tensor.kron, Tensor.le, Tensor.lerp,
 )
-neg, norm, outer, permute, pow, prod = (
-    Tensor.neg, Tensor.norm, Tensor.outer, Tensor.permute, Tensor.pow, Tensor.prod,
+log, log10, log1p, log2, log_softmax, logaddexp = (
+    Tensor.log, Tensor.log10, Tensor.log1p, Tensor.log2, Tensor.log_softmax, Tensor.logaddexp,
 )
-reciprocal, relu, remainder, reshape, roll, round = (
-    Tensor.reciprocal, Tensor.relu, Tensor.remainder, Tensor.reshape, Tensor.roll, Tensor.round,
+logcumsumexp, logical_and, logical_not, logical_or, logical_xor, logsumexp = (
+    Tensor.logcumsumexp, Tensor.logical_and, Tensor.logical_not, Tensor.logical_or, Tensor.logical_xor, Tensor.logsumexp,
 )
-rsqrt, scatter_add, select, sigmoid, sign, sin = (
-    Tensor.rsqrt, Tensor.scatter_add, Tensor.select, Tensor.sigmoid, Tensor.sign, Tensor.sin,
+lt, masked_fill, masked_select, max, maximum, mean = (
+    Tensor.lt, Tensor.masked_fill, Tensor.masked_select, Tensor.max, Tensor.maximum, Tensor.mean,
 )
-softmax, sort, split, sqrt, square, squeeze = (
-    Tensor.softmax, Tensor.sort, Tensor.split, Tensor.sqrt, Tensor.square, Tensor.squeeze,
+median, min, minimum, mm, movedim, mul = (
+    Tensor.median, Tensor.min, Tensor.minimum, Tensor.mm, Tensor.movedim, Tensor.mul,
 )
-std, sub, sum, swapaxes, t, tanh = (
-    Tensor.std, Tensor.sub, Tensor.sum, Tensor.swapaxes, Tensor.t, Tensor.tanh,
+multinomial, mv, nan_to_num, narrow, ne, neg = (
+    Tensor.multinomial, Tensor.mv, Tensor.nan_to_num, Tensor.narrow, Tensor.ne, Tensor.neg,
 )
-tile, topk, transpose, tril, triu, trunc = (
-    Tensor.tile, Tensor.topk, Tensor.transpose, Tensor.tril, Tensor.triu, Tensor.trunc,
+nonzero, norm, outer, permute, pow, prod = (
+    Tensor.nonzero, Tensor.norm, Tensor.outer, Tensor.permute, Tensor.pow, Tensor.prod,
 )
-unbind, unflatten, unsqueeze, var = (
-    Tensor.unbind, Tensor.unflatten, Tensor.unsqueeze, Tensor.var,
+reciprocal, relu, remainder, repeat_interleave, reshape, roll = (
+    Tensor.reciprocal, Tensor.relu, Tensor.remainder, Tensor.repeat_interleave, Tensor.reshape, Tensor.roll,
+)
+round, rsqrt, scatter_add, select, sigmoid, sign = (
+    Tensor.round, Tensor.rsqrt, Tensor.scatter_add, Tensor.select, Tensor.sigmoid, Tensor.sign,
+)
+sin, sinh, softmax, sort, split, sqrt = (
+    Tensor.sin, Tensor.sinh, Tensor.softmax, Tensor.sort, Tensor.split, Tensor.sqrt,
+)
+square, squeeze, std, sub, sum, swapaxes = (
+    Tensor.square, Tensor.squeeze, Tensor.std, Tensor.sub, Tensor.sum, Tensor.swapaxes,
+)
+t, tan, tanh, tile, topk, trace = (
+    Tensor.t, Tensor.tan, Tensor.tanh, Tensor.tile, Tensor.topk, Tensor.trace,
+)
+transpose, tril, triu, trunc, unbind, unflatten = (
+    Tensor.transpose, Tensor.tril, Tensor.triu, Tensor.trunc, Tensor.unbind, Tensor.unflatten,
+)
+unique, unsqueeze, var = (
+    Tensor.unique, Tensor.unsqueeze, Tensor.var,
 )

@@ -1,6 +1,5 @@
 """Making tensors: from data, filled, and drawn at random (from the generator in `minigrad.random`)."""
-from collections.abc import Callable
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -8,11 +7,6 @@ from . import random
 from .arrays import as_array, as_dtype, float32, int64
 from .methods.operands import sizes
 from .tensor import Tensor, wrap
-
-
-def _drawn(draw: Callable[[np.random.Generator], np.ndarray], requires_grad: bool = False) -> Tensor:
-    """A tensor of what is drawn from the generator; in a compiled step, drawn anew in each replay."""
-    return Tensor.constant(lambda: draw(random.generator())).requires_grad_(requires_grad)
 
 
 def _fresh(array: np.ndarray, requires_grad: bool = False, dtype: Any = None) -> Tensor:
@@ -71,6 +65,11 @@ def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tens
     return _fresh(np.linspace(start, end, steps), dtype=dtype)
 
 
+def _drawn(draw: Callable[[np.random.Generator], np.ndarray], requires_grad: bool = False, dtype: Any = None) -> Tensor:
+    """A tensor of what draw(generator) gives; a replay of a compiled step draws anew."""
+    return Tensor.constant(lambda: as_array(draw(random.generator()), dtype)).requires_grad_(requires_grad)
+
+
 def rand(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Uniform between 0 and 1."""
     return _drawn(lambda generator: generator.random(sizes(size), as_dtype(dtype)), requires_grad)
@@ -116,3 +115,11 @@ def rand_like(x: Tensor) -> Tensor:
 
 def randn_like(x: Tensor) -> Tensor:
     return randn(x.shape, dtype=x.dtype)
+
+
+def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None) -> Tensor:
+    """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of x."""
+    low, high = (0, low) if high is None else (low, high)
+    if low >= high:
+        raise ValueError(f"randint_like: expected low < high, got {low} and {high}")
+    return _drawn(lambda generator: generator.integers(low, high, size=x.shape), dtype=_dtype_like(x, dtype))

@@ -15,6 +15,7 @@ from . import ops, recording, tape, watchers, writes
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.indexing import integers_apart, joined_index, plain_index
+from .methods.operands import sizes
 from .ops.assignment import SetAt
 from .tape import Node, Op
 from .watched import WatchedArray
@@ -494,6 +495,16 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def double(self): return self.to(float64)
     def long(self): return self.to(int64)
     def bool(self): return self.to(bool_)
+
+    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: "bool" = False) -> "Tensor":
+        """A tensor of this size, filled, in this tensor's dtype if no other is given; so are new_zeros and the others."""
+        dtype = self.dtype if dtype is None else as_dtype(dtype)
+        return wrap(np.full(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
+
+    def new_zeros(self, *size, **options): return self.new_full(sizes(size), 0, **options)
+    def new_ones(self, *size, **options): return self.new_full(sizes(size), 1, **options)
+    new_empty = new_zeros
+    def cpu(self): return self
 
 
 def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:

@@ -39,7 +39,8 @@ class Case:
 
     def __str__(self):
         shapes = "x".join(str(np.shape(x)).replace(" ", "") for x in self.inputs)
-        options = ",".join(f"{k}={v}" for k, v in self.options.items() if isinstance(v, (int, float, str)))
+        named = {k: getattr(v, "__name__", v) for k, v in self.options.items()}
+        options = ",".join(f"{k}={v}" for k, v in named.items() if isinstance(v, (int, float, str)))
         return f"{self.op.__name__}-{shapes}-{options}"
 
 
@@ -78,6 +79,23 @@ CASES = [
          dict(beta=2, threshold=0.6)),
     Case(ops.Erf, [normal(3, 4)], naive.elementwise(naive.erf)),
     Case(ops.Erf, [normal(100, 101)], naive.elementwise(naive.erf)),  # more than one block
+    *[Case(ops.Elementary, [x], naive.elementwise(reference), dict(function=function)) for function, reference, x in [
+        (np.exp2, lambda x: 2.0**x, normal(3, 4)),
+        (np.log2, lambda x: math.log(x) / math.log(2), positive(3, 4)),
+        (np.log10, lambda x: math.log(x) / math.log(10), positive(3, 4)),
+        (np.tan, lambda x: math.sin(x) / math.cos(x), random.uniform(-1.3, 1.3, (3, 4))),
+        (np.sinh, lambda x: (math.exp(x) - math.exp(-x)) / 2, normal(3, 4)),
+        (np.cosh, lambda x: (math.exp(x) + math.exp(-x)) / 2, normal(3, 4)),
+        (np.arcsin, lambda x: math.atan2(x, math.sqrt(1 - x * x)), random.uniform(-0.9, 0.9, (3, 4))),
+        (np.arccos, lambda x: math.atan2(math.sqrt(1 - x * x), x), random.uniform(-0.9, 0.9, (3, 4))),
+        (np.arctan, lambda x: math.atan2(x, 1), normal(3, 4)),
+        (np.arcsinh, lambda x: math.log(x + math.sqrt(x * x + 1)), normal(3, 4)),
+        (np.arccosh, lambda x: math.log(x + math.sqrt(x * x - 1)), 1 + positive(3, 4)),
+        (np.arctanh, lambda x: math.log((1 + x) / (1 - x)) / 2, random.uniform(-0.9, 0.9, (3, 4))),
+        (ops.erfc, lambda x: 1 - math.erf(x), normal(3, 4)),
+    ]],
+    Case(ops.Atan2, [distinct(3, 4), distinct(4) + 0.03], naive.pairwise(math.atan2)),
+    Case(ops.LogAddExp, [normal(3, 4), 3 * normal(4)], naive.pairwise(lambda a, b: math.log(math.exp(a) + math.exp(b)))),
     Case(ops.Abs, [distinct(3, 4)], np.abs),
     Case(ops.Relu, [distinct(3, 4)], lambda x: np.where(x > 0, x, 0)),
     Case(ops.Maximum, [distinct(3, 4), distinct(3, 4) + 0.03], np.maximum),
@@ -106,6 +124,8 @@ CASES = [
     Case(ops.Max, [distinct(3, 4)], naive.reduction(max)),
     Case(ops.Max, [distinct(3, 4, 2)], naive.reduction(max), dict(axis=(0, 2))),
     Case(ops.Min, [distinct(3, 4)], naive.reduction(min), dict(axis=1, keepdims=True)),
+    Case(ops.Median, [distinct(3, 5)], naive.reduction(lambda v: sorted(v)[7])),
+    Case(ops.Median, [distinct(6)], naive.reduction(lambda v: sorted(v)[2])),
     Case(ops.LogSumExp, [normal(3, 4)], naive.reduction(naive.logsumexp)),
     Case(ops.LogSumExp, [normal(3, 4, 2)], naive.reduction(naive.logsumexp), dict(axis=(0, 2))),
     Case(ops.Norm, [normal(3, 4)], naive.norm),
@@ -115,6 +135,11 @@ CASES = [
     Case(ops.Prod, [normal(3, 5)], lambda x: x[:, 0] * x[:, 1] * x[:, 2] * x[:, 3] * x[:, 4]),
     Case(ops.Prod, [normal(3, 4) * [[1, 1, 1, 1], [0, 1, 1, 1], [0, 1, 0, 1]]], lambda x: x[:, 0] * x[:, 1] * x[:, 2] * x[:, 3]),
     Case(ops.Prod, [normal(2, 3, 4)], lambda x: x[..., 0] * x[..., 1] * x[..., 2] * x[..., 3]),
+    Case(ops.CumProd, [normal(3, 5)], naive.running(math.prod)),
+    Case(ops.CumProd, [normal(2, 2, 4) * [[1, 1, 1, 1], [0, 1, 0, 1]]], naive.running(math.prod)),
+    Case(ops.CumProd, [normal(3, 0)], naive.running(math.prod)),
+    Case(ops.LogCumSumExp, [3 * normal(2, 3, 5)], naive.running(naive.logsumexp)),
+    Case(ops.LogCumSumExp, [normal(3, 1)], naive.running(naive.logsumexp)),
     Case(ops.CumSum, [normal(2, 3, 4)], lambda x, axis: np.stack([x[:, : i + 1].sum(1) for i in range(3)], 1), dict(axis=-2)),
     Case(ops.CumSum, [normal(3, 4)], lambda x, axis: np.array([x[: i + 1].sum(0) for i in range(3)]), dict(axis=0)),
     Case(ops.Clone, [normal(3, 4)], lambda x: x),

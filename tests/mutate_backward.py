@@ -28,7 +28,9 @@ TESTS = (
     "tests/minigrad/kernels/test_attention.py",
 )  # fmt: skip
 FILES = "tape.py", "ops/*.py", "kernels/*.py"
-SHARED = {"unbroadcast", "add_at", "add_to", "add_blocks", "sum_rows_forward", "_sum_over_keys"}  # what backwards are made of
+SHARED = {  # what backwards are made of
+    "unbroadcast", "add_at", "add_to", "add_blocks", "carried_back", "sum_rows_forward", "_sum_over_keys",
+}
 
 POINTERS = "pointer", "shift", "shift_each", "consecutive"  # functions that return some
 
@@ -61,12 +63,14 @@ class Mutant:
 
 
 def backward_functions(tree: ast.Module):
-    """(name of the class or kernel, function) of all backwards in a file."""
+    """(name of the class or kernel, function, or table of derivatives) of all backwards in a file."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from ((node.name, f) for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "backward")
         elif isinstance(node, ast.FunctionDef) and ("backward" in node.name or node.name in SHARED):
             yield node.name, node
+        elif isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "DERIVATIVES":
+            yield "Elementary", node
 
 
 def variants(node: ast.AST):

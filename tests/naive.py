@@ -29,6 +29,26 @@ def elementwise(function):
     return apply
 
 
+def pairwise(function):
+    def apply(a, b):
+        a, b = np.broadcast_arrays(a, b)
+        return np.array([function(u, v) for u, v in zip(a.ravel(), b.ravel())]).reshape(a.shape)
+
+    return apply
+
+
+def running(function):
+    """The function of the elements so far, along the last axis."""
+
+    def apply(x):
+        out = np.zeros(x.shape)
+        for index in np.ndindex(x.shape):
+            out[index] = function(list(x[index[:-1]][: index[-1] + 1]))
+        return out
+
+    return apply
+
+
 def reduction(function):
     def apply(x, axis=None, keepdims=False, **options):
         axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]

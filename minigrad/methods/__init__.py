@@ -5,7 +5,7 @@ These classes are the bases of `Tensor`. They know `data`, `to` and `apply_op` o
 from .einsum import einsum
 from .elementwise import ElementwiseMethods, where
 from .indexing import IndexingMethods, ValuesAndIndices, take_along_dim
-from .matmul import MatmulMethods, matmul
+from .matmul import MatmulMethods, matmul, tensordot
 from .numpy_functions import NumpyFunctions
-from .reduce import ReduceMethods
-from .shape import ShapeMethods, cat, pad, stack
+from .reduce import ReduceMethods, std_mean, var_mean
+from .shape import ShapeMethods, cat, meshgrid, pad, stack

@@ -28,7 +28,12 @@ def of_two(operation, a, b):
 
 def divide(a, b):
     """a / b, in floats."""
-    return of_two(ops.Div, *promote(floating(operand(a)), floating(operand(b))))
+    return of_floats(ops.Div, a, b)
+
+
+def of_floats(operation, a, b):
+    """An elementwise operation on two operands as floats."""
+    return of_two(operation, *promote(floating(operand(a)), floating(operand(b))))
 
 
 def whole_quotient(operation, a, b):
@@ -90,6 +95,11 @@ def clamp(x, min=None, max=None):
     if min is not None:
         x = where(x < min, min, x)
     return x if max is None else where(x > max, max, x)
+
+
+def elementary(function, x):
+    """One of the functions that ops.DERIVATIVES lists."""
+    return x.apply_op(ops.Elementary, floating(x), function=function)
 
 
 class ElementwiseMethods:
@@ -167,6 +177,22 @@ class ElementwiseMethods:
     def tanh(self): return self.apply_op(ops.Tanh, floating(self))
     def sigmoid(self): return self.apply_op(ops.Sigmoid, floating(self))
     def erf(self): return self.apply_op(ops.Erf, floating(self))
+    def erfc(self): return elementary(ops.erfc, self)
+    def exp2(self): return elementary(np.exp2, self)
+    def log2(self): return elementary(np.log2, self)
+    def log10(self): return elementary(np.log10, self)
+    def tan(self): return elementary(np.tan, self)
+    def sinh(self): return elementary(np.sinh, self)
+    def cosh(self): return elementary(np.cosh, self)
+    def asin(self): return elementary(np.arcsin, self)
+    def acos(self): return elementary(np.arccos, self)
+    def atan(self): return elementary(np.arctan, self)
+    def asinh(self): return elementary(np.arcsinh, self)
+    def acosh(self): return elementary(np.arccosh, self)
+    def atanh(self): return elementary(np.arctanh, self)
+
+    arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
+
     def relu(self): return self.apply_op(ops.Relu, self)
     def sign(self): return self.apply_op(ops.Step, self, function=np.sign)
     def floor(self): return self.apply_op(ops.Step, self, function=np.floor)
@@ -176,9 +202,22 @@ class ElementwiseMethods:
     def maximum(self, other): return binary(ops.Maximum, self, other)
     def minimum(self, other): return binary(ops.Minimum, self, other)
     def fmod(self, other): return binary(ops.Fmod, self, other)
+    def frac(self): return self.fmod(1.0)
+    def atan2(self, other): return of_floats(ops.Atan2, self, other)
+    def logaddexp(self, other): return of_floats(ops.LogAddExp, self, other)
     def clamp(self, min=None, max=None): return clamp(self, min, max)
 
-    clip = clamp
+    arctan2, clip = atan2, clamp
+
+    def lerp(self, end, weight):
+        """self + weight * (end - self), measured from the nearer of the two, so that both are reached exactly."""
+        way = end - self
+        return where(abs(weight) < 0.5, self + weight * way, end - (1 - weight) * way)
+
+    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):
+        """self with numbers for NaN and infinities, these by default the extremes of the dtype; no gradient there."""
+        replace = functools.partial(np.nan_to_num, nan=nan, posinf=posinf, neginf=neginf)
+        return where(self.isfinite(), self, self.constant(replace, self))
 
     def gelu(self, approximate: str = "none"):
         """x * P(Z <= x) for standard normal Z; 'tanh' is GPT-2's approximation."""

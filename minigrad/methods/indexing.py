@@ -1,11 +1,11 @@
-"""Picking elements: by index, along an axis, by mask, in order of size."""
+"""Picking elements: by index, along an axis, by mask, in order of size, at random."""
 import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import ops, recording
+from .. import ops, random, recording
 from ..ops.indexing import is_basic
 from .operands import check_dim, is_tensor, values_of
 
@@ -94,6 +94,16 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
     return indices
 
 
+def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
+    positions = np.array(index).reshape(-1)  # a copy, which nobody writes to
+    if np.ndim(index) > 1 or positions.dtype.kind != "i":
+        raise ValueError(f"{name}: expected a vector of integers, got {positions.dtype} {np.shape(index)}")
+    bad = (positions < 0) | (positions >= (shape or (1,))[dim])
+    if bad.any():
+        raise IndexError(f"{name}: index {positions[bad][0]} is out of bounds for dim {dim} of {shape}")
+    return positions
+
+
 def take_along_dim(x, indices, dim: int | None = None):
     """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on, the other axes broadcast; without dim, x is flattened."""
     if dim is None:
@@ -140,6 +150,26 @@ def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     return chosen if x.ndim else chosen.reshape(())
 
 
+def _drawn(weights: np.ndarray, num_samples: int, replacement: bool) -> np.ndarray:
+    """Positions along the last axis, drawn in proportion to the weights."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = np.cumsum(weights, axis=-1, dtype=np.float64)
+    if not (np.isfinite(ends).all() and (weights >= 0).all()):
+        raise ValueError("multinomial: expected weights that are finite and not negative, got an inf, NaN or one below 0")
+    needed = 1 if replacement else num_samples
+    if (np.count_nonzero(weights, axis=-1) < needed).any():
+        raise ValueError(f"multinomial: a row of weights has fewer than {needed} that are not zero")
+    shape, generator = weights.shape[:-1] + (num_samples,), random.generator()
+    if not replacement:  # the first to come, if these are the rates at which they come: waiting is exponential then
+        with np.errstate(divide="ignore"):
+            log_waiting = np.log(generator.standard_exponential(weights.shape)) - np.log(weights)
+        return np.argsort(log_waiting, axis=-1)[..., :num_samples]
+    points = generator.random(shape) * ends[..., -1:]
+    rows = zip(ends.reshape(-1, weights.shape[-1]), points.reshape(-1, num_samples))
+    found = [np.searchsorted(row, drawn, side="right") for row, drawn in rows]
+    return np.array(found, np.int64).reshape(shape)
+
+
 class IndexingMethods:
     def __getitem__(self, index):
         basic, advanced = integers_apart(plain_index(index))
@@ -173,6 +203,97 @@ class IndexingMethods:
         if indices.size != 1:
             raise ValueError(f"index_select: a single number has one position, got {indices.size} indices")
         return self.reshape(1)[indices].reshape(())
+
+    def index_add(self, dim: int, index, source, *, alpha: float = 1):
+        """A copy of self with alpha * source added to the slices at the positions `index` (a vector) along dim."""
+        dim = check_dim("index_add", self, dim)
+        indices = recording.call(_checked_positions, "index_add", self.shape, dim, recording.array_of(index))
+        shape = self.shape[:dim] + indices.shape + self.shape[dim + 1 :] if self.ndim else ()
+        if source.shape != shape or not self.ndim and indices.size != 1:
+            raise ValueError(
+                f"index_add: {indices.size} positions along dim {dim} of {self.shape} need a source of shape {shape}, got "
+                f"{source.shape}"
+            )
+        if not self.ndim:
+            return self + source * alpha
+        index = (slice(None),) * dim + (indices,)
+        added = source if alpha == 1 else source * alpha
+        return self + self.apply_op(ops.AddAt, added, index=index, shape=self.shape)
+
+    def repeat_interleave(self, repeats, dim: int | None = None):
+        """Each element along dim (of self flattened, without dim) `repeats` times: a number for all, or one for each.
+
+        >>> from minigrad import tensor
+        >>> tensor([1, 2, 3]).repeat_interleave(tensor([2, 0, 1])).tolist()
+        [1, 1, 3]
+        """
+        x = self.reshape(-1) if dim is None or not self.ndim else self
+        dim = check_dim("repeat_interleave", x, dim or 0)
+        counts = repeats._values() if is_tensor(repeats) else np.asarray(repeats)
+        n = x.shape[dim]
+        if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, n) or (counts < 0).any():
+            raise ValueError(
+                f"repeat_interleave: expected one number, or one for each of {n} positions, none negative, got "
+                f"{np.array2string(counts, threshold=8)}"
+            )
+        return x.index_select(dim, np.repeat(np.arange(n), counts))
+
+    def unfold(self, dimension: int, size: int, step: int):
+        """All windows of `size` elements along a dimension, one every `step`, as a new last axis.
+
+        >>> from minigrad import tensor
+        >>> tensor([1, 2, 3, 4, 5]).unfold(0, 3, 2).tolist()
+        [[1, 2, 3], [3, 4, 5]]
+        """
+        dim = check_dim("unfold", self, dimension)
+        x = self if self.ndim else self.reshape(1)
+        if not 0 <= size <= x.shape[dim]:
+            raise ValueError(f"unfold: windows of {size} do not fit into dim {dim} of shape {self.shape}")
+        if step <= 0:
+            raise ValueError(f"unfold: step must be > 0, got {step}")
+        starts = np.arange(0, x.shape[dim] - size + 1, step)
+        windows = x[(slice(None),) * dim + (starts[:, None] + np.arange(size),)].movedim(dim + 1, -1)
+        return windows if self.ndim else windows[0]
+
+    def nonzero(self, as_tuple: bool = False):
+        """The positions of the elements that are not zero, (count, ndim); as a tuple, one vector for each axis."""
+        values = self._values()
+        if not as_tuple:
+            return self.constant(np.argwhere, values)
+        return tuple(self.constant(np.asarray, positions) for positions in np.nonzero(np.atleast_1d(values)))
+
+    def unique(
+        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ):
+        """The different elements, or the different slices along dim; always sorted, each NaN by itself.
+
+        With the place of each element among them, and how often each occurs, if asked for. The gradient goes to the
+        first of equal ones.
+        """
+        axis = None if dim is None else check_dim("unique", self, dim)
+        _, first, inverse, counts = np.unique(
+            np.atleast_1d(self._values()), True, True, True, axis=axis, equal_nan=False
+        )
+        values = self.reshape(-1)[first] if axis is None else self.index_select(axis, first)
+        inverse = inverse.reshape(self.shape if axis is None else -1)
+        extras = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
+        return (values, *(self.constant(np.asarray, x) for x in extras)) if extras else values
+
+    def multinomial(self, num_samples: int, replacement: bool = False):
+        """Positions drawn at random, with these weights: of a vector, or of each row of a matrix. They have no gradient.
+
+        Without replacement no position is drawn twice, and an error says if too few have a weight. The weights need not
+        sum to 1.
+        """
+        if self.dtype.kind != "f":
+            raise TypeError(f"multinomial: expected weights of a floating dtype, got {self.dtype}")
+        if self.ndim not in (1, 2):
+            raise ValueError(f"multinomial: expected a vector or a matrix of weights, got shape {self.shape}")
+        if num_samples < 1:
+            raise ValueError(f"multinomial: expected at least one sample, got {num_samples}")
+        if not replacement and num_samples > self.shape[-1]:
+            raise ValueError(f"multinomial: cannot draw {num_samples} of {self.shape[-1]} without replacement")
+        return self.constant(functools.partial(_drawn, num_samples=num_samples, replacement=replacement), self)
 
     def masked_select(self, mask):
         """The elements where mask holds, as a vector; both broadcast."""

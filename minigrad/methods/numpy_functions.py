@@ -2,13 +2,15 @@
 
 Formulas in NumPy's notation, as `ops` writes them, therefore run on Tensors too, and are recorded.
 """
+import functools
+
 import numpy as np
 
 from . import elementwise
 from .einsum import einsum
 from .elementwise import ElementwiseMethods as Elementwise
 from .indexing import take_along_dim
-from .matmul import matmul
+from .matmul import MatmulMethods, matmul, tensordot
 from .operands import data_of, is_tensor
 from .reduce import ReduceMethods as Reduce
 from .shape import ShapeMethods as Shape
@@ -54,7 +56,10 @@ UFUNCS = {
     np.ceil: Elementwise.ceil,
     np.rint: Elementwise.round,
     np.trunc: Elementwise.trunc,
+    np.arctan2: Elementwise.atan2,
+    np.logaddexp: Elementwise.logaddexp,
 }
+UFUNCS |= {function: functools.partial(elementwise.elementary, function) for function in elementwise.ops.DERIVATIVES}
 UFUNCS |= {ufunc: lambda a, b, op=op: elementwise.binary(op, a, b) for ufunc, op in BINARY.items()}
 UFUNCS |= {ufunc: lambda a, b, ufunc=ufunc: elementwise.compare(ufunc, a, b) for ufunc in COMPARISONS}
 FUNCTIONS = {
@@ -68,6 +73,7 @@ FUNCTIONS = {
     np.any: Reduce.any,
     np.all: Reduce.all,
     np.cumsum: Reduce.cumsum,
+    np.cumprod: Reduce.cumprod,
     np.clip: Elementwise.clamp,
     np.reshape: Shape.reshape,
     np.ravel: Shape.flatten,
@@ -86,6 +92,10 @@ FUNCTIONS = {
     np.concatenate: lambda tensors, axis=0: cat(tensors, axis),
     np.stack: lambda tensors, axis=0: stack(tensors, axis),
     np.einsum: einsum,
+    np.tensordot: lambda a, b, axes=2: tensordot(a, b, axes),
+    np.kron: MatmulMethods.kron,
+    np.trace: lambda x: x.trace(),
+    np.nan_to_num: lambda x, nan=0.0, posinf=None, neginf=None: x.nan_to_num(nan, posinf, neginf),
     np.zeros_like: lambda x: x.constant(np.zeros, x.shape, x.dtype),
     np.ones_like: lambda x: x.constant(np.ones, x.shape, x.dtype),
 }

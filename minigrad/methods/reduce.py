@@ -56,7 +56,11 @@ def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
     if not isinstance(dim, (int, np.integer)):
         return elementwise(x, dim)
     dim = check_dim(operation.__name__.lower(), x, dim)
-    indices = position(arg_function, x, dim, True)
+    return values_and_indices(x, position(arg_function, x, dim, True), dim, keepdim)
+
+
+def values_and_indices(x, indices, dim: int, keepdim: bool):
+    """The elements at these indices, one along dim, with the indices."""
     values = x.gather(dim, indices)
     return ValuesAndIndices(*(part if keepdim or not x.ndim else part.squeeze(dim) for part in (values, indices)))
 
@@ -66,6 +70,39 @@ def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     correction = int(unbiased) if correction is None else float(correction)
     return reduce(operation, floating(x), dim, keepdim, correction=correction)
+
+
+@with_numpy_names
+def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
+    """(x.var(...), x.mean(...))"""
+    return x.var(dim, unbiased, keepdim, correction=correction), _mean_beside(x, dim, keepdim)
+
+
+@with_numpy_names
+def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
+    """(x.std(...), x.mean(...))"""
+    return x.std(dim, unbiased, keepdim, correction=correction), _mean_beside(x, dim, keepdim)
+
+
+def _mean_beside(x, dim, keepdim: bool):
+    """The mean for the arguments of var, where a boolean in place of dim is `unbiased`."""
+    return x.mean(None if isinstance(dim, bool) else dim, keepdim)
+
+
+def along_last(operation, x, dim: int):
+    """An operation that runs along the last axis, along dim."""
+    x = x.movedim(dim, -1)
+    return x.apply_op(operation, x).movedim(-1, dim)
+
+
+def middle(x: np.ndarray, dim: int) -> np.ndarray:
+    """The index along dim of the middle element in order of size, of two the smaller; of the first NaN, if there is one."""
+    row = np.atleast_1d(x)
+    order = np.argsort(row, axis=dim, kind="stable")
+    places = np.take(order, [(row.shape[dim] - 1) // 2], axis=dim)
+    is_nan = np.isnan(row)
+    places = np.where(is_nan.any(dim, keepdims=True), is_nan.argmax(dim, keepdims=True), places)
+    return places if x.ndim else places.reshape(())
 
 
 class ReduceMethods:
@@ -125,6 +162,22 @@ class ReduceMethods:
     def all(self, dim=None, keepdim=False):
         return reduce_constant(np.all, self, dim, keepdim)
 
+    @with_numpy_names
+    def median(self, dim=None, keepdim=False):
+        """median(): the middle element, of two the smaller. median(dim): (values, indices). NaN if there is one.
+
+        The gradient goes to the elements equal to median(), evenly; to the one that median(dim) names.
+        """
+        if dim is None:
+            if not self.numel() and self.dtype.kind != "f":
+                raise ValueError(f"median: there is none of no integers, got shape {self.shape}")
+            return self.apply_op(ops.Median, self)
+        dim = check_dim("median", self, dim)
+        if self.ndim and not self.shape[dim]:
+            raise IndexError(f"median: dim {dim} of shape {self.shape} has no elements")
+        indices = self.constant(functools.partial(middle, dim=dim), self)
+        return values_and_indices(self, indices, dim, keepdim)
+
     def count_nonzero(self, dim=None):
         return reduce_constant(np.count_nonzero, self, dim, False)
 
@@ -168,6 +221,20 @@ class ReduceMethods:
         """The running sums along dim."""
         dim = check_dim("cumsum", self, dim)
         return self.apply_op(ops.CumSum, self, axis=dim) if self.ndim else self.clone()
+
+    @with_numpy_names
+    def cumprod(self, dim: int):
+        """The running products along dim. Their gradient is right also where elements are zero."""
+        dim = check_dim("cumprod", self, dim)
+        if self.dtype.kind != "f":
+            return self.constant(functools.partial(np.cumprod, axis=dim), self).reshape(self.shape)
+        return along_last(ops.CumProd, self, dim) if self.ndim else self.clone()
+
+    @with_numpy_names
+    def logcumsumexp(self, dim: int):
+        """log(e^x_0 + ... + e^x_i), the running logsumexp along dim, without overflow."""
+        dim, x = check_dim("logcumsumexp", self, dim), floating(self)
+        return along_last(ops.LogCumSumExp, x, dim) if x.ndim else x.clone()
 
     @with_numpy_names
     def softmax(self, dim: int):

@@ -28,6 +28,27 @@ def stack(tensors: Sequence, dim: int = 0):
     return cat([np.expand_dims(t, dim) for t in tensors], dim)
 
 
+def meshgrid(*tensors, indexing: str = "ij") -> tuple:
+    """Each vector (a number is a vector of one) spread over the grid of all, which has an axis for each.
+
+    With indexing "xy" the first two axes of the grid are swapped.
+
+    >>> from minigrad import tensor
+    >>> [grid.tolist() for grid in meshgrid(tensor([1, 2]), tensor([3, 4]))]
+    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    """
+    vectors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"meshgrid: indexing is 'ij' or 'xy', got {indexing!r}")
+    if not vectors or any(v.ndim > 1 for v in vectors):
+        raise ValueError(f"meshgrid: expected vectors, got shapes {[v.shape for v in vectors]}")
+    if len({v.dtype for v in vectors}) > 1:
+        raise TypeError(f"meshgrid: expected one dtype, got {[str(v.dtype) for v in vectors]}; convert with .to(dtype)")
+    shape = [v.numel() for v in vectors]
+    grids = [v.reshape([-1 if i == d else 1 for i in range(len(shape))]).expand(shape) for d, v in enumerate(vectors)]
+    return tuple(grid.transpose(0, 1) if indexing == "xy" and len(shape) > 1 else grid for grid in grids)
+
+
 def pad(x, widths: Sequence[int], value: float = 0.0):
     """x with `value` before and after: widths (before, after) of the last axis, then of the one before it, and so on.
 
@@ -232,6 +253,12 @@ class ShapeMethods(IndexingMethods):
         rows, columns = matrices.shape[-2:]
         i = np.arange(max(0, -offset), max(0, -offset, min(rows, columns - offset)))
         return matrices[..., i, i + offset]
+
+    def trace(self):
+        """The sum of a matrix's diagonal."""
+        if self.ndim != 2:
+            raise ValueError(f"trace: expected a matrix, got shape {self.shape}")
+        return self.diagonal().sum()
 
     def diag(self, diagonal: int = 0):
         """The diagonal of a matrix, or a matrix of zeros with this vector as diagonal."""

@@ -3,14 +3,17 @@ from .attention import PackedAttention, ScaledDotProductAttention, spelled_out_a
 from .cross_entropy import CrossEntropy
 from .dropout import Dropout
 from .elementwise import (
-    Abs, Add, Cast, Clamp, Cos, Div, Erf, Exp, Expm1, FloorDivide, Fmod, Gelu, Log, Log1p, Maximum, Minimum, Mul, Neg,
-    Pow, Relu, Remainder, Rsqrt, Sigmoid, Sin, Softplus, Sqrt, Step, Sub, Tanh, Where,
+    DERIVATIVES, Abs, Add, Atan2, Cast, Clamp, Cos, Div, Elementary, Erf, Exp, Expm1, FloorDivide, Fmod, Gelu, Log, Log1p,
+    LogAddExp, Maximum, Minimum, Mul, Neg, Pow, Relu, Remainder, Rsqrt, Sigmoid, Sin, Softplus, Sqrt, Step, Sub, Tanh,
+    Where, erfc,
 )
 from .einsum import Einsum
 from .embedding import Embedding
 from .indexing import AddAt, Index
 from .layer_norm import LayerNorm
 from .matmul import MLP, Linear, MatMul
-from .reduce import CumSum, LogSumExp, Max, Mean, Min, Norm, Prod, Std, Sum, Var
+from .reduce import (
+    CumProd, CumSum, LogCumSumExp, LogSumExp, Max, Mean, Median, Min, Norm, Prod, Std, Sum, Var,
+)
 from .shape import Clone, Concatenate, Expand, Permute, Reshape
 from .softmax import LogSoftmax, Softmax

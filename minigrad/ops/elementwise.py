@@ -3,6 +3,7 @@
 Broadcasting copies a value to many places, so its gradient is the sum over them: the tape does that (`unbroadcast`).
 """
 import math
+from typing import Callable
 
 import numpy as np
 
@@ -283,6 +284,88 @@ class Erf(Op):
 
     def backward(self, dout, x):
         return dout * (2 / math.sqrt(math.pi)) * np.exp(-x * x)
+
+
+def erfc(x):
+    """1 - erf x, to the last digit also where erf x is nearly 1"""
+    return np.vectorize(math.erfc, otypes=[x.dtype])(x)
+
+
+DERIVATIVES: dict[Callable, Callable] = {  # 1 - x^2 as (1 - x) (1 + x) keeps its digits near 1
+    np.exp2: lambda x: math.log(2) * np.exp2(x),
+    np.log2: lambda x: 1 / (math.log(2) * x),
+    np.log10: lambda x: 1 / (math.log(10) * x),
+    np.tan: lambda x: 1 + np.square(np.tan(x)),
+    np.sinh: np.cosh,
+    np.cosh: np.sinh,
+    np.arcsin: lambda x: 1 / np.sqrt((1 - x) * (1 + x)),
+    np.arccos: lambda x: -1 / np.sqrt((1 - x) * (1 + x)),
+    np.arctan: lambda x: 1 / (1 + x * x),
+    np.arcsinh: lambda x: 1 / np.sqrt(1 + x * x),
+    np.arccosh: lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    np.arctanh: lambda x: 1 / ((1 - x) * (1 + x)),
+    erfc: lambda x: -2 / math.sqrt(math.pi) * np.exp(-x * x),
+}
+
+
+class Elementary(Op):
+    """out = f(x), where `function` is an f of the table above:  dx = dout * f'(x)
+
+    Outside of its domain, and at its poles, f is NaN or infinite without a warning.
+    """
+
+    fresh_gradients = True
+
+    def forward(self, x, *, function):
+        self.function = function
+        self.save(x)
+        with np.errstate(all="ignore"):
+            return function(x)
+
+    def backward(self, dout, x):
+        with np.errstate(all="ignore"):
+            return dout * DERIVATIVES[self.function](x)
+
+    @property
+    def title(self):
+        return self.function.__name__.capitalize()
+
+
+class Atan2(Op):
+    """out = angle of the point (b, a), from -pi to pi:  da = dout * b / (a^2 + b^2),  db = -dout * a / (a^2 + b^2)
+
+    At the origin, which has no angle, both are 0. The larger of |a| and |b| is taken out, as its square may overflow.
+    """
+
+    fresh_gradients = True
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return np.arctan2(a, b)
+
+    def backward(self, dout, a, b):
+        is_origin = (a == 0) & (b == 0)
+        size = np.where(is_origin, 1.0, np.maximum(abs(a), abs(b)))
+        a, b = a / size, b / size
+        share = dout / (size * np.where(is_origin, 1.0, a * a + b * b))
+        return share * b, -share * a
+
+
+class LogAddExp(Op):
+    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a); both 0 where a = b = -inf"""
+
+    fresh_gradients = True
+
+    def forward(self, a, b):
+        self.save(a, b)
+        with np.errstate(invalid="ignore"):  # NaN, which NumPy would warn of
+            return np.logaddexp(a, b)
+
+    def backward(self, dout, a, b):
+        is_nothing = (a == -math.inf) & (b == -math.inf)
+        with np.errstate(invalid="ignore"):  # inf - inf
+            da, db = (np.where(is_nothing, -math.inf, apart) for apart in (a - b, b - a))
+        return dout * Sigmoid.call(da), dout * Sigmoid.call(db)
 
 
 class Abs(Op):

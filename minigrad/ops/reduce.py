@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..tape import Fused, Op
-from .elementwise import select
+from .elementwise import LogAddExp, select
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
@@ -103,7 +103,7 @@ class Max(Op):
         return out
 
     def backward(self, dout, x, out):
-        is_extreme = x == keep_axes(out, x.shape, self.axis)
+        is_extreme = (x == keep_axes(out, x.shape, self.axis)) | np.isnan(x)  # any NaN is the result
         ties = np.sum(is_extreme, axis=self.axis, keepdims=True)
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)
@@ -113,6 +113,20 @@ class Min(Max):
     """out = min of x over axis: the smallest elements share dout evenly"""
 
     reduction = staticmethod(np.min)
+
+
+class Median(Max):
+    """out = the middle element of x in order of size, of two the smaller; NaN if there is one, or if there is nothing
+
+    Elements equal to it share dout evenly.
+    """
+
+    @staticmethod
+    def reduction(x, axis, keepdims):
+        if not x.size:
+            return np.array(math.nan, x.dtype)
+        ascending = np.sort(x, axis=None)  # NaN comes last
+        return ascending[-1] if np.isnan(ascending[-1]) else ascending[(x.size - 1) // 2]
 
 
 class LogSumExp(Op):
@@ -184,6 +198,69 @@ class Prod(Fused):
         before = np.cumprod(np.concatenate([one, x[..., :-1]], axis=-1), axis=-1)
         after = np.flip(np.cumprod(np.concatenate([one, np.flip(x[..., 1:], -1)], axis=-1), axis=-1), -1)
         return dout[..., None] * before * after
+
+
+def scan(combine, x):
+    """out_i = x_0 combined with x_1 ... x_i along the last axis: each round doubles how many elements are combined"""
+    span = 1
+    while span < x.shape[-1]:
+        x = np.concatenate([x[..., :span], combine(x[..., span:], x[..., :-span])], axis=-1)
+        span *= 2
+    return x
+
+
+def carried_back(dout, ratio):
+    """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
+    g = dout.copy()
+    for i in reversed(range(g.shape[-1] - 1)):
+        g[..., i] += ratio[..., i] * g[..., i + 1]
+    return g
+
+
+class CumProd(Fused):
+    """out_i = x_0 * ... * x_i along the last axis:  dx_i = out_(i-1) * g_i,  g_i = dout_i + x_(i+1) g_(i+1)
+
+    g_i is the whole gradient of out_i, as out_(i+1) = out_i x_(i+1). Nothing is divided, so zeros do no harm.
+    """
+
+    @staticmethod
+    def definition(x):
+        return scan(lambda a, b: a * b, x)
+
+    def forward(self, x):
+        out = np.cumprod(x, axis=-1)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        dx = carried_back(dout, x[..., 1:])
+        dx[..., 1:] *= out[..., :-1]
+        return dx
+
+
+class LogCumSumExp(Fused):
+    """out_i = log(e^(x_0) + ... + e^(x_i)) along the last axis:  dx_i = e^(x_i - out_i) g_i,
+    g_i = dout_i + e^(out_i - out_(i+1)) g_(i+1)
+
+    g_i is the whole gradient of out_i, as out_(i+1) = log(e^(out_i) + e^(x_(i+1))). No exponent is positive. Where out is
+    -inf, the gradient is 0.
+    """
+
+    @staticmethod
+    def definition(x):
+        return scan(LogAddExp.call, x)
+
+    def forward(self, x):
+        with np.errstate(invalid="ignore"):  # NaN
+            out = np.logaddexp.accumulate(x, axis=-1)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        finite = np.where(out == -np.inf, 0.0, out)
+        with np.errstate(invalid="ignore"):  # inf - inf
+            ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
+        return weights * carried_back(dout, ratio)
 
 
 class CumSum(Op):

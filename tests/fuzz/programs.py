@@ -128,7 +128,7 @@ VIEWS: dict[str, Callable] = {
     "unsqueezed": lambda m, F, x, dim, keep: x.unsqueeze(dim),
     "squeezed": lambda m, F, x, dim, keep: x.squeeze(),
     "narrowed": lambda m, F, x, dim, keep: x.narrow(dim, 0, 1),
-    "chunk": lambda m, F, x, dim, keep: x.chunk(2, dim)[-1],
+    "chunk": lambda m, F, x, dim, keep: x.chunk(2, dim)[-1].clone(),
     "diagonal": lambda m, F, x, dim, keep: x.diagonal(),
     "expanded": lambda m, F, x, dim, keep: x.expand((2, *x.shape)),
     "picked": lambda m, F, x, dim, keep: x[m.tensor([0, 0])],
@@ -159,12 +159,14 @@ def set_item(x, index, value):
 REFUSED_THERE = (  # what PyTorch may refuse where this library goes on
     "not implemented for", "not supported", "could not infer output dtype", "only support floating", "a view of a leaf",
     "derivative for", "inputs not supported", "Expected a floating point", "does not support bool", "modified by an inplace",
+    "refer to a single memory location", "is a view and", "length must be non-negative",
 )  # fmt: skip
 REFUSALS = (  # what this library may refuse where PyTorch goes on
     "its memory was changed by an inplace operation on another tensor",
     "modified by an inplace operation",
     "an index occurs twice",
     "this memory cannot be written to",
+    "sizes must match except along dim",  # cat of (0,) with others, which PyTorch leaves out
 )
 
 
@@ -220,7 +222,9 @@ def draw_statement(draw: random.Random, values: list) -> Statement:
     operands = recent if table in (BINARY, WRITES) else recent[:1]
     ndim = values[operands[0]][0].ndim
     options = (draw.randrange(-max(ndim, 1), max(ndim, 1)), draw.random() < 0.5) if table in (ALONG, VIEWS) else ()
-    return Statement(table, draw.choice(list(table)), operands, options, table is VIEWS or draw.random() > 0.08)
+    name = draw.choice(list(table))
+    may_view = table is VIEWS or name in ("flatten", "reshape_as", "expand_as")  # under no_grad they are PyTorch's own thing
+    return Statement(table, name, operands, options, may_view or draw.random() > 0.08)
 
 
 def attempt(statement: Statement, library: tuple, values: list) -> tuple[Any, Exception | None]:
@@ -232,7 +236,7 @@ def attempt(statement: Statement, library: tuple, values: list) -> tuple[Any, Ex
         return None, error
 
 
-def compare(name: str, ours: Any, theirs: Any, tolerance: float | None = None) -> None:
+def compare(name: str, ours: Any, theirs: Any, tolerance: float, floor: float = 1e-30) -> None:
     got, wanted = ours.detach().numpy(), theirs.numpy(force=True)
     if got.dtype != wanted.dtype or got.shape != wanted.shape:
         raise Different(f"{name}: {got.dtype} {got.shape} here, {wanted.dtype} {wanted.shape} in PyTorch")
@@ -242,10 +246,9 @@ def compare(name: str, ours: Any, theirs: Any, tolerance: float | None = None) -
         if not np.array_equal(got, wanted):
             raise Different(f"{name}: {got.tolist()} here, {wanted.tolist()} in PyTorch")
         return
-    tolerance = tolerance or (1e-9 if got.dtype == np.float64 else 2e-4)
     scale = np.abs(wanted, where=np.isfinite(wanted), out=np.zeros_like(wanted)).max(initial=0)
     with np.errstate(all="ignore"):
-        same = np.isclose(got, wanted, rtol=tolerance, atol=tolerance * max(scale, 1e-30), equal_nan=True)
+        same = np.isclose(got, wanted, rtol=tolerance, atol=tolerance * max(scale, floor), equal_nan=True)
     if not same.all():
         raise Different(f"{name}: {got.tolist()} here, {wanted.tolist()} in PyTorch")
 
@@ -257,12 +260,13 @@ def is_refusal(error: Exception | None, refusals: tuple = REFUSALS) -> bool:
 def run(seed: int, statements: int = 12) -> Outcome:
     """One program; `Different` if the libraries disagree."""
     draw, outcome = random.Random(seed), Outcome()
-    special, values, leaves = draw.random() < 0.25, [], []
+    special, single, values, leaves = draw.random() < 0.25, False, [], []
     for _ in range(draw.randint(2, 5)):
         array = draw_array(draw, special)
         learns = array.dtype.kind == "f" and draw.random() < 0.6
         pair = mg.tensor(array, requires_grad=learns), torch.tensor(array, requires_grad=learns)
         values.append(pair)
+        single = single or array.dtype == np.float32
         if learns:
             leaves.append(pair)
         outcome.program.append(f"v{len(values) - 1} = {array.dtype}{array.shape}{' learns' if learns else ''}: {array.tolist()}")
@@ -284,14 +288,17 @@ def run(seed: int, statements: int = 12) -> Outcome:
             outcome.program.pop()
             continue
         values.append((ours, theirs))
+        single = single or ours.dtype == mg.float32
         for i, pair in enumerate(values):  # also those that share memory
             try:
-                compare(f"v{i} after {statement}", *pair)
+                compare(f"v{i} after {statement}", *pair, 2e-4 if single else 1e-9)
             except Different as difference:
                 raise Different(f"{difference}\n" + "\n".join(outcome.program)) from None
         if not bounded(theirs):
             break
-    go_back(draw, values, leaves, outcome)
+        if special and statement.name in ("causal attention", "gelu tanh"):  # no NaN from the future, no inf - inf: on purpose
+            break
+    go_back(draw, values, leaves, outcome, 5e-3 if single else 1e-6)
     return outcome
 
 
@@ -303,9 +310,9 @@ def bounded(x: Any) -> bool:
     return finite.numel() == 0 or float(finite.abs().max() if finite.dtype != torch.bool else 0) < 1e8
 
 
-def go_back(draw: random.Random, values: list, leaves: list, outcome: Outcome) -> None:
+def go_back(draw: random.Random, values: list, leaves: list, outcome: Outcome, tolerance: float) -> None:
     """Backward from a random weighting of some values, of first or second order."""
-    wanted = [i for i, (_, x) in enumerate(values) if x.requires_grad and x.numel() and not x.is_leaf]
+    wanted = [i for i, (y, x) in enumerate(values) if x.requires_grad and x.numel() and y.grad_fn is not None]
     if not wanted or not leaves:
         return
     chosen = sorted({wanted[-1], draw.choice(wanted)})
@@ -347,7 +354,7 @@ def go_back(draw: random.Random, values: list, leaves: list, outcome: Outcome) -
                     raise Different(f"gradient {i} is {got} here, {expected} in PyTorch\n{program}")
                 continue
             try:
-                compare(f"gradient {i}", got.detach(), expected.detach(), 1e-6 if got.dtype == np.float64 else 5e-3)
+                compare(f"gradient {i}", got.detach(), expected.detach(), tolerance, floor=1.0)
             except Different as difference:
                 raise Different(f"{difference}\n{program}") from None
 

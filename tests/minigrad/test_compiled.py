@@ -172,6 +172,34 @@ def test_dropout_follows_the_mode():
     assert (step(x).array == 1).all()
 
 
+DRAWN = {
+    "rand": lambda x: x + mg.rand(100),
+    "randn": lambda x: x + mg.randn_like(x),
+    "randint": lambda x: x + mg.randint(0, 1000, (100,)),
+    "randint_like": lambda x: mg.randint_like(x, 1000),
+    "randperm": lambda x: x + mg.randperm(100),
+    "multinomial": lambda x: (x + 1).multinomial(50),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_replay_draws_anew(name):
+    """As the step itself would, from the same generator."""
+    step, x, found = DRAWN[name], mg.ones(100), []
+    for function in (mg.compile(step), step):
+        mg.manual_seed(0)
+        found.append([function(x).tolist() for _ in range(3)])
+    assert found[0] == found[1]
+    assert found[0][1] != found[0][2]
+
+
+def test_weights_that_cannot_be_drawn_from_are_refused_in_a_replay():
+    step = mg.compile(lambda x: x.multinomial(1))
+    assert step(mg.tensor([0.0, 1.0])).item() == 1 and step(mg.tensor([1.0, 0.0])).item() == 0
+    with pytest.raises(ValueError, match="multinomial"):
+        step(mg.tensor([1.0, -1.0]))
+
+
 def test_ids_out_of_range_are_refused_in_a_replay():
     weight = mg.randn(5, 3)
     step = mg.compile(lambda ids: F.embedding(ids, weight))
@@ -192,6 +220,7 @@ W = mg.tensor([1.0, 2.0], requires_grad=True)
 
 
 SCALE = mg.tensor(2.0)
+REPEATS = mg.tensor([2, 1])
 
 
 def with_hook(x):
@@ -217,6 +246,12 @@ REFUSED = {
     "a parameter's data": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "looks at the values"),
     "list": (lambda x: mg.tensor(x.tolist()), "looks at the values"),
     "index": (lambda x: x[(x > 0)], "looks at the values"),
+    "nonzero": (lambda x: x.nonzero(), "looks at the values"),
+    "a parameter's nonzero": (lambda x: SCALE.nonzero(), "looks at the values"),
+    "unique": (lambda x: x.unique(), "looks at the values"),
+    "a parameter's unique": (lambda x: x * SCALE.unique(), "looks at the values"),
+    "repeat_interleave": (lambda x: x.repeat_interleave(x.long()), "looks at the values"),
+    "repeats from outside": (lambda x: x.repeat_interleave(REPEATS), "looks at the values"),
     "in place": (writing, "in place"),
     "hook": (with_hook, "hook"),
     "gradient": (lambda x: (W * x).sum().backward() or W.grad, "looks at a gradient"),

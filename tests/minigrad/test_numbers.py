@@ -249,3 +249,59 @@ def test_numpy_integers_are_integers():
     x, one = mg.tensor([[1.0, 2.0], [3.0, 4.0]]), np.int64(1)
     assert x.sum(one).tolist() == [3, 7] and x.roll(one, one).tolist() == [[2, 1], [4, 3]]
     assert len(x.split(one)) == 2 and x.movedim(one, np.int64(0)).tolist() == [[1, 3], [2, 4]]
+
+
+def gradients(function, *values):
+    leaves = [mg.tensor(value, requires_grad=True) for value in values]
+    out = function(*leaves)
+    out.backward(mg.ones(*out.shape))
+    return [leaf.grad.tolist() for leaf in leaves]
+
+
+def test_atan2_at_the_origin_and_where_squares_leave_the_range():
+    by_a, by_b = gradients(mg.atan2, [0.0, 1e-30, 3e30, 0.0], [0.0, 0.0, 0.0, 2e-30])
+    np.testing.assert_allclose(by_a, [0, 0, 0, 5e29], rtol=1e-6)
+    np.testing.assert_allclose(by_b, [0, -1e30, -1 / 3e30, 0], rtol=1e-6)
+
+
+def test_logarithms_of_sums_with_nothing_in_them():
+    assert gradients(mg.logaddexp, [-inf, -inf, 1.0], [-inf, 1.0, -inf]) == [[0, 0, 1], [0, 1, 0]]
+    assert gradients(lambda x: x.logcumsumexp(0), [-inf, -inf, 1.0]) == [[0, 0, 1]]
+
+
+def test_who_gets_the_gradient_of_equal_elements():
+    assert gradients(mg.median, [1.0, 2.0, 2.0, 3.0]) == [[0, 0.5, 0.5, 0]]
+    assert gradients(lambda x: x.median(0).values, [2.0, 1.0, 3.0, 4.0]) == [[1, 0, 0, 0]]
+    assert gradients(mg.unique, [2.0, 1.0, 2.0]) == [[1, 1, 0]]
+
+
+def test_a_nan_takes_the_gradient_of_an_extreme_and_of_the_median():
+    for function in (lambda x: x.max(), lambda x: x.amin(0), mg.median):  # as PyTorch's
+        assert gradients(function, [1.0, nan, 3.0, nan]) == [[0, 0.5, 0, 0.5]]
+
+
+def test_the_median_of_nan_is_nan():
+    x = mg.tensor([[1.0, nan, 3.0, nan], [2.0, 1.0, 4.0, 3.0]])
+    assert np.isnan(x.median().item())
+    values, indices = x.median(1)
+    np.testing.assert_array_equal(values.data, [nan, 2])
+    assert indices.tolist() == [1, 0]  # the first NaN
+
+
+def test_acosh_outside_its_domain_and_far_out():
+    (dx,) = gradients(mg.acosh, [-2.0, 1e25])
+    np.testing.assert_allclose(dx, [nan, 1e-25], rtol=1e-6)
+
+
+def test_nan_to_num_gives_no_gradient_to_what_it_replaces():
+    assert gradients(mg.nan_to_num, [nan, inf, -inf, 3.0]) == [[0, 0, 0, 1]]
+
+
+def test_running_products_do_not_overflow_on_the_way():
+    x = mg.tensor([1e-30, 1e30, 1e30, 1e-30])
+    np.testing.assert_allclose(x.cumprod(0).data, [1e-30, 1, 1e30, 1], rtol=1e-5)
+
+
+def test_lerp_reaches_both_ends_exactly():
+    a, b = mg.tensor([1e8, 0.1]), mg.tensor([0.1, 1e8])
+    assert a.lerp(b, 1.0).equal(b) and a.lerp(b, 0.0).equal(a) and a.lerp(b, mg.tensor([1.0, 1.0])).equal(b)

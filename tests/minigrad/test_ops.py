@@ -43,6 +43,10 @@ def test_every_op_has_a_row():
     assert wanted - {case.op for case in CASES} == set()
 
 
+def test_every_elementary_function_has_a_row():
+    assert {case.options["function"] for case in CASES if case.op is ops.Elementary} == set(ops.DERIVATIVES)
+
+
 @every_case
 def test_value_is_the_reference(case):
     arrays = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in case.inputs]

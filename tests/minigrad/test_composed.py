@@ -1,0 +1,196 @@
+"""Functions made of other operations: against slow references, and their gradients against finite differences.
+
+Further down sampling, which has no gradient.
+"""
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import gradcheck, gradgradcheck, ops
+
+random = np.random.default_rng(7)
+
+
+def normal(*shape):
+    return random.standard_normal(shape)
+
+
+def far_from_integers(*shape):
+    return random.integers(-3, 3, shape) + random.uniform(0.2, 0.8, shape)
+
+
+def index_add(x, source):
+    out = x.copy()
+    for position, column in zip((2, 0, 2), source.T, strict=True):
+        out[:, position] += -0.5 * column
+    return out
+
+
+def windows(x):
+    return np.array([[row[start : start + 3] for start in (0, 2)] for row in x])
+
+
+def kron(a, b):
+    out = np.zeros((2 * 2, 3 * 4))
+    for i, j, k, n in itertools.product(range(2), range(3), range(2), range(4)):
+        out[2 * i + k, 4 * j + n] = a[i, j] * b[n] if k == 0 else 0
+    return out
+
+
+def tensordot(a, b):
+    out = np.zeros((3, 2))
+    for i, j, k, n in itertools.product(range(3), range(4), range(5), range(2)):
+        out[i, n] += a[i, j, k] * b[k, n, j]
+    return out
+
+
+# A function of tensors, the same of arrays, and the inputs.
+COMPOSED = {
+    "frac": (mg.frac, lambda x: x - np.trunc(x), far_from_integers(3, 4)),
+    "lerp": (lambda a, b: a.lerp(b, 0.3), lambda a, b: 0.7 * a + 0.3 * b, normal(3, 4), normal(4)),
+    "lerp tensor": (mg.lerp, lambda a, b, w: a * (1 - w) + b * w, normal(3, 4), normal(4), far_from_integers(3, 1)),
+    "nan_to_num": (
+        lambda x: (x + mg.tensor([0, math.nan, math.inf, -math.inf], dtype=mg.float64)).nan_to_num(1.0, 2.0, -3.0),
+        lambda x: np.stack([x[:, 0], 0 * x[:, 0] + 1, 0 * x[:, 0] + 2, 0 * x[:, 0] - 3], 1), normal(3, 4)),
+    "cumprod of a middle axis": (
+        lambda x: x.cumprod(-2), lambda x: np.stack([x[:, 0], x[:, 0] * x[:, 1], x[:, 0] * x[:, 1] * x[:, 2]], 1),
+        normal(2, 3, 4)),
+    "logcumsumexp of the first axis": (
+        lambda x: x.logcumsumexp(0), lambda x: np.log([np.exp(x[: i + 1]).sum(0) for i in range(3)]), normal(3, 4)),
+    "median(dim)": (lambda x: x.median(1).values, lambda x: np.array([sorted(row)[1] for row in x]), normal(3, 4)),
+    "var_mean": (
+        lambda x: mg.stack(mg.var_mean(x, axis=1, correction=0)), lambda x: np.stack([x.var(1), x.mean(1)]), normal(3, 4)),
+    "std_mean": (
+        lambda x: mg.stack(mg.std_mean(x)), lambda x: np.stack([x.std(ddof=1), x.mean()]), normal(3, 4)),
+    "std_mean unbiased": (
+        lambda x: mg.stack(mg.std_mean(x, False)), lambda x: np.stack([x.std(), x.mean()]), normal(3, 4)),
+    "trace": (mg.trace, lambda x: x[0, 0] + x[1, 1] + x[2, 2], normal(3, 4)),
+    "index_add": (lambda x, y: x.index_add(-1, mg.tensor([2, 0, 2]), y, alpha=-0.5), index_add, normal(2, 4), normal(2, 3)),
+    "repeat_interleave": (
+        lambda x: x.repeat_interleave(mg.tensor([2, 0, 1]), -2), lambda x: np.stack([x[0], x[0], x[2]]), normal(3, 4)),
+    "unfold": (lambda x: x.unfold(-1, 3, 2), windows, normal(2, 6)),
+    "meshgrid": (
+        lambda x, y: mg.stack(mg.meshgrid(x, y)),
+        lambda x, y: np.array([[[u for _ in y] for u in x], [list(y) for _ in x]]), normal(2), normal(3)),
+    "meshgrid xy": (
+        lambda x, y: mg.stack(mg.meshgrid(x, y, indexing="xy")),
+        lambda x, y: np.array([[list(x) for _ in y], [[v for _ in x] for v in y]]), normal(2), normal(3)),
+    "tensordot": (lambda a, b: mg.tensordot(a, b, ((-2, 2), (2, 0))), tensordot, normal(3, 4, 5), normal(5, 2, 4)),
+    "kron": (lambda a, b: mg.kron(a, mg.stack([b, b * 0])), kron, normal(2, 3), normal(4)),
+    "unique": (mg.unique, lambda x: np.array(sorted(x.ravel())), normal(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_value_and_gradients(name):
+    function, reference, *arrays = COMPOSED[name]
+    leaves = [mg.tensor(array, requires_grad=True) for array in arrays]
+    out = function(*leaves)
+    expected = np.asarray(reference(*arrays))
+    assert out.shape == expected.shape
+    np.testing.assert_allclose(out.detach().numpy(), expected, atol=1e-12)
+    single = function(*[mg.tensor(array, dtype=mg.float32) for array in arrays])
+    assert single.dtype == (mg.float64 if name == "nan_to_num" else mg.float32)
+    np.testing.assert_allclose(single.numpy(), expected, atol=1e-5)
+    assert gradcheck(function, leaves)
+
+
+@pytest.mark.parametrize("name", ["atan2", "cumprod", "logcumsumexp", "logaddexp"])
+def test_gradients_of_gradients(name):
+    """Where a backward has places of its own: equal arguments, zeros."""
+    functions = {
+        "atan2": (mg.atan2, [normal(3), normal(3)]),
+        "logaddexp": (mg.logaddexp, [np.ones(2), np.ones(2)]),
+        "cumprod": (lambda x: x.cumprod(0), [np.array([2.0, 0.0, 3.0, 0.0, 1.5])]),
+        "logcumsumexp": (lambda x: x.logcumsumexp(0), [normal(5)]),
+    }
+    function, arrays = functions[name]
+    assert gradgradcheck(function, [mg.tensor(array, requires_grad=True) for array in arrays])
+
+
+@pytest.mark.parametrize("function", ops.DERIVATIVES, ids=lambda function: function.__name__)
+def test_elementary_functions_have_numpys_and_pytorchs_names(function):
+    x = np.array([1.2, 1.5]) if function is np.arccosh else np.array([0.2, 0.4])
+    for name in (function.__name__, function.__name__.replace("arc", "a")):
+        assert getattr(mg, name)(mg.tensor(x)).tolist() == function(x).tolist()
+    out = getattr(mg, function.__name__)(mg.tensor(x, requires_grad=True))
+    assert out.grad_fn.title.lower() == function.__name__  # what errors and graphs call it
+
+
+def test_numpys_functions_know_tensors():
+    x, y = mg.tensor([[0.2, 0.5], [0.3, 0.1]]), mg.tensor([0.4, 0.6])
+    for function in (np.arctan, np.log2, np.cosh, np.nan_to_num, np.trace):
+        assert function(x).numpy() == pytest.approx(function(x.numpy()))
+    for function in (np.arctan2, np.logaddexp, np.kron):
+        assert function(x, y).numpy() == pytest.approx(function(x.numpy(), y.numpy()))
+        assert function(x.numpy(), y).numpy() == pytest.approx(function(x.numpy(), y.numpy()))
+    assert np.cumprod(x, axis=1).numpy() == pytest.approx(np.cumprod(x.numpy(), axis=1))
+    assert np.tensordot(x, y, axes=1).numpy() == pytest.approx(np.tensordot(x.numpy(), y.numpy(), axes=1))
+
+
+# ------------------------------------------------------------------------------------------------ sampling
+
+WEIGHTS = np.array([0.5, 0.0, 1.5, 2.0])
+
+
+def test_samples_come_as_often_as_their_weights_say():
+    mg.manual_seed(0)
+    drawn = mg.tensor(WEIGHTS).multinomial(20_000, replacement=True)
+    assert (drawn.shape, drawn.dtype) == ((20_000,), mg.int64)
+    shares = np.bincount(drawn.numpy(), minlength=4) / 20_000
+    np.testing.assert_allclose(shares, WEIGHTS / 4, atol=0.015)  # four standard deviations
+    assert shares[1] == 0
+
+
+def test_the_lowest_draw_is_of_the_first_position_that_has_a_weight(monkeypatch):
+    class Lowest:
+        random = staticmethod(np.zeros)
+
+    monkeypatch.setattr(mg.random, "generator", Lowest)
+    assert mg.tensor([0.0, 1.0]).multinomial(2, replacement=True).tolist() == [1, 1]
+
+
+def test_samples_without_replacement():
+    """The first comes as often as its weight says, the second as often as its weight among those left; none comes twice."""
+    mg.manual_seed(0)
+    first, second = mg.tensor(WEIGHTS).expand(20_000, 4).multinomial(2).numpy().T
+    assert (first != second).all()
+    shares = np.zeros((4, 4))
+    np.add.at(shares, (first, second), 1 / 20_000)
+    p = WEIGHTS / 4
+    np.testing.assert_allclose(shares, np.outer(p, p) / (1 - p[:, None]) * (1 - np.eye(4)), atol=0.015)
+    everything = mg.tensor([[1e-300, 1.0, 1e-310, 1e300]], dtype=mg.float64).multinomial(4)
+    assert sorted(everything[0].tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_samples_of_rows_follow_the_seed(replacement):
+    weights = mg.tensor([[0.0, 1.0, 0.0], [2.0, 0.0, 0.0]])
+    assert weights.multinomial(1, replacement).tolist() == [[1], [0]]
+    draws = []
+    for _ in range(2):
+        mg.manual_seed(3)
+        draws.append(mg.multinomial(mg.ones(5, 9), num_samples=4, replacement=replacement).tolist())
+    assert draws[0] == draws[1] != mg.ones(5, 9).multinomial(4, replacement).tolist()
+
+
+@pytest.mark.parametrize("weights, words", [
+    ([1.0, 0.0, 0.0], "fewer than 2 that are not zero"),  # PyTorch draws one of weight zero
+    ([1.0, math.inf, 1.0], "finite"),
+    ([1e308, 1e308, 1e308], "finite"),
+])
+def test_what_cannot_be_drawn(weights, words):
+    with pytest.raises(ValueError, match=f"multinomial: .*{words}"):
+        mg.tensor(weights, dtype=mg.float64).multinomial(2)
+
+
+def test_randint_like():
+    for x in (mg.zeros(40, 5), mg.zeros(40, 5, dtype=mg.int64)):
+        drawn = mg.randint_like(x, 2, 5)
+        assert (drawn.shape, drawn.dtype, set(drawn.numpy().ravel())) == ((40, 5), x.dtype, {2, 3, 4})
+        for drawn in (mg.randint_like(x, 2), mg.randint_like(x, high=2)):
+            assert set(drawn.numpy().ravel()) == {0, 1}
+    assert mg.randint_like(x, 3, dtype=mg.float64).dtype == mg.float64
