@@ -11,7 +11,7 @@ import heapq
 import inspect
 import operator
 import threading
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -425,7 +425,7 @@ class _GradModeBlock:
                     with self._new():
                         generator.close()
                     raise
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001  it is the generator's
                     resume, sent = generator.throw, error
 
         return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import ops
 from .elementwise import where
-from .indexing import IndexingMethods, plain_index
+from .indexing import IndexingMethods
 from .operands import cast, check_dim, common_dtype, sizes
 
 

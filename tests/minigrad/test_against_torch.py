@@ -48,7 +48,7 @@ EXPRESSIONS = {
     "leaky_relu": (lambda m, F, a: F.leaky_relu(a) + F.leaky_relu(a, 0.3), kinks),
     "softplus": (lambda m, F, a: F.softplus(a * 9) + F.softplus(a, beta=2, threshold=1.0) + F.softplus(a, 0.5), x34),
     "steps": (lambda m, F, a: a.floor() + a.ceil() * a.round() + a.trunc() * a + a.sign(), 3 * x34),
-    "remainder": (lambda m, F, a, b: a % b + m.remainder(a, 0.7) + m.fmod(a, b) * 2.0, 3 * x34, y34),
+    "remainder fmod": (lambda m, F, a, b: a % b + m.remainder(a, 0.7) + m.fmod(a, b) * 2.0, 3 * x34, y34),
     "clamp": (lambda m, F, a: a.clamp(-0.5, 1.0) + m.clamp(a, min=0.0) + a.clamp(max=1.0) * 2, kinks),
     "clamp tensors": (lambda m, F, a, lo, hi: m.clamp(a, lo, hi), x34, x4 - 1, x4 + 0.1),
     "pow of negatives": (lambda m, F, a: a**2 + a**3.0 + a**-1 + a**1 + a**0, x34),

@@ -83,6 +83,7 @@ def test_numpys_functions_work_on_both_sides_and_on_the_tape():
     out.backward()
     np.testing.assert_array_equal(x.grad.data, [0.0, 1.0])
     assert (array < x).data.all() and (np.array([[1.0, 2.0]]) @ x).item() == 11.0
+    assert mg.einsum("i,i->", array, x).item() == 11.0
 
 
 def test_max_over_a_dim_gives_values_and_indices():
