@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
-from . import recording, watchers, writes
+from . import float_errors, recording, watchers, writes
 
 
 class Node:
@@ -268,6 +268,7 @@ def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
     return gradient.reshape(shape)
 
 
+@float_errors.ignored
 def walk(
     roots: dict[Node, Any], retain_graph: bool, found: dict[Node, Any] | None = None, within: set[Node] = frozenset()
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import ops, recording, tape, watchers, writes
+from . import float_errors, ops, recording, tape, watchers, writes
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.indexing import integers_apart, joined_index, plain_index
@@ -252,13 +252,17 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if len(arrays) > 1 and (len(arrays) > 2 or arrays[0] is arrays[1]):
             tape.tell_apart(arrays, parents)
         op = operation.__new__(operation)
-        if recorder is None:
-            result = out = op.forward(*arrays, **options)
-        else:
-            recorder.sources += [(x, x.array, x.node) for x in inputs
-                                 if isinstance(x, Tensor) and isinstance(x.array, np.ndarray)]
-            arrays = [recording.opened(array) for array in arrays]
-            result = out = recorder.forward(op, arrays, options)
+        token = float_errors.ignore()
+        try:
+            if recorder is None:
+                result = out = op.forward(*arrays, **options)
+            else:
+                recorder.sources += [(x, x.array, x.node) for x in inputs
+                                     if isinstance(x, Tensor) and isinstance(x.array, np.ndarray)]
+                arrays = [recording.opened(array) for array in arrays]
+                result = out = recorder.forward(op, arrays, options)
+        finally:
+            float_errors.restore(token)
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
             out = np.asarray(out)
         elif out is arrays[0]:
