@@ -5,7 +5,7 @@ import numpy as np
 
 from .. import ops, recording
 from ..arrays import as_array, bool_, int64
-from .operands import broadcast_error, cast, data_of, floating, is_tensor, operand, promote
+from .operands import broadcast_error, cast, common_dtype, data_of, floating, is_tensor, operand, promote
 
 
 def binary(operation, a, b):
@@ -28,7 +28,7 @@ def of_two(operation, a, b):
 
 def divide(a, b):
     """a / b, in floats."""
-    return of_two(ops.Div, *promote(floating(operand(a)), floating(operand(b))))
+    return of_two(ops.Div, *map(floating, promote(operand(a), operand(b))))
 
 
 def whole_quotient(operation, a, b):
@@ -36,7 +36,7 @@ def whole_quotient(operation, a, b):
     a, b = promote(operand(a), operand(b))
     tensor = a if is_tensor(a) else b
     if tensor.dtype == bool_:
-        a, b = (x if isinstance(x, int) else cast(x, int64) for x in (a, b))
+        a, b = cast(a, int64), cast(b, int64)
     if tensor.dtype.kind != "f" and not np.all(data_of(b)):
         raise ZeroDivisionError(f"{operation.__name__}: an integer is divided by zero")
     return of_two(operation, a, b)
@@ -58,9 +58,11 @@ def where(condition, a, b):
     if tensor is None:
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
     condition = recording.call(_mask, data_of(condition))
-    a, b = promote(operand(a), operand(b))
+    a, b = operand(a), operand(b)
     if not is_tensor(a) and not is_tensor(b):
-        a, b = as_array(a), as_array(b)
+        dtype = common_dtype(a, b)
+        a, b = as_array(a, dtype), as_array(b, dtype)
+    a, b = promote(a, b)
     try:
         return tensor.apply_op(ops.Where, a, b, condition=condition)
     except ValueError:
@@ -169,7 +171,7 @@ class ElementwiseMethods:
     def trunc(self): return self.apply_op(ops.Step, self, function=np.trunc)
     def maximum(self, other): return binary(ops.Maximum, self, other)
     def minimum(self, other): return binary(ops.Minimum, self, other)
-    def fmod(self, other): return binary(ops.Fmod, self, other)
+    def fmod(self, other): return whole_quotient(ops.Fmod, self, other)
     def clamp(self, min=None, max=None): return clamp(self, min, max)
 
     clip = clamp

@@ -167,7 +167,7 @@ class ReduceMethods:
     def cumsum(self, dim: int):
         """The running sums along dim."""
         dim = check_dim("cumsum", self, dim)
-        return self.apply_op(ops.CumSum, self, axis=dim) if self.ndim else self.clone()
+        return self.apply_op(ops.CumSum, self, axis=dim) if self.ndim else self.sum()
 
     @with_numpy_names
     def softmax(self, dim: int):
