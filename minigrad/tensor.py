@@ -430,6 +430,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __setitem__(self, index, value) -> None:
         recording.refuse_write()
         value = value if isinstance(value, Tensor) else Tensor(value)
+        if value.ndim and value.shape[0] == 1:  # leading axes of length 1 may be more than the item has
+            value = value.reshape(value.shape[next((i for i, n in enumerate(value.shape) if n != 1), value.ndim):])
         basic, advanced = integers_apart(plain_index(index))
         on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)
         self._check_writable()

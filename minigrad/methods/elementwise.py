@@ -76,7 +76,7 @@ def _mask(condition) -> np.ndarray:
 def clamp(x, min=None, max=None):
     """x, but no less than min and no more than max: numbers, or Tensors, which get the gradient where they hold.
 
-    At the edges x itself does, with gradient 1. NaN stays NaN; where min > max the result is max.
+    At the edges x itself does, with gradient 1. NaN stays NaN, also of a bound; where min > max the result is max.
     """
     if min is None and max is None:
         raise ValueError("clamp: at least one of min and max must be given")
@@ -84,8 +84,8 @@ def clamp(x, min=None, max=None):
         low, high = -np.inf if min is None else float(min), np.inf if max is None else float(max)
         return x.apply_op(ops.Clamp, x, low=low, high=high)
     if min is not None:
-        x = where(x < min, min, x)
-    return x if max is None else where(x > max, max, x)
+        x = where((x < min) | (min != min), min, x)  # NaN is unequal to itself
+    return x if max is None else where((x > max) | (max != max), max, x)
 
 
 class ElementwiseMethods:

@@ -75,6 +75,12 @@ class ReduceMethods:
 
     @with_numpy_names
     def mean(self, dim=None, keepdim=False):
+        """The sum divided by the number of elements; of integers and booleans in float32, as NumPy gives fractions too.
+
+        >>> from minigrad import tensor
+        >>> tensor([1, 2]).mean()
+        tensor(1.5)
+        """
         return reduce(ops.Mean, floating(self), dim, keepdim)
 
     @with_numpy_names

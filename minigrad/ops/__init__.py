@@ -8,7 +8,7 @@ from .elementwise import (
 )
 from .einsum import Einsum
 from .embedding import Embedding
-from .indexing import AddAt, Index
+from .indexing import AddAt, Diagonal, Index
 from .layer_norm import LayerNorm
 from .matmul import MLP, Linear, MatMul
 from .reduce import CumSum, LogSumExp, Max, Mean, Min, Norm, Prod, Std, Sum, Var

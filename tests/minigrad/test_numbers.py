@@ -94,6 +94,10 @@ def test_where_selects_and_does_not_multiply():
     (lambda x: x.max(), [3.0, 1.0, 3.0], [0.5, 0, 0.5]),
     (lambda x: x.max(0).values, [3.0, 1.0, 3.0], [1, 0, 0]),
     (lambda x: x.amin(0), [1.0, 1.0, 3.0], [0.5, 0.5, 0]),
+    (lambda x: x.amax(0), [1.0, nan, nan], [0, 0.5, 0.5]),
+    (lambda x: x.amin(1), [[1.0, nan], [2.0, 1.0]], [[0, 1], [0, 1]]),
+    (lambda x: x.max(), [1.0, nan, 2.0], [0, 1, 0]),
+    (lambda x: x.prod(0), np.ones((0, 2)), np.ones((0, 2))),
     (lambda x: x.clamp(-1, 2), [-1.0, 2.0, 3.0], [1, 1, 0]),
     (lambda x: x.sign(), [0.0, -2.0, 2.0], [0, 0, 0]),
     (lambda x: x.norm(), [0.0, 0.0, 0.0], [0, 0, 0]),
@@ -186,8 +190,17 @@ def test_the_logarithm_of_a_number_has_all_digits_on_the_tape():
     assert dx.item() == pytest.approx(3**0.5 * math.log(3), rel=1e-15)
 
 
-def test_relu_keeps_nan():
-    assert np.isnan(mg.tensor([nan]).relu().item())
+def test_nan_stays_nan():
+    for function in (mg.relu, mg.abs, mg.sign, mg.exp, lambda x: x.clamp(0, 1)):
+        assert np.isnan(function(mg.tensor([nan])).item())
+
+
+def test_nan_as_a_bound_is_the_result():
+    x, bound = mg.tensor([0.0, 2.0, nan]), mg.tensor([nan, 1.0, 1.0])
+    for out in (x.clamp(nan), x.clamp(max=nan), x.clamp(nan, mg.ones(3)), mg.tensor([1, 2, 3]).clamp(max=mg.full((3,), nan))):
+        assert out.dtype == mg.float32 and np.isnan(out.data).all()
+    np.testing.assert_array_equal(x.clamp(bound).data, [nan, 2, nan])
+    np.testing.assert_array_equal(x.clamp(max=bound).data, [nan, 1, nan])
 
 
 def test_long_sums_keep_their_digits():
