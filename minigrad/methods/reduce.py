@@ -177,7 +177,7 @@ class ReduceMethods:
 
     @with_numpy_names
     def softmax(self, dim: int):
-        """e^x / sum of e^x along dim."""
+        """e^x / sum of e^x along dim. In float32, where e^(x - max) is below 2^-126 it is 0: denormals would be slow."""
         dim, x = check_dim("softmax", self, dim), floating(self)
         return self.apply_op(ops.Softmax, x, dim=dim) if x.ndim else x.reshape(1).softmax(0).reshape(())
 
