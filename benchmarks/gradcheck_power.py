@@ -81,7 +81,7 @@ def right_op_runs() -> dict[str, int]:
                 generator = np.random.default_rng(seed)
                 inputs = [x if isinstance(x, Constant) else redrawn(x, generator, at_kinks) for x in case.inputs]
                 if any(isinstance(x, Tensor) for x in inputs):
-                    report = gradcheck_report(lambda *xs: apply(case.op, *xs, **case.options), inputs, seed=seed)
+                    report = gradcheck_report(lambda *xs, case=case: apply(case.op, *xs, **case.options), inputs, seed=seed)
                     counts[report.verdict] += 1
                     if not report and str(case) not in blamed:
                         blamed.add(str(case))

@@ -1,5 +1,6 @@
 """What becomes of measured rows: a table, a picture, and their place in a document."""
 import datetime
+import itertools
 import math
 import os
 import pathlib
@@ -64,7 +65,7 @@ def make_table(benchmark: Benchmark, rows: list[dict]) -> str:
         means = [f"{group} {statistics.geometric_mean(own):.2f}" for group, own in ratios.items() if own]
         text += f"\n\n{name}'s ratios, geometric mean: {', '.join(means).strip()}"
         if len(means) > 1:
-            text += f"; of all {statistics.geometric_mean(sum(ratios.values(), [])):.2f}"
+            text += f"; of all {statistics.geometric_mean(itertools.chain(*ratios.values())):.2f}"
     return text
 
 

@@ -3,6 +3,8 @@ from typing import Any
 
 import numpy as np
 
+from . import float_errors
+
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
 
 
@@ -47,4 +49,9 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
             )
     else:
         dtype = as_dtype(dtype)
-    return array.astype(dtype, copy=False)
+    return array if array.dtype == dtype else _converted(array, dtype)
+
+
+@float_errors.ignored
+def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return array.astype(dtype)

@@ -146,11 +146,14 @@ class _FunctionOp(Op):
         """One gradient per tensor among the inputs, or an error that names the Function."""
         name, inputs = self.run.function.__name__, self.run.inputs
         if len(gradients) != len(inputs):
-            raise RuntimeError(f"{name}.backward returned {len(gradients)} gradients, but forward had {len(inputs)} inputs")
+            raise RuntimeError(
+                f"{name}.backward returned {len(gradients)} gradients, but forward had {len(inputs)} inputs"
+            )
         checked = []
         for i, (gradient, x) in enumerate(zip(gradients, inputs)):
             if gradient is not None and not isinstance(gradient, Tensor):
-                raise TypeError(f"{name}.backward returned a {type(gradient).__name__} for input {i}; expected Tensor or None")
+                came = type(gradient).__name__
+                raise TypeError(f"{name}.backward returned a {came} for input {i}; expected Tensor or None")
             if not isinstance(x, Tensor):
                 if gradient is not None:
                     raise RuntimeError(f"{name}.backward returned a gradient for input {i}, which is not a Tensor")

@@ -61,7 +61,8 @@ def grad(
                 f"One of the differentiated Tensors appears to not have been used in the graph: input {i} of grad; "
                 "set allow_unused=True if this is intended"
             )
-        results.append(gradient if gradient is None or isinstance(gradient, Tensor) else Tensor.constant(np.array, gradient))
+        is_array = isinstance(gradient, np.ndarray)
+        results.append(Tensor.constant(np.array, gradient) if is_array else gradient)
     return tuple(results)
 
 

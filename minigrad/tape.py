@@ -11,11 +11,11 @@ import heapq
 import inspect
 import operator
 import threading
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
-from . import recording, watchers, writes
+from . import float_errors, recording, watchers, writes
 
 
 class Node:
@@ -258,6 +258,7 @@ def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
     return gradient.reshape(shape)
 
 
+@float_errors.ignored
 def walk(
     roots: dict[Node, Any], retain_graph: bool, found: dict[Node, Any] | None = None, within: set[Node] = frozenset()
 ) -> None:
@@ -415,7 +416,7 @@ class _GradModeBlock:
                     with self._new():
                         generator.close()
                     raise
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001  it is the generator's
                     resume, sent = generator.throw, error
 
         return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped

@@ -11,7 +11,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import ops, recording, tape, watchers, writes
+from . import float_errors, ops, recording, tape, watchers, writes
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
 from .methods.indexing import integers_apart, joined_index, plain_index
@@ -123,9 +123,9 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if node is None or node.grad is None:
             if isinstance(node, Op) and not node.retains_grad:
                 warnings.warn(
-                    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
-                    f"be populated during backward(): this one was made by {node.title}. Call retain_grad() on it before "
-                    "backward(), or look at the leaf that it was made of", stacklevel=2,
+                    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+                    f"won't be populated during backward(): this one was made by {node.title}. Call retain_grad() on it "
+                    "before backward(), or look at the leaf that it was made of", stacklevel=2,
                 )
             return None
         if isinstance(node.grad, np.ndarray):
@@ -265,14 +265,18 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if len(arrays) > 1 and (len(arrays) > 2 or arrays[0] is arrays[1]):
             tape.tell_apart(arrays, parents)
         op = operation.__new__(operation)
-        if recorder is None:
-            result = out = op.forward(*arrays, **options)
-        else:
-            for value in inputs:
-                if isinstance(value, Tensor):
-                    recorder.note_source(value)
-            arrays = [recording.opened(array) for array in arrays]
-            result = out = recorder.forward(op, arrays, options)
+        token = float_errors.ignore()
+        try:
+            if recorder is None:
+                result = out = op.forward(*arrays, **options)
+            else:
+                for value in inputs:
+                    if isinstance(value, Tensor):
+                        recorder.note_source(value)
+                arrays = [recording.opened(array) for array in arrays]
+                result = out = recorder.forward(op, arrays, options)
+        finally:
+            float_errors.restore(token)
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
             out = np.asarray(out)
         elif out is arrays[0]:
@@ -448,6 +452,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def __setitem__(self, index, value) -> None:
         recording.refuse_write()
         value = value if isinstance(value, Tensor) else Tensor(value)
+        if value.ndim and value.shape[0] == 1:  # leading axes of length 1 may be more than the item has
+            value = value.reshape(value.shape[next((i for i, n in enumerate(value.shape) if n != 1), value.ndim):])
         basic, advanced = integers_apart(plain_index(index))
         on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)
         self._check_writable()
@@ -528,7 +534,7 @@ def check_current(name: str, inputs: Sequence) -> None:
         age = value.made if value.node is None else value.node.order
         if writes.last_write(recording.opened(value.array))[1] > age:
             raise RuntimeError(
-                f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on the "
-                "tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; row += y), "
-                "take views of it anew, or clone() before writing"
+                f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
+                "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
+                "row += y), take views of it anew, or clone() before writing"
             )

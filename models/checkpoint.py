@@ -115,7 +115,7 @@ def load(run: str | os.PathLike) -> Checkpoint:
         raise
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
-    except Exception as error:  # a damaged zip raises much: BadZipFile, zlib.error, NotImplementedError, KeyError, ...
+    except Exception as error:  # noqa: BLE001  a damaged zip raises much: BadZipFile, zlib.error, NotImplementedError, KeyError, ...
         reason = textwrap.shorten(str(error) or type(error).__name__, 80, placeholder=" ...")
         raise CheckpointError(f"{path} is damaged ({reason}){_other(path)}") from None
 

@@ -7,7 +7,6 @@ import math
 import numbers
 from collections.abc import Callable, Iterable
 
-import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
@@ -223,6 +222,7 @@ def with_positions(x: Tensor, config: TransformerConfig) -> Tensor:
 class CausalTransformer(nn.Module):
     """A decoder-only transformer: it predicts each token from those before it.
 
+    >>> import minigrad as mg
     >>> model = CausalTransformer(PRESETS["micro"].config)
     >>> logits, loss = model(mg.zeros(2, 5, dtype=mg.int64))
     >>> logits.shape, loss

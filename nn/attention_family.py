@@ -249,8 +249,8 @@ def _check_padding(layer: str, mask: Tensor, shape: tuple[int, int]) -> None:
 def _check_some_key_is_seen(layer: str, mask: np.ndarray) -> np.ndarray:
     hidden = mask.all(axis=1)
     if hidden.any():
-        raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {hidden.argmax()}, so that its queries have "
-                         "nothing to attend to; leave such sequences out, or let one key be seen")
+        raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {hidden.argmax()}, so that its queries "
+                         "have nothing to attend to; leave such sequences out, or let one key be seen")
     return hidden
 
 

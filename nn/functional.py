@@ -218,16 +218,23 @@ def scaled_dot_product_attention(
     """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
 
     A boolean mask says which keys take part (True), a float mask is added to the scores; both broadcast to
-    (..., Tq, Tk). A causal query i sees the keys 0 to i. A row without any key gives zeros. The fused kernels serve up
-    to four axes; dropout, Dv other than D and masks that need a gradient go through the definition.
+    (..., Tq, Tk), and leading axes broadcast too. A causal query i sees the keys 0 to i. A row without any key gives
+    zeros. The fused kernels serve up to four axes; dropout, Dv other than D and masks that need a gradient go through
+    the definition.
     """
     q, k, v = query, key, value
     _same_dtype("scaled_dot_product_attention", q, k, v)
     fits = min(q.ndim, k.ndim, v.ndim) >= 2 and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
-    if not fits or not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+    if fits and not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        try:
+            leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+            q, k, v = (x.expand(leading + x.shape[-2:]) for x in (q, k, v))
+        except ValueError:
+            fits = False
+    if not fits:
         raise ValueError(
             "scaled_dot_product_attention: expected query (..., Tq, D), key (..., Tk, D) and value (..., Tk, Dv) with "
-            f"equal leading axes, got {q.shape}, {k.shape} and {v.shape}"
+            f"leading axes that broadcast, got {q.shape}, {k.shape} and {v.shape}"
         )
     mask = None
     if attn_mask is not None:

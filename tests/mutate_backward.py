@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -171,10 +172,10 @@ def survives(mutant: Mutant, folder: pathlib.Path) -> bool:
         target.write_text(original)
 
 
-def tests_pass(folder: pathlib.Path, selection: list[str] = []) -> bool:
+def tests_pass(folder: pathlib.Path, selection: Sequence[str] = ()) -> bool:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS, *selection]
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=600).returncode == 0
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=600, check=False).returncode == 0
 
 
 def main() -> int:

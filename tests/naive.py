@@ -117,6 +117,12 @@ def add_at(x, index, shape):
     return out
 
 
+def diagonal(x, offset):
+    rows, columns = x.shape[-2:]
+    kept = [x[..., i, i + offset] for i in range(rows) if 0 <= i + offset < columns]
+    return np.stack(kept, -1) if kept else np.zeros(x.shape[:-2] + (0,))
+
+
 def matmul(a, b):
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])

@@ -41,7 +41,7 @@ class Pool:
         step = 1 << (size.bit_length() - 4)  # sizes are rounded up by an eighth at most, so that similar ones share
         size = -(-size // step) * step
         blocks = self._blocks.setdefault(size, [])
-        for owner, start in blocks:
+        for owner, start in blocks:  # noqa: B007  start is used below
             if sys.getrefcount(owner) == UNUSED:
                 break
         else:
@@ -83,7 +83,7 @@ class Pool:
 def _references_of_an_unused_owner() -> int:
     """What sys.getrefcount gives in the loops of `Pool` for an array that only the pool knows."""
     blocks = [(np.empty(0), 0)]
-    for owner, start in blocks:
+    for owner, _ in blocks:
         count = sys.getrefcount(owner)
     return count
 

@@ -25,7 +25,7 @@ def _forward_block(block, weight, positions, ids, out):
 
 @kernel(parallel=True)
 def embedding_forward(weight, positions, ids, out):
-    """weight (V, C), positions (P, C), P 0 or at least T, ids (B, T) in range -> out (B * T, C): weight[id] + positions[t]"""
+    """weight (V, C), positions (P, C), P = 0 or P >= T, ids (B, T) in range -> out (B * T, C): weight[id] + positions[t]"""
     parallel_for(_forward_block, number_of_blocks(out.shape[0], ROWS), out.size, (weight, positions, ids, out))
 
 

@@ -132,7 +132,7 @@ class KernelCache(caching._Cache):
             if hashlib.sha256(content[32:]).digest() != content[:32]:
                 return None
             return compiler.CompileResult._rebuild(target_context, *pickle.loads(content[32:]))
-        except Exception:  # whatever is wrong with the file, compiling again is right
+        except Exception:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
             return None
 
     def save_overload(self, signature, compile_result):
@@ -158,7 +158,7 @@ class KernelCache(caching._Cache):
             path.unlink(missing_ok=True)
 
 
-def jit(function: Callable = None, **options) -> Callable:
+def jit(function: Callable | None = None, **options) -> Callable:
     """Compile a function that kernels call. It is not for Python code: nothing checks its arrays.
 
     It becomes part of the kernels' own machine code, so it is not cached, and has no interface to Python.
@@ -212,7 +212,7 @@ class _Observer(threading.local):
 observer = _Observer()
 
 
-def kernel(function: Callable = None, *, parallel: bool = False) -> Callable:
+def kernel(function: Callable | None = None, *, parallel: bool = False) -> Callable:
     """Compile a function that Python calls with arrays; they pass through `ready` first, but not in its `ungated` form.
 
     Kernels write into arrays that the caller made, so an output must be ready already; it is if it came from np.empty.

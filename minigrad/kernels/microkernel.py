@@ -126,7 +126,7 @@ def _tile_table(context, builder, dtype):
         kinds = [(r, c, False) for c in range(1, count + 1) for r in range(1, rows + 1)] + [(rows, count, True)]
         functions = [
             _internal_function(builder, f"tile.{vectors.suffix}.{r}x{c}{'.packing' * packing}", arguments,
-                               lambda body, args: _Tile(context, body, dtype, r, c, packing, args).emit())
+                               lambda body, args, kind=(r, c, packing): _Tile(context, body, dtype, *kind, args).emit())
             for r, c, packing in kinds
         ]
         table_type = ir.ArrayType(functions[0].type, len(functions))
@@ -144,7 +144,7 @@ def multiply_tile(typing_context, rows, vectors, packing, K, A, row_a, column_a,
     def codegen(context, builder, signature, arguments):
         rows, vectors, packing, *arguments = arguments
         dtype = signature.args[4].dtype
-        _, tile_rows, tile_vectors = vector_shape(context)
+        _, tile_rows, _ = vector_shape(context)
         number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(tile_rows)), rows)
         number = builder.sub(builder.add(number, packing), constant(1))  # the packing tile stands behind the full one
         slot = builder.gep(_tile_table(context, builder, dtype), [constant(0), number])

@@ -1,4 +1,6 @@
 """Reading einsum's subscripts."""
+import numpy as np
+
 from .. import ops
 from .operands import is_tensor
 

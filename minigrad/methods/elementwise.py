@@ -5,7 +5,7 @@ import numpy as np
 
 from .. import ops, recording
 from ..arrays import as_array, bool_, int64
-from .operands import broadcast_error, cast, data_of, floating, is_tensor, operand, promote, values_of
+from .operands import broadcast_error, cast, common_dtype, floating, is_tensor, operand, promote, values_of
 
 
 def binary(operation, a, b):
@@ -33,7 +33,7 @@ def divide(a, b):
 
 def of_floats(operation, a, b):
     """An elementwise operation on two operands as floats."""
-    return of_two(operation, *promote(floating(operand(a)), floating(operand(b))))
+    return of_two(operation, *map(floating, promote(operand(a), operand(b))))
 
 
 def whole_quotient(operation, a, b):
@@ -41,7 +41,7 @@ def whole_quotient(operation, a, b):
     a, b = promote(operand(a), operand(b))
     tensor = a if is_tensor(a) else b
     if tensor.dtype == bool_:
-        a, b = (x if isinstance(x, int) else cast(x, int64) for x in (a, b))
+        a, b = cast(a, int64), cast(b, int64)
     if tensor.dtype.kind != "f":
         recording.call(_check_divisor, operation.__name__, recording.array_of(b))
     return of_two(operation, a, b)
@@ -69,9 +69,11 @@ def where(condition, a, b):
     if tensor is None:
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
     condition = recording.call(_mask, recording.array_of(condition))
-    a, b = promote(operand(a), operand(b))
+    a, b = operand(a), operand(b)
     if not is_tensor(a) and not is_tensor(b):
-        a, b = as_array(a), as_array(b)
+        dtype = common_dtype(a, b)
+        a, b = as_array(a, dtype), as_array(b, dtype)
+    a, b = promote(a, b)
     try:
         return tensor.apply_op(ops.Where, a, b, condition=condition)
     except ValueError:
@@ -85,7 +87,7 @@ def _mask(condition) -> np.ndarray:
 def clamp(x, min=None, max=None):
     """x, but no less than min and no more than max: numbers, or Tensors, which get the gradient where they hold.
 
-    At the edges x itself does, with gradient 1. NaN stays NaN; where min > max the result is max.
+    At the edges x itself does, with gradient 1. NaN stays NaN, also of a bound; where min > max the result is max.
     """
     if min is None and max is None:
         raise ValueError("clamp: at least one of min and max must be given")
@@ -93,8 +95,8 @@ def clamp(x, min=None, max=None):
         low, high = -np.inf if min is None else float(min), np.inf if max is None else float(max)
         return x.apply_op(ops.Clamp, x, low=low, high=high)
     if min is not None:
-        x = where(x < min, min, x)
-    return x if max is None else where(x > max, max, x)
+        x = where((x < min) | (min != min), min, x)  # NaN is unequal to itself
+    return x if max is None else where((x > max) | (max != max), max, x)
 
 
 def elementary(function, x):
@@ -201,7 +203,7 @@ class ElementwiseMethods:
     def trunc(self): return self.apply_op(ops.Step, self, function=np.trunc)
     def maximum(self, other): return binary(ops.Maximum, self, other)
     def minimum(self, other): return binary(ops.Minimum, self, other)
-    def fmod(self, other): return binary(ops.Fmod, self, other)
+    def fmod(self, other): return whole_quotient(ops.Fmod, self, other)
     def frac(self): return self.fmod(1.0)
     def atan2(self, other): return of_floats(ops.Atan2, self, other)
     def logaddexp(self, other): return of_floats(ops.LogAddExp, self, other)

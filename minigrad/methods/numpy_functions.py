@@ -23,7 +23,6 @@ BINARY = {
     np.power: elementwise.ops.Pow,
     np.maximum: elementwise.ops.Maximum,
     np.minimum: elementwise.ops.Minimum,
-    np.fmod: elementwise.ops.Fmod,
 }
 COMPARISONS = (
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.bitwise_and, np.bitwise_or,
@@ -33,6 +32,7 @@ UFUNCS = {
     np.divide: elementwise.divide,
     np.floor_divide: lambda a, b: elementwise.whole_quotient(elementwise.ops.FloorDivide, a, b),
     np.remainder: lambda a, b: elementwise.whole_quotient(elementwise.ops.Remainder, a, b),
+    np.fmod: lambda a, b: elementwise.whole_quotient(elementwise.ops.Fmod, a, b),
     np.matmul: matmul,
     np.negative: Elementwise.neg,
     np.absolute: Elementwise.abs,

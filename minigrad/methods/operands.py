@@ -4,7 +4,10 @@ from typing import Any
 import numpy as np
 
 from .. import recording
-from ..arrays import as_array, float32
+from ..arrays import as_array, bool_, float32, int64
+
+KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
+NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's, and what they are among themselves
 
 
 def is_tensor(value: Any) -> bool:
@@ -13,7 +16,7 @@ def is_tensor(value: Any) -> bool:
 
 def operand(value: Any):
     """A Tensor, a Python scalar (which never widens a dtype), or else an array."""
-    if is_tensor(value) or type(value) in (int, float, bool):
+    if is_tensor(value) or type(value) in NUMBERS:
         return value
     if isinstance(value, np.generic):
         return value.item()
@@ -31,31 +34,40 @@ def values_of(value: Any):
 
 
 def cast(value: Any, dtype: np.dtype):
-    """A Tensor or an array in another dtype."""
+    """A Tensor or an array in another dtype; a Python number as it is."""
+    if type(value) in NUMBERS:
+        return value
     return value.to(dtype) if is_tensor(value) else value.astype(dtype, copy=False)
 
 
 def floating(value: Any):
     """Integers and booleans as float32, for functions that give fractions."""
-    if isinstance(value, (int, float)) or value.dtype.kind == "f":
-        return value
-    return cast(value, float32)
+    return value if type(value) in NUMBERS or value.dtype.kind == "f" else cast(value, float32)
 
 
 def promote(a, b):
-    """Both in the dtype of their result: floats before integers, then arrays before single numbers, then the wider."""
-    a_is_scalar, b_is_scalar = isinstance(a, (int, float)), isinstance(b, (int, float))
-    if a_is_scalar or b_is_scalar:
-        return (floating(a), floating(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
-    if a.dtype == b.dtype:
+    """Both in the dtype of their result; Python numbers stay, as they take it on. One of them is no number."""
+    if type(a) in NUMBERS and b.dtype.kind == "f" or type(b) in NUMBERS and a.dtype.kind == "f":  # the usual case
         return a, b
     dtype = common_dtype(a, b)
     return cast(a, dtype), cast(b, dtype)
 
 
 def common_dtype(*values) -> np.dtype:
-    """The dtype of what is made of these Tensors or arrays."""
-    return max(values, key=lambda x: (x.dtype.kind == "f", x.ndim > 0, x.dtype.itemsize)).dtype
+    """The dtype of what is made of these Tensors, arrays and Python numbers: PyTorch's rules.
+
+    Floats come before integers, those before booleans; then arrays before single elements, those before Python numbers;
+    then the wider.
+    """
+    return max(map(_precedence, values))[-1]
+
+
+def _precedence(value) -> tuple[int, int, int, np.dtype]:
+    number = NUMBERS.get(type(value))
+    if number is not None:
+        return KINDS.index(number.kind), -1, 0, number
+    dtype = value.dtype
+    return KINDS.index(dtype.kind), value.ndim > 0, dtype.itemsize, dtype
 
 
 def broadcast_error(name: str, *values) -> ValueError:

@@ -112,6 +112,12 @@ class ReduceMethods:
 
     @with_numpy_names
     def mean(self, dim=None, keepdim=False):
+        """The sum divided by the number of elements; of integers and booleans in float32, as NumPy gives fractions too.
+
+        >>> from minigrad import tensor
+        >>> tensor([1, 2]).mean()
+        tensor(1.5)
+        """
         return reduce(ops.Mean, floating(self), dim, keepdim)
 
     @with_numpy_names
@@ -220,7 +226,7 @@ class ReduceMethods:
     def cumsum(self, dim: int):
         """The running sums along dim."""
         dim = check_dim("cumsum", self, dim)
-        return self.apply_op(ops.CumSum, self, axis=dim) if self.ndim else self.clone()
+        return self.apply_op(ops.CumSum, self, axis=dim) if self.ndim else self.sum()
 
     @with_numpy_names
     def cumprod(self, dim: int):
@@ -238,7 +244,7 @@ class ReduceMethods:
 
     @with_numpy_names
     def softmax(self, dim: int):
-        """e^x / sum of e^x along dim."""
+        """e^x / sum of e^x along dim. In float32, where e^(x - max) is below 2^-126 it is 0: denormals would be slow."""
         dim, x = check_dim("softmax", self, dim), floating(self)
         return self.apply_op(ops.Softmax, x, dim=dim) if x.ndim else x.reshape(1).softmax(0).reshape(())
 

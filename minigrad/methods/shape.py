@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import ops
 from .elementwise import where
-from .indexing import IndexingMethods, plain_index
+from .indexing import IndexingMethods
 from .operands import cast, check_dim, common_dtype, sizes
 
 
@@ -15,6 +15,9 @@ def cat(tensors: Sequence, dim: int = 0):
     tensors = tuple(tensors)
     if not tensors:
         raise ValueError("cat: expected a non-empty sequence of tensors")
+    for i, t in enumerate(tensors):
+        if t.ndim == 0:
+            raise ValueError(f"cat: zero-dimensional tensor (at position {i}) cannot be concatenated; stack() can")
     dim = check_dim("cat", tensors[0], dim)
     dtype = common_dtype(*tensors)
     try:
@@ -181,9 +184,11 @@ class ShapeMethods(IndexingMethods):
         return self.repeat((1,) * (self.ndim - len(repeats)) + repeats)
 
     def flip(self, *dims):
-        """The order along the axes reversed."""
-        dims = [check_dim("flip", self, d) for d in sizes(dims)]
-        return self[tuple(slice(None, None, -1 if i in dims else None) for i in range(self.ndim))]
+        """A copy with the order along the axes reversed."""
+        axes = [check_dim("flip", self, d) for d in sizes(dims)]
+        if len(set(axes)) != len(axes):
+            raise ValueError(f"flip: dim {max(axes, key=axes.count)} appears multiple times in {sizes(dims)}")
+        return self[tuple(slice(None, None, -1 if i in axes else None) for i in range(self.ndim))].clone()
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
         """Shift the elements along axes; what leaves at the end comes in at the start. Without dims, as one row."""
@@ -248,11 +253,8 @@ class ShapeMethods(IndexingMethods):
         return where(np.triu(np.ones(_matrix_shape("triu", self), bool), diagonal), self, False)
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
-        """The elements x[i, i + offset] of axes dim1 and dim2, as a new last axis."""
-        matrices = self.movedim((dim1, dim2), (-2, -1))
-        rows, columns = matrices.shape[-2:]
-        i = np.arange(max(0, -offset), max(0, -offset, min(rows, columns - offset)))
-        return matrices[..., i, i + offset]
+        """The elements x[i, i + offset] of axes dim1 and dim2, as a new last axis: a view."""
+        return self.apply_op(ops.Diagonal, self.movedim((dim1, dim2), (-2, -1)), offset=offset)
 
     def trace(self):
         """The sum of a matrix's diagonal."""

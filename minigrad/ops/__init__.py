@@ -9,7 +9,7 @@ from .elementwise import (
 )
 from .einsum import Einsum
 from .embedding import Embedding
-from .indexing import AddAt, Index
+from .indexing import AddAt, Diagonal, Index
 from .layer_norm import LayerNorm
 from .matmul import MLP, Linear, MatMul
 from .reduce import (

@@ -22,9 +22,14 @@ from ..kernels.buffers import empty_like
 from ..tape import Fused
 
 
+def default_scale(q) -> float:
+    """1 / sqrt(D), which keeps the variance of the scores; 1 for heads without features."""
+    return 1 / math.sqrt(max(q.shape[-1], 1))
+
+
 def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
     """The definition: (out, weights). A row in which everything is masked gets zero weights, not NaN."""
-    scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
+    scale = default_scale(q) if scale is None else scale
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if is_causal:
         allowed = np.tril(np.ones(scores.shape[-2:], bool))
@@ -53,7 +58,7 @@ class ScaledDotProductAttention(Fused):
 
     def forward(self, q, k, v, mask=None, *, is_causal=False, scale=None):
         self.is_causal = is_causal
-        self.scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        self.scale = default_scale(q) if scale is None else scale
         out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale)
         self.save(q, k, v, mask, out, logsumexp)
         return out
@@ -106,7 +111,7 @@ class PackedAttention(Fused):
     def forward(self, packed, *, num_heads, is_causal=False):
         self.num_heads, self.is_causal = num_heads, is_causal
         q, k, v = split_heads(packed, num_heads)
-        self.scale = 1 / math.sqrt(q.shape[-1])
+        self.scale = default_scale(q)
         out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale)
         self.save(packed, out, logsumexp)
         return merge_heads(out)

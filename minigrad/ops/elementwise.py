@@ -248,8 +248,7 @@ class Sigmoid(Op):
 
     def forward(self, x):
         out = np.negative(x, out=np.empty(x.shape, x.dtype))
-        with np.errstate(over="ignore"):
-            np.exp(out, out=out)
+        np.exp(out, out=out)
         out += 1
         np.reciprocal(out, out=out)
         self.save(out)

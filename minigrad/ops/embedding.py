@@ -1,6 +1,4 @@
 """Embedding: look up rows of a table."""
-import numpy as np
-
 from ..kernels import embedding as kernels
 from ..kernels.buffers import empty, empty_like
 from ..kernels.rows import as_rows

@@ -40,6 +40,21 @@ class Index(Op):
         return AddAt.call(dout, index=self.index, shape=self.x_shape)
 
 
+class Diagonal(Op):
+    """out[..., i] = x[..., i, i + offset], a view:  dx is dout there, zero elsewhere"""
+
+    def forward(self, x, *, offset):
+        self.offset, self.x_shape = offset, x.shape
+        out = np.diagonal(x, offset, -2, -1)
+        out.flags.writeable = x.flags.writeable  # NumPy's is read-only
+        return out
+
+    def backward(self, dout):
+        i = np.arange(dout.shape[-1])
+        index = (..., i + max(0, -self.offset), i + max(0, self.offset))
+        return AddAt.call(dout, index=index, shape=self.x_shape)
+
+
 class AddAt(Op):
     """out = zeros(shape), then out[index] += x:  dx = dout[index]"""
 

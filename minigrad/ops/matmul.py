@@ -109,7 +109,7 @@ class MLP(Fused):
         return dx, dexpand, dexpand_bias, dproject, dproject_bias
 
     def count(self, arrays, output):
-        x, expand, _, project, _ = arrays
+        x, expand, *_ = arrays
         self.first, self.second = x.size // max(x.shape[-1], 1) * expand.size, output.size * expand.shape[0]
         return self.first + self.second
 

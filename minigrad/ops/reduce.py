@@ -103,7 +103,7 @@ class Max(Op):
         return out
 
     def backward(self, dout, x, out):
-        is_extreme = (x == keep_axes(out, x.shape, self.axis)) | np.isnan(x)  # any NaN is the result
+        is_extreme = (x == keep_axes(out, x.shape, self.axis)) | (x != x)  # NaN, if there is any, is the result
         ties = np.sum(is_extreme, axis=self.axis, keepdims=True)
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)
@@ -195,8 +195,8 @@ class Prod(Fused):
 
     def backward(self, dout, x):
         one = np.ones(x.shape[:-1] + (1,), x.dtype)
-        before = np.cumprod(np.concatenate([one, x[..., :-1]], axis=-1), axis=-1)
-        after = np.flip(np.cumprod(np.concatenate([one, np.flip(x[..., 1:], -1)], axis=-1), axis=-1), -1)
+        before = np.cumprod(np.concatenate([one, x], axis=-1)[..., :-1], axis=-1)
+        after = np.flip(np.cumprod(np.concatenate([one, np.flip(x, -1)], axis=-1)[..., :-1], axis=-1), -1)
         return dout[..., None] * before * after
 
 

@@ -64,7 +64,7 @@ def check(claim: Claim) -> Outcome:
         holds, measured = True, claim.check()
     except Refuted as reason:
         holds, measured = False, str(reason)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  it is reported
         holds, measured = False, f"{type(error).__name__}: {error}"
     return Outcome(claim, holds, measured, time.perf_counter() - started)
 

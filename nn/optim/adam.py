@@ -52,7 +52,7 @@ class Adam(Optimizer):
         if not self._tables:
             dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
             self._tables = [_Table(dtype, self.param_groups, self.state) for dtype in dtypes]
-        gradients = [table.collect() for table in self._tables]  # alive while kernels use them
+        _gradients = [table.collect() for table in self._tables]  # alive while kernels use them
         clip = 1.0
         if self.max_grad_norm is not None:
             self.grad_norm = math.sqrt(sum(table.squared_norm() for table in self._tables))

@@ -374,7 +374,7 @@ def test_variables_that_the_step_reads_are_part_of_a_recording():
             return scaled(x) * around * self.scaled_too(1.0)
 
         def scaled_too(self, x):
-            return [x * self.scale for _ in range(1)][0]
+            return sum(x * self.scale for _ in range(1))
 
     owner = Owner()
     step, x = mg.compile(owner.step), mg.ones(1)
@@ -386,10 +386,6 @@ def test_variables_that_the_step_reads_are_part_of_a_recording():
     owner.scale = 5.0
     assert [step(x).item() for _ in range(3)] == [30.0, 30.0, 30.0] and len(runs) == 4
     GLOBAL = 1.0
-
-
-def scaled(x):
-    return x * GLOBAL
 
 
 @both_sides

@@ -68,7 +68,7 @@ def test_needs_input_grad_and_none_gradients(x):
 
         @staticmethod
         def backward(ctx, dout):
-            a, b = ctx.saved_tensors
+            _, b = ctx.saved_tensors
             return dout * b, None
 
     y = mg.ones(2, 3, dtype=mg.float64)

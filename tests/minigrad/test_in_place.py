@@ -28,6 +28,21 @@ def test_without_a_graph_the_memory_is_written():
     assert x.zero_().fill_(3).copy_(mg.tensor([1, 2])).tolist() == [1.0, 2.0]
 
 
+def test_a_diagonal_is_a_view_and_what_is_flipped_a_copy():
+    x = mg.zeros(2, 3, 3)
+    x.diagonal(1, 1, 2)[0] = mg.tensor([1.0, 2.0])
+    x[1].diagonal().add_(5.0)
+    x.flip(0, 2).fill_(7.0)
+    assert x.tolist() == [[[0, 1, 0], [0, 0, 2], [0, 0, 0]], [[5, 0, 0], [0, 5, 0], [0, 0, 5]]]
+    with pytest.raises(RuntimeError, match="cannot be written to"):
+        mg.zeros(1, 1).expand(2, 2).diagonal().zero_()
+    y = leaf(1.0, 2.0, 3.0, 4.0).reshape(2, 2) * 1.0
+    out = y * y
+    y.detach().diagonal().zero_()
+    with pytest.raises(RuntimeError, match=MODIFIED):
+        out.backward(mg.ones(2, 2))
+
+
 def test_on_the_tape_in_place_methods_are_differentiated():
     x, w = leaf(1.0, 2.0, 3.0), leaf(5.0, 6.0, 7.0)
     y = x * 2.0

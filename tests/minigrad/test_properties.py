@@ -7,9 +7,9 @@ import pytest
 from oracle import assert_same, mg, torch
 
 pytest.importorskip("hypothesis")
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes  # noqa: E402
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
 
 some = settings(max_examples=60, deadline=None, derandomize=True)
 dtypes = st.sampled_from(["float32", "float64"])

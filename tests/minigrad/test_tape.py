@@ -372,7 +372,7 @@ def test_an_op_that_adds_to_what_has_arrived(around, norms):
     parts = [lambda x: around(x) * a, lambda x: F.layer_norm(x, 4) * b, lambda x: F.layer_norm(x, 4) * c][: norms + 1]
     expected = sum(gradient(part) for part in parts)
     for order in (parts, parts[::-1]):
-        np.testing.assert_allclose(gradient(lambda x: sum(part(x) for part in order)), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(gradient(lambda x, order=order: sum(part(x) for part in order)), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_an_op_is_not_blamed_for_what_it_adds_to():

@@ -23,6 +23,9 @@ ERRORS = {
     "expand": (lambda: a23.expand(2, 4), ValueError, "expand: shape (2, 3) does not broadcast to (2, 4)"),
     "split": (lambda: a23.split([1, 1], 1), ValueError, "sizes [1, 1] do not add up to 3"),
     "cat": (lambda: mg.cat([a23, a34]), ValueError, "cat: sizes must match except along dim 0, got [(2, 3), (3, 4)]"),
+    "cat of numbers": (lambda: mg.cat([a23[0], mg.tensor(1.0)]), ValueError,
+                       "zero-dimensional tensor (at position 1) cannot be concatenated; stack"),
+    "flip": (lambda: a23.flip(0, -2), ValueError, "flip: dim 0 appears multiple times in (0, -2)"),
     "cat nothing": (lambda: mg.cat([]), ValueError, "non-empty"),
     "item": (lambda: a23.item(), ValueError, "only one element can become a Python number; this tensor has shape (2, 3)"),
     "truth": (lambda: bool(a23), ValueError, "truth of a tensor of shape (2, 3) is ambiguous"),
@@ -61,6 +64,8 @@ ERRORS = {
     "cross_entropy floats": (lambda: F.cross_entropy(a23, mg.ones(2)), TypeError, "targets must be integers"),
     "dropout": (lambda: F.dropout(a23, 1.5), ValueError, "between 0 and 1, got 1.5"),
     "attention": (lambda: F.scaled_dot_product_attention(a23, a34, a34), ValueError, "got (2, 3), (3, 4) and (3, 4)"),
+    "attention batches": (lambda: F.scaled_dot_product_attention(mg.ones(2, 3, 4), *[mg.ones(3, 3, 4)] * 2), ValueError,
+                          "leading axes that broadcast, got (2, 3, 4), (3, 3, 4) and (3, 3, 4)"),
     "attention mask": (lambda: F.scaled_dot_product_attention(a22, a22, a22, mg.ones(3, 2)), ValueError,
                        "a mask of shape (3, 2) does not broadcast to (2, 2)"),
     "seed": (lambda: mg.manual_seed(-1), ValueError, "non-negative"),
@@ -100,6 +105,7 @@ def test_numpys_functions_work_on_both_sides_and_on_the_tape():
     out.backward()
     np.testing.assert_array_equal(x.grad.data, [0.0, 1.0])
     assert (array < x).data.all() and (np.array([[1.0, 2.0]]) @ x).item() == 11.0
+    assert mg.einsum("i,i->", array, x).item() == 11.0
 
 
 def test_max_over_a_dim_gives_values_and_indices():

@@ -195,12 +195,12 @@ def test_bad_checkpoints(run, finished_run, tmp_path):
     wrong_shapes = checkpoints.save(tmp_path, checkpoint).read_bytes()
     checkpoint.config = {"experts": 8}
     wrong_config = checkpoints.save(tmp_path, checkpoint).read_bytes()
-    for content, says in (
+    for damaged, says in (
         (content[:-100], "is no checkpoint, or only a part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
         (pickle.dumps({"model": 1}), "is no checkpoint"), (b"", "is no checkpoint"),
         (wrong_shapes, "is from another architecture"), (wrong_config, "is not of a model that this version knows"),
     ):
-        (tmp_path / "bad.npz").write_bytes(content)
+        (tmp_path / "bad.npz").write_bytes(damaged)
         one_line(run("sample", "--checkpoint", "bad.npz"), f"bad.npz {says}")
         one_line(run("train", "--resume", "bad.npz"), f"bad.npz {says}")
 
@@ -216,7 +216,7 @@ def test_full_disk_while_training(run, text_file, monkeypatch):
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fill_up)
-    code, out, err = run(*arguments)
+    code, _, err = run(*arguments)
     assert code == 1 and err.splitlines()[-1].startswith("minigrad: error: cannot save here/checkpoint.npz: No space")
     assert checkpoints.load("here").step == 3
     monkeypatch.setattr(os, "fsync", fsync)
@@ -234,7 +234,7 @@ def test_ctrl_c_saves_and_can_be_resumed(run, text_file, monkeypatch):
         return train_step(trainer)
 
     monkeypatch.setattr(runs.Trainer, "train_step", press_ctrl_c)
-    code, out, err = run(*arguments, "here")
+    code, _, err = run(*arguments, "here")
     assert code == 130
     assert err.endswith("minigrad: stopped after step 2; the checkpoint is saved: go on with --resume here\n")
     assert checkpoints.load("here").step == 2

@@ -259,7 +259,7 @@ def test_dead_moments_become_zero_and_nan_stays_nan(dtype):
     optimizer = AdamW(parameters, betas=(1e-3, 1e-3), weight_decay=0.0)
     set_gradients(parameters, seed=0)
     broken.grad.data[2] = np.nan
-    for t in range(120):
+    for _ in range(120):
         optimizer.step()
         dead.grad.data[...] = 0
     assert not optimizer.state[dead]["exp_avg"].any() and not optimizer.state[dead]["exp_avg_sq"].any()

@@ -155,7 +155,7 @@ def cross_entropy_backward(
     dout, x, targets, *, probabilities=softmax, hot=1.0, shifted=0, mask=lambda counted: counted[:, None],
     count=lambda counted: counted.sum(), upstream=lambda dout: dout, sign=1.0,
 ):
-    losses, counted = losses_of(x, targets)
+    _, counted = losses_of(x, targets)
     dx = probabilities(x)
     rows = np.flatnonzero(counted)
     dx[rows, (targets[rows] + shifted) % x.shape[1]] -= hot

@@ -1,11 +1,12 @@
 """The attention kernels against the definition in float64, with gradients written out and by finite differences."""
+import itertools
 import threading
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention import BLOCK, SPAN, TILE, attention_backward, attention_forward, cuts
+from minigrad.kernels.attention import SPAN, TILE, attention_backward, attention_forward, cuts
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 
 SCALE = 0.3
@@ -67,7 +68,7 @@ SIZES = [(1, 1, 1, 1, 1), (2, 3, 5, 5, 8), (1, 2, 65, 65, 17), (2, 1, 100, 37, 3
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 def test_sizes_and_masks(size, is_causal, dtype):
-    B, H, Tq, Tk, D = size
+    B, H, Tq, Tk, _ = size
     inputs = arrays(*size, dtype=dtype)
     dropped = np.where(np.random.default_rng(0).random((B, 1, Tq, Tk)) < 0.5, -np.inf, 0.0)  # some rows see nothing
     for mask in (None, random(Tq, Tk), random(B, 1, 1, Tk).astype(np.float64), random(H, Tq, 1), dropped):
@@ -234,7 +235,7 @@ def test_cuts_share_the_work_and_leave_nothing_out(heads, blocks, threads, is_ca
     work = np.tile(np.arange(blocks) * 2 + 1 if is_causal else np.ones(blocks), heads)
     shares = cuts(heads, blocks, threads, is_causal)
     assert shares[0] == 0 and shares[-1] == heads * blocks and (np.diff(shares) >= 0).all()
-    for start, end in zip(shares[:-1], shares[1:]):
+    for start, end in itertools.pairwise(shares):
         assert abs(work[start:end].sum() - work.sum() / threads) <= work.max()
 
 
