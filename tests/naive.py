@@ -78,7 +78,7 @@ def einsum(*factors, subscripts):
     lengths = {}
     for labels, factor in zip(inputs.split(","), factors):
         for label, n in zip(labels, factor.shape):
-            lengths[label] = max(lengths.get(label, 1), n)
+            lengths[label] = n if n != 1 else lengths.get(label, 1)
     out = np.zeros([lengths[label] for label in output])
     for place in np.ndindex(*lengths.values()):
         at = dict(zip(lengths, place))

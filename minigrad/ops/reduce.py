@@ -181,8 +181,8 @@ class Prod(Fused):
 
     def backward(self, dout, x):
         one = np.ones(x.shape[:-1] + (1,), x.dtype)
-        before = np.cumprod(np.concatenate([one, x[..., :-1]], axis=-1), axis=-1)
-        after = np.flip(np.cumprod(np.concatenate([one, np.flip(x[..., 1:], -1)], axis=-1), axis=-1), -1)
+        before = np.cumprod(np.concatenate([one, x], axis=-1), axis=-1)[..., :-1]
+        after = np.flip(np.cumprod(np.concatenate([one, np.flip(x, -1)], axis=-1), axis=-1)[..., :-1], -1)
         return dout[..., None] * before * after
 
 
