@@ -5,7 +5,10 @@ import pytest
 from cases import CASES
 from layouts import EXPANDED, LAYOUTS
 from minigrad import Tensor, from_numpy, gradcheck, ops
+from minigrad.kernels import buffers
 from minigrad.kernels.jit import get_num_threads, set_num_threads
+from minigrad.methods.operands import operand
+from minigrad.ops.indexing import is_basic
 from minigrad.tape import Fused, Op
 from minigrad.tensor import apply
 from naive import Constant
@@ -25,6 +28,10 @@ def leaf(array, original):
     return from_numpy(array).requires_grad_(not isinstance(original, Constant))
 
 
+def leaves(inputs):
+    return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+
+
 def upstream_of(out):
     return np.random.default_rng(3).standard_normal(out.shape).astype(out.dtype)
 
@@ -34,7 +41,7 @@ def run(case, inputs, function=None, upstream=None, **options):
     function = function or (lambda *inputs: apply(case.op, *inputs, **case.options | options))
     out = function(*inputs)
     out.backward(from_numpy(upstream_of(out) if upstream is None else upstream))
-    return [out.data] + [x.grad.data for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    return [out.data] + [x.grad.data for x in leaves(inputs)]
 
 
 def assert_close(got, expected, tolerance, what=""):
@@ -51,6 +58,28 @@ def test_every_op_has_a_row():
     assert wanted - {case.op for case in CASES} == set()
 
 
+SIZES = {
+    "0-d": lambda array: array.ndim == 0,
+    "empty": lambda array: array.size == 0,
+    "large": lambda array: 4 * array.size > buffers.SMALL,  # bytes of float32, from the pool
+}
+NEED_AN_AXIS = {  # to run along, or to multiply
+    ops.Prod, ops.CumSum, ops.Concatenate, ops.MatMul, ops.Linear, ops.MLP, ops.Softmax, ops.LogSoftmax, ops.LayerNorm,
+    ops.CrossEntropy, ops.ScaledDotProductAttention, ops.PackedAttention,
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_op_has_a_row_of_this_size(size):
+    def is_of_this_size(case):
+        arrays = [value for value in (*case.inputs, *case.options.values()) if isinstance(value, np.ndarray)]
+        arrays.append(apply(case.op, *tensors(case), **case.options).array)
+        return any(map(SIZES[size], arrays))
+
+    wanted = {case.op for case in CASES} - (NEED_AN_AXIS if size == "0-d" else set())
+    assert wanted - {case.op for case in CASES if is_of_this_size(case)} == set()
+
+
 @every_case
 def test_value_is_the_reference(case):
     arrays = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in case.inputs]
@@ -63,7 +92,7 @@ def test_value_is_the_reference(case):
 @every_case
 def test_gradient_is_the_derivative(case):
     inputs = tensors(case)
-    checked = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    checked = leaves(inputs)
 
     def function(*leaves):
         leaves = iter(leaves)
@@ -86,6 +115,52 @@ def test_fused_is_its_definition(case):
     assert_close(got, run(case, tensors(case), lambda *inputs: case.op.definition(*inputs, **case.options)), 1e-12)
 
 
+class Probe(Op):
+    """Notes the arrays that forward and backward are given."""
+
+    def forward(self, x):
+        self.seen = [x]
+        return np.array(x)
+
+    def backward(self, dout):
+        self.seen.append(dout)
+        return np.array(dout)
+
+
+@pytest.mark.parametrize("layout", [*(LAYOUTS | EXPANDED).values()], ids=[*(LAYOUTS | EXPANDED)])
+def test_layouts_reach_the_op(layout):
+    x, dout = (layout(np.arange(24, dtype=np.float32).reshape(2, 3, 4)) for _ in range(2))
+    out = apply(Probe, from_numpy(x).requires_grad_())
+    node = out.node
+    out.backward(from_numpy(dout))
+    for given, seen in zip((x, dout), node.seen, strict=True):
+        assert seen.__array_interface__ == given.__array_interface__  # address, strides, and whether it is read-only
+
+
+INTO_A_TENSOR = {
+    "Tensor": lambda array: Tensor(array).array,
+    "from_numpy": lambda array: from_numpy(array).array,
+    "data": lambda array: with_data(array).array,
+    "an operand": operand,
+}
+
+
+def with_data(array):
+    tensor = Tensor([1.0])
+    tensor.data = array
+    return tensor
+
+
+@pytest.mark.parametrize("function", INTO_A_TENSOR.values(), ids=INTO_A_TENSOR)
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<i8", ">i8"])
+def test_arrays_become_native_where_they_come_in(function, dtype):
+    """So that no op computes in another byte order."""
+    array = np.arange(3).astype(dtype)
+    got = function(array)
+    assert got.dtype.isnative
+    np.testing.assert_array_equal(got, array)
+
+
 def mapped(function, value):
     """function of an array, or of the arrays in a tuple; other values as they are."""
     if isinstance(value, tuple):
@@ -95,6 +170,16 @@ def mapped(function, value):
 
 def contiguous(array):
     return np.array(array, order="C")
+
+
+def other_byte_order(array):
+    return array.astype(array.dtype.newbyteorder(">"))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "index" in case.options], ids=str)
+def test_an_index_may_have_another_byte_order(case):
+    got = run(case, tensors(case), index=mapped(other_byte_order, case.options["index"]))
+    assert_close(got, run(case, tensors(case)), 0)
 
 
 @every_case
@@ -129,15 +214,46 @@ def test_the_number_of_threads_changes_no_bit(case):
         np.testing.assert_array_equal(a, b)
 
 
+def is_view(case):
+    """Is the output a view of the input?"""
+    return case.op in (ops.Reshape, ops.Permute, ops.Expand) or case.op is ops.Index and is_basic(case.options["index"])
+
+
 @every_case
-def test_inputs_stay_and_gradients_are_private(case):
-    """No input is written to, and no gradient shares memory with an input, an output or another gradient."""
+def test_inputs_stay_and_results_are_private(case):
+    """Nothing that an op is given is written to, and no result shares memory with that, or with another result."""
     inputs = tensors(case)
-    before = [x.data.copy() for x in inputs if isinstance(x, Tensor)]
-    arrays = run(case, inputs)
-    for x, array in zip((x for x in inputs if isinstance(x, Tensor)), before, strict=True):
-        np.testing.assert_array_equal(x.data, array)
-    gradients = arrays[1:]
-    others = [x.data for x in inputs if isinstance(x, Tensor)] + arrays[:1]
-    for i, gradient in enumerate(gradients):
-        assert not any(np.shares_memory(gradient, other) for other in others + gradients[:i])
+    out = apply(case.op, *inputs, **case.options)
+    given = [x.array for x in inputs if isinstance(x, Tensor)] + [upstream_of(out)]
+    before = [array.copy() for array in given]
+    results = run(case, inputs, upstream=given[-1])
+    for array, copy in zip(given, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    assert any(np.shares_memory(results[0], array) for array in given) == (is_view(case) and out.numel() > 0)
+    others = given + [out.array]
+    for result in results[1:] if is_view(case) else results:
+        assert not any(np.shares_memory(result, other) for other in others)
+        others.append(result)
+
+
+@every_case
+def test_backward_stays_in_float32(case):
+    out = apply(case.op, *tensors(case, np.float32), **case.options)
+    shares = out.node.input_gradients(upstream_of(out))  # the tape would convert them
+    assert all(share is None or share.dtype == np.float32 for share in shares)
+
+
+EXPENSIVE = {ops.MatMul, ops.Linear, ops.MLP, ops.Einsum, ops.Embedding}  # a product or a table for each input
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if len(case.inputs) > 1], ids=str)
+def test_each_input_by_itself(case):
+    """The gradient is the same if no other input wants one; and what is expensive is computed only if it is wanted."""
+    expected = iter(run(case, tensors(case))[1:])
+    for i in [i for i, x in enumerate(case.inputs) if isinstance(x, np.ndarray) and not isinstance(x, Constant)]:
+        inputs = [x.requires_grad_(i == j) if isinstance(x, Tensor) else x for j, x in enumerate(tensors(case))]
+        out = apply(case.op, *inputs, **case.options)
+        if case.op in EXPENSIVE:
+            shares = out.node.input_gradients(upstream_of(out))
+            assert all(share is None or share.ndim < 2 for j, share in enumerate(shares) if j != i)
+        assert_close(run(case, inputs)[1:], [next(expected)], 1e-12)
