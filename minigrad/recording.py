@@ -119,6 +119,7 @@ class Recorder:
         self.pool = Pool(keeps_all=True)
         self.calls: list[tuple[Callable, Sequence]] = []
         self.arrivals: list[tuple[Any, np.ndarray]] = []  # leaves, and the gradients that were added to them
+        self.gradients: list[np.ndarray] = []  # of leaves: their memory is in use until the step ends
         self.sources: list[tuple] = []  # Tensors from outside, with the array and the node that they had
 
     def __enter__(self) -> "Recorder":
@@ -209,6 +210,7 @@ class Recorder:
         lent = self.lent(gradient)
         if node.grad is gradient:
             node.grad = lent
+            self.gradients.append(gradient)
         self.arrivals.append((node, lent))
         self.calls.append((node.accumulate, (lent, True)))
 

@@ -119,6 +119,26 @@ def test_gradients_accumulate_until_they_are_cleared():
     assert len(runs) == 1
 
 
+def test_a_second_backward_leaves_the_gradients_of_the_first():
+    """Gradients lie in the pool: their memory must not be used again before the step ends."""
+    weights = [mg.randn(100, 100, requires_grad=True) for _ in range(3)]
+
+    def step():
+        for w in weights:
+            (w * 2.0).tanh().sum().backward()
+
+    compiled = mg.compile(step)
+    for _ in range(2):  # recorded, replayed
+        compiled()
+        got = [w.grad.numpy().copy() for w in weights]
+        for w in weights:
+            w.grad = None
+        step()
+        for w, gradient in zip(weights, got):
+            np.testing.assert_array_equal(gradient, w.grad.numpy())
+            w.grad = None
+
+
 def test_clearing_gradients_by_hand_is_replayed():
     w = mg.tensor([1.0, 2.0], requires_grad=True)
 
