@@ -242,8 +242,8 @@ def check_current(op: Op, arrays: Sequence, ages: Sequence[int | None]) -> None:
 
 
 def are_contiguous(arrays: Sequence) -> bool:
-    """Are all arrays among these in C order, and none of them empty?"""
-    return all(array.flags.c_contiguous and array.size for array in arrays if isinstance(array, np.ndarray))
+    """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
+    return all(array.flags.carray and array.size for array in arrays if isinstance(array, np.ndarray))
 
 
 def is_tensor(value: Any) -> bool:

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from cases import CASES
-from layouts import EXPANDED, LAYOUTS
+from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck, ops
 from minigrad.kernels import buffers
 from minigrad.kernels.jit import get_num_threads, set_num_threads
@@ -159,13 +159,6 @@ def test_arrays_become_native_where_they_come_in(function, dtype):
     got = function(array)
     assert got.dtype.isnative
     np.testing.assert_array_equal(got, array)
-
-
-def mapped(function, value):
-    """function of an array, or of the arrays in a tuple; other values as they are."""
-    if isinstance(value, tuple):
-        return tuple(mapped(function, part) for part in value)
-    return function(value) if isinstance(value, np.ndarray) else value
 
 
 def contiguous(array):
