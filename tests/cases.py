@@ -180,6 +180,10 @@ CASES = [
     Case(ops.PackedAttention, [normal(2, 65, 24)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
 ]
 
+NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
+    ops.Prod, ops.CumSum, ops.Concatenate, ops.MatMul, ops.Linear, ops.MLP, ops.Softmax, ops.LogSoftmax, ops.LayerNorm,
+    ops.CrossEntropy, ops.ScaledDotProductAttention, ops.PackedAttention,
+}
 LARGE = 17_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
 
 
@@ -267,11 +271,11 @@ CASES += [  # the same for the others
     Case(SetAt, [normal(131, 130), normal(3, 130)], naive.set_at, dict(index=np.array([2, 0, -1]))),
     Case(ops.Einsum, [normal(), normal(2, 3)], naive.einsum, dict(subscripts=",ij->ji")),
     Case(ops.Einsum, [normal(3, 0), normal(0, 5)], naive.einsum, dict(subscripts="ij,jk->ik")),
-    Case(ops.Einsum, [normal(131, 5), normal(5, 130)], naive.einsum, dict(subscripts="ij,jk->ik")),
+    Case(ops.Einsum, [normal(131, 65), normal(131, 65)], naive.einsum, dict(subscripts="ij,ij->ji")),
     Case(ops.MatMul, [normal(0, 3), normal(3, 4)], naive.matmul),
-    Case(ops.MatMul, [normal(131, 33), normal(33, 130)], naive.matmul),
+    Case(ops.MatMul, [normal(131, 65), normal(65, 130)], naive.matmul),
     Case(ops.MatMul, [normal(2, 1, 70, 33), normal(3, 33, 41)], naive.matmul),
-    Case(ops.Linear, [normal(131, 33), normal(130, 33), normal(130)], naive.linear),
+    Case(ops.Linear, [normal(131, 65), normal(130, 65), normal(130)], naive.linear),
     Case(ops.MLP, [normal(131, 33), normal(130, 33), normal(130), normal(65, 130), normal(65)], naive.mlp),
     Case(ops.Softmax, [normal(0, 5)], lambda x, dim: x, dict(dim=1)),
     Case(ops.Softmax, [normal(5, 0)], lambda x, dim: x, dict(dim=1)),

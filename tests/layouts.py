@@ -52,7 +52,11 @@ def one_for_all(array: np.ndarray, axis: int) -> np.ndarray:
     """The first element along an axis, in place of all others as well: with stride 0, and read-only, as from expand."""
     if not array.ndim or 0 in array.shape:
         return read_only(array)
-    return np.broadcast_to(offset(np.take(array, [0], axis)), array.shape)
+    first = [slice(None)] * array.ndim
+    first[axis] = slice(1)
+    view = surrounded(array.shape, array.dtype)[tuple(first)]
+    view[...] = array[tuple(first)]
+    return np.broadcast_to(view, array.shape)
 
 
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -103,7 +103,7 @@ def matmul(a, b):
     out = np.zeros(shape + (a.shape[-2], b.shape[-1]))
     for index in np.ndindex(out.shape):
         lead, (i, j) = index[:-2], index[-2:]
-        out[index] = sum(float(a[lead + (i, k)]) * float(b[lead + (k, j)]) for k in range(a.shape[-1]))
+        out[index] = sum((a[lead][i, :] * b[lead][:, j]).tolist())
     return out
 
 
