@@ -171,6 +171,19 @@ def test_an_index_may_have_another_byte_order(case):
     assert_close(got, run(case, tensors(case)), 0)
 
 
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 4), (131, 130)], ids=str)
+def test_casts_change_no_layout(shape):
+    """ops.Cast has no row: what comes out of a row for float32 is float32."""
+    values, upstream = (np.random.default_rng(seed).standard_normal(shape) for seed in range(2))
+    for layout in LAYOUTS.values():
+        x = from_numpy(layout(values.astype(np.float32))).requires_grad_()
+        out = x.double()
+        out.backward(from_numpy(layout(upstream)))
+        assert (out.dtype, x.grad.dtype) == (np.float64, np.float32)
+        np.testing.assert_array_equal(out.data, values.astype(np.float32).astype(np.float64))
+        np.testing.assert_array_equal(x.grad.data, upstream.astype(np.float32))
+
+
 @every_case
 def test_layouts_change_nothing(case):
     """Each input, the upstream gradient and each array among the options by itself, and then all of them."""
@@ -210,7 +223,8 @@ def is_view(case):
 
 @every_case
 def test_inputs_stay_and_results_are_private(case):
-    """Nothing that an op is given is written to, and no result shares memory with that, or with another result."""
+    """Nothing that an op is given is written to, nor its output by backward, and no result shares memory with what was
+    given, or with another result."""
     inputs = tensors(case)
     given = [x.array for x in inputs if isinstance(x, Tensor)]
     before = [array.copy() for array in given]
@@ -218,7 +232,7 @@ def test_inputs_stay_and_results_are_private(case):
     given.append(upstream_of(out))
     before.append(upstream_of(out))
     results = run(case, inputs, upstream=given[-1])
-    for array, copy in zip(given, before, strict=True):
+    for array, copy in zip([*given, results[0]], [*before, out.array], strict=True):
         np.testing.assert_array_equal(array, copy)
     assert any(np.shares_memory(results[0], array) for array in given) == (is_view(case) and out.numel() > 0)
     others = given + [out.array]

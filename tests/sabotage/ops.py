@@ -5,12 +5,14 @@ The ways are written once, as wrappers of an op's forward or backward, and appli
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
+import minigrad
 from cases import CASES, NEED_AN_AXIS
-from minigrad import ops, recording, tape
+from minigrad import Tensor, arrays, ops, recording, tape
 from minigrad.kernels import buffers, jit
 from minigrad.ops.assignment import SetAt
 from minigrad.tape import Fused
@@ -131,9 +133,14 @@ def written_to(i):
     return change
 
 
-def one_memory(forward, arrays, options, kept={}):
-    out = np.asarray(forward(*arrays, **options))
-    return written(kept.setdefault((out.shape, out.dtype), np.empty_like(out)), out)
+def one_memory():
+    kept = {}
+
+    def change(forward, arrays, options):
+        out = np.asarray(forward(*arrays, **options))
+        return written(kept.setdefault((out.shape, out.dtype), np.empty_like(out)), out)
+
+    return change
 
 
 def as_copy(forward, arrays, options):
@@ -291,7 +298,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     yield forward("gives float64", FLOAT32, as_float64)
     if family != "reduce" and op is not ops.CrossEntropy:
         yield forward("stops after the first block", VALUE, beyond_the_first_block)
-    yield forward("gives the same memory each time", PRIVATE, one_memory)
+    yield forward("gives the same memory each time", PRIVATE, one_memory())
     if family in ("elementwise", "dropout", "softmax", "layer_norm") or op in (ops.Clone, ops.CumSum):
         yield forward("writes its result into its input", PRIVATE, in_place)
     if op in VIEWS:
@@ -334,11 +341,131 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         yield attribute("claims kernels for all layouts", REPLAY_OF_LAYOUTS, is_by_kernels=lambda self, arrays: True)
 
 
-SLOWER = "the same numbers, only slower: the tape drops what nobody needs"
+# ---------------------------------------------------------------------------------------------- what all ops rest on
+
+
+def everywhere(name: str, before: Callable, now: Callable) -> None:
+    """Another function in all modules that have imported one by name."""
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("minigrad") and getattr(module, name, None) is before:
+            setattr(module, name, now)
+
+
+def memory_in_use():
+    """Whatever has the right size is given out, whether or not somebody refers to it."""
+    def empty(self, shape, dtype):
+        size = math.prod(shape) * dtype.itemsize
+        if size < buffers.SMALL:
+            return np.empty(shape, dtype)
+        owner, start = self._blocks.setdefault(size, [buffers.aligned(size)])[0]
+        return np.ndarray(shape, dtype, owner, start)
+
+    buffers.Pool.empty = empty
+
+
+def other_byte_orders_stay():
+    before = arrays.as_array
+
+    def as_array(data, dtype=None, copy=None):
+        is_foreign = isinstance(data, np.ndarray) and not data.dtype.isnative
+        return np.array(data, copy=copy) if is_foreign else before(data, dtype, copy)
+
+    everywhere("as_array", before, as_array)
+
+
+def copies_for_sharing():
+    minigrad.from_numpy = Tensor
+
+
+def kept_without_a_copy():
+    accumulate = tape.Node.accumulate
+    tape.Node.accumulate = lambda self, gradient, fresh: accumulate(self, gradient, True)
+
+
+def without_broadcast_sum():
+    def first(gradient, shape, where=""):
+        extra = gradient.ndim - len(shape)
+        return gradient[(0,) * extra][tuple(slice(1) if n == 1 else slice(None) for n in shape)]
+
+    tape.unbroadcast = first
+
+
+def contiguous_is_enough():
+    tape.are_contiguous = lambda arrays: all(x.flags.c_contiguous and x.size for x in arrays if isinstance(x, np.ndarray))
+
+
+def gradients_let_go():
+    class Forgetful(list):
+        def append(self, item):
+            pass
+
+    initialise = recording.Recorder.__init__
+
+    def without_gradients(self):
+        initialise(self)
+        self.gradients = Forgetful()
+
+    recording.Recorder.__init__ = without_gradients
+
+
+def gate_without(condition: str):
+    """The gate to the kernels lets arrays through that lack this."""
+    def ready(array):
+        needed = {"c_contiguous", "aligned", "writeable"} - {condition}
+        return array if all(getattr(array.flags, name) for name in needed) else np.array(array, order="C")
+
+    jit.ready = ready
+
+
+def nothing_added():
+    """Layer norm takes what has arrived on other ways, and does not add it."""
+    backward = ops.LayerNorm.backward
+    ops.LayerNorm.backward = lambda self, dout, *saved, so_far=None: backward(self, dout, *saved)
+
+
+OPS_TESTS, COMPILED_TESTS = "tests/minigrad/test_ops.py", "tests/minigrad/test_compiled.py"
+FOUNDATIONS = [
+    Sabotage("pool: gives out memory that is in use", (PRIVATE,), memory_in_use),
+    Sabotage("as_array: other byte orders stay", (f"{OPS_TESTS}::test_arrays_become_native_where_they_come_in",),
+             other_byte_orders_stay),
+    Sabotage("from_numpy: copies", (f"{OPS_TESTS}::test_layouts_reach_the_op",), copies_for_sharing),
+    Sabotage("accumulate: no gradient is copied", (PRIVATE,), kept_without_a_copy),
+    Sabotage("unbroadcast: takes the first place", (GRADIENT,), without_broadcast_sum),
+    Sabotage("compile: read-only and unaligned arrays count as ready for kernels", (REPLAY_OF_LAYOUTS,),
+             contiguous_is_enough),
+    Sabotage("compile: memory of gradients is used again", (
+        f"{COMPILED_TESTS}::test_a_second_backward_leaves_the_gradients_of_the_first",), gradients_let_go),
+    Sabotage("gate: lets arrays with strides through", (LAYOUTS,), functools.partial(gate_without, "c_contiguous")),
+    Sabotage("gate: lets read-only arrays through", (LAYOUTS,), functools.partial(gate_without, "writeable")),
+    Sabotage("gate: lets unaligned arrays through", (LAYOUTS,), functools.partial(gate_without, "aligned")),
+    Sabotage("LayerNorm: what has arrived on other ways is lost", (
+        "tests/minigrad/test_tape.py::test_an_op_that_adds_to_what_has_arrived",), nothing_added),
+]
+CAST = [
+    Sabotage(f"Cast: {what}", (f"{OPS_TESTS}::test_casts_change_no_layout",),
+             functools.partial(wrap, ops.Cast, change))
+    for what, wrap, change in [
+        *((f"{name} of input 0", forward_with, misread_input(0, misread)) for name, misread in MISREADINGS.items()),
+        ("refuses empty arrays", forward_with, refusing(lambda array: array.size == 0)),
+        ("refuses 0-d arrays", forward_with, refusing(lambda array: array.ndim == 0)),
+        ("ignores dtype", forward_with, lambda forward, arrays, options: arrays[0]),
+        ("backward forgets input 0", backward_with, missing(0)),
+    ]
+]
+
+# ---------------------------------------------------------------------------------------------- the list
+
+OUTPUT = "what it saves is its output, which forward itself has made, contiguous and with memory of its own"
 EXPLAINED = {
+    **{f"{name}: computes what nobody needs": "the same numbers: it would only take longer, and the tape drops it"
+       for name in ("Sub", "Mul", "Div", "Pow", "Where", "Remainder", "Fmod")},
+    **{f"{name}: backward ignores the offset of what was saved": OUTPUT
+       for name in ("Exp", "Sqrt", "Rsqrt", "Tanh", "Sigmoid")},
+    "Sigmoid: backward ignores the strides of what was saved": OUTPUT,
 }
 
-SABOTAGES = [
+OF_OPS = [
     Sabotage(name := f"{op.__name__}: {what}", (test, "-k", f"[{op.__name__}-"), apply, EXPLAINED.get(name, ""))
     for op in OPS for what, test, apply in of_one_op(op)
 ]
+SABOTAGES = [*OF_OPS, *CAST, *FOUNDATIONS]
