@@ -16,6 +16,7 @@ from minigrad import Tensor, arrays, ops, recording, tape
 from minigrad.kernels import buffers, jit
 from minigrad.ops.assignment import SetAt
 from minigrad.tape import Fused
+from naive import Constant
 
 from .base import Sabotage
 
@@ -273,6 +274,7 @@ PASS_ON = {ops.Reshape, ops.Permute, ops.Expand, ops.Add, ops.Sub, ops.Clone, op
            ops.Fmod}  # dout, or a view of it
 BROADCAST = {ops.Add, ops.Sub, ops.Mul, ops.Div, ops.Pow, ops.Maximum, ops.Minimum, ops.Remainder, ops.Fmod, ops.Where,
              ops.MatMul, ops.Einsum, ops.Expand, SetAt}
+OFTEN_BY_KERNELS = {ops.Reshape, ops.MatMul, ops.ScaledDotProductAttention}  # or views: if they need not copy their inputs
 ZERO_GRADIENT = {ops.Step, ops.FloorDivide}
 
 
@@ -309,7 +311,8 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         if not gives_zero:
             yield backward(f"{name} of dout", LAYOUTS, misread_dout(misread))
         if saves:
-            yield backward(f"{name} of what was saved", LAYOUTS, misread_saved(misread))
+            saved_by_kernels = family in ("softmax", "cross_entropy")  # their own arrays, which are the same for all layouts
+            yield backward(f"{name} of what was saved", GRADIENT if saved_by_kernels else LAYOUTS, misread_saved(misread))
     yield backward("writes to dout", PRIVATE, dout_written_to)
     if saves:
         yield backward("hands out what was saved", PRIVATE, saved_handed_out)
@@ -327,7 +330,8 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         for name, misread in MISREADINGS.items():
             yield forward(f"{name} of input {i}", LAYOUTS, misread_input(i, misread))
         yield forward(f"writes to input {i}", PRIVATE, written_to(i))
-        yield backward(f"forgets input {i}", FLOAT32 if gives_zero else GRADIENT, missing(i))
+        if not any(isinstance(case.inputs[i], Constant) for case in rows):
+            yield backward(f"forgets input {i}", FLOAT32 if gives_zero else GRADIENT, missing(i))
 
     for name in sorted({name for case in rows for name in case.options}):
         yield f"ignores {name}", VALUE, functools.partial(ignore_in_forward, op, name)
@@ -337,7 +341,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
             yield f"definition ignores {name}", DEFINITION, functools.partial(ignore_in_definition, op, name)
 
     if op not in (ops.Permute, ops.Expand):  # which compute nothing: there is nothing to replay
-        test = REPLAY_OF_LAYOUTS if op.by_kernels or op in (ops.Reshape, ops.MatMul) else REPLAY
+        test = REPLAY_OF_LAYOUTS if op.by_kernels or op in OFTEN_BY_KERNELS else REPLAY
         yield attribute("claims to be kernels alone", test, is_by_kernels=lambda self, arrays: True)
 
 
@@ -463,6 +467,12 @@ EXPLAINED = {
     **{f"{name}: backward ignores the offset of what was saved": OUTPUT
        for name in ("Exp", "Sqrt", "Rsqrt", "Tanh", "Sigmoid")},
     "Sigmoid: backward ignores the strides of what was saved": OUTPUT,
+    "CrossEntropy: backward ignores the strides of what was saved":
+        "backward reads the slope alone, which forward has made; the logits are for the definition",
+    **{f"Embedding: backward {name} of what was saved": "backward asks the tables for their shapes only"
+       for name in MISREADINGS},
+    **{f"{name}: claims to be kernels alone": "it is, in all layouts: the gate's copies are recorded with the launches"
+       for name in ("CrossEntropy", "Embedding")},
 }
 
 OF_OPS = [
