@@ -102,7 +102,8 @@ def backward_with(op: type, change: Callable) -> None:
 
 def misread_input(i, misread):
     def change(forward, arrays, options):
-        return forward(*(misread(x) if i == j and isinstance(x, np.ndarray) else x for j, x in enumerate(arrays)), **options)
+        arrays = [misread(x) if i == j and isinstance(x, np.ndarray) else x for j, x in enumerate(arrays)]
+        return forward(*arrays, **options)
 
     return change
 
@@ -311,8 +312,8 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         if not gives_zero:
             yield backward(f"{name} of dout", LAYOUTS, misread_dout(misread))
         if saves:
-            saved_by_kernels = family in ("softmax", "cross_entropy")  # their own arrays, which are the same for all layouts
-            yield backward(f"{name} of what was saved", GRADIENT if saved_by_kernels else LAYOUTS, misread_saved(misread))
+            made_by_kernels = family in ("softmax", "cross_entropy")  # the same for all layouts of the input
+            yield backward(f"{name} of what was saved", GRADIENT if made_by_kernels else LAYOUTS, misread_saved(misread))
     yield backward("writes to dout", PRIVATE, dout_written_to)
     if saves:
         yield backward("hands out what was saved", PRIVATE, saved_handed_out)
@@ -330,7 +331,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         for name, misread in MISREADINGS.items():
             yield forward(f"{name} of input {i}", LAYOUTS, misread_input(i, misread))
         yield forward(f"writes to input {i}", PRIVATE, written_to(i))
-        if not any(isinstance(case.inputs[i], Constant) for case in rows):
+        if not any(isinstance(x, Constant) for case in rows for x in case.inputs[i : i + 1]):
             yield backward(f"forgets input {i}", FLOAT32 if gives_zero else GRADIENT, missing(i))
 
     for name in sorted({name for case in rows for name in case.options}):
