@@ -61,8 +61,9 @@ def grad(
                 f"One of the differentiated Tensors appears to not have been used in the graph: input {i} of grad; "
                 "set allow_unused=True if this is intended"
             )
-        is_array = isinstance(gradient, np.ndarray)
-        results.append(Tensor.constant(np.array, gradient) if is_array else gradient)
+        if gradient is not None and not isinstance(gradient, Tensor):
+            gradient = Tensor.constant(np.array, gradient)
+        results.append(gradient)
     return tuple(results)
 
 

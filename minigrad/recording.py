@@ -235,7 +235,7 @@ class Recorder:
 
     def backward(self, op, dout: np.ndarray, options: dict) -> tuple:
         """op.backward, recorded."""
-        if not op.is_replayed and dout.flags.c_contiguous and dout.size:
+        if not op.is_replayed and dout.flags.carray and dout.size:
             return self._watched(op.backward, (dout, *op.saved), options)
         with self._suspended():
             shares = op.backward(dout, *op.saved, **options)

@@ -232,8 +232,8 @@ def tell_apart(arrays: list, parents: Sequence[Node | None]) -> None:
 
 
 def are_contiguous(arrays: Sequence) -> bool:
-    """Are all arrays among these in C order, and none of them empty?"""
-    return all(array.flags.c_contiguous and array.size for array in arrays if isinstance(array, np.ndarray))
+    """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
+    return all(array.flags.carray and array.size for array in arrays if isinstance(array, np.ndarray))
 
 
 def is_tensor(value: Any) -> bool:

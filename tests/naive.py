@@ -98,7 +98,7 @@ def einsum(*factors, subscripts):
     lengths = {}
     for labels, factor in zip(inputs.split(","), factors):
         for label, n in zip(labels, factor.shape):
-            lengths[label] = max(lengths.get(label, 1), n)
+            lengths[label] = n if n != 1 else lengths.get(label, 1)
     out = np.zeros([lengths[label] for label in output])
     for place in np.ndindex(*lengths.values()):
         at = dict(zip(lengths, place))
@@ -129,7 +129,7 @@ def matmul(a, b):
     out = np.zeros(shape + (a.shape[-2], b.shape[-1]))
     for index in np.ndindex(out.shape):
         lead, (i, j) = index[:-2], index[-2:]
-        out[index] = sum(float(a[lead + (i, k)]) * float(b[lead + (k, j)]) for k in range(a.shape[-1]))
+        out[index] = sum((a[lead][i, :] * b[lead][:, j]).tolist())
     return out
 
 

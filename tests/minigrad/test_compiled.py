@@ -6,6 +6,7 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from cases import CASES
+from layouts import EXPANDED, LAYOUTS, enlarge, mapped
 from minigrad import recording
 from minigrad.kernels import buffers
 from minigrad.kernels.buffers import Pool
@@ -28,7 +29,7 @@ def results_of(step, leaves):
     """The output and all gradients, which are cleared."""
     tensors = [x for x in leaves if isinstance(x, mg.Tensor)]
     out = step()
-    results = [out.numpy()] + [None if x.grad is None else x.grad.numpy().copy() for x in tensors]
+    results = [out.numpy().copy()] + [None if x.grad is None else x.grad.numpy().copy() for x in tensors]
     for x in tensors:
         x.grad = None
     return results
@@ -52,6 +53,42 @@ def test_replay_has_the_bits_of_the_op(case, dtype):
                 leaf.data[...] = permuted(original, seed).astype(dtype)
         for got, expected in zip(results_of(compiled, leaves), results_of(step, leaves), strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+COPIED = {name: (LAYOUTS | EXPANDED)[name] for name in (  # somewhere between an op and its kernel
+    "column by column", "rows with gaps", "read-only", "unaligned", "one row for all"
+)}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_replay_reads_arrays_as_they_lie(case):
+    """Each input and the upstream gradient by itself, and then all of them. (To rounding only: a recording keeps results
+    in C order, where NumPy's have the order of the inputs, and a sum over them may go another way.)"""
+    arrays = [x.astype(np.float32) if isinstance(x, np.ndarray) else x for x in case.inputs]
+    arrays.append(np.asarray(apply(case.op, *arrays, **case.options).array) + 1)
+    places = [i for i, x in enumerate(arrays) if isinstance(x, np.ndarray)]
+    for name, layout in COPIED.items():
+        for chosen in [*([place] for place in places), places]:
+            laid_out = [mapped(layout if i in chosen else np.array, np.asarray(x) if i in places else x)
+                        for i, x in enumerate(arrays)]
+            *leaves, upstream = [mg.from_numpy(x) if i in places else x for i, x in enumerate(laid_out)]
+            for x, original in zip(leaves, case.inputs):
+                if isinstance(x, mg.Tensor):
+                    x.requires_grad_(not isinstance(original, Constant))
+
+            def step(leaves=leaves, upstream=upstream):
+                out = apply(case.op, *leaves, **case.options)
+                out.backward(upstream)
+                return out.detach()
+
+            compiled, wanted = mg.compile(step), [x for x in leaves if isinstance(x, mg.Tensor) and x.requires_grad]
+            for _ in range(2):  # recorded, replayed
+                got, expected = results_of(compiled, wanted), results_of(step, wanted)
+                for a, b in zip(got, expected, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=0, atol=1e-6 * np.max(np.abs(b), initial=1),
+                                               err_msg=f"{name}: {chosen}")
+                for i in places:
+                    enlarge(laid_out[i])
 
 
 def transformer_step(compiled, dropout=0.0):
@@ -117,6 +154,26 @@ def test_gradients_accumulate_until_they_are_cleared():
     step(x)
     assert w.grad.tolist() == [6.0, 8.0]
     assert len(runs) == 1
+
+
+def test_a_second_backward_leaves_the_gradients_of_the_first():
+    """Gradients lie in the pool: their memory must not be used again before the step ends."""
+    weights = [mg.randn(100, 100, requires_grad=True) for _ in range(3)]
+
+    def step():
+        for w in weights:
+            (w * 2.0).tanh().sum().backward()
+
+    compiled = mg.compile(step)
+    for _ in range(2):  # recorded, replayed
+        compiled()
+        got = [w.grad.numpy().copy() for w in weights]
+        for w in weights:
+            w.grad = None
+        step()
+        for w, gradient in zip(weights, got):
+            np.testing.assert_array_equal(gradient, w.grad.numpy())
+            w.grad = None
 
 
 def test_clearing_gradients_by_hand_is_replayed():
