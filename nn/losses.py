@@ -8,7 +8,7 @@ import numpy as np
 
 from minigrad import ops, recording
 from minigrad.methods import where
-from minigrad.methods.operands import floating
+from minigrad.methods.operands import floating, promote
 from minigrad.tensor import Tensor, apply
 
 
@@ -77,6 +77,28 @@ def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: flo
     return l1_loss(x, target, reduction) if beta == 0 else huber_loss(x, target, reduction, beta) / beta
 
 
+def binary_cross_entropy(
+    p: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-(target log p + (1 - target) log(1 - p)) for probabilities p, with logarithms of at least -100
+
+    From logits, binary_cross_entropy_with_logits is exact where p is near 0 or 1, and this is not. ValueError if an
+    element of p is not between 0 and 1.
+    """
+    _check_same_shape("binary_cross_entropy", p, target)
+    p, target = promote(floating(p), floating(target))
+    recording.call(_check_probabilities, p.array)
+    losses = apply(ops.BinaryCrossEntropy, p, target)
+    return _reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
+
+
+def _check_probabilities(p: np.ndarray) -> np.ndarray:
+    if not np.all((p >= 0) & (p <= 1) | np.isnan(p)):
+        raise ValueError("binary_cross_entropy: all elements of input should be between 0 and 1, got "
+                         f"{p[(p < 0) | (p > 1)][0]}; for logits there is binary_cross_entropy_with_logits")
+    return p
+
+
 def binary_cross_entropy_with_logits(
     logits: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
     pos_weight: Tensor | None = None,
@@ -85,11 +107,7 @@ def binary_cross_entropy_with_logits(
 
     log p = -softplus(-logits) and log(1 - p) = log p - logits, so that no p near 0 or 1 loses its digits.
     """
-    if target.shape != logits.shape:
-        raise ValueError(
-            "binary_cross_entropy_with_logits: target size must be the same as input size, got "
-            f"{target.shape} and {logits.shape}"
-        )
+    _check_same_shape("binary_cross_entropy_with_logits", logits, target)
     minus_log_p = apply(ops.Softplus, floating(-logits), threshold=math.inf)
     factor = 1.0 if pos_weight is None else 1.0 + (pos_weight - 1.0) * target
     losses = (1.0 - target) * logits + factor * minus_log_p
@@ -179,6 +197,11 @@ def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: i
     if weight.shape != (classes,):
         raise ValueError(f"{name}: expected a weight for each of {classes} classes, got shape {weight.shape}")
     return weight.reshape((classes,) + (1,) * (log_p.ndim - class_dim - 1))
+
+
+def _check_same_shape(name: str, x: Tensor, target: Tensor) -> None:
+    if target.shape != x.shape:
+        raise ValueError(f"{name}: target size must be the same as input size, got {target.shape} and {x.shape}")
 
 
 def _check_reduction(name: str, reduction: str) -> None:
