@@ -61,7 +61,8 @@ class LRScheduler:
     """Base of the schedulers. A subclass writes `get_lr`: the rates, one a group, for epoch `last_epoch`.
 
     Call `step` after the optimiser's. `base_lrs` are the rates that the groups started with. To resume, load the states
-    of the optimiser and of the scheduler; or make the scheduler with the `last_epoch` at which the optimiser stands.
+    of the optimiser and of the scheduler; or only the optimiser's, and make the scheduler with the `last_epoch` at which
+    it stands: it goes on to the next one.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
