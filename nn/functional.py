@@ -183,7 +183,11 @@ def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
         if ids.numel() == 0:
             raise ValueError("one_hot: cannot tell the number of classes from no ids; give num_classes")
         num_classes = int(ids.array.max()) + 1
-    return Tensor(class_ids("one_hot: ids", ids, num_classes)[..., None] == np.arange(num_classes), dtype=np.int64)
+    return ids.constant(_one_hot, class_ids("one_hot: ids", ids, num_classes), num_classes)
+
+
+def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
+    return (ids[..., None] == np.arange(num_classes)).astype(np.int64)
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
