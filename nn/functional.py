@@ -85,7 +85,8 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, posit
 def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
     """padding_idx counted from the front; ValueError if it is none of these rows."""
     if not isinstance(padding_idx, (int, np.integer)) or not -rows <= padding_idx < rows:
-        raise ValueError(f"{name}: padding_idx must be None or an integer from {-rows} to {rows - 1}, got {padding_idx!r:.100}")
+        raise ValueError(f"{name}: padding_idx must be None or an integer from {-rows} to {rows - 1}, got "
+                         f"{padding_idx!r:.100}")
     return int(padding_idx) % rows
 
 

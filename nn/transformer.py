@@ -38,7 +38,8 @@ class _Layer(Module):
         positive_int(name, "dim_feedforward", dim_feedforward)
         probability(name, "dropout", dropout)
         if not callable(activation) and activation not in F.ACTIVATIONS:
-            raise ValueError(f"{name}: activation must be a function or one of {', '.join(F.ACTIVATIONS)}, got {activation!r}")
+            raise ValueError(f"{name}: activation must be a function or one of {', '.join(F.ACTIVATIONS)}, got "
+                             f"{activation!r}")
         self.activation = F.ACTIVATIONS.get(activation, activation) if isinstance(activation, str) else activation
         self.batch_first, self.norm_first = batch_first, norm_first
         self.self_attn = MultiHeadAttention(d_model, nhead, dropout, bias)

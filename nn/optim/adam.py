@@ -84,7 +84,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks parameters by itself, and does not pass through the moments.
+    """Adam whose weight decay shrinks parameters by itself, and does not pass through the moments; all else is as there.
 
         p = (1 - lr weight_decay) p
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²

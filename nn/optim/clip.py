@@ -41,8 +41,8 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     gradients = _gradients(parameters)
     total_norm = norm(gradients) if norm_type == 2 else _p_norm(gradients, norm_type)
     if error_if_nonfinite and not math.isfinite(total_norm):
-        raise RuntimeError(f"clip_grad_norm_: the total norm of order {norm_type} is {total_norm}, non-finite, so gradients "
-                           "cannot be clipped; look for what made it (minigrad.detect_anomaly), or set "
+        raise RuntimeError(f"clip_grad_norm_: the total norm of order {norm_type} is {total_norm}, non-finite, so "
+                           "gradients cannot be clipped; look for what made it (minigrad.detect_anomaly), or set "
                            "error_if_nonfinite=False")
     coefficient = clip_coefficient(total_norm, max_norm)
     if coefficient != 1.0:

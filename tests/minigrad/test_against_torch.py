@@ -51,7 +51,7 @@ EXPRESSIONS = {
         lambda m, F, a: F.relu6(a) + F.hardtanh(a) * 2 + F.hardtanh(a, -0.7, 1.2) - F.hardswish(a), 4 * x34),
     "mish softsign tanhshrink": (lambda m, F, a: F.mish(a) + F.softsign(a) * F.tanhshrink(a), 9 * x34),
     "softmin": (lambda m, F, a: F.softmin(a, 1), x34),
-    "activations far out": (lambda m, F, a: F.elu(a) + F.selu(a) + F.celu(a, 0.5) + F.mish(a) + F.hardswish(a) + F.softsign(a),
+    "activations far out": (lambda m, F, a: F.elu(a) + F.selu(a) + F.celu(a, 0.5) + F.mish(a) + F.softsign(a),
                             np.array([-500.0, -90.0, 90.0, 500.0])),
     "softplus": (lambda m, F, a: F.softplus(a * 9) + F.softplus(a, beta=2, threshold=1.0) + F.softplus(a, 0.5), x34),
     "steps": (lambda m, F, a: a.floor() + a.ceil() * a.round() + a.trunc() * a + a.sign(), 3 * x34),
@@ -82,7 +82,8 @@ EXPRESSIONS = {
     "norm at zero": (lambda m, F, a: a.norm(3, 1) + a.norm(1, 1) * a.norm(2, 1), np.array([[0.0, 0.0], [3.0, -4.0]])),
     "normalize": (lambda m, F, a: F.normalize(a) + F.normalize(a, p=1.0, dim=0), x34),
     "cosine_similarity": (lambda m, F, a, b: F.cosine_similarity(a, b) + F.cosine_similarity(a, b[:1], dim=-1).sum(), x34, y34),
-    "cosine_similarity broadcast": (lambda m, F, a, b: F.cosine_similarity(a, b, dim=0) + F.cosine_similarity(b, a, 2).sum(), x234, x4),
+    "cosine_similarity broadcast": (
+        lambda m, F, a, b: F.cosine_similarity(a, b, dim=0) + F.cosine_similarity(b, a, 2).sum(), x234, x4),
     "cumsum": (lambda m, F, a: a.cumsum(1) + m.cumsum(a, dim=-1), x234),
     "max()": (lambda m, F, a: a.max() * a.min(), np.array([[1.0, 3.0], [3.0, 0.0]])),
     "max(dim)": (lambda m, F, a: a.max(1).values - a.min(0).values.sum(), np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 0.0]])),
@@ -152,7 +153,8 @@ EXPRESSIONS = {
     "layer_norm two axes": (lambda m, F, a, w, b: F.layer_norm(a, (3, 4), w, b), x234, x34, y34),
     "rms_norm": (lambda m, F, a, w: F.rms_norm(a, (4,), w, 1e-3) + F.rms_norm(a, (3, 4)), x234, x4),
     "embedding": (lambda m, F, w: F.embedding(m.tensor([[0, 2], [2, 2]]), w), x34),
-    "embedding padding_idx": (lambda m, F, w: F.embedding(m.tensor([[0, 2], [2, 1]]), w, 2) + F.embedding(m.tensor([0, 2]), w, padding_idx=-2), x34),
+    "embedding padding_idx": (lambda m, F, w: F.embedding(m.tensor([[0, 2], [2, 1]]), w, 2)
+                              + F.embedding(m.tensor([0, 2]), w, padding_idx=-2), x34),
     "cross_entropy": (lambda m, F, a: F.cross_entropy(a, m.tensor([0, 3, -100])), x34),
     "cross_entropy none": (lambda m, F, a: F.cross_entropy(a, m.tensor([0, 3, -100]), reduction="none"), x34),
     "cross_entropy classes in the middle": (lambda m, F, a: F.cross_entropy(a, m.tensor([[0, 1, 2, 2], [1, 0, 0, 2]])), x234),
@@ -179,7 +181,8 @@ EXPRESSIONS = {
         a, t.sigmoid(), w.detach().exp(), reduction="none", pos_weight=w.detach().abs()), x34, y34, x4),
     "bce": (lambda m, F, a, t: F.binary_cross_entropy(a.sigmoid(), t.detach().sigmoid())
             + F.binary_cross_entropy(a.sigmoid(), t.detach().sigmoid(), reduction="sum"), x34, y34),
-    "bce weights": (lambda m, F, a, w: F.binary_cross_entropy(a.sigmoid(), (a.detach() > 0).to(a.dtype), w.detach().exp(), reduction="none"), x34, x4),
+    "bce weights": (lambda m, F, a, w: F.binary_cross_entropy(
+        a.sigmoid(), (a.detach() > 0).to(a.dtype), w.detach().exp(), reduction="none"), x34, x4),
     "kl_div": (lambda m, F, a, t: F.kl_div(a.log_softmax(1), t.softmax(1), reduction="batchmean"), x34, y34),
     "kl_div log": (lambda m, F, a, t: F.kl_div(a, t, reduction="sum", log_target=True) + F.kl_div(a, t.exp(), reduction="none"), x34, y34),
     "attention": (lambda m, F, q, k, v: F.scaled_dot_product_attention(q, k, v), normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 6)),

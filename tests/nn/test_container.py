@@ -67,9 +67,8 @@ def test_parameter_dict():
 
 def test_containers_of_parameters_have_pytorchs_state():
     torch = pytest.importorskip("torch")
-    for ours, theirs in ((nn.ParameterList([mg.ones(2), mg.ones(3)]), torch.nn.ParameterList([torch.ones(2), torch.ones(3)])),
-                         (nn.ParameterDict({"x": mg.ones(2)}), torch.nn.ParameterDict({"x": torch.ones(2)}))):
-        assert list(ours.state_dict()) == list(theirs.state_dict())
+    for make in (lambda nn, ones: nn.ParameterList([ones(2), ones(3)]), lambda nn, ones: nn.ParameterDict({"x": ones(2)})):
+        assert list(make(nn, mg.ones).state_dict()) == list(make(torch.nn, torch.ones).state_dict())
 
 
 def test_sequential_calls_in_order_and_keeps_given_names():

@@ -46,18 +46,22 @@ LOSSES = {
     "MSELoss": (lambda nn, t, **o: nn.MSELoss(**o), X, Y, (X - Y) ** 2),
     "L1Loss": (lambda nn, t, **o: nn.L1Loss(**o), X, Y, abs(X - Y)),
     "HuberLoss": (lambda nn, t, **o: nn.HuberLoss(delta=0.4, **o), X, Y, each(lambda x, y: huber(x - y, 0.4), X, Y)),
-    "SmoothL1Loss": (lambda nn, t, **o: nn.SmoothL1Loss(beta=0.4, **o), X, Y, each(lambda x, y: huber(x - y, 0.4) / 0.4, X, Y)),
+    "SmoothL1Loss": (lambda nn, t, **o: nn.SmoothL1Loss(beta=0.4, **o), X, Y,
+                     each(lambda x, y: huber(x - y, 0.4) / 0.4, X, Y)),
     "CrossEntropyLoss": (lambda nn, t, **o: nn.CrossEntropyLoss(**o), X, IDS, picked(log_softmax(X), np.ones(V))),
-    "CrossEntropyLoss weight": (lambda nn, t, **o: nn.CrossEntropyLoss(t(WEIGHT), **o), X, IDS, picked(log_softmax(X), WEIGHT)),
+    "CrossEntropyLoss weight": (
+        lambda nn, t, **o: nn.CrossEntropyLoss(t(WEIGHT), **o), X, IDS, picked(log_softmax(X), WEIGHT)),
     "CrossEntropyLoss ignore_index": (
         lambda nn, t, **o: nn.CrossEntropyLoss(ignore_index=2, **o), X, IDS, picked(log_softmax(X), np.ones(V), 2)),
     "CrossEntropyLoss label_smoothing": (
         lambda nn, t, **o: nn.CrossEntropyLoss(label_smoothing=0.3, **o), X, IDS,
         0.7 * picked(log_softmax(X), np.ones(V))[0] - 0.1 * log_softmax(X).sum(1)),
     "NLLLoss": (lambda nn, t, **o: nn.NLLLoss(**o), LOG_P, IDS, picked(LOG_P, np.ones(V))),
-    "NLLLoss options": (lambda nn, t, **o: nn.NLLLoss(t(WEIGHT), ignore_index=2, **o), LOG_P, IDS, picked(LOG_P, WEIGHT, 2)),
+    "NLLLoss options": (
+        lambda nn, t, **o: nn.NLLLoss(t(WEIGHT), ignore_index=2, **o), LOG_P, IDS, picked(LOG_P, WEIGHT, 2)),
     "BCELoss": (lambda nn, t, **o: nn.BCELoss(**o), P, T, -(T * np.log(P) + (1 - T) * np.log(1 - P))),
-    "BCELoss weight": (lambda nn, t, **o: nn.BCELoss(t(WEIGHT), **o), P, T, -WEIGHT * (T * np.log(P) + (1 - T) * np.log(1 - P))),
+    "BCELoss weight": (
+        lambda nn, t, **o: nn.BCELoss(t(WEIGHT), **o), P, T, -WEIGHT * (T * np.log(P) + (1 - T) * np.log(1 - P))),
     "BCEWithLogitsLoss": (lambda nn, t, **o: nn.BCEWithLogitsLoss(**o), X, T, each(logistic, T, X)),
     "BCEWithLogitsLoss weights": (lambda nn, t, **o: nn.BCEWithLogitsLoss(t(WEIGHT), pos_weight=t(POS_WEIGHT), **o), X, T,
                                   each(logistic, T, X, WEIGHT, POS_WEIGHT)),

@@ -7,6 +7,7 @@ import nn
 from nn.optim import (
     SGD, ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, LRScheduler, MultiStepLR, StepLR, warmup_cosine,
 )
+from nn.optim.lr_scheduler import FactorLR
 
 
 def make_optimizer():
@@ -153,3 +154,5 @@ def test_misuse(misuse):
 def test_a_schedule_without_rates():
     with pytest.raises(NotImplementedError):
         LRScheduler(make_optimizer())
+    with pytest.raises(NotImplementedError):
+        FactorLR(make_optimizer())

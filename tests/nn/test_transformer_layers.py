@@ -181,18 +181,13 @@ def test_gradients(make, inputs, norm_first):
     assert len(report.inputs) == len(list(layer.parameters())) + len(inputs)
 
 
-def loaded(theirs, ours):
-    """PyTorch's layer with our parameters: names and shapes are the same."""
-    torch = pytest.importorskip("torch")
-    assert list(ours.state_dict()) == list(theirs.state_dict())
-    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in ours.state_dict().items()})
-    return theirs
-
-
 def assert_same_in_pytorch(make, inputs, arguments):
+    """With one state dict, the output and all gradients are PyTorch's."""
     torch = pytest.importorskip("torch")
-    ours = randomised(make(nn))
-    theirs = loaded(make(torch.nn).double(), ours)  # in training: PyTorch's fast path of eval has no gradients
+    random, ours, theirs = randomised(make(nn)), make(nn).double(), make(torch.nn).double()
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in random.state_dict().items()})
+    ours.load_state_dict(theirs.state_dict())  # in training, both: PyTorch's fast path of eval has no gradients
     x, x_torch = ([tensor(array, requires_grad=True) for array in inputs] for tensor in (mg.tensor, torch.tensor))
     y, y_torch = ours(*x, **tensors(mg.tensor, arguments)), theirs(*x_torch, **tensors(torch.tensor, arguments))
     upstream = np.random.default_rng(1).normal(size=y.shape)
@@ -243,7 +238,8 @@ def test_a_stack_is_its_layers_in_turn_with_the_same_masks():
     arguments = {"mask": FORBIDDEN, "src_key_padding_mask": PADDED, "is_causal": True}
     first, second = encoder.layers
     given = list(tensors(mg.tensor, arguments).values())
-    np.testing.assert_array_equal(encoder(x, **tensors(mg.tensor, arguments)).data, final(second(first(x, *given), *given)).data)
+    expected = final(second(first(x, *given), *given))
+    np.testing.assert_array_equal(encoder(x, **tensors(mg.tensor, arguments)).data, expected.data)
 
     decoder = randomised(nn.TransformerDecoder(decoder_layer(nn), 2))
     first, second = decoder.layers
@@ -290,7 +286,7 @@ def test_dropout_acts_in_four_places_in_training_only():
     (lambda: nn.TransformerEncoderLayer(8, 4, dropout=2), "TransformerEncoderLayer: dropout must be a probability"),
     (lambda: nn.TransformerEncoderLayer(8, 4, activation="swish"), "activation must be a function or one of gelu,"),
     (lambda: nn.TransformerEncoder(encoder_layer(nn), 0), "TransformerEncoder: num_layers must be a positive integer"),
-    (lambda: encoder_layer(nn)(mg.zeros(2, 3, 4, C)), "expected (B, T, C) with batch_first=True, or (T, C), got (2, 3, 4, 6)"),
+    (lambda: encoder_layer(nn)(mg.zeros(2, 3, 4, C)), "expected (B, T, C) with batch_first=True, or (T, C), got (2, 3, 4,"),
 ])
 def test_misuse(make, words):
     with pytest.raises(ValueError) as error:
