@@ -41,6 +41,13 @@ def picked(log_p, weight, ignore_index=-100):
     return -np.array([log_p[n, i] for n, i in enumerate(IDS)]) * counts, counts
 
 
+def smoothed(log_p, weight, ignore_index, smoothing):
+    """The same with a part of each target spread over all classes."""
+    losses, counts = picked(log_p, weight, ignore_index)
+    of_all = np.where(IDS == ignore_index, 0.0, -(weight * log_p).sum(1))
+    return (1 - smoothing) * losses + smoothing / V * of_all, counts
+
+
 # name: constructor for (library, tensor), prediction, target, losses (and what they count in the mean) by the formula
 LOSSES = {
     "MSELoss": (lambda nn, t, **o: nn.MSELoss(**o), X, Y, (X - Y) ** 2),
@@ -56,6 +63,9 @@ LOSSES = {
     "CrossEntropyLoss label_smoothing": (
         lambda nn, t, **o: nn.CrossEntropyLoss(label_smoothing=0.3, **o), X, IDS,
         0.7 * picked(log_softmax(X), np.ones(V))[0] - 0.1 * log_softmax(X).sum(1)),
+    "CrossEntropyLoss options": (
+        lambda nn, t, **o: nn.CrossEntropyLoss(t(WEIGHT), ignore_index=2, label_smoothing=0.3, **o), X, IDS,
+        smoothed(log_softmax(X), WEIGHT, 2, 0.3)),
     "NLLLoss": (lambda nn, t, **o: nn.NLLLoss(**o), LOG_P, IDS, picked(LOG_P, np.ones(V))),
     "NLLLoss options": (
         lambda nn, t, **o: nn.NLLLoss(t(WEIGHT), ignore_index=2, **o), LOG_P, IDS, picked(LOG_P, WEIGHT, 2)),
