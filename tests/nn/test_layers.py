@@ -70,6 +70,16 @@ def test_embedding_and_dropout():
     assert set(np.unique(y)) == {np.float32(0), np.float32(4 / 3)} and abs(y.mean() - 1) < 0.03
 
 
+@pytest.mark.parametrize("make, shape", [
+    (lambda: nn.Flatten(), (2, 60)), (lambda: nn.Flatten(0, 1), (6, 4, 5)), (lambda: nn.Flatten(end_dim=2), (2, 12, 5)),
+    (lambda: nn.Flatten(-2), (2, 3, 20)), (lambda: nn.Unflatten(2, (2, -1)), (2, 3, 2, 2, 5)),
+    (lambda: nn.Unflatten(-1, [5, 1]), (2, 3, 4, 5, 1)), (lambda: nn.Unflatten(1, (1, 3)), (2, 1, 3, 4, 5)),
+])
+def test_flatten_and_unflatten(make, shape):
+    x = np.arange(120.0).reshape(2, 3, 4, 5)
+    np.testing.assert_array_equal(make()(mg.tensor(x)).data, x.reshape(shape))
+
+
 def test_rms_norm_is_the_formula():
     layer = nn.RMSNorm((5, 6), eps=0.5).double()
     init.normal_(layer.weight)

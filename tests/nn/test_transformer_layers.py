@@ -261,22 +261,41 @@ def test_layers_of_a_stack_start_alike_and_are_trained_apart():
         assert not np.shares_memory(own.array, other.array) and not np.shares_memory(own.array, model.array)
 
 
-def test_dropout_acts_in_four_places_in_training_only():
-    """On the attention weights, after the activation, and on what either sublayer adds."""
-    p = 0.25
-    layer = encoder_layer(nn, dropout=p)
-    assert layer.self_attn.dropout == p
-    drawn = {}
-    for name in ("dropout", "dropout1", "dropout2"):
-        getattr(layer, name).register_forward_hook(lambda module, args, output, name=name: drawn.update({name: output}))
-    x = mg.randn(50, 7, C)
-    layer(x)
-    for name in ("dropout1", "dropout2"):
-        assert abs((drawn[name].data == 0).mean() - p) < 0.05
-    assert (drawn["dropout"].data == 0).mean() > p  # and where relu is 0
-    layer.eval()
-    np.testing.assert_array_equal(layer(x).data, layer(x).data)
-    assert nn.TransformerDecoderLayer(C, H).dropout3.p == 0.1
+def test_bias_false_means_none_at_all():
+    for layer in (encoder_layer(nn, bias=False), decoder_layer(nn, bias=False)):
+        assert not [name for name in layer.state_dict() if name.endswith("bias")]
+
+
+@pytest.mark.parametrize("make, places", [(encoder_layer, 3), (decoder_layer, 4)])
+def test_dropout_reaches_every_place(make, places):
+    """The attention weights, what the activation gives, and what each sublayer adds; by default it is 0.1."""
+    layer = make(nn, dropout=0.25)
+    assert [module.p for module in layer.modules() if isinstance(module, nn.Dropout)] == [0.25] * places
+    attentions = [module for module in layer.modules() if isinstance(module, nn.MultiHeadAttention)]
+    assert [module.dropout for module in attentions] == [0.25] * (places - 2)
+    assert type(layer)(C, H).dropout.p == 0.1
+
+
+def test_what_is_dropped_is_not_added():
+    x, memory = mg.tensor(X), mg.tensor(MEMORY)
+    for layer, inputs in ((encoder_layer(nn, dropout=1.0), [x]), (decoder_layer(nn, dropout=1.0), [x, memory])):
+        norms = [getattr(layer.double(), name) for name in ("norm1", "norm2", "norm3") if hasattr(layer, name)]
+        for norm in norms:
+            nn.init.normal_(norm.weight)
+        expected = x
+        for norm in norms:
+            expected = norm(expected)
+        np.testing.assert_array_equal(layer(*inputs).data, expected.data)
+        layer.norm_first = True
+        np.testing.assert_array_equal(layer(*inputs).data, X)
+
+
+def test_dropout_acts_on_what_the_activation_gives():
+    layer = encoder_layer(nn, norm_first=True, bias=False).double()
+    layer.dropout.p = 1.0
+    x = mg.tensor(X)
+    np.testing.assert_array_equal(layer(x).data, (x + layer.self_attn(layer.norm1(x))).data)
+    assert not np.array_equal(layer(x).data, layer.eval()(x).data)
 
 
 @pytest.mark.parametrize("make, words", [
