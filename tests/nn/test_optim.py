@@ -201,13 +201,24 @@ def test_a_state_of_before_amsgrad_and_maximize_loads():
         AdamW([p], amsgrad=True).load_state_dict(old)
 
 
+def test_a_state_with_amsgrad_brings_the_option_along():
+    [p] = make_parameters(shapes=[(5,)])
+    set_gradients([p], seed=0)
+    first, second = AdamW([p], amsgrad=True), AdamW([p])
+    first.step()
+    second.load_state_dict(first.state_dict())
+    assert second.param_groups[0]["amsgrad"] is True
+    np.testing.assert_array_equal(second.state[p]["max_exp_avg_sq"], first.state[p]["max_exp_avg_sq"])
+
+
 def test_nan_stays_nan_with_amsgrad():
     p = nn.Parameter(np.ones(3))
     optimizer = AdamW([p], lr=0.1, amsgrad=True)
     for gradient in ([1.0, np.nan, 2.0], [1.0, 1.0, 1.0]):
         p.grad = mg.tensor(np.array(gradient))
         optimizer.step()
-    np.testing.assert_array_equal(np.isnan(p.data), [False, True, False])
+    for array in (p.data, optimizer.state[p]["max_exp_avg_sq"]):
+        np.testing.assert_array_equal(np.isnan(array), [False, True, False])
 
 
 def test_a_state_that_does_not_fit_changes_nothing():
@@ -333,10 +344,11 @@ def test_a_norm_neither_overflows_nor_loses_a_nan():
     big.grad, small.grad = mg.tensor(np.array([3e200, 4e200])), mg.tensor(np.array([0.0]))
     assert clip_grad_norm_([big, small], math.inf, norm_type=3) == pytest.approx(91 ** (1 / 3) * 1e200)
     assert clip_grad_norm_([small], 1.0, norm_type=3) == clip_grad_norm_([], 1.0, norm_type=math.inf) == 0
-    small.grad.data[0] = math.nan
     for norm_type in (1, 2, math.inf):
-        for order in ([big, small], [small, big]):
-            assert math.isnan(clip_grad_norm_(order, math.inf, norm_type))
+        for values in ([4.0, math.nan], [math.nan, 4.0]):
+            for parameter, value in zip((big, small), values):
+                parameter.grad = mg.full(parameter.shape, value, dtype=mg.float64)
+            assert math.isnan(clip_grad_norm_([big, small], math.inf, norm_type))
 
 
 @pytest.mark.parametrize("norm_type", [1, 2, math.inf])
