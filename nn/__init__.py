@@ -6,23 +6,38 @@
 >>> mlp(mg.zeros(4, 8)).shape
 (4, 8)
 """
-from . import functional, init, optim
-from .activation import GELU, Identity, ReLU, Sigmoid, Softmax, Tanh
+from . import functional, init, optim, utils
+from .activation import (
+    CELU, ELU, GELU, SELU, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, Mish, ReLU,
+    ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
+)
 from .attention import MultiHeadAttention, MultiheadAttention
 from .attention_family import AdditiveAttention, Attention
-from .container import ModuleDict, ModuleList, Sequential
+from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .criterion import (
+    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
+)
 from .dropout import Dropout
 from .embedding import Embedding
+from .flatten import Flatten, Unflatten
 from .layer_norm import LayerNorm
 from .linear import Linear
 from .module import Module, Parameter
 from .patches import PatchEmbedding, patchify, unpatchify
 from .position import PositionEncoding
 from .recurrent import RNN
+from .rms_norm import RMSNorm
+from .transformer import (
+    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+)
 
 __all__ = [
-    "functional", "init", "optim", "Module", "Parameter", "Sequential", "ModuleList", "ModuleDict", "Linear",
-    "Embedding", "LayerNorm", "Dropout", "GELU", "Identity", "ReLU", "Sigmoid", "Softmax", "Tanh",
-    "MultiHeadAttention", "MultiheadAttention", "Attention", "AdditiveAttention", "PositionEncoding", "RNN",
-    "PatchEmbedding", "patchify", "unpatchify",
+    "functional", "init", "optim", "utils", "Module", "Parameter", "Sequential", "ModuleList", "ModuleDict",
+    "ParameterList", "ParameterDict", "Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Flatten", "Unflatten",
+    "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax",
+    "Mish", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh",
+    "Tanhshrink", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss",
+    "NLLLoss", "SmoothL1Loss", "MultiHeadAttention", "MultiheadAttention", "Attention", "AdditiveAttention",
+    "TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "TransformerDecoder",
+    "PositionEncoding", "RNN", "PatchEmbedding", "patchify", "unpatchify",
 ]

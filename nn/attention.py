@@ -85,7 +85,9 @@ class MultiHeadAttention(Module):
           F.scaled_dot_product_attention means the opposite: there, True takes part.
         - `is_causal`: query i sees the keys 0 to i, on top of other masks.
         - A query that may see no key has zero weights, and gives zeros to out_proj.
-        - Weights are (B, Tq, Tk), the mean over the heads, or (B, H, Tq, Tk) with average_attn_weights=False.
+        - Weights are (B, Tq, Tk), the mean over the heads, or (B, H, Tq, Tk) with average_attn_weights=False. The output
+          is computed from them, so that after `weights.retain_grad()` they have a gradient; that of the mean is the sum
+          of the heads' gradients: what it takes to add the same to the weights of all heads.
         """
         key = query if key is None else key
         value = key if value is None else value
@@ -103,13 +105,14 @@ class MultiHeadAttention(Module):
         else:
             mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
             if spell_out:
-                out, weights = spelled_out_attention(q, k, v, mask, dropout)
+                shown = weights = attention_weights(q, k, mask, dropout)
+                if need_weights and average_attn_weights:
+                    shown, weights = average_of_heads(weights)
+                out = weights @ v
             else:
                 out = F.scaled_dot_product_attention(q, k, v, mask)
         out = self.out_proj(out.transpose(1, 2).reshape(query.shape))
-        if need_weights:
-            return out, weights.mean(1) if average_attn_weights else weights
-        return out
+        return (out, shown) if need_weights else out
 
     def _check_shapes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         for name, x, width in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
@@ -168,11 +171,23 @@ def spelled_out_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None =
 
     q (B, H, Tq, D), k and v (B, H, Tk, D); the mask is added to the scores (B, H, Tq, Tk), to which it broadcasts.
     """
+    weights = attention_weights(q, k, mask, dropout)
+    return weights @ v, weights
+
+
+def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+    """softmax(q @ kᵀ / sqrt(D) + mask), and some of them dropped."""
     scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.shape[-1]))
     if mask is None:
         weights = scores.softmax(-1)
     else:
         blind = (mask == -math.inf).all(-1, keepdim=True)  # sees no key: its softmax would be 0 / 0
         weights = (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
-    weights = F.dropout(weights, dropout, training=True)
-    return weights @ v, weights
+    return F.dropout(weights, dropout, training=True)
+
+
+def average_of_heads(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean (B, Tq, Tk) of weights (B, H, Tq, Tk), and the same weights, computed from the mean: a change of the mean
+    by d changes each head by d. What is added is zero, and its gradients cancel for all but the mean."""
+    average = weights.mean(1)
+    return average, weights + (average - weights.mean(1))[:, None]

@@ -109,7 +109,7 @@ class Attention(Module):
 
     def forward(self, x: Tensor, context: Tensor | None = None, key_padding_mask: Tensor | None = None,
                 need_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """y (B, Tq, D), or (y, weights (B, H, Tq, Tk)).
+        """y (B, Tq, D), or (y, weights (B, H, Tq, Tk)), from which y is computed.
 
         key_padding_mask (B, Tk) is True where a key is padding; a ValueError says where it would hide all keys.
         """
@@ -123,18 +123,16 @@ class Attention(Module):
         q, k, v = self._project(x, source)
         mask = self._mask(q, k, key_padding_mask)
         if need_weights or self.causal == "renormalise" or self.dropout and self.training:
-            weights = self._weights(q, k, mask)
+            shown, weights = self._shown(self._weights(q, k, mask), is_batched)
             heads = F.dropout(weights, self.dropout, self.training) @ v
         else:
-            weights = None
+            shown = None
             heads = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal == "mask" and mask is None,
                                                    scale=self.factor)
         y = x + self._read(heads) if self.residual else self._read(heads)
-        if not is_batched:
-            y, weights = y[0], None if weights is None else weights[0]
-        if self.layout == "columns":
-            y, weights = y.mT, None if weights is None else weights.mT
-        return (y, weights) if need_weights else y
+        y = y if is_batched else y[0]
+        y = y if self.layout == "rows" else y.mT
+        return (y, shown) if need_weights else y
 
     def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q (B, H, Tq, D_k), k (B, H, Tk, D_k), v (B, H, Tk, D_v)"""
@@ -186,6 +184,15 @@ class Attention(Module):
             total = weights.sum(-1, keepdim=True)
             weights = weights / total.masked_fill(total == 0, 1.0)
         return weights
+
+    def _shown(self, weights: Tensor, is_batched: bool) -> tuple[Tensor, Tensor]:
+        """The weights in the caller's form, and the same (B, H, Tq, Tk), computed from it: so y depends on what is
+        returned, which after retain_grad() has a gradient."""
+        is_turned = self.layout == "columns"
+        shown = weights if is_batched else weights[0]
+        shown = shown.mT if is_turned else shown
+        weights = shown.mT if is_turned else shown
+        return shown, weights if is_batched else weights[None]
 
     def _read(self, heads: Tensor) -> Tensor:
         """(B, H, T, D_v) -> (B, T, out_width)"""

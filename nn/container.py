@@ -1,65 +1,79 @@
-"""Modules that hold modules: Sequential, ModuleList, ModuleDict."""
+"""Modules that hold modules, and modules that hold parameters, in a row or by name."""
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from nn.module import Module
+from minigrad.tensor import Tensor
+from nn.module import Module, Parameter
 
 
-class _IndexedModules(Module):
-    """Child modules in order, found by index or slice. `del` and `insert` number those that follow anew."""
+class _Members(Module):
+    """What it holds are its own attributes of one kind, modules or parameters."""
 
-    def _children(self) -> list[Module]:
-        return [module for _, module in self._own(Module)]
+    kind: type = Module
+
+    def _named(self) -> list[tuple[str, Module | Parameter]]:
+        return self._own(self.kind)
+
+    def _add(self, name: str, member: Module | Parameter) -> None:
+        self._register(name, member, self.kind)
+
+
+class _Indexed(_Members):
+    """Members in order, found by index or slice. `del` and `insert` number those that follow anew."""
+
+    def _members(self) -> list:
+        return [member for _, member in self._named()]
 
     def _name_at(self, index: int) -> str:
-        names = [name for name, _ in self._own(Module)]
+        names = [name for name, _ in self._named()]
         if not -len(names) <= index < len(names):
-            raise IndexError(f"index {index} is out of range for a {type(self).__name__} of {len(names)} modules")
+            kinds = f"{self.kind.__name__.lower()}s"
+            raise IndexError(f"index {index} is out of range for a {type(self).__name__} of {len(names)} {kinds}")
         return names[index]
 
-    def _refill(self, modules: Iterable[Module]) -> None:
-        for name, _ in self._own(Module):
+    def _refill(self, members: Iterable) -> None:
+        for name, _ in self._named():
             delattr(self, name)
-        self.extend(modules)
+        self.extend(members)
 
     def __len__(self) -> int:
-        return len(self._own(Module))
+        return len(self._named())
 
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._children())
+    def __iter__(self) -> Iterator:
+        return iter(self._members())
 
-    def __getitem__(self, index: int | slice) -> Module:
+    def __getitem__(self, index: int | slice):
         if isinstance(index, slice):
             return self._slice(index)
         return getattr(self, self._name_at(index))
 
     def _slice(self, index: slice) -> Module:
-        return type(self)(self._children()[index])
+        return type(self)(self._members()[index])
 
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name_at(index), module)
+    def __setitem__(self, index: int, member: Module | Parameter) -> None:
+        self._add(self._name_at(index), member)
 
     def __delitem__(self, index: int | slice) -> None:
-        modules = self._children()
-        del modules[index]
-        self._refill(modules)
+        members = self._members()
+        del members[index]
+        self._refill(members)
 
-    def append(self, module: Module) -> "Module":
-        self.add_module(str(len(self)), module)
+    def append(self, member: Module | Parameter) -> "Module":
+        self._add(str(len(self)), member)
         return self
 
-    def extend(self, modules: Iterable[Module]) -> "Module":
-        for module in list(modules):
-            self.append(module)
+    def extend(self, members: Iterable) -> "Module":
+        for member in list(members):
+            self.append(member)
         return self
 
-    def insert(self, index: int, module: Module) -> None:
-        modules = self._children()
-        modules.insert(index, module)
-        self._refill(modules)
+    def insert(self, index: int, member: Module | Parameter) -> None:
+        members = self._members()
+        members.insert(index, member)
+        self._refill(members)
 
 
-class Sequential(_IndexedModules):
+class Sequential(_Indexed):
     """Modules called one after the other: y = f_n(... f_2(f_1(x))). An (Ordered)Dict gives them names.
 
     >>> import minigrad as mg
@@ -102,7 +116,7 @@ class Sequential(_IndexedModules):
         return x
 
 
-class ModuleList(_IndexedModules):
+class ModuleList(_Indexed):
     """A list of modules, whose parameters are listed. It has no forward: loop over it.
 
     >>> import nn
@@ -125,7 +139,48 @@ class ModuleList(_IndexedModules):
         return lines
 
 
-class ModuleDict(Module):
+class _Dict(_Members):
+    """Members by name, as in a dict."""
+
+    def __init__(self, members: Mapping | Iterable[tuple] = ()):
+        super().__init__()
+        self.update(members)
+
+    def update(self, members: Mapping | Iterable[tuple]) -> None:
+        for name, member in dict(members).items():
+            self._add(name, member)
+
+    def __len__(self) -> int:
+        return len(self._named())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.keys()
+
+    def __getitem__(self, name: str):
+        return dict(self._named())[name]
+
+    def __setitem__(self, name: str, member: Module | Parameter) -> None:
+        self._add(name, member)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        delattr(self, name)
+
+    def keys(self):
+        return dict(self._named()).keys()
+
+    def values(self):
+        return dict(self._named()).values()
+
+    def items(self):
+        return dict(self._named()).items()
+
+
+class ModuleDict(_Dict):
     """A dict of modules, whose parameters are listed. It has no forward.
 
     >>> import nn
@@ -134,39 +189,43 @@ class ModuleDict(Module):
     (['up', 'down'], 8)
     """
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()):
+
+class _Parameters(_Members):
+    """Members are parameters; a Tensor becomes one."""
+
+    kind = Parameter
+
+    def _add(self, name: str, member: Tensor) -> None:
+        is_plain = isinstance(member, Tensor) and not isinstance(member, Parameter)
+        super()._add(name, Parameter(member) if is_plain else member)
+
+    def _child_lines(self) -> list[str]:
+        return [f"({name}): Parameter of shape {member.shape}, {member.dtype}" for name, member in self._named()]
+
+
+class ParameterList(_Parameters, _Indexed):
+    """A list of parameters, which the module above lists among its own. Tensors become parameters.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> nn.ParameterList(mg.zeros(n, 3) for n in (1, 2))
+    ParameterList(
+      (0): Parameter of shape (1, 3), float32
+      (1): Parameter of shape (2, 3), float32
+    )
+    """
+
+    def __init__(self, values: Iterable[Tensor] = ()):
         super().__init__()
-        self.update(modules)
+        self.extend(values)
 
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        for name, module in dict(modules).items():
-            self.add_module(name, module)
 
-    def __len__(self) -> int:
-        return len(self._own(Module))
+class ParameterDict(_Parameters, _Dict):
+    """A dict of parameters, which the module above lists among its own. Tensors become parameters.
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.keys()
-
-    def __getitem__(self, name: str) -> Module:
-        return dict(self._own(Module))[name]
-
-    def __setitem__(self, name: str, module: Module) -> None:
-        self.add_module(name, module)
-
-    def __delitem__(self, name: str) -> None:
-        if name not in self:
-            raise KeyError(name)
-        delattr(self, name)
-
-    def keys(self):
-        return dict(self._own(Module)).keys()
-
-    def values(self):
-        return dict(self._own(Module)).values()
-
-    def items(self):
-        return dict(self._own(Module)).items()
+    >>> import minigrad as mg
+    >>> import nn
+    >>> gains = nn.ParameterDict({"left": mg.ones(2), "right": mg.ones(3)})
+    >>> gains["left"].requires_grad, list(gains.state_dict())
+    (True, ['left', 'right'])
+    """

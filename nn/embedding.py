@@ -16,23 +16,33 @@ class Embedding(Module):
     (P, embedding_dim) may be added in the same pass; there are at most P ids in a row then. An IndexError names an id
     outside of 0 .. num_embeddings - 1.
 
+    The row padding_idx starts as zeros and gets no gradient, for ids that only fill up short sequences. Weight decay
+    leaves its zeros, too; values that are loaded or filled in stay as they are.
+
     >>> import nn
     >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape
     (1, 3, 4)
+    >>> nn.Embedding(10, 2, padding_idx=0)(mg.tensor([0])).tolist()
+    [[0.0, 0.0]]
     """
 
-    def __init__(self, num_embeddings: int, embedding_dim: int):
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None):
         super().__init__()
         self.num_embeddings = positive_int("Embedding", "num_embeddings", num_embeddings)
         self.embedding_dim = positive_int("Embedding", "embedding_dim", embedding_dim)
+        self.padding_idx = (None if padding_idx is None
+                            else F.row_of_padding("Embedding", padding_idx, self.num_embeddings))
         self.weight = Parameter(mg.zeros(num_embeddings, embedding_dim))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.data[self.padding_idx] = 0
 
     def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
-        return F.embedding(ids, self.weight, positions)
+        return F.embedding(ids, self.weight, self.padding_idx, positions)
 
     def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"

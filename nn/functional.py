@@ -11,9 +11,13 @@ from minigrad import ops, random, recording
 from minigrad.methods import pad as pad_with, where
 from minigrad.methods.operands import floating
 from minigrad.tensor import Tensor, apply
-from nn.losses import (  # the losses are part of this namespace
-    binary_cross_entropy_with_logits, class_ids, cross_entropy, huber_loss, kl_div, l1_loss, mse_loss, nll_loss,
-    smooth_l1_loss,
+from nn.elementwise import (  # activations and losses are part of this namespace
+    ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
+    selu, sigmoid, silu, softplus, softsign, tanh, tanhshrink,
+)
+from nn.losses import (
+    binary_cross_entropy, binary_cross_entropy_with_logits, class_ids, cross_entropy, huber_loss, kl_div, l1_loss,
+    mse_loss, nll_loss, smooth_l1_loss,
 )
 
 
@@ -54,8 +58,10 @@ def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, 
     _same_dtype(name, x, weight, bias)
 
 
-def embedding(ids: Tensor, weight: Tensor, positions: Tensor | None = None) -> Tensor:
+def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, positions: Tensor | None = None) -> Tensor:
     """Rows of weight (V, C), picked by ids (...): (..., C). Ids must lie in 0 to V - 1.
+
+    Row padding_idx gets no gradient; a negative one counts from the end.
 
     With a table of positions (P, C), its row t is added for the ids (..., T) at time t; T may be at most P.
     """
@@ -67,7 +73,21 @@ def embedding(ids: Tensor, weight: Tensor, positions: Tensor | None = None) -> T
             raise ValueError(f"embedding: {ids.shape[-1]} ids in a row are more than the {len(positions)} positions")
         _same_dtype("embedding", weight, positions)
     ids = class_ids("embedding: ids", ids, weight.shape[0])
-    return apply(ops.Embedding, weight, positions, ids=ids)
+    if padding_idx is None:
+        return apply(ops.Embedding, weight, positions, ids=ids)
+    padding_idx = row_of_padding("embedding", padding_idx, weight.shape[0])
+    rows = apply(ops.Embedding, weight, None, ids=ids)
+    is_padding = recording.call(np.equal, ids, padding_idx)[..., None]
+    rows = where(is_padding, rows.detach(), rows)
+    return rows if positions is None else rows + positions[: ids.shape[-1]]
+
+
+def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
+    """padding_idx counted from the front; ValueError if it is none of these rows."""
+    if not isinstance(padding_idx, (int, np.integer)) or not -rows <= padding_idx < rows:
+        raise ValueError(f"{name}: padding_idx must be None or an integer from {-rows} to {rows - 1}, got "
+                         f"{padding_idx!r:.100}")
+    return int(padding_idx) % rows
 
 
 def layer_norm(
@@ -123,51 +143,10 @@ def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Te
     return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
-def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """x * P(Z <= x) for standard normal Z; 'tanh' is GPT-2's approximation of it."""
-    return x.gelu(approximate)
-
-
-def gelu_tanh(x: Tensor) -> Tensor:
-    """gelu(x, "tanh")"""
-    return x.gelu("tanh")
-
-
-def relu(x: Tensor) -> Tensor:
-    """max(x, 0)."""
-    return x.relu()
-
-
-def tanh(x: Tensor) -> Tensor:
-    return x.tanh()
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + e^-x)."""
-    return x.sigmoid()
-
-
-def silu(x: Tensor) -> Tensor:
-    """x * sigmoid(x), also called swish."""
-    return x * x.sigmoid()
-
-
-ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh, "sigmoid": sigmoid, "silu": silu}
-
-
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x where it is positive, else negative_slope * x; so is the gradient, and at 0 it is the slope."""
-    return where(x > 0, x, x * negative_slope)
-
-
-def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
-    return apply(ops.Softplus, floating(x), beta=float(beta), threshold=float(threshold))
-
-
-def logsigmoid(x: Tensor) -> Tensor:
-    """log(1 / (1 + e^-x)), exact also where that fraction underflows."""
-    return -softplus(-x, threshold=math.inf)
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The sum of x1 * x2 along dim, divided by their norms, or by eps where a norm is smaller; x1 and x2 broadcast."""
+    x1, x2 = x1.expand(shape := np.broadcast_shapes(x1.shape, x2.shape)), x2.expand(shape)
+    return (normalize(x1, dim=dim, eps=eps) * normalize(x2, dim=dim, eps=eps)).sum(dim)
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
@@ -178,6 +157,11 @@ def softmax(x: Tensor, dim: int) -> Tensor:
 def log_softmax(x: Tensor, dim: int) -> Tensor:
     """x - log(sum of e^x along dim)."""
     return x.log_softmax(dim)
+
+
+def softmin(x: Tensor, dim: int) -> Tensor:
+    """softmax of -x along dim: the smallest gets most."""
+    return (-x).softmax(dim)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
@@ -200,8 +184,11 @@ def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
         if ids.numel() == 0:
             raise ValueError("one_hot: cannot tell the number of classes from no ids; give num_classes")
         num_classes = int(ids.max().item()) + 1
-    ids = class_ids("one_hot: ids", ids, num_classes)
-    return Tensor.constant(lambda ids: np.int64(ids[..., None] == np.arange(num_classes)), ids)
+    return ids.constant(_one_hot, class_ids("one_hot: ids", ids, num_classes), num_classes)
+
+
+def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
+    return (ids[..., None] == np.arange(num_classes)).astype(np.int64)
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from minigrad import ops, recording
 from minigrad.methods import where
-from minigrad.methods.operands import floating
+from minigrad.methods.operands import floating, promote
 from minigrad.tensor import Tensor, apply
 
 
@@ -77,6 +77,28 @@ def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: flo
     return l1_loss(x, target, reduction) if beta == 0 else huber_loss(x, target, reduction, beta) / beta
 
 
+def binary_cross_entropy(
+    p: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-(target log p + (1 - target) log(1 - p)) for probabilities p, with logarithms of at least -100
+
+    From logits, binary_cross_entropy_with_logits is exact where p is near 0 or 1, and this is not. ValueError if an
+    element of p is not between 0 and 1.
+    """
+    _check_same_shape("binary_cross_entropy", p, target)
+    p, target = promote(floating(p), floating(target))
+    recording.call(_check_probabilities, recording.array_of(p))
+    losses = apply(ops.BinaryCrossEntropy, p, target)
+    return _reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
+
+
+def _check_probabilities(p: np.ndarray) -> np.ndarray:
+    if not np.all((p >= 0) & (p <= 1) | np.isnan(p)):
+        raise ValueError("binary_cross_entropy: all elements of input should be between 0 and 1, got "
+                         f"{p[(p < 0) | (p > 1)][0]}; for logits there is binary_cross_entropy_with_logits")
+    return p
+
+
 def binary_cross_entropy_with_logits(
     logits: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
     pos_weight: Tensor | None = None,
@@ -85,11 +107,7 @@ def binary_cross_entropy_with_logits(
 
     log p = -softplus(-logits) and log(1 - p) = log p - logits, so that no p near 0 or 1 loses its digits.
     """
-    if target.shape != logits.shape:
-        raise ValueError(
-            "binary_cross_entropy_with_logits: target size must be the same as input size, got "
-            f"{target.shape} and {logits.shape}"
-        )
+    _check_same_shape("binary_cross_entropy_with_logits", logits, target)
     minus_log_p = apply(ops.Softplus, floating(-logits), threshold=math.inf)
     factor = 1.0 if pos_weight is None else 1.0 + (pos_weight - 1.0) * target
     losses = (1.0 - target) * logits + factor * minus_log_p
@@ -148,16 +166,22 @@ def _weighted_loss(
     """-weight[target] * log_p[target], and with smoothing a part of it for all other classes; weighted mean."""
     _check_reduction(name, reduction)
     class_dim = min(log_p.ndim, 2) - 1
-    is_counted = ids != ignore_index
-    chosen = np.where(is_counted, ids, 0)
+    classes = log_p.shape[class_dim]
     weights = _class_weights(name, weight, log_p, class_dim)
-    of_target = is_counted.astype(log_p.dtype) if weight is None else where(is_counted, weight[chosen], 0.0)
-    at_target = log_p.gather(class_dim, np.expand_dims(chosen, class_dim)).squeeze(class_dim)
-    losses = -where(is_counted, at_target, 0.0) * of_target
+    is_target = recording.call(_is_target, ids, class_dim, classes, ignore_index)
+    of_target = where(is_target, weights, 0.0).sum(class_dim)
+    losses = -(where(is_target, log_p, 0.0) * weights).sum(class_dim)
     if label_smoothing:
-        of_all = -where(is_counted, (log_p if weights is None else log_p * weights).sum(class_dim), 0.0)
-        losses = (1.0 - label_smoothing) * losses + label_smoothing / log_p.shape[class_dim] * of_all
+        is_counted = recording.call(np.not_equal, ids, ignore_index)
+        of_all = -where(is_counted, (log_p * weights).sum(class_dim), 0.0)
+        losses = (1.0 - label_smoothing) * losses + label_smoothing / classes * of_all
     return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(name, losses, reduction)
+
+
+def _is_target(ids: np.ndarray, class_dim: int, classes: int, ignore_index: int) -> np.ndarray:
+    """True at the class that each id names, along a new axis class_dim; nowhere for ignore_index."""
+    ids = np.expand_dims(ids, class_dim)
+    return (ids == np.arange(classes).reshape((classes,) + (1,) * (ids.ndim - class_dim - 1))) & (ids != ignore_index)
 
 
 def _cross_entropy_of_distributions(
@@ -167,18 +191,22 @@ def _cross_entropy_of_distributions(
     if label_smoothing:
         targets = targets * (1.0 - label_smoothing) + label_smoothing / log_p.shape[class_dim]
     weights = _class_weights("cross_entropy", weight, log_p, class_dim)
-    terms = targets * log_p if weights is None else targets * log_p * weights
-    return _reduced("cross_entropy", -terms.sum(class_dim), reduction)
+    return _reduced("cross_entropy", -(targets * log_p * weights).sum(class_dim), reduction)
 
 
-def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: int) -> Tensor | None:
-    """The weights (V,), with further axes so that they line up with log_p."""
+def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: int) -> Tensor:
+    """The weights (V,), by default ones, with further axes so that they line up with log_p."""
     classes = log_p.shape[class_dim]
     if weight is None:
-        return None
+        weight = Tensor(np.ones(classes, log_p.dtype))
     if weight.shape != (classes,):
         raise ValueError(f"{name}: expected a weight for each of {classes} classes, got shape {weight.shape}")
     return weight.reshape((classes,) + (1,) * (log_p.ndim - class_dim - 1))
+
+
+def _check_same_shape(name: str, x: Tensor, target: Tensor) -> None:
+    if target.shape != x.shape:
+        raise ValueError(f"{name}: target size must be the same as input size, got {target.shape} and {x.shape}")
 
 
 def _check_reduction(name: str, reduction: str) -> None:

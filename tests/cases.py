@@ -192,6 +192,8 @@ CASES = [
          dict(targets=np.array([0, 2, 7, 1]), ignore_index=7, reduction="sum")),
     Case(ops.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, -100, 1, 1]), label_smoothing=0.2)),
     Case(ops.CrossEntropy, [normal(70, 65)], naive.cross_entropy, dict(targets=random.integers(0, 65, 70))),
+    Case(ops.BinaryCrossEntropy, [random.uniform(0.1, 0.9, (3, 4)), random.uniform(0, 1, (3, 4))],
+         lambda p, t: -(t * np.log(p) + (1 - t) * np.log(1 - p))),
     Case(ops.Embedding, [normal(5, 3), None], lambda weight, _, ids: weight[ids],
          dict(ids=np.array([[0, 4, 0], [2, 0, 4]]))),
     Case(ops.Embedding, [normal(7, 130), None], lambda weight, _, ids: weight[ids], dict(ids=random.integers(0, 7, 50))),

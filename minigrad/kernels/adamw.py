@@ -57,29 +57,44 @@ def norm(arrays: list[np.ndarray]) -> float:
 
 
 @jit
+def _moments(m, v, i, gradient, beta1, beta2, gamma1, gamma2, tiny):
+    """The new means of gradients and of their squares, kept in m and v."""
+    zero = tiny - tiny  # of the same dtype
+    mean = beta1 * m[i] + gamma1 * gradient
+    square = beta2 * v[i] + gamma2 * gradient * gradient
+    mean = zero if abs(mean) < tiny else mean  # this way round, NaN stays NaN
+    square = zero if square < tiny else square
+    m[i] = mean
+    v[i] = square
+    return mean, square
+
+
+@jit
 def _step_block(k, blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny):
     which, first, end = blocks[k]
     if gradients[which] == 0:
         return
     real = moments.dtype.type
-    lr, beta1, beta2, eps, decay = settings[groups[which]]
+    lr, beta1, beta2, eps, decay, sign, keeps_largest = settings[groups[which]]
     step = np.float64(steps[which])
     step_size, root = real(lr / (1.0 - beta1 ** step)), real(1.0 / np.sqrt(1.0 - beta2 ** step))
     shrink, l2 = (real(1.0 - lr * decay), real(0.0)) if decoupled else (real(1.0), real(decay))
     gamma1, gamma2 = real(1.0 - beta1), real(1.0 - beta2)
-    beta1, beta2, eps, clip, tiny, zero = real(beta1), real(beta2), real(eps), real(clip), real(tiny), real(0.0)
+    beta1, beta2, eps, clip, tiny = real(beta1), real(beta2), real(eps), real(sign * clip), real(tiny)
     m = pointer(moments, offsets[which] + first)
     v = pointer(moments, moments.shape[1] + offsets[which] + first)
     p = pointer_like(m, parameters[which] + first * moments.itemsize)
     g = pointer_like(m, gradients[which] + first * moments.itemsize)
+    if keeps_largest != 0.0:
+        largest = pointer(moments, 2 * moments.shape[1] + offsets[which] + first)
+        for i in range(end - first):
+            mean, square = _moments(m, v, i, clip * g[i] + l2 * p[i], beta1, beta2, gamma1, gamma2, tiny)
+            square = largest[i] if square <= largest[i] else square  # NaN stays NaN
+            largest[i] = square
+            p[i] = shrink * p[i] - step_size * mean / (np.sqrt(square) * root + eps)
+        return
     for i in range(end - first):
-        gradient = clip * g[i] + l2 * p[i]
-        mean = beta1 * m[i] + gamma1 * gradient
-        square = beta2 * v[i] + gamma2 * gradient * gradient
-        mean = zero if abs(mean) < tiny else mean  # this way round, NaN stays NaN
-        square = zero if square < tiny else square
-        m[i] = mean
-        v[i] = square
+        mean, square = _moments(m, v, i, clip * g[i] + l2 * p[i], beta1, beta2, gamma1, gamma2, tiny)
         p[i] = shrink * p[i] - step_size * mean / (np.sqrt(square) * root + eps)
 
 
@@ -89,14 +104,18 @@ def adamw_step(blocks, offsets, parameters, gradients, steps, groups, settings, 
 
     blocks (K, 3) of `cut_into_blocks`; for each parameter (N,): its `offset` in the moments, the addresses of the
     parameter and its gradient (0: leave it alone), `steps` with this one counted, and which row of `settings`
-    (G, 5: lr, beta1, beta2, eps, decay) holds for it. moments (2, total) have the dtype of all arrays, and are updated
-    as the parameters are. `clip` multiplies gradients; `decoupled` decay (AdamW) shrinks p, else it is added to g:
+    (G, 7: lr, beta1, beta2, eps, decay, sign, amsgrad) holds for it. moments (2, total) have the dtype of all arrays, and
+    are updated as the parameters are; with amsgrad they are (3, total). `clip` and the sign multiply gradients;
+    `decoupled` decay (AdamW) shrinks p, else it is added to g:
 
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
         p = (1 - lr decay) p - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
 
+    and with amsgrad the largest v so far takes the place of v in the last line.
+
     - Every 1 - beta and 1 - beta^t is computed in float64: 1 - 0.999 has lost four digits in float32.
     - Moments below `tiny` become 0: those of dead weights would decay into denormals, which are 40 times as slow.
+    - There are two loops, so that the one without amsgrad neither asks nor reads anything for it.
     """
     parallel_for(_step_block, len(blocks), len(blocks) * BLOCK, (
         blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny

@@ -1,5 +1,6 @@
 """Differentiable operations, one file per family: the formula, then a class with forward and backward side by side."""
 from .attention import PackedAttention, ScaledDotProductAttention, spelled_out_attention
+from .binary_cross_entropy import BinaryCrossEntropy
 from .cross_entropy import CrossEntropy
 from .dropout import Dropout
 from .elementwise import (

@@ -477,7 +477,7 @@ def positions_are_added_to_content():
 
     encoding.zero_grad()
     embedding, ids = nn.Embedding(9, D).double(), mg.tensor([5, 3, 8, 0])  # each once, so that rows do not add up
-    F.embedding(ids, embedding.weight, encoding.weight).tanh().backward(mg.tensor(reals(23, T, D)))
+    F.embedding(ids, embedding.weight, positions=encoding.weight).tanh().backward(mg.tensor(reals(23, T, D)))
     both = largest(embedding.weight.grad.array[ids.array], encoding.weight.grad.array[:T])
     require(both < EXACT, f"in one operation the gradients differ by {both:.0e}")
     check_gradients(encoding, reals(24, T, D))

@@ -13,6 +13,8 @@ from minigrad.tensor import Tensor
 from nn.optim.clip import clip_coefficient
 from nn.optim.optimizer import Optimizer
 
+MOMENTS = "exp_avg", "exp_avg_sq", "max_exp_avg_sq"  # what is kept of each element; the last with amsgrad
+
 
 class Adam(Optimizer):
     """Steps along the mean gradient, divided by its root mean square, element by element; t counts steps from 1.
@@ -21,9 +23,12 @@ class Adam(Optimizer):
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
         p = p - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
 
+    With amsgrad, the largest v so far takes the place of v in the last line (Reddi et al., arXiv:1904.09237); with
+    maximize, -g that of g, before anything is added to it.
+
     All parameters are updated by one kernel. With `max_grad_norm`, gradients are clipped to that norm on the way, as
     by `clip_grad_norm_` but without changing them, and `grad_norm` holds the norm they had.
-    State of a parameter: "step" t, "exp_avg" m, "exp_avg_sq" v.
+    State of a parameter: "step" t, "exp_avg" m, "exp_avg_sq" v, and with amsgrad "max_exp_avg_sq".
 
     >>> import minigrad as mg
     >>> import nn
@@ -34,21 +39,26 @@ class Adam(Optimizer):
     [0.5, 1.5]
     """
 
-    state_names = ("step", "exp_avg", "exp_avg_sq")
     decoupled_decay = False
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
-                 max_grad_norm: float | None = None):
+                 amsgrad: bool = False, *, maximize: bool = False, max_grad_norm: float | None = None):
         if max_grad_norm is not None and not max_grad_norm > 0:
             raise ValueError(f"{type(self).__name__}: max_grad_norm must be positive, got {max_grad_norm!r}")
         self.max_grad_norm = max_grad_norm
         self.grad_norm: float | None = None
         self._tables: list[_Table] = []
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+                                      maximize=maximize))
+
+    def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return "step", *MOMENTS[: 3 if group["amsgrad"] else 2]
 
     @recording.as_it_is
     def step(self) -> None:
+        if not all(table.fits(self.param_groups) for table in self._tables):
+            self._tables = []
         if not self._tables:
             dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
             self._tables = [_Table(dtype, self.param_groups, self.state) for dtype in dtypes]
@@ -74,7 +84,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks parameters by itself, and does not pass through the moments.
+    """Adam whose weight decay shrinks parameters by itself, and does not pass through the moments; all else is as there.
 
         p = (1 - lr weight_decay) p
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
@@ -95,14 +105,15 @@ class AdamW(Adam):
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
-                 max_grad_norm: float | None = None):
-        super().__init__(params, lr, betas, eps, weight_decay, max_grad_norm)
+                 amsgrad: bool = False, *, maximize: bool = False, max_grad_norm: float | None = None):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, max_grad_norm=max_grad_norm)
 
 
 class _Table:
     """All parameters of one dtype as the kernel takes them: addresses, sizes, and moments in one array."""
 
     def __init__(self, dtype: np.dtype, param_groups: list[dict], state: dict[Tensor, dict]):
+        self.amsgrad = [group["amsgrad"] for group in param_groups]
         members = [(parameter, group) for group, options in enumerate(param_groups)
                    for parameter in options["params"] if parameter.dtype == dtype and parameter.numel()]
         self.dtype = dtype
@@ -112,20 +123,26 @@ class _Table:
         self.blocks = cut_into_blocks(sizes)
         self.sums = np.empty(len(self.blocks))
         self.offsets = np.cumsum([0] + sizes, dtype=np.int64)[:-1]
-        self.moments = np.zeros((2, sum(sizes)), dtype)
+        self.moments = np.zeros((3 if any(self.amsgrad) else 2, sum(sizes)), dtype)
         self.steps = np.zeros(len(sizes), np.int64)
         self.tiny = 16 * float(np.finfo(dtype).tiny)
         for i, (parameter, size, offset) in enumerate(zip(self.parameters, sizes, self.offsets)):
-            mean, square = (moment[offset:offset + size].reshape(parameter.shape) for moment in self.moments)
-            own = {"step": self.steps[i:i + 1].reshape(()), "exp_avg": mean, "exp_avg_sq": square}
-            for name, value in state.get(parameter, {}).items():
-                own[name][...] = value
+            moments = self.moments[: 3 if self.amsgrad[self.groups[i]] else 2, offset:offset + size]
+            own = {"step": self.steps[i:i + 1].reshape(()),
+                   **{name: moment.reshape(parameter.shape) for name, moment in zip(MOMENTS, moments)}}
+            before = state.get(parameter, {})
+            for name in own.keys() & before.keys():
+                own[name][...] = before[name]
             state[parameter] = own  # views: always up to date
         self.arrays: list[np.ndarray | None] = [None] * len(sizes)  # whose addresses these are:
         self.addresses = np.zeros(len(sizes), np.int64)
         self.gradient_arrays: list[Callable] = [lambda: None] * len(sizes)  # weak references, as they are let go early
         self.gradients = np.zeros(len(sizes), np.int64)
         self.copies: dict[int, np.ndarray] = {}  # of parameters that a kernel can't take as they are
+
+    def fits(self, param_groups: list[dict]) -> bool:
+        """Does it hold what these groups ask for?"""
+        return self.amsgrad == [group["amsgrad"] for group in param_groups]
 
     def collect(self) -> list[np.ndarray | None]:
         """Look up where parameters and gradients are. Returns the gradients, which must stay alive."""
@@ -168,8 +185,8 @@ class _Table:
         return float(self.sums.sum())
 
     def update(self, param_groups: list[dict], clip: float, decoupled: bool) -> None:
-        settings = np.array([(group["lr"], *group["betas"], group["eps"], group["weight_decay"])
-                             for group in param_groups], np.float64)
+        settings = np.array([(group["lr"], *group["betas"], group["eps"], group["weight_decay"],
+                              -1 if group["maximize"] else 1, group["amsgrad"]) for group in param_groups], np.float64)
         self.steps += self.gradients != 0
         for i, copy in self.copies.items():
             copy[...] = self.arrays[i]

@@ -1,4 +1,5 @@
-"""Clipping gradients by their global norm."""
+"""Clipping gradients, by their global norm or element by element."""
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -14,12 +15,15 @@ def clip_coefficient(total_norm: float, max_norm: float) -> float:
     return 1.0 if coefficient > 1.0 else coefficient
 
 
-def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float) -> float:
+def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                    error_if_nonfinite: bool = False) -> float:
     """Scale all gradients, in place, so that their norm, as of one long vector, is at most `max_norm`.
 
-        norm = sqrt(sum of all g²),    g = g min(1, max_norm / (norm + 1e-6))
+        norm = (sum of all |g|^norm_type)^(1 / norm_type),    max |g| for inf
+        g    = g min(1, max_norm / (norm + 1e-6))
 
-    Returns the norm before. It is NaN or inf if a gradient is; then all gradients are spoilt, so look at it first.
+    Returns the norm before. It is NaN or inf if a gradient is; then all gradients are spoilt, so look at it first, or
+    choose error_if_nonfinite for a RuntimeError that leaves them alone.
 
     >>> import minigrad as mg
     >>> import nn
@@ -30,11 +34,16 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float) -> f
     >>> p.grad
     tensor([0.6, 0.8])
     """
-    if not max_norm > 0:
-        raise ValueError(f"clip_grad_norm_: max_norm must be positive, got {max_norm!r}")
-    parameters = [parameters] if isinstance(parameters, Tensor) else parameters
-    gradients = [parameter.grad.array for parameter in parameters if parameter.grad is not None]
-    total_norm = norm(gradients)
+    norm_type = float(norm_type)
+    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if not value > 0:
+            raise ValueError(f"clip_grad_norm_: {name} must be positive, got {value!r}")
+    gradients = _gradients(parameters)
+    total_norm = norm(gradients) if norm_type == 2 else _p_norm(gradients, norm_type)
+    if error_if_nonfinite and not math.isfinite(total_norm):
+        raise RuntimeError(f"clip_grad_norm_: the total norm of order {norm_type} is {total_norm}, non-finite, so "
+                           "gradients cannot be clipped; look for what made it (minigrad.detect_anomaly), or set "
+                           "error_if_nonfinite=False")
     coefficient = clip_coefficient(total_norm, max_norm)
     if coefficient != 1.0:
         with np.errstate(invalid="ignore"):  # inf * 0
@@ -42,3 +51,35 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float) -> f
                 gradient *= coefficient
                 note_write(gradient)
     return total_norm
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Move each element of each gradient, in place, to the nearest number from -clip_value to clip_value.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> p = nn.Parameter(mg.zeros(3))
+    >>> p.grad = mg.tensor([3.0, -0.1, -4.0])
+    >>> clip_grad_value_([p], 0.5)
+    >>> p.grad
+    tensor([ 0.5, -0.1, -0.5])
+    """
+    if not clip_value >= 0:
+        raise ValueError(f"clip_grad_value_: clip_value must not be negative, got {clip_value!r}")
+    for gradient in _gradients(parameters):
+        np.clip(gradient, -clip_value, clip_value, out=gradient)
+        note_write(gradient)
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[np.ndarray]:
+    parameters = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [parameter.grad.array for parameter in parameters if parameter.grad is not None]
+
+
+def _p_norm(arrays: list[np.ndarray], p: float) -> float:
+    """Of all elements, in float64; they are divided by the largest first, so that no power overflows."""
+    largest = float(np.max([np.abs(array).max(initial=0) for array in arrays], initial=0))  # max() may pass over a NaN
+    if p == math.inf or largest == 0 or not math.isfinite(largest):
+        return largest
+    total = sum(float(((np.abs(array, dtype=np.float64) / largest) ** p).sum()) for array in arrays)
+    return largest * total ** (1 / p)

@@ -1,9 +1,11 @@
 """Learning-rate schedules: one plain function, and PyTorch's schedulers, which set the rates of an optimiser."""
 import math
-from collections.abc import Callable
+import numbers
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from minigrad import recording
+from nn.checks import positive_int
 from nn.optim.optimizer import Optimizer
 
 
@@ -59,12 +61,17 @@ def warmup_cosine(step: int, *, warmup_steps: int, total_steps: int, peak: float
 class LRScheduler:
     """Base of the schedulers. A subclass writes `get_lr`: the rates, one a group, for epoch `last_epoch`.
 
-    Call `step` after the optimiser's. `base_lrs` are the rates that the groups started with.
+    Call `step` after the optimiser's. `base_lrs` are the rates that the groups started with. To resume, load the states
+    of the optimiser and of the scheduler; or only the optimiser's, and make the scheduler with the `last_epoch` at which
+    it stands: it goes on to the next one.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         self.optimizer = optimizer
         self.last_epoch = last_epoch
+        if last_epoch != -1 and not all("initial_lr" in group for group in optimizer.param_groups):
+            raise ValueError(f"{type(self).__name__}: to go on from last_epoch={last_epoch}, each group of the optimizer "
+                             "needs an 'initial_lr'; load the optimizer's state first, or start with last_epoch=-1")
         self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self.step()
 
@@ -83,12 +90,12 @@ class LRScheduler:
             group["lr"] = lr
 
     def state_dict(self) -> dict[str, Any]:
-        return {"last_epoch": self.last_epoch, "base_lrs": self.base_lrs}
+        """The epoch, the initial rates, and the schedule's numbers, but not functions; it can be written as JSON."""
+        return {name: value for name, value in vars(self).items() if name not in ("optimizer", "lr_lambdas")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on where `state_dict` was called; the rates in use are in the optimiser's own state."""
-        self.last_epoch = state_dict["last_epoch"]
-        self.base_lrs = list(state_dict["base_lrs"])
+        vars(self).update({name: list(value) if isinstance(value, list) else value for name, value in state_dict.items()})
 
 
 class LambdaLR(LRScheduler):
@@ -119,3 +126,99 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self) -> list[float]:
         factor = 0.5 * (1 + math.cos(math.pi * self.last_epoch / self.T_max))
         return [self.eta_min + (lr - self.eta_min) * factor for lr in self.base_lrs]
+
+
+class FactorLR(LRScheduler):
+    """lr = initial lr * factor(epoch). A subclass writes `factor`.
+
+    Each step multiplies the rate in use by factor(epoch) / factor(epoch - 1), so that several such schedulers of one
+    optimiser multiply, and a rate that was changed by hand stays changed.
+    """
+
+    def factor(self, epoch: int) -> float:
+        raise NotImplementedError(f"{type(self).__name__} has no factor()")
+
+    def get_lr(self) -> list[float]:
+        before = 1.0 if self.last_epoch == 0 else self.factor(self.last_epoch - 1)
+        factor = self.factor(self.last_epoch)
+        return [lr if factor == before else lr * factor / before for lr in self.get_last_lr()]
+
+
+class StepLR(FactorLR):
+    """lr = initial lr * gamma^(epoch // step_size)
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> optimizer = nn.optim.SGD([nn.Parameter(mg.ones(1))], lr=8.0)
+    >>> scheduler = StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> rates = []
+    >>> for epoch in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     scheduler.step()  # after optimizer.step()
+    >>> rates
+    [8.0, 8.0, 4.0, 4.0, 2.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
+        self.step_size, self.gamma = positive_int("StepLR", "step_size", step_size), _in_range("StepLR", "gamma", gamma)
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma ** (epoch // self.step_size)
+
+
+class MultiStepLR(FactorLR):
+    """lr = initial lr * gamma^(number of milestones up to epoch); an epoch that is listed twice counts twice."""
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
+        self.milestones, self.gamma = sorted(milestones), _in_range("MultiStepLR", "gamma", gamma)
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma ** sum(milestone <= epoch for milestone in self.milestones)
+
+
+class ExponentialLR(FactorLR):
+    """lr = initial lr * gamma^epoch"""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
+        self.gamma = _in_range("ExponentialLR", "gamma", gamma)
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma**epoch
+
+
+class LinearLR(FactorLR):
+    """lr = initial lr * factor, which goes from start_factor to end_factor in total_iters epochs of equal steps."""
+
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
+                 last_epoch: int = -1):
+        self.start_factor = _in_range("LinearLR", "start_factor", start_factor, most=1.0, is_positive=True)
+        self.end_factor = _in_range("LinearLR", "end_factor", end_factor, most=1.0)
+        self.total_iters = positive_int("LinearLR", "total_iters", total_iters)
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.start_factor + (self.end_factor - self.start_factor) * min(epoch, self.total_iters) / self.total_iters
+
+
+class ConstantLR(FactorLR):
+    """lr = initial lr * factor in the first total_iters epochs, then the initial lr."""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1):
+        self.first_factor = _in_range("ConstantLR", "factor", factor, most=1.0, is_positive=True)
+        self.total_iters = positive_int("ConstantLR", "total_iters", total_iters)
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.first_factor if epoch < self.total_iters else 1.0
+
+
+def _in_range(scheduler: str, name: str, value: float, most: float = math.inf, is_positive: bool = False) -> float:
+    """The value, if it is a finite number from 0 to `most`, and not 0 if it has to be positive."""
+    if not isinstance(value, numbers.Real) or not 0 <= value <= most or value == math.inf or is_positive and value == 0:
+        least = "more than 0" if is_positive else "at least 0"
+        raise ValueError(f"{scheduler}: {name} must be {least} and "
+                         f"{'finite' if most == math.inf else f'at most {most:g}'}, got {value!r}")
+    return value

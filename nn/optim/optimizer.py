@@ -17,6 +17,9 @@ REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "weight_decay": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
     "momentum": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
     "dampening": (lambda x: -math.inf < x < math.inf, "a finite number"),
+    "amsgrad": (lambda x: isinstance(x, bool), "True or False"),
+    "maximize": (lambda x: isinstance(x, bool), "True or False"),
+    "nesterov": (lambda x: isinstance(x, bool), "True or False"),
     "betas": (lambda x: len(x) == 2 and all(0 <= beta < 1 for beta in x), "two numbers from 0 to below 1"),
 }
 
@@ -28,8 +31,6 @@ class Optimizer:
     `param_groups` is the list of such dicts, complete; options, above all the learning rate, may be changed there
     between steps. `state[parameter]` holds arrays and numbers. Parameters without a gradient are left alone.
     """
-
-    state_names: tuple[str, ...] = ()  # what a subclass keeps of a parameter
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any]):
         if isinstance(params, (Tensor, dict)):
@@ -65,6 +66,10 @@ class Optimizer:
         for option, value in group.items():
             _check_option(name, option, value)
         self.param_groups.append(group)
+
+    def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """What is kept of each parameter of a group."""
+        return ()
 
     def step(self) -> None:
         """Update all parameters that have a gradient."""
@@ -111,14 +116,17 @@ class Optimizer:
                     for name, value in group.items() if name != "params"} for group in groups]
         for name, value in (option for group in options for option in group.items()):
             _check_option(type(self).__name__, name, value)
-        by_number = dict(zip((number for group in groups for number in group["params"]), self._parameters()))
+        names = [self.state_names({**group, **loaded}) for group, loaded in zip(self.param_groups, options)]
+        wanted = [own for group, own in zip(groups, names) for _ in group["params"]]  # of each parameter
+        numbers = [number for group in groups for number in group["params"]]
+        by_number = dict(zip(numbers, zip(self._parameters(), wanted)))
         state = {}
         for number, entries in state_dict["state"].items():
-            parameter = by_number.get(int(number))  # JSON has made the number a string
+            parameter, own = by_number.get(int(number), (None, names[0]))  # JSON has made the number a string
             shapes = {name: np.shape(value) for name, value in entries.items()}
-            if parameter is None or set(shapes) != set(self.state_names):
+            if parameter is None or set(shapes) != set(own):
                 raise ValueError(f"loaded state of parameter {number} holds {', '.join(shapes)}; expected "
-                                 f"{', '.join(self.state_names)} for the parameters {list(by_number)}")
+                                 f"{', '.join(own)} for the parameters {list(by_number)}")
             if any(shape not in ((), parameter.shape) for shape in shapes.values()):
                 raise ValueError(f"loaded state of parameter {number} has shapes {shapes}, the parameter has "
                                  f"{parameter.shape}")

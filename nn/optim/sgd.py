@@ -15,6 +15,8 @@ class SGD(Optimizer):
         b = momentum b + (1 - dampening) g      (the first time: b = g)
         p = p - lr b                            (nesterov: p - lr (g + momentum b))
 
+    With maximize, -g takes the place of g in the first line.
+
     >>> import minigrad as mg
     >>> import nn
     >>> p = nn.Parameter(mg.tensor([1.0, 2.0]))
@@ -24,12 +26,14 @@ class SGD(Optimizer):
     [0.0, 0.0]
     """
 
-    state_names = ("momentum_buffer",)
-
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3, momentum: float = 0.0,
-                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False):
+                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
+                 maximize: bool = False):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-                                      nesterov=nesterov))
+                                      nesterov=nesterov, maximize=maximize))
+
+    def state_names(self, group: dict) -> tuple[str, ...]:
+        return ("momentum_buffer",)
 
     def add_param_group(self, group: dict) -> None:
         super().add_param_group(group)
@@ -49,7 +53,7 @@ class SGD(Optimizer):
 
     def _direction(self, parameter: Tensor, group: dict) -> np.ndarray:
         """b of the formula; with nesterov, g + momentum b"""
-        gradient = parameter.grad.array
+        gradient = -parameter.grad.array if group["maximize"] else parameter.grad.array
         if group["weight_decay"]:
             gradient = gradient + group["weight_decay"] * parameter.array
         if not group["momentum"]:

@@ -58,6 +58,13 @@ EXPRESSIONS = {
     "relu": (lambda m, F, a: F.relu(a), x34),
     "activations": (lambda m, F, a: F.silu(a) + F.sigmoid(a) * F.tanh(a) + F.logsigmoid(a), x34),
     "leaky_relu": (lambda m, F, a: F.leaky_relu(a) + F.leaky_relu(a, 0.3), kinks),
+    "elu selu celu": (lambda m, F, a: F.elu(a) + F.elu(a * 2, 0.3) * F.selu(a) + F.celu(a) - F.celu(a, 0.5), 3 * x34),
+    "hard functions": (
+        lambda m, F, a: F.relu6(a) + F.hardtanh(a) * 2 + F.hardtanh(a, -0.7, 1.2) - F.hardswish(a), 4 * x34),
+    "mish softsign tanhshrink": (lambda m, F, a: F.mish(a) + F.softsign(a) * F.tanhshrink(a), 9 * x34),
+    "softmin": (lambda m, F, a: F.softmin(a, 1), x34),
+    "activations far out": (lambda m, F, a: F.elu(a) + F.selu(a) + F.celu(a, 0.5) + F.mish(a) + F.softsign(a),
+                            np.array([-500.0, -90.0, 90.0, 500.0])),
     "softplus": (lambda m, F, a: F.softplus(a * 9) + F.softplus(a, beta=2, threshold=1.0) + F.softplus(a, 0.5), x34),
     "steps": (lambda m, F, a: a.floor() + a.ceil() * a.round() + a.trunc() * a + a.sign(), 3 * x34),
     "remainder fmod": (lambda m, F, a, b: a % b + m.remainder(a, 0.7) + m.fmod(a, b) * 2.0, 3 * x34, y34),
@@ -87,6 +94,9 @@ EXPRESSIONS = {
     "norms": (lambda m, F, a: a.norm(1, 1) + a.norm(inf, 1) + a.norm(-inf, 1) + a.norm(3, 1) + a.norm(1.5, 1) + a.norm(0, 1), x34),
     "norm at zero": (lambda m, F, a: a.norm(3, 1) + a.norm(1, 1) * a.norm(2, 1), np.array([[0.0, 0.0], [3.0, -4.0]])),
     "normalize": (lambda m, F, a: F.normalize(a) + F.normalize(a, p=1.0, dim=0), x34),
+    "cosine_similarity": (lambda m, F, a, b: F.cosine_similarity(a, b) + F.cosine_similarity(a, b[:1], dim=-1).sum(), x34, y34),
+    "cosine_similarity broadcast": (
+        lambda m, F, a, b: F.cosine_similarity(a, b, dim=0) + F.cosine_similarity(b, a, 2).sum(), x234, x4),
     "cumsum": (lambda m, F, a: a.cumsum(1) + m.cumsum(a, dim=-1), x234),
     "cumprod": (lambda m, F, a: a.cumprod(1) + m.cumprod(a, dim=-1) * a.cumprod(0), x234),
     "cumprod with zeros": (lambda m, F, a: a.cumprod(1), np.array([[2.0, 0, 3, 4], [0, 2, 0, 5], [1, 2, 3, 0]])),
@@ -175,6 +185,8 @@ EXPRESSIONS = {
     "layer_norm two axes": (lambda m, F, a, w, b: F.layer_norm(a, (3, 4), w, b), x234, x34, y34),
     "rms_norm": (lambda m, F, a, w: F.rms_norm(a, (4,), w, 1e-3) + F.rms_norm(a, (3, 4)), x234, x4),
     "embedding": (lambda m, F, w: F.embedding(m.tensor([[0, 2], [2, 2]]), w), x34),
+    "embedding padding_idx": (lambda m, F, w: F.embedding(m.tensor([[0, 2], [2, 1]]), w, 2)
+                              + F.embedding(m.tensor([0, 2]), w, padding_idx=-2), x34),
     "cross_entropy": (lambda m, F, a: F.cross_entropy(a, m.tensor([0, 3, -100])), x34),
     "cross_entropy none": (lambda m, F, a: F.cross_entropy(a, m.tensor([0, 3, -100]), reduction="none"), x34),
     "cross_entropy classes in the middle": (lambda m, F, a: F.cross_entropy(a, m.tensor([[0, 1, 2, 2], [1, 0, 0, 2]])), x234),
@@ -199,6 +211,10 @@ EXPRESSIONS = {
     "bce_with_logits": (lambda m, F, a, t: F.binary_cross_entropy_with_logits(a, t.sigmoid()), 30 * x34, y34),
     "bce_with_logits weights": (lambda m, F, a, t, w: F.binary_cross_entropy_with_logits(
         a, t.sigmoid(), w.detach().exp(), reduction="none", pos_weight=w.detach().abs()), x34, y34, x4),
+    "bce": (lambda m, F, a, t: F.binary_cross_entropy(a.sigmoid(), t.detach().sigmoid())
+            + F.binary_cross_entropy(a.sigmoid(), t.detach().sigmoid(), reduction="sum"), x34, y34),
+    "bce weights": (lambda m, F, a, w: F.binary_cross_entropy(
+        a.sigmoid(), (a.detach() > 0).to(a.dtype), w.detach().exp(), reduction="none"), x34, x4),
     "kl_div": (lambda m, F, a, t: F.kl_div(a.log_softmax(1), t.softmax(1), reduction="batchmean"), x34, y34),
     "kl_div log": (lambda m, F, a, t: F.kl_div(a, t, reduction="sum", log_target=True) + F.kl_div(a, t.exp(), reduction="none"), x34, y34),
     "attention": (lambda m, F, q, k, v: F.scaled_dot_product_attention(q, k, v), normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 6)),
@@ -410,6 +426,11 @@ ERRORS = {
     "class weights": lambda m, F: F.cross_entropy(m.zeros(2, 3), m.tensor([0, 1]), m.ones(2)),
     "smoothing": lambda m, F: F.cross_entropy(m.zeros(2, 3), m.tensor([0, 1]), label_smoothing=1.5),
     "reduction": lambda m, F: F.mse_loss(m.zeros(2), m.zeros(2), reduction="total"),
+    "bce range": lambda m, F: F.binary_cross_entropy(m.tensor([0.5, 1.5]), m.zeros(2)),
+    "bce with too few targets": lambda m, F: F.binary_cross_entropy(m.zeros(2, 3), m.zeros(3)),
+    "padding_idx": lambda m, F: F.embedding(m.tensor([0]), m.zeros(2, 3), padding_idx=2),
+    "padding_idx negative": lambda m, F: F.embedding(m.tensor([0]), m.zeros(2, 3), padding_idx=-3),
+    "celu": lambda m, F: F.celu(m.zeros(2), 0.0),
     "bce shapes": lambda m, F: F.binary_cross_entropy_with_logits(m.zeros(2, 3), m.zeros(3)),
 }
 
@@ -418,5 +439,5 @@ ERRORS = {
 def test_what_pytorch_refuses_is_refused(expression):
     with pytest.raises((ValueError, IndexError, TypeError)):
         expression(mg, F)
-    with pytest.raises((RuntimeError, ValueError, IndexError)):
+    with pytest.raises((RuntimeError, ValueError, IndexError, AssertionError)):
         expression(torch, torch.nn.functional)

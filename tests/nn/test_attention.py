@@ -104,6 +104,28 @@ def test_key_and_value_default_to_query_and_weights_are_averaged():
     np.testing.assert_allclose(mean.detach().numpy(), by_head.detach().numpy().mean(1), atol=1e-7)
 
 
+@pytest.mark.parametrize("average", [False, True])
+def test_weights_that_are_returned_have_a_gradient(average):
+    """That of the mean is the sum of the heads' gradients; all other gradients are as without it."""
+    attention = nn.MultiHeadAttention(C, H).double()
+    arrays, upstream = inputs_of(False, {}), mg.tensor(rng.normal(size=(B, T, C)))
+    gradients, outputs = [], []
+    for is_average in (average, False):
+        inputs = [mg.tensor(array, requires_grad=True) for array in arrays]
+        attention.zero_grad()
+        output, weights = attention(*inputs, need_weights=True, average_attn_weights=is_average)
+        weights.retain_grad()
+        output.backward(upstream)
+        gradient = weights.grad.numpy()
+        outputs.append(output.detach().numpy())
+        gradients.append([gradient if average else gradient.sum(1), *(x.grad.numpy() for x in inputs),
+                          *(p.grad.numpy() for p in attention.parameters())])
+    np.testing.assert_array_equal(*outputs)
+    for a, b in zip(*gradients, strict=True):
+        assert a.any()
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("blind", [True, -math.inf])
 def test_a_query_that_sees_no_key_gets_zeros_and_finite_gradients(blind, need_weights):

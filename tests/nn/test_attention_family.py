@@ -150,6 +150,24 @@ def test_fused_is_spelled_out_is_loops(switches, scale):
         np.testing.assert_allclose(fused, spelled_out, atol=1e-12)
 
 
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("batched", [True, False])
+def test_weights_that_are_returned_have_a_gradient(layout, batched):
+    """y is linear in the weights: their gradient times a change is the change of y."""
+    layer = make(layout=layout)
+    x = rows(layer, tokens(B, T, D) if batched else tokens(T, D))
+    y, weights = layer(x, need_weights=True)
+    weights.retain_grad()
+    upstream = tokens(*y.shape, seed=2).detach()
+    y.backward(upstream)
+    assert weights.shape == ((B, H, T, T) if batched else (H, T, T))
+    v = layer.value(rows(layer, x)).reshape(-1, T, H, layer.value_size).transpose(1, 2)  # (B, H, T, D_v)
+    dy = rows(layer, upstream).reshape(-1, T, D)
+    dheads = (dy @ layer.out.weight).reshape(-1, T, H, layer.value_size).transpose(1, 2)
+    expected = rows(layer, dheads @ v.mT).detach().numpy()
+    np.testing.assert_allclose(weights.grad.numpy(), expected if batched else expected[0], atol=1e-12)
+
+
 @over(CAUSAL)
 def test_the_past_does_not_depend_on_the_future(switches, scale):
     layer = make(scale, **switches)

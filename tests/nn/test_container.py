@@ -26,6 +26,51 @@ def test_indexed_containers(make):
         layers.append(3)
 
 
+def lengths(parameters):
+    return [len(parameter) for parameter in parameters]
+
+
+def test_parameter_list():
+    parameters = nn.ParameterList(mg.zeros(n) for n in (1, 2, 3))
+    assert lengths(parameters) == [1, 2, 3] and len(parameters) == 3 and parameters[-1].shape == (3,)
+    assert isinstance(parameters[1:], nn.ParameterList) and parameters[1:][0] is parameters[1]
+    assert lengths(parameters.append(mg.zeros(4))) == [1, 2, 3, 4]
+    parameters.insert(1, own := nn.Parameter(mg.zeros(9)))
+    parameters[0] = mg.zeros(8)
+    del parameters[2]
+    del parameters[-1:]
+    assert lengths(parameters) == [8, 9, 3] and lengths(parameters.extend([mg.zeros(5)])) == [8, 9, 3, 5]
+    assert parameters[1] is own and all(isinstance(each, nn.Parameter) and each.requires_grad for each in parameters)
+    assert list(nn.Sequential(parameters).state_dict()) == ["0.0", "0.1", "0.2", "0.3"]
+    with pytest.raises(IndexError, match="index 7 is out of range for a ParameterList of 4 parameters"):
+        parameters[7]
+    for misuse in (lambda: parameters.append(nn.Linear(1, 1)), lambda: parameters.append([1.0])):
+        with pytest.raises(TypeError, match="Parameter or None expected"):
+            misuse()
+
+
+def test_parameter_dict():
+    parameters = nn.ParameterDict({"a": mg.zeros(2)})
+    parameters["b"] = mg.zeros(3)
+    parameters.update([("c", nn.Parameter(mg.zeros(4)))])
+    assert list(parameters) == list(parameters.keys()) == ["a", "b", "c"] and lengths(parameters.values()) == [2, 3, 4]
+    assert dict(parameters.items())["c"] is parameters["c"] is parameters.c and "b" in parameters and len(parameters) == 3
+    del parameters["b"]
+    assert list(parameters.state_dict()) == [name for name, _ in parameters.named_parameters()] == ["a", "c"]
+    assert repr(parameters) == ("ParameterDict(\n  (a): Parameter of shape (2,), float32\n"
+                                "  (c): Parameter of shape (4,), float32\n)")
+    for misuse in (lambda: parameters["b"], lambda: parameters.__delitem__("b"),
+                   lambda: parameters.update({"forward": mg.zeros(1)})):
+        with pytest.raises(KeyError):
+            misuse()
+
+
+def test_containers_of_parameters_have_pytorchs_state():
+    torch = pytest.importorskip("torch")
+    for make in (lambda nn, ones: nn.ParameterList([ones(2), ones(3)]), lambda nn, ones: nn.ParameterDict({"x": ones(2)})):
+        assert list(make(nn, mg.ones).state_dict()) == list(make(torch.nn, torch.ones).state_dict())
+
+
 def test_sequential_calls_in_order_and_keeps_given_names():
     layers = nn.Sequential({"up": nn.Linear(2, 3), "relu": nn.ReLU(), "down": nn.Linear(3, 1)})
     x = mg.randn(4, 2)

@@ -16,6 +16,14 @@ LAYERS = {  # the same constructor in both libraries
     "layer norm without bias": lambda nn: nn.LayerNorm(6, bias=False),
     "layer norm over two axes": lambda nn: nn.LayerNorm((5, 6), eps=1e-2),
     "layer norm, plain": lambda nn: nn.LayerNorm([6], elementwise_affine=False),
+    "rms norm": lambda nn: nn.RMSNorm(6),
+    "rms norm over two axes": lambda nn: nn.RMSNorm((5, 6), eps=0.5),
+    "rms norm, plain": lambda nn: nn.RMSNorm([6], elementwise_affine=False),
+    "flatten": lambda nn: nn.Flatten(),
+    "flatten the first": lambda nn: nn.Flatten(0, 1),
+    "unflatten": lambda nn: nn.Unflatten(2, (2, -1)),
+    "softmin": lambda nn: nn.Softmin(dim=1),
+    "log softmax": lambda nn: nn.LogSoftmax(dim=0),
     "gelu": lambda nn: nn.GELU(),
     "gelu, tanh": lambda nn: nn.GELU(approximate="tanh"),
     "relu": lambda nn: nn.ReLU(),
@@ -62,11 +70,59 @@ def test_embedding_and_dropout():
     assert set(np.unique(y)) == {np.float32(0), np.float32(4 / 3)} and abs(y.mean() - 1) < 0.03
 
 
+@pytest.mark.parametrize("make, shape", [
+    (lambda: nn.Flatten(), (2, 60)), (lambda: nn.Flatten(0, 1), (6, 4, 5)), (lambda: nn.Flatten(end_dim=2), (2, 12, 5)),
+    (lambda: nn.Flatten(-2), (2, 3, 20)), (lambda: nn.Unflatten(2, (2, -1)), (2, 3, 2, 2, 5)),
+    (lambda: nn.Unflatten(-1, [5, 1]), (2, 3, 4, 5, 1)), (lambda: nn.Unflatten(1, (1, 3)), (2, 1, 3, 4, 5)),
+])
+def test_flatten_and_unflatten(make, shape):
+    x = np.arange(120.0).reshape(2, 3, 4, 5)
+    np.testing.assert_array_equal(make()(mg.tensor(x)).data, x.reshape(shape))
+
+
+def test_rms_norm_is_the_formula():
+    layer = nn.RMSNorm((5, 6), eps=0.5).double()
+    init.normal_(layer.weight)
+    expected = [x / math.sqrt(sum(v * v for v in x.ravel()) / x.size + 0.5) * layer.weight.data for x in X]
+    np.testing.assert_allclose(layer(mg.tensor(X)).detach().numpy(), expected, rtol=1e-12)
+    mg.gradcheck_module(layer, [mg.tensor(X, requires_grad=True)], progress=False)
+    assert nn.RMSNorm(6)(mg.zeros(2, 6)).tolist() == [[0.0] * 6] * 2  # eps is not 0
+    assert nn.RMSNorm(6, elementwise_affine=False).weight is None
+
+
+@pytest.mark.parametrize("with_positions", [False, True])
+@pytest.mark.parametrize("padding_idx", [0, 2, -1])
+def test_padding_starts_as_zeros_and_stays(padding_idx, with_positions):
+    table = nn.Embedding(4, 3, padding_idx=padding_idx).double()
+    row = padding_idx % 4
+    assert table.padding_idx == row and not table.weight.data[row].any()
+    assert np.delete(table.weight.data, row, 0).all()
+    ids = np.array([[0, 1, 2], [3, 2, 0]])
+    positions = mg.randn(5, 3, dtype=mg.float64, requires_grad=True) if with_positions else None
+    table.weight.data[row] = 7.0  # what is put there comes out
+    upstream = np.random.default_rng(0).normal(size=(2, 3, 3))
+    y = table(mg.tensor(ids), positions)
+    y.backward(mg.tensor(upstream))
+    expected = np.zeros((4, 3))
+    np.add.at(expected, ids, upstream)
+    expected[row] = 0
+    np.testing.assert_allclose(table.weight.grad.numpy(), expected, atol=1e-15)
+    added = np.zeros((5, 3)) if positions is None else positions.detach().numpy()
+    np.testing.assert_array_equal(y.detach().numpy(), table.weight.data[ids] + added[:3])
+    if with_positions:
+        np.testing.assert_allclose(positions.grad.numpy()[:3], upstream.sum(0), atol=1e-15)
+    assert repr(table) == f"Embedding(4, 3, padding_idx={row})" and repr(nn.Embedding(4, 3)) == "Embedding(4, 3)"
+
+
 @pytest.mark.parametrize("make, words", [
     (lambda: nn.Linear(0, 3), "Linear: in_features must be a positive integer, got 0"),
     (lambda: nn.Linear(3, 2.5), "Linear: out_features must be a positive integer, got 2.5"),
     (lambda: nn.Embedding(-1, 3), "Embedding: num_embeddings"),
     (lambda: nn.LayerNorm((3, 0)), "LayerNorm: normalized_shape"),
+    (lambda: nn.RMSNorm((3, 0)), "RMSNorm: normalized_shape"),
+    (lambda: nn.RMSNorm(3)(mg.zeros(2, 4)), "rms_norm: expected x of shape (..., 3,), got (2, 4)"),
+    (lambda: nn.Embedding(3, 2, padding_idx=3), "Embedding: padding_idx must be None or an integer from -3 to 2, got 3"),
+    (lambda: nn.functional.embedding(mg.tensor([0]), mg.zeros(3, 2), mg.zeros(3, 2)), "embedding: padding_idx must be"),
     (lambda: nn.Dropout(math.nan), "Dropout: p must be a probability"),
     (lambda: nn.GELU("erf"), "GELU: approximate must be 'none' or 'tanh'"),
 ])
@@ -112,6 +168,10 @@ def test_init_follows_the_seed_and_rejects_what_it_cannot_do():
     lambda nn: nn.LayerNorm(30),
     lambda nn: nn.MultiheadAttention(300, 3),
     lambda nn: nn.MultiheadAttention(300, 3, kdim=200),
+    lambda nn: nn.Embedding(300, 400, padding_idx=0),
+    lambda nn: nn.RMSNorm(30),
+    lambda nn: nn.TransformerEncoderLayer(150, 3, 100, bias=False),
+    lambda nn: nn.TransformerDecoderLayer(150, 3, 100, bias=False),
 ])
 def test_default_inits_are_pytorchs(make):
     torch = pytest.importorskip("torch")

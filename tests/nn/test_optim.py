@@ -7,26 +7,31 @@ import pytest
 
 import minigrad as mg
 import nn
-from nn.optim import SGD, Adam, AdamW, Optimizer, clip_grad_norm_
+from nn.optim import SGD, Adam, AdamW, Optimizer, clip_grad_norm_, clip_grad_value_
 
 SHAPES = [(), (1,), (3, 4), (0, 2), (9000,), (2, 5, 3)]  # a 0-d, an empty one, and one of two blocks
 
 
-def sgd_reference(p, g, state, t, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
-    g = g + weight_decay * p
+def sgd_reference(p, g, state, t, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False,
+                  maximize=False):
+    g = (-g if maximize else g) + weight_decay * p
     if momentum:
         state["b"] = g if t == 1 else momentum * state["b"] + (1 - dampening) * g
         g = g + momentum * state["b"] if nesterov else state["b"]
     return p - lr * g
 
 
-def adam_reference(p, g, state, t, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled=False):
+def adam_reference(p, g, state, t, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled=False,
+                   amsgrad=False, maximize=False):
+    g = -g if maximize else g
     if decoupled:
         p = (1 - lr * weight_decay) * p
     else:
         g = g + weight_decay * p
     m = state["m"] = betas[0] * state.get("m", 0) + (1 - betas[0]) * g
     v = state["v"] = betas[1] * state.get("v", 0) + (1 - betas[1]) * g * g
+    if amsgrad:
+        v = state["largest"] = np.maximum(state.get("largest", 0), v)
     return p - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
 
 
@@ -39,9 +44,13 @@ CASES = [
     (SGD, sgd_reference, dict(lr=0.1, momentum=0.9, weight_decay=0.1)),
     (SGD, sgd_reference, dict(lr=0.1, momentum=0.9, dampening=0.5)),
     (SGD, sgd_reference, dict(lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True)),
+    (SGD, sgd_reference, dict(lr=0.1, momentum=0.9, weight_decay=0.1, maximize=True)),
     (Adam, adam_reference, dict(lr=0.1)),
     (Adam, adam_reference, dict(lr=0.1, betas=(0.5, 0.9), eps=1e-3, weight_decay=0.1)),
+    (Adam, adam_reference, dict(lr=0.1, betas=(0.5, 0.5), weight_decay=0.1, amsgrad=True, maximize=True)),
     (AdamW, adamw_reference, dict(lr=0.1)),
+    (AdamW, adamw_reference, dict(lr=0.1, betas=(0.9, 0.5), amsgrad=True)),
+    (AdamW, adamw_reference, dict(lr=0.1, weight_decay=0.5, maximize=True)),
     (AdamW, adamw_reference, dict(lr=0.1, betas=(0.9, 0.99), weight_decay=0.5)),
     (AdamW, adamw_reference, dict(lr=0.1, betas=(0.0, 0.0), eps=1e-2, weight_decay=0.0)),
 ]
@@ -144,6 +153,74 @@ def test_state_round_trips_bit_for_bit_through_json_and_arrays(optimizer, refere
         np.testing.assert_array_equal(a.data, b.data)
 
 
+@pytest.mark.parametrize("optimizer", [Adam, AdamW])
+def test_amsgrad_of_one_group_among_several(optimizer):
+    """Each group by itself, and the state of each is what it needs."""
+    together, apart = (make_parameters(shapes=[(3,), (9000,), (4,)]) for _ in range(2))
+    options = [{}, {"amsgrad": True, "maximize": True}, {}]
+    optimizers = [optimizer([{"params": p, **o} for p, o in zip(together, options)], lr=0.1, betas=(0.9, 0.5)),
+                  *(optimizer([p], lr=0.1, betas=(0.9, 0.5), **o) for p, o in zip(apart, options))]
+    for t in range(5):
+        for group in (together, apart):
+            set_gradients(group, seed=t)
+        for each in optimizers:
+            each.step()
+    for a, b in zip(together, apart):
+        np.testing.assert_array_equal(a.data, b.data)
+    state = optimizers[0].state_dict()["state"]
+    assert [("max_exp_avg_sq" in state[i], len(state[i])) for i in range(3)] == [(False, 3), (True, 4), (False, 3)]
+    assert (state[1]["max_exp_avg_sq"] >= state[1]["exp_avg_sq"]).all()
+    assert (state[1]["max_exp_avg_sq"] > state[1]["exp_avg_sq"]).any()
+
+
+def test_amsgrad_switched_on_and_off_between_steps():
+    [p] = make_parameters(shapes=[(5,)])
+    optimizer = Adam([p], lr=0.1, betas=(0.9, 0.5))
+    expected, state = p.data.copy(), {}
+    for t, amsgrad in enumerate((False, True, True, True, False), start=1):
+        optimizer.param_groups[0]["amsgrad"] = amsgrad
+        set_gradients([p], seed=t)
+        expected = adam_reference(expected, p.grad.data, state, t, 0.1, (0.9, 0.5), amsgrad=amsgrad)
+        optimizer.step()
+        np.testing.assert_allclose(p.data, expected, rtol=1e-12)
+        assert ("max_exp_avg_sq" in optimizer.state[p]) == amsgrad
+
+
+def test_a_state_of_before_amsgrad_and_maximize_loads():
+    """Options that a saved state does not know keep the optimizer's own values."""
+    [p] = make_parameters(shapes=[(5,)])
+    optimizer = AdamW([p], maximize=True)
+    set_gradients([p], seed=0)
+    optimizer.step()
+    old = copy.deepcopy(optimizer.state_dict())
+    for name in ("amsgrad", "maximize"):
+        del old["param_groups"][0][name]
+    optimizer.load_state_dict(old)
+    assert optimizer.param_groups[0]["maximize"] is True and optimizer.param_groups[0]["amsgrad"] is False
+    with pytest.raises(ValueError, match="holds step, exp_avg, exp_avg_sq; expected step, exp_avg, exp_avg_sq, max_exp"):
+        AdamW([p], amsgrad=True).load_state_dict(old)
+
+
+def test_a_state_with_amsgrad_brings_the_option_along():
+    [p] = make_parameters(shapes=[(5,)])
+    set_gradients([p], seed=0)
+    first, second = AdamW([p], amsgrad=True), AdamW([p])
+    first.step()
+    second.load_state_dict(first.state_dict())
+    assert second.param_groups[0]["amsgrad"] is True
+    np.testing.assert_array_equal(second.state[p]["max_exp_avg_sq"], first.state[p]["max_exp_avg_sq"])
+
+
+def test_nan_stays_nan_with_amsgrad():
+    p = nn.Parameter(np.ones(3))
+    optimizer = AdamW([p], lr=0.1, amsgrad=True)
+    for gradient in ([1.0, np.nan, 2.0], [1.0, 1.0, 1.0]):
+        p.grad = mg.tensor(np.array(gradient))
+        optimizer.step()
+    for array in (p.data, optimizer.state[p]["max_exp_avg_sq"]):
+        np.testing.assert_array_equal(np.isnan(array), [False, True, False])
+
+
 def test_a_state_that_does_not_fit_changes_nothing():
     parameters = make_parameters(shapes=[(2,), (3,)])
     optimizer = AdamW(parameters)
@@ -234,6 +311,69 @@ def test_clip_is_pytorchs():
             np.testing.assert_allclose(a.grad.data, b.grad.numpy(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("norm_type", [1, 2, 3.5, math.inf, "inf", 0.5])
+@pytest.mark.parametrize("max_norm", [0.1, 1e9])
+def test_norms_of_any_order(norm_type, max_norm):
+    parameters = [nn.Parameter(p.data.astype([np.float32, np.float64][i % 2])) for i, p in enumerate(make_parameters())]
+    set_gradients(parameters[:-1], seed=0)
+    everything = np.concatenate([p.grad.data.ravel().astype(float) for p in parameters[:-1]])
+    p = float(norm_type)
+    norm = abs(everything).max() if p == math.inf else (abs(everything) ** p).sum() ** (1 / p)
+    assert nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=norm_type) == pytest.approx(norm, rel=1e-12)
+    clipped = np.concatenate([p.grad.data.ravel().astype(float) for p in parameters[:-1]])
+    np.testing.assert_allclose(clipped, everything * min(1, max_norm / (norm + 1e-6)), rtol=1e-6)
+
+
+def test_norms_of_any_order_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    for norm_type in (1, 2.0, 3.0, math.inf):
+        ours = make_parameters()
+        set_gradients(ours, seed=0)
+        theirs = [torch.nn.Parameter(torch.tensor(p.data)) for p in ours]
+        for a, b in zip(ours, theirs):
+            b.grad = torch.tensor(a.grad.data)
+        theirs = [p for p in theirs if p.numel()]  # PyTorch has no inf norm of nothing
+        norm = clip_grad_norm_(ours, 0.5, norm_type)
+        assert norm == pytest.approx(torch.nn.utils.clip_grad_norm_(theirs, 0.5, norm_type).item(), rel=1e-12)
+        for a, b in zip((p for p in ours if p.numel()), theirs, strict=True):
+            np.testing.assert_allclose(a.grad.data, b.grad.numpy(), rtol=1e-12)
+
+
+def test_a_norm_neither_overflows_nor_loses_a_nan():
+    big, small = nn.Parameter(np.zeros(2)), nn.Parameter(np.zeros(1))
+    big.grad, small.grad = mg.tensor(np.array([3e200, 4e200])), mg.tensor(np.array([0.0]))
+    assert clip_grad_norm_([big, small], math.inf, norm_type=3) == pytest.approx(91 ** (1 / 3) * 1e200)
+    assert clip_grad_norm_([small], 1.0, norm_type=3) == clip_grad_norm_([], 1.0, norm_type=math.inf) == 0
+    for norm_type in (1, 2, math.inf):
+        for values in ([4.0, math.nan], [math.nan, 4.0]):
+            for parameter, value in zip((big, small), values):
+                parameter.grad = mg.full(parameter.shape, value, dtype=mg.float64)
+            assert math.isnan(clip_grad_norm_([big, small], math.inf, norm_type))
+
+
+@pytest.mark.parametrize("norm_type", [1, 2, math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_error_if_nonfinite_leaves_gradients_alone(bad, norm_type):
+    p = nn.Parameter(np.zeros(2))
+    p.grad = mg.tensor(np.array([bad, 1.0]))
+    with pytest.raises(RuntimeError, match="total norm of order .* non-finite"):
+        clip_grad_norm_([p], 0.5, norm_type, error_if_nonfinite=True)
+    np.testing.assert_array_equal(p.grad.data, [bad, 1.0])
+    assert not math.isfinite(clip_grad_norm_([p], 0.5, norm_type))  # no error unless asked for
+    p.grad = mg.tensor(np.array([3.0, 4.0]))
+    assert clip_grad_norm_([p], 0.5, error_if_nonfinite=True) == 5
+
+
+def test_clip_grad_value():
+    p, q, unused = make_parameters(shapes=[(3,), (), (2,)], dtype=np.float32)
+    p.grad, q.grad = mg.tensor([-2.0, 0.25, math.nan]), mg.tensor(3.0)
+    assert nn.utils.clip_grad_value_([p, q, unused], 0.5) is None
+    np.testing.assert_array_equal(p.grad.data, np.array([-0.5, 0.25, np.nan], np.float32))
+    assert q.grad.item() == 0.5 and unused.grad is None and p.grad.dtype == mg.float32
+    clip_grad_value_(q, 0.125)  # one parameter
+    assert q.grad.item() == 0.125
+
+
 def test_the_number_of_threads_changes_no_bit():
     results = []
     threads = mg.get_num_threads()
@@ -291,7 +431,11 @@ P = make_parameters(shapes=[(2,)])
     (lambda: AdamW(P, max_grad_norm=0.0), ValueError, "max_grad_norm must be positive"),
     (lambda: SGD(P, momentum=math.nan), ValueError, "momentum"),
     (lambda: SGD(P, nesterov=True), ValueError, "Nesterov momentum requires"),
+    (lambda: AdamW(P, amsgrad=1), ValueError, "amsgrad must be True or False, got 1"),
+    (lambda: SGD(P, maximize="no"), ValueError, "maximize must be True or False"),
     (lambda: clip_grad_norm_(P, math.nan), ValueError, "max_norm must be positive"),
+    (lambda: clip_grad_norm_(P, 1.0, norm_type=0), ValueError, "norm_type must be positive, got 0.0"),
+    (lambda: clip_grad_value_(P, -1.0), ValueError, "clip_value must not be negative, got -1.0"),
     (lambda: Optimizer(P, {}).step(), NotImplementedError, "Optimizer has no step"),
 ])
 def test_misuse(misuse, error, words):

@@ -1,0 +1,39 @@
+"""Binary cross-entropy of probabilities."""
+import math
+
+import numpy as np
+
+from ..tape import Op
+
+LEAST_LOG = -100.0  # the logarithm of 0, so that the loss stays finite
+LEAST_VARIANCE = 1e-12  # of a coin that is always right, so that the gradient stays finite
+
+
+class BinaryCrossEntropy(Op):
+    """out = -(target * log p + (1 - target) * log(1 - p)), with logarithms of at least -100
+
+    dp = dout * (p - target) / (p (1 - p)):  -target / p + (1 - target) / (1 - p), over one denominator. It is at least
+    1e-12, so that where p is 0 or 1, dp is finite and points from p to the target.
+    dtarget = dout * (log(1 - p) - log p)
+    """
+
+    def forward(self, p, target):
+        self.save(p, target)
+        log_p, log_not_p = _logarithms(p)
+        return -(target * log_p + (1 - target) * log_not_p)
+
+    def backward(self, dout, p, target):
+        dp = dtarget = None
+        if self.needs(0):
+            dp = dout * (p - target) / np.clip(p * (1 - p), LEAST_VARIANCE, None)
+        if self.needs(1):
+            log_p, log_not_p = _logarithms(p)
+            dtarget = dout * (log_not_p - log_p)
+        return dp, dtarget
+
+
+def _logarithms(p):
+    """log p and log(1 - p), at least -100; what is raised to that has gradient 0."""
+    is_never, is_always = p < math.exp(LEAST_LOG), p == 1
+    log_p = np.where(is_never, LEAST_LOG, np.log(np.where(is_never, 1.0, p)))
+    return log_p, np.where(is_always, LEAST_LOG, np.log1p(-np.where(is_always, 0.0, p)))

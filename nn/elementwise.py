@@ -1,0 +1,112 @@
+"""Activations: functions of single elements, and a table of those that a layer can be given by name."""
+import math
+
+from minigrad import ops
+from minigrad.methods import where
+from minigrad.methods.operands import floating
+from minigrad.tensor import Tensor, apply
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """x * P(Z <= x) for standard normal Z; 'tanh' is GPT-2's approximation of it."""
+    return x.gelu(approximate)
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """gelu(x, "tanh")"""
+    return x.gelu("tanh")
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0)."""
+    return x.relu()
+
+
+def tanh(x: Tensor) -> Tensor:
+    return x.tanh()
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + e^-x)."""
+    return x.sigmoid()
+
+
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x), also called swish."""
+    return x * x.sigmoid()
+
+
+ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh, "sigmoid": sigmoid, "silu": silu}
+
+
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x where it is positive, else negative_slope * x; so is the gradient, and at 0 it is the slope."""
+    return where(x > 0, x, x * negative_slope)
+
+
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, else alpha (e^x - 1) (Clevert et al., arXiv:1511.07289); at 0 the gradient is alpha."""
+    x = floating(x)
+    return where(x > 0, x, alpha * x.clamp(max=0.0).expm1())  # clamped: e^x of what isn't chosen doesn't overflow
+
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
+
+
+def selu(x: Tensor) -> Tensor:
+    """1.0507 elu(x, 1.6733): so scaled, layers keep mean 0 and variance 1 (Klambauer et al., arXiv:1706.02515)."""
+    return SELU_SCALE * elu(x, SELU_ALPHA)
+
+
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, else alpha (e^(x / alpha) - 1): its gradient is continuous, 1 at 0 (arXiv:1704.07483)."""
+    if not alpha > 0:
+        raise ValueError(f"celu: alpha must be positive, got {alpha!r}")
+    return alpha * elu(floating(x) / alpha)
+
+
+def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
+    return apply(ops.Softplus, floating(x), beta=float(beta), threshold=float(threshold))
+
+
+def logsigmoid(x: Tensor) -> Tensor:
+    """log(1 / (1 + e^-x)), exact also where that fraction underflows."""
+    return -softplus(-x, threshold=math.inf)
+
+
+def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x, but min_val where it is smaller and max_val where it is larger; the gradient is 0 from these on."""
+    if not min_val < max_val:
+        raise ValueError(f"hardtanh: min_val must be less than max_val, got {min_val!r} and {max_val!r}")
+    return where(x <= min_val, min_val, where(x >= max_val, max_val, x))
+
+
+def relu6(x: Tensor) -> Tensor:
+    """min(max(x, 0), 6); the gradient at 0 and at 6 is 0."""
+    return hardtanh(x, 0.0, 6.0)
+
+
+def hardsigmoid(x: Tensor) -> Tensor:
+    """relu6(x + 3) / 6: a sigmoid of three straight lines."""
+    return (hardtanh(x, -3.0, 3.0) + 3.0) / 6.0
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """x * hardsigmoid(x) (Howard et al., arXiv:1905.02244)."""
+    return x * hardsigmoid(x)
+
+
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
+    return x * softplus(x).tanh()
+
+
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return x / (1.0 + x.abs())
+
+
+def tanhshrink(x: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return x - x.tanh()

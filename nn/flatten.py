@@ -1,0 +1,43 @@
+"""Axes joined and cut, as modules to be put into a Sequential."""
+from minigrad.tensor import Tensor
+from nn.module import Module
+
+
+class Flatten(Module):
+    """Join the axes from start_dim to end_dim; by default all but the first, which counts examples.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> nn.Flatten()(mg.zeros(2, 3, 4)).shape, nn.Flatten(0, 1)(mg.zeros(2, 3, 4)).shape
+    ((2, 12), (6, 4))
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Cut axis `dim` into axes of `unflattened_size`, one of which may be -1: what is left.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> nn.Unflatten(1, (3, -1))(mg.zeros(2, 12)).shape
+    (2, 3, 4)
+    """
+
+    def __init__(self, dim: int, unflattened_size: tuple[int, ...]):
+        super().__init__()
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

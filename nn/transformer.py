@@ -1,0 +1,202 @@
+"""Layers of transformers with PyTorch's arguments and parameter names, so that its state dicts load, and stacks of them.
+
+    encoder layer:  x = x + self_attn(x);                                x = x + linear2(activation(linear1(x)))
+    decoder layer:  x = x + self_attn(x);  x = x + multihead_attn(x, memory);  x = x + linear2(activation(linear1(x)))
+
+Each line's sum is a sublayer: dropout acts on what is added, and a norm on the sum (Vaswani et al., arXiv:1706.03762), or
+with norm_first on what goes into the sublayer (arXiv:2002.04745). `models` has faster blocks, with more placements.
+
+Tensors are (T, B, C) unless batch_first, then (B, T, C); without a batch they are (T, C). Masks are those of
+`MultiHeadAttention`: True is where attention is forbidden, floats are added to the scores.
+"""
+import copy
+from collections.abc import Callable
+
+from minigrad.tensor import Tensor
+from nn import functional as F
+from nn.attention import MultiHeadAttention
+from nn.checks import positive_int, probability
+from nn.container import ModuleList
+from nn.dropout import Dropout
+from nn.layer_norm import LayerNorm
+from nn.linear import Linear
+from nn.module import Module
+
+
+class _Layer(Module):
+    """What layers of encoders and decoders share."""
+
+    has_memory = False  # does it attend to what an encoder made?
+
+    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+                 activation: str | Callable[[Tensor], Tensor] = F.relu, layer_norm_eps: float = 1e-5,
+                 batch_first: bool = False, norm_first: bool = False, bias: bool = True):
+        super().__init__()
+        name = type(self).__name__
+        positive_int(name, "d_model", d_model)
+        positive_int(name, "nhead", nhead)
+        positive_int(name, "dim_feedforward", dim_feedforward)
+        probability(name, "dropout", dropout)
+        if not callable(activation) and activation not in F.ACTIVATIONS:
+            raise ValueError(f"{name}: activation must be a function or one of {', '.join(F.ACTIVATIONS)}, got "
+                             f"{activation!r}")
+        self.activation = F.ACTIVATIONS.get(activation, activation) if isinstance(activation, str) else activation
+        self.batch_first, self.norm_first = batch_first, norm_first
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, bias)
+        if self.has_memory:
+            self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, bias)
+        self.linear1 = Linear(d_model, dim_feedforward, bias)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias)
+        sublayers = range(1, 4 if self.has_memory else 3)
+        for i in sublayers:
+            self.add_module(f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias))
+        for i in sublayers:
+            self.add_module(f"dropout{i}", Dropout(dropout))
+
+    def _add(self, x: Tensor, norm: LayerNorm, dropout: Dropout, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.norm_first:
+            return x + dropout(sublayer(norm(x)))
+        return norm(x + dropout(sublayer(x)))
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+    def _batch_first(self, x: Tensor) -> Tensor:
+        """(B, T, C), of whatever form is given."""
+        if x.ndim not in (2, 3):
+            form = "(B, T, C)" if self.batch_first else "(T, B, C)"
+            raise ValueError(f"{type(self).__name__}: expected {form} with batch_first={self.batch_first}, or (T, C), got "
+                             f"{x.shape}")
+        return x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
+
+    def _as_given(self, x: Tensor, given: Tensor) -> Tensor:
+        """(B, T, C) in the form of what was given."""
+        return x[0] if given.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
+
+    def extra_repr(self) -> str:
+        activation = getattr(self.activation, "__name__", repr(self.activation))
+        return f"activation={activation}, batch_first={self.batch_first}, norm_first={self.norm_first}"
+
+
+def _padding(mask: Tensor | None) -> Tensor | None:
+    """(B, T), of (B, T) or (T,)."""
+    return mask[None] if mask is not None and mask.ndim == 1 else mask
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward network, d_model -> dim_feedforward -> d_model, each with dropout and a norm.
+
+        x = norm1(x + dropout1(self_attn(x)))
+        x = norm2(x + dropout2(linear2(dropout(activation(linear1(x))))))
+
+    and with norm_first the norms act on what goes into self_attn and linear1. `activation` is a function, or one of
+    F.ACTIVATIONS. src (T, B, C), or (B, T, C) if batch_first, or (T, C) -> the same form. A ValueError says what does
+    not fit.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, batch_first=True)
+    >>> layer(mg.randn(3, 5, 8), is_causal=True).shape
+    (3, 5, 8)
+    """
+
+    def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+                is_causal: bool = False) -> Tensor:
+        """Masks are (T, T) or (B * nhead, T, T), and (B, T) or (T,); is_causal hides the future, on top of them."""
+        padding = _padding(src_key_padding_mask)
+        x = self._batch_first(src)
+        x = self._add(x, self.norm1, self.dropout1, lambda x: self.self_attn(
+            x, attn_mask=src_mask, key_padding_mask=padding, is_causal=is_causal))
+        x = self._add(x, self.norm2, self.dropout2, self._feed_forward)
+        return self._as_given(x, src)
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to the memory that an encoder made, and a feed-forward network.
+
+        x = norm1(x + dropout1(self_attn(x)))
+        x = norm2(x + dropout2(multihead_attn(x, memory)))
+        x = norm3(x + dropout3(linear2(dropout(activation(linear1(x))))))
+
+    and with norm_first the norms act on what goes into the sublayers. Arguments as for TransformerEncoderLayer.
+    tgt (T, B, C) and memory (S, B, C), or (B, T, C) and (B, S, C) if batch_first, or without B -> the form of tgt.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> layer(mg.randn(5, 3, 8), mg.randn(7, 3, 8), tgt_is_causal=True).shape
+    (5, 3, 8)
+    """
+
+    has_memory = True
+
+    def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+                tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+                tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
+        """tgt_mask (T, T) and tgt_key_padding_mask (B, T) are of self_attn, memory_mask (T, S) and
+        memory_key_padding_mask (B, S) of multihead_attn; ..._is_causal hides the future, on top of them."""
+        padding, memory_padding = _padding(tgt_key_padding_mask), _padding(memory_key_padding_mask)
+        x, memory = self._batch_first(tgt), self._batch_first(memory)
+        x = self._add(x, self.norm1, self.dropout1, lambda x: self.self_attn(
+            x, attn_mask=tgt_mask, key_padding_mask=padding, is_causal=tgt_is_causal))
+        x = self._add(x, self.norm2, self.dropout2, lambda x: self.multihead_attn(
+            x, memory, attn_mask=memory_mask, key_padding_mask=memory_padding, is_causal=memory_is_causal))
+        x = self._add(x, self.norm3, self.dropout3, self._feed_forward)
+        return self._as_given(x, tgt)
+
+
+class _Stack(Module):
+    """Copies of a layer, one after the other, and perhaps a norm."""
+
+    def __init__(self, layer: Module, num_layers: int, norm: Module | None):
+        super().__init__()
+        self.num_layers = positive_int(type(self).__name__, "num_layers", num_layers)
+        self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
+        self.norm = norm
+
+    def _through(self, x: Tensor, call: Callable[[Module, Tensor], Tensor]) -> Tensor:
+        for layer in self.layers:
+            x = call(layer, x)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerEncoder(_Stack):
+    """num_layers copies of a layer, which start alike, one after the other, and then `norm`, if given.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> nn.TransformerEncoder(layer, num_layers=2, norm=nn.LayerNorm(8))(mg.randn(5, 3, 8)).shape
+    (5, 3, 8)
+    """
+
+    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None):
+        super().__init__(encoder_layer, num_layers, norm)
+
+    def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+                is_causal: bool = False) -> Tensor:
+        """Masks go to each layer."""
+        return self._through(src, lambda layer, x: layer(x, mask, src_key_padding_mask, is_causal))
+
+
+class TransformerDecoder(_Stack):
+    """num_layers copies of a layer, which start alike, one after the other, and then `norm`, if given.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> nn.TransformerDecoder(layer, num_layers=2)(mg.randn(5, 3, 8), mg.randn(7, 3, 8)).shape
+    (5, 3, 8)
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None):
+        super().__init__(decoder_layer, num_layers, norm)
+
+    def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+                tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+                tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
+        """The memory and the masks go to each layer."""
+        return self._through(tgt, lambda layer, x: layer(
+            x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,
+            memory_is_causal))

@@ -1,0 +1,114 @@
+"""What holds for every layer: float32 stays, a state goes round, and a compiled step has the bits of the plain one."""
+import inspect
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from nn.module import Module
+
+LOGITS, FRACTIONS, IDS = "logits", "fractions", "ids"  # inputs (4, 6), by kind
+TOKENS = "tokens"  # (2, 4, 6)
+
+# name: constructor and the kinds of its inputs
+LAYERS = {
+    **{name: (getattr(nn, name), [LOGITS]) for name in (
+        "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish",
+        "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
+        "Dropout", "Flatten",
+    )},
+    **{name: (getattr(nn, name), [LOGITS, FRACTIONS]) for name in (
+        "BCEWithLogitsLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "SmoothL1Loss",
+    )},
+    "BCELoss": (nn.BCELoss, [FRACTIONS, FRACTIONS]),
+    "CrossEntropyLoss": (lambda: nn.CrossEntropyLoss(mg.rand(6)), [LOGITS, IDS]),
+    "NLLLoss": (lambda: nn.NLLLoss(mg.rand(6), ignore_index=2), [LOGITS, IDS]),
+    "Unflatten": (lambda: nn.Unflatten(1, (2, 3)), [LOGITS]),
+    "Embedding": (lambda: nn.Embedding(6, 3, padding_idx=2), [IDS]),
+    "Linear": (lambda: nn.Linear(6, 3), [LOGITS]),
+    "LayerNorm": (lambda: nn.LayerNorm(6), [LOGITS]),
+    "RMSNorm": (lambda: nn.RMSNorm(6), [LOGITS]),
+    "Attention": (lambda: nn.Attention(6, 2), [TOKENS]),
+    "MultiHeadAttention": (lambda: nn.MultiHeadAttention(6, 2), [TOKENS]),
+    "MultiheadAttention": (lambda: nn.MultiheadAttention(6, 2, dropout=0.2), [TOKENS]),
+    "AdditiveAttention": (lambda: nn.AdditiveAttention(6, 6, 5), [TOKENS, TOKENS]),
+    "TransformerEncoderLayer": (lambda: nn.TransformerEncoderLayer(6, 2, 8), [TOKENS]),
+    "TransformerDecoderLayer": (lambda: nn.TransformerDecoderLayer(6, 2, 8), [TOKENS, TOKENS]),
+    "TransformerEncoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8), 2), [TOKENS]),
+    "TransformerDecoder": (lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(6, 2, 8), 2), [TOKENS, TOKENS]),
+    "PositionEncoding": (lambda: nn.PositionEncoding("learned", 6, 9), [TOKENS]),
+    "RNN": (lambda: nn.RNN(6, 3), [TOKENS]),
+    "PatchEmbedding": (lambda: nn.Sequential(nn.Unflatten(1, (1, 4)), nn.PatchEmbedding(2, 1, 3)), [TOKENS]),
+}
+every_layer = pytest.mark.parametrize("make, kinds", LAYERS.values(), ids=LAYERS)
+CONTAINERS = {"Identity", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"}
+
+
+def test_every_layer_has_a_row():
+    layers = {name for name, value in vars(nn).items() if inspect.isclass(value) and issubclass(value, Module)}
+    assert layers - CONTAINERS == set(LAYERS)
+
+
+def inputs_of(kinds, seed, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    arrays = {LOGITS: lambda: rng.normal(size=(4, 6)).astype(dtype), IDS: lambda: rng.integers(0, 6, 4),
+              FRACTIONS: lambda: rng.uniform(0.1, 0.9, (4, 6)).astype(dtype),
+              TOKENS: lambda: rng.normal(size=(2, 4, 6)).astype(dtype)}
+    return [mg.tensor(arrays[kind]()) for kind in kinds]
+
+
+def first(output):
+    return output[0] if isinstance(output, tuple) else output
+
+
+def step_of(layer, optimizer, scale):
+    """Forward, backward to a parameter in front of the layer, too, and an update: the output."""
+    def step(*inputs):
+        optimizer.zero_grad()
+        y = first(layer(*(x * scale if x.dtype.kind == "f" else x for x in inputs)))
+        (y * y * y).sum().backward()
+        optimizer.step()
+        return y.detach()
+
+    return step
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_layer
+def test_dtype_stays_and_compiling_changes_no_bit(make, kinds, dtype):
+    histories = []
+    for compiled in (False, True):
+        mg.manual_seed(0)
+        layer = make().to(dtype)
+        scale = nn.Parameter(mg.ones(1, dtype=dtype))
+        optimizer = nn.optim.AdamW([scale, *layer.parameters()], lr=1e-2, amsgrad=True)
+        step = step_of(layer, optimizer, scale)
+        step = mg.compile(step) if compiled else step
+        mg.manual_seed(1)  # of dropout
+        outputs = [step(*inputs_of(kinds, seed, dtype)).numpy() for seed in range(3)]
+        parameters = [scale, *layer.parameters()]
+        histories.append(outputs + [p.data for p in parameters] + [p.grad.data for p in parameters if p.grad is not None])
+    for plain, replayed in zip(*histories, strict=True):
+        assert plain.dtype == dtype
+        np.testing.assert_array_equal(plain, replayed)
+
+
+@every_layer
+def test_a_state_goes_round(make, kinds):
+    inputs = inputs_of(kinds, 0)
+    one, other = make().eval(), make().eval()
+    for tensor in [*one.parameters(), *one.buffers()]:
+        nn.init.uniform_(tensor, 0.5, 1.5)
+    other.load_state_dict({name: value.numpy() for name, value in one.state_dict().items()})
+    np.testing.assert_array_equal(first(one(*inputs)).data, first(other(*inputs)).data)
+
+
+@every_layer
+def test_eval_is_the_same_twice_and_what_is_random_is_so_in_training_only(make, kinds):
+    layer, inputs = make(), inputs_of(kinds, 0)
+    once, twice = (first(layer(*inputs)).detach().numpy() for _ in range(2))
+    is_random = any(isinstance(module, nn.Dropout) or getattr(module, "dropout", 0.0) != 0.0 for module in layer.modules())
+    assert np.array_equal(once, twice) != is_random
+    layer.eval()
+    np.testing.assert_array_equal(first(layer(*inputs)).data, first(layer(*inputs)).data)

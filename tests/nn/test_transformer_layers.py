@@ -1,0 +1,321 @@
+"""Transformer layers against the same in NumPy, sublayer by sublayer and head by head, and against PyTorch."""
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import naive
+import nn
+from nn import functional as F
+
+B, T, S, C, H, WIDE = 2, 3, 4, 6, 2, 5
+rng = np.random.default_rng(0)
+X, MEMORY = rng.normal(size=(B, T, C)), rng.normal(size=(B, S, C))
+
+FORBIDDEN = np.array([[False, True, False], [False, False, True], [True, False, False]])
+BY_HEAD = rng.random((B * H, T, T)) < 0.4
+BY_HEAD[:, :, 1] = False
+ADDED = rng.normal(size=(T, T))
+PADDED = np.array([[False, False, True], [False, True, False]])
+MEMORY_FORBIDDEN = np.array([[True, False, False, False], [False, True, False, True], [False] * 4])
+MEMORY_PADDED = np.array([[False, False, False, True], [False, False, True, False]])
+CAUSAL = np.triu(np.ones((T, T), bool), 1)
+
+
+def added(mask, keys):
+    """A mask of PyTorch's as one that is added to scores (B, H, T, keys)."""
+    mask = np.where(mask, -np.inf, 0.0) if mask.dtype == bool else mask
+    return np.broadcast_to(mask.reshape(B, H, T, keys) if mask.ndim == 3 else mask, (B, H, T, keys))
+
+
+def attention(layer, x, context, mask):
+    """Multi-head attention in NumPy; `mask` (B, H, T, keys) is added to the scores."""
+    weights = np.split(layer.in_proj_weight.data, 3)
+    biases = [0.0] * 3 if layer.in_proj_bias is None else np.split(layer.in_proj_bias.data, 3)
+    q, k, v = (source @ weight.T + bias for source, weight, bias in zip((x, context, context), weights, biases))
+    out = np.zeros_like(x)
+    for b, h in np.ndindex(B, H):
+        of_head = slice(h * C // H, (h + 1) * C // H)
+        scores = q[b][:, of_head] @ k[b][:, of_head].T / math.sqrt(C // H) + mask[b, h]
+        out[b][:, of_head] = naive.softmax(scores, 1) @ v[b][:, of_head]
+    return naive.linear(out, layer.out_proj.weight.data, None if layer.out_proj.bias is None else layer.out_proj.bias.data)
+
+
+def reference(layer, activation, x, memory=None, mask=0.0, memory_mask=0.0, eps=1e-5):
+    """A layer without dropout: `mask` and `memory_mask` are added to scores (B, H, T, T) and (B, H, T, S)."""
+    def data(parameter):
+        return None if parameter is None else parameter.data
+
+    def norm(i, x):
+        own = getattr(layer, f"norm{i}")
+        return naive.layer_norm(x, data(own.weight), data(own.bias), eps)
+
+    def feed_forward(x):
+        hidden = naive.elementwise(activation)(naive.linear(x, data(layer.linear1.weight), data(layer.linear1.bias)))
+        return naive.linear(hidden, data(layer.linear2.weight), data(layer.linear2.bias))
+
+    full = [np.broadcast_to(m, (B, H, T, keys)) for m, keys in ((mask, T), (memory_mask, S))]
+    sublayers = [lambda x: attention(layer.self_attn, x, x, full[0])]
+    if memory is not None:
+        sublayers.append(lambda x: attention(layer.multihead_attn, x, memory, full[1]))
+    for i, sublayer in enumerate([*sublayers, feed_forward], start=1):
+        x = x + sublayer(norm(i, x)) if layer.norm_first else norm(i, x + sublayer(x))
+    return x
+
+
+def randomised(layer):
+    """In float64 and eval, all parameters random: biases, too."""
+    mg.manual_seed(0)
+    for parameter in layer.double().eval().parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return layer
+
+
+# name: options of the layer, activation of the reference, its eps
+OPTIONS = {
+    "default": ({}, lambda x: max(x, 0), 1e-5),
+    "norm_first": ({"norm_first": True}, lambda x: max(x, 0), 1e-5),
+    "gelu": ({"activation": "gelu"}, naive.gelu, 1e-5),
+    "tanh": ({"activation": "tanh"}, math.tanh, 1e-5),
+    "eps": ({"layer_norm_eps": 0.5}, lambda x: max(x, 0), 0.5),
+    "no bias": ({"bias": False}, lambda x: max(x, 0), 1e-5),
+    "dropout in eval": ({"dropout": 0.9, "norm_first": True}, lambda x: max(x, 0), 1e-5),
+}
+# name: arguments of the encoder layer, mask of the reference
+ENCODER_MASKS = {
+    "none": ({}, 0.0),
+    "forbidden": ({"src_mask": FORBIDDEN}, added(FORBIDDEN, T)),
+    "by head": ({"src_mask": BY_HEAD}, added(BY_HEAD, T)),
+    "added": ({"src_mask": ADDED}, added(ADDED, T)),
+    "padding": ({"src_key_padding_mask": PADDED}, added(PADDED[:, None, None], T)),
+    "causal": ({"src_mask": CAUSAL, "is_causal": True}, added(CAUSAL, T)),
+}
+DECODER_MASKS = {
+    "none": ({}, 0.0, 0.0),
+    "tgt_mask": ({"tgt_mask": FORBIDDEN}, added(FORBIDDEN, T), 0.0),
+    "memory_mask": ({"memory_mask": MEMORY_FORBIDDEN}, 0.0, added(MEMORY_FORBIDDEN, S)),
+    "tgt padding": ({"tgt_key_padding_mask": PADDED}, added(PADDED[:, None, None], T), 0.0),
+    "memory padding": ({"memory_key_padding_mask": MEMORY_PADDED}, 0.0, added(MEMORY_PADDED[:, None, None], S)),
+    "tgt causal": ({"tgt_mask": CAUSAL, "tgt_is_causal": True}, added(CAUSAL, T), 0.0),
+}
+
+
+def over(cases, names):
+    return pytest.mark.parametrize(names, cases.values(), ids=cases)
+
+
+def tensors(make, arguments):
+    return {name: value if isinstance(value, bool) else make(value) for name, value in arguments.items()}
+
+
+def encoder_layer(library, **options):
+    options = {"dropout": 0.0, "batch_first": True, **options}
+    return library.TransformerEncoderLayer(C, H, dim_feedforward=WIDE, **options)
+
+
+def decoder_layer(library, **options):
+    options = {"dropout": 0.0, "batch_first": True, **options}
+    return library.TransformerDecoderLayer(C, H, dim_feedforward=WIDE, **options)
+
+
+@over(OPTIONS, "options, activation, eps")
+def test_layers_are_the_reference_with_every_option(options, activation, eps):
+    encoder, decoder = randomised(encoder_layer(nn, **options)), randomised(decoder_layer(nn, **options))
+    for got, expected in ((encoder(mg.tensor(X)), reference(encoder, activation, X, eps=eps)),
+                          (decoder(mg.tensor(X), mg.tensor(MEMORY)), reference(decoder, activation, X, MEMORY, eps=eps))):
+        np.testing.assert_allclose(got.detach().numpy(), expected, atol=1e-12)
+
+
+@over(ENCODER_MASKS, "arguments, mask")
+def test_encoder_layer_is_the_reference_with_every_mask(arguments, mask):
+    layer = randomised(encoder_layer(nn))
+    got = layer(mg.tensor(X), **tensors(mg.tensor, arguments))
+    np.testing.assert_allclose(got.detach().numpy(), reference(layer, lambda x: max(x, 0), X, mask=mask), atol=1e-12)
+
+
+@over(DECODER_MASKS, "arguments, mask, memory_mask")
+def test_decoder_layer_is_the_reference_with_every_mask(arguments, mask, memory_mask):
+    layer = randomised(decoder_layer(nn))
+    got = layer(mg.tensor(X), mg.tensor(MEMORY), **tensors(mg.tensor, arguments))
+    expected = reference(layer, lambda x: max(x, 0), X, MEMORY, mask, memory_mask)
+    np.testing.assert_allclose(got.detach().numpy(), expected, atol=1e-12)
+
+
+def test_is_causal_alone_hides_the_future():
+    encoder, decoder = randomised(encoder_layer(nn)), randomised(decoder_layer(nn))
+    x, memory, causal = mg.tensor(X), mg.tensor(MEMORY), mg.tensor(CAUSAL)
+    future_of_memory = mg.tensor(np.triu(np.ones((T, S), bool), 1))
+    for alone, masked in (
+        (encoder(x, is_causal=True), encoder(x, src_mask=causal)),
+        (decoder(x, memory, tgt_is_causal=True), decoder(x, memory, tgt_mask=causal)),
+        (decoder(x, memory, memory_is_causal=True), decoder(x, memory, memory_mask=future_of_memory)),
+    ):
+        np.testing.assert_allclose(alone.detach().numpy(), masked.detach().numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [encoder_layer, decoder_layer])
+def test_forms_of_the_input(make):
+    """(T, B, C) is the default; without a batch, it is (T, C), and padding (T,)."""
+    rows, columns = randomised(make(nn)), randomised(make(nn, batch_first=False))
+    default = nn.TransformerEncoderLayer(C, H), nn.TransformerDecoderLayer(C, H)
+    assert not any(layer.batch_first or layer.norm_first for layer in default)
+    inputs = [mg.tensor(X), mg.tensor(MEMORY)][: 2 if make is decoder_layer else 1]
+    expected = rows(*inputs).detach().numpy()
+    turned = columns(*(x.transpose(0, 1) for x in inputs))
+    np.testing.assert_allclose(turned.detach().numpy(), expected.transpose(1, 0, 2), atol=1e-12)
+    for layer in (rows, columns):
+        np.testing.assert_allclose(layer(*(x[1] for x in inputs)).detach().numpy(), expected[1], atol=1e-12)
+    name = "tgt_key_padding_mask" if make is decoder_layer else "src_key_padding_mask"
+    padded = rows(*inputs, **{name: mg.tensor(PADDED)})
+    alone = rows(*(x[1] for x in inputs), **{name: mg.tensor(PADDED[1])})
+    np.testing.assert_allclose(alone.detach().numpy(), padded.detach().numpy()[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("make, inputs", [(encoder_layer, [X]), (decoder_layer, [X, MEMORY])])
+def test_gradients(make, inputs, norm_first):
+    layer = randomised(make(nn, norm_first=norm_first, activation="gelu"))
+    leaves = [mg.tensor(x, requires_grad=True) for x in inputs]
+    report = mg.gradcheck_module(layer, leaves, progress=False, fast_mode=True, directions=1)
+    assert len(report.inputs) == len(list(layer.parameters())) + len(inputs)
+
+
+def assert_same_in_pytorch(make, inputs, arguments):
+    """With one state dict, the output and all gradients are PyTorch's."""
+    torch = pytest.importorskip("torch")
+    random, ours, theirs = randomised(make(nn)), make(nn).double(), make(torch.nn).double()
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in random.state_dict().items()})
+    ours.load_state_dict(theirs.state_dict())  # in training, both: PyTorch's fast path of eval has no gradients
+    x, x_torch = ([tensor(array, requires_grad=True) for array in inputs] for tensor in (mg.tensor, torch.tensor))
+    y, y_torch = ours(*x, **tensors(mg.tensor, arguments)), theirs(*x_torch, **tensors(torch.tensor, arguments))
+    upstream = np.random.default_rng(1).normal(size=y.shape)
+    y.backward(mg.tensor(upstream))
+    y_torch.backward(torch.tensor(upstream))
+    np.testing.assert_allclose(y.detach().numpy(), y_torch.detach().numpy(), atol=1e-12)
+    for a, b in [*zip(x, x_torch, strict=True), *zip(ours.parameters(), theirs.parameters(), strict=True)]:
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["default", "norm_first", "gelu", "eps", "no bias"])
+@pytest.mark.parametrize("make, inputs", [(encoder_layer, [X]), (decoder_layer, [X, MEMORY])])
+def test_layers_are_pytorchs(make, inputs, name):
+    options, _, _ = OPTIONS[name]
+    assert_same_in_pytorch(lambda library: make(library, **options), inputs, {})
+
+
+@over(ENCODER_MASKS, "arguments, mask")
+def test_masks_of_the_encoder_are_pytorchs(arguments, mask):
+    assert_same_in_pytorch(encoder_layer, [X], arguments)
+
+
+@over(DECODER_MASKS, "arguments, mask, memory_mask")
+def test_masks_of_the_decoder_are_pytorchs(arguments, mask, memory_mask):
+    assert_same_in_pytorch(decoder_layer, [X, MEMORY], arguments)
+
+
+STACKS = {
+    "encoder": lambda nn: nn.TransformerEncoder(encoder_layer(nn, norm_first=True), 3, norm=nn.LayerNorm(C)),
+    "encoder without norm": lambda nn: nn.TransformerEncoder(encoder_layer(nn), num_layers=2),
+    "decoder": lambda nn: nn.TransformerDecoder(decoder_layer(nn, batch_first=False), 2, nn.LayerNorm(C)),
+    "decoder without norm": lambda nn: nn.TransformerDecoder(decoder_layer(nn), num_layers=2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")  # PyTorch's
+@pytest.mark.parametrize("make", STACKS.values(), ids=STACKS)
+def test_stacks_are_pytorchs(make):
+    stack = make(nn)
+    layer = stack.layers[0]
+    inputs = [X, MEMORY] if isinstance(stack, nn.TransformerDecoder) else [X]
+    assert_same_in_pytorch(make, inputs if layer.batch_first else [x.swapaxes(0, 1) for x in inputs], {})
+
+
+def test_a_stack_is_its_layers_in_turn_with_the_same_masks():
+    x, memory, final = mg.tensor(X), mg.tensor(MEMORY), nn.LayerNorm(C).double()
+    encoder = randomised(nn.TransformerEncoder(encoder_layer(nn), 2, norm=final))
+    arguments = {"mask": FORBIDDEN, "src_key_padding_mask": PADDED, "is_causal": True}
+    first, second = encoder.layers
+    given = list(tensors(mg.tensor, arguments).values())
+    expected = final(second(first(x, *given), *given))
+    np.testing.assert_array_equal(encoder(x, **tensors(mg.tensor, arguments)).data, expected.data)
+
+    decoder = randomised(nn.TransformerDecoder(decoder_layer(nn), 2))
+    first, second = decoder.layers
+    for name, value in (("tgt_mask", FORBIDDEN), ("memory_mask", MEMORY_FORBIDDEN), ("tgt_key_padding_mask", PADDED),
+                        ("memory_key_padding_mask", MEMORY_PADDED), ("tgt_is_causal", True), ("memory_is_causal", True)):
+        given = tensors(mg.tensor, {name: value})
+        with_it = decoder(x, memory, **given).data
+        np.testing.assert_array_equal(with_it, second(first(x, memory, **given), memory, **given).data)
+        assert not np.allclose(with_it, decoder(x, memory).data), name
+
+
+def test_layers_of_a_stack_start_alike_and_are_trained_apart():
+    layer = encoder_layer(nn)
+    stack = nn.TransformerEncoder(layer, 2)
+    first, second = stack.layers
+    assert layer not in (first, second) and first is not second
+    for own, other, model in zip(first.parameters(), second.parameters(), layer.parameters(), strict=True):
+        np.testing.assert_array_equal(own.data, other.data)
+        assert not np.shares_memory(own.array, other.array) and not np.shares_memory(own.array, model.array)
+
+
+def test_bias_false_means_none_at_all():
+    for layer in (encoder_layer(nn, bias=False), decoder_layer(nn, bias=False)):
+        assert not [name for name in layer.state_dict() if name.endswith("bias")]
+
+
+@pytest.mark.parametrize("make, places", [(encoder_layer, 3), (decoder_layer, 4)])
+def test_dropout_reaches_every_place(make, places):
+    """The attention weights, what the activation gives, and what each sublayer adds; by default it is 0.1."""
+    layer = make(nn, dropout=0.25)
+    assert [module.p for module in layer.modules() if isinstance(module, nn.Dropout)] == [0.25] * places
+    attentions = [module for module in layer.modules() if isinstance(module, nn.MultiHeadAttention)]
+    assert [module.dropout for module in attentions] == [0.25] * (places - 2)
+    assert type(layer)(C, H).dropout.p == 0.1
+
+
+def test_what_is_dropped_is_not_added():
+    x, memory = mg.tensor(X), mg.tensor(MEMORY)
+    for layer, inputs in ((encoder_layer(nn, dropout=1.0), [x]), (decoder_layer(nn, dropout=1.0), [x, memory])):
+        norms = [getattr(layer.double(), name) for name in ("norm1", "norm2", "norm3") if hasattr(layer, name)]
+        for norm in norms:
+            nn.init.normal_(norm.weight)
+        expected = x
+        for norm in norms:
+            expected = norm(expected)
+        np.testing.assert_array_equal(layer(*inputs).data, expected.data)
+        layer.norm_first = True
+        np.testing.assert_array_equal(layer(*inputs).data, X)
+
+
+def test_dropout_acts_on_what_the_activation_gives():
+    layer = encoder_layer(nn, norm_first=True, bias=False).double()
+    layer.dropout.p = 1.0
+    x = mg.tensor(X)
+    np.testing.assert_array_equal(layer(x).data, (x + layer.self_attn(layer.norm1(x))).data)
+    assert not np.array_equal(layer(x).data, layer.eval()(x).data)
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda: nn.TransformerEncoderLayer(6, 4), "embed_dim must be divisible by num_heads"),
+    (lambda: nn.TransformerEncoderLayer(0, 4), "TransformerEncoderLayer: d_model must be a positive integer"),
+    (lambda: nn.TransformerDecoderLayer(8, 4, 0), "TransformerDecoderLayer: dim_feedforward must be a positive integer"),
+    (lambda: nn.TransformerEncoderLayer(8, 4, dropout=2), "TransformerEncoderLayer: dropout must be a probability"),
+    (lambda: nn.TransformerEncoderLayer(8, 4, activation="swish"), "activation must be a function or one of gelu,"),
+    (lambda: nn.TransformerEncoder(encoder_layer(nn), 0), "TransformerEncoder: num_layers must be a positive integer"),
+    (lambda: encoder_layer(nn)(mg.zeros(2, 3, 4, C)), "expected (B, T, C) with batch_first=True, or (T, C), got (2, 3, 4,"),
+])
+def test_misuse(make, words):
+    with pytest.raises(ValueError) as error:
+        make()
+    assert words in str(error.value)
+
+
+def test_an_activation_is_a_function_a_name_or_a_module():
+    for activation in (F.silu, "silu", nn.SiLU()):
+        layer = randomised(encoder_layer(nn, activation=activation))
+        expected = reference(layer, lambda x: x / (1 + math.exp(-x)), X)
+        np.testing.assert_allclose(layer(mg.tensor(X)).detach().numpy(), expected, atol=1e-12)
+        assert "silu" in repr(layer).lower()
