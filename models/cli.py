@@ -333,7 +333,7 @@ def read_corpus(path: str | None, context: int, newline: str | None = None) -> C
             check_size(path)
         return load_corpus(path, context, newline)
     except OSError as error:
-        raise UsageError(f"cannot read {path} ({error.strerror}); give a text file with --text") from None
+        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
     except ValueError as error:
         raise UsageError(error) from None
 
@@ -418,6 +418,8 @@ def notes_command(options: argparse.Namespace) -> int:
     set_threads(given)
     if "row" in given and "write" in given:
         raise UsageError("--write takes all rows, got --row; leave one of the two out")
+    if "write" in given and pathlib.Path(given["write"]).is_dir():
+        raise UsageError(f"{given['write'] or repr('')} is a folder; name a file with --write")
     for flag in ("write", "plot"):
         if flag in given:
             path = pathlib.Path(given[flag])
