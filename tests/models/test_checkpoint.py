@@ -161,8 +161,8 @@ def test_disk_that_is_full_before_the_first_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(np.lib.format, "write_array", refuse)
     with pytest.raises(CheckpointError) as caught:
         save(tmp_path, example(1))
-    assert str(caught.value) == (f"cannot save {tmp_path / checkpoints.NAME}: No space left on device; there is none before "
-                                 "it: make room there or make the folder writable, then start anew")
+    assert str(caught.value) == (f"cannot save {tmp_path / checkpoints.NAME}: No space left on device; there is none "
+                                 "before it: make room there or make the folder writable, then start anew")
     assert os.listdir(tmp_path) == []
 
 

@@ -33,7 +33,7 @@ def test_ctrl_c_while_importing(start):
 
 
 def test_ctrl_c_while_the_command_itself_is_imported(start, tmp_path):
-    (tmp_path / "tqdm.py").write_text(INTERRUPT)
+    (tmp_path / "argparse.py").write_text(INTERRUPT)
     assert start("-m models info") == (130, "", "minigrad: interrupted\n")
 
 
@@ -43,7 +43,8 @@ def test_what_cannot_be_imported(start, error):
     assert start("-m models info", f"raise {error}") == (2, "", expected)
 
 
-@pytest.mark.parametrize("module, error", [(INTERRUPT, "KeyboardInterrupt"), ("raise RuntimeError('x')", "RuntimeError: x")])
+@pytest.mark.parametrize("module, error", [(INTERRUPT, "KeyboardInterrupt"),
+                                           ("raise RuntimeError('x')", "RuntimeError: x")])
 def test_a_program_that_imports_models_gets_the_exception(start, module, error):
     code, _, err = start("-c 'import models'", module)
     assert code != 0 and err.startswith("Traceback") and err.endswith(f"{error}\n")
