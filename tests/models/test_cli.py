@@ -243,7 +243,7 @@ def test_many_layers_that_are_not_there(run, finished_run):
 def test_text_larger_than_memory(run, text_file, monkeypatch):
     monkeypatch.setattr("models.cli.memory_size", lambda: 10_000)
     monkeypatch.setattr("models.cli.check_memory", lambda config, batch_size: None)
-    one_line(run("train", "--text", text_file), "takes about 0 GB to read, and this computer has 0 GB", codes=(2,))
+    one_line(run("train", *TINY, "--text", text_file), "takes about 0 GB to read, and this computer has 0 GB", codes=(2,))
 
 
 def test_what_will_be_trained_is_said_before_it_is_built(run, text_file, monkeypatch):
