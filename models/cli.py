@@ -4,10 +4,12 @@ Whatever a user can get wrong ends in one line on stderr, before any long work: 
 or check that failed, 130 after Ctrl-C.
 """
 import argparse
+import contextlib
 import dataclasses
 import importlib.metadata
 import inspect
 import itertools
+import math
 import os
 import pathlib
 import platform
@@ -28,9 +30,10 @@ from models.gradcheck import check_model
 from models.notes import plots, report
 from models.task_training import MODELS, TaskTraining
 from models.tasks import TASKS
-from models.train import Trainer, TrainingConfig, TrainingError, load_parameters
+from models.train import Trainer, TrainingConfig, TrainingError, load_parameters, model_config, training_config
 from models.transformer import PRESETS, CausalTransformer, TransformerConfig, check_whole
 
+BYTES_PER_CHARACTER = 16  # of memory, while a text becomes token ids
 RUNS = pathlib.Path("runs")  # where runs go without --out
 FILES = *runs.FILES, task_runs.MODEL, task_runs.PICTURE  # of which a new run writes over none
 DOCUMENT, PICTURES = "docs/lecture_notes.md", "docs/lecture_notes"  # where notes go
@@ -48,32 +51,48 @@ def main(arguments: list[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a text may hold what the terminal's encoding lacks
     try:
-        options = make_parser().parse_args(arguments)
-        code = options.command(options)
+        code = run_command(arguments)
         sys.stdout.flush()
-        return code
+    except (KeyboardInterrupt, runs.Interrupted) as reason:
+        code = stop(str(reason) or "interrupted", 130)
+    except UsageError as error:
+        code = stop(f"error: {error}", 2)
+    except (TrainingError, CheckpointError) as error:
+        code = stop(f"error: {error}", 1)
+    except MemoryError:
+        code = stop("error: out of memory; choose a smaller model, context or batch size", 1)
+    except BrokenPipeError:  # `minigrad sample | head`: nobody reads on
+        code = 1
+    except OSError as error:
+        code = stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another "
+                    "place with --out", 1)
+    finish_output()
+    return code
+
+
+def run_command(arguments: list[str] | None) -> int:
+    """What the arguments ask for; its exit code."""
+    try:
+        options = make_parser().parse_args(arguments)
     except SystemExit as exit:  # argparse has printed help, or its one line
         return exit.code
-    except (KeyboardInterrupt, runs.Interrupted) as reason:
-        return stop(str(reason) or "interrupted", 130)
-    except UsageError as error:
-        return stop(f"error: {error}", 2)
-    except (TrainingError, CheckpointError) as error:
-        return stop(f"error: {error}", 1)
-    except MemoryError:
-        return stop("error: out of memory; choose a smaller model, context or batch size", 1)
-    except BrokenPipeError:  # `minigrad sample | head`: nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
-        return 1
-    except OSError as error:
-        return stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another "
-                    "place with --out", 1)
+    return options.command(options)
 
 
 def stop(reason: str, code: int) -> int:
-    """Say why in one line on stderr; the exit code."""
-    print("minigrad:", " ".join(reason.split()), file=sys.stderr)
+    """Say why in one line on stderr, if anybody reads it; the exit code."""
+    with contextlib.suppress(OSError):
+        print("minigrad:", " ".join(reason.split()), file=sys.stderr)
     return code
+
+
+def finish_output() -> None:
+    """Throw away what cannot be written any more, or Python would complain of it at its exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class Parser(argparse.ArgumentParser):
@@ -168,11 +187,14 @@ def train_command(options: argparse.Namespace) -> int:
     if astray:
         raise UsageError(f"--{astray[0].replace('_', '-')} needs --task; name a task, or leave it out")
     trainer, folder = resumed_run(given) if "resume" in given else new_run(given)
-    print(f"{folder}: {trainer.model.config.parameter_count():,} parameters, {len(trainer.corpus.train):,} characters "
-          f"to train on, {len(trainer.corpus.validation):,} to validate, steps {trainer.step} to "
-          f"{trainer.config.steps}", file=sys.stderr)
     runs.train(trainer, folder)
     return 0
+
+
+def announce(folder: pathlib.Path, config: TransformerConfig, corpus: Corpus, step: int, steps: int) -> None:
+    """Say what is going to be trained."""
+    print(f"{folder}: {config.parameter_count():,} parameters, {len(corpus.train):,} characters to train on, "
+          f"{len(corpus.validation):,} to validate, steps {step} to {steps}", file=sys.stderr)
 
 
 def train_on_task(given: dict) -> int:
@@ -209,34 +231,45 @@ def new_run(given: dict) -> tuple[Trainer, pathlib.Path]:
     except ValueError as error:
         raise UsageError(error) from None
     folder = new_folder(given.get("out"), name)
+    announce(folder, config, corpus, 0, training.steps)  # large models take long to build
     mg.manual_seed(training.seed)
     return Trainer(CausalTransformer(config), corpus, config.context, training), folder
 
 
 def resumed_run(given: dict) -> tuple[Trainer, pathlib.Path]:
     """A trainer where a checkpoint left it; what was not said now is as it was then."""
-    path = find(given["resume"] or given.get("out") or last_run())
+    path = find(named_run(given))
     folder = path.parent
     if pathlib.Path(given.get("out", folder)).resolve() != folder.resolve():
         raise UsageError(f"--out {given['out']} is not the folder of the run, {folder}; leave --out out")
     checkpoint = load(path)
+    config, training = model_config(checkpoint, path), training_config(checkpoint, path)
     check_unchanged(checkpoint, given, path)
-    config = model_config(checkpoint, path)
     try:
-        training = TrainingConfig(**checkpoint.training | chosen(given, TrainingConfig))
+        training = dataclasses.replace(training, **chosen(given, TrainingConfig))
         check_memory(config, training.batch_size)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise UsageError(error) from None
     if training.steps < checkpoint.step:
         raise UsageError(f"--steps is {training.steps}, but {folder} has done {checkpoint.step}; ask for more steps")
-    corpus = read_corpus(given.get("text", checkpoint.corpus["path"]), config.context)
+    newline = "" if "\r" in checkpoint.corpus["symbols"] else None  # once, every "\r" of a text was kept
+    corpus = read_corpus(given.get("text", checkpoint.corpus["path"]), config.context, newline)
     if corpus.sha256 != checkpoint.corpus["sha256"]:
         raise UsageError(f"{corpus.path or 'the language reference of this Python'} is not the text that {folder} was "
                          "trained on; give that one with --text, or start a new run")
     check_writable(folder)
     trainer = Trainer(CausalTransformer(config), corpus, config.context, training)
     trainer.restore(checkpoint, path)
+    announce(folder, config, corpus, trainer.step, training.steps)
     return trainer, folder
+
+
+def named_run(given: dict) -> str | pathlib.Path:
+    """The run that --resume or --out names, or else the last one."""
+    names = [name for name in (given["resume"], given.get("out")) if name is not None]
+    if "" in names:
+        raise UsageError("the name of the run to resume is empty; name one, or give --resume alone for the last one")
+    return names[0] if names else last_run()
 
 
 def chosen(given: dict, config_class: type) -> dict:
@@ -258,15 +291,6 @@ def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> 
                              f"leave {flag} out, or start a new run")
 
 
-def model_config(checkpoint: Checkpoint, path: pathlib.Path) -> TransformerConfig:
-    """The config of the model in a checkpoint; CheckpointError if there is no such model."""
-    try:
-        return TransformerConfig(**checkpoint.config)
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is not of a model that this version knows ({error}); use a checkpoint of this "
-                              "version, or train anew") from None
-
-
 def last_run() -> pathlib.Path:
     """The folder under runs/ whose checkpoint is the newest."""
     checkpoints = sorted(RUNS.glob("*/checkpoint*.npz"), key=lambda path: path.stat().st_mtime)
@@ -277,6 +301,8 @@ def last_run() -> pathlib.Path:
 
 def new_folder(out: str | None, name: str, can_resume: bool = True) -> pathlib.Path:
     """The folder of a new run: --out if it holds no run, else the first free of runs/nano, runs/nano-2, ..."""
+    if out == "":
+        raise UsageError("--out is empty; name a folder, or leave it out")
     if out is not None:
         folder = pathlib.Path(out)
         taken = next((file for file in FILES if (folder / file).exists()), None)
@@ -300,22 +326,36 @@ def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:
         raise UsageError(f"cannot write to {folder} ({error.strerror}); choose another folder with {flag}") from None
 
 
-def read_corpus(path: str | None, context: int) -> Corpus:
+def read_corpus(path: str | None, context: int, newline: str | None = None) -> Corpus:
     """The corpus; UsageError if the text is missing or of no use."""
     try:
-        return load_corpus(path, context)
+        if path is not None:
+            check_size(path)
+        return load_corpus(path, context, newline)
     except OSError as error:
-        raise UsageError(f"cannot read {path} ({error.strerror}); give a text file with --text") from None
+        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
     except ValueError as error:
         raise UsageError(error) from None
 
 
+def memory_size() -> float:
+    """The bytes of memory that this computer has; infinity where it does not tell."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return math.inf
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_size(text: str) -> None:
+    """UsageError if reading a text would take more memory than this computer has."""
+    needed, available = BYTES_PER_CHARACTER * os.path.getsize(text), memory_size()
+    if needed > available:
+        raise UsageError(f"{text} takes about {needed / 1e9:,.0f} GB to read, and this computer has "
+                         f"{available / 1e9:,.0f} GB; give a shorter text")
+
+
 def check_memory(config: TransformerConfig, batch_size: int) -> None:
     """UsageError if training would take more memory than this computer has."""
-    if not hasattr(os, "sysconf"):  # Windows
-        return
-    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = config.training_bytes(batch_size)
+    needed, available = config.training_bytes(batch_size), memory_size()
     if needed > available:
         raise UsageError(f"a model with width {config.width}, {config.layers} layers, context {config.context} and "
                          f"batch size {batch_size} takes about {needed / 1e9:,.0f} GB to train, and this "
@@ -348,9 +388,13 @@ def sample_command(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(error) from None
     print(prompt, end="")
-    for token in ids:
-        print(vocabulary.symbols[token], end="", flush=True)
-    print()
+    try:
+        for token in ids:
+            print(vocabulary.symbols[token], end="", flush=True)
+    except ValueError as error:  # logits that overflow
+        raise CheckpointError(f"{path}: {error}; train anew, with a smaller --lr") from None
+    finally:
+        print()
     return 0
 
 
@@ -374,6 +418,8 @@ def notes_command(options: argparse.Namespace) -> int:
     set_threads(given)
     if "row" in given and "write" in given:
         raise UsageError("--write takes all rows, got --row; leave one of the two out")
+    if "write" in given and pathlib.Path(given["write"]).is_dir():
+        raise UsageError(f"{given['write'] or repr('')} is a folder; name a file with --write")
     for flag in ("write", "plot"):
         if flag in given:
             path = pathlib.Path(given[flag])

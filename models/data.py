@@ -2,7 +2,10 @@
 import dataclasses
 import functools
 import hashlib
+import os
 import pathlib
+import stat
+import sys
 import unicodedata
 from collections.abc import Iterator
 
@@ -49,14 +52,17 @@ class Vocabulary:
         return len(self.symbols)
 
     @functools.cached_property
-    def _code_points(self) -> np.ndarray:
-        return code_points(self.symbols)
+    def _ids(self) -> np.ndarray:
+        """The id of each code point there is, -1 for those without."""
+        ids = np.full(sys.maxunicode + 1, -1)
+        ids[code_points(self.symbols)] = np.arange(len(self))
+        return ids
 
     def encode(self, text: str) -> np.ndarray:
         """Token ids (int64) of a text; ValueError names the characters that the vocabulary lacks."""
         points = code_points(text)
-        ids = np.searchsorted(self._code_points, points).clip(max=len(self) - 1)
-        unknown = points[self._code_points[ids] != points]
+        ids = self._ids[points]
+        unknown = points[ids < 0]
         if unknown.size:
             names = " ".join(repr(chr(point)) for point in dict.fromkeys(unknown.tolist()))
             raise ValueError(f"the vocabulary has no {names}; it knows these {len(self)}: {self.symbols!r}")
@@ -83,15 +89,16 @@ class Corpus:
     sha256: str  # of the text in UTF-8
 
 
-def load_corpus(path: str | None = None, context: int = 1) -> Corpus:
+def load_corpus(path: str | None = None, context: int = 1, newline: str | None = None) -> Corpus:
     """The corpus of a UTF-8 text file, or of the language reference that ships with Python when `path` is None.
 
+    Every line ends with "\\n", whatever it ends with in the file, or with newline="" as in the file: so does open().
     Both splits must hold a window of `context` tokens and the target after it; ValueError and OSError name the file.
     """
     if path is None:
         name, text, vocabulary = "pydoc_data.topics", default_text(), Vocabulary(DEFAULT_SYMBOLS)
     else:
-        name, text = str(path), read_text(path)
+        name, text = str(path), read_text(path, newline)
         vocabulary = Vocabulary.of(text)
     boundary = int(TRAINING_SHARE * len(text))
     if min(boundary, len(text) - boundary) < context + 1:
@@ -112,19 +119,23 @@ def default_text() -> str:
     return "".join(symbol for symbol in unicodedata.normalize("NFKD", text) if symbol in known)
 
 
-def read_text(path: str) -> str:
-    """The text of a UTF-8 file; ValueError if it is empty, binary or in another encoding."""
+def read_text(path: str, newline: str | None = None) -> str:
+    """The text of a UTF-8 file; ValueError if it is empty, binary, in another encoding, or no file but a pipe or device,
+    whose end may never come."""
+    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+        raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
     content = pathlib.Path(path).read_bytes()
     if not content:
         raise ValueError(f"{path} is empty; give a file with text")
     if b"\0" in content:
         raise ValueError(f"{path} is binary (byte {content.index(0)} is NUL); give a text file in UTF-8")
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not UTF-8 (byte {error.start} is {content[error.start]:#04x}); convert it with iconv"
         ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n") if newline is None else text
 
 
 class RandomBatches:

@@ -20,6 +20,7 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     temperature: logits are divided by it; 0 takes the likeliest token.
     top_k: only the k likeliest tokens can be drawn.
     top_p: only the likeliest tokens that together reach this probability can be drawn.
+    seed: for the same tokens again; without one, minigrad's own generator draws, which `manual_seed` starts.
 
     ValueError names an argument that makes no sense.
     """
@@ -40,7 +41,8 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
     if len(lengths) != 1 or lengths == [0]:
         raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for those "
                          "of one length at a time")
-    return _generate(model, np.array(prompts), count, temperature, top_k, top_p, np.random.default_rng(seed))
+    generator = mg.random.generator() if seed is None else np.random.default_rng(seed)
+    return _generate(model, np.array(prompts), count, temperature, top_k, top_p, generator)
 
 
 def check_sampling(count: int, temperature: float, top_k: int | None, top_p: float | None,

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import tqdm
 
+from minigrad.figures import new_figure
 from models import checkpoint as checkpoints
 from models.generate import generate
 from models.train import Trainer
@@ -19,6 +20,7 @@ from models.train import Trainer
 METRICS, PLOT, SAMPLE = "metrics.jsonl", "loss.png", "sample.txt"
 FILES = checkpoints.NAME, checkpoints.PREVIOUS, METRICS, PLOT, SAMPLE
 SAMPLE_LENGTH = 300  # characters in sample.txt
+LAST_CHARACTERS = 1_000_000  # of the validation text, in the last evaluation: seconds, or a few minutes for large models
 SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 
 
@@ -41,7 +43,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
             row = trainer.train_step()
             is_stop = trainer.step % trainer.config.eval_every == 0 or trainer.is_finished()
             if is_stop:
-                limit = None if trainer.is_finished() else trainer.config.eval_windows
+                limit = last_windows(trainer) if trainer.is_finished() else trainer.config.eval_windows
                 row["val_loss"] = trainer.evaluate(trainer.corpus.validation, limit)
             metrics.write(json.dumps(row) + "\n")
             show(row)
@@ -54,9 +56,16 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
     report(trainer, folder, row, time.perf_counter() - started)
 
 
+def last_windows(trainer: Trainer) -> int:
+    """How many windows of the validation text the last evaluation takes: all, unless the text is very long."""
+    return max(trainer.config.eval_windows, -(-LAST_CHARACTERS // trainer.context))
+
+
 def report(trainer: Trainer, folder: pathlib.Path, row: dict | None, seconds: float) -> None:
     """Draw the losses, write a sample, and say what came out and where; `row` is of the last step, if just done."""
-    validation_loss = row["val_loss"] if row else trainer.evaluate(trainer.corpus.validation)
+    total, seen = len(trainer.corpus.validation), last_windows(trainer) * trainer.context
+    share = f"all {total:,} characters" if seen >= total - 1 else f"{seen:,} of {total:,} characters, evenly spread"
+    validation_loss = row["val_loss"] if row else trainer.evaluate(trainer.corpus.validation, last_windows(trainer))
     training_loss = trainer.evaluate(trainer.corpus.train, trainer.config.eval_windows)
     plot_losses(folder / METRICS, folder / PLOT)
     vocabulary = trainer.corpus.vocabulary
@@ -65,7 +74,7 @@ def report(trainer: Trainer, folder: pathlib.Path, row: dict | None, seconds: fl
     (folder / SAMPLE).write_text(text + "\n", encoding="utf-8")
     print(text)
     print(f"\n{trainer.step} steps in {seconds:.1f} s; training loss {training_loss:.4f}, validation loss "
-          f"{validation_loss:.4f} (all {len(trainer.corpus.validation):,} characters)")
+          f"{validation_loss:.4f} ({share})")
     print(f"{folder}{os.sep} holds {checkpoints.NAME}, {METRICS}, {PLOT} and {SAMPLE}; go on with: "
           f"minigrad sample --checkpoint {folder}")
 
@@ -139,15 +148,12 @@ def show_progress(trainer: Trainer):
 
 def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> None:
     """Draw the losses of metrics.jsonl over the steps: training (each batch, and smoothed), and validation."""
-    from matplotlib.figure import Figure  # slow to import, and only needed here; without pyplot it needs no display
-
     rows = [row for _, row in read_metrics(metrics)]
     steps, losses = np.array([(row["step"], row["loss"]) for row in rows]).T
     evaluated = [(row["step"], row["val_loss"]) for row in rows if row["val_loss"] is not None]
     pieces = min(40, len(rows))
     smooth = [[piece.mean() for piece in np.array_split(values, pieces)] for values in (steps, losses)]
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(1, 1, 7, 4.5)
     axes.plot(steps, losses, color="C0", alpha=0.25, linewidth=0.8, label="training, each batch")
     axes.plot(*smooth, color="C0", label=f"training, mean of {math.ceil(len(rows) / pieces)} batches")
     axes.plot(*zip(*evaluated), color="C1", marker="o", label="validation")

@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 import minigrad as mg
+from minigrad.figures import new_figure
 from models.encoder_decoder import PAD, START, STOP
 from models.task_training import TaskTraining, accuracy, arguments, make_model, train
 from models.tasks import FIRST, TASKS, Task
@@ -134,16 +135,13 @@ def symbol(task: Task, token: int) -> str:
 
 def plot_attention(task_run: TaskRun, image: pathlib.Path) -> None:
     """Draw where the model looked at the source of one example, for each symbol of its answer."""
-    from matplotlib.figure import Figure  # slow to import, and only needed here; without pyplot it needs no display
-
     task, model = task_run.task, task_run.model
     source, target = task_run.examples(1)
     answer = greedy(model, source, target.shape[1] + 1)
     inputs = np.hstack([[[START]], answer[:, :-1]])
     weights = model.attention_map(mg.tensor(source), mg.tensor(inputs))[0]  # (T, S)
     columns, rows = ([symbol(task, token) for token in ids.tolist()] for ids in (source[0], answer[0]))
-    figure = Figure(figsize=(2.5 + 0.4 * len(columns), 2 + 0.4 * len(rows)), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(1, 1, 2.5 + 0.4 * len(columns), 2 + 0.4 * len(rows))
     heat = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1)
     axes.set_xticks(range(len(columns)), columns, rotation=0 if max(map(len, columns)) < 3 else 90)
     axes.set_yticks(range(len(rows)), rows)

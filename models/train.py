@@ -4,15 +4,20 @@ import dataclasses
 import math
 import numbers
 import os
+import sys
+import textwrap
 import time
 
 import numpy as np
 
 import minigrad as mg
 import nn
-from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint import Checkpoint, CheckpointError, check_arrays, check_values, remedy
 from models.data import IGNORED, Corpus, RandomBatches, windows
-from models.transformer import check_choice, check_whole
+from models.transformer import TransformerConfig, check_choice, check_whole
+
+# Fields of configs that checkpoints of earlier versions lack; their defaults are what those versions did.
+ADDED_LATER = {"placement", "final_norm", "activation", "hidden_ratio", "positions", "annealing", "accumulation"}
 
 
 class TrainingError(Exception):
@@ -41,7 +46,7 @@ class TrainingConfig:
     weight_decay: float = 0.1  # AdamW's decay, of matrices and embeddings only
     max_grad_norm: float = 1.0  # longer gradients (all parameters as one vector) are scaled down to this length
     eval_every: int = 250  # steps from one evaluation and checkpoint to the next
-    eval_windows: int = 240  # windows of the validation text in an evaluation on the way; the last one takes them all
+    eval_windows: int = 240  # windows of the validation text in an evaluation; the last takes up to a million characters
     seed: int = 42  # of initialisation, dropout and batches
 
     def __post_init__(self):
@@ -54,18 +59,50 @@ class TrainingConfig:
                                          ("beta1", "at least 0", "less than 1", lambda x: 0 <= x < 1),
                                          ("beta2", "at least 0", "less than 1", lambda x: 0 <= x < 1),
                                          ("weight_decay", "at least 0", "at most 100", lambda x: 0 <= x <= 100),
-                                         ("max_grad_norm", "more than 0", "finite", lambda x: 0 < x < math.inf)):
+                                         ("max_grad_norm", "more than 0", "finite", lambda x: 0 < x <= sys.float_info.max)):
             value = getattr(self, name)
             if not isinstance(value, numbers.Real) or not holds(value):
                 raise ValueError(f"{name} must be {least} and {most}, got {value!r}")
 
 
-def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
-    """Copy the parameters of a checkpoint into a model; CheckpointError if they are of another architecture."""
+def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TransformerConfig:
+    """The config of the model in a checkpoint; CheckpointError if there is no such model, or it would be of another size
+    than the parameters that are there: so building it takes no more than the file."""
+    check_values(checkpoint, path)
+    config = _make_config(TransformerConfig, checkpoint.config, path)
+    symbols, count = len(checkpoint.corpus["symbols"]), sum(array.size for array in checkpoint.model.values())
+    if config.vocabulary_size != symbols:
+        raise CheckpointError(f"{path} is damaged: its model has {config.vocabulary_size} tokens, its vocabulary {symbols} "
+                              f"symbols{remedy(path)}")
+    if config.parameter_count() != count:
+        raise CheckpointError(f"{path} is from another architecture: it holds {count:,} parameters in "
+                              f"{len(checkpoint.model)} arrays, a model of {config.layers} layers and width {config.width} "
+                              f"has {config.parameter_count():,}{remedy(path)}")
+    return config
+
+
+def training_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TrainingConfig:
+    """The TrainingConfig in a checkpoint; CheckpointError if it makes no sense."""
+    check_values(checkpoint, path)
+    return _make_config(TrainingConfig, checkpoint.training, path)
+
+
+def _make_config(config_class: type, values: dict, path: str | os.PathLike):
     try:
-        model.load_state_dict(checkpoint.model)
-    except RuntimeError as error:
-        raise CheckpointError(f"{path} is from another architecture: {' '.join(str(error).split())}") from None
+        lacking = {field.name for field in dataclasses.fields(config_class)} - values.keys() - ADDED_LATER
+        if lacking:
+            raise ValueError(f"it lacks {', '.join(sorted(lacking))}")
+        return config_class(**values)
+    except (TypeError, ValueError) as error:
+        reason = textwrap.shorten(str(error), 160, placeholder=" ...")
+        raise CheckpointError(f"{path} is not of a model that this version knows ({reason}); use a checkpoint of this "
+                              "version, or train anew") from None
+
+
+def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
+    """Copy the parameters of a checkpoint into a model; CheckpointError if they are of another architecture, or broken."""
+    check_arrays(checkpoint, "model", {name: value.array for name, value in model.state_dict().items()}, path)
+    model.load_state_dict(checkpoint.model)
 
 
 class Trainer:
@@ -152,6 +189,8 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
         """Go on from a checkpoint; CheckpointError, which names its path, if it doesn't fit the model."""
+        check_values(checkpoint, path)
+        self._check_moments(checkpoint, path)
         load_parameters(self.model, checkpoint, path)
         state = collections.defaultdict(dict)
         for key, array in checkpoint.optimizer.items():
@@ -161,3 +200,15 @@ class Trainer:
         self.batches.set_state(checkpoint.generators["batches"])
         mg.random.set_state(checkpoint.generators["minigrad"])
         self.step = checkpoint.step
+
+    def _check_moments(self, checkpoint: Checkpoint, path: str | os.PathLike) -> None:
+        """CheckpointError unless the optimiser's state is that of these parameters: none before the first step."""
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        expected = {f"{i}.{name}": np.zeros((), np.int64) if name == "step" else parameter.array
+                    for i, parameter in enumerate(parameters) for name in self.optimizer.state_names
+                    if checkpoint.step > 0 and parameter.numel()}
+        check_arrays(checkpoint, "optimizer", expected, path)
+        for name, array in checkpoint.optimizer.items():
+            most = {"step": checkpoint.step, "exp_avg_sq": math.inf}.get(name.partition(".")[2])
+            if most is not None and not (0 <= array.min() and array.max() <= most):
+                raise CheckpointError(f"{path} is damaged: its optimizer/{name} is not from 0 to {most}{remedy(path)}")

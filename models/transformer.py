@@ -13,6 +13,7 @@ from minigrad import Tensor
 from nn.position import FIXED
 
 INITIAL_STD = 0.02  # of every weight matrix, as in GPT-2
+MOST_LAYERS = 10_000  # to build so many takes seconds
 
 
 def check_whole(name: str, value: int, least: int = 1, most: int = 10 ** 9) -> None:
@@ -79,7 +80,7 @@ class TransformerConfig:
     def __post_init__(self):
         for name in ("vocabulary_size", "context", "heads", "width", "hidden_ratio"):
             check_whole(name, getattr(self, name))
-        check_whole("layers", self.layers, least=0)
+        check_whole("layers", self.layers, least=0, most=MOST_LAYERS)
         for name, known in (("placement", PLACEMENTS), ("activation", F.ACTIVATIONS),
                             ("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)):
             check_choice(name, getattr(self, name), known)

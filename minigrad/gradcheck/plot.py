@@ -1,15 +1,15 @@
 """The picture of a gradient check."""
 import numpy as np
 
+from ..figures import new_figure
+
 
 def plot_report(report, path: str | None = None):
     """One row for each input: the Jacobian from backward, from differences, and their difference."""
-    from matplotlib.figure import Figure
-
     shown = [entry for entry in report.inputs if entry.analytic.size]
-    figure = Figure(figsize=(11, 0.9 + 2.6 * max(len(shown), 1)), layout="constrained")
+    rows = max(len(shown), 1)
+    figure, axes = new_figure(rows, 3, 11, 0.9 + 2.6 * rows, squeeze=False)
     figure.suptitle(f"gradcheck of {report.title}: {report.verdict} (seed {report.seed})")
-    axes = figure.subplots(max(len(shown), 1), 3, squeeze=False)
     for row, entry in zip(axes, shown):
         limit = max(float(np.max(np.abs(entry.numeric[np.isfinite(entry.numeric)]), initial=0.0)), 1e-300)
         difference = entry.analytic - entry.numeric

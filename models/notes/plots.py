@@ -1,7 +1,4 @@
-"""Pictures of what the lecture notes claim: `minigrad notes --plot` draws them all.
-
-matplotlib is imported where a figure is made: slow to import, and without pyplot it needs no display.
-"""
+"""Pictures of what the lecture notes claim: `minigrad notes --plot` draws them all."""
 import math
 import pathlib
 import time
@@ -12,20 +9,13 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
+from minigrad.figures import new_figure
 from models.task_training import SEQUENCE_MODELS, TaskTraining, accuracy, make_model, train
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only
 
 SEEDS = range(5)
-
-
-def new_figure(rows: int, columns: int, width: float, height: float):
-    """(an empty figure, its panels); the size is in inches."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, columns)
 
 
 def line_with_spread(axes, x, values: np.ndarray, label: str, style: str = "-") -> None:

@@ -154,6 +154,27 @@ def test_disk_that_refuses(tmp_path, monkeypatch, code, says):
     assert_save_fails_and_loses_nothing(tmp_path, says)
 
 
+def test_disk_that_is_full_before_the_first_checkpoint(tmp_path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(np.lib.format, "write_array", refuse)
+    with pytest.raises(CheckpointError) as caught:
+        save(tmp_path, example(1))
+    assert str(caught.value) == (f"cannot save {tmp_path / checkpoints.NAME}: No space left on device; there is none "
+                                 "before it: make room there or make the folder writable, then start anew")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", pathlib.Path(os.devnull)):
+        assert "is a pipe, socket or device, not a file" in error_of(path)
+    os.mkfifo(tmp_path / checkpoints.NAME)
+    assert f"holds no {checkpoints.NAME}" in error_of(tmp_path)
+    assert "File name too long" in error_of(tmp_path / ("x" * 300))
+
+
 SAVE_FOREVER = """
 import sys
 import numpy as np

@@ -1,9 +1,11 @@
 """The command: what it does, and one line for whatever a user gets wrong."""
+import dataclasses
 import errno
 import json
 import os
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 
 import models
 from minigrad import ops
+from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models import checkpoint as checkpoints
 from models import run as runs
 from models.cli import main
@@ -118,6 +121,7 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
     (["train", "--lr", "inf"], "lr must be"),
     (["train", "--lr", "0"], "lr must be"),
     (["train", "--width", "0"], "width must be"),
+    (["train", "--layers", "100000", "--width", "1"], "layers must be a whole number from 0 to 10000, got 100000"),
     (["train", "--heads", "5"], "heads must divide width, got heads 5 and width 128; change one of them"),
     (["train", "--dropout", "1"], "dropout must be"),
     (["train", "--dtype", "int8"], "dtype must be float32 or float64"),
@@ -131,6 +135,17 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
     (["train", "--threads", "9999"], "--threads: expected a number of threads from 1"),
     (["train", "--text", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
     (["train", "--text", "."], "cannot read . (Is a directory)"),
+    (["train", "--text", ""], "cannot read '' (No such file or directory)"),
+    (["train", "--text", "/dev/zero"], "/dev/zero is a pipe, socket or device; write its text into a file"),
+    (["train", "--text", "x" * 300], "(File name too long)"),
+    (["train", "--out", ""], "--out is empty"),
+    (["train", "--resume", ""], "the name of the run to resume is empty"),
+    (["train", "--resume", "--out", ""], "the name of the run to resume is empty"),
+    (["train", "--resume", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
+    (["sample", "--checkpoint", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
+    (["sample", "--checkpoint", ""], "holds no checkpoint.npz"),
+    (["notes", "--write", ""], "--write"),
+    (["notes", "--write", "old"], "old is a folder; name a file with --write"),
     (["train", "--text", "empty.txt"], "empty.txt is empty"),
     (["train", "--text", "binary.txt"], "binary.txt is binary"),
     (["train", "--text", "latin.txt"], "latin.txt is not UTF-8"),
@@ -203,6 +218,53 @@ def test_bad_checkpoints(run, finished_run, tmp_path):
         (tmp_path / "bad.npz").write_bytes(damaged)
         one_line(run("sample", "--checkpoint", "bad.npz"), f"bad.npz {says}")
         one_line(run("train", "--resume", "bad.npz"), f"bad.npz {says}")
+
+
+def change(finished_run, **fields) -> None:
+    """Save the checkpoint of a run here, with other fields."""
+    checkpoints.save(".", dataclasses.replace(checkpoints.load(finished_run), **fields))
+
+
+@pytest.mark.parametrize("number, says", [(np.nan, "holds NaN or infinity"), (3e38, "the model's logits are not finite")])
+def test_parameters_that_are_broken(run, finished_run, number, says):
+    arrays = {name: np.full_like(array, number) for name, array in checkpoints.load(finished_run).model.items()}
+    change(finished_run, model=arrays)
+    code, _, err = run("sample", "--checkpoint", ".")
+    assert code == 1 and err.startswith("minigrad: error: checkpoint.npz") and err.count("\n") == 1 and says in err
+
+
+def test_many_layers_that_are_not_there(run, finished_run):
+    for layers in (9999, 10 ** 7):
+        change(finished_run, config=checkpoints.load(finished_run).config | {"layers": layers})
+        one_line(run("sample", "--checkpoint", "."), "checkpoint.npz is", codes=(1,))
+        one_line(run("train", "--resume", "."), "checkpoint.npz is", codes=(1,))
+
+
+def test_text_larger_than_memory(run, text_file, monkeypatch):
+    monkeypatch.setattr("models.cli.memory_size", lambda: 10_000)
+    monkeypatch.setattr("models.cli.check_memory", lambda config, batch_size: None)
+    one_line(run("train", *TINY, "--text", text_file), "takes about 0 GB to read, and this computer has 0 GB", codes=(2,))
+
+
+def test_what_will_be_trained_is_said_before_it_is_built(run, text_file, monkeypatch):
+    def interrupt(config):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.cli.CausalTransformer", interrupt)
+    code, _, err = run("train", "--text", text_file)
+    assert code == 130 and re.match(r"runs/nano: [\d,]+ parameters, 3,600 characters", err)
+
+
+def test_resuming_a_run_whose_vocabulary_has_carriage_returns(run, make_trainer):
+    pathlib.Path("dos.txt").write_bytes(b"ab cd\r\n" * 100)
+    corpus = load_corpus("dos.txt", 16, newline="")
+    config = TransformerConfig(vocabulary_size=len(corpus.vocabulary), context=16, layers=1, heads=1, width=8)
+    trainer = Trainer(CausalTransformer(config), corpus, 16, TrainingConfig(steps=2, batch_size=2))
+    checkpoints.save(".", trainer.checkpoint())
+    assert run("train", "--resume", ".")[0] == 0
+    assert checkpoints.load(".").step == 2 and checkpoints.load(".").corpus == trainer.checkpoint().corpus
+    assert run("train", *TINY, "--text", "dos.txt", "--out", "new")[0] == 0
+    assert checkpoints.load("new").corpus["symbols"] == "\n abcd"
 
 
 def test_full_disk_while_training(run, text_file, monkeypatch):

@@ -1,5 +1,8 @@
 """Texts, vocabularies, splits and batches."""
+import hashlib
 import json
+import os
+import socket
 
 import numpy as np
 import pytest
@@ -38,6 +41,27 @@ def test_bad_text(tmp_path, content, says):
     with pytest.raises(ValueError) as caught:
         load_corpus(str(path), context=8)
     assert says in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_lines_end_as_open_has_them_end(tmp_path):
+    path, unix = tmp_path / "text.txt", tmp_path / "unix.txt"
+    path.write_bytes(b"one\r\ntwo\rthree\n\r\r\n" * 10)
+    unix.write_text(path.read_text())
+    corpus, plain = load_corpus(str(path)), load_corpus(str(unix))
+    assert corpus.vocabulary.decode(corpus.train[:14]) == "one\ntwo\nthree\n"
+    assert corpus.vocabulary.symbols == plain.vocabulary.symbols and corpus.sha256 == plain.sha256
+    kept = load_corpus(str(path), newline="")
+    assert "\r" in kept.vocabulary.symbols and kept.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("path", ["pipe", "socket", os.devnull])
+def test_a_text_that_is_no_file(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        with pytest.raises(ValueError, match=f"{path} is a pipe, socket or device; write its text into a file"):
+            load_corpus(path)
 
 
 def test_shortest_text_that_will_do(tmp_path):

@@ -36,6 +36,15 @@ def test_seed():
     assert one == two != other
 
 
+def test_without_a_seed_manual_seed_governs():
+    drawn = []
+    for seed in (3, 3, 4):
+        mg.manual_seed(seed)
+        drawn.append([list(generate(Successor(), [0], 30, temperature=9.0)) for _ in range(2)])
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0][0] != drawn[0][1]
+
+
 def test_texts_side_by_side():
     model = Successor()
     texts = np.array(list(generate_batch(model, np.array([[0, 1], [3, 4]]), 4, temperature=0)))

@@ -171,6 +171,16 @@ def test_files_of_a_run(make_trainer, tmp_path, capsys):
     assert "step 10/10: loss" in err  # plain lines, since this is no terminal
 
 
+def test_last_evaluation_of_a_long_text_takes_a_part_of_it(make_trainer, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(runs, "LAST_CHARACTERS", 150)
+    trainer = make_trainer()
+    runs.train(trainer, tmp_path)
+    loss = trainer.evaluate(trainer.corpus.validation, 5)
+    assert metrics_of(tmp_path)[-1]["val_loss"] == loss != trainer.evaluate(trainer.corpus.validation)
+    runs.train(trainer, tmp_path)  # nothing left to do
+    assert capsys.readouterr().out.count(f"{loss:.4f} (160 of 400 characters, evenly spread)") == 2
+
+
 def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, monkeypatch):
     trainer = make_trainer()
     original = trainer.batches.draw

@@ -118,7 +118,7 @@ def test_weights_that_are_returned_have_a_gradient(average):
         output.backward(upstream)
         gradient = weights.grad.numpy()
         outputs.append(output.detach().numpy())
-        gradients.append([gradient if average else gradient.sum(1), *(x.grad.numpy() for x in inputs),
+        gradients.append([gradient if is_average else gradient.sum(1), *(x.grad.numpy() for x in inputs),
                           *(p.grad.numpy() for p in attention.parameters())])
     np.testing.assert_array_equal(*outputs)
     for a, b in zip(*gradients, strict=True):

@@ -1,0 +1,31 @@
+"""The command's first half second, in which everything is imported: what stops it there ends in one line, too."""
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+IS_COMMAND = os.path.basename("".join(sys.argv[:1])).removesuffix(".exe") in ("minigrad", "-m")  # no script, no test
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """Around imports, if this process is the command: exit code 130 after Ctrl-C, 2 if they fail."""
+    if not IS_COMMAND:
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # its exception could come amid the start of a compiled module
+        signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    except (ImportError, RuntimeError) as error:
+        print("minigrad: error: cannot start:", " ".join(str(error).split()), file=sys.stderr)
+        sys.exit(2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _leave(number: int, frame) -> None:
+    os.write(2, b"minigrad: interrupted\n")
+    os._exit(130)
