@@ -27,7 +27,8 @@ from numba.extending import intrinsic
 from numba.np.ufunc import parallel as threads_of_numba
 
 from . import jit
-from .jit import entry_point, library, prerequisites
+from .cache import prerequisites
+from .jit import entry_point, library
 from .simd import INDEX, INT64
 
 SYMBOL = "minigrad_fork_join"
