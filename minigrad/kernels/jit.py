@@ -4,6 +4,7 @@
 call with a new combination of dtypes, not at import; cache.py keeps the machine code on disk.
 """
 import functools
+import os
 import threading
 from typing import Callable
 
@@ -11,6 +12,7 @@ import numba
 import numpy as np
 from llvmlite.binding import Linkage
 from numba.core import codegen, compiler
+from numba.core.compiler_lock import global_compiler_lock
 
 from .cache import KernelCache
 
@@ -87,6 +89,21 @@ def ready(array: np.ndarray) -> np.ndarray:
 # until threads.start() knows that another one is used.
 _turn = threading.RLock()
 take_turns = True
+
+
+def _hold_locks() -> None:
+    """A fork waits for the kernel that another thread compiles or launches: a child would inherit the lock for ever."""
+    _turn.acquire()
+    global_compiler_lock.acquire()
+
+
+def _release_locks() -> None:
+    global_compiler_lock.release()
+    _turn.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_locks, after_in_parent=_release_locks, after_in_child=_release_locks)
 
 
 def _launch_in_turn(dispatcher, arguments):
