@@ -96,7 +96,7 @@ def cache_folder() -> pathlib.Path | None:
     if os.environ.get("NUMBA_CACHE_DIR"):
         candidates.insert(0, pathlib.Path(os.environ["NUMBA_CACHE_DIR"]) / "minigrad")
     for candidate in candidates:
-        folder = candidate.resolve() / f"kernels-{_source_hash(SOURCES)}"
+        folder = pathlib.Path(os.path.realpath(candidate), f"kernels-{_source_hash(SOURCES)}")
         if _is_private_and_writable(folder):
             _remove_older(folder.parent, keep=3)
             return folder
