@@ -211,7 +211,7 @@ def main() -> int:
         names = differing(runs)
         first_of[cpu], wrong = runs[0], wrong + len(names)
         print(f"{cpu}: {len(runs)} of {options.processes} processes finished; "
-              f"{len(names)} of {len(runs[0])} arrays differ {' '.join(names[:10])}")
+              f"{len(names)} of {len(runs[0])} arrays differ {' '.join(names[:10])}", flush=True)
     compare_cpus(first_of)
     return 1 if wrong else 0
 
