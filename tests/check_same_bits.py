@@ -2,25 +2,22 @@
 
     python tests/check_same_bits.py [--processes 20] [--cpu host haswell ...] [--jobs 2] [--only LayerNorm]
 
-For each CPU that kernels are compiled for, processes start on one kernel cache, empty at first. Each runs all rows of
-tests/cases.py, forward and backward, decoding and trainings, in an order of its own, so that each compiles and loads the
-kernels in another order; some are killed at a random moment, and between them files of the cache are damaged. All that
-finish must have the same bits. Between CPUs bits may differ: how much is printed.
+For each CPU that kernels are compiled for, processes start on one kernel cache, empty at first. Each computes all of
+tests/probes.py in an order of its own, so that each compiles and loads the kernels in another order; some are killed at
+a random moment, and between them files of the cache are damaged. All that finish must have the same bits. Between CPUs
+bits may differ: how much is printed.
 """
 import argparse
 import collections
 import concurrent.futures
-import importlib
 import os
 import pathlib
-import pkgutil
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
 
 import numpy as np
 
@@ -34,100 +31,14 @@ CPUS = {  # what Numba is told to compile for; the processor at hand must be abl
 }
 
 
-def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
-    """What a process computes, by name."""
-    from cases import CASES
-
-    found = {}
-    for dtype in "float32", "float64":
-        for i, case in enumerate(CASES):
-            found[f"{i}-{case}-{dtype}"] = lambda case=case, dtype=dtype: forward_and_backward(case, dtype)
-        found[f"decode-{dtype}"] = lambda dtype=dtype: decoded(dtype)
-        found[f"train-wide-{dtype}"] = lambda dtype=dtype: trained("micro", 2, dtype=dtype, width=128, context=64)
-    return found | {"train-micro": lambda: trained("micro", 20)}
-
-
-def forward_and_backward(case, dtype: str) -> list[np.ndarray]:
-    """The result of an operation, and its gradients."""
-    from minigrad import Tensor
-    from minigrad.tensor import apply
-    from naive import Constant
-
-    inputs = [Tensor(x.astype(dtype), requires_grad=not isinstance(x, Constant)) if isinstance(x, np.ndarray) else x
-              for x in case.inputs]
-    out = apply(case.op, *inputs, **case.options)
-    out.backward(Tensor(np.random.default_rng(3).standard_normal(out.shape), dtype=out.dtype))
-    return [out.array] + [x.grad.array for x in inputs if isinstance(x, Tensor) and x.requires_grad]
-
-
-def make_model(preset: str, **fields):
-    """A seeded transformer of a preset's sizes, or of others."""
-    import dataclasses
-
-    import minigrad as mg
-    from models.transformer import PRESETS, CausalTransformer
-
-    mg.manual_seed(0)
-    return CausalTransformer(dataclasses.replace(PRESETS[preset].config, **fields))
-
-
-def decoded(dtype: str) -> list[np.ndarray]:
-    """Logits after a prompt, and token by token; for one sequence and for several."""
-    from models.decode import Decoder
-
-    model, logits = make_model("micro", width=128, dtype=dtype), []
-    for batch_size in 1, 5:
-        decoder, tokens = Decoder(model, batch_size), np.random.default_rng(1).integers(96, size=(batch_size, 32))
-        logits += [decoder.logits(tokens[:, :end]) for end in (20, 21, 22, 32)]
-    return logits
-
-
-def trained(preset: str, steps: int, **fields) -> list[np.ndarray]:
-    """The parameters after some steps of training, as the command does them."""
-    from models.data import load_corpus
-    from models.train import Trainer, TrainingConfig
-
-    model = make_model(preset, **fields)
-    trainer = Trainer(model, load_corpus(), model.config.context, TrainingConfig(steps=steps, batch_size=4, seed=0))
-    for _ in range(steps):
-        trainer.train_step()
-    return [parameter.array for parameter in model.parameters()]
-
-
-def kernels_never_run() -> list[str]:
-    """The kernels of minigrad that this process has not used."""
-    import minigrad.kernels
-
-    names = []
-    for module in pkgutil.iter_modules(minigrad.kernels.__path__):
-        for name, value in vars(importlib.import_module(f"minigrad.kernels.{module.name}")).items():
-            if hasattr(value, "ungated") and value.__module__.endswith(f".{module.name}") and not value.dispatcher.overloads:
-                names.append(f"{module.name}.{name}")
-    return names
-
-
-def compute(path: str, order: int, only: str) -> int:
-    """What each process does: all probes in the order of that number, into an .npz file."""
-    chosen = {name: probe for name, probe in probes().items() if only in name}
-    results = {}
-    for name in random.Random(order).sample(sorted(chosen), len(chosen)):
-        with np.errstate(all="ignore"):
-            results |= {f"{name}/{i}": np.array(array) for i, array in enumerate(chosen[name]())}
-    if not only and (missing := kernels_never_run()):
-        print(f"no probe runs {', '.join(missing)}", file=sys.stderr)
-        return 1
-    np.savez(path, **results)
-    return 0
-
-
 def run(cache: pathlib.Path, order: int, cpu: str = "host", only: str = "", timeout: float | None = None):
     """The arrays that a new process computes, by name; None if it is killed after `timeout` seconds."""
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "results.npz"
-        command = [sys.executable, __file__, "--compute", str(path), "--seed", str(order), "--only", only]
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+        command = [sys.executable, ROOT / "tests/probes.py", path, str(order), only]
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)} | CPUS[cpu]
         try:
-            subprocess.run(command, env=environment | CPUS[cpu], timeout=timeout, check=True, capture_output=True, text=True)
+            subprocess.run(command, env=environment, timeout=timeout, check=True, capture_output=True, text=True)
         except subprocess.TimeoutExpired:
             return None
         except subprocess.CalledProcessError as error:
@@ -188,7 +99,7 @@ def compare_cpus(results: dict[str, dict[str, np.ndarray]]) -> None:
     (first, expected), *others = results.items()
     for cpu, got in others:
         names = differing([expected, got])
-        distances = [np.max(np.abs(got[name] - expected[name]), initial=0) / np.max(np.abs(expected[name]), initial=1e-30)
+        distances = [np.max(np.abs(got[name] - expected[name])) / np.max(np.abs(expected[name]))
                      for name in names if got[name].dtype == np.float32 and not name.startswith("train")]
         print(f"{cpu} and {first}: {len(names)} of {len(expected)} arrays have other bits; float32 results of one "
               f"operation by up to {max(distances, default=0.0):.1e} of their largest element")
@@ -201,10 +112,7 @@ def main() -> int:
     parser.add_argument("--cpu", nargs="+", choices=CPUS, default=["host"], help="CPUs to compile for (default: host)")
     parser.add_argument("--only", default="", help="probes whose name contains this")
     parser.add_argument("--seed", type=int, default=0, help="of orders, kills and damage (default: 0)")
-    parser.add_argument("--compute", metavar="FILE", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.compute:
-        return compute(options.compute, options.seed, options.only)
     wrong, first_of = 0, {}
     for cpu in options.cpu:
         runs = check_cpu(cpu, options)

@@ -129,7 +129,7 @@ def _name_runtime_functions() -> None:
 @functools.cache
 def _announce() -> None:
     """Say why the first second takes longer, once in a process that compiles."""
-    kept = "once for this machine" if cache_folder() else "each time, as no folder to keep them is writable"
+    kept = "once for this machine" if cache_folder() else "each time, as no folder to keep them can be written, and by the user alone"
     print(f"minigrad: compiling kernels, {kept} ...", file=sys.stderr, flush=True)
 
 

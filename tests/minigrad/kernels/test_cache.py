@@ -82,6 +82,13 @@ def test_without_any_writable_folder_kernels_still_run(fresh_kernel, monkeypatch
     assert works(fresh_kernel())
 
 
+def test_code_is_not_kept_for_other_settings_of_the_compiler(fresh_kernel, monkeypatch):
+    for level in 3, 0:
+        monkeypatch.setattr(numba.config, "OPT", numba.core.config._OptLevel(level))
+        assert works(fresh_kernel())
+    assert len(list(cache.cache_folder().iterdir())) == 2
+
+
 def test_addresses_of_this_process_are_not_kept(fresh_kernel):
     @jit.kernel
     def threads(out):
@@ -129,7 +136,7 @@ class TestOthers:
 
     @pytest.fixture
     def found(self, tmp_path, monkeypatch):
-        """A function that says whether the cache is below NUMBA_CACHE_DIR, as it should be unless others can write there."""
+        """A function that says whether the cache is below NUMBA_CACHE_DIR: only if nobody else can write there."""
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
         (tmp_path / "a-file").touch()
@@ -174,7 +181,9 @@ class TestOthers:
     @pytest.mark.parametrize("mode, private_group, expected", [
         (0o777, False, False), (0o775, False, False), (0o775, True, True), (0o757, True, False), (0o1777, False, True),
     ])
-    def test_nor_may_others_put_another_folder_in_its_place(self, found, folder, monkeypatch, mode, private_group, expected):
+    def test_a_folder_that_others_can_exchange_is_passed_over(
+        self, found, folder, monkeypatch, mode, private_group, expected,
+    ):
         monkeypatch.setattr(cache, "_is_private_group", lambda group: private_group)
         folder.parents[1].chmod(mode)
         assert found() == expected
