@@ -1,4 +1,5 @@
 """The one generator that everything random draws from: initial weights, dropout, `randn` and friends."""
+import os
 from typing import Any
 
 import numpy as np
@@ -6,6 +7,12 @@ import numpy as np
 from . import recording
 
 _generator = np.random.default_rng()
+
+if hasattr(os, "register_at_fork"):
+    # A fork waits until no other thread draws: the child would inherit a lock that nobody opens. Parent and child go on
+    # from the same state, as with NumPy's and PyTorch's global generators.
+    _lock = _generator.bit_generator.lock
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def generator() -> np.random.Generator:

@@ -20,7 +20,7 @@ from collections.abc import Container
 from typing import NoReturn
 
 import minigrad as mg
-from minigrad.kernels import jit, threads
+from minigrad.kernels import cache, threads
 from models import run as runs
 from models import task_run as task_runs
 from models.checkpoint import Checkpoint, CheckpointError, find, load
@@ -455,7 +455,7 @@ def info_command(options: argparse.Namespace) -> int:
         "cores": os.cpu_count(),
         "threads": mg.get_num_threads(),
         "threading layer": threads.layer(),
-        "kernel cache": jit.cache_folder() or "none: no folder is writable, kernels are compiled each time",
+        "kernel cache": cache.cache_folder() or "none: no folder is writable, kernels are compiled each time",
     }
     for name, value in rows.items():
         print(f"{name:15}  {value}")

@@ -203,9 +203,9 @@ class Trainer:
 
     def _check_moments(self, checkpoint: Checkpoint, path: str | os.PathLike) -> None:
         """CheckpointError unless the optimiser's state is that of these parameters: none before the first step."""
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        members = [(parameter, group) for group in self.optimizer.param_groups for parameter in group["params"]]
         expected = {f"{i}.{name}": np.zeros((), np.int64) if name == "step" else parameter.array
-                    for i, parameter in enumerate(parameters) for name in self.optimizer.state_names
+                    for i, (parameter, group) in enumerate(members) for name in self.optimizer.state_names(group)
                     if checkpoint.step > 0 and parameter.numel()}
         check_arrays(checkpoint, "optimizer", expected, path)
         for name, array in checkpoint.optimizer.items():

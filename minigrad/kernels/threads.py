@@ -27,7 +27,8 @@ from numba.extending import intrinsic
 from numba.np.ufunc import parallel as threads_of_numba
 
 from . import jit
-from .jit import entry_point, library, prerequisites
+from .cache import prerequisites
+from .jit import entry_point, library
 from .simd import INDEX, INT64
 
 SYMBOL = "minigrad_fork_join"
@@ -216,10 +217,19 @@ def _stop(state):
     futex(state, WAKE, FUTEX_WAKE, PART_MASK)
 
 
+def _start_numbas() -> None:
+    """Numba's own threads: this also names get_num_threads, and numba_parallel_for, to the linker."""
+    try:
+        threads_of_numba._launch_threads()
+    except ValueError:
+        raise RuntimeError(f"NUMBA_THREADING_LAYER: Numba cannot load {numba.config.THREADING_LAYER!r} here; unset it"
+                           ) from None
+
+
 @functools.cache
 def start() -> None:
     """Name `fork_join` to the linker, and start a helper for each other core: before a kernel is loaded or compiled."""
-    threads_of_numba._launch_threads()  # names get_num_threads, and numba_parallel_for, to the linker
+    _start_numbas()
     jit.take_turns = layer() == "workqueue"
     if not IS_SUPPORTED:
         return
@@ -250,4 +260,6 @@ def layer() -> str:
         return "not started"
 
 
+if os.environ.get("NUMBA_THREADING_LAYER"):  # if it cannot be had, now is the time to say so
+    _start_numbas()
 prerequisites.append(start)

@@ -1,13 +1,17 @@
 """Python threads that train their own models, memory over many steps, and very large graphs."""
 import gc
 import os
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 import minigrad as mg
 import nn
+from minigrad.kernels import jit
 from models import CausalTransformer, TransformerConfig
 
 
@@ -45,6 +49,79 @@ def test_four_threads_train_as_four_programs_would():
     for thread in threads:
         thread.join()
     assert together == alone
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+may_fork = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # beside other threads
+
+
+def ends_well(child: int) -> bool:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@needs_fork
+@may_fork
+@pytest.mark.parametrize("lock", [
+    jit._turn, global_compiler_lock, mg.random.generator().bit_generator.lock,
+], ids=["launch", "compiler", "random"])
+def test_a_child_does_not_inherit_a_lock_that_another_thread_holds(lock):
+    held = threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        lock.acquire()
+        os._exit(0)
+    thread.join()
+    assert ends_well(child)
+    with lock:  # here, too
+        pass
+
+
+@needs_fork
+@may_fork
+def test_a_child_forked_while_another_thread_draws_can_draw():
+    done = threading.Event()
+
+    def draw():
+        while not done.is_set():
+            mg.randn(100_000)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    children = []
+    for _ in range(5):
+        children.append(os.fork())
+        if children[-1] == 0:
+            signal.alarm(20)
+            mg.randn(3)
+            os._exit(0)
+    done.set()
+    thread.join()
+    assert all([ends_well(child) for child in children])
+
+
+@needs_fork
+@may_fork
+def test_parent_and_child_go_on_from_the_same_random_state():
+    mg.manual_seed(5)
+    mg.randn(3)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, mg.randn(3).array.tobytes())
+        os._exit(0)
+    assert ends_well(child) and os.read(reading, 100) == mg.randn(3).array.tobytes()
+    os.close(reading)
+    os.close(writing)
 
 
 def resident_bytes():

@@ -1,0 +1,232 @@
+"""Where compiled kernels are kept: one file a signature, in a folder that nobody else can write to.
+
+The name of the folder and of the file hold a hash of everything that the machine code depends on, so that none is ever
+stale. A file that is missing, damaged or unreadable is a miss: the kernel is compiled again. A place that cannot be
+written is no error.
+"""
+import contextlib
+import functools
+import hashlib
+import os
+import pathlib
+import pickle
+import platform
+import stat
+import sys
+import tempfile
+import threading
+from typing import Callable
+
+import llvmlite.binding
+import numba
+import numpy
+from numba.core import compiler, runtime, serialize
+
+try:
+    import grp
+    import pwd
+except ImportError:  # Windows, where folders have no modes
+    grp = pwd = None
+
+SOURCES = pathlib.Path(__file__).parent
+COMPILER_SETTINGS = "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"  # of numba.config
+
+
+def _source_hash(sources: pathlib.Path) -> str:
+    """A hash of all kernel sources: Numba's own cache looks at one file, and would keep stale callees."""
+    versions = numba.__version__, llvmlite.__version__, numpy.__version__, sys.version, platform.machine()
+    digest = hashlib.sha256(repr(versions).encode())
+    for path in sorted(sources.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    """Its group counts, unless it is the user's own: many distributions make one for each, and let it write to all."""
+    if status.st_mode & stat.S_ISVTX and stat.S_ISDIR(status.st_mode):  # as /tmp: others may not touch what is ours
+        return False
+    return bool(status.st_mode & 0o002 or status.st_mode & 0o020 and not _is_private_group(status.st_gid))
+
+
+@functools.cache
+def _is_private_group(group_id: int) -> bool:
+    """Is this the group that belongs to nobody but the user, and has the user's name?"""
+    try:
+        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(group_id)
+    except KeyError:
+        return False
+    return group_id == user.pw_gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _is_ours_alone(status: os.stat_result) -> bool:
+    """Is a file or folder the user's own, and can nobody else write to it?"""
+    return pwd is None or status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def _make(folder: pathlib.Path) -> None:
+    """Make a folder and those above it for the user alone, whatever the umask."""
+    for path in [*reversed(folder.parents), folder]:
+        if not path.is_dir():
+            path.mkdir(mode=0o700, exist_ok=True)
+
+
+def _is_private_and_writable(folder: pathlib.Path) -> bool:
+    """Can files be made here, and by nobody else, nor the folder be put aside for another? What is in it is run."""
+    try:
+        _make(folder)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or not _is_ours_alone(status):
+            return False
+        if pwd is not None and any(_others_may_write(parent.stat()) for parent in folder.parents):
+            return False
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@functools.cache
+def cache_folder() -> pathlib.Path | None:
+    """Where compiled kernels are kept: NUMBA_CACHE_DIR, beside the sources, or the user's cache; None if nowhere."""
+    candidates = [SOURCES / "__pycache__"]
+    try:
+        candidates.append(pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "minigrad")
+    except RuntimeError:  # no home folder
+        pass
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        candidates.insert(0, pathlib.Path(os.environ["NUMBA_CACHE_DIR"]) / "minigrad")
+    for candidate in candidates:
+        folder = pathlib.Path(os.path.realpath(candidate), f"kernels-{_source_hash(SOURCES)}")
+        if _is_private_and_writable(folder):
+            _remove_older(folder.parent, keep=3)
+            return folder
+    return None
+
+
+def _remove_older(parent: pathlib.Path, keep: int) -> None:
+    """Delete the machine code of older sources, but for the newest few (another version may be in use)."""
+    try:
+        folders = sorted(parent.glob("kernels-*"), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in folders[keep:]:
+            for file in folder.iterdir():
+                file.unlink()
+            folder.rmdir()
+    except OSError:
+        pass
+
+
+@functools.cache
+def _name_runtime_functions() -> None:
+    """Make Numba's runtime known to the linker: all that loading machine code needs.
+
+    Numba's way, `target_context.refresh()`, gets ready to compile as well: 30 MB and 0.1 s that a warm start can save.
+    Where a kernel is compiled after all, Numba itself does the rest.
+    """
+    for name, address in runtime._nrt_python.c_helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
+
+@functools.cache
+def _announce() -> None:
+    """Say why the first second takes longer, once in a process that compiles."""
+    nowhere = "each time, as no folder to keep them can be written, and by the user alone"
+    kept = "once for this machine" if cache_folder() else nowhere
+    print(f"minigrad: compiling kernels, {kept} ...", file=sys.stderr, flush=True)
+
+
+@functools.cache
+def _announce_loss(reason: str) -> None:
+    """Say that Numba has changed: what this file needs of it is not public."""
+    print(f"minigrad: kernels are compiled each time, as Numba {numba.__version__} cannot keep them ({reason})",
+          file=sys.stderr, flush=True)
+
+
+prerequisites: list[Callable] = []  # what has to be called before machine code is loaded or compiled; see threads.py
+
+
+def _meet_prerequisites() -> None:
+    while prerequisites:
+        prerequisite = prerequisites.pop()  # it may need kernels itself
+        try:
+            prerequisite()
+        except BaseException:
+            prerequisites.append(prerequisite)
+            raise
+
+
+class KernelCache:
+    """What Numba asks for compiled code: one file a signature, a SHA-256 of its name and the rest, then Numba's pickled
+    compile result."""
+
+    def __init__(self, function: Callable):
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+    @property
+    def cache_path(self):
+        return str(cache_folder())
+
+    def _file(self, signature, codegen) -> pathlib.Path:
+        settings = [getattr(numba.config, name, None) for name in COMPILER_SETTINGS]
+        key = hashlib.sha256(repr((signature, codegen.magic_tuple(), settings)).encode()).hexdigest()[:16]
+        return cache_folder() / f"{self._name}-{key}.bin"
+
+    def load_overload(self, signature, target_context):
+        _meet_prerequisites()
+        loaded = None
+        if cache_folder() is not None:
+            try:
+                payload = _read(self._file(signature, target_context.codegen()))
+                if payload is not None:
+                    _name_runtime_functions()
+                    loaded = compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+            except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
+                _announce_loss(repr(error))
+        if loaded is None:
+            _announce()
+        return loaded
+
+    def save_overload(self, signature, compile_result):
+        if cache_folder() is None or compile_result.library.has_dynamic_globals:
+            return  # dynamic globals are addresses in this process
+        try:
+            path, payload = self._file(signature, compile_result.codegen), serialize.dumps(compile_result._reduce())
+        except Exception as error:  # noqa: BLE001  what cannot be kept is compiled again the next time
+            _announce_loss(repr(error))
+        else:
+            _write(path, payload)
+
+    def enable(self):
+        pass
+
+    def disable(self):
+        pass
+
+    def flush(self):
+        for path in cache_folder().glob(f"{self._name}-*.bin") if cache_folder() else ():
+            path.unlink(missing_ok=True)
+
+
+def _digest(path: pathlib.Path, payload: bytes) -> bytes:
+    """Of the name too: a kernel's file in the place of another's is damage."""
+    return hashlib.sha256(path.name.encode() + payload).digest()
+
+
+def _read(path: pathlib.Path) -> bytes | None:
+    """What `_write` wrote; None if it is missing or damaged, or others may have written it."""
+    try:
+        with path.open("rb") as file:
+            content = file.read() if _is_ours_alone(os.fstat(file.fileno())) else b""
+    except OSError:
+        return None
+    return content[32:] if content[:32] == _digest(path, content[32:]) else None
+
+
+def _write(path: pathlib.Path, payload: bytes) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+    try:
+        with open(temporary, "xb", opener=functools.partial(os.open, mode=0o600)) as file:
+            file.write(_digest(path, payload) + payload)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
