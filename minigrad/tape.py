@@ -4,7 +4,8 @@ Every value that needs a gradient has a `Node`, the place where its gradient arr
 leaf if the user did. An `Op` points to the nodes of its inputs; nothing points the other way, so a graph that is no
 longer used is freed at once, without the garbage collector.
 
-This file knows no Tensor and no kernel. Gradients are arrays here (or anything that adds like arrays).
+This file knows no Tensor, and of the kernels only the sum over axes. Gradients are arrays here (or anything that adds like
+arrays).
 """
 import functools
 import heapq
@@ -16,6 +17,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from . import recording, watchers, writes
+from .kernels.reduce import sum as exact_sum
 
 
 class Node:
@@ -264,7 +266,9 @@ def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
     if extra < 0 or any(n not in (1, gradient.shape[i + extra]) for i, n in enumerate(shape)):
         raise RuntimeError(f"{where}: a gradient of shape {gradient.shape} does not fit an input of shape {shape}")
     if extra or stretched:
-        gradient = gradient.sum(axis=tuple(range(extra)) + stretched, keepdims=True)
+        axes = tuple(range(extra)) + stretched
+        is_array = isinstance(gradient, np.ndarray)
+        gradient = exact_sum(gradient, axes, True) if is_array else gradient.sum(axis=axes, keepdims=True)
     return gradient.reshape(shape)
 
 
