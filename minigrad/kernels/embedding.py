@@ -7,6 +7,7 @@ from .rows import LANES, ROWS, add_to, copy_to, number_of_blocks, sum_down
 from .simd import pointer
 
 COLUMNS = 64  # columns per block
+ELEMENTS = 1024  # of positions per block
 
 
 @jit
@@ -27,30 +28,35 @@ def embedding_forward(weight, positions, ids, out):
 
 @jit
 def rows_by_id(ids, count):
-    """Which rows have id 0, then which have id 1, and so on, each in order; and where those of each id begin and end."""
-    ends = np.zeros(count + 1, np.int64)
+    """The rows with id 0, then those with id 1, and so on, each in order; and where the rows of each id begin and end."""
+    starts = np.zeros(count + 2, np.int64)
     for row in range(ids.size):
-        ends[ids[row] + 1] += 1
-    for v in range(count):
-        ends[v + 1] += ends[v]
-    rows, free = np.empty(ids.size, np.int64), ends[:-1].copy()
-    for row in range(ids.size):
-        rows[free[ids[row]]] = row
-        free[ids[row]] += 1
-    return rows, ends
+        starts[ids[row] + 2] += 1
+    for v in range(2, count + 2):
+        starts[v] += starts[v - 1]
+    rows = np.empty(ids.size, np.int64)
+    for row in range(ids.size):  # starts[v + 1] moves on from where the rows of v begin to where they end
+        place = ids[row] + 1
+        rows[starts[place]] = row
+        starts[place] += 1
+    return rows, starts
 
 
 @jit
-def _backward_block(block, dout, rows, ends, dweight):
+def _backward_block(block, dout, rows, starts, dweight):
     width, start = dweight.shape[1], block * COLUMNS
     columns = min(width - start, COLUMNS)
     work = np.empty(COLUMNS)
     total = pointer(work, 0)
     for v in range(dweight.shape[0]):
-        work[:columns] = 0
-        for k in range(ends[v], ends[v + 1]):
+        out = pointer(dweight, v * width + start)
+        if starts[v] == starts[v + 1]:
+            dweight[v, start : start + columns] = 0
+            continue
+        copy_to(total, pointer(dout, rows[starts[v]] * width + start), columns)
+        for k in range(starts[v] + 1, starts[v + 1]):
             add_to(total, pointer(dout, rows[k] * width + start), columns)
-        copy_to(pointer(dweight, v * width + start), total, columns)
+        copy_to(out, total, columns)
 
 
 @kernel(parallel=True)
@@ -59,22 +65,22 @@ def embedding_backward(dout, ids, dweight):
 
     Sorted by id, so that the sum over one that occurs often is taken in float64. Cut by columns: threads meet nowhere.
     """
-    rows, ends = rows_by_id(ids, dweight.shape[0])
-    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, rows, ends, dweight))
+    rows, starts = rows_by_id(ids, dweight.shape[0])
+    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, rows, starts, dweight))
 
 
 @jit
-def _positions_row(row, dout, dpositions):
-    batch, time, width = dout.shape
-    if row < time:
-        work = np.empty(max(width, LANES))
-        sum_down(pointer(dout, row * width), batch, time * width, pointer(work, 0), width)
-        copy_to(pointer(dpositions, row * width), pointer(work, 0), width)
-    else:
-        dpositions[row, :] = 0
+def _positions_block(block, dout, dpositions):
+    width, first = dout.shape[1] * dout.shape[2], block * ELEMENTS
+    count = min(ELEMENTS, width - first)
+    work = np.empty(max(count, LANES))
+    sum_down(pointer(dout, first), dout.shape[0], width, pointer(work, 0), count)
+    copy_to(pointer(dpositions, first), pointer(work, 0), count)
 
 
 @kernel(parallel=True)
 def positions_backward(dout, dpositions):
     """dout (B, T, C) -> dpositions (P, C): the sum of dout over the batch; rows from T on are 0"""
-    parallel_for(_positions_row, dpositions.shape[0], dout.size, (dout, dpositions))
+    dpositions[dout.shape[1] :] = 0
+    blocks = number_of_blocks(dout.shape[1] * dout.shape[2], ELEMENTS)
+    parallel_for(_positions_block, blocks, dout.size, (dout, dpositions))

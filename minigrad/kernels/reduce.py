@@ -230,7 +230,8 @@ def _running_sum_block(block, address, shape, strides, cuts, before, reverse, ou
     first, end, row_block, row, rows, column, columns = _block_of(block, shape, cuts)
     n, inner, stride, last = shape[2], shape[3], strides[3], rows - 1
     for i in range(first, end):
-        x, so_far = _source(out, address, i, row, column, shape, strides), pointer(before, (i * cuts[1] + row_block) * inner)
+        x = _source(out, address, i, row, column, shape, strides)
+        so_far = pointer(before, (i * cuts[1] + row_block) * inner)
         y, total = pointer(out, (i * n + row) * inner + column), so_far[column]
         for k in range(rows):
             at = last - k if reverse else k

@@ -83,7 +83,7 @@ def sum_down(x, rows, stride, total, width):
     room for LANES elements, or `width` if that is more. It begins with -0, so that a sum of nothing but -0 is -0.
     """
     folds = 1
-    while stride == width and 2 * folds * width <= LANES and 2 * folds <= rows:
+    while stride == width and 2 * folds * width <= LANES and 8 * folds <= rows:
         folds *= 2
     wide, wide_rows = folds * width, rows // folds
     for j in range(wide):
@@ -114,7 +114,8 @@ def add_blocks(partial, total):
 @jit
 def _sum_block(block, x, rows, partial):
     width, first = x.shape[1], block * rows
-    sum_down(pointer(x, first * width), min(rows, x.shape[0] - first), width, pointer(partial, block * partial.shape[1]), width)
+    own = pointer(partial, block * partial.shape[1])
+    sum_down(pointer(x, first * width), min(rows, x.shape[0] - first), width, own, width)
 
 
 @kernel(parallel=True)
@@ -123,8 +124,10 @@ def sum_rows_forward(x, total):
     width = x.shape[1]
     rows = max(ROWS, ELEMENTS // max(width, 1))
     blocks = number_of_blocks(x.shape[0], rows)
-    partial = np.empty((max(blocks, 1), max(width, LANES)))
-    partial[0] = 0
+    if blocks == 0:
+        total[:] = 0
+        return
+    partial = np.empty((blocks, max(width, LANES)))
     parallel_for(_sum_block, blocks, x.size, (x, rows, partial))
     for block in range(1, blocks):
         add_to(pointer(partial, 0), pointer(partial, block * partial.shape[1]), width)
