@@ -68,7 +68,8 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dwe
             run_dot += dx_hat * dx[j]
         total += run_total
         dot += run_dot
-    mean_dx_hat, mean_dot = constant_like(x, total / size), constant_like(x, dot / size)
+    count = constant_like(x, size)
+    mean_dx_hat, mean_dot = constant_like(x, total) / count, constant_like(x, dot) / count
     for j in range(size):
         dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
     if adding:
