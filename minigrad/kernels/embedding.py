@@ -47,16 +47,16 @@ def _backward_block(block, dout, rows, starts, dweight):
     width, start = dweight.shape[1], block * COLUMNS
     columns = min(width - start, COLUMNS)
     work = np.empty(COLUMNS)
-    total = pointer(work, 0)
     for v in range(dweight.shape[0]):
         out = pointer(dweight, v * width + start)
         if starts[v] == starts[v + 1]:
             dweight[v, start : start + columns] = 0
             continue
+        total = pointer(work, 0)
         copy_to(total, pointer(dout, rows[starts[v]] * width + start), columns)
         for k in range(starts[v] + 1, starts[v + 1]):
             add_to(total, pointer(dout, rows[k] * width + start), columns)
-        copy_to(out, total, columns)
+        copy_to(out, work, columns)
 
 
 @kernel(parallel=True)
@@ -75,7 +75,7 @@ def _positions_block(block, dout, dpositions):
     count = min(ELEMENTS, width - first)
     work = np.empty(max(count, LANES))
     sum_down(pointer(dout, first), dout.shape[0], width, pointer(work, 0), count)
-    copy_to(pointer(dpositions, first), pointer(work, 0), count)
+    copy_to(pointer(dpositions, first), work, count)
 
 
 @kernel(parallel=True)

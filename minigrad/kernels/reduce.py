@@ -212,7 +212,7 @@ def _sum_block(block, address, shape, strides, cuts, like, partial):
                   pointer(packed, 0))
             x, stride = pointer(packed, 0), columns
         sum_down(x, rows, stride, pointer(work, 0), columns)
-        copy_to(pointer(partial, (i * cuts[1] + row_block) * shape[3] + column), pointer(work, 0), columns)
+        copy_to(pointer(partial, (i * cuts[1] + row_block) * shape[3] + column), work, columns)
 
 
 @kernel(parallel=True)

@@ -97,7 +97,8 @@ def sum_down(x, rows, stride, total, width):
 
 @jit
 def copy_to(out, row, count):
-    """out = row, pointers to `count` elements"""
+    """out = row, pointers to `count` elements. Or row is an array: Numba frees one that nobody uses any more, and does
+    not count pointers into it, so what is read last from an array of the caller's own is read from the array itself."""
     for j in range(count):
         out[j] = row[j]
 
@@ -108,13 +109,13 @@ def add_blocks(partial, total):
     width = total.size
     wide = np.empty(max(width, LANES))
     sum_down(pointer(partial, 0), partial.shape[0], width, pointer(wide, 0), width)
-    copy_to(pointer(total, 0), pointer(wide, 0), width)
+    copy_to(pointer(total, 0), wide, width)
 
 
 @jit
-def _sum_block(block, x, rows, partial):
+def _sum_block(block, x, rows, partial, room):
     width, first = x.shape[1], block * rows
-    own = pointer(partial, block * partial.shape[1])
+    own = pointer(partial, block * room)
     sum_down(pointer(x, first * width), min(rows, x.shape[0] - first), width, own, width)
 
 
@@ -127,11 +128,12 @@ def sum_rows_forward(x, total):
     if blocks == 0:
         total[:] = 0
         return
-    partial = np.empty((blocks, max(width, LANES)))
-    parallel_for(_sum_block, blocks, x.size, (x, rows, partial))
+    room = max(width, LANES)
+    partial = np.empty(blocks * room)
+    parallel_for(_sum_block, blocks, x.size, (x, rows, partial, room))
     for block in range(1, blocks):
-        add_to(pointer(partial, 0), pointer(partial, block * partial.shape[1]), width)
-    copy_to(pointer(total, 0), pointer(partial, 0), width)
+        add_to(pointer(partial, 0), pointer(partial, block * room), width)
+    copy_to(pointer(total, 0), partial, width)
 
 
 def sum_rows(x: np.ndarray) -> np.ndarray:
