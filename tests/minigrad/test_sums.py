@@ -1,4 +1,8 @@
 """Long float32 sums: as good as float64's, rounded, along every axis and in every memory layout."""
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -210,3 +214,22 @@ def test_a_compiled_step_sums_and_adds_up_anew():
         out = step(mg.tensor(x))
         assert_close(out.data, x.cumsum(0, np.float64).mean(0))
         assert_close(b.grad.data, np.full(3, 10_000.5))
+
+
+USE_ALL_WORKSPACES = """
+import numpy as np
+from minigrad.kernels import embedding, reduce, rows
+x = np.ones((40_000, 10), np.float32)
+assert (rows.sum_rows(x) == 40_000).all()
+table, ids = np.empty((3, 10), np.float32), np.arange(40_000) % 2
+embedding.embedding_backward(x, ids, table)
+assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
+embedding.positions_backward(x.reshape(20_000, 2, 10), table)
+assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
+assert (reduce.sum(x[:, ::2], 0) == 40_000).all() and reduce.sum(x) == 400_000
+"""
+
+
+def test_no_kernel_reads_memory_that_it_has_given_back():
+    overwritten = {"MALLOC_PERTURB_": "165", "MALLOC_MMAP_THRESHOLD_": "4096"}  # what is free, by the GNU C library
+    subprocess.run([sys.executable, "-c", USE_ALL_WORKSPACES], check=True, env=os.environ | overwritten)
