@@ -22,15 +22,12 @@ FUNCTIONS = {
 }
 
 
-def bias_gradient(library, functional, rows) -> Callable:
-    """The gradient of a Linear layer's bias, and that of a broadcast sum, for float32 or float64 rows"""
-    def linear(upstream):
-        b = library.zeros(upstream.shape[1], dtype=upstream.dtype, requires_grad=True)
-        x, weight = (library.zeros(n, 1, dtype=upstream.dtype) for n in upstream.shape)
-        functional.linear(x, weight, b).backward(upstream)
-        return b.grad
-
-    return linear(rows)
+def bias_gradient(library, functional, upstream):
+    """The gradient of a Linear layer's bias, of either library"""
+    b = library.zeros(upstream.shape[1], dtype=upstream.dtype, requires_grad=True)
+    x, weight = (library.zeros(n, 1, dtype=upstream.dtype) for n in upstream.shape)
+    functional.linear(x, weight, b).backward(upstream)
+    return b.grad
 
 
 def error(found: np.ndarray, exact: np.ndarray) -> float:
@@ -53,9 +50,9 @@ def main(elements: int = 10_000_000) -> None:
         import torch
     except ImportError:
         torch = None
-    side = round(elements ** (1 / 3) / 10) * 10 or 10
+    side = round((elements / 10) ** (1 / 3)) or 1
     cases = [((elements,), 0), ((elements // 10, 10), 0), ((elements // 10, 10), 1), ((10, elements // 10), 0),
-             ((10, elements // 10), 1)] + [((side, side * 10, side), axis) for axis in (0, 1, 2, (0, 2), (0, 1), (0, 1, 2))]
+             ((10, elements // 10), 1)] + [((side, side * 10, side), axis) for axis in (0, 1, 2, (0, 2), (0, 1))]
     random = np.random.default_rng(0)
     print(f"{'function':16} {'shape':18} {'axis':10} {'error':>8} {'ms':>8}   PyTorch: error, ms")
     for shape, axis in cases:
@@ -64,7 +61,7 @@ def main(elements: int = 10_000_000) -> None:
         runs = {name: (function, axis) for name, function in FUNCTIONS.items() if name != "cumsum" or type(axis) is int}
         for name, (function, axis) in runs.items():
             report(name, shape, axis, lambda t: function(t, axis), x, wide, torch)
-        if len(shape) == 2:
+        if len(shape) == 2 and axis == 0:
             report("bias gradient", shape, 0, lambda t: bias_gradient(
                 mg if isinstance(t, mg.Tensor) else torch, F if isinstance(t, mg.Tensor) else torch.nn.functional, t
             ), x, wide, torch)
