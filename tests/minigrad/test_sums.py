@@ -170,7 +170,9 @@ def test_special_numbers_are_summed_as_numpy_does(special, size, dtype):
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
         for reverse in (False, True):
             found = reduce.running_sum(x, 0, reverse)
-            np.testing.assert_array_equal(found, np.cumsum(x, 0)[:: -1 if reverse else 1])
+            expected = np.cumsum(x, 0)[:: -1 if reverse else 1]
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
     both = np.zeros((size, 2), dtype)
     both[1], both[2] = np.inf, -np.inf
     with np.errstate(invalid="ignore"):
