@@ -1,7 +1,9 @@
-"""The arrays that tensors hold: four dtypes, and one way in."""
+"""The arrays that tensors hold: four dtypes, one way in, and one way to sum them."""
 from typing import Any
 
 import numpy as np
+
+from .kernels import reduce
 
 from . import float_errors
 
@@ -55,3 +57,12 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 @float_errors.ignored
 def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return array.astype(dtype)
+
+
+def exact_sum(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The sum over axes, which stay with length 1; float32 is added in float64 and rounded once.
+
+    >>> exact_sum(np.full((1_000_000, 1), 0.1, np.float32), (0,))
+    array([[100000.]], dtype=float32)
+    """
+    return reduce.sum(array, axes, True)

@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable, Sequence
 import numpy as np
 
 from . import float_errors, recording, watchers, writes
+from .arrays import exact_sum
 
 
 class Node:
@@ -254,7 +255,8 @@ def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
     if extra < 0 or any(n not in (1, gradient.shape[i + extra]) for i, n in enumerate(shape)):
         raise RuntimeError(f"{where}: a gradient of shape {gradient.shape} does not fit an input of shape {shape}")
     if extra or stretched:
-        gradient = gradient.sum(axis=tuple(range(extra)) + stretched, keepdims=True)
+        axes = tuple(range(extra)) + stretched
+        gradient = gradient.sum(axes, keepdim=True) if is_tensor(gradient) else exact_sum(gradient, axes)
     return gradient.reshape(shape)
 
 

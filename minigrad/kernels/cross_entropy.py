@@ -1,7 +1,7 @@
 """Cross-entropy over rows: loss and gradient from the same exponentials."""
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, number_of_blocks
+from .rows import ROWS, RUN, number_of_blocks
 from .simd import constant_like, log, pointer
 from .softmax import exponentials
 
@@ -12,13 +12,16 @@ def cross_entropy_row(x, target, smoothing, dx, size):
     share = constant_like(x, smoothing / size)
     for j in range(size):
         dx[j] = dx[j] / total - share
-    spread = constant_like(x, 0)
+    spread = 0.0
     if smoothing > 0:
-        for j in range(size):
-            spread += x[j] - largest
+        for start in range(0, size, RUN):
+            run = constant_like(x, 0)
+            for j in range(start, min(size, start + RUN)):
+                run += x[j] - largest
+            spread += run
     dx[target] -= constant_like(x, 1 - smoothing)
     expected = constant_like(x, 1 - smoothing) * (x[target] - largest)
-    return log(total) - (expected + share * spread if smoothing > 0 else expected)
+    return log(total) - (expected + share * constant_like(x, spread) if smoothing > 0 else expected)
 
 
 @jit

@@ -1,16 +1,13 @@
 """Look-up of rows in a table, with the rows of their positions added, and its gradient: add each row where it came from."""
+import numpy as np
+
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, add_to, number_of_blocks
+from .rows import LANES, ROWS, add_to, copy_to, number_of_blocks, sum_down
 from .simd import pointer
 
 COLUMNS = 64  # columns per block
-
-
-@jit
-def _copy(row, out, count):
-    for j in range(count):
-        out[j] = row[j]
+ELEMENTS = 1024  # of positions per block
 
 
 @jit
@@ -18,7 +15,7 @@ def _forward_block(block, weight, positions, ids, out):
     width = out.shape[1]
     for row in range(block * ROWS, min(out.shape[0], (block + 1) * ROWS)):
         item, time = row // ids.shape[1], row % ids.shape[1]
-        _copy(pointer(weight, ids[item, time] * width), pointer(out, row * width), width)
+        copy_to(pointer(out, row * width), pointer(weight, ids[item, time] * width), width)
         if positions.shape[0]:
             add_to(pointer(out, row * width), pointer(positions, time * width), width)
 
@@ -30,34 +27,60 @@ def embedding_forward(weight, positions, ids, out):
 
 
 @jit
-def _backward_block(block, dout, ids, dweight):
-    width = dweight.shape[1]
-    start, stop = block * COLUMNS, min(width, (block + 1) * COLUMNS)
-    for row in range(dweight.shape[0]):
-        dweight[row, start:stop] = 0
+def rows_by_id(ids, count):
+    """The rows with id 0, then those with id 1, and so on, each in order; and where the rows of each id begin and end."""
+    starts = np.zeros(count + 2, np.int64)
     for row in range(ids.size):
-        add_to(pointer(dweight, ids[row] * width + start), pointer(dout, row * width + start), stop - start)
+        starts[ids[row] + 2] += 1
+    for v in range(2, count + 2):
+        starts[v] += starts[v - 1]
+    rows = np.empty(ids.size, np.int64)
+    for row in range(ids.size):  # starts[v + 1] moves on from where the rows of v begin to where they end
+        place = ids[row] + 1
+        rows[starts[place]] = row
+        starts[place] += 1
+    return rows, starts
+
+
+@jit
+def _backward_block(block, dout, rows, starts, dweight):
+    width, start = dweight.shape[1], block * COLUMNS
+    columns = min(width - start, COLUMNS)
+    work = np.empty(COLUMNS)
+    for v in range(dweight.shape[0]):
+        out = pointer(dweight, v * width + start)
+        if starts[v] == starts[v + 1]:
+            dweight[v, start : start + columns] = 0
+            continue
+        total = pointer(work, 0)
+        copy_to(total, pointer(dout, rows[starts[v]] * width + start), columns)
+        for k in range(starts[v] + 1, starts[v + 1]):
+            add_to(total, pointer(dout, rows[k] * width + start), columns)
+        copy_to(out, work, columns)
 
 
 @kernel(parallel=True)
 def embedding_backward(dout, ids, dweight):
     """dout (N, C), ids (N,) in range -> dweight (V, C): the sum of dout[n] over all n with ids[n] = v
 
-    Cut by columns, not rows: no two threads meet in one place, and the order of addition is that of the rows.
+    Sorted by id, so that the sum over one that occurs often is taken in float64. Cut by columns: threads meet nowhere.
     """
-    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, ids, dweight))
+    rows, starts = rows_by_id(ids, dweight.shape[0])
+    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, rows, starts, dweight))
 
 
 @jit
-def _positions_row(row, dout, dpositions):
-    batch, time, width = dout.shape
-    dpositions[row, :] = 0
-    if row < time:
-        for item in range(batch):
-            add_to(pointer(dpositions, row * width), pointer(dout, (item * time + row) * width), width)
+def _positions_block(block, dout, dpositions):
+    width, first = dout.shape[1] * dout.shape[2], block * ELEMENTS
+    count = min(ELEMENTS, width - first)
+    work = np.empty(max(count, LANES))
+    sum_down(pointer(dout, first), dout.shape[0], width, pointer(work, 0), count)
+    copy_to(pointer(dpositions, first), work, count)
 
 
 @kernel(parallel=True)
 def positions_backward(dout, dpositions):
     """dout (B, T, C) -> dpositions (P, C): the sum of dout over the batch; rows from T on are 0"""
-    parallel_for(_positions_row, dpositions.shape[0], dout.size, (dout, dpositions))
+    dpositions[dout.shape[1] :] = 0
+    blocks = number_of_blocks(dout.shape[1] * dout.shape[2], ELEMENTS)
+    parallel_for(_positions_block, blocks, dout.size, (dout, dpositions))

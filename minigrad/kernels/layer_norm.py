@@ -7,20 +7,22 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, add_blocks, add_to, number_of_blocks
+from .rows import ROWS, RUN, add_blocks, add_to, number_of_blocks, row_sum
 from .simd import constant_like, pointer
 
 
 @jit
 def layer_norm_row(x, weight, bias, out, size, eps):
-    total, rest, squares = constant_like(x, 0), constant_like(x, 0), constant_like(x, 0)
-    for j in range(size):
-        total += x[j]
-    high = constant_like(x, total / np.float64(size))
-    for j in range(size):
-        centred = x[j] - high
-        rest += centred
-        squares += centred * centred
+    rest, squares = 0.0, 0.0
+    high = constant_like(x, row_sum(x, size) / np.float64(size))
+    for start in range(0, size, RUN):
+        run_rest, run_squares = constant_like(x, 0), constant_like(x, 0)
+        for j in range(start, min(size, start + RUN)):
+            centred = x[j] - high
+            run_rest += centred
+            run_squares += centred * centred
+        rest += run_rest
+        squares += run_squares
     low = rest / np.float64(size)
     rstd = 1.0 / np.sqrt(max(squares / np.float64(size) - low * low, 0.0) + eps)
     scale, shift = constant_like(x, rstd), constant_like(x, -low * rstd)
@@ -51,18 +53,23 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dwe
     """Each loop writes to one array: with more, LLVM takes it for too much work to rule out that they overlap."""
     high, scale = constant_like(x, mean), constant_like(x, rstd)
     shift = constant_like(x, (high - mean) * rstd)
-    total, dot = constant_like(x, 0), constant_like(x, 0)
+    total, dot = 0.0, 0.0
     for j in range(size):
         dx[j] = (x[j] - high) * scale + shift  # x_hat, until the last loop
     for j in range(size):
         dweight[j] += dout[j] * dx[j]
     for j in range(size):
         dbias[j] += dout[j]
-    for j in range(size):  # sums stand in loops without stores: their order must not depend on where arrays lie
-        dx_hat = dout[j] * weight[j]
-        total += dx_hat
-        dot += dx_hat * dx[j]
-    mean_dx_hat, mean_dot = total / constant_like(x, size), dot / constant_like(x, size)
+    for start in range(0, size, RUN):  # a loop without stores: its order must not depend on where arrays lie
+        run_total, run_dot = constant_like(x, 0), constant_like(x, 0)
+        for j in range(start, min(size, start + RUN)):
+            dx_hat = dout[j] * weight[j]
+            run_total += dx_hat
+            run_dot += dx_hat * dx[j]
+        total += run_total
+        dot += run_dot
+    count = constant_like(x, size)
+    mean_dx_hat, mean_dot = constant_like(x, total) / count, constant_like(x, dot) / count
     for j in range(size):
         dx[j] = scale * (dout[j] * weight[j] - mean_dx_hat - dx[j] * mean_dot)
     if adding:

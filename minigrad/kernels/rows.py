@@ -8,9 +8,12 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .simd import pointer
+from .simd import constant_like, pointer, shift
 
 ROWS = 32  # rows per block
+ELEMENTS = 1 << 14  # per block, where rows are only summed
+LANES = 256  # how many sums run side by side, at least
+RUN = 1024  # elements of a row that are summed in the row's own dtype; so few that this costs no digits
 
 
 def as_rows(x: np.ndarray) -> np.ndarray:
@@ -32,28 +35,105 @@ def add_to(total, row, count):
 
 
 @jit
-def add_blocks(partial, total):
-    """partial (blocks, C) -> total (C,): the sum, block after block."""
-    for j in range(total.size):
-        total[j] = 0
-    for block in range(partial.shape[0]):
-        add_to(pointer(total, 0), pointer(partial, block * total.size), total.size)
+def row_sum(row, size):
+    """The sum of row[0:size]: runs of fixed length in the dtype of the row, and these in float64.
+
+    Sums stand in loops without stores: with them, LLVM decides at run time, by where the arrays lie, whether they may
+    overlap and the loop must be scalar, and the order of the sum would depend on that.
+    """
+    total = 0.0
+    for start in range(0, size, RUN):
+        part = constant_like(row, 0)
+        for j in range(start, min(size, start + RUN)):
+            part += row[j]
+        total += part
+    return constant_like(row, total)
 
 
 @jit
-def _sum_block(block, x, partial):
-    width = x.shape[1]
-    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
-        add_to(pointer(partial, block * width), pointer(x, row * width), width)
+def row_dot(a, b, size):
+    """The sum of a[0:size] * b[0:size], as in `row_sum`"""
+    total = 0.0
+    for start in range(0, size, RUN):
+        part = constant_like(a, 0)
+        for j in range(start, min(size, start + RUN)):
+            part += a[j] * b[j]
+        total += part
+    return constant_like(a, total)
+
+
+@jit
+def add_rows(total, x, rows, stride, width):
+    """total[j] += x[j] + x[stride + j] + ..., `rows` terms: pointers, total to float64"""
+    real, fours = np.float64, rows - rows % 4
+    for row in range(0, fours, 4):
+        a, b = shift(x, row * stride), shift(x, (row + 1) * stride)
+        c, d = shift(x, (row + 2) * stride), shift(x, (row + 3) * stride)
+        for j in range(width):
+            total[j] += (real(a[j]) + real(b[j])) + (real(c[j]) + real(d[j]))
+    for row in range(fours, rows):
+        add_to(total, shift(x, row * stride), width)
+
+
+@jit
+def sum_down(x, rows, stride, total, width):
+    """total[0:width] = the sum of `rows` rows that begin `stride` elements apart: pointers, total to float64.
+
+    Narrow rows that lie one behind the other are summed as if they were wide, and then the wide sum is folded: total has
+    room for LANES elements, or `width` if that is more. It begins with -0, so that a sum of nothing but -0 is -0.
+    """
+    folds = 1
+    while stride == width and 2 * folds * width <= LANES and 8 * folds <= rows:
+        folds *= 2
+    wide, wide_rows = folds * width, rows // folds
+    for j in range(wide):
+        total[j] = -0.0
+    add_rows(total, x, wide_rows, folds * stride, wide)
+    add_to(total, shift(x, wide_rows * wide), (rows - wide_rows * folds) * width)
+    while folds > 1:
+        folds //= 2
+        add_to(total, shift(total, folds * width), folds * width)
+
+
+@jit
+def copy_to(out, row, count):
+    """out = row, pointers to `count` elements. Or row is an array: Numba frees one that nobody uses any more, and does
+    not count pointers into it, so what is read last from an array of the caller's own is read from the array itself."""
+    for j in range(count):
+        out[j] = row[j]
+
+
+@jit
+def add_blocks(partial, total):
+    """partial (blocks, C) -> total (C,): the sum over blocks, in float64 and rounded once"""
+    width = total.size
+    wide = np.empty(max(width, LANES))
+    sum_down(pointer(partial, 0), partial.shape[0], width, pointer(wide, 0), width)
+    copy_to(pointer(total, 0), wide, width)
+
+
+@jit
+def _sum_block(block, x, rows, partial, room):
+    width, first = x.shape[1], block * rows
+    own = pointer(partial, block * room)
+    sum_down(pointer(x, first * width), min(rows, x.shape[0] - first), width, own, width)
 
 
 @kernel(parallel=True)
 def sum_rows_forward(x, total):
-    """x (N, C) -> total (C,): the sum over rows, first within blocks, then over blocks."""
-    blocks = number_of_blocks(x.shape[0], ROWS)
-    partial = np.zeros((blocks, x.shape[1]), x.dtype)
-    parallel_for(_sum_block, blocks, x.size, (x, partial))
-    add_blocks(partial, total)
+    """x (N, C) -> total (C,): the sum over rows, first within blocks, then over blocks, in float64 and rounded once."""
+    width = x.shape[1]
+    rows = max(ROWS, ELEMENTS // max(width, 1))
+    blocks = number_of_blocks(x.shape[0], rows)
+    if blocks == 0:
+        total[:] = 0
+        return
+    room = max(width, LANES)
+    partial = np.empty(blocks * room)
+    parallel_for(_sum_block, blocks, x.size, (x, rows, partial, room))
+    for block in range(1, blocks):
+        add_to(pointer(partial, 0), pointer(partial, block * room), width)
+    copy_to(pointer(total, 0), partial, width)
 
 
 def sum_rows(x: np.ndarray) -> np.ndarray:

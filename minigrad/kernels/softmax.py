@@ -1,8 +1,8 @@
 """Softmax and log-softmax over rows. Each takes the row's maximum out first, so that no exponential overflows."""
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, number_of_blocks
-from .simd import constant_like, exp, exp_nonpositive, log, pointer, row_max
+from .rows import ROWS, number_of_blocks, row_dot, row_sum
+from .simd import exp, exp_nonpositive, log, pointer, row_max
 
 
 @jit
@@ -11,12 +11,7 @@ def exponentials(row, out, size):
     largest = row_max(row, size)
     for j in range(size):
         out[j] = exp_nonpositive(row[j] - largest)
-    # A loop of its own, without stores: with them, LLVM decides at run time, by where the arrays lie, whether they may
-    # overlap and the loop must be scalar, and the order of the sum would depend on that.
-    total = constant_like(row, 0)
-    for j in range(size):
-        total += out[j]
-    return largest, total
+    return largest, row_sum(out, size)
 
 
 @jit
@@ -41,9 +36,7 @@ def softmax_forward(x, out):
 
 @jit
 def softmax_backward_row(dout, out, dx, size):
-    dot = constant_like(out, 0)
-    for j in range(size):
-        dot += dout[j] * out[j]
+    dot = row_dot(dout, out, size)
     for j in range(size):
         dx[j] = out[j] * (dout[j] - dot)
 
@@ -84,9 +77,7 @@ def log_softmax_forward(x, out):
 
 @jit
 def log_softmax_backward_row(dout, out, dx, size):
-    total = constant_like(out, 0)
-    for j in range(size):
-        total += dout[j]
+    total = row_sum(dout, size)
     for j in range(size):
         dx[j] = dout[j] - exp(out[j]) * total
 

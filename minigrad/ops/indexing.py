@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..kernels.embedding import embedding_backward
+from ..kernels.reduce import FEW
 from ..tape import Op
 
 
@@ -13,15 +14,24 @@ def is_basic(index) -> bool:
 
 
 def add_at(out, index, x) -> None:
-    """out[index] += x, where an index that repeats adds each time: np.add.at, faster in the two usual cases"""
+    """out[index] += x, where an index that repeats adds each time, in float64 if it may repeat often: np.add.at, but
+    faster in the two usual cases"""
     parts = index if isinstance(index, tuple) else (index,)
     integers = all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
     if integers and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
         places = np.ravel_multi_index(np.broadcast_arrays(*parts), out.shape, mode="wrap")
-        np.add.at(out.reshape(-1), places.reshape(-1), np.broadcast_to(x, places.shape).reshape(-1))
+        out, index, x = out.reshape(-1), places.reshape(-1), np.broadcast_to(x, places.shape).reshape(-1)
+        if x.dtype.kind == "f" and x.size > FEW:
+            out += np.bincount(index, x, len(out))  # float64 sums
+        else:
+            np.add.at(out, index, x)
     elif integers and len(parts) == 1 and x.dtype.kind == "f" and x.size:  # whole rows
         rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
         embedding_backward(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
+    elif x.dtype.kind == "f" and x.size > FEW:
+        sums = np.zeros(out.shape)
+        np.add.at(sums, index, x)
+        out += sums
     else:
         np.add.at(out, index, x)
 

@@ -1,11 +1,13 @@
 """Functions that reduce axes (sum, mean, max, ...) or run along one. `axis` is None (all), an int, or a tuple of ints.
 
-Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout lines up with the input again.
+Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout lines up with the input again. Sums are
+those of kernels/reduce.py: exact to a rounding or a few along any axis, where NumPy's lose digits if they are long.
 """
 import math
 
 import numpy as np
 
+from ..kernels.reduce import running_sum, sum, wide_sum
 from ..tape import Fused, Op
 from .elementwise import LogAddExp, select
 
@@ -36,11 +38,11 @@ def spread(reduced, shape: tuple[int, ...], axis):
 
 
 class Sum(Op):
-    """out = sum of x over axis:  dx = dout, for each element added. NumPy adds pairwise, so errors stay small"""
+    """out = sum of x over axis:  dx = dout, for each element added"""
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
-        return np.add.reduce(x, axis=axis, keepdims=keepdims)
+        return sum(x, axis, keepdims)
 
     def backward(self, dout):
         return spread(dout, self.x_shape, self.axis)
@@ -51,31 +53,42 @@ class Mean(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
-        with np.errstate(invalid="ignore", divide="ignore"):  # the mean of nothing is NaN, without a warning
-            return np.sum(x, axis=axis, keepdims=keepdims) / count(x.shape, axis)
+        return sum(x, axis, keepdims) / count(x.shape, axis)
 
     def backward(self, dout):
         share = dout / max(count(self.x_shape, self.axis), 1)
         return spread(share, self.x_shape, self.axis)
 
 
+def centred(x, axis):
+    """x - mean over axis, twice: the mean of large numbers is rounded, and what it leaves is a mean too"""
+    for _ in range(2):
+        x = x - Mean.call(x, axis=axis, keepdims=True)
+    return x
+
+
 class Var(Op):
     """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
 
-    The mean moves with x too, but the sum of x - mean is 0, so that adds nothing.
+    The mean moves with x too, but the sum of x - mean is 0, so that adds nothing. Where the mean is large, its rounding
+    to the dtype of x, `low`, is not small beside x - mean: out is less by low^2, and `centred` takes the mean out twice.
     """
 
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis = axis
         self.save(x)
-        self.divisor = max(count(x.shape, axis) - correction, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):  # the variance of one element is NaN, without a warning
-            centred = x - np.sum(x, axis=axis, keepdims=True) / count(x.shape, axis)
-            return np.sum(centred * centred, axis=axis, keepdims=keepdims) / self.divisor
+        n = count(x.shape, axis)
+        self.divisor = max(n - correction, 0)
+        mean = np.divide(wide_sum(x, axis, keepdims=True), n)
+        high = mean.astype(x.dtype)
+        centred = np.asarray(x - high)
+        squares = wide_sum(np.square(centred, out=centred), axis, keepdims=True) - n * np.square(mean - high)
+        out = np.divide(np.maximum(squares, 0.0), self.divisor).astype(x.dtype)
+        return out if keepdims else np.squeeze(out, axis=axis)
 
     def backward(self, dout, x):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
-        return share * (x - np.mean(x, axis=self.axis, keepdims=True))
+        return share * centred(x, self.axis)
 
 
 class Std(Var):
@@ -104,7 +117,7 @@ class Max(Op):
 
     def backward(self, dout, x, out):
         is_extreme = (x == keep_axes(out, x.shape, self.axis)) | (x != x)  # NaN, if there is any, is the result
-        ties = np.sum(is_extreme, axis=self.axis, keepdims=True)
+        ties = np.maximum(np.sum(is_extreme, axis=self.axis, keepdims=True), 1)  # none among no elements
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)
 
@@ -139,8 +152,7 @@ class LogSumExp(Op):
         self.axis = axis
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(largest), largest, 0.0)
-        with np.errstate(divide="ignore"):  # log 0
-            out = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+        out = np.log(sum(np.exp(x - shift), axis, keepdims=True)) + shift
         out = out if keepdims else np.squeeze(out, axis=axis)
         self.save(x, out)
         return out
@@ -160,9 +172,9 @@ class Norm(Op):
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis
         if p == 2:
-            out = np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+            out = np.sqrt(sum(x * x, axis, keepdims))
         else:
-            out = np.sum(np.abs(x) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
+            out = sum(np.abs(x) ** p, axis, keepdims) ** (1 / p)
         self.save(x, out)
         return out
 
@@ -251,24 +263,25 @@ class LogCumSumExp(Fused):
         return scan(LogAddExp.call, x)
 
     def forward(self, x):
-        with np.errstate(invalid="ignore"):  # NaN
-            out = np.logaddexp.accumulate(x, axis=-1)
+        out = np.logaddexp.accumulate(x, axis=-1)
         self.save(x, out)
         return out
 
     def backward(self, dout, x, out):
         finite = np.where(out == -np.inf, 0.0, out)
-        with np.errstate(invalid="ignore"):  # inf - inf
-            ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
+        ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
         return weights * carried_back(dout, ratio)
 
 
 class CumSum(Op):
-    """out_i = x_0 + ... + x_i along axis:  dx_i = dout_i + dout_(i+1) + ..., as x_i goes into all later sums"""
+    """out_i = x_0 + ... + x_i along axis:  dx_i = dout_i + dout_(i+1) + ..., as x_i goes into all later sums
 
-    def forward(self, x, *, axis):
-        self.axis = axis
-        return np.cumsum(x, axis=axis)
+    The sums in reverse, from the last element to the first, are each other's gradient with these.
+    """
+
+    def forward(self, x, *, axis, reverse=False):
+        self.axis, self.reverse = axis, reverse
+        return running_sum(x, axis, reverse)
 
     def backward(self, dout):
-        return np.flip(np.cumsum(np.flip(dout, self.axis), axis=self.axis), self.axis)
+        return CumSum.call(dout, axis=self.axis, reverse=not self.reverse)

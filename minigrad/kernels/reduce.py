@@ -1,0 +1,253 @@
+"""Sums and running sums along any axes, in float64 and rounded once: a long sum in float32 would cost digits.
+
+NumPy adds float32 numbers pairwise along the fastest axis only. Along the others it adds row after row, and a million rows
+of 0.1 add up to 100958. Memory is what takes the time, not float64; and blocks of fixed size, which threads share, give
+the same bits for any number of threads.
+
+An array of any strides is seen as four nested loops (outer, outer, n, inner), of which n is summed.
+"""
+import math
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from .buffers import empty
+from .jit import jit, kernel
+from .parallel import parallel_for
+from .rows import ELEMENTS, LANES, copy_to, number_of_blocks, sum_down
+from .simd import pointer, pointer_like
+
+FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings at most, 9e-7
+SMALL = 1 << 12  # elements; more are worth a kernel. NumPy's pairwise sum of these is off by 23 roundings at most
+COLUMNS = 1 << 10  # per block
+LEAST_ROWS = 128  # per block, so that there are few partial sums
+WIDE = np.dtype(np.float64)
+
+
+def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
+    """np.sum, exact to a rounding or a few also where the sum is long, in the dtype of x.
+
+    >>> x = np.full((1_000_000, 2), 0.1, np.float32)
+    >>> sum(x, axis=0), np.sum(x, axis=0)
+    (array([100000., 100000.], dtype=float32), array([100958.34, 100958.34], dtype=float32))
+    """
+    if x.dtype.kind != "f" or x.size <= FEW:
+        return np.add.reduce(x, axis=axis, keepdims=keepdims)
+    axes = normalized(axis, x.ndim)
+    is_pairwise = x.size <= SMALL and axes in ((x.ndim - 1,), tuple(range(x.ndim))) and x.flags.c_contiguous
+    if is_pairwise or count(x, axes) <= FEW:
+        return np.add.reduce(x, axis=axes, keepdims=keepdims)
+    return wide_sum(x, axes, keepdims).astype(x.dtype)
+
+
+def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
+    """The sum of floats, in float64."""
+    axes = normalized(axis, x.ndim)
+    if x.size <= SMALL or count(x, axes) <= FEW:
+        return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=WIDE)
+    shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+    long_axes = [i for i, n in enumerate(x.shape) if n != 1]
+    return _sum_of_long(x.squeeze(), [k for k, i in enumerate(long_axes) if i in axes]).reshape(shape)
+
+
+def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
+    """np.cumsum, each sum rounded once to the dtype of x; `reverse` begins at the end.
+
+    >>> running_sum(np.array([1.0, 2.0, 3.0]), 0), running_sum(np.array([1.0, 2.0, 3.0]), 0, reverse=True)
+    (array([1., 3., 6.]), array([6., 5., 3.]))
+    """
+    axis %= x.ndim
+    is_float = x.dtype.kind == "f"
+    if not is_float or x.size <= SMALL or x.shape[axis] == 1:
+        x = np.flip(x, axis) if reverse else x
+        out = np.cumsum(x, axis=axis, dtype=WIDE).astype(x.dtype) if is_float else np.cumsum(x, axis=axis)
+        return np.flip(out, axis) if reverse else out
+    x, loops = seen_as_loops(x, [axis])
+    cuts = cut(loops.shape)
+    before = np.full((loops.outer, 1, loops.inner), -0.0)
+    if cuts[1] > 1:  # with what stands before each block of rows, threads can share the blocks
+        sums = _partial_sums(x, loops)
+        before = np.concatenate([before, sums[:, :0:-1] if reverse else sums[:, :-1]], axis=1).cumsum(axis=1)
+        before = np.ascontiguousarray(before[:, ::-1]) if reverse else before
+    order = loops.outer_axes + [axis] + loops.inner_axes
+    out = empty(tuple(x.shape[i] for i in order), x.dtype)
+    running_sum_forward(address(x), loops.shape, loops.strides, cuts, before, reverse, out.reshape(-1))
+    return out.transpose(np.argsort(order))
+
+
+def normalized(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """The axes, counted from the front and in order"""
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted([i % ndim for i in axis])) if isinstance(axis, tuple) else (axis % ndim,)
+
+
+def count(x: np.ndarray, axes: Sequence[int]) -> int:
+    """How many elements there are along these axes."""
+    return math.prod([x.shape[i] for i in axes])
+
+
+def address(x: np.ndarray) -> int:
+    return x.__array_interface__["data"][0]
+
+
+def _sum_of_long(x: np.ndarray, axes: list[int]) -> np.ndarray:
+    """The kernel sums over the one loop with most terms; what is left then is short, and for NumPy."""
+    runs = runs_in_memory(x, in_memory_order(x), axes)
+    x, loops = seen_as_loops(x, max(runs, key=lambda run: count(x, run)))
+    sums = _partial_sums(x, loops)
+    sums = np.add.reduce(sums, axis=1) if sums.shape[1] > 1 else sums
+    left = loops.outer_axes + loops.inner_axes
+    sums = sums.reshape([x.shape[i] for i in left]).transpose(np.argsort(left))
+    return np.add.reduce(sums, axis=tuple(k for k, i in enumerate(sorted(left)) if i in axes))
+
+
+def in_memory_order(x: np.ndarray) -> list[int]:
+    return sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
+
+
+def runs_in_memory(x: np.ndarray, order: Sequence[int], axes: Sequence[int]) -> list[list[int]]:
+    """The axes among `order` that are in `axes`, those together that one loop can run through: that are neighbours, and
+    where the outer one steps over the inner one as a whole."""
+    runs, before = [], None
+    for i in order:
+        if i in axes:
+            if before in axes and x.strides[before] == x.shape[i] * x.strides[i]:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        before = i
+    return runs
+
+
+class Loops(NamedTuple):
+    """An array as nested loops over (outer, outer, n, inner), with strides in elements."""
+
+    outer_axes: list[int]
+    inner_axes: list[int]
+    shape: tuple[int, int, int, int]
+    strides: tuple[int, int, int, int]
+
+    @property
+    def outer(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def inner(self) -> int:
+        return self.shape[3]
+
+
+def seen_as_loops(x: np.ndarray, middle: list[int]) -> tuple[np.ndarray, Loops]:
+    """The array, or a copy if it is scattered too much, and its loops, of which n goes through the axes `middle`."""
+    order = in_memory_order(x)
+    after = order[order.index(middle[-1]) + 1 :]
+    inner = (runs_in_memory(x, after, after) or [[]])[-1]
+    outer = [i for i in order if i not in middle and i not in inner]
+    runs = [[]] * 2 + runs_in_memory(x, outer, outer)
+    is_regular = x.flags.aligned and x.dtype.isnative and not any(stride % x.itemsize for stride in x.strides)
+    if len(runs) > 4 or not is_regular:
+        return seen_as_loops(np.array(x, dtype=x.dtype.newbyteorder("="), order="C"), middle)
+    runs = runs[-2:] + [middle, inner]
+    strides = tuple(x.strides[run[-1]] // x.itemsize if run else 1 for run in runs)
+    return x, Loops(outer, inner, tuple(count(x, run) for run in runs), strides)
+
+
+def cut(shape: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    """How loops are cut into blocks: `together` of outer, if they are short, by row_blocks of most_rows, by column_blocks
+    of COLUMNS."""
+    n, inner = shape[2:]
+    most_rows = max(LEAST_ROWS, ELEMENTS // min(inner, COLUMNS))
+    return max(1, ELEMENTS // (n * inner)), -(-n // most_rows), -(-inner // COLUMNS), most_rows
+
+
+def _partial_sums(x: np.ndarray, loops: Loops) -> np.ndarray:
+    """(outer, row_blocks, inner): the sums within blocks of rows, float64"""
+    cuts = cut(loops.shape)
+    partial = empty((loops.outer, cuts[1], loops.inner), WIDE)
+    sum_forward(address(x), loops.shape, loops.strides, cuts, np.empty(0, x.dtype), partial.reshape(-1))
+    return partial
+
+
+@jit
+def _block_of(block, shape, cuts):
+    """Of outer, the first and the end; which row block; the first row, and how many; the first column, and how many"""
+    together, row_blocks, column_blocks, most_rows = cuts
+    first = block // (row_blocks * column_blocks) * together
+    row_block = block // column_blocks % row_blocks
+    row, column = row_block * most_rows, block % column_blocks * COLUMNS
+    return (first, min(shape[0] * shape[1], first + together), row_block, row, min(most_rows, shape[2] - row),
+            column, min(COLUMNS, shape[3] - column))
+
+
+@jit
+def _count_blocks(shape, cuts):
+    return number_of_blocks(shape[0] * shape[1], cuts[0]) * cuts[1] * cuts[2]
+
+
+@jit
+def _source(like, address, i, row, column, shape, strides):
+    """Where row and column of the i-th of outer begin"""
+    place = i // shape[1] * strides[0] + i % shape[1] * strides[1] + row * strides[2] + column * strides[3]
+    return pointer_like(pointer(like, 0), address + place * like.itemsize)
+
+
+@jit
+def _pack(x, rows, columns, row_stride, column_stride, packed):
+    """Elements that lie apart -> (rows, columns), one behind the other"""
+    for row in range(rows):
+        for j in range(columns):
+            packed[row * columns + j] = x[row * row_stride + j * column_stride]
+
+
+@jit
+def _sum_block(block, address, shape, strides, cuts, like, partial):
+    first, end, row_block, row, rows, column, columns = _block_of(block, shape, cuts)
+    is_dense = strides[2 if shape[3] == 1 else 3] == 1
+    work, packed = np.empty(max(columns, LANES)), np.empty(0 if is_dense else rows * columns, like.dtype)
+    for i in range(first, end):
+        x, stride = _source(like, address, i, row, column, shape, strides), strides[2]
+        if not is_dense:
+            is_narrow = columns == 1
+            _pack(x, 1 if is_narrow else rows, rows if is_narrow else columns, stride, strides[2 if is_narrow else 3],
+                  pointer(packed, 0))
+            x, stride = pointer(packed, 0), columns
+        sum_down(x, rows, stride, pointer(work, 0), columns)
+        copy_to(pointer(partial, (i * cuts[1] + row_block) * shape[3] + column), work, columns)
+
+
+@kernel(parallel=True)
+def sum_forward(address, shape, strides, cuts, like, partial):
+    """The `Loops` of an array at an address, of the dtype of `like`, -> partial (outer * row_blocks * inner,) float64
+
+    In blocks of fixed size (see `cut`): 1. if the elements lie apart, pack them  2. add rows up  3. store the sum
+    """
+    work = shape[0] * shape[1] * shape[2] * shape[3]
+    parallel_for(_sum_block, _count_blocks(shape, cuts), work, (address, shape, strides, cuts, like, partial))
+
+
+@jit
+def _running_sum_block(block, address, shape, strides, cuts, before, reverse, out):
+    first, end, row_block, row, rows, column, columns = _block_of(block, shape, cuts)
+    n, inner, stride, last = shape[2], shape[3], strides[3], rows - 1
+    for i in range(first, end):
+        x = _source(out, address, i, row, column, shape, strides)
+        so_far = pointer(before, (i * cuts[1] + row_block) * inner)
+        y, total = pointer(out, (i * n + row) * inner + column), so_far[column]
+        for k in range(rows):
+            at = last - k if reverse else k
+            if columns == 1:  # in a register
+                total += x[at * strides[2]]
+                y[at * inner] = total
+            else:
+                for j in range(columns):
+                    so_far[column + j] += x[at * strides[2] + j * stride]
+                for j in range(columns):
+                    y[at * inner + j] = so_far[column + j]
+
+
+@kernel(parallel=True)
+def running_sum_forward(address, shape, strides, cuts, before, reverse, out):
+    """The `Loops` of an array at an address, of the dtype of out, -> out (outer * n * inner,), before
+    (outer, row_blocks, inner) float64 holds what is to be added to each block of rows, and is lost."""
+    parallel_for(_running_sum_block, _count_blocks(shape, cuts), out.size,
+                 (address, shape, strides, cuts, before, reverse, out))

@@ -1,0 +1,237 @@
+"""Long float32 sums: as good as float64's, rounded, along every axis and in every memory layout."""
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.kernels import reduce
+from minigrad.kernels.jit import get_num_threads, set_num_threads
+from nn import functional as F
+
+LONG = 300_000  # terms; enough that adding them one after the other in float32 is off by more than 1e-5
+SHAPES = [(LONG,), (LONG, 3), (3, LONG), (60, 500, 10), (2, LONG // 10, 3, 4)]
+FUNCTIONS = {
+    "sum": lambda x, axis: x.sum(axis),
+    "mean": lambda x, axis: x.mean(axis),
+    "var": lambda x, axis: x.var(axis),
+    "std": lambda x, axis: x.std(axis),
+    "norm": lambda x, axis: x.norm(dim=axis),
+    "norm, p = 3": lambda x, axis: x.norm(3, axis),
+    "logsumexp": lambda x, axis: x.logsumexp(axis),
+}
+LAYOUTS = {
+    "C order": lambda x: x,
+    "Fortran order": np.asfortranarray,
+    "every second element": lambda x: np.repeat(x, 2, -1)[..., ::2],
+    "every second row": lambda x: np.repeat(x, 2, 0)[::2],
+    "reversed": lambda x: np.flip(x).copy()[tuple([slice(None, None, -1)] * x.ndim)],
+    "transposed": lambda x: np.ascontiguousarray(np.swapaxes(x, 0, -1)).swapaxes(0, -1),
+    "part of a larger array": lambda x: np.pad(x, 1)[tuple([slice(1, -1)] * x.ndim)],
+    "middle axes exchanged": lambda x: np.ascontiguousarray(np.swapaxes(x, 0, x.ndim // 2)).swapaxes(0, x.ndim // 2),
+}
+
+
+def numbers(shape) -> np.ndarray:
+    """Float32 numbers near 0.1: what is rounded off has the same sign for long, so that errors add up."""
+    noise = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    return np.float32(0.1) + np.float32(1e-3) * noise
+
+
+def sets_of_axes(ndim: int) -> list:
+    """None, and all non-empty sets of axes"""
+    sets = [tuple(i for i in range(ndim) if bits >> i & 1) for bits in range(1, 2**ndim)]
+    return [None] + sets
+
+
+def assert_close(actual, expected, tolerance=2e-7):
+    """Relative to the largest"""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape and actual.dtype == np.float32
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sum_along_all_axes_in_every_layout(shape, layout):
+    x = LAYOUTS[layout](numbers(shape))
+    for axis in sets_of_axes(len(shape)):
+        for keepdims in (False, True):
+            expected = np.sum(x, axis, np.float64, keepdims=keepdims)
+            tolerance = 1e-6 if reduce.count(x, reduce.normalized(axis, x.ndim)) <= reduce.FEW else 1e-7
+            assert_close(reduce.sum(x, axis, keepdims), expected, tolerance)
+
+
+@pytest.mark.parametrize("shape, axis", [((LONG, 3), 0), ((60, 500, 10), (0, 1)), ((3, LONG), 1), ((LONG,), None)], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_sum(name, shape, axis):
+    x, function = numbers(shape), FUNCTIONS[name]
+    axis = tuple(range(x.ndim)) if axis is None else axis
+    assert_close(function(mg.tensor(x), axis).data, function(mg.tensor(x.astype(np.float64)), axis).data)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e4, -1e6])
+@pytest.mark.parametrize("size", [100, LONG])
+def test_variance_far_from_zero(mean, size, random):
+    x = (random.standard_normal((size, 2)) + mean).astype(np.float32)
+    upstream = random.standard_normal(2)
+    results = []
+    for dtype in (np.float32, np.float64):
+        leaf = mg.tensor(x.astype(dtype), requires_grad=True)
+        out = leaf.var(0)
+        out.backward(mg.tensor(upstream.astype(dtype)))
+        results.append((out.data, leaf.grad.data))
+    (out, dx), (exact, exact_dx) = results
+    assert_close(out, exact)
+    assert_close(dx, exact_dx, 5e-7)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_running_sums_and_their_gradient(shape, layout):
+    x = LAYOUTS[layout](numbers(shape))
+    for axis in range(x.ndim):
+        leaf = mg.tensor(x, requires_grad=True)
+        out = leaf.cumsum(axis)
+        np.testing.assert_allclose(out.data, np.cumsum(x, axis, np.float64), rtol=1e-7)
+        out.backward(mg.tensor(x))
+        expected = np.flip(np.cumsum(np.flip(x, axis), axis, np.float64), axis)
+        np.testing.assert_allclose(leaf.grad.data, expected, rtol=1e-7)
+
+
+def gradients(function, arrays, upstream, dtype):
+    leaves = [mg.tensor(array.astype(dtype), requires_grad=True) for array in arrays]
+    function(*leaves).backward(mg.tensor(upstream.astype(dtype)))
+    return [leaf.grad.data for leaf in leaves]
+
+
+IDS = mg.tensor(np.zeros((LONG, 1), np.int64))
+SUMMED_BY_BACKWARD = {  # a function, the shapes of its inputs, and that of its output
+    "bias": (lambda b: mg.zeros(LONG, 3, dtype=b.dtype) + b, [(3,)], (LONG, 3)),
+    "bias in the middle": (lambda b: mg.zeros(60, 500, 10, dtype=b.dtype) * 2 + b, [(500, 1)], (60, 500, 10)),
+    "scalar": (lambda a: mg.ones(LONG, dtype=a.dtype) * a, [()], (LONG,)),
+    "expand": (lambda a: a.expand(LONG, 3), [(1, 3)], (LONG, 3)),
+    "linear": (lambda b: F.linear(mg.zeros(LONG, 2, dtype=b.dtype), mg.zeros(3, 2, dtype=b.dtype), b), [(3,)], (LONG, 3)),
+    "layer norm": (lambda w, b: F.layer_norm(mg.tensor([[1.0, 2, 4]], dtype=w.dtype).expand(LONG, 3), 3, w, b),
+                   [(3,), (3,)], (LONG, 3)),
+    "embedding": (lambda w: F.embedding(IDS, w), [(2, 3)], (LONG, 1, 3)),
+    "index of rows": (lambda x: x[mg.zeros(LONG, dtype=np.int64)], [(2, 3)], (LONG, 3)),
+    "index of elements": (lambda x: x[mg.zeros(LONG, dtype=np.int64), mg.zeros(LONG, dtype=np.int64)], [(2, 3)], (LONG,)),
+    "index of columns": (lambda x: x[:, mg.zeros(LONG, dtype=np.int64)], [(2, 3)], (2, LONG)),
+}
+
+
+@pytest.mark.parametrize("name", SUMMED_BY_BACKWARD)
+def test_gradients_of_what_is_used_often(name):
+    function, shapes, out = SUMMED_BY_BACKWARD[name]
+    upstream, inputs = numbers(out), [numbers(shape) for shape in shapes]
+    found, exact = (gradients(function, inputs, upstream, dtype) for dtype in (np.float32, np.float64))
+    for a, b in zip(found, exact):
+        assert_close(a, b, 1e-6)
+
+
+def test_gradient_of_positions_over_a_long_batch():
+    batch = 30_000
+    ids, upstream = mg.zeros(batch, 2, dtype=np.int64), numbers((batch, 2, 3))
+    table = mg.ones(4, 3, requires_grad=True)
+    F.embedding(ids, mg.ones(1, 3), positions=table).backward(mg.tensor(upstream))
+    assert_close(table.grad.data, np.concatenate([upstream.sum(0, np.float64), np.zeros((2, 3))]))
+
+
+@pytest.mark.parametrize("function, tolerance", [  # of the gradient, where it is a small difference of large numbers
+    (lambda x: x.softmax(-1), 4e-6),
+    (lambda x: x.log_softmax(-1), 5e-7),
+    (lambda x: F.layer_norm(x, x.shape[-1]), 4e-6),
+    (lambda x: F.cross_entropy(x, mg.tensor([1]), label_smoothing=0.3).reshape(1, 1), 5e-7),
+], ids=["softmax", "log_softmax", "layer_norm", "cross_entropy"])
+def test_very_long_rows(function, tolerance, random):
+    x = random.standard_normal((1, 10 * LONG)).astype(np.float32)
+    out, dx = {}, {}
+    for dtype in (np.float32, np.float64):
+        leaf = mg.tensor(x.astype(dtype), requires_grad=True)
+        y = function(leaf)
+        y.backward(mg.tensor(numbers(y.shape).astype(dtype)))
+        out[dtype], dx[dtype] = y.data, leaf.grad.data
+    assert_close(out[np.float32], out[np.float64])
+    assert_close(dx[np.float32], dx[np.float64], tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [5, 100, 10_000])
+@pytest.mark.parametrize("special", [-0.0, np.inf, -np.inf, np.nan])
+def test_special_numbers_are_summed_as_numpy_does(special, size, dtype):
+    for x in (np.full((size, 2), special, dtype), np.full((2, size), special, dtype)):
+        for axis in (None, 0, 1, (0, 1)):
+            expected = np.sum(x, axis)
+            found = reduce.sum(x, axis)
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+        for reverse in (False, True):
+            found = reduce.running_sum(x, 0, reverse)
+            expected = np.cumsum(x, 0)[:: -1 if reverse else 1]
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+    both = np.zeros((size, 2), dtype)
+    both[1], both[2] = np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(reduce.sum(both, 0)).all() and np.isnan(reduce.running_sum(both, 0)[2:]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+@pytest.mark.parametrize("shape, axis", [
+    ((), None), ((), ()), ((0,), 0), ((0, 3), 0), ((0, 3), 1), ((5000, 0, 3), (0, 2)), ((100, 100), None), ((100, 100), ()),
+    ((1, 5000, 1), (0, 2)), ((1, 5000, 1), -2), ((5000, 3), (-2, -1)), ((5000, 3), (1, 0)),
+], ids=str)
+def test_shapes_and_dtypes_are_those_of_numpy(shape, axis, dtype):
+    x = np.ones(shape, dtype)
+    for keepdims in (False, True):
+        expected, found = np.sum(x, axis, keepdims=keepdims), reduce.sum(x, axis, keepdims)
+        np.testing.assert_array_equal(found, expected)
+        assert found.shape == expected.shape and found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("shape", [(LONG, 3), (3, LONG), (60, 500, 10)], ids=str)
+def test_the_bits_do_not_depend_on_the_number_of_threads(shape):
+    x, threads, found = numbers(shape), get_num_threads(), []
+    for count in (1, threads):
+        set_num_threads(count)
+        found.append([f(x, axis).tobytes() for axis in range(x.ndim) for f in (reduce.sum, reduce.running_sum)])
+    assert found[0] == found[1]
+
+
+def test_a_compiled_step_sums_and_adds_up_anew():
+    b = mg.zeros(3, requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        out = (x + b).cumsum(0).mean(0)
+        out.backward(mg.ones(3))
+        return out
+
+    for seed in range(3):
+        x = numbers((20_000, 3)) + np.float32(seed)
+        b.grad = None
+        out = step(mg.tensor(x))
+        assert_close(out.data, x.cumsum(0, np.float64).mean(0))
+        assert_close(b.grad.data, np.full(3, 10_000.5))
+
+
+USE_ALL_WORKSPACES = """
+import numpy as np
+from minigrad.kernels import embedding, reduce, rows
+x = np.ones((40_000, 10), np.float32)
+assert (rows.sum_rows(x) == 40_000).all()
+table, ids = np.empty((3, 10), np.float32), np.arange(40_000) % 2
+embedding.embedding_backward(x, ids, table)
+assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
+embedding.positions_backward(x.reshape(20_000, 2, 10), table)
+assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
+assert (reduce.sum(x[:, ::2], 0) == 40_000).all() and reduce.sum(x) == 400_000
+"""
+
+
+def test_no_kernel_reads_memory_that_it_has_given_back():
+    overwritten = {"MALLOC_PERTURB_": "165", "MALLOC_MMAP_THRESHOLD_": "4096"}  # what is free, by the GNU C library
+    subprocess.run([sys.executable, "-c", USE_ALL_WORKSPACES], check=True, env=os.environ | overwritten)
