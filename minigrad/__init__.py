@@ -6,7 +6,7 @@
 >>> x.grad
 tensor([-0.0599, -0.1628,  0.2227])
 """
-from . import random
+from . import gradcheck, random
 from .anomaly import detect_anomaly
 from .arrays import bool_, float32, float64, int64
 from .compiled import compile
@@ -14,11 +14,11 @@ from .creation import (
     arange, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones, ones_like, rand, rand_like, randint,
     randint_like, randn, randn_like, randperm, tensor, zeros, zeros_like,
 )
+from .drawing import graph
 from .flops import count_flops
 from .function import Function
 from .functional import grad, hessian, hvp, jacobian, jvp, vjp
-from .gradcheck import GradcheckReport, gradcheck, gradcheck_module, gradgradcheck
-from .graph import graph
+from .gradcheck import GradcheckReport, gradcheck_module, gradgradcheck
 from .kernels.jit import get_num_threads, set_num_threads
 from .methods import cat, einsum, matmul, meshgrid, stack, std_mean, take_along_dim, tensordot, var_mean, where
 from .random import manual_seed

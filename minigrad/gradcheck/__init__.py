@@ -1,6 +1,25 @@
-"""Is a gradient right, and if not, what is wrong with it? Backward against differences; see docs/gradcheck.md."""
+"""Is a gradient right, and if not, what is wrong with it? Backward against differences; see docs/gradcheck.md.
+
+The package can be called: `minigrad.gradcheck(f, x)` is `minigrad.gradcheck.gradcheck(f, x)`. So one name is both the
+function that PyTorch has and the place of all that belongs to it.
+"""
+import inspect
+import sys
+import types
+
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .functions import VacuousGradcheckWarning, compare_float32, gradcheck, gradcheck_report, gradgradcheck
 from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 from .taylor import TaylorReport, taylor
+
+__signature__ = inspect.signature(gradcheck)
+
+
+class _Callable(types.ModuleType):
+    """A module that can be called, as Python's documentation has it under "Customizing module attribute access"."""
+
+    __call__ = staticmethod(gradcheck)
+
+
+sys.modules[__name__].__class__ = _Callable

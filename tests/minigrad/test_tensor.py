@@ -1,6 +1,9 @@
 """Tensors as objects: construction, conversion, NumPy's functions, and errors that say what came and what was expected."""
 import copy
 
+import pkgutil
+import types
+
 import numpy as np
 import pytest
 
@@ -152,3 +155,10 @@ def test_dropout_keeps_the_mean_and_uses_one_mask_for_the_gradient():
     assert abs(out.mean().item() - 1.0) < 0.02
     np.testing.assert_array_equal(out.data, x.grad.data)
     assert F.dropout(x, 0.25, training=False) is x
+
+
+def test_no_function_hides_a_module():
+    """A file or folder of the name of a public function could not be reached as an attribute of the package."""
+    modules = {module.name for module in pkgutil.iter_modules(mg.__path__)}
+    hidden = {name for name in modules if not isinstance(getattr(mg, name, mg), types.ModuleType)}
+    assert hidden == {"tensor"}  # whose Tensor is public itself

@@ -1,4 +1,7 @@
 """The checker must pass what is right, catch what is wrong, and say what it is."""
+import inspect
+import operator
+
 import numpy as np
 import pytest
 
@@ -114,8 +117,10 @@ def test_the_callers_tensors_are_left_alone(x):
 
 
 def test_what_cannot_be_checked_is_refused(x):
-    with pytest.raises(TypeError, match="input 0 is float32; use .double"):
+    with pytest.raises(TypeError, match="input 0 is float32; use .double") as error:
         gradcheck(lambda x: x, mg.ones(1, requires_grad=True))
+    package, _, path = str(error.value).split()[-1].partition(".")
+    assert package == "minigrad" and operator.attrgetter(path)(mg) is compare_float32
     with pytest.raises(ValueError, match="none of the inputs requires a gradient"):
         gradcheck(lambda x: x, mg.ones(1))
     with pytest.raises(ValueError, match="check_forward_ad is not supported"):
@@ -204,6 +209,15 @@ def test_gradcheck_module_checks_every_parameter(random, capsys):
         np.testing.assert_array_equal(parameter.data, array)
     with pytest.raises(TypeError, match="float32"):
         gradcheck_module(nn.Linear(3, 2), mg.ones(1, 3))
+
+
+def test_the_package_is_the_function_too(x):
+    import minigrad.gradcheck as package
+    import minigrad.gradcheck.mutants as wrong_backwards
+
+    assert wrong_backwards.MUTANTS is MUTANTS and package is mg.gradcheck and package.gradcheck is gradcheck
+    assert mg.gradcheck(lambda x: x * x, x) and not mg.gradcheck(wrong_by(2.0), x, raise_exception=False)
+    assert list(inspect.signature(mg.gradcheck).parameters) == list(inspect.signature(gradcheck).parameters)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
