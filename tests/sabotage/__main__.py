@@ -1,15 +1,18 @@
 """Do the tests notice when a part of the library does not work? This script breaks one part at a time, and names what
 stayed green.
 
-    python tests/sabotage [--jobs 2] [--only attention] [--list]
+    python tests/sabotage [--jobs 2] [--part nn] [--only Attention] [--list] [--verbose]
 
-The parts are listed in ops.py, nn.py and models.py, each with the tests that are for it. Each sabotage happens in a
-process of its own: forked from this one, which has imported the library but started no kernel, so that every process has
-its own threads. A test has to fail then. What stays green shows a hole in the tests, unless `explained` says why no test
-can see it; so does, for the sake of this check, a selection of tests that is empty or fails without any sabotage, and a
-sabotage that cannot be applied any more or is itself in error. Exit code 1 if there is something of the kind.
+The parts are listed in ops.py, nn.py and models.py, each with the tests that are for it. Those tests run once as things
+are, and then again for each sabotage, in a process forked from that one, where test modules, kernels and PyTorch are
+loaded already; a test has to fail then. (A forked process has no threads but its own, and kernels do all parts there.)
+
+What stays green shows a hole in the tests, unless `explained` says why no test can see it. To be looked at are also
+selections of tests that are empty or fail without any sabotage, and sabotages that cannot be applied any more or fail
+by themselves. The exit code is 1 if there is anything of the kind.
 """
 import argparse
+import contextlib
 import importlib
 import os
 import pathlib
@@ -17,136 +20,154 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path[0:1] = [str(ROOT), str(ROOT / "tests")]  # instead of this folder, whose nn.py is not the library's
 
 import pytest  # noqa: E402
 
-import models.cli  # noqa: E402, F401  all of the library, once for all processes
 from sabotage.base import Sabotage  # noqa: E402
 
-PARTS = "ops", "nn", "models"
-SECONDS = 300  # a process that takes longer hangs: that is noticed too
-CANNOT_BE_APPLIED = 99  # exit code, beside pytest's
-SLIPS = "NameError", "UnboundLocalError", "SyntaxError", "IndentationError"  # of who wrote the sabotage
-OPTIONS = "-x", "-q", "--no-header", "-p", "no:cacheprovider", "--tb=line", "-W", "ignore"
+PARTS = [part for part in ("ops", "nn", "models") if (ROOT / "tests/sabotage" / f"{part}.py").exists()]
+SECONDS = 120  # a process that takes longer hangs
+GREEN, NOTICED, NOT_APPLIED = 0, 1, 99  # exit codes of a process with a sabotage
+SLIPS = "NameError", "UnboundLocalError", "SyntaxError"  # of who wrote the sabotage
+OPTIONS = "-x", "-q", "--no-header", "--capture=sys", "--tb=line", "-p", "no:cacheprovider"
 
 
-@dataclass
-class Outcome:
-    """How a run of pytest ended."""
+class SabotageRuns:
+    """A pytest plugin: after the tests have passed, they run again for each sabotage, in a process of its own."""
 
-    code: int  # pytest's: 0 passed, 1 failed, 5 no tests; negative: ended by that signal
-    report: str
+    def __init__(self, sabotages: list[Sabotage], jobs: int, folder: pathlib.Path):
+        self.sabotages, self.jobs, self.folder = sabotages, jobs, folder
+        self.failure = ""  # the first one, in a line
 
-    @property
-    def is_slip(self) -> bool:
-        return self.code == CANNOT_BE_APPLIED or any(f"{slip}:" in self.report for slip in SLIPS)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.failure:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.failure = f"{report.nodeid}: {' '.join(str(crash.message if crash else report.longrepr).split())[:150]}"
 
-    @property
-    def reason(self) -> str:
-        """The first failure in one line."""
-        if self.code < 0:
-            return f"ended by {signal.Signals(-self.code).name}"
-        lines = self.report.splitlines()
-        return next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1] if lines else "no output")
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session):
+        passed = yield
+        if session.testscollected and not session.testsfailed:
+            waiting, running = list(enumerate(self.sabotages)), {}
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    number, sabotage = waiting.pop(0)
+                    running[self._start(session, sabotage, self.folder / str(number))] = number
+                process, status = os.wait()
+                (self.folder / f"{running.pop(process)}.code").write_text(str(os.waitstatus_to_exitcode(status)))
+        return passed
+
+    def _start(self, session: pytest.Session, sabotage: Sabotage, path: pathlib.Path) -> int:
+        """Run the tests again in a process of its own, which leaves its first failure in a file; its id."""
+        if process := os.fork():
+            return process
+        signal.alarm(SECONDS)
+        code = NOT_APPLIED
+        try:
+            with open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), 1)
+                os.dup2(nowhere.fileno(), 2)
+            sabotage.apply()
+            code = GREEN
+            with contextlib.suppress(session.Failed, session.Interrupted):
+                session.config.pluginmanager.subset_hook_caller("pytest_runtestloop", [self])(session=session)
+            code = NOTICED if session.testsfailed else GREEN
+        except BaseException as error:
+            self.failure = f"{type(error).__name__}: {error}"
+        path.write_text(self.failure)
+        os._exit(code)
 
 
-def all_sabotages() -> list[Sabotage]:
-    paths = [ROOT / "tests/sabotage" / f"{part}.py" for part in PARTS]
-    found = [s for path in paths if path.exists() for s in importlib.import_module(f"sabotage.{path.stem}").SABOTAGES]
+def run(tests: tuple[str, ...], sabotages: list[Sabotage], jobs: int) -> Iterator[tuple[Sabotage, int, str]]:
+    """(sabotage, exit code of its process, first failure), by one pytest for all that have the same tests.
+
+    ValueError if those tests do not pass without any sabotage, or are none.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        sys.stdout.flush()
+        process = os.fork()
+        if not process:
+            code = NOT_APPLIED
+            try:
+                output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
+                os.dup2(output, 1)
+                os.dup2(output, 2)
+                code = pytest.main([*OPTIONS, *tests], plugins=[SabotageRuns(sabotages, jobs, folder)])
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        _, status = os.waitpid(process, 0)
+        if code := os.waitstatus_to_exitcode(status):
+            last = (folder / "output").read_text().splitlines()[-1:]
+            raise ValueError(f"without any sabotage, pytest {' '.join(tests)} ends with code {code}: {''.join(last)}")
+        for number, sabotage in enumerate(sabotages):
+            path, code = folder / str(number), int((folder / f"{number}.code").read_text())
+            yield sabotage, code, path.read_text() if path.exists() else f"ended by {signal.Signals(-code).name}"
+
+
+def all_sabotages(parts: Iterable[str]) -> list[Sabotage]:
+    found = [sabotage for part in parts for sabotage in importlib.import_module(f"sabotage.{part}").SABOTAGES]
     names = [sabotage.name for sabotage in found]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two sabotages have one name: {', '.join(sorted(twice))}")
     return found
 
 
-def start(tests: Iterable[str], apply: Callable[[], None], report: str) -> int:
-    """Run tests in a process of its own, after `apply()`; its id."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if process := os.fork():
-        return process
-    signal.alarm(SECONDS)
-    output = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(output, stream)
-    code = CANNOT_BE_APPLIED
-    try:
-        apply()
-        code = pytest.main([*OPTIONS, *tests])
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def run(tasks: Iterable[tuple[tuple[str, ...], Callable[[], None]]], jobs: int) -> Iterator[tuple[int, Outcome]]:
-    """(which task, how it ended), as they end."""
-    waiting, running = list(enumerate(tasks)), {}
-    with tempfile.TemporaryDirectory() as scratch:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                number, (tests, apply) = waiting.pop(0)
-                running[start(tests, apply, f"{scratch}/{number}")] = number
-            process, status = os.wait()
-            number = running.pop(process)
-            report = pathlib.Path(scratch, str(number))
-            yield number, Outcome(os.waitstatus_to_exitcode(status), report.read_text(errors="replace"))
-
-
-def broken_selections(sabotages: list[Sabotage], jobs: int) -> set[tuple[str, ...]]:
-    """Those of their tests that do not exist, or fail as things are."""
-    selections = list(dict.fromkeys(sabotage.tests for sabotage in sabotages))
-    broken = set()
-    for number, outcome in run([(tests, lambda: None) for tests in selections], jobs):
-        if outcome.code:
-            broken.add(selections[number])
-            print(f"without any sabotage: {' '.join(selections[number])}: {outcome.reason}", flush=True)
-    return broken
+def verdict(sabotage: Sabotage, code: int, failure: str) -> str:
+    """How it went, in a word or two."""
+    if code == NOT_APPLIED or any(f"{slip}:" in failure for slip in SLIPS):
+        return "no sabotage"
+    if code == -signal.SIGALRM:
+        return "hung"
+    if code == GREEN:
+        return "explained" if sabotage.explained else "green"
+    return "noticed, though explained" if sabotage.explained else "noticed"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default: 2)")
+    parser.add_argument("--part", choices=PARTS, action="append", help="sabotages of this file (default: all)")
     parser.add_argument("--only", default="", metavar="WORD", help="sabotages whose name contains this")
     parser.add_argument("--list", action="store_true", help="list them, run nothing")
     parser.add_argument("--verbose", action="store_true", help="say of each which test noticed it")
     options = parser.parse_args()
     os.chdir(ROOT)
-    chosen = [sabotage for sabotage in all_sabotages() if options.only in sabotage.name]
+    chosen = [sabotage for sabotage in all_sabotages(options.part or PARTS) if options.only in sabotage.name]
     if options.list:
         print(*(f"{sabotage.name}  ({' '.join(sabotage.tests)})" for sabotage in chosen), f"{len(chosen)} sabotages", sep="\n")
         return 0
-    broken = broken_selections(chosen, options.jobs)
-    chosen = [sabotage for sabotage in chosen if sabotage.tests not in broken]
-    noticed = explained = unexplained = 0
-    for number, outcome in run([(sabotage.tests, sabotage.apply) for sabotage in chosen], options.jobs):
-        sabotage = chosen[number]
-        if outcome.code == 0 and sabotage.explained:
-            explained += 1
-            print(f"green: {sabotage.name}  (explained: {sabotage.explained})", flush=True)
-        elif outcome.code == 0:
-            unexplained += 1
-            print(f"green: {sabotage.name}", flush=True)
-        elif outcome.is_slip:
-            unexplained += 1
-            print(f"no sabotage: {sabotage.name}: {outcome.report.splitlines()[-1]}", flush=True)
-        elif sabotage.explained:
-            unexplained += 1
-            print(f"noticed, though explained away: {sabotage.name}: {outcome.reason}", flush=True)
-        else:
-            noticed += 1
-            if options.verbose:
-                print(f"noticed: {sabotage.name}: {outcome.reason}", flush=True)
-    print(f"{noticed} of {len(chosen)} sabotages noticed, {explained} explained, {unexplained} to be looked at; "
-          f"{len(broken)} selections of tests are broken")
-    return 1 if unexplained or broken else 0
+    load_what_tests_import()
+    counts: dict[str, int] = {}
+    broken = 0
+    for tests in dict.fromkeys(sabotage.tests for sabotage in chosen):
+        try:
+            for sabotage, code, failure in run(tests, [s for s in chosen if s.tests == tests], options.jobs):
+                word = verdict(sabotage, code, failure)
+                counts[word] = counts.get(word, 0) + 1
+                if word != "noticed" or options.verbose:
+                    print(f"{word}: {sabotage.name}", *[f"({why})" for why in (sabotage.explained, failure) if why], flush=True)
+        except ValueError as error:
+            broken += 1
+            print(error, flush=True)
+    print(f"of {len(chosen)} sabotages:", ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
+    return int(bool(broken or counts.keys() - {"noticed", "explained"}))
+
+
+def load_what_tests_import() -> None:
+    """Once for all processes. One thread for PyTorch, which would wait for its others for ever after a fork."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for name in "models.cli", "matplotlib.figure":
+        importlib.import_module(name)
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("torch")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ FUNCTIONAL = [
         "linear: bias ignored": ("linear", "apply(ops.Linear, x, weight, bias)", "apply(ops.Linear, x, weight, None)"),
         "linear: shape of the bias not checked": ("_check_linear", "bias.shape != (weight.shape[0],)", "False"),
         "linear: dtypes not checked": ("_check_linear", "_same_dtype(name, x, weight, bias)", "pass"),
-        "mlp: activation ignored": ("mlp", "expand_bias, activation), project", "expand_bias), project"),
+        "mlp: activation ignored": ("mlp", "linear(linear(x, expand, expand_bias, activation), project, project_bias)\n    _check", "linear(linear(x, expand, expand_bias), project, project_bias)\n    _check"),
         "mlp: gelu_tanh is gelu": ("mlp", '"tanh" if', '"none" if'),
         "mlp: expand_bias ignored": ("mlp", "apply(ops.MLP, x, expand, expand_bias,", "apply(ops.MLP, x, expand, None,"),
         "mlp: project_bias ignored": ("mlp", "project, project_bias, approximate", "project, None, approximate"),
