@@ -21,8 +21,8 @@ ACTIVATIONS = {
     "gelu_tanh": naive.gelu_tanh,
     "relu": lambda x: max(x, 0.0),
     "tanh": math.tanh,
-    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-    "silu": lambda x: x / (1 + math.exp(-x)),
+    "sigmoid": naive.sigmoid,
+    "silu": lambda x: x * naive.sigmoid(x),
 }
 FIXED = {  # of position t, feature i of D
     "sinusoidal": lambda t, i, D: math.cos(t / 10_000 ** ((i - 1) / D)) if i % 2 else math.sin(t / 10_000 ** (i / D)),
