@@ -71,6 +71,8 @@ class SabotageRuns:
             with open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)
+            if torch := sys.modules.get("torch"):
+                torch.set_num_threads(1)  # it would wait for ever for those that did not come along
             sabotage.apply()
             code = GREEN
             with contextlib.suppress(session.Failed, session.Interrupted):
@@ -162,8 +164,7 @@ def main() -> int:
 
 
 def load_what_tests_import() -> None:
-    """Once for all processes. One thread for PyTorch, which would wait for its others for ever after a fork."""
-    os.environ["OMP_NUM_THREADS"] = "1"
+    """Once for all processes."""
     for name in "models.cli", "matplotlib.figure":
         importlib.import_module(name)
     with contextlib.suppress(ModuleNotFoundError):

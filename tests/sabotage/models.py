@@ -7,15 +7,18 @@ from nn import functional as F
 from sabotage.base import Sabotage
 from sabotage.edit import default, edit, edits
 
-FAST = ("-k", "not gradients")  # those take a minute, and a model that computes something else has right gradients
-CAUSAL = ("tests/models/test_transformer.py", "tests/models/test_variants.py", *FAST)
-SEQUENCES = ("tests/models/test_encoder_decoder.py", "tests/models/test_translate.py", *FAST)
-BLOCKS = ("tests/models/test_variants.py", "tests/models/test_encoder_decoder.py", "tests/models/test_transformer.py", *FAST)
+# Without the checks of gradients: those take a minute, and the gradients of a model that computes something else are right.
+REFERENCES = ("tests/models/test_references.py",)
+CAUSAL = (*REFERENCES, "tests/models/test_transformer.py", "tests/models/test_variants.py", "-k", "not gradients")
+SEQUENCES = (*REFERENCES, "tests/models/test_encoder_decoder.py", "-k", "not gradients and not test_classifier")
+HOOKS = ("tests/models/test_transformer.py", "-k", "hooks")
+CAN_DECODE = ("tests/models/test_variants.py", "-k", "generation")
 GENERATION = ("tests/models/test_generate.py",)
 DECODING = ("tests/models/test_decode.py",)
 TRANSLATION = ("tests/models/test_translate.py",)
 TRAINING = ("tests/models/test_train.py", "tests/models/test_data.py")
-TASK_TRAINING = ("tests/models/test_task_run.py",)
+TASK_TRAINING = ("tests/models/test_task_training.py",)
+TASK_RUN = ("tests/models/test_task_run.py", "-k", "not bad_input")
 TASKS = ("tests/models/test_tasks.py",)
 
 
@@ -36,7 +39,7 @@ def placements() -> list[Sabotage]:
                     continue
                 value = tuple(turned if i == which else other for i, other in enumerate(pair))
                 ((field, to),) = change.items()
-                found.append(replaced(f"placement {key}: {part} with {field}={to}", PLACEMENTS, key, value, BLOCKS))
+                found.append(replaced(f"placement {key}: {part} with {field}={to}", PLACEMENTS, key, value, REFERENCES))
     return found
 
 
@@ -50,7 +53,7 @@ def _same(a: Sublayer, b: Sublayer) -> bool:
 
 
 BLOCK = [
-    *edits(BLOCKS, "models.transformer", {
+    *edits(REFERENCES, "models.transformer", {
         "Block: attention skipped": ("Block.forward", "if self.attends:", "if False:"),
         "Block: attention to the context skipped": ("Block.forward", "if context is not None:", "if False:"),
         "Block: MLP skipped": ("Block.forward", "return self._add(1, self.ln_2, x, self.mlp)", "return x"),
@@ -85,14 +88,13 @@ BLOCK = [
         "MLP: activation ignored when run": ("MLP.forward", "project.bias, expand.activation)", "project.bias)"),
         "MLP: bias of expand ignored": ("MLP", "hidden, bias=config.bias, activation", "hidden, activation"),
         "MLP: bias of project ignored": ("MLP", "nn.Linear(hidden, config.width, bias=config.bias)", "nn.Linear(hidden, config.width)"),
-        "MLP: hooks not called": ("MLP.forward", "expand.has_hooks or project.has_hooks", "False"),
         "with_positions: nothing added": ("with_positions", "config.positions not in FIXED", "True"),
         "with_positions: tokens not scaled": ("with_positions", "x * math.sqrt(config.width)", "x"),
         "with_positions: always sinusoidal": ("with_positions", "FIXED[config.positions]", 'FIXED["sinusoidal"]'),
         "with_positions: one late": ("with_positions", "config.width), dtype", "config.width, start=1), dtype"),
     }),
     *placements(),
-    *(replaced(f"activation {name} is another", F.ACTIVATIONS, name, F.tanh if name != "tanh" else F.relu, BLOCKS)
+    *(replaced(f"activation {name} is another", F.ACTIVATIONS, name, F.tanh if name != "tanh" else F.relu, REFERENCES)
       for name in F.ACTIVATIONS if not name.startswith("gelu")),
 ]
 
@@ -262,7 +264,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "can_decode: shapes": ("can_decode", "[None if parameter is None else parameter.shape for parameter in parameters] == kernel_shapes(config)", "True"),
     "can_decode: dtypes": ("can_decode", "and len({parameter.dtype for parameter in parameters if parameter is not None}) == 1", ""),
     "can_decode: never": ("can_decode", "modules, config = list(model.modules()), model.config", "return False"),
-}) + edits(("tests/models/test_variants.py", *FAST), "models.decode", {
+}) + edits(CAN_DECODE, "models.decode", {
     "can_decode: placement": ("can_decode", 'config.placement != "pre" or', ""),
     "can_decode: positions": ("can_decode", 'or config.positions != "learned"', ""),
     "can_decode: parts": ("can_decode", "[type(module) for module in modules] != PARTS_BEFORE + PARTS_OF_BLOCK * config.layers + PARTS_AFTER", "False"),
@@ -367,7 +369,7 @@ ON_TASKS = edits(TASK_TRAINING, "models.task_training", {
     "accuracy: with dropout": ("accuracy", "model.eval()", "pass"),
     "accuracy: STOP not wanted": ("is_right", "_, wanted = inputs_and_targets(target)", "wanted = target"),
     "arguments: targets are the inputs": ("arguments", "*inputs_and_targets(target))", "*inputs_and_targets(target)[:1] * 2)"),
-}) + edits(TASK_TRAINING, "models.task_run", {
+}) + edits(TASK_RUN, "models.task_run", {
     "task run: seed of the model ignored": ("TaskRun", "config, training.seed)", "config, 0)"),
     "task run: config ignored": ("TaskRun", "self.model_name, config, training.seed", "self.model_name, None, training.seed"),
     "task run: context not checked": ("TaskRun", "self._check_context()", "pass"),
@@ -407,4 +409,8 @@ ON_TASKS = edits(TASK_TRAINING, "models.task_training", {
     Sabotage("presets: nano has micro's width", CAUSAL, lambda: transformer.PRESETS.__setitem__("nano", transformer.PRESETS["micro"])),
 ]
 
-SABOTAGES = [*BLOCK, *CAUSAL_MODEL, *ENCODER_DECODER, *TRANSLATING, *GENERATING, *TRAINER, *ON_TASKS]
+OTHERS = [
+    Sabotage("MLP: hooks not called", HOOKS, edit("models.transformer:MLP.forward", "expand.has_hooks or project.has_hooks", "False")),
+]
+
+SABOTAGES = [*BLOCK, *CAUSAL_MODEL, *ENCODER_DECODER, *TRANSLATING, *GENERATING, *TRAINER, *ON_TASKS, *OTHERS]
