@@ -113,16 +113,16 @@ def test_layer_norm_with_another_denominator(eps_at, unbiased, options):
     np.testing.assert_allclose(layer(mg.tensor(X)).detach().numpy(), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("layer, text", [
-    (nn.Linear(2, 3, activation="relu"), "Linear(in_features=2, out_features=3, bias=True, activation='relu')"),
-    (nn.Embedding(5, 4), "Embedding(5, 4)"),
-    (nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True)"),
-    (nn.GELU("tanh"), "GELU(approximate='tanh')"),
-    (nn.Softmax(), "Softmax(dim=-1)"),
-    (nn.Dropout(), "Dropout(p=0.5)"),
+@pytest.mark.parametrize("make, text", [
+    (lambda: nn.Linear(2, 3, activation="relu"), "Linear(in_features=2, out_features=3, bias=True, activation='relu')"),
+    (lambda: nn.Embedding(5, 4), "Embedding(5, 4)"),
+    (lambda: nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True)"),
+    (lambda: nn.GELU("tanh"), "GELU(approximate='tanh')"),
+    (lambda: nn.Softmax(), "Softmax(dim=-1)"),
+    (lambda: nn.Dropout(), "Dropout(p=0.5)"),
 ])
-def test_repr(layer, text):
-    assert repr(layer) == text
+def test_repr(make, text):
+    assert repr(make()) == text
 
 
 @pytest.mark.parametrize("make, words", [
@@ -160,6 +160,11 @@ def test_wrong_dtypes():
     (lambda t: init.uniform_(t, -1, 3), 1, 4 / math.sqrt(12), -1, 3),
     (lambda t: init.normal_(t, 2, 0.5), 2, 0.5, -2, 6),
     (lambda t: init.trunc_normal_(t, std=1, a=-1, b=1), 0, 0.54, -1, 1),
+    (lambda t: init.trunc_normal_(t, mean=1, std=0.5, a=0.5, b=3), 1.254, 0.394, 0.5, 3),
+    (lambda t: init.trunc_normal_(t, mean=1, std=0.5, a=-1, b=1.5), 0.856, 0.394, -1, 1.5),
+    (lambda t: init.xavier_uniform_(t, gain=3), 0, 3 * math.sqrt(2 / 300), -3 * math.sqrt(6 / 300), 3 * math.sqrt(6 / 300)),
+    (lambda t: init.kaiming_uniform_(t, mode="fan_out"), 0, 0.1, -math.sqrt(6 / 200), math.sqrt(6 / 200)),
+    (lambda t: init.kaiming_uniform_(t, nonlinearity="tanh"), 0, 1 / 6, -math.sqrt(3) / 6, math.sqrt(3) / 6),
     (lambda t: init.xavier_uniform_(t), 0, math.sqrt(2 / 300), -math.sqrt(6 / 300), math.sqrt(6 / 300)),
     (lambda t: init.xavier_normal_(t, gain=2), 0, 2 * math.sqrt(2 / 300), -1, 1),
     (lambda t: init.kaiming_uniform_(t, a=math.sqrt(5)), 0, math.sqrt(1 / 300), -0.1, 0.1),
@@ -172,6 +177,17 @@ def test_init(fill, mean, std, low, high):
     assert fill(tensor) is tensor and tensor.array is array and tensor.dtype == mg.float32
     assert abs(array.mean() - mean) < 0.03 and abs(array.std() - std) < 0.03 * max(std, 0.1)
     assert array.min() >= low - 1e-6 and array.max() <= high + 1e-6
+
+
+def test_gains_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    for arguments in (["linear"], ["sigmoid"], ["tanh"], ["relu"], ["selu"], ["leaky_relu"], ["leaky_relu", 0.3]):
+        assert init.calculate_gain(*arguments) == pytest.approx(torch.nn.init.calculate_gain(*arguments))
+
+
+def test_fans_of_a_weight_with_further_axes():
+    weight = init.kaiming_normal_(mg.zeros(40, 30, 5, 2), nonlinearity="linear")
+    assert weight.array.std() == pytest.approx(1 / math.sqrt(300), rel=0.05)
 
 
 def test_init_follows_the_seed_and_rejects_what_it_cannot_do():

@@ -14,6 +14,7 @@ by themselves. The exit code is 1 if there is anything of the kind.
 import argparse
 import contextlib
 import importlib
+import json
 import os
 import pathlib
 import signal
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterable, Iterator
+from typing import TextIO
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path[0:1] = [str(ROOT), str(ROOT / "tests")]  # instead of this folder, whose nn.py is not the library's
@@ -39,8 +41,8 @@ OPTIONS = "-x", "-q", "--no-header", "--capture=sys", "--tb=line", "-p", "no:cac
 class SabotageRuns:
     """A pytest plugin: after the tests have passed, they run again for each sabotage, in a process of its own."""
 
-    def __init__(self, sabotages: list[Sabotage], jobs: int, folder: pathlib.Path):
-        self.sabotages, self.jobs, self.folder = sabotages, jobs, folder
+    def __init__(self, sabotages: list[Sabotage], jobs: int, folder: pathlib.Path, tell: TextIO):
+        self.sabotages, self.jobs, self.folder, self.tell = sabotages, jobs, folder, tell
         self.failure = ""  # the first one, in a line
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -58,7 +60,10 @@ class SabotageRuns:
                     number, sabotage = waiting.pop(0)
                     running[self._start(session, sabotage, self.folder / str(number))] = number
                 process, status = os.wait()
-                (self.folder / f"{running.pop(process)}.code").write_text(str(os.waitstatus_to_exitcode(status)))
+                number, code = running.pop(process), os.waitstatus_to_exitcode(status)
+                path = self.folder / str(number)
+                failure = path.read_text() if path.exists() else f"ended by {signal.Signals(-code).name}"
+                print(json.dumps([number, code, failure]), file=self.tell, flush=True)
         return passed
 
     def _start(self, session: pytest.Session, sabotage: Sabotage, path: pathlib.Path) -> int:
@@ -91,6 +96,7 @@ def run(tests: tuple[str, ...], sabotages: list[Sabotage], jobs: int) -> Iterato
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
+        read, write = os.pipe()
         sys.stdout.flush()
         process = os.fork()
         if not process:
@@ -99,19 +105,20 @@ def run(tests: tuple[str, ...], sabotages: list[Sabotage], jobs: int) -> Iterato
                 output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
                 os.dup2(output, 1)
                 os.dup2(output, 2)
-                code = pytest.main([*OPTIONS, *tests], plugins=[SabotageRuns(sabotages, jobs, folder)])
+                code = pytest.main([*OPTIONS, *tests], plugins=[SabotageRuns(sabotages, jobs, folder, os.fdopen(write, "w"))])
             except BaseException:
                 traceback.print_exc()
             finally:
                 sys.stdout.flush()
                 os._exit(code)
+        os.close(write)
+        with os.fdopen(read) as lines:
+            for number, code, failure in map(json.loads, lines):
+                yield sabotages[number], code, failure
         _, status = os.waitpid(process, 0)
         if code := os.waitstatus_to_exitcode(status):
             last = (folder / "output").read_text().splitlines()[-1:]
             raise ValueError(f"without any sabotage, pytest {' '.join(tests)} ends with code {code}: {''.join(last)}")
-        for number, sabotage in enumerate(sabotages):
-            path, code = folder / str(number), int((folder / f"{number}.code").read_text())
-            yield sabotage, code, path.read_text() if path.exists() else f"ended by {signal.Signals(-code).name}"
 
 
 def all_sabotages(parts: Iterable[str]) -> list[Sabotage]:

@@ -479,7 +479,6 @@ INIT = [
         "init: trunc_normal ignores a": ("trunc_normal_", "outside = (values < a) | (values > b)\n    while", "outside = (values > b)\n    while"),
         "init: trunc_normal ignores b": ("trunc_normal_", "outside = (values < a) | (values > b)\n    while", "outside = (values < a)\n    while"),
         "init: trunc_normal clips": ("trunc_normal_", "return _fill(tensor, values)", "return _fill(tensor, generator().normal(mean, std, tensor.shape).clip(a, b))"),
-        "init: trunc_normal not checked": ("trunc_normal_", "not below_b - below_a > 0.01", "not below_b - below_a > -1"),
         "init: fans swapped": ("_fans", "tensor.shape[1] * receptive", "tensor.shape[0] * receptive"),
         "init: receptive field ignored": ("_fans", "math.prod(tensor.shape[2:])", "1"),
         "init: xavier of fan_in": ("_xavier_std", "sum(_fans(tensor).values())", "2 * _fans(tensor)['fan_in']"),
