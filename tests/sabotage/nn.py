@@ -7,13 +7,13 @@ from sabotage.base import Sabotage
 from sabotage.edit import default, edit, edits
 
 LAYERS = ("tests/nn/test_layers.py",)
-FUNCTIONS = ("tests/minigrad/test_against_torch.py", "tests/minigrad/test_numbers.py", "tests/nn/test_layers.py")
+FUNCTIONS = ("tests/nn/test_functional.py", "tests/minigrad/test_against_torch.py", "tests/minigrad/test_numbers.py", "tests/nn/test_layers.py")
 CONTAINERS = ("tests/nn/test_container.py",)
 MODULES = ("tests/nn/test_module.py",)
 HOOKS = ("tests/nn/test_hooks.py",)
 OPTIMIZERS = ("tests/nn/test_optim.py",)
 SCHEDULES = ("tests/nn/test_lr_scheduler.py", "nn/optim/lr_scheduler.py")
-EQUAL = "the same numbers by another way"
+FASTER = "that way is only the faster one"
 
 
 def table(tests: tuple[str, ...], name: str, entries: dict, key: str, value) -> Sabotage:
@@ -143,8 +143,6 @@ FUNCTIONAL = [
         "attention: no dropout path": ("scaled_dot_product_attention", "dropout_p > 0.0 or ", ""),
         "attention: gradient of the mask lost": ("scaled_dot_product_attention", "mask.requires_grad", "False"),
         "attention: mask and is_causal not refused": ("scaled_dot_product_attention", "        if is_causal:", "        if False:"),
-        "packed_attention: is_causal ignored": ("packed_attention", "is_causal=is_causal)", "is_causal=False)"),
-        "packed_attention: num_heads ignored": ("packed_attention", "num_heads=num_heads,", "num_heads=1,"),
     }),
     *edits(FUNCTIONS, "nn.losses", {
         "cross_entropy: ignore_index ignored": ("cross_entropy", "ignore_index=ignore_index, reduction", "ignore_index=-100, reduction"),
@@ -172,7 +170,7 @@ FUNCTIONAL = [
         "smooth_l1_loss: beta 0": ("smooth_l1_loss", "if beta == 0", "if False"),
         "smooth_l1_loss: reduction ignored for beta 0": ("smooth_l1_loss", "l1_loss(x, target, reduction)", "l1_loss(x, target)"),
         "bce: weight ignored": ("binary_cross_entropy_with_logits", "losses if weight is None", "losses if True"),
-        "bce: pos_weight ignored": ("binary_cross_entropy_with_logits", "1.0 if pos_weight is None", "1.0 if True"),
+        "bce: pos_weight ignored": ("binary_cross_entropy_with_logits", "target if pos_weight is None", "target if True"),
         "bce: reduction ignored": ("binary_cross_entropy_with_logits", "losses * weight, reduction", "losses * weight, 'mean'"),
         "bce: threshold 20": ("binary_cross_entropy_with_logits", "math.inf", "20.0"),
         "kl_div: log_target ignored": ("kl_div", "if log_target:", "if False:"),
@@ -186,6 +184,10 @@ FUNCTIONAL = [
 ]
 
 ATTENTION = [
+    *edits(("tests/nn/test_attention.py",), "nn.functional", {
+        "packed_attention: is_causal ignored": ("packed_attention", "is_causal=is_causal)", "is_causal=False)"),
+        "packed_attention: num_heads ignored": ("packed_attention", "num_heads=num_heads,", "num_heads=1,"),
+    }),
     *edits(("tests/nn/test_attention.py",), "nn.attention", {
         "MultiHeadAttention: bias=False ignored": ("MultiHeadAttention", "if bias else None", "if True else None"),
         "MultiHeadAttention: bias=False ignored in out_proj": ("MultiHeadAttention", "embed_dim, bias)", "embed_dim)"),
