@@ -213,6 +213,13 @@ def test_a_classifier_learns_from_its_labels():
     assert loss.item() == pytest.approx(-log_p[np.arange(3), labels].mean())
 
 
+@pytest.mark.parametrize("positions", ["learned", "relative"])
+@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("rnn")])
+def test_no_part_has_a_bias_if_none_is_wanted(name, positions):
+    biases = {key for key in make(name, positions=positions, bias=False).state_dict() if key.endswith((".bias", "proj_bias"))}
+    assert biases == ({"head.bias"} if "classifier" in name else set())
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_are_not_shared(name):
     """But for the read-out, which is the embedding, each part has parameters of its own."""

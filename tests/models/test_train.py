@@ -88,6 +88,32 @@ def test_only_matrices_decay(make_trainer):
     assert decays == {2: 0.3, 1: 0.0}
 
 
+OTHER = dict(steps=7, batch_size=5, lr=2e-3, final_lr=0.5, warmup_steps=0, annealing="linear", accumulation=2, beta1=0.5,
+             beta2=0.5, weight_decay=5.0, max_grad_norm=0.01, seed=1)
+
+
+@pytest.mark.parametrize("field", OTHER)
+def test_every_field_of_the_training_counts(make_trainer, field):
+    """For the losses of the next steps; but those of evaluation, see test_files_of_a_run."""
+    assert OTHER.keys() | {"eval_every", "eval_windows"} == {field.name for field in dataclasses.fields(TrainingConfig)}
+    one, other = (make_trainer(**dict(warmup_steps=1) | changes) for changes in ({}, {field: OTHER[field]}))
+    other.model.load_state_dict({name: value.numpy() for name, value in one.model.state_dict().items()})
+    assert losses(one, 5) != losses(other, 5)
+
+
+def test_a_gradient_that_is_not_finite_stops_the_training(make_trainer, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.setattr(trainer.optimizer, "step", lambda: setattr(trainer.optimizer, "grad_norm", math.inf))
+    with pytest.raises(TrainingError, match="the norm of the gradient became inf at step 1"):
+        trainer.train_step()
+
+
+def test_tokens_of_all_accumulated_batches_count_for_the_speed(make_trainer, monkeypatch):
+    trainer, clock = make_trainer(accumulation=3), iter([10.0, 12.0])
+    monkeypatch.setattr("models.train.time.perf_counter", lambda: next(clock))
+    assert trainer.train_step()["tokens_per_second"] == 3 * 8 * 32 / 2
+
+
 @pytest.mark.parametrize("fields, says", [
     (dict(steps=0), "steps must be a whole number from 1"),
     (dict(steps=1.5), "steps must be"),
