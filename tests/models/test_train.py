@@ -53,6 +53,21 @@ def test_evaluation_takes_each_token_once(make_trainer):
     assert trainer.evaluate(tokens) == pytest.approx(total / (len(tokens) - 1), rel=1e-6)
 
 
+def test_evaluation_is_without_dropout_off_the_tape_and_as_long_as_asked(make_trainer):
+    trainer, seen = make_trainer(dropout=0.5), []
+    trainer.model.register_forward_pre_hook(
+        lambda module, args: seen.append((len(args[0]), module.training, mg.is_grad_enabled())))
+    one, two = (trainer.evaluate(trainer.corpus.validation, limit=10) for _ in range(2))
+    assert one == two and seen == [(8, False, False), (2, False, False)] * 2 and trainer.model.training
+
+
+def test_a_validation_loss_that_is_not_finite(make_trainer):
+    trainer = make_trainer()
+    trainer.model.ln_f.weight.data[0] = np.inf
+    with pytest.raises(TrainingError, match="the validation loss became (nan|inf) at step 1"):
+        trainer.evaluate(trainer.corpus.validation)
+
+
 def test_accumulated_batches_are_one_large_batch(make_trainer, monkeypatch):
     many, one = make_trainer(accumulation=3, batch_size=2, warmup_steps=0), make_trainer(batch_size=6, warmup_steps=0)
     drawn = [make_trainer(batch_size=2).batches.draw] * 3
