@@ -49,8 +49,7 @@ def linear(p, x):
 
 
 def norm(p, x):
-    """Layer norm, if there is one."""
-    return naive.layer_norm(x, p["weight"], p.get("bias")) if p else x
+    return naive.layer_norm(x, p["weight"], p.get("bias"))
 
 
 def turned(x):
@@ -62,22 +61,22 @@ def turned(x):
     return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
 
 
-def attention(p, config, x, context, hidden, causal):
+def attention(p, heads, x, context, hidden, causal=False, positions="none"):
     """(output, weights) of attention to the context, but not to what is hidden, (B, S)."""
-    if "in_proj_weight" in p:
+    if positions not in ("rotary", "relative"):
         weights = np.split(p["in_proj_weight"], 3)
         biases = np.split(p["in_proj_bias"], 3) if "in_proj_bias" in p else [None] * 3
         of_heads, read_out = lambda y: y, p.below("out_proj")
     else:
         parts = [p.below(name) for name in ("query", "key", "value")]
         weights, biases = [part["weight"] for part in parts], [part.get("bias") for part in parts]
-        of_heads, read_out = turned if config.positions == "rotary" else lambda y: y, p.below("out")
-    q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), config.heads, axis=-1), axis=1)
+        of_heads, read_out = turned if positions == "rotary" else lambda y: y, p.below("out")
+    q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1)
                for source, weight, bias in zip((x, context, context), weights, biases))
     scores = of_heads(q) @ of_heads(k).swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     for t, s in np.ndindex(scores.shape[-2:]):
-        if "relative_bias" in p:
-            scores[:, :, t, s] += p["relative_bias"][:, t - s + config.context]
+        if positions == "relative":
+            scores[:, :, t, s] += p["relative_bias"][:, t - s + p["relative_bias"].shape[1] // 2]
         if causal and s > t:
             scores[:, :, t, s] = -np.inf
     if hidden is not None:
@@ -91,10 +90,10 @@ def block(p, config, x, hidden=None, causal=True, context=None, context_hidden=N
     around_attention, around_mlp = PLACEMENTS[config.placement]
 
     def attend(y):
-        return attention(p.below("attention"), config, y, y, hidden, causal)[0]
+        return attention(p.below("attention"), config.heads, y, y, hidden, causal, config.positions)[0]
 
     def look(y):
-        out, weights = attention(p.below("cross_attention"), config, y, context, context_hidden, False)
+        out, weights = attention(p.below("cross_attention"), config.heads, y, context, context_hidden)
         maps.append(weights)
         return out
 

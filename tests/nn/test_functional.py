@@ -72,6 +72,19 @@ def test_reductions():
         F.huber_loss(x, y, delta=0)
 
 
+def test_kl_div_of_an_impossible_class_is_0():
+    log_p = mg.tensor(LOGITS[:1]).log_softmax(1)
+    loss = F.kl_div(log_p, mg.tensor([[0.0, 1.0, 0.0]], dtype=mg.float64), reduction="none")
+    np.testing.assert_allclose(loss.numpy(), [[0, -log_p.numpy()[0, 1], 0]])
+
+
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+@pytest.mark.parametrize("shape", [(3,), (4, 1), (), (1,)])
+def test_targets_of_another_shape(loss, shape):
+    with pytest.raises(ValueError, match=r"expected logits .* and targets .*, got \(4, 3\) and"):
+        loss(mg.tensor(LOGITS), mg.zeros(*shape).long())
+
+
 def test_normalize_leaves_short_vectors_short():
     x = mg.tensor([[3e-4, 4e-4], [3.0, 4.0]], dtype=mg.float64)
     np.testing.assert_allclose(F.normalize(x, eps=1e-2).numpy(), [[3e-2, 4e-2], [0.6, 0.8]])
