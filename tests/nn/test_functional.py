@@ -29,6 +29,12 @@ def test_attention_drops_weights(random):
     np.testing.assert_allclose(dropped[dropped != 0], weights[dropped != 0] / 0.75)
 
 
+def test_a_learned_mask_gets_its_gradient(random):
+    """Without create_graph too, where the kernel, which has none, would compute the others."""
+    q, k, v, mask = (mg.tensor(random.normal(size=shape), requires_grad=True) for shape in ((3, 4), (5, 4), (5, 4), (3, 5)))
+    assert mg.gradcheck(F.scaled_dot_product_attention, [q, k, v, mask])
+
+
 def test_a_mask_beside_causality_is_refused():
     x = mg.ones(2, 2)
     with pytest.raises(ValueError, match="give attn_mask or is_causal=True, not both"):

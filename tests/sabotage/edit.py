@@ -1,4 +1,5 @@
 """Sabotage by changing a few words of the library's source, in memory and in this process only."""
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -14,6 +15,13 @@ from sabotage.base import Sabotage
 def edits(tests: tuple[str, ...], module: str, rows: dict[str, tuple[str, str, str]]) -> list[Sabotage]:
     """A sabotage for each row, {name: (function or class in the module, old, new)}; see `edit`."""
     return [Sabotage(name, tests, edit(f"{module}:{path}", old, new)) for name, (path, old, new) in rows.items()]
+
+
+def explained(reasons: dict[str, str], sabotages: list[Sabotage]) -> list[Sabotage]:
+    """The sabotages, with the reasons why no test can see some of them, by their names."""
+    if unknown := reasons.keys() - {sabotage.name for sabotage in sabotages}:
+        raise ValueError(f"explained, but no sabotage: {', '.join(sorted(unknown))}")
+    return [dataclasses.replace(sabotage, explained=reasons.get(sabotage.name, "")) for sabotage in sabotages]
 
 
 def edit(place: str, old: str, new: str) -> Callable[[], None]:

@@ -4,7 +4,7 @@ from nn import init
 from nn.optim import ANNEALING
 from nn.position import FIXED
 from sabotage.base import Sabotage
-from sabotage.edit import default, edit, edits
+from sabotage.edit import default, edit, edits, explained
 
 LAYERS = ("tests/nn/test_layers.py",)
 FUNCTIONS = ("tests/nn/test_functional.py", "tests/minigrad/test_against_torch.py", "tests/minigrad/test_numbers.py", "tests/nn/test_layers.py")
@@ -13,7 +13,10 @@ MODULES = ("tests/nn/test_module.py",)
 HOOKS = ("tests/nn/test_hooks.py",)
 OPTIMIZERS = ("tests/nn/test_optim.py",)
 SCHEDULES = ("tests/nn/test_lr_scheduler.py", "nn/optim/lr_scheduler.py")
-FASTER = "that way is only the faster one"
+EXPLAINED = {
+    "MultiHeadAttention: never packed": "that way is only the faster one",
+    "MultiHeadAttention: gradient of the mask lost": "F.scaled_dot_product_attention spells out for such a mask itself",
+}
 
 
 def table(tests: tuple[str, ...], name: str, entries: dict, key: str, value) -> Sabotage:
@@ -184,6 +187,10 @@ FUNCTIONAL = [
 ]
 
 ATTENTION = [
+    *edits(LAYERS, "nn.attention", {
+        "MultiHeadAttention: biases not zero": ("MultiHeadAttention.reset_parameters", "init.zeros_(parameter)", "init.ones_(parameter)"),
+        "MultiHeadAttention: projections stay zero": ("MultiHeadAttention.reset_parameters", "init.xavier_uniform_(parameter)", "pass"),
+    }),
     *edits(("tests/nn/test_attention.py",), "nn.functional", {
         "packed_attention: is_causal ignored": ("packed_attention", "is_causal=is_causal)", "is_causal=False)"),
         "packed_attention: num_heads ignored": ("packed_attention", "num_heads=num_heads,", "num_heads=1,"),
@@ -192,8 +199,6 @@ ATTENTION = [
         "MultiHeadAttention: bias=False ignored": ("MultiHeadAttention", "if bias else None", "if True else None"),
         "MultiHeadAttention: bias=False ignored in out_proj": ("MultiHeadAttention", "embed_dim, bias)", "embed_dim)"),
         "MultiHeadAttention: kdim not checked": ("MultiHeadAttention", 'positive_int("MultiHeadAttention", "kdim", kdim)', "kdim"),
-        "MultiHeadAttention: biases not zero": ("MultiHeadAttention.reset_parameters", "init.zeros_(parameter)", "init.ones_(parameter)"),
-        "MultiHeadAttention: projections stay zero": ("MultiHeadAttention.reset_parameters", "init.xavier_uniform_(parameter)", "pass"),
         "MultiHeadAttention: value is query": ("MultiHeadAttention.forward", "value = key if value is None", "value = query if value is None"),
         "MultiHeadAttention: key ignored": ("MultiHeadAttention.forward", "key = query if key is None else key", "key = query"),
         "MultiHeadAttention: given value ignored": ("MultiHeadAttention.forward", "value = key if value is None else value", "value = key"),
@@ -591,4 +596,5 @@ OPTIM = [
     *(table(SCHEDULES, "ANNEALING", ANNEALING, name, lambda progress: 1 - progress**3) for name in ANNEALING),
 ]
 
-SABOTAGES = [*SIMPLE_LAYERS, *FUNCTIONAL, *ATTENTION, *POSITIONS, *RECURRENT_AND_PATCHES, *CONTAINER, *MODULE, *INIT, *OPTIM]
+SABOTAGES = explained(EXPLAINED, [*SIMPLE_LAYERS, *FUNCTIONAL, *ATTENTION, *POSITIONS, *RECURRENT_AND_PATCHES, *CONTAINER,
+                                  *MODULE, *INIT, *OPTIM])
