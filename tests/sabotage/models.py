@@ -108,7 +108,7 @@ CAUSAL_MODEL = edits(CAUSAL, "models.transformer", {
     "CausalTransformer: fixed positions not added": ("CausalTransformer.forward", "with_positions(self.token_embedding(tokens), self.config)", "self.token_embedding(tokens)"),
     "CausalTransformer: read-out not tied": ("CausalTransformer.forward", "self.token_embedding.weight)  # (B, T, V): the", "self.token_embedding.weight.detach().clone())  # (B, T, V): the"),
     "CausalTransformer: no gradient through the embedding": ("CausalTransformer.forward", "x = self.dropout(x)", "x = self.dropout(x.detach())"),
-    "CausalTransformer: dropout of the embedding skipped": ("CausalTransformer.forward", "x = self.dropout(x)\n", ""),
+    "CausalTransformer: dropout of the embedding skipped": ("CausalTransformer.forward", "x = self.dropout(x)", "pass"),
     "CausalTransformer: final_norm=False ignored": ("CausalTransformer", "if config.final_norm", "if True"),
     "CausalTransformer: final_norm=True ignored": ("CausalTransformer", "if config.final_norm", "if False"),
     "CausalTransformer: bias of the final norm ignored": ("CausalTransformer", "nn.LayerNorm(config.width, bias=config.bias)", "nn.LayerNorm(config.width)"),
@@ -126,6 +126,7 @@ CAUSAL_MODEL = edits(CAUSAL, "models.transformer", {
     "config: parameter_count without positions": ("TransformerConfig.parameter_count", "self.context * C if", "0 if"),
     "config: training_bytes ignores the batch": ("TransformerConfig.training_bytes", "batch_size * self.context", "self.context"),
     "config: training_bytes ignores the dtype": ("TransformerConfig.training_bytes", '4 if self.dtype == "float32" else 8', "4"),
+    "config: training_bytes ignores the parameters": ("TransformerConfig.training_bytes", "4 * self.parameter_count() + ", ""),
     "config: odd rotary not refused": ("TransformerConfig.__post_init__", "self.width // self.heads % 2", "False"),
     "config: unknown choices not refused": ("check_choice", "value not in known", "False"),
 })

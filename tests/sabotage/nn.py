@@ -8,6 +8,7 @@ from sabotage.edit import default, edit, edits, explained
 
 LAYERS = ("tests/nn/test_layers.py",)
 FUNCTIONS = ("tests/nn/test_functional.py", "tests/minigrad/test_against_torch.py", "tests/minigrad/test_numbers.py", "tests/nn/test_layers.py")
+FAMILY = ("tests/nn/test_attention_family.py", "-k", "not gradients")  # what is left notices, and sooner
 CONTAINERS = ("tests/nn/test_container.py",)
 MODULES = ("tests/nn/test_module.py",)
 HOOKS = ("tests/nn/test_hooks.py",)
@@ -239,7 +240,7 @@ ATTENTION = [
         "spelled out: dropout ignored": ("spelled_out_attention", "weights = F.dropout(weights, dropout, training=True)", "pass"),
         "spelled out: softmax over queries": ("spelled_out_attention", "weights = scores.softmax(-1)", "weights = scores.softmax(-2)"),
     }),
-    *edits(("tests/nn/test_attention_family.py",), "nn.attention_family", {
+    *edits(FAMILY, "nn.attention_family", {
         "Attention: heads=1": ("Attention", 'positive_int("Attention", "heads", heads)', "1"),
         "Attention: context_width ignored": ("Attention", "width if context_width is None else context_width", "width"),
         "Attention: key_size ignored": ("Attention", "each if key_size is None else key_size", "each"),
@@ -307,8 +308,8 @@ ATTENTION = [
         "AdditiveAttention: mask not checked": ("AdditiveAttention.forward", '_check_padding("AdditiveAttention", key_padding_mask, h.shape[:2])', "pass"),
         "AdditiveAttention: softmax over states": ("AdditiveAttention.forward", "scores.softmax(-1)", "scores.softmax(-2)"),
     }),
-    Sabotage("Attention: default max_distance", ("tests/nn/test_attention_family.py",), default("nn.attention_family:Attention", "max_distance", 1)),
-    Sabotage("Attention: default scale", ("tests/nn/test_attention_family.py",), default("nn.attention_family:Attention", "scale", "none")),
+    Sabotage("Attention: default max_distance", FAMILY, default("nn.attention_family:Attention", "max_distance", 1)),
+    Sabotage("Attention: default scale", FAMILY, default("nn.attention_family:Attention", "scale", "none")),
 ]
 
 POSITIONS = [
