@@ -161,7 +161,7 @@ def test_wrong_dtypes():
     (lambda t: init.normal_(t, 2, 0.5), 2, 0.5, -2, 6),
     (lambda t: init.trunc_normal_(t, std=1, a=-1, b=1), 0, 0.54, -1, 1),
     (lambda t: init.trunc_normal_(t, mean=1, std=0.5, a=0.5, b=3), 1.144, 0.397, 0.5, 3),
-    (lambda t: init.trunc_normal_(t, mean=1, std=0.5, a=-1, b=1.5), 0.856, 0.397, -1, 1.5),
+    (lambda t: init.trunc_normal_(t, mean=1, std=0.5, a=-9, b=1.5), 0.856, 0.397, -9, 1.5),
     (lambda t: init.xavier_uniform_(t, gain=3), 0, 3 * math.sqrt(2 / 300), -3 * math.sqrt(6 / 300), 3 * math.sqrt(6 / 300)),
     (lambda t: init.kaiming_uniform_(t, mode="fan_out"), 0, 0.1, -math.sqrt(6 / 200), math.sqrt(6 / 200)),
     (lambda t: init.kaiming_uniform_(t, nonlinearity="tanh"), 0, 1 / 6, -math.sqrt(3) / 6, math.sqrt(3) / 6),
