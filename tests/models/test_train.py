@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from models import CheckpointError, TrainingConfig, TrainingError
+from models import CheckpointError, TrainingConfig, TrainingError, generate
 from models import checkpoint as checkpoints
 from models import run as runs
 
@@ -195,9 +195,13 @@ def test_resumed_run_continues_bit_for_bit(make_trainer, tmp_path, monkeypatch):
     assert (whole / runs.SAMPLE).read_text() == (parts / runs.SAMPLE).read_text()
 
 
-def test_files_of_a_run(make_trainer, tmp_path, capsys):
-    trainer = make_trainer()
+def test_files_of_a_run(make_trainer, tmp_path, capsys, monkeypatch):
+    trainer, evaluated = make_trainer(), []
+    evaluate, corpus = trainer.evaluate, trainer.corpus
+    monkeypatch.setattr(trainer, "evaluate",
+                        lambda tokens, limit=None: evaluated.append((len(tokens), limit)) or evaluate(tokens, limit))
     runs.train(trainer, tmp_path)
+    assert evaluated == [(len(corpus.validation), limit) for limit in (4, 4, None)] + [(len(corpus.train), 4)]
     rows = metrics_of(tmp_path)
     assert [row["step"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
@@ -206,10 +210,21 @@ def test_files_of_a_run(make_trainer, tmp_path, capsys):
     assert (tmp_path / runs.PLOT).read_bytes().startswith(b"\x89PNG")
     sample = (tmp_path / runs.SAMPLE).read_text()
     assert len(sample) == runs.SAMPLE_LENGTH + 1
+    ids = generate(trainer.model, [0], runs.SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
+    assert sample == corpus.vocabulary.decode(ids) + "\n"
     out, err = capsys.readouterr()
+    assert f"training loss {evaluate(corpus.train, 4):.4f}, validation" in out
     assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
     assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
     assert "step 10/10: loss" in err  # plain lines, since this is no terminal
+
+
+def test_a_run_can_be_resumed_from_its_first_moment(make_trainer, tmp_path, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.delattr(type(trainer), "train_step")
+    with pytest.raises(AttributeError):
+        runs.train(trainer, tmp_path)
+    assert checkpoints.load(tmp_path).step == 0
 
 
 def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, monkeypatch):

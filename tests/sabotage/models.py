@@ -5,7 +5,7 @@ from models import task_training, tasks, transformer
 from models.transformer import PLACEMENTS, Sublayer
 from nn import functional as F
 from sabotage.base import Sabotage
-from sabotage.edit import default, edit, edits
+from sabotage.edit import default, edit, edits, explained
 
 # Without the checks of gradients: those take a minute, and the gradients of a model that computes something else are right.
 REFERENCES = ("tests/models/test_references.py",)
@@ -237,8 +237,8 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: arguments lost on the way, top_p": ("generate", "top_k, top_p, seed))", "top_k, None, seed))"),
     "generate: arguments lost on the way, seed": ("generate", "top_k, top_p, seed))", "top_k, top_p, None))"),
     "generate: batch loses temperature": ("_generate", "next_logits(tokens), temperature", "next_logits(tokens), 1.0"),
-    "generate: batch loses top_k": ("_generate", "temperature, top_k, top_p", "temperature, None, top_p"),
-    "generate: batch loses top_p": ("_generate", "temperature, top_k, top_p", "temperature, top_k, None"),
+    "generate: batch loses top_k": ("_generate", "temperature, top_k, top_p, generator)\n        tokens", "temperature, None, top_p, generator)\n        tokens"),
+    "generate: batch loses top_p": ("_generate", "temperature, top_k, top_p, generator)\n        tokens", "temperature, top_k, None, generator)\n        tokens"),
     "generate: not cropped to the context": ("_generate", "tokens = tokens[:, -model.config.context:]", "pass"),
     "generate: crops the newest": ("_generate", "tokens[:, -model.config.context:]", "tokens[:, : model.config.context]"),
     "generate: arguments not checked": ("generate_batch", "check_sampling(count, temperature, top_k, top_p, seed)", "pass"),
@@ -253,7 +253,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "Decoder: cache off": ("Decoder.logits", "self.cached = tokens", "pass"),
     "Decoder: cache trusted blindly": ("Decoder._count_known", "count if same.all() else int(same.all(axis=0).argmin())", "count"),
     "Decoder: cache trusted one token too far": ("Decoder._count_known", "int(same.all(axis=0).argmin())", "int(same.all(axis=0).argmin()) + 1"),
-    "Decoder: cache of the first sequence": ("Decoder._count_known", "== tokens[:, :count]", "== tokens[:, :count]) | (np.arange(len(tokens))[:, None] > 0"),
+    "Decoder: cache of the first sequence": ("Decoder._count_known", "self.cached[:, :count] == tokens[:, :count]", "self.cached[:1, :count] == tokens[:1, :count]"),
     "Decoder: changed parameters not noticed": ("Decoder.logits", "self.latest_write != writes.latest", "False"),
     "Decoder: cache kept when parameters change": ("Decoder._look_up", "self.cached = np.empty((self.keys.shape[1], 0), np.int64)", 'self.cached = self.__dict__.get("cached", np.empty((self.keys.shape[1], 0), np.int64))'),
     "Decoder: eps of the norms ignored": ("Decoder._look_up", "[norm.eps for norm in norms]", "[1e-5 for norm in norms]"),
@@ -414,4 +414,10 @@ OTHERS = [
     Sabotage("MLP: hooks not called", HOOKS, edit("models.transformer:MLP.forward", "expand.has_hooks or project.has_hooks", "False")),
 ]
 
-SABOTAGES = [*BLOCK, *CAUSAL_MODEL, *ENCODER_DECODER, *TRANSLATING, *GENERATING, *TRAINER, *ON_TASKS, *OTHERS]
+EXPLAINED = {
+    "generate: temperature 0 draws": "at the coldest temperature, which it is then, the likeliest token has it all",
+    "can_decode: subclasses": "the types of all parts are compared too, the model's with them",
+    "can_decode: positions": "with other positions a model has other parts",
+}
+
+SABOTAGES = explained(EXPLAINED, [*BLOCK, *CAUSAL_MODEL, *ENCODER_DECODER, *TRANSLATING, *GENERATING, *TRAINER, *ON_TASKS, *OTHERS])
