@@ -307,6 +307,12 @@ def test_parameters_at_the_start():
     assert layer.relative_bias.shape == (H, 2 * 32 + 1) and not layer.relative_bias.data.any()
 
 
+def test_scores_are_divided_by_the_root_of_the_key_size_by_default():
+    one, two = (mg.manual_seed(0) and nn.Attention(D, H, key_size=6, **scale) for scale in ({}, {"scale": "d_k"}))
+    x = tokens(T, D).detach().float()
+    np.testing.assert_array_equal(one(x).data, two(x).data)
+
+
 def test_repr():
     text = repr(nn.Attention(D, H, causal="mask", value=False, read_out="none", query_key="none"))
     assert text == "Attention(4, heads=2, query_key='none', value=False, read_out='none', causal='mask')"

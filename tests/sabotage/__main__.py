@@ -117,7 +117,7 @@ def run(tests: tuple[str, ...], sabotages: list[Sabotage], jobs: int) -> Iterato
                 yield sabotages[number], code, failure
         _, status = os.waitpid(process, 0)
         if code := os.waitstatus_to_exitcode(status):
-            last = (folder / "output").read_text().splitlines()[-1:]
+            last = (folder / "output").read_text().splitlines()[-3:]
             raise ValueError(f"without any sabotage, pytest {' '.join(tests)} ends with code {code}: {''.join(last)}")
 
 

@@ -9,7 +9,7 @@ from sabotage.edit import default, edit, edits, explained
 LAYERS = ("tests/nn/test_layers.py",)
 FUNCTIONS = ("tests/nn/test_functional.py", "tests/minigrad/test_against_torch.py", "tests/minigrad/test_numbers.py", "tests/nn/test_layers.py")
 FAMILY = ("tests/nn/test_attention_family.py", "-k", "not gradients")  # what is left notices, and sooner
-CONTAINERS = ("tests/nn/test_container.py",)
+CONTAINERS = ("tests/nn/test_container.py", "tests/nn/test_module.py")
 MODULES = ("tests/nn/test_module.py",)
 HOOKS = ("tests/nn/test_hooks.py",)
 OPTIMIZERS = ("tests/nn/test_optim.py",)
@@ -315,10 +315,10 @@ ATTENTION = [
 POSITIONS = [
     *edits(("tests/nn/test_position.py",), "nn.position", {
         "sinusoidal: start ignored": ("sinusoidal", "np.arange(start, start + T)", "np.arange(T)"),
-        "sinusoidal: base ignored": ("sinusoidal", "n / base", "n / BASE"),
+        "sinusoidal: base ignored": ("sinusoidal", "n / base **", "n / BASE **"),
         "sinusoidal: no cosines": ("sinusoidal", "np.cos(angles)", "np.sin(angles)"),
         "sine_only: start ignored": ("sine_only", "np.arange(start, start + T)", "np.arange(T)"),
-        "sine_only: base ignored": ("sine_only", "/ base", "/ BASE"),
+        "sine_only: base ignored": ("sine_only", "/ base **", "/ BASE **"),
         "one_hot: start ignored": ("one_hot", "[start:]", "[:T]"),
         "one_hot: end not checked": ("one_hot", "start + T > D", "False"),
         "integer: start ignored": ("integer", "np.arange(start, start + T, dtype=float)", "np.arange(T, dtype=float)"),
@@ -337,7 +337,7 @@ POSITIONS = [
         "PositionEncoding: kind none adds sinusoids": ("PositionEncoding.forward", 'self.kind == "none"', "False"),
         "PositionEncoding: repr": ("PositionEncoding.extra_repr", "{self.kind!r}, ", ""),
         "rotate: start ignored": ("rotate", "np.arange(start, start + T)", "np.arange(T)"),
-        "rotate: base ignored": ("rotate", "/ base", "/ BASE"),
+        "rotate: base ignored": ("rotate", "/ base **", "/ BASE **"),
         "rotate: no turn": ("rotate", "angles = np", "angles = 0 * np"),
         "rotate: the other way round": ("rotate", "angles = np", "angles = -np"),
         "rotate: all pairs alike": ("rotate", "np.arange(0, D, 2)", "np.zeros(D // 2)"),
@@ -457,7 +457,7 @@ MODULE = [
         "hooks: pre-hooks replace nothing": ("call_with_hooks", 'args = result if isinstance(result, tuple) else (result,)\n    backward', "pass\n    backward"),
         "hooks: forward hooks replace nothing": ("call_with_hooks", "output = output if result is None else result", "pass"),
         "hooks: forward hooks see the old arguments": ("call_with_hooks", "result = hook(module, args, output)", "result = hook(module, (), output)"),
-        "hooks: keywords lost": ("call_with_hooks", "module.forward(*args, **kwargs)", "module.forward(*args)"),
+        "hooks: keywords lost": ("call_with_hooks", "output = module.forward(*args, **kwargs)", "output = module.forward(*args)"),
         "hooks: backward hooks replace nothing": ("call_with_hooks", "gradients = result if isinstance(result, tuple) else (result,)\n            if len", "pass\n            if len"),
         "hooks: a single gradient is no tuple": ("call_with_hooks", "gradients = result if isinstance(result, tuple) else (result,)\n            if len", "gradients = result\n            if len"),
         "hooks: a single argument is no tuple": ("call_with_hooks", "args = result if isinstance(result, tuple) else (result,)\n    backward", "args = result\n    backward"),
@@ -571,13 +571,13 @@ OPTIM = [
     }),
     *edits(SCHEDULES, "nn.optim.lr_scheduler", {
         "warmup_annealing: no warm-up": ("warmup_annealing", "if step < warmup_steps:", "if False:"),
-        "warmup_annealing: starts at 0": ("warmup_annealing", "(step + 1) / (warmup_steps + 1)", "step / (warmup_steps + 1)"),
+        "warmup_annealing: starts at 0": ("warmup_annealing", "return peak * (step + 1)", "return peak * step"),
         "warmup_annealing: peak ignored": ("warmup_annealing", "return peak * (step + 1)", "return (step + 1)"),
         "warmup_annealing: floor ignored on the way": ("warmup_annealing", "floor + (peak - floor) *", "peak *"),
         "warmup_annealing: floor ignored at the end": ("warmup_annealing", "return floor\n", "return 0.0\n"),
         "warmup_annealing: goes on after the end": ("warmup_annealing", "if step >= total_steps:", "if False:"),
-        "warmup_annealing: annealing ignored": ("warmup_annealing", "ANNEALING[annealing]", 'ANNEALING["cosine"]'),
-        "warmup_annealing: annealing counts from 0": ("warmup_annealing", "(step - warmup_steps) / (total_steps - warmup_steps)", "step / total_steps"),
+        "warmup_annealing: annealing ignored": ("warmup_annealing", "* ANNEALING[annealing]", '* ANNEALING["cosine"]'),
+        "warmup_annealing: annealing counts from 0": ("warmup_annealing", "    progress = (step - warmup_steps) / (total_steps - warmup_steps)\n    return", "    progress = step / total_steps\n    return"),
         "warmup_annealing: annealing not checked": ("warmup_annealing", "annealing not in ANNEALING", "False"),
         "warmup_annealing: steps not checked": ("warmup_annealing", "not 0 <= warmup_steps <= total_steps", "False"),
         "warmup_cosine: floor ignored": ("warmup_cosine", "floor=floor", "floor=0.0"),
