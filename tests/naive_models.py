@@ -41,7 +41,8 @@ class Parameters(dict):
 
     def below(self, name):
         """Those of one part, under its own names."""
-        return Parameters({key.removeprefix(f"{name}."): value for key, value in self.items() if key.startswith(f"{name}.")})
+        start = f"{name}."
+        return Parameters({key.removeprefix(start): value for key, value in self.items() if key.startswith(start)})
 
 
 def linear(p, x):

@@ -148,7 +148,8 @@ def watch(model):
 
 def widen(model):
     width = SMALL.width
-    model.blocks[0].mlp.expand, model.blocks[0].mlp.project = nn.Linear(width, 6 * width, activation="gelu"), nn.Linear(6 * width, width)
+    model.blocks[0].mlp.expand = nn.Linear(width, 6 * width, activation="gelu")
+    model.blocks[0].mlp.project = nn.Linear(6 * width, width)
 
 
 def drop_a_block(model):

@@ -45,6 +45,11 @@ def test_texts_side_by_side():
     assert one != two and one[:10] != two[:10]
 
 
+@pytest.mark.parametrize("options", [dict(top_k=1), dict(top_p=0.1)])
+def test_what_may_be_drawn_is_handed_on(options):
+    assert list(generate(Successor(), [0], 9, temperature=9.0, seed=1, **options)) == [1, 2, 3, 4, 0, 1, 2, 3, 4]
+
+
 def frequencies(probabilities, count=4000, **options) -> np.ndarray:
     options = dict(temperature=1.0, top_k=None, top_p=None) | options
     logits = np.tile(np.log(probabilities, dtype=np.float32), (count, 1))

@@ -122,13 +122,14 @@ def test_every_parameter_counts(name):
     model = make(name)
     logits = model(*arguments(name))[0]
     logits.backward(mg.tensor(np.random.default_rng(2).standard_normal(logits.shape)))
-    without = {parameter_name for parameter_name, p in model.named_parameters() if p.grad is None or not p.grad.numpy().any()}
+    without = {key for key, p in model.named_parameters() if p.grad is None or not p.grad.numpy().any()}
     assert without == ({"encoder.token_embedding.weight"} if name in OF_VECTORS else set())
 
 
 OTHER = dict(vocabulary_size=11, context=12, layers=1, heads=1, width=8, dropout=0.5, bias=False, dtype="float32",
              placement="post", final_norm=False, activation="relu", hidden_ratio=2, positions="sinusoidal")
-FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dtype", "final_norm", "hidden_ratio", "positions"}
+FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dtype", "final_norm", "hidden_ratio",
+                    "positions"}
 
 
 @pytest.mark.parametrize("name, field", [(name, field) for name in MODELS for field in OTHER if takes(name, [field])
@@ -216,8 +217,14 @@ def test_a_classifier_learns_from_its_labels():
 @pytest.mark.parametrize("positions", ["learned", "relative"])
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("rnn")])
 def test_no_part_has_a_bias_if_none_is_wanted(name, positions):
-    biases = {key for key in make(name, positions=positions, bias=False).state_dict() if key.endswith((".bias", "proj_bias"))}
+    state = make(name, positions=positions, bias=False).state_dict()
+    biases = {key for key in state if key.endswith((".bias", "proj_bias"))}
     assert biases == ({"head.bias"} if "classifier" in name else set())
+
+
+def test_relative_positions_reach_through_the_context():
+    shapes = {p.shape for name, p in make("encoder-decoder", positions="relative").named_parameters() if "relative" in name}
+    assert shapes == {(CONFIG.heads, 2 * CONFIG.context + 1)}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -72,8 +72,9 @@ def make_run(task: str, **fields) -> task_runs.TaskRun:
 
 def test_a_run_starts_from_its_seed_and_shows_new_examples():
     task_run = make_run("copy", seed=5)
-    expected = make_model(TASKS["copy"], "encoder-decoder", TransformerConfig(layers=1, heads=2, width=8), seed=5).state_dict()
-    assert all((value.array == expected[name].array).all() for name, value in task_run.model.state_dict().items())
+    expected = make_model(TASKS["copy"], "encoder-decoder", TransformerConfig(layers=1, heads=2, width=8), seed=5)
+    for parameter, other in zip(task_run.model.parameters(), expected.parameters(), strict=True):
+        np.testing.assert_array_equal(parameter.array, other.array)
     source, _ = task_run.examples(4)
     assert source.shape == (4, 8)
     np.testing.assert_array_equal(source, TASKS["copy"].make(np.random.default_rng(task_runs.TEST_SEED), 4, 8)[0])

@@ -43,9 +43,10 @@ def test_lists_name_shared_things_once_and_state_dict_names_all():
     block.nothing = None
     block.register_buffer("absent", None)
     assert list(block.parameters(recurse=False)) == [block.scale]
-    assert names(nn.Sequential(block).named_buffers()) == ["0.count", "0.scratch"]
-    assert names(nn.Sequential(block).named_buffers(recurse=False)) == names(nn.Sequential(block).named_parameters(recurse=False)) == []
-    assert len(list(nn.Sequential(block).buffers(recurse=False))) == 0
+    above = nn.Sequential(block)
+    assert names(above.named_buffers()) == ["0.count", "0.scratch"]
+    assert names(above.named_buffers(recurse=False)) == names(above.named_parameters(recurse=False)) == []
+    assert not list(above.buffers(recurse=False))
     assert names(block.named_parameters(remove_duplicate=False))[3:] == [
         "second.weight", "second.bias", "again.weight", "again.bias"]
     for plain, named in (("parameters", "named_parameters"), ("buffers", "named_buffers"), ("modules", "named_modules"),
@@ -200,6 +201,10 @@ def test_repr_is_a_tree():
 )"""
     assert repr(nn.MultiHeadAttention(2, 1)).splitlines()[1] == "  embed_dim=2, num_heads=1, dropout=0.0"
     assert repr(nn.Parameter(mg.ones(1))).startswith("Parameter containing:\ntensor([1.]")
+
+
+def test_a_parameter_may_be_frozen_from_the_start():
+    assert nn.Parameter(mg.ones(1)).requires_grad and not nn.Parameter(mg.ones(1), requires_grad=False).requires_grad
 
 
 def test_a_frozen_module_changes_its_dtype_with_its_gradients():

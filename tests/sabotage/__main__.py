@@ -105,7 +105,8 @@ def run(tests: tuple[str, ...], sabotages: list[Sabotage], jobs: int) -> Iterato
                 output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
                 os.dup2(output, 1)
                 os.dup2(output, 2)
-                code = pytest.main([*OPTIONS, *tests], plugins=[SabotageRuns(sabotages, jobs, folder, os.fdopen(write, "w"))])
+                runs = SabotageRuns(sabotages, jobs, folder, tell=os.fdopen(write, "w"))
+                code = pytest.main([*OPTIONS, *tests], plugins=[runs])
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -151,7 +152,7 @@ def main() -> int:
     os.chdir(ROOT)
     chosen = [sabotage for sabotage in all_sabotages(options.part or PARTS) if options.only in sabotage.name]
     if options.list:
-        print(*(f"{sabotage.name}  ({' '.join(sabotage.tests)})" for sabotage in chosen), f"{len(chosen)} sabotages", sep="\n")
+        print(*(f"{sabotage.name}  ({' '.join(sabotage.tests)})" for sabotage in chosen), sep="\n")
         return 0
     load_what_tests_import()
     counts: dict[str, int] = {}
@@ -162,7 +163,8 @@ def main() -> int:
                 word = verdict(sabotage, code, failure)
                 counts[word] = counts.get(word, 0) + 1
                 if word != "noticed" or options.verbose:
-                    print(f"{word}: {sabotage.name}", *[f"({why})" for why in (sabotage.explained, failure) if why], flush=True)
+                    reasons = [f"({why})" for why in (sabotage.explained, failure) if why]
+                    print(f"{word}: {sabotage.name}", *reasons, flush=True)
         except ValueError as error:
             broken += 1
             print(error, flush=True)
