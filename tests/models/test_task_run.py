@@ -91,9 +91,15 @@ def test_examples_show_what_the_model_says(monkeypatch):
     for (source, wanted, got), ids in zip(task_runs.example_texts(copying := make_run("copy")), copying.examples(3)[0]):
         assert source == wanted == TASKS["copy"].text(ids) and got == "a"
     judging = make_run("sentiment")
-    monkeypatch.setattr(judging.model, "forward", lambda source: (mg.tensor([[0.0, 1.0]] * len(source)), None))
     labels = judging.examples(task_runs.EXAMPLES)[1]
-    assert [text[1:] for text in task_runs.example_texts(judging)] == [(("bad", "good")[label], "good") for label in labels]
+    monkeypatch.setattr(judging.model, "forward", lambda source: (mg.tensor(np.eye(2)[1 - labels]), None))  # always wrong
+    assert [text[1:] for text in task_runs.example_texts(judging)] == [
+        (("bad", "good")[label], ("good", "bad")[label]) for label in labels]
+
+
+def test_a_context_that_is_too_short_is_noticed_before_training():
+    with pytest.raises(ValueError, match="the examples of task 'copy' do not fit into --context 8"):
+        task_runs.TaskRun("copy", None, TransformerConfig(context=8, layers=1, heads=2, width=8), TaskTraining())
 
 
 def test_numbered_folders(run):
