@@ -105,12 +105,12 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)), p = sigmoid(logits); `pos_weight` multiplies the first term
 
-    log p = -softplus(-logits) and log(1 - p) = log p - logits, so that no p near 0 or 1 loses its digits.
+    log p = -softplus(-logits) and log(1 - p) = -softplus(logits), so that no p near 0 or 1 loses its digits.
     """
     _check_same_shape("binary_cross_entropy_with_logits", logits, target)
-    minus_log_p = apply(ops.Softplus, floating(-logits), threshold=math.inf)
-    factor = 1.0 if pos_weight is None else 1.0 + (pos_weight - 1.0) * target
-    losses = (1.0 - target) * logits + factor * minus_log_p
+    minus_log_p, minus_log_q = (apply(ops.Softplus, floating(x), threshold=math.inf) for x in (-logits, logits))
+    of_true = target if pos_weight is None else pos_weight * target
+    losses = of_true * minus_log_p + (1.0 - target) * minus_log_q
     return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
 
 

@@ -14,6 +14,10 @@ class Constant(np.ndarray):
 erf = math.erf
 
 
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
 def gelu(x):
     return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
@@ -155,13 +159,14 @@ def log_softmax(x, dim):
     return np.log(softmax(x, dim))
 
 
-def layer_norm(x, weight, bias, eps=1e-5):
-    def row(v):
-        mean = sum(v) / len(v)
-        variance = sum((u - mean) ** 2 for u in v) / len(v)
-        return [(u - mean) / math.sqrt(variance + eps) for u in v]
+def normalized(row, denominator, correction=0):
+    """(x - mean) / denominator(variance)"""
+    mean = sum(row) / len(row)
+    return [(u - mean) / denominator(variance(row, correction)) for u in row]
 
-    out = np.apply_along_axis(row, -1, x)
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    out = np.apply_along_axis(normalized, -1, x, lambda variance: math.sqrt(variance + eps))
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 

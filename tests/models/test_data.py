@@ -27,6 +27,7 @@ def test_text_file(tmp_path):
     assert corpus.vocabulary.symbols == "\n aegmnvïΩ"
     assert (len(corpus.train), len(corpus.validation)) == (216, 24)
     assert corpus.vocabulary.decode(corpus.train[:12]) == "naïve Ωmega\n"
+    assert corpus.path == str(path) and corpus.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("content, says", [

@@ -7,7 +7,7 @@ import pytest
 import minigrad as mg
 import nn
 from minigrad.kernels.jit import get_num_threads, set_num_threads
-from models import CausalTransformer, TransformerConfig, generate, generate_batch
+from models import CausalTransformer, TransformerConfig, decode, generate, generate_batch
 from models.decode import Decoder, can_decode
 from models.generate import full_forward
 
@@ -148,7 +148,8 @@ def watch(model):
 
 def widen(model):
     width = SMALL.width
-    model.blocks[0].mlp.expand, model.blocks[0].mlp.project = nn.Linear(width, 6 * width), nn.Linear(6 * width, width)
+    model.blocks[0].mlp.expand = nn.Linear(width, 6 * width, activation="gelu")
+    model.blocks[0].mlp.project = nn.Linear(6 * width, width)
 
 
 def drop_a_block(model):
@@ -162,6 +163,25 @@ def test_a_model_that_the_kernel_does_not_know_goes_by_the_full_forward(change):
     change(model)
     assert not can_decode(model)
     assert list(generate(model, [1], 12, temperature=0)) == greedy_text(model, [1], 12)
+
+
+def test_a_model_of_two_dtypes_goes_by_the_full_forward():
+    model = make_model(SMALL)
+    model.blocks[0].double()
+    assert not can_decode(model)
+
+
+def test_only_what_is_new_is_computed(monkeypatch):
+    """One token a step while the window grows; all of it, when it moves or an earlier token is another."""
+    counts, original = [], decode.decode
+    monkeypatch.setattr(decode, "decode", lambda tokens, *rest: counts.append(tokens.shape[1]) or original(tokens, *rest))
+    decoder, tokens = Decoder(make_model(SMALL), 2), random_tokens(SMALL, 2, 10)
+    for end in range(3, 11):
+        decoder.logits(tokens[:, max(0, end - 8) : end])
+    assert counts == [3, 1, 1, 1, 1, 1, 8, 8]
+    tokens[1, 6] = (tokens[1, 6] + 1) % 11
+    decoder.logits(tokens[:, 2:])
+    assert counts[-1] == 4
 
 
 def test_a_subclass_goes_by_its_own_forward():

@@ -29,6 +29,7 @@ def test_greedy_crops_to_the_context():
     assert list(generate(model, [0, 1, 2], 4, temperature=0)) == [3, 4, 0, 1]
     assert model.seen == [[0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 0]]
     assert model.training
+    assert list(generate(model.eval(), [0], 1, temperature=0)) == [1] and not model.training
 
 
 def test_seed():
@@ -51,6 +52,11 @@ def test_texts_side_by_side():
     assert texts.T.tolist() == [[2, 3, 4, 0], [0, 1, 2, 3]]
     one, two = np.array(list(generate_batch(model, [[0], [0]], 50, temperature=9.0, seed=1))).T.tolist()
     assert one != two and one[:10] != two[:10]
+
+
+@pytest.mark.parametrize("options", [dict(top_k=1), dict(top_p=0.1)])
+def test_what_may_be_drawn_is_handed_on(options):
+    assert list(generate(Successor(), [0], 9, temperature=9.0, seed=1, **options)) == [1, 2, 3, 4, 0, 1, 2, 3, 4]
 
 
 def frequencies(probabilities, count=4000, **options) -> np.ndarray:
@@ -112,6 +118,7 @@ def test_a_token_whose_logit_is_minus_infinity_is_never_drawn(random):
     (dict(top_k=0), "top_k must be"),
     (dict(top_p=0.0), "top_p must be more than 0 and at most 1"),
     (dict(top_p=1.5), "top_p must be"),
+    (dict(seed=-1), "seed must be a whole number from 0"),
     (dict(prompt=[]), "the prompt is empty"),
 ])
 def test_bad_arguments(options, says):

@@ -6,8 +6,10 @@ import pathlib
 import numpy as np
 import pytest
 
+import minigrad as mg
 from models import run as runs
 from models import task_run as task_runs
+from models.encoder_decoder import STOP
 from models.task_training import CLASS_MODELS, MODELS, SEQUENCE_MODELS, TaskTraining, make_model
 from models.tasks import TASKS
 from models.train import TrainingError
@@ -62,6 +64,42 @@ def test_the_saved_model_is_the_trained_one_and_seeds_decide(run):
     saved = np.load(pathlib.Path("one", task_runs.MODEL))
     assert any(not np.array_equal(saved[name], value.array) for name, value in model.state_dict().items())
     model.load_state_dict(dict(saved))
+
+
+def make_run(task: str, **fields) -> task_runs.TaskRun:
+    return task_runs.TaskRun(task, None, TransformerConfig(layers=1, heads=2, width=8), TaskTraining(**fields))
+
+
+def test_a_run_starts_from_its_seed_and_shows_new_examples():
+    task_run = make_run("copy", seed=5)
+    expected = make_model(TASKS["copy"], "encoder-decoder", TransformerConfig(layers=1, heads=2, width=8), seed=5)
+    for parameter, other in zip(task_run.model.parameters(), expected.parameters(), strict=True):
+        np.testing.assert_array_equal(parameter.array, other.array)
+    source, _ = task_run.examples(4)
+    assert source.shape == (4, 8)
+    np.testing.assert_array_equal(source, TASKS["copy"].make(np.random.default_rng(task_runs.TEST_SEED), 4, 8)[0])
+
+
+def test_accuracies_are_of_each_length(monkeypatch):
+    monkeypatch.setattr(task_runs, "accuracy", lambda task, model, count, length: length / 10)
+    by_length, overall = task_runs.accuracies(make_run("copy"))
+    assert by_length == {length: length / 10 for length in range(3, 9)} and overall == pytest.approx(0.55)
+
+
+def test_examples_show_what_the_model_says(monkeypatch):
+    monkeypatch.setattr(task_runs, "greedy", lambda model, source, most: np.full((len(source), 2), [3, STOP]))
+    for (source, wanted, got), ids in zip(task_runs.example_texts(copying := make_run("copy")), copying.examples(3)[0]):
+        assert source == wanted == TASKS["copy"].text(ids) and got == "a"
+    judging = make_run("sentiment")
+    labels = judging.examples(task_runs.EXAMPLES)[1]
+    monkeypatch.setattr(judging.model, "forward", lambda source: (mg.tensor(np.eye(2)[1 - labels]), None))  # always wrong
+    assert [text[1:] for text in task_runs.example_texts(judging)] == [
+        (("bad", "good")[label], ("good", "bad")[label]) for label in labels]
+
+
+def test_a_context_that_is_too_short_is_noticed_before_training():
+    with pytest.raises(ValueError, match="the examples of task 'copy' do not fit into --context 8"):
+        task_runs.TaskRun("copy", None, TransformerConfig(context=8, layers=1, heads=2, width=8), TaskTraining())
 
 
 def test_numbered_folders(run):

@@ -111,6 +111,12 @@ def test_stripes(random):
         distances = {kind: min(np.abs(image[0] - pattern(kind, shift)).sum() for shift in range(4))
                      for kind in task.classes}
         assert task.classes[label] == min(distances, key=distances.get)
+    noise = [min((image[0] - pattern(task.classes[label], shift) for shift in range(4)), key=lambda d: np.abs(d).sum())
+             for image, label in zip(images, labels)]
+    assert 0.25 < np.std(noise) < 0.35
+    shifts = {int(np.argmin([np.abs(image[0] - pattern(task.classes[label], shift)).sum() for shift in range(4)]))
+              for image, label in zip(images, labels)}
+    assert shifts == set(range(4)) and set(labels) == set(range(4))
 
 
 @pytest.mark.parametrize("name", TASKS.keys() - {"stripes"})

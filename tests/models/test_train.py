@@ -8,7 +8,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from models import CheckpointError, TrainingConfig, TrainingError
+from models import CheckpointError, TrainingConfig, TrainingError, generate
 from models import checkpoint as checkpoints
 from models import run as runs
 
@@ -53,6 +53,21 @@ def test_evaluation_takes_each_token_once(make_trainer):
     assert trainer.evaluate(tokens) == pytest.approx(total / (len(tokens) - 1), rel=1e-6)
 
 
+def test_evaluation_is_without_dropout_off_the_tape_and_as_long_as_asked(make_trainer):
+    trainer, seen = make_trainer(dropout=0.5), []
+    trainer.model.register_forward_pre_hook(
+        lambda module, args: seen.append((len(args[0]), module.training, mg.is_grad_enabled())))
+    one, two = (trainer.evaluate(trainer.corpus.validation, limit=10) for _ in range(2))
+    assert one == two and seen == [(8, False, False), (2, False, False)] * 2 and trainer.model.training
+
+
+def test_a_validation_loss_that_is_not_finite(make_trainer):
+    trainer = make_trainer()
+    trainer.model.ln_f.weight.data[0] = np.inf
+    with pytest.raises(TrainingError, match="the validation loss became (nan|inf) at step 1"):
+        trainer.evaluate(trainer.corpus.validation)
+
+
 def test_accumulated_batches_are_one_large_batch(make_trainer, monkeypatch):
     many, one = make_trainer(accumulation=3, batch_size=2, warmup_steps=0), make_trainer(batch_size=6, warmup_steps=0)
     drawn = [make_trainer(batch_size=2).batches.draw] * 3
@@ -86,6 +101,32 @@ def test_only_matrices_decay(make_trainer):
     trainer = make_trainer(weight_decay=0.3)
     decays = {p.ndim: group["weight_decay"] for group in trainer.optimizer.param_groups for p in group["params"]}
     assert decays == {2: 0.3, 1: 0.0}
+
+
+OTHER = dict(steps=7, batch_size=5, lr=2e-3, final_lr=0.5, warmup_steps=0, annealing="linear", accumulation=2, beta1=0.5,
+             beta2=0.5, weight_decay=5.0, max_grad_norm=0.01, seed=1)
+
+
+@pytest.mark.parametrize("field", OTHER)
+def test_every_field_of_the_training_counts(make_trainer, field):
+    """For the losses of the next steps; but those of evaluation, see test_files_of_a_run."""
+    assert OTHER.keys() | {"eval_every", "eval_windows"} == {field.name for field in dataclasses.fields(TrainingConfig)}
+    one, other = (make_trainer(**dict(warmup_steps=1) | changes) for changes in ({}, {field: OTHER[field]}))
+    other.model.load_state_dict({name: value.numpy() for name, value in one.model.state_dict().items()})
+    assert losses(one, 5) != losses(other, 5)
+
+
+def test_a_gradient_that_is_not_finite_stops_the_training(make_trainer, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.setattr(trainer.optimizer, "step", lambda: setattr(trainer.optimizer, "grad_norm", math.inf))
+    with pytest.raises(TrainingError, match="the norm of the gradient became inf at step 1"):
+        trainer.train_step()
+
+
+def test_tokens_of_all_accumulated_batches_count_for_the_speed(make_trainer, monkeypatch):
+    trainer, clock = make_trainer(accumulation=3), iter([10.0, 12.0])
+    monkeypatch.setattr("models.train.time.perf_counter", lambda: next(clock))
+    assert trainer.train_step()["tokens_per_second"] == 3 * 8 * 32 / 2
 
 
 @pytest.mark.parametrize("fields, says", [
@@ -154,9 +195,13 @@ def test_resumed_run_continues_bit_for_bit(make_trainer, tmp_path, monkeypatch):
     assert (whole / runs.SAMPLE).read_text() == (parts / runs.SAMPLE).read_text()
 
 
-def test_files_of_a_run(make_trainer, tmp_path, capsys):
-    trainer = make_trainer()
+def test_files_of_a_run(make_trainer, tmp_path, capsys, monkeypatch):
+    trainer, evaluated = make_trainer(), []
+    evaluate, corpus = trainer.evaluate, trainer.corpus
+    monkeypatch.setattr(trainer, "evaluate",
+                        lambda tokens, limit=None: evaluated.append((len(tokens), limit)) or evaluate(tokens, limit))
     runs.train(trainer, tmp_path)
+    assert evaluated == [(len(corpus.validation), limit) for limit in (4, 4, None)] + [(len(corpus.train), 4)]
     rows = metrics_of(tmp_path)
     assert [row["step"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
@@ -165,7 +210,10 @@ def test_files_of_a_run(make_trainer, tmp_path, capsys):
     assert (tmp_path / runs.PLOT).read_bytes().startswith(b"\x89PNG")
     sample = (tmp_path / runs.SAMPLE).read_text()
     assert len(sample) == runs.SAMPLE_LENGTH + 1
+    ids = generate(trainer.model, [0], runs.SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
+    assert sample == corpus.vocabulary.decode(ids) + "\n"
     out, err = capsys.readouterr()
+    assert f"training loss {evaluate(corpus.train, 4):.4f}, validation" in out
     assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
     assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
     assert "step 10/10: loss" in err  # plain lines, since this is no terminal
@@ -179,6 +227,14 @@ def test_last_evaluation_of_a_long_text_takes_a_part_of_it(make_trainer, tmp_pat
     assert metrics_of(tmp_path)[-1]["val_loss"] == loss != trainer.evaluate(trainer.corpus.validation)
     runs.train(trainer, tmp_path)  # nothing left to do
     assert capsys.readouterr().out.count(f"{loss:.4f} (160 of 400 characters, evenly spread)") == 2
+
+
+def test_a_run_can_be_resumed_from_its_first_moment(make_trainer, tmp_path, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.delattr(type(trainer), "train_step")
+    with pytest.raises(AttributeError):
+        runs.train(trainer, tmp_path)
+    assert checkpoints.load(tmp_path).step == 0
 
 
 def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, monkeypatch):

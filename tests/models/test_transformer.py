@@ -25,6 +25,10 @@ SMALL = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, widt
     (dict(dropout=float("nan")), "dropout must be"),
     (dict(dropout="a"), "dropout must be"),
     (dict(bias=1), "bias must be True or False, got 1"),
+    (dict(positions="rotary", heads=16), "positions 'rotary' turns pairs of features, so width / heads must be even"),
+    (dict(positions="cosine"), "positions must be one of learned, none, sinusoidal"),
+    (dict(placement="last"), "placement must be one of pre, post, residual"),
+    (dict(activation="elu"), "activation must be one of gelu, gelu_tanh, relu"),
     (dict(dtype="float16"), "dtype must be float32 or float64, got 'float16'"),
 ])
 def test_bad_config(fields, says):
@@ -50,6 +54,15 @@ def test_parameters_and_logits(bias, dtype):
     logits, loss = model(mg.zeros(3, 5, dtype=mg.int64))
     assert logits.shape == (3, 5, 11) and logits.dtype == dtype and loss is None
     assert model(mg.zeros(3, 5, dtype=mg.int64), mg.zeros(3, 5, dtype=mg.int64))[1].dtype == dtype
+
+
+@pytest.mark.parametrize("dtype, itemsize", [("float32", 4), ("float64", 8)])
+def test_memory_of_a_training_step(dtype, itemsize):
+    """That of parameters, gradients and two moments, and what a batch adds to it."""
+    config = dataclasses.replace(SMALL, dtype=dtype)
+    one, two, four = map(config.training_bytes, (1, 2, 4))
+    assert two - one == (four - two) / 2 > itemsize * config.context * config.layers * 10 * config.width
+    assert one - (two - one) == 4 * itemsize * config.parameter_count()
 
 
 def test_initialisation():

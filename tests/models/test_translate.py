@@ -50,6 +50,7 @@ class Scripted(Translator):
         return source
 
     def decode(self, memory, padding, inputs, weights=None):
+        assert not mg.is_grad_enabled()
         said = memory.array[:, :inputs.shape[1]]
         return mg.tensor(np.eye(12)[said])
 
@@ -85,6 +86,13 @@ def test_a_wider_beam_is_never_worse_than_greedy():
         assert best[0] <= best[1] + 1e-12
 
 
+def test_a_beam_is_as_wide_as_asked_or_4():
+    model, source = make_model(), np.array([3, 4])
+    assert [len(beam_search(model, source, 3, width=width)) for width in (1, 2, 3)] == [1, 2, 3]
+    four, by_default = beam_search(model, source, 3, width=4), beam_search(model, source, 3)
+    assert [tokens.tolist() for tokens, _ in by_default] == [tokens.tolist() for tokens, _ in four] and len(four) == 4
+
+
 def test_greedy_stops_each_row_by_itself():
     sources = np.array([[5, 6, STOP, 7, 8, 9], [5, STOP, 6, 6, 6, 6], [5, 6, 7, 8, STOP, 9]])
     expected = [[5, 6, STOP, PAD, PAD], [5, STOP, PAD, PAD, PAD], [5, 6, 7, 8, STOP]]
@@ -101,8 +109,9 @@ def test_beam_search_stops_at_stop():
         assert STOP not in tokens[:-1]
 
 
-def test_padding_of_the_source_changes_nothing():
-    model, source = make_model(), np.array([[3, 4, 4]])
+@pytest.mark.parametrize("seed", range(4))
+def test_padding_of_the_source_changes_nothing(seed):
+    model, source = make_model(seed=seed), np.array([[3, 4, 4]])
     padded = np.pad(source, ((0, 0), (0, 3)))
     assert greedy(model, padded, most=6).tolist() == greedy(model, source, most=6).tolist()
     for (tokens, total), (expected, of_expected) in zip(beam_search(model, padded[0], most=4),
@@ -121,3 +130,6 @@ def test_padding_of_the_target_does_not_count_for_the_loss():
 def test_bad_arguments(arguments):
     with pytest.raises(ValueError, match="must be a whole number from 1"):
         beam_search(make_model(), np.array([3, 4]), **arguments)
+    if "width" not in arguments:
+        with pytest.raises(ValueError, match="most must be a whole number from 1"):
+            greedy(make_model(), np.array([[3, 4]]), **arguments)

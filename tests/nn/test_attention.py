@@ -97,8 +97,12 @@ def test_fused_is_spelled_out_is_pytorch(case):
 
 def test_key_and_value_default_to_query_and_weights_are_averaged():
     attention, x = nn.MultiHeadAttention(C, H), mg.randn(B, T, C)
-    packed, separate = attention(x), attention(x, x.clone())
-    np.testing.assert_allclose(packed.detach().numpy(), separate.detach().numpy(), atol=1e-6)
+    for is_causal in (False, True):
+        packed, separate = attention(x, is_causal=is_causal), attention(x, x.clone(), is_causal=is_causal)
+        np.testing.assert_allclose(packed.detach().numpy(), separate.detach().numpy(), atol=1e-6)
+    y = mg.randn(B, T, C)
+    np.testing.assert_array_equal(attention(x, y).data, attention(x, y, y).data)
+    assert (attention(x, y, x).data != attention(x, y).data).any()
     _, by_head = attention(x, need_weights=True, average_attn_weights=False)
     _, mean = attention(x, need_weights=True)
     np.testing.assert_allclose(mean.detach().numpy(), by_head.detach().numpy().mean(1), atol=1e-7)
@@ -168,12 +172,19 @@ def test_dropout_is_active_in_training_only():
     np.testing.assert_array_equal(attention(x).data, attention(x).data)
 
 
+def test_repr():
+    text = repr(nn.MultiHeadAttention(8, 2, dropout=0.5))
+    assert text.startswith("MultiHeadAttention(\n  embed_dim=8, num_heads=2, dropout=0.5\n  (out_proj): Linear(")
+
+
 X = mg.zeros(2, 5, 8)
 
 
 @pytest.mark.parametrize("misuse, error, words", [
     (lambda a: nn.MultiHeadAttention(8, 3), ValueError, "embed_dim must be divisible by num_heads, got 8 and 3"),
     (lambda a: nn.MultiHeadAttention(8, 0), ValueError, "num_heads must be a positive integer"),
+    (lambda a: nn.MultiHeadAttention(8, 2, kdim=0), ValueError, "kdim must be a positive integer"),
+    (lambda a: nn.MultiHeadAttention(8, 2, vdim=2.5), ValueError, "vdim must be a positive integer"),
     (lambda a: nn.MultiHeadAttention(8, 2, dropout=1.5), ValueError, "dropout must be a probability"),
     (lambda a: nn.MultiHeadAttention(8, 2, batch_first=False), ValueError, "batch_first=True"),
     (lambda a: a(mg.zeros(5, 8)), ValueError, "query must have shape (B, T, 8), got (5, 8)"),

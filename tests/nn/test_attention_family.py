@@ -24,7 +24,7 @@ COMBINATIONS = [dict(zip(SWITCHES, chosen)) for chosen in itertools.product(*SWI
 
 def make(scale="d_k", **switches) -> nn.Attention:
     """In float64, with random parameters, more features in keys than in values, and distances beyond the longest."""
-    sizes = {"key_size": 4} if switches.get("query_key", "separate") != "none" else {}
+    sizes = {"key_size": 6} if switches.get("query_key", "separate") != "none" else {}
     if switches.get("value", True):
         sizes["value_size"] = 3
     mg.manual_seed(0)
@@ -313,6 +313,27 @@ def test_misuse(misuse, words):
     with pytest.raises(ValueError) as raised:
         misuse()
     assert words in str(raised.value)
+
+
+def test_parameters_at_the_start():
+    """Biases only if wanted; read-outs by heads uniform in ±1/sqrt(heads * value_size), as a Linear for all heads."""
+    names = {"query.weight", "key.weight", "value.weight"}
+    assert {name for name, _ in nn.Attention(D, H).named_parameters()} == names | {"out.weight"}
+    layer = nn.Attention(60, H, read_out="sum", positions="relative")
+    assert {name for name, _ in layer.named_parameters()} == names | {"out_weights", "relative_bias"}
+    assert 0.95 / math.sqrt(60) < np.abs(layer.out_weights.data).max() <= 1 / math.sqrt(60)
+    assert layer.relative_bias.shape == (H, 2 * 32 + 1) and not layer.relative_bias.data.any()
+
+
+def test_scores_are_divided_by_the_root_of_the_key_size_by_default():
+    one, two = (mg.manual_seed(0) and nn.Attention(D, H, key_size=6, **scale) for scale in ({}, {"scale": "d_k"}))
+    x = tokens(T, D).detach().float()
+    np.testing.assert_array_equal(one(x).data, two(x).data)
+
+
+def test_repr():
+    text = repr(nn.Attention(D, H, causal="mask", value=False, read_out="none", query_key="none"))
+    assert text == "Attention(4, heads=2, query_key='none', value=False, read_out='none', causal='mask')"
 
 
 def test_additive_attention():

@@ -84,7 +84,8 @@ def test_sequential_calls_in_order_and_keeps_given_names():
 def test_module_dict():
     parts = nn.ModuleDict({"a": nn.Linear(1, 2)})
     parts["b"] = nn.Linear(1, 3)
-    parts.update([("c", nn.Linear(1, 4))])
+    parts.update([("c", nn.Linear(1, 9)), ("b", parts["b"])])
+    parts.update({"c": nn.Linear(1, 4)})
     assert list(parts) == list(parts.keys()) == ["a", "b", "c"] and sizes(parts.values()) == [2, 3, 4]
     assert dict(parts.items())["c"] is parts["c"] is parts.c and "b" in parts and len(parts) == 3
     del parts["b"]

@@ -47,6 +47,27 @@ def test_backward_hooks_see_both_gradients_and_replace_the_inputs(layer):
     np.testing.assert_allclose(layer.bias.grad.data, upstream[0])
 
 
+class Split(nn.Module):
+    def forward(self, x, factor=1.0):
+        return x * factor, x + 1.0
+
+
+def test_hooks_of_a_module_with_keywords_and_several_outputs():
+    seen, module, x = [], Split(), mg.tensor([2.0], requires_grad=True)
+    module.register_full_backward_hook(lambda module, dx, dout: seen.append([g.tolist() for g in dout]) or dx[0] * 10.0)
+    double, more = module(x, factor=2.0)
+    assert (double.tolist(), more.tolist()) == ([4.0], [3.0])
+    (double * 3.0 + more * 5.0).sum().backward()
+    assert seen == [[[3.0], [5.0]]] and x.grad.tolist() == [10 * (3.0 * 2.0 + 5.0)]
+
+
+def test_has_hooks_until_they_are_removed(layer):
+    handle = layer.register_forward_hook(lambda *_: None)
+    assert layer.has_hooks and not nn.Linear(3, 2).has_hooks
+    handle.remove()
+    assert not layer.has_hooks
+
+
 def test_hooks_of_parts_are_called_in_the_whole(layer):
     order = []
     model = nn.Sequential(layer, nn.ReLU())

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import naive
 import nn
+from nn import functional as F
 from nn import init
 
 X = np.random.default_rng(0).normal(size=(2, 5, 6))
+
+ACTIVATIONS = {"gelu": naive.gelu, "gelu_tanh": naive.gelu_tanh, "relu": lambda x: max(x, 0), "tanh": math.tanh,
+               "sigmoid": naive.sigmoid, "silu": lambda x: x * naive.sigmoid(x)}
 
 LAYERS = {  # the same constructor in both libraries
     "linear": lambda nn: nn.Linear(6, 4),
@@ -30,6 +35,7 @@ LAYERS = {  # the same constructor in both libraries
     "tanh": lambda nn: nn.Tanh(),
     "sigmoid": lambda nn: nn.Sigmoid(),
     "softmax": lambda nn: nn.Softmax(dim=1),
+    "softmax of the last axis": lambda nn: nn.Softmax(dim=-1),
     "identity": lambda nn: nn.Identity(),
     "dropout in eval": lambda nn: nn.Dropout(0.5).eval(),
 }
@@ -66,8 +72,65 @@ def test_embedding_and_dropout():
     np.testing.assert_array_equal(y.detach().numpy(), table.weight.data[ids])
     np.testing.assert_allclose(table.weight.grad.numpy(), expected, atol=1e-6)
 
-    y = nn.Dropout(0.25)(mg.ones(100, 100)).numpy()
+    positions = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    y = table(mg.tensor(ids), mg.tensor(positions)).detach().numpy()
+    np.testing.assert_array_equal(y, table.weight.data[ids] + positions[:2])
+
+    dropout = nn.Dropout(0.25)
+    y, other = (dropout(mg.ones(100, 100)).numpy() for _ in range(2))
     assert set(np.unique(y)) == {np.float32(0), np.float32(4 / 3)} and abs(y.mean() - 1) < 0.03
+    assert (y != other).any()
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_an_activation_follows_a_linear_layer(activation):
+    layer = nn.Linear(6, 4, activation=activation).double()
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    expected = naive.elementwise(ACTIVATIONS.get(activation, lambda x: x))(X @ weight.T + bias)
+    np.testing.assert_allclose(layer(mg.tensor(X)).detach().numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+@pytest.mark.parametrize("bias", [True, False])
+def test_an_mlp_is_two_linear_layers(activation, bias):
+    layers = [nn.Linear(6, 4, bias, activation).double(), nn.Linear(4, 3, bias).double()]
+    parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
+    expected = layers[1](layers[0](mg.tensor(X))).detach().numpy()
+    np.testing.assert_allclose(F.mlp(mg.tensor(X), *parameters, activation).detach().numpy(), expected, atol=1e-12)
+
+
+DENOMINATORS = {
+    "inside": lambda variance, eps: math.sqrt(variance + eps),
+    "outside": lambda variance, eps: math.sqrt(variance) + eps,
+    "double_root": lambda variance, eps: variance**0.25 + eps,
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}], ids=str)
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize("eps_at", DENOMINATORS)
+def test_layer_norm_with_another_denominator(eps_at, unbiased, options):
+    layer = nn.LayerNorm(6, eps=0.1, eps_at=eps_at, unbiased=unbiased, **options).double()
+    for parameter in layer.parameters():
+        init.normal_(parameter)
+    expected = np.array([[naive.normalized(row, lambda v: DENOMINATORS[eps_at](v, 0.1), int(unbiased)) for row in rows]
+                         for rows in X])
+    for name, parameter in layer.named_parameters():
+        expected = expected * parameter.data if name == "weight" else expected + parameter.data
+    assert len(list(layer.parameters())) == {"bias": 1, "elementwise_affine": 0}.get(next(iter(options), None), 2)
+    np.testing.assert_allclose(layer(mg.tensor(X)).detach().numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("make, text", [
+    (lambda: nn.Linear(2, 3, activation="relu"), "Linear(in_features=2, out_features=3, bias=True, activation='relu')"),
+    (lambda: nn.Embedding(5, 4), "Embedding(5, 4)"),
+    (lambda: nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True)"),
+    (lambda: nn.GELU("tanh"), "GELU(approximate='tanh')"),
+    (lambda: nn.Softmax(), "Softmax(dim=-1)"),
+    (lambda: nn.Dropout(), "Dropout(p=0.5)"),
+])
+def test_repr(make, text):
+    assert repr(make()) == text
 
 
 @pytest.mark.parametrize("make, shape", [
@@ -124,12 +187,27 @@ def test_padding_starts_as_zeros_and_stays(padding_idx, with_positions):
     (lambda: nn.Embedding(3, 2, padding_idx=3), "Embedding: padding_idx must be None or an integer from -3 to 2, got 3"),
     (lambda: nn.functional.embedding(mg.tensor([0]), mg.zeros(3, 2), mg.zeros(3, 2)), "embedding: padding_idx must be"),
     (lambda: nn.Dropout(math.nan), "Dropout: p must be a probability"),
+    (lambda: F.dropout(mg.ones(2), 1.5), "dropout: the probability must lie between 0 and 1, got 1.5"),
+    (lambda: nn.Linear(2, 3, activation="swish"), "Linear: activation must be None or one of gelu, gelu_tanh, relu"),
+    (lambda: F.linear(mg.ones(2), mg.ones(3, 2), activation="swish"), "linear: activation must be None or one of gelu"),
+    (lambda: F.linear(mg.ones(2), mg.ones(3, 2), mg.ones(2)), "linear: expected a bias of shape (3,), got (2,)"),
+    (lambda: nn.LayerNorm(3, eps_at="below"), "LayerNorm: eps_at must be one of inside, outside, double_root, got 'below'"),
+    (lambda: F.embedding(mg.tensor([0, 1]), mg.ones(3, 2), positions=mg.ones(1, 2)),
+     "2 ids in a row are more than the 1 positions"),
+    (lambda: F.embedding(mg.tensor([0]), mg.ones(3, 2), positions=mg.ones(1, 3)), "expected ids (..., T) and positions (P, 2)"),
+    (lambda: F.pad(mg.ones(2), (1, 1), "reflect"), "pad: only mode 'constant' is there, got 'reflect'"),
+    (lambda: F.one_hot(mg.tensor([0]).narrow(0, 0, 0)), "one_hot: cannot tell the number of classes from no ids"),
     (lambda: nn.GELU("erf"), "GELU: approximate must be 'none' or 'tanh'"),
 ])
 def test_wrong_arguments(make, words):
     with pytest.raises(ValueError) as error:
         make()
     assert words in str(error.value)
+
+
+def test_wrong_dtypes():
+    with pytest.raises(TypeError, match="linear: expected one dtype, got float32 and float64"):
+        F.linear(mg.ones(2), mg.ones(3, 2, dtype=mg.float64))
 
 
 @pytest.mark.parametrize("fill, mean, std, low, high", [
@@ -139,6 +217,11 @@ def test_wrong_arguments(make, words):
     (lambda t: init.uniform_(t, -1, 3), 1, 4 / math.sqrt(12), -1, 3),
     (lambda t: init.normal_(t, 2, 0.5), 2, 0.5, -2, 6),
     (lambda t: init.trunc_normal_(t, std=1, a=-1, b=1), 0, 0.54, -1, 1),
+    (lambda t: init.trunc_normal_(t, mean=1, std=0.5, a=0.5, b=3), 1.144, 0.397, 0.5, 3),
+    (lambda t: init.trunc_normal_(t, mean=1, std=0.5, a=-9, b=1.5), 0.856, 0.397, -9, 1.5),
+    (lambda t: init.xavier_uniform_(t, gain=3), 0, 3 * math.sqrt(2 / 300), -3 * math.sqrt(6 / 300), 3 * math.sqrt(6 / 300)),
+    (lambda t: init.kaiming_uniform_(t, mode="fan_out"), 0, 0.1, -math.sqrt(6 / 200), math.sqrt(6 / 200)),
+    (lambda t: init.kaiming_uniform_(t, nonlinearity="tanh"), 0, 1 / 6, -math.sqrt(3) / 6, math.sqrt(3) / 6),
     (lambda t: init.xavier_uniform_(t), 0, math.sqrt(2 / 300), -math.sqrt(6 / 300), math.sqrt(6 / 300)),
     (lambda t: init.xavier_normal_(t, gain=2), 0, 2 * math.sqrt(2 / 300), -1, 1),
     (lambda t: init.kaiming_uniform_(t, a=math.sqrt(5)), 0, math.sqrt(1 / 300), -0.1, 0.1),
@@ -151,6 +234,17 @@ def test_init(fill, mean, std, low, high):
     assert fill(tensor) is tensor and tensor.array is array and tensor.dtype == mg.float32
     assert abs(array.mean() - mean) < 0.03 and abs(array.std() - std) < 0.03 * max(std, 0.1)
     assert array.min() >= low - 1e-6 and array.max() <= high + 1e-6
+
+
+def test_gains_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    for arguments in (["linear"], ["sigmoid"], ["tanh"], ["relu"], ["selu"], ["leaky_relu"], ["leaky_relu", 0.3]):
+        assert init.calculate_gain(*arguments) == pytest.approx(torch.nn.init.calculate_gain(*arguments))
+
+
+def test_fans_of_a_weight_with_further_axes():
+    weight = init.kaiming_normal_(mg.zeros(40, 30, 5, 2), nonlinearity="linear")
+    assert weight.array.std() == pytest.approx(1 / math.sqrt(300), rel=0.05)
 
 
 def test_init_follows_the_seed_and_rejects_what_it_cannot_do():

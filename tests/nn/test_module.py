@@ -40,6 +40,15 @@ def test_lists_name_shared_things_once_and_state_dict_names_all():
     assert names(block.named_buffers()) == ["count", "scratch"]
     assert list(block.state_dict()) == [
         "scale", "count", "first.weight", "first.bias", "second.weight", "second.bias", "again.weight", "again.bias"]
+    block.nothing = None
+    block.register_buffer("absent", None)
+    assert list(block.parameters(recurse=False)) == [block.scale]
+    above = nn.Sequential(block)
+    assert names(above.named_buffers()) == ["0.count", "0.scratch"]
+    assert names(above.named_buffers(recurse=False)) == names(above.named_parameters(recurse=False)) == []
+    assert not list(above.buffers(recurse=False))
+    assert names(block.named_parameters(remove_duplicate=False))[3:] == [
+        "second.weight", "second.bias", "again.weight", "again.bias"]
     for plain, named in (("parameters", "named_parameters"), ("buffers", "named_buffers"), ("modules", "named_modules"),
                          ("children", "named_children")):
         assert all(a is b for a, (_, b) in zip(getattr(block, plain)(), getattr(block, named)(), strict=True))
@@ -87,6 +96,9 @@ def test_all_mismatches_are_reported_at_once_and_nothing_changes():
         np.testing.assert_array_equal(value.numpy(), before[name])
     assert layers.load_state_dict({"0.bias": before["0.bias"], "x": 1}, strict=False) == (
         ["0.weight", "1.weight", "1.bias"], ["x"])
+    swapped = before["0.bias"] + np.arange(3, dtype=">f4")  # as a file from another machine may have it
+    layers.load_state_dict({"0.bias": swapped.astype(">f4")}, strict=False)
+    np.testing.assert_array_equal(layers[0].bias.data, swapped)
     with pytest.raises(TypeError, match="dict"):
         layers.load_state_dict([1])
 
@@ -103,9 +115,13 @@ def test_switches_reach_all_modules():
     assert all(parameter.grad is None for parameter in block.parameters())
     block.requires_grad_(False)
     assert not block(mg.ones(2, 3)).requires_grad
+    assert all(parameter.requires_grad for parameter in block.requires_grad_().parameters())
     order = []
     assert block.apply(lambda module: order.append(type(module).__name__)) is block
     assert order == ["Linear", "Linear", "Block"]
+    order.clear()
+    nn.Sequential(block, nn.ReLU()).apply(lambda module: order.append(type(module).__name__))
+    assert order == ["Linear", "Linear", "Block", "ReLU", "Sequential"]
     with pytest.raises(ValueError, match="boolean"):
         block.train("yes")
 
@@ -183,7 +199,12 @@ def test_repr_is_a_tree():
     (2): Dropout(p=0.5)
   )
 )"""
+    assert repr(nn.MultiHeadAttention(2, 1)).splitlines()[1] == "  embed_dim=2, num_heads=1, dropout=0.0"
     assert repr(nn.Parameter(mg.ones(1))).startswith("Parameter containing:\ntensor([1.]")
+
+
+def test_a_parameter_may_be_frozen_from_the_start():
+    assert nn.Parameter(mg.ones(1)).requires_grad and not nn.Parameter(mg.ones(1), requires_grad=False).requires_grad
 
 
 def test_a_frozen_module_changes_its_dtype_with_its_gradients():

@@ -145,6 +145,8 @@ def test_state_round_trips_bit_for_bit_through_json_and_arrays(optimizer, refere
     copies = [nn.Parameter(value) for value in values(parameters)]
     second = optimizer([{"params": copies[:3]}, {"params": copies[3:]}], **{**options, "lr": 0.7})
     second.load_state_dict(restored)
+    own, loaded = ([group | {"params": 0} for group in each.param_groups] for each in (first, second))
+    assert loaded == own
     for t in range(3):
         for optimizer, group in ((first, parameters), (second, copies)):
             set_gradients(group, seed=10 + t)
@@ -236,7 +238,8 @@ def test_a_state_that_does_not_fit_changes_nothing():
                        ({**good, "param_groups": [{**good["param_groups"][0], "lr": -1}]}, "lr must be")):
         with pytest.raises(ValueError, match=words):
             optimizer.load_state_dict(bad)
-    assert optimizer.state_dict()["state"][0]["step"] == 1 and optimizer.param_groups[0]["lr"] == 1e-3
+    step = optimizer.state_dict()["state"][0]["step"]
+    assert step == 1 and type(step) is int and optimizer.param_groups[0]["lr"] == 1e-3
 
 
 def test_parameters_added_later_copied_or_replaced():
@@ -260,6 +263,90 @@ def test_parameters_added_later_copied_or_replaced():
     np.testing.assert_array_equal(np.concatenate(values(other_parameters)), np.concatenate(values(parameters)))
 
 
+@case
+def test_a_loaded_or_copied_state_is_its_own(optimizer, reference, options):
+    """Also where the optimizer has made steps of its own before."""
+    firsts, seconds = make_parameters(shapes=[(3,)]), make_parameters(seed=1, shapes=[(3,)])
+    first, second = optimizer(firsts, **options), optimizer(seconds, **options)
+    for t, (each, parameters) in enumerate(((first, firsts), (second, seconds), (second, seconds))):
+        set_gradients(parameters, seed=t)
+        each.step()
+    seconds[0].data[...] = firsts[0].data
+    second.load_state_dict(first.state_dict())
+    thirds, third = copy.deepcopy((firsts, first))
+    for each, parameters in ((first, firsts), (second, seconds), (third, thirds)):
+        set_gradients(parameters, seed=5)
+        each.step()
+    np.testing.assert_array_equal(values(seconds), values(firsts))
+    np.testing.assert_array_equal(values(thirds), values(firsts))
+    for name, value in first.state_dict()["state"].get(0, {}).items():
+        np.testing.assert_array_equal(third.state_dict()["state"][0][name], value)
+
+
+@case
+def test_what_becomes_of_a_gradient_afterwards_does_not_matter(optimizer, reference, options):
+    kept, spoilt = (make_parameters(shapes=[(3,)]) for _ in range(2))
+    optimizers = optimizer(kept, **options), optimizer(spoilt, **options)
+    for t in range(3):
+        for each, parameters in zip(optimizers, (kept, spoilt)):
+            set_gradients(parameters, seed=t)
+            each.step()
+        spoilt[0].grad.data[...] = 7.0
+    np.testing.assert_array_equal(values(kept), values(spoilt))
+
+
+@case
+def test_defaults_are_pytorchs(optimizer, reference, options):
+    torch = pytest.importorskip("torch")
+    theirs = getattr(torch.optim, optimizer.__name__)([torch.nn.Parameter(torch.ones(1))]).defaults
+    ours = optimizer(make_parameters(shapes=[(1,)])).defaults
+    assert ours == {name: theirs[name] for name in ours}
+
+
+@case
+def test_graphs_of_before_a_step_are_refused(optimizer, reference, options):
+    (p,) = make_parameters(shapes=[(3,)])
+    loss = (p * p).sum()
+    set_gradients([p], seed=0)
+    optimizer([p], **options).step()
+    with pytest.raises(RuntimeError, match="modified"):
+        loss.backward()
+
+
+def test_graphs_of_before_a_clipping_are_refused():
+    (p,) = make_parameters(shapes=[(3,)])
+    set_gradients([p], seed=0)
+    loss = (p.grad * p).sum()
+    clip_grad_norm_([p], 1e-3)
+    with pytest.raises(RuntimeError, match="modified"):
+        loss.backward()
+
+
+def test_gradients_are_forgotten_or_zero():
+    parameters = make_parameters(shapes=[(3,), (2,)])
+    optimizer = SGD(parameters)
+    set_gradients(parameters, seed=0)
+    arrays = [parameter.grad.array for parameter in parameters]
+    optimizer.zero_grad(set_to_none=False)
+    assert all(p.grad.array is array and not array.any() for p, array in zip(parameters, arrays))
+    optimizer.zero_grad()
+    assert all(p.grad is None for p in parameters)
+
+
+def test_a_gradient_of_another_shape():
+    (p,) = make_parameters(shapes=[(3,)])
+    set_gradients([p], seed=0)
+    p.grad.array = np.ones(4)
+    with pytest.raises(ValueError, match=r"gradient of shape \(4,\) and dtype float64 for a parameter of shape \(3,\)"):
+        AdamW([p]).step()
+
+
+def test_repr():
+    text = repr(SGD(make_parameters(shapes=[(3,), (2,)]), lr=0.5))
+    assert text == ("SGD(\n  2 parameters: lr=0.5, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, "
+                    "maximize=False\n)")
+
+
 def test_odd_arrays_are_updated_like_plain_ones():
     unaligned = np.frombuffer(bytearray(49), np.float64, offset=1)
     arrays = [np.arange(12.0).reshape(3, 4).T, np.arange(12.0)[::2], unaligned]
@@ -267,6 +354,9 @@ def test_odd_arrays_are_updated_like_plain_ones():
     optimizers = AdamW(odd, lr=0.1), AdamW(plain, lr=0.1)
     for t in range(3):
         set_gradients(plain, seed=t)
+        for array, parameter in zip(arrays, plain):  # written to between steps
+            array += t
+            parameter.data += t
         for a, b in zip(odd, plain):
             a.grad = mg.from_numpy(np.repeat(b.grad.data, 2, axis=-1)[..., ::2])
         for optimizer in optimizers:

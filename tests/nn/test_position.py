@@ -30,8 +30,32 @@ def test_start_continues_the_table(kind):
     np.testing.assert_allclose(layer.table(4, start=3).array, layer.table(7).array[3:], atol=1e-15)
 
 
+@pytest.mark.parametrize("kind, formula", [("sinusoidal", sinusoidal), ("sine_only", sine_only), ("integer", integer),
+                                           ("one_hot", one_hot)])
+def test_a_layer_has_the_table_that_it_is_named_after(kind, formula):
+    np.testing.assert_array_equal(nn.PositionEncoding(kind, 9).table(4, start=3).array, formula(4, 9, start=3))
+
+
+def test_learned_positions_start_small():
+    table = nn.PositionEncoding("learned", 50, size=100).weight.array
+    assert table.std() == pytest.approx(0.02, rel=0.05) and abs(table.mean()) < 0.002
+
+
+def test_no_positions_have_no_width():
+    layer = nn.PositionEncoding("none", 4, combine="concatenate", position_width=6)
+    assert layer.out_width == layer(mg.zeros(2, 4)).shape[1] == 4
+
+
+def test_repr():
+    text = "PositionEncoding('learned', 4, size=7, combine='concatenate')"
+    assert repr(nn.PositionEncoding("learned", 4, size=7, combine="concatenate")) == text
+
+
 def test_base_sets_the_longest_wave():
     assert sinusoidal(2, 4, base=100)[1, 2] == pytest.approx(math.sin(1 / 10))
+    assert sine_only(2, 4, base=100)[1, 1] == pytest.approx(math.sin(1 / 10))
+    turned = rotate(mg.tensor([[0.0] * 4, [0.0, 0.0, 1.0, 0.0]]), base=100.0)
+    assert turned[1].tolist() == pytest.approx([0, 0, math.cos(1 / 10), math.sin(1 / 10)])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -97,6 +97,10 @@ def test_initial_parameters():
         assert 0.08 < np.abs(parameter.array).max() <= 0.1
 
 
+def test_repr():
+    assert repr(nn.RNN(3, 4, 2, True)) == "RNN(3, 4, num_layers=2, bidirectional=True)"
+
+
 def test_errors():
     layer = nn.RNN(INPUTS, HIDDEN)
     with pytest.raises(ValueError, match=r"expected x of shape \(B, T, 3\), got \(2, 5, 4\)"):

@@ -1,0 +1,185 @@
+"""Slow, obvious references of the models, from their formulas and from parameters by name; in float64, without dropout."""
+import math
+
+import numpy as np
+
+import naive
+
+# What a sublayer f makes of x, in the words of papers; first around attention, then around the MLP.
+POST, PRE = lambda x, f, norm: norm(x + f(x)), lambda x, f, norm: x + f(norm(x))
+PLACEMENTS = {
+    "pre": (PRE, PRE),
+    "post": (POST, POST),
+    "residual": (lambda x, f, norm: x + f(x),) * 2,
+    "none": (lambda x, f, norm: f(x),) * 2,
+    "inner": (lambda x, f, norm: norm(x) + f(norm(x)),) * 2,
+    "mixed": (lambda x, f, norm: norm(x) + f(norm(x)), PRE),
+    "post_attention_only": (POST, lambda x, f, norm: norm(f(x))),
+}
+ACTIVATIONS = {
+    "gelu": naive.gelu,
+    "gelu_tanh": naive.gelu_tanh,
+    "relu": lambda x: max(x, 0.0),
+    "tanh": math.tanh,
+    "sigmoid": naive.sigmoid,
+    "silu": lambda x: x * naive.sigmoid(x),
+}
+FIXED = {  # of position t, feature i of D
+    "sinusoidal": lambda t, i, D: math.cos(t / 10_000 ** ((i - 1) / D)) if i % 2 else math.sin(t / 10_000 ** (i / D)),
+    "sine_only": lambda t, i, D: math.sin(t / 10_000 ** ((i + 1) / D)),
+    "integer": lambda t, i, D: t,
+}
+PAD = 0
+
+
+class Parameters(dict):
+    """Arrays by name."""
+
+    @classmethod
+    def of(cls, model):
+        return cls({name: value.numpy().copy() for name, value in model.state_dict().items()})
+
+    def below(self, name):
+        """Those of one part, under its own names."""
+        start = f"{name}."
+        return Parameters({key.removeprefix(start): value for key, value in self.items() if key.startswith(start)})
+
+
+def linear(p, x):
+    return naive.linear(x, p["weight"], p.get("bias"))
+
+
+def norm(p, x):
+    return naive.layer_norm(x, p["weight"], p.get("bias"))
+
+
+def turned(x):
+    """Rotary positions: each pair of features as a complex number."""
+    pairs = x[..., 0::2] + 1j * x[..., 1::2]
+    for t in range(x.shape[-2]):
+        for i in range(pairs.shape[-1]):
+            pairs[..., t, i] *= np.exp(1j * t / 10_000 ** (2 * i / x.shape[-1]))
+    return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
+
+
+def attention(p, heads, x, context, hidden, causal=False, positions="none"):
+    """(output, weights) of attention to the context, but not to what is hidden, (B, S)."""
+    if positions not in ("rotary", "relative"):
+        weights = np.split(p["in_proj_weight"], 3)
+        biases = np.split(p["in_proj_bias"], 3) if "in_proj_bias" in p else [None] * 3
+        of_heads, read_out = lambda y: y, p.below("out_proj")
+    else:
+        parts = [p.below(name) for name in ("query", "key", "value")]
+        weights, biases = [part["weight"] for part in parts], [part.get("bias") for part in parts]
+        of_heads, read_out = turned if positions == "rotary" else lambda y: y, p.below("out")
+    q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1)
+               for source, weight, bias in zip((x, context, context), weights, biases))
+    scores = of_heads(q) @ of_heads(k).swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    for t, s in np.ndindex(scores.shape[-2:]):
+        if positions == "relative":
+            scores[:, :, t, s] += p["relative_bias"][:, t - s + p["relative_bias"].shape[1] // 2]
+        if causal and s > t:
+            scores[:, :, t, s] = -np.inf
+    if hidden is not None:
+        for b, s in np.argwhere(hidden):
+            scores[b, :, :, s] = -np.inf
+    weights = naive.softmax(scores, -1)
+    return linear(read_out, np.concatenate(list((weights @ v).swapaxes(0, 1)), axis=-1)), weights
+
+
+def block(p, config, x, hidden=None, causal=True, context=None, context_hidden=None, maps=None):
+    around_attention, around_mlp = PLACEMENTS[config.placement]
+
+    def attend(y):
+        return attention(p.below("attention"), config.heads, y, y, hidden, causal, config.positions)[0]
+
+    def look(y):
+        out, weights = attention(p.below("cross_attention"), config.heads, y, context, context_hidden)
+        maps.append(weights)
+        return out
+
+    def mlp(y):
+        inner = naive.elementwise(ACTIVATIONS[config.activation])(linear(p.below("mlp.expand"), y))
+        return linear(p.below("mlp.project"), inner)
+
+    if p.below("attention"):
+        x = around_attention(x, attend, lambda y: norm(p.below("ln_1"), y))
+    if context is not None:
+        x = around_attention(x, look, lambda y: norm(p.below("ln_context"), y))
+    return around_mlp(x, mlp, lambda y: norm(p.below("ln_2"), y))
+
+
+def stack(p, config, tokens, **options):
+    """Embedded tokens (or vectors as they are), positions, blocks, and the last norm."""
+    x = p["token_embedding.weight"][tokens] if tokens.dtype.kind == "i" else tokens
+    T, D = x.shape[1:]
+    if config.positions == "learned":
+        x = x + p["position_embedding.weight"][:T]
+    if config.positions in FIXED:
+        table = [[FIXED[config.positions](t, i, D) for i in range(D)] for t in range(T)]
+        x = x * math.sqrt(D) + np.array(table)
+    for i in range(config.layers):
+        x = block(p.below(f"blocks.{i}"), config, x, **options)
+    return norm(p.below("ln_f"), x) if config.final_norm else x
+
+
+def causal(p, config, tokens):
+    """Logits of a CausalTransformer."""
+    return stack(p, config, tokens) @ p["token_embedding.weight"].T
+
+
+def encoder_decoder(p, config, source, inputs):
+    """(logits, where each step looks at the source)"""
+    hidden, maps = source == PAD, []
+    memory = stack(p.below("encoder"), config, source, hidden=hidden, causal=False)
+    x = stack(p.below("decoder"), config, inputs, context=memory, context_hidden=hidden, maps=maps)
+    return x @ p["decoder.token_embedding.weight"].T, maps[-1].mean(axis=1) if maps else None
+
+
+def classifier(p, config, inputs, read):
+    """Logits of a Classifier, for token ids or vectors."""
+    hidden = inputs == PAD if inputs.dtype.kind == "i" else np.zeros(inputs.shape[:2], bool)
+    x = stack(p.below("encoder"), config, inputs, hidden=hidden, causal=False)
+    rows = [row[-1] if read == "last" else row[~nothing].mean(axis=0) for row, nothing in zip(x, hidden)]
+    return linear(p.below("head"), np.array(rows))
+
+
+def recurrent(p, source, inputs, attends):
+    """(logits, where each step looks) of a RecurrentTranslator, one sequence after the other."""
+    def step(part, end, x, h):
+        return np.tanh(p[f"{part}.weight_ih_l0{end}"] @ x + p[f"{part}.bias_ih_l0{end}"]
+                       + p[f"{part}.weight_hh_l0{end}"] @ h + p[f"{part}.bias_hh_l0{end}"])
+
+    def read(sequence, end):
+        states, h = [], np.zeros(p["encoder.weight_hh_l0"].shape[0])
+        for x in sequence:
+            h = step("encoder", end, x, h)
+            states.append(h)
+        return states
+
+    def look(s, states, hidden):
+        scores = np.array([-np.inf if nothing else float(p["attention.score.weight"][0] @ np.tanh(
+            p["attention.state.weight"] @ s + p["attention.state.bias"] + p["attention.context.weight"] @ h))
+            for h, nothing in zip(states, hidden)])
+        weights = naive.softmax(scores, 0)
+        return weights @ np.array(states), weights
+
+    logits, maps = [], []
+    for ids, said in zip(source, inputs):
+        x, y = p["source_embedding.weight"][ids], p["target_embedding.weight"][said]
+        states, rows, map_ = read(x, ""), [], []
+        s = states[-1]
+        if attends:
+            backward = read(x[::-1], "_reverse")
+            s = np.tanh(p["first_state.weight"] @ np.concatenate([s, backward[-1]]) + p["first_state.bias"])
+            states = [np.concatenate(both) for both in zip(states, backward[::-1])]
+            c, _ = look(s, states, ids == PAD)
+        for input_ in y:
+            s = step("decoder", "", np.concatenate([input_, c]) if attends else input_, s)
+            if attends:
+                c, weights = look(s, states, ids == PAD)
+                map_.append(weights)
+            rows.append(np.concatenate([s, c]) if attends else s)
+        logits.append(linear(p.below("out"), np.array(rows)))
+        maps.append(map_)
+    return np.array(logits), np.array(maps)

@@ -1,0 +1,112 @@
+"""Arguments of nn.functional that no layer passes on, against slow references."""
+import math
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import naive
+from nn import functional as F
+
+LOGITS = np.random.default_rng(0).normal(size=(4, 3))
+TARGETS = np.array([0, 2, 7, 1])
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"is_causal": True}, {"is_causal": True, "scale": 0.3}], ids=str)
+@pytest.mark.parametrize("value_size", [4, 5])
+def test_attention(options, value_size, random):
+    """With values of another width it is spelled out, else a kernel computes it."""
+    q, k, v = (random.normal(size=(1, 2, 3, size)) for size in (4, 4, value_size))
+    out = F.scaled_dot_product_attention(*map(mg.tensor, (q, k, v)), **options)
+    np.testing.assert_allclose(out.numpy(), naive.attention(q, k, v, **options), atol=1e-12)
+
+
+def test_attention_drops_weights(random):
+    q, k = (mg.tensor(random.normal(size=(30, 30))) for _ in range(2))  # as wide as the values, as for the kernel
+    weights = F.scaled_dot_product_attention(q, k, mg.eye(30, dtype=mg.float64)).numpy()
+    dropped = F.scaled_dot_product_attention(q, k, mg.eye(30, dtype=mg.float64), dropout_p=0.25).numpy()
+    assert 0.15 < (dropped == 0).mean() < 0.35
+    np.testing.assert_allclose(dropped[dropped != 0], weights[dropped != 0] / 0.75)
+
+
+def test_a_learned_mask_gets_its_gradient(random):
+    """Without create_graph too, where the kernel, which has none, would compute the others."""
+    q, k, v, mask = (mg.tensor(random.normal(size=shape), requires_grad=True) for shape in ((3, 4), (5, 4), (5, 4), (3, 5)))
+    assert mg.gradcheck(F.scaled_dot_product_attention, [q, k, v, mask])
+
+
+def test_a_mask_beside_causality_is_refused():
+    x = mg.ones(2, 2)
+    with pytest.raises(ValueError, match="give attn_mask or is_causal=True, not both"):
+        F.scaled_dot_product_attention(x, x, x, mg.ones(2, 2).bool(), is_causal=True)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
+def test_ignored_targets_are_any_that_one_says(reduction, label_smoothing):
+    expected = naive.cross_entropy(LOGITS, TARGETS, 7, reduction, label_smoothing)
+    options = dict(ignore_index=7, reduction=reduction)
+    x, targets, ones = mg.tensor(LOGITS), mg.tensor(TARGETS), mg.ones(3, dtype=mg.float64)
+    losses = [F.cross_entropy(x, targets, label_smoothing=label_smoothing, **options),
+              F.cross_entropy(x, targets, ones, label_smoothing=label_smoothing, **options)]
+    if not label_smoothing:
+        losses.append(F.nll_loss(x.log_softmax(1), targets, **options))
+    for loss in losses:
+        np.testing.assert_allclose(loss.numpy(), expected, atol=1e-12)
+
+
+def test_smooth_l1_with_beta_0_is_l1():
+    x, zeros = mg.tensor(LOGITS), mg.zeros(4, 3, dtype=mg.float64)
+    for reduction, expected in (("mean", np.abs(LOGITS).mean()), ("sum", np.abs(LOGITS).sum()), ("none", np.abs(LOGITS))):
+        np.testing.assert_allclose(F.smooth_l1_loss(x, zeros, reduction, beta=0).numpy(), expected)
+
+
+def test_reductions():
+    """That each loss takes its own, and refuses others."""
+    x, y = mg.tensor(LOGITS), mg.tensor(LOGITS[::-1].copy())
+    for loss, target in ((F.mse_loss, y), (F.l1_loss, y), (F.huber_loss, y), (F.smooth_l1_loss, y),
+                         (F.binary_cross_entropy_with_logits, y.sigmoid()), (F.kl_div, y.softmax(1)),
+                         (F.cross_entropy, mg.tensor([0, 2, 1, 1])), (F.nll_loss, mg.tensor([0, 2, 1, 1])),
+                         (F.cross_entropy, y.softmax(1))):
+        each = loss(x, target, reduction="none").numpy()
+        assert loss(x, target, reduction="sum").item() == pytest.approx(each.sum())
+        assert loss(x, target).item() == pytest.approx(each.mean())
+        assert each.size > 1
+        with pytest.raises(ValueError, match="reduction is 'mean', 'sum' or 'none', got 'total'"):
+            loss(x, target, reduction="total")
+    with pytest.raises(ValueError, match="delta must be positive, got 0"):
+        F.huber_loss(x, y, delta=0)
+
+
+def test_kl_div_of_an_impossible_class_is_0():
+    log_p = mg.tensor(LOGITS[:1]).log_softmax(1)
+    loss = F.kl_div(log_p, mg.tensor([[0.0, 1.0, 0.0]], dtype=mg.float64), reduction="none")
+    np.testing.assert_allclose(loss.numpy(), [[0, -log_p.numpy()[0, 1], 0]])
+
+
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+@pytest.mark.parametrize("shape", [(3,), (4, 1), (), (1,)])
+def test_targets_of_another_shape(loss, shape):
+    with pytest.raises(ValueError, match=r"expected logits .* and targets .*, got \(4, 3\) and"):
+        loss(mg.tensor(LOGITS), mg.zeros(*shape).long())
+
+
+def test_normalize_leaves_short_vectors_short():
+    x = mg.tensor([[3e-4, 4e-4], [3.0, 4.0]], dtype=mg.float64)
+    np.testing.assert_allclose(F.normalize(x, eps=1e-2).numpy(), [[3e-2, 4e-2], [0.6, 0.8]])
+
+
+def test_one_hot():
+    ids = mg.tensor([0, 2])
+    assert F.one_hot(ids).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert F.one_hot(ids, 4).tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("size", [21.0, 60.0])
+def test_far_out_no_digits_are_lost(size):
+    x = mg.tensor([-size, size], dtype=mg.float64)
+    small = math.log1p(math.exp(-size))
+    np.testing.assert_allclose(F.logsigmoid(x).numpy(), [-size - small, -small], rtol=1e-14)
+    for target, expected in (([0.0, 1.0], [small, small]), ([1.0, 0.0], [size + small, size + small])):
+        losses = F.binary_cross_entropy_with_logits(x, mg.tensor(target, dtype=mg.float64), reduction="none")
+        np.testing.assert_allclose(losses.numpy(), expected, rtol=1e-14)
