@@ -62,7 +62,7 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if self._hooks:
-            recording.refuse(f"calls a {type(self).__name__} with hooks", "remove them, or don't compile this step")
+            recording.refuse(f"calls {type(self).__name__}, which has hooks", "remove them, or don't compile this step")
             return call_with_hooks(self, self._hooks, args, kwargs)
         return self.forward(*args, **kwargs)
 

@@ -201,7 +201,8 @@ def test_files_of_a_run(make_trainer, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(trainer, "evaluate",
                         lambda tokens, limit=None: evaluated.append((len(tokens), limit)) or evaluate(tokens, limit))
     runs.train(trainer, tmp_path)
-    assert evaluated == [(len(corpus.validation), limit) for limit in (4, 4, None)] + [(len(corpus.train), 4)]
+    last = runs.LAST_CHARACTERS // trainer.context
+    assert evaluated == [(len(corpus.validation), limit) for limit in (4, 4, last)] + [(len(corpus.train), 4)]
     rows = metrics_of(tmp_path)
     assert [row["step"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
