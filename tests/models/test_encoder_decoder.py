@@ -51,8 +51,10 @@ def test_gradients(name):
                          + [dict(positions=p) for p in TABLE_POSITIONS + ATTENTION_POSITIONS if p != "learned"]
                          + [dict(final_norm=False), dict(activation="relu")], ids=str)
 def test_gradients_of_variants(changes):
+    """Along random directions, which no wrong gradient withstands; entry by entry it would take a minute."""
     model = make("encoder-decoder", **changes)
-    assert gradcheck_module(model, tuple(examples()), select=lambda result: result[1], raise_exception=False)
+    report = gradcheck_module(model, tuple(examples()), select=lambda result: result[1], raise_exception=False, fast_mode=True)
+    assert report
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
