@@ -179,7 +179,7 @@ class IndexingMethods:
     def gather(self, dim: int, index):
         """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
         dim, indices = checked_indices("gather", self, dim, index)
-        picked = self.apply_op(ops.Index, self, index=along(dim, indices)) if self.ndim else self.expand(indices.shape)
+        picked = self.apply_op(ops.Index, self, index=along(dim, indices)) if self.ndim else self.expand(indices.shape).clone()
         return picked if getattr(index, "ndim", 0) or not self.ndim else picked.reshape(())
 
     def scatter_add(self, dim: int, index, src):
