@@ -449,7 +449,10 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def _before(self) -> "Tensor":
         """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
-        return wrap(self.array.copy(), self.node) if self.requires_grad and tape.is_grad_enabled() else self
+        if not (self.requires_grad and tape.is_grad_enabled()):
+            return self
+        check_current("in place", (self,))
+        return wrap(self.array.copy(), self.node)
 
     def __setitem__(self, index, value) -> None:
         recording.refuse_write()

@@ -485,3 +485,13 @@ def test_booleans_are_added_in_place_as_booleans():
     assert x.add_(mg.tensor([False, True, False])).tolist() == [True, True, False] and x.dtype == mg.bool
     with pytest.raises(TypeError, match="cast to bool"):
         x.add_(x, alpha=2)
+
+
+@pytest.mark.parametrize("write", [lambda v: v.add_(1.0), lambda v: v.mul_(2.0), lambda v: v.div_(2.0), lambda v: v.sub_(1.0)])
+def test_a_write_to_a_view_that_is_out_of_date_is_refused(write):
+    y = leaf(1.0, 2.0) * 1.0
+    view = y[:1]
+    y *= 3.0
+    with pytest.raises(RuntimeError, match="changed by an inplace operation on another tensor"):
+        write(view)
+    assert y.tolist() == [3.0, 6.0]
