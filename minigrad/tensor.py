@@ -186,6 +186,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing below this tensor "
                 "has requires_grad=True, or it was computed under no_grad()"
             )
+        if writes.on_tape:
+            check_current("backward", (self,))
         if gradient is None:
             if self.array.size != 1:
                 raise RuntimeError(
@@ -447,7 +449,10 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def _before(self) -> "Tensor":
         """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
-        return wrap(self.array.copy(), self.node) if self.requires_grad and tape.is_grad_enabled() else self
+        if not (self.requires_grad and tape.is_grad_enabled()):
+            return self
+        check_current("in place", (self,))
+        return wrap(self.array.copy(), self.node)
 
     def __setitem__(self, index, value) -> None:
         recording.refuse_write()
@@ -467,8 +472,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             target[advanced] = value.array
             writes.note_item_written(target, advanced)
 
-    def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + other * alpha)
-    def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - other * alpha)
+    def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + _scaled(other, alpha))
+    def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - _scaled(other, alpha))
     def mul_(self, other) -> "Tensor": return self.write(self._before() * other)
     def div_(self, other) -> "Tensor": return self.write(self._before() / other)
     def __iadd__(self, other): return self.add_(other)
@@ -524,6 +529,11 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 
 
 apply = Tensor.apply_op
+
+
+def _scaled(x, alpha: float):
+    """alpha * x, and booleans stay booleans by default"""
+    return x if alpha == 1 else x * alpha
 
 
 def check_current(name: str, inputs: Sequence) -> None:

@@ -65,6 +65,8 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, posit
 
     With a table of positions (P, C), its row t is added for the ids (..., T) at time t; T may be at most P.
     """
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: expected a weight of shape (V, C), got {weight.shape}")
     if positions is not None:
         if ids.ndim == 0 or positions.ndim != 2 or positions.shape[1:] != weight.shape[1:]:
             raise ValueError(f"embedding: expected ids (..., T) and positions (P, {weight.shape[1]}), got {ids.shape} and "

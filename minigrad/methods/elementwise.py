@@ -173,7 +173,7 @@ class ElementwiseMethods:
     def sqrt(self): return self.apply_op(ops.Sqrt, floating(self))
     def rsqrt(self): return self.apply_op(ops.Rsqrt, floating(self))
     def reciprocal(self): return divide(1.0, self)
-    def square(self): return self * self
+    def square(self): return cast(self, int64) ** 2 if self.dtype == bool_ else self * self
     def sin(self): return self.apply_op(ops.Sin, floating(self))
     def cos(self): return self.apply_op(ops.Cos, floating(self))
     def tanh(self): return self.apply_op(ops.Tanh, floating(self))
@@ -196,7 +196,7 @@ class ElementwiseMethods:
     arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
 
     def relu(self): return self.apply_op(ops.Relu, self)
-    def sign(self): return self.apply_op(ops.Step, self, function=np.sign)
+    def sign(self): return self.clone() if self.dtype == bool_ else self.apply_op(ops.Step, self, function=np.sign)
     def floor(self): return self.apply_op(ops.Step, self, function=np.floor)
     def ceil(self): return self.apply_op(ops.Step, self, function=np.ceil)
     def round(self): return self.apply_op(ops.Step, self, function=np.rint)

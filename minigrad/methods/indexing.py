@@ -179,8 +179,10 @@ class IndexingMethods:
     def gather(self, dim: int, index):
         """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
         dim, indices = checked_indices("gather", self, dim, index)
-        picked = self.apply_op(ops.Index, self, index=along(dim, indices)) if self.ndim else self.expand(indices.shape)
-        return picked if getattr(index, "ndim", 0) or not self.ndim else picked.reshape(())
+        if not self.ndim:
+            return self.expand(indices.shape).clone()
+        picked = self.apply_op(ops.Index, self, index=along(dim, indices))
+        return picked if getattr(index, "ndim", 0) else picked.reshape(())
 
     def scatter_add(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""

@@ -176,7 +176,7 @@ class ShapeMethods(IndexingMethods):
         shape = (1,) * (len(repeats) - self.ndim) + self.shape
         copies = self.reshape(tuple(n for size in shape for n in (1, size)))
         copies = copies.expand(tuple(n for pair in zip(repeats, shape) for n in pair))
-        return copies.reshape(tuple(count * n for count, n in zip(repeats, shape)))
+        return copies.clone().reshape(tuple(count * n for count, n in zip(repeats, shape)))
 
     def tile(self, *repeats):
         """As repeat, but missing numbers, in front, are 1."""
@@ -265,7 +265,7 @@ class ShapeMethods(IndexingMethods):
     def diag(self, diagonal: int = 0):
         """The diagonal of a matrix, or a matrix of zeros with this vector as diagonal."""
         if self.ndim == 2:
-            return self.diagonal(diagonal)
+            return self.diagonal(diagonal).clone()
         if self.ndim != 1:
             raise ValueError(f"diag: expected a vector or a matrix, got shape {self.shape}")
         i = np.arange(len(self.array))

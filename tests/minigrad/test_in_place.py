@@ -452,3 +452,46 @@ def test_memory_that_is_gone_slows_nothing_down():
     del y
     gc.collect()
     assert not writes.on_tape
+
+
+@pytest.mark.parametrize("copy", [
+    lambda x: x.reshape(()).gather(0, mg.tensor(0)), lambda x: x.reshape(()).max(0).values,
+    lambda x: x.reshape(()).sort().values, lambda x: x.reshape(()).median(0).values, lambda x: x.repeat(1), lambda x: x.repeat(3),
+    lambda x: x.tile(1), lambda x: x.reshape(1, 1).diag(), lambda x: x.roll(1), lambda x: mg.cat([x]), lambda x: x.flip(0),
+])  # fmt: skip
+def test_what_is_a_copy_in_general_is_one_also_of_a_single_element(copy):
+    x = mg.tensor([5.0])
+    out = copy(x)
+    x.zero_()
+    assert (out.numpy() == 5).all()
+    out.fill_(7.0)
+    assert x.item() == 0 and (out.numpy() == 7).all()
+
+
+def test_backward_from_a_place_that_is_out_of_date_is_refused():
+    x = leaf(1.0, 2.0)
+    base = x * 1.0
+    row = base[:1]
+    row.zero_()
+    for go_back in (lambda: base.backward(mg.ones(2)), lambda: mg.grad(base, x, mg.ones(2))):
+        with pytest.raises(RuntimeError, match="changed by an inplace operation on another tensor"):
+            go_back()
+    row.backward(mg.ones(1))
+    assert x.grad.tolist() == [0, 0]
+
+
+def test_booleans_are_added_in_place_as_booleans():
+    x = mg.tensor([True, False, False])
+    assert x.add_(mg.tensor([False, True, False])).tolist() == [True, True, False] and x.dtype == mg.bool
+    with pytest.raises(TypeError, match="cast to bool"):
+        x.add_(x, alpha=2)
+
+
+@pytest.mark.parametrize("write", [lambda v: v.add_(1.0), lambda v: v.mul_(2.0), lambda v: v.div_(2.0), lambda v: v.sub_(1.0)])
+def test_a_write_to_a_view_that_is_out_of_date_is_refused(write):
+    y = leaf(1.0, 2.0) * 1.0
+    view = y[:1]
+    y *= 3.0
+    with pytest.raises(RuntimeError, match="changed by an inplace operation on another tensor"):
+        write(view)
+    assert y.tolist() == [3.0, 6.0]
