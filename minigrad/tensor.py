@@ -5,7 +5,6 @@ arrays, name an operation, and wrap the result again; what an operation computes
 Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `writes.note_write`.
 """
 import functools
-import math
 import warnings
 from typing import Any, Callable, Sequence
 
@@ -45,7 +44,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     """
 
     frozen: Node | None = None  # the place on the tape of a leaf while it does not require a gradient
-    made: float = 0  # when, of one that has no place on the tape; infinity: current whatever is written, see detach()
+    made = 0  # when, of one that has no place on the tape
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         self.array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
@@ -240,10 +239,8 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         self.node.name = name
 
     def detach(self) -> "Tensor":
-        """The same data, off the tape. They share memory, also when it is written to: no gradient is wanted of that."""
-        detached = wrap(self.array)
-        detached.made = math.inf
-        return detached
+        """The same data, off the tape: a constant, that shares memory. Detach anew after a write on the tape."""
+        return wrap(self.array)
 
     def clone(self) -> "Tensor":
         """A copy, on the tape."""
