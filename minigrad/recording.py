@@ -252,7 +252,10 @@ class Recorder:
     def accumulate(self, node, gradient: np.ndarray) -> None:
         """node.accumulate, recorded."""
         self.is_differentiated = True
-        self.as_it_is(_Arrival(node, self.lent(gradient)), (), {})
+        arrival = _Arrival(node, self.lent(gradient))
+        self.calls.append((arrival, ()))
+        with self._suspended():
+            arrival()
 
     def _watched(self, function: Callable, arguments: Sequence, options: dict) -> Any:
         before, jit.observer.observe = jit.observer.observe, self.note
@@ -271,16 +274,17 @@ class _Arrival:
 
     def __init__(self, node, gradient: np.ndarray):
         self.node, self.gradient = node, gradient
-        self.copy = np.empty(0)
+        self.copy = np.empty(gradient.shape, gradient.dtype)  # views refer to it, as it owns its memory
 
     def __call__(self) -> None:
-        if self.node.grad is not None:
-            self.node.accumulate(self.gradient, fresh=False)
+        node, gradient = self.node, self.gradient
+        if node.grad is not None:
+            node.accumulate(gradient, fresh=False)
             return
-        if self.copy.shape != self.gradient.shape or sys.getrefcount(self.copy) > UNUSED_COPY:
-            self.copy = np.empty(self.gradient.shape, self.gradient.dtype)  # views refer to it, and not to what owns it
-        self.copy[...] = self.gradient
-        self.node.grad = self.copy
+        if sys.getrefcount(self.copy) > UNUSED_COPY:
+            self.copy = np.empty(gradient.shape, gradient.dtype)
+        np.copyto(self.copy, gradient)
+        node.grad = self.copy
 
 
 def _references_of_an_unused_copy() -> int:

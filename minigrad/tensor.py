@@ -133,17 +133,26 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     @grad.setter
     def grad(self, gradient: "Tensor | None") -> None:
+        node = self.node or self.frozen
         if gradient is None:
-            self._forget_gradient()
+            if recording.recorders:
+                self._forget_gradient()
+            elif node is not None:
+                node.grad = None
             return
         recording.refuse_write()
-        node = self.node or self.frozen
         if node is None:
             raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
         if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
             came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
             raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
         node.grad = gradient
+
+    def grad_array(self) -> np.ndarray | None:
+        """The array of `grad`, for an optimizer."""
+        node = self.node or self.frozen
+        gradient = None if node is None else node.grad
+        return gradient.array if isinstance(gradient, Tensor) else gradient
 
     @recording.as_it_is
     def _forget_gradient(self) -> None:

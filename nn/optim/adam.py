@@ -150,8 +150,7 @@ class _Table:
         for i, parameter in enumerate(self.parameters):
             if parameter.array is not self.arrays[i]:
                 self._take(i, parameter)
-            gradient = parameter.grad
-            array = None if gradient is None else gradient.array
+            array = parameter.grad_array()
             if array is not self.gradient_arrays[i]() or array is None:
                 array = self._take_gradient(i, array)
             arrays.append(array)
