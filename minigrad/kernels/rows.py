@@ -13,6 +13,7 @@ from .simd import constant_like, pointer, shift
 ROWS = 32  # rows per block
 ELEMENTS = 1 << 14  # per block, where rows are only summed
 LANES = 256  # how many sums run side by side, at least
+FEW_BLOCKS = 16  # partial sums are added column by column, which needs no memory of its own
 RUN = 1024  # elements of a row that are summed in the row's own dtype; so few that this costs no digits
 
 
@@ -107,6 +108,13 @@ def copy_to(out, row, count):
 def add_blocks(partial, total):
     """partial (blocks, C) -> total (C,): the sum over blocks, in float64 and rounded once"""
     width = total.size
+    if partial.shape[0] <= FEW_BLOCKS:
+        for j in range(width):
+            column = -0.0
+            for block in range(partial.shape[0]):
+                column += partial[block, j]
+            total[j] = column
+        return
     wide = np.empty(max(width, LANES))
     sum_down(pointer(partial, 0), partial.shape[0], width, pointer(wide, 0), width)
     copy_to(pointer(total, 0), wide, width)
