@@ -159,7 +159,7 @@ def set_item(x, index, value):
 
 
 REFUSED_THERE = (  # what PyTorch may refuse where this library goes on
-    "not implemented for", "not supported", "could not infer output dtype", "only support floating", "a view of a leaf",
+    "not implemented for", "not supported", "could not infer output dtype", "only support floating", "a leaf Variable",
     "derivative for", "Autograd not support dtype", "inputs not supported", "Expected a floating point",
     "does not support bool", "modified by an inplace", "refer to a single memory location", "is a view and", "length must be non-negative",
 )  # fmt: skip
