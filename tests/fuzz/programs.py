@@ -403,8 +403,8 @@ def is_comparable(statement: Statement, operands: list) -> bool:
                    for x in theirs)
     if name in VIEW_OR_COPY:
         return operands[0][0].array.flags.c_contiguous == theirs[0].is_contiguous()
-    if name == "topk":  # which of equal elements
-        return theirs[0].unique().numel() == theirs[0].numel()
+    if name == "topk":  # which of equal elements; of NaN, unique() takes none for equal
+        return theirs[0].unique().numel() == theirs[0].numel() and int(theirs[0].isnan().sum()) < 2
     if statement.table is WRITES:  # of a part of itself: PyTorch may read what it has written
         return operands[0][0] is operands[1][0] or not np.shares_memory(operands[0][0].array, operands[1][0].array)
     return True
