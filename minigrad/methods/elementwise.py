@@ -43,12 +43,12 @@ def whole_quotient(operation, a, b):
     if tensor.dtype == bool_:
         a, b = cast(a, int64), cast(b, int64)
     if tensor.dtype.kind != "f":
-        recording.call(_check_divisor, operation.__name__, recording.array_of(b))
+        recording.call(_check_divisor, operation.__name__, recording.array_of(a), recording.array_of(b))
     return of_two(operation, a, b)
 
 
-def _check_divisor(name: str, divisor) -> np.ndarray:
-    if not np.all(divisor):
+def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
+    if np.size(dividend) and not np.all(divisor):
         raise ZeroDivisionError(f"{name}: an integer is divided by zero")
     return np.asarray(divisor)
 

@@ -405,6 +405,8 @@ def is_comparable(statement: Statement, operands: list) -> bool:
         return operands[0][0].array.flags.c_contiguous == theirs[0].is_contiguous()
     if name == "topk":  # which of equal elements; of NaN, unique() takes none for equal
         return theirs[0].unique().numel() == theirs[0].numel() and int(theirs[0].isnan().sum()) < 2
+    if statement.table is WRITES and theirs[0].dtype == torch.int64:  # which PyTorch lets learn
+        return not any(x.requires_grad for x in theirs)
     if statement.table is WRITES:  # of a part of itself: PyTorch may read what it has written
         return operands[0][0] is operands[1][0] or not np.shares_memory(operands[0][0].array, operands[1][0].array)
     return True

@@ -271,6 +271,7 @@ def test_quotients_in_whole_numbers_are_those_of_python():
     for divide in (lambda x: x // 0, lambda x: x % mg.tensor([0]), lambda x: x.fmod(0)):
         with pytest.raises(ZeroDivisionError, match="an integer is divided by zero"):
             divide(mg.tensor([1]))
+        assert divide(mg.tensor([1])[:0]).shape == (0,)  # nothing is divided
 
 
 def test_numbers_and_nothing_have_a_softmax_an_attention_and_places():
