@@ -446,7 +446,8 @@ TRAINER = edits(TRAINING, "models.train", {
         "trainer.is_finished()"),
     "run: evaluates a part at the end": ("train", "last_windows(trainer) if trainer.is_finished() else", ""),
     "run: evaluates all on the way": (
-        "train", "last_windows(trainer) if trainer.is_finished() else trainer.config.eval_windows", "last_windows(trainer)"),
+        "train", "last_windows(trainer) if trainer.is_finished() else trainer.config.eval_windows",
+        "last_windows(trainer)"),
     "run: evaluates on the training text": ("train", "trainer.evaluate(trainer.corpus.validation, limit)",
         "trainer.evaluate(trainer.corpus.train, limit)"),
     "run: later lines of a resumed run stay": ("keep_metrics", 'if row["step"] <= step', ""),

@@ -11,7 +11,7 @@ from sabotage.base import Sabotage
 from sabotage.edit import default, edit, edits, explained
 
 LAYERS = ("tests/nn/test_layers.py",)
-ACTIVATIONS = ("tests/nn/test_activation.py",)
+ACTIVATIONS = ("tests/nn/test_activation.py", *LAYERS)
 LOSSES = ("tests/nn/test_criterion.py",)
 TRANSFORMERS = ("tests/nn/test_transformer_layers.py", "-k", "not gradients")
 FUNCTIONS = (
@@ -43,7 +43,7 @@ def function_modules(tests: tuple[str, ...], module, instead) -> list[Sabotage]:
         *(Sabotage(f"{kind.__name__}: another function", tests, compute(kind, lambda *inputs, **options: instead(*inputs)))
           for kind in kinds),
         *(Sabotage(f"{kind.__name__}: {name} ignored", tests, compute(kind, with_default(kind, name)))
-          for kind in kinds for name in inspect.signature(kind).parameters),
+          for kind in kinds if "__init__" in vars(kind) for name in inspect.signature(kind).parameters),
     ]
 
 
@@ -312,11 +312,13 @@ TRANSFORMER_LAYERS = [
                "self_attn": "self.self_attn = MultiHeadAttention(d_model, nhead, dropout, ",
                "multihead_attn": "self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, ",
                "linear1": "dim_feedforward, ", "linear2": "(dim_feedforward, d_model, ", "norms": "bias="}.items()},
-        "transformer layer: batch_first ignored": ("_Layer._batch_first", "if self.batch_first else x.tr", "if False else x.tr"),
+        "transformer layer: batch_first ignored": ("_Layer._batch_first", "if self.batch_first else x.tr",
+            "if False else x.tr"),
         "transformer layer: batch_first ignored in the result": ("_Layer._as_given", "if self.batch_first", "if False"),
         "transformer layer: form not checked": ("_Layer._batch_first", "x.ndim not in (2, 3)", "False"),
         "transformer layer: repr": ("_Layer.extra_repr", "activation={activation}, ", ""),
-        "TransformerEncoderLayer: src_mask ignored": ("TransformerEncoderLayer.forward", "attn_mask=src_mask", "attn_mask=None"),
+        "TransformerEncoderLayer: src_mask ignored": ("TransformerEncoderLayer.forward", "attn_mask=src_mask",
+            "attn_mask=None"),
         "TransformerEncoderLayer: padding ignored": ("TransformerEncoderLayer.forward", "key_padding_mask=padding",
             "key_padding_mask=None"),
         "TransformerEncoderLayer: is_causal ignored": ("TransformerEncoderLayer.forward", "is_causal=is_causal",
@@ -336,15 +338,16 @@ TRANSFORMER_LAYERS = [
         "transformer stack: num_layers ignored": ("_Stack", "range(num_layers)", "range(2)"),
         "transformer stack: layers are one": ("_Stack", "copy.deepcopy(layer)", "layer"),
         "transformer stack: norm ignored": ("_Stack._through", "x if self.norm is None", "x if True"),
-        "transformer stack: the last layer only": ("_Stack._through", "x = call(layer, x)", "y = call(layer, x)\n        x = y"
-            " if layer is self.layers[-1] else x"),
+        "transformer stack: the last layer only": ("_Stack._through", "x = call(layer, x)",
+            "y = call(layer, x)\n            x = y if layer is self.layers[-1] else x"),
         "TransformerEncoder: mask ignored": ("TransformerEncoder.forward", "layer(x, mask,", "layer(x, None,"),
         "TransformerEncoder: padding ignored": ("TransformerEncoder.forward", "mask, src_key_padding_mask, is_causal))",
             "mask, None, is_causal))"),
         "TransformerEncoder: is_causal ignored": ("TransformerEncoder.forward", "src_key_padding_mask, is_causal))",
             "src_key_padding_mask, False))"),
         "TransformerDecoder: memory ignored": ("TransformerDecoder.forward", "x, memory, tgt_mask", "x, x, tgt_mask"),
-        **{f"TransformerDecoder: {name} ignored": ("TransformerDecoder.forward", old, old.replace(name, "None"))
+        **{f"TransformerDecoder: {name} ignored": ("TransformerDecoder.forward", old,
+                                                   old.replace(name, "False" if "causal" in name else "None"))
            for name, old in {"tgt_mask": "x, memory, tgt_mask,", "memory_mask": "tgt_mask, memory_mask,",
                              "tgt_key_padding_mask": "memory_mask, tgt_key_padding_mask,",
                              "memory_key_padding_mask": "memory_key_padding_mask, tgt_is",
@@ -440,9 +443,11 @@ ATTENTION = [
         "MultiHeadAttention: repr": ("MultiHeadAttention.extra_repr", "dropout={self.dropout}", ""),
         "spelled out: scale dropped": ("attention_weights", " * (1 / math.sqrt(q.shape[-1]))", ""),
         "spelled out: blind rows are NaN": ("attention_weights", "mask.masked_fill(blind, 0.0)", "mask"),
-        "spelled out: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)", ".softmax(-1)"),
+        "spelled out: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)",
+            ".softmax(-1)"),
         "spelled out: dropout ignored": ("attention_weights", "F.dropout(weights, dropout, training=True)", "weights"),
-        "spelled out: softmax over queries": ("attention_weights", "weights = scores.softmax(-1)", "weights = scores.softmax(-2)"),
+        "spelled out: softmax over queries": ("attention_weights", "weights = scores.softmax(-1)",
+            "weights = scores.softmax(-2)"),
     }),
     *edits(FAMILY, "nn.attention_family", {
         "Attention: heads=1": ("Attention", 'positive_int("Attention", "heads", heads)', "1"),
@@ -524,7 +529,7 @@ ATTENTION = [
         "Attention: all hidden not checked": ("_check_some_key_is_seen", "hidden.any()", "False"),
         "Attention: all hidden not checked in a replay": (
             "_check_padding", "recording.call(_check_some_key_is_seen, layer, recording.array_of(mask))",
-            "_check_some_key_is_seen(layer, mask.array)"),
+            "_check_some_key_is_seen(layer, recording.opened(mask.array))"),
         "Attention: contradictions not checked": (
             "_check_sizes", 'query_key == "none" and key_size not in (None, layer.width)',
             "False"),
@@ -834,8 +839,8 @@ OPTIM = [
         "Adam: maximize ignored": ("Adam", "maximize=maximize", "maximize=False"),
         "Adam: amsgrad of a group ignored": ("_Table.update", 'group["amsgrad"])', "False)"),
         "Adam: maximize of a group ignored": ("_Table.update", '-1 if group["maximize"] else 1', "1"),
-        "Adam: amsgrad switched later ignored": ("_Table.fits", 'self.amsgrad == [group["amsgrad"] for group in param_groups]',
-            "True"),
+        "Adam: amsgrad switched later ignored": (
+            "_Table.fits", 'self.amsgrad == [group["amsgrad"] for group in param_groups]', "True"),
         "AdamW: amsgrad ignored": ("AdamW", "weight_decay, amsgrad,", "weight_decay, False,"),
         "AdamW: maximize ignored": ("AdamW", "maximize=maximize", "maximize=False"),
         "AdamW: betas ignored": ("AdamW", "lr, betas,", "lr, (0.9, 0.999),"),
@@ -929,8 +934,8 @@ OPTIM = [
         "FactorLR: the first factor left out": ("FactorLR.get_lr", "1.0 if self.last_epoch == 0 else ", ""),
         "StepLR: step_size ignored": ("StepLR.factor", "self.step_size", "2"),
         "StepLR: gamma ignored": ("StepLR.factor", "self.gamma", "0.1"),
-        "MultiStepLR: milestones ignored": ("MultiStepLR.factor", "sum(milestone <= epoch for milestone in self.milestones)",
-            "(epoch // 2)"),
+        "MultiStepLR: milestones ignored": (
+            "MultiStepLR.factor", "sum(milestone <= epoch for milestone in self.milestones)", "(epoch // 2)"),
         "MultiStepLR: one milestone only": ("MultiStepLR.factor", "sum(", "any("),
         "MultiStepLR: milestones one late": ("MultiStepLR.factor", "<= epoch", "< epoch"),
         "MultiStepLR: gamma ignored": ("MultiStepLR.factor", "self.gamma", "0.1"),
@@ -947,5 +952,7 @@ OPTIM = [
     *(table(SCHEDULES, "ANNEALING", ANNEALING, name, lambda progress: 1 - progress**3) for name in ANNEALING),
 ]
 
-SABOTAGES = explained(EXPLAINED, [*SIMPLE_LAYERS, *FUNCTIONAL, *TRANSFORMER_LAYERS, *ATTENTION, *POSITIONS, *RECURRENT_AND_PATCHES, *CONTAINER,
-                                  *MODULE, *INIT, *OPTIM])
+SABOTAGES = explained(EXPLAINED, [
+    *SIMPLE_LAYERS, *FUNCTIONAL, *TRANSFORMER_LAYERS, *ATTENTION, *POSITIONS, *RECURRENT_AND_PATCHES, *CONTAINER, *MODULE,
+    *INIT, *OPTIM,
+])
