@@ -16,7 +16,7 @@ LOSSES = ("tests/nn/test_criterion.py",)
 TRANSFORMERS = ("tests/nn/test_transformer_layers.py", "-k", "not gradients")
 FUNCTIONS = (
     "tests/nn/test_functional.py", "tests/nn/test_layers.py", "tests/minigrad/test_against_torch.py",
-    "tests/minigrad/test_numbers.py",
+    "tests/minigrad/test_numbers.py", "tests/nn/test_criterion.py",
 )
 FAMILY = ("tests/nn/test_attention_family.py", "-k", "not gradients")  # what is left notices, and sooner
 CONTAINERS = ("tests/nn/test_container.py", "tests/nn/test_module.py")
