@@ -93,6 +93,12 @@ def test_repr_tells_all_options(make):
     assert repr(nn.Hardtanh(-0.5, 2.0)) == "Hardtanh(min_val=-0.5, max_val=2.0)"
 
 
+def test_an_option_may_be_changed_later():
+    layer = nn.LeakyReLU(0.5)
+    layer.negative_slope = 0.25
+    assert layer(mg.tensor([-2.0, 4.0])).tolist() == [-0.5, 4.0]
+
+
 @pytest.mark.parametrize("misuse, words", [
     (lambda x: nn.CELU(0.0)(x), "celu: alpha must be positive, got 0.0"),
     (lambda x: nn.Hardtanh(1.0, 1.0)(x), "hardtanh: min_val must be less than max_val, got 1.0 and 1.0"),

@@ -315,6 +315,14 @@ def test_misuse(misuse, words):
     assert words in str(raised.value)
 
 
+def test_a_padding_mask_that_hides_all_keys_is_seen_in_a_replay():
+    layer, x = nn.Attention(D), mg.zeros(B, T, D)
+    step = mg.compile(lambda mask: layer(x, key_padding_mask=mask).detach())
+    step(mg.zeros(B, T).bool())
+    with pytest.raises(ValueError, match="hides all keys of sequence 1"):
+        step(mg.tensor([[False] * T, [True] * T]))
+
+
 def test_parameters_at_the_start():
     """Biases only if wanted; read-outs by heads uniform in ±1/sqrt(heads * value_size), as a Linear for all heads."""
     names = {"query.weight", "key.weight", "value.weight"}

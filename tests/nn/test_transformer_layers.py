@@ -291,8 +291,8 @@ def test_what_is_dropped_is_not_added():
 
 
 def test_dropout_acts_on_what_the_activation_gives():
-    layer = encoder_layer(nn, norm_first=True, bias=False).double()
-    layer.dropout.p = 1.0
+    layer = encoder_layer(nn, activation="sigmoid", norm_first=True, bias=False).double()
+    layer.dropout.p = 1.0  # before the activation, it would leave sigmoid(0)
     x = mg.tensor(X)
     np.testing.assert_array_equal(layer(x).data, (x + layer.self_attn(layer.norm1(x))).data)
     assert not np.array_equal(layer(x).data, layer.eval()(x).data)

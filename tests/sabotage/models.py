@@ -444,8 +444,10 @@ TRAINER = edits(TRAINING, "models.train", {
 }) + edits(TRAINING, "models.run", {
     "run: never evaluates on the way": ("train", "trainer.step % trainer.config.eval_every == 0 or trainer.is_finished()",
         "trainer.is_finished()"),
-    "run: evaluates a part at the end": ("train", "None if trainer.is_finished() else", ""),
-    "run: evaluates all on the way": ("train", "None if trainer.is_finished() else trainer.config.eval_windows", "None"),
+    "run: evaluates a part at the end": ("train", "last_windows(trainer) if trainer.is_finished() else", ""),
+    "run: evaluates all on the way": (
+        "train", "last_windows(trainer) if trainer.is_finished() else trainer.config.eval_windows",
+        "last_windows(trainer)"),
     "run: evaluates on the training text": ("train", "trainer.evaluate(trainer.corpus.validation, limit)",
         "trainer.evaluate(trainer.corpus.train, limit)"),
     "run: later lines of a resumed run stay": ("keep_metrics", 'if row["step"] <= step', ""),
@@ -541,7 +543,7 @@ ON_TASKS = edits(TASK_TRAINING, "models.task_training", {
         tasks.TASKS, "bank", dataclasses.replace(tasks.TASKS["bank"], read="mean"), TASK_TRAINING),
     Sabotage("beam_search: default width 1", TRANSLATION, default("models.translate:beam_search", "width", 1)),
     Sabotage("TransformerConfig: layers=0 refused",
-        CAUSAL, edit("models.transformer:TransformerConfig.__post_init__", ', least=0)', ")")),
+        CAUSAL, edit("models.transformer:TransformerConfig.__post_init__", "least=0, ", "")),
     Sabotage("presets: nano has micro's width",
         CAUSAL, lambda: transformer.PRESETS.__setitem__("nano", transformer.PRESETS["micro"])),
 ]

@@ -1,15 +1,22 @@
 """Sabotages of `nn`: every argument ignored in turn, every term of every formula left out."""
+import inspect
+
+from minigrad.tensor import Tensor
+from nn import activation, container, criterion, init
 from nn import functional as F
-from nn import init
+from nn.function_module import FunctionModule
 from nn.optim import ANNEALING
 from nn.position import FIXED
 from sabotage.base import Sabotage
 from sabotage.edit import default, edit, edits, explained
 
 LAYERS = ("tests/nn/test_layers.py",)
+ACTIVATIONS = ("tests/nn/test_activation.py", *LAYERS)
+LOSSES = ("tests/nn/test_criterion.py",)
+TRANSFORMERS = ("tests/nn/test_transformer_layers.py", "-k", "not gradients")
 FUNCTIONS = (
     "tests/nn/test_functional.py", "tests/nn/test_layers.py", "tests/minigrad/test_against_torch.py",
-    "tests/minigrad/test_numbers.py",
+    "tests/minigrad/test_numbers.py", "tests/nn/test_criterion.py",
 )
 FAMILY = ("tests/nn/test_attention_family.py", "-k", "not gradients")  # what is left notices, and sooner
 CONTAINERS = ("tests/nn/test_container.py", "tests/nn/test_module.py")
@@ -28,6 +35,34 @@ def table(tests: tuple[str, ...], name: str, entries: dict, key: str, value) -> 
     return Sabotage(f"{name}[{key!r}]", tests, lambda: entries.__setitem__(key, value))
 
 
+def function_modules(tests: tuple[str, ...], module, instead) -> list[Sabotage]:
+    """Every function of a module's classes replaced by `instead`, and every option in turn left at its default."""
+    kinds = [kind for kind in vars(module).values() if inspect.isclass(kind) and issubclass(kind, FunctionModule)
+             and kind is not FunctionModule]
+    return [
+        *(Sabotage(f"{kind.__name__}: another function", tests, compute(kind, lambda *inputs, **options: instead(*inputs)))
+          for kind in kinds),
+        *(Sabotage(f"{kind.__name__}: {name} ignored", tests, compute(kind, with_default(kind, name)))
+          for kind in kinds if "__init__" in vars(kind) for name in inspect.signature(kind).parameters),
+    ]
+
+
+def compute(kind: type, function):
+    return lambda: setattr(kind, "function", staticmethod(function))
+
+
+def with_default(kind: type, name: str):
+    """The function of a class, but the option has the class's default, whatever is given."""
+    function, value = kind.function, inspect.signature(kind).parameters[name].default
+    return lambda *inputs, **options: function(*inputs, **options | {name: value})
+
+
+def plain_members() -> None:
+    """What a ParameterList or a ParameterDict holds is no parameter."""
+    container._Parameters.kind = Tensor
+    edit("nn.container:_Parameters._add", "Parameter(member) if is_plain else member", "member.detach()")()
+
+
 SIMPLE_LAYERS = [
     *edits(LAYERS, "nn.linear", {
         "Linear: bias=False ignored": ("Linear", "if bias else None", "if True else None"),
@@ -42,6 +77,11 @@ SIMPLE_LAYERS = [
     *edits(LAYERS, "nn.embedding", {
         "Embedding: positions ignored": ("Embedding.forward", "positions)", "None)"),
         "Embedding: weight stays zero": ("Embedding.reset_parameters", "init.normal_(self.weight)", "pass"),
+        "Embedding: padding_idx ignored": ("Embedding.forward", "self.padding_idx, positions", "None, positions"),
+        "Embedding: padding does not start as zeros": ("Embedding.reset_parameters",
+            "self.weight.data[self.padding_idx] = 0", "pass"),
+        "Embedding: repr without padding_idx": ("Embedding.extra_repr", "{self.embedding_dim}{padding}",
+            "{self.embedding_dim}"),
         "Embedding: repr": ("Embedding.extra_repr", "{self.num_embeddings}, ", ""),
     }),
     *edits(LAYERS, "nn.layer_norm", {
@@ -86,18 +126,40 @@ SIMPLE_LAYERS = [
         "dropout: whole rows": ("_draw_keep", "random(shape, np.float32)",
             "random(shape[:-1] + (1,), np.float32).repeat(shape[-1], -1)"),
     }),
-    *edits(LAYERS, "nn.activation", {
-        "GELU: approximate ignored": ("GELU.forward", "self.approximate", '"none"'),
+    *edits(ACTIVATIONS, "nn.function_module", {
+        "FunctionModule: repr": ("FunctionModule.extra_repr", "{name}={getattr(self, name)!r}", ""),
+        "FunctionModule: options that are changed later ignored": (
+            "FunctionModule", "self.names = tuple(options)",
+            "function = self.function\n"
+            "        self.function = lambda *inputs, **_: function(*inputs, **options)\n"
+            "        self.names = tuple(options)"),
+    }),
+    *edits(LOSSES, "nn.function_module", {
+        "FunctionModule: tensors are no buffers": ("FunctionModule", "if name in self.tensors:", "if False:"),
+    }),
+    *function_modules(ACTIVATIONS, activation, lambda x: x.sin()),
+    *edits(ACTIVATIONS, "nn.activation", {
         "GELU: approximate not checked": ("GELU", 'approximate not in ("none", "tanh")', "False"),
-        "GELU: repr": ("GELU.extra_repr", "approximate={self.approximate!r}", ""),
-        "ReLU: identity": ("ReLU.forward", "F.relu(x)", "x"),
-        "Tanh: sigmoid": ("Tanh.forward", "F.tanh", "F.sigmoid"),
-        "Sigmoid: tanh": ("Sigmoid.forward", "F.sigmoid", "F.tanh"),
-        "Softmax: dim ignored": ("Softmax.forward", "self.dim", "-1"),
-        "Softmax: repr": ("Softmax.extra_repr", "dim={self.dim}", ""),
+    }),
+    *edits(LAYERS, "nn.activation", {
         "Identity: relu": ("Identity.forward", "return x", "return F.relu(x)"),
     }),
-    Sabotage("Softmax: default dim 0", LAYERS, default("nn.activation:Softmax", "dim", 0)),
+    *edits(LAYERS, "nn.rms_norm", {
+        "RMSNorm: eps ignored": ("RMSNorm.forward", ", self.eps)", ")"),
+        "RMSNorm: weight ignored": ("RMSNorm.forward", "self.weight,", "None,"),
+        "RMSNorm: elementwise_affine=False ignored": ("RMSNorm", "if elementwise_affine else None", "if True else None"),
+        "RMSNorm: last axis only": ("RMSNorm.forward", "x, self.normalized_shape", "x, self.normalized_shape[-1:]"),
+        "RMSNorm: repr": ("RMSNorm.extra_repr", "eps={self.eps}, ", ""),
+    }),
+    *edits(LAYERS, "nn.flatten", {
+        "Flatten: start_dim ignored": ("Flatten.forward", "self.start_dim", "1"),
+        "Flatten: end_dim ignored": ("Flatten.forward", "self.end_dim", "-1"),
+        "Flatten: repr": ("Flatten.extra_repr", "start_dim={self.start_dim}, ", ""),
+        "Unflatten: dim ignored": ("Unflatten.forward", "self.dim", "1"),
+        "Unflatten: sizes turned round": ("Unflatten.forward", "self.unflattened_size", "self.unflattened_size[::-1]"),
+        "Unflatten: repr": ("Unflatten.extra_repr", "dim={self.dim}, ", ""),
+    }),
+    Sabotage("Softmax: default dim 0", ACTIVATIONS, default("nn.activation:Softmax", "dim", 0)),
     Sabotage("Dropout: default p", LAYERS, default("nn.dropout:Dropout", "p", 0.1)),
     Sabotage("LayerNorm: default eps", LAYERS, default("nn.layer_norm:LayerNorm", "eps", 1e-3)),
 ]
@@ -117,6 +179,12 @@ FUNCTIONAL = [
         "mlp: expand_bias ignored": ("mlp", "apply(ops.MLP, x, expand, expand_bias,", "apply(ops.MLP, x, expand, None,"),
         "mlp: project_bias ignored": ("mlp", "project, project_bias, approximate", "project, None, approximate"),
         "embedding: positions ignored": ("embedding", "weight, positions, ids=ids", "weight, None, ids=ids"),
+        "embedding: padding has a gradient": ("embedding", "rows.detach(), rows", "rows, rows"),
+        "embedding: padding has no value": ("embedding", "where(is_padding, rows.detach(), rows)",
+            "where(is_padding, 0.0, rows)"),
+        "embedding: positions ignored with padding": ("embedding", "rows if positions is None", "rows if True"),
+        "embedding: padding_idx not checked": ("row_of_padding", "not -rows <= padding_idx < rows", "False"),
+        "embedding: padding_idx from the end": ("row_of_padding", " % rows", ""),
         "embedding: length not checked": ("embedding", "ids.shape[-1] > len(positions)", "False"),
         "embedding: width of positions not checked": ("embedding", " or positions.shape[1:] != weight.shape[1:]", ""),
         "layer_norm: eps ignored for one axis": ("layer_norm", "apply(ops.LayerNorm, x, weight, bias, eps=eps)",
@@ -138,7 +206,7 @@ FUNCTIONAL = [
         "softmax: dim ignored": ("softmax", "x.softmax(dim)", "x.softmax(-1)"),
         "log_softmax: dim ignored": ("log_softmax", "x.log_softmax(dim)", "x.log_softmax(-1)"),
         "one_hot: num_classes ignored": ("one_hot", "num_classes == -1", "True"),
-        "one_hot: as many classes as the largest id": ("one_hot", "int(ids.array.max()) + 1", "int(ids.array.max())"),
+        "one_hot: as many classes as the largest id": ("one_hot", "int(ids.max().item()) + 1", "int(ids.max().item())"),
         "pad: value ignored": ("pad", "0.0 if value is None else value", "0.0"),
         "pad: mode not checked": ("pad", 'mode != "constant"', "False"),
         "attention: scale ignored": ("scaled_dot_product_attention", "is_causal=is_causal, scale=scale)\n    return",
@@ -178,15 +246,16 @@ FUNCTIONAL = [
         "cross_entropy: probabilities ignore label_smoothing": ("_cross_entropy_of_distributions", "if label_smoothing:",
             "if False:"),
         "cross_entropy: probabilities ignore reduction": (
-            "_cross_entropy_of_distributions", "-terms.sum(class_dim), reduction",
-            "-terms.sum(class_dim), 'mean'"),
+            "_cross_entropy_of_distributions", ".sum(class_dim), reduction",
+            ".sum(class_dim), 'mean'"),
         "cross_entropy: reduction not checked": ("cross_entropy", '_check_reduction("cross_entropy", reduction)', "pass"),
         "nll_loss: weight ignored": ("nll_loss", "ids, weight,", "ids, None,"),
         "nll_loss: ignore_index ignored": ("nll_loss", "ignore_index, reduction)", "-100, reduction)"),
         "nll_loss: reduction ignored": ("nll_loss", "ignore_index, reduction)", "ignore_index, 'mean')"),
         "nll_loss: the mean is not weighted": ("_weighted_loss", "losses.sum() / of_target.sum()", "losses.mean()"),
-        "nll_loss: ignored targets count": ("_weighted_loss", "is_counted = ids != ignore_index",
-            "is_counted = ids == ids"),
+        "nll_loss: ignored targets count": ("_is_target", " & (ids != ignore_index)", ""),
+        "cross_entropy: ignored targets are smoothed": ("_weighted_loss", "recording.call(np.not_equal, ids, ignore_index)",
+            "recording.call(np.equal, ids, ids)"),
         "mse_loss: reduction ignored": ("mse_loss", "reduction)", "'mean')"),
         "l1_loss: reduction ignored": ("l1_loss", "reduction)", "'mean')"),
         "huber_loss: reduction ignored": ("huber_loss", "losses, reduction)", "losses, 'mean')"),
@@ -211,6 +280,79 @@ FUNCTIONAL = [
         "targets: shape not checked": (
             "_targets", "x.ndim == 0 or targets.shape != (() if x.ndim == 1 else x.shape[:1] + x.shape[2:])",
             "False"),
+    }),
+    *function_modules(LOSSES, criterion, lambda x, target: (x - x.detach()).sum()),
+]
+
+TRANSFORMER_LAYERS = [
+    *edits(TRANSFORMERS, "nn.transformer", {
+        "transformer layer: norm_first ignored": ("_Layer._add", "if self.norm_first", "if False"),
+        "transformer layer: always norm_first": ("_Layer._add", "if self.norm_first", "if True"),
+        "transformer layer: residual left out": ("_Layer._add", "norm(x + dropout(sublayer(x)))",
+            "norm(dropout(sublayer(x)))"),
+        "transformer layer: dropout of sublayers ignored": ("_Layer", 'f"dropout{i}", Dropout(dropout)',
+            'f"dropout{i}", Dropout(0.0)'),
+        "transformer layer: dropout within ignored": ("_Layer", "self.dropout = Dropout(dropout)",
+            "self.dropout = Dropout(0.0)"),
+        "transformer layer: dropout before the activation": (
+            "_Layer._feed_forward", "self.dropout(self.activation(self.linear1(x)))",
+            "self.activation(self.dropout(self.linear1(x)))"),
+        "transformer layer: dropout on the sum": ("_Layer._add", "norm(x + dropout(sublayer(x)))",
+            "norm(dropout(x + sublayer(x)))"),
+        "transformer layer: activation ignored": ("_Layer._feed_forward", "self.activation(", "F.relu("),
+        "transformer layer: activation not checked": (
+            "_Layer", "not callable(activation) and activation not in F.ACTIVATIONS", "False"),
+        "transformer layer: dim_feedforward ignored": ("_Layer", "super().__init__()\n",
+            "super().__init__()\n        dim_feedforward = 2048\n"),
+        "transformer layer: layer_norm_eps ignored": ("_Layer", "eps=layer_norm_eps, ", ""),
+        **{f"transformer layer: dropout ignored in {name}": (
+               "_Layer", f"self.{name} = MultiHeadAttention(d_model, nhead, dropout,",
+               f"self.{name} = MultiHeadAttention(d_model, nhead, 0.0,") for name in ("self_attn", "multihead_attn")},
+        **{f"transformer layer: bias ignored in {name}": ("_Layer", old + "bias)", old + "True)") for name, old in {
+               "self_attn": "self.self_attn = MultiHeadAttention(d_model, nhead, dropout, ",
+               "multihead_attn": "self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, ",
+               "linear1": "dim_feedforward, ", "linear2": "(dim_feedforward, d_model, ", "norms": "bias="}.items()},
+        "transformer layer: batch_first ignored": ("_Layer._batch_first", "if self.batch_first else x.tr",
+            "if False else x.tr"),
+        "transformer layer: batch_first ignored in the result": ("_Layer._as_given", "if self.batch_first", "if False"),
+        "transformer layer: form not checked": ("_Layer._batch_first", "x.ndim not in (2, 3)", "False"),
+        "transformer layer: repr": ("_Layer.extra_repr", "activation={activation}, ", ""),
+        "TransformerEncoderLayer: src_mask ignored": ("TransformerEncoderLayer.forward", "attn_mask=src_mask",
+            "attn_mask=None"),
+        "TransformerEncoderLayer: padding ignored": ("TransformerEncoderLayer.forward", "key_padding_mask=padding",
+            "key_padding_mask=None"),
+        "TransformerEncoderLayer: is_causal ignored": ("TransformerEncoderLayer.forward", "is_causal=is_causal",
+            "is_causal=False"),
+        "TransformerEncoderLayer: one norm for both": ("TransformerEncoderLayer.forward", "self.norm2", "self.norm1"),
+        "TransformerDecoderLayer: memory ignored": ("TransformerDecoderLayer.forward", "x, memory, attn_mask",
+            "x, x, attn_mask"),
+        "TransformerDecoderLayer: memory left out": ("TransformerDecoderLayer.forward", "x = self._add(x, self.norm2",
+            "self._add(x, self.norm2"),
+        **{f"TransformerDecoderLayer: {name} ignored": ("TransformerDecoderLayer.forward", f"={given},", "=None,")
+           for name, given in {"tgt_mask": "tgt_mask", "memory_mask": "memory_mask", "tgt_key_padding_mask": "padding",
+                               "memory_key_padding_mask": "memory_padding"}.items()},
+        **{f"TransformerDecoderLayer: {name} ignored": ("TransformerDecoderLayer.forward", f"is_causal={name})",
+                                                        "is_causal=False)")
+           for name in ("tgt_is_causal", "memory_is_causal")},
+        "TransformerDecoderLayer: one norm for all": ("TransformerDecoderLayer.forward", "self.norm3", "self.norm1"),
+        "transformer stack: num_layers ignored": ("_Stack", "range(num_layers)", "range(2)"),
+        "transformer stack: layers are one": ("_Stack", "copy.deepcopy(layer)", "layer"),
+        "transformer stack: norm ignored": ("_Stack._through", "x if self.norm is None", "x if True"),
+        "transformer stack: the last layer only": ("_Stack._through", "x = call(layer, x)",
+            "y = call(layer, x)\n            x = y if layer is self.layers[-1] else x"),
+        "TransformerEncoder: mask ignored": ("TransformerEncoder.forward", "layer(x, mask,", "layer(x, None,"),
+        "TransformerEncoder: padding ignored": ("TransformerEncoder.forward", "mask, src_key_padding_mask, is_causal))",
+            "mask, None, is_causal))"),
+        "TransformerEncoder: is_causal ignored": ("TransformerEncoder.forward", "src_key_padding_mask, is_causal))",
+            "src_key_padding_mask, False))"),
+        "TransformerDecoder: memory ignored": ("TransformerDecoder.forward", "x, memory, tgt_mask", "x, x, tgt_mask"),
+        **{f"TransformerDecoder: {name} ignored": ("TransformerDecoder.forward", old,
+                                                   old.replace(name, "False" if "causal" in name else "None"))
+           for name, old in {"tgt_mask": "x, memory, tgt_mask,", "memory_mask": "tgt_mask, memory_mask,",
+                             "tgt_key_padding_mask": "memory_mask, tgt_key_padding_mask,",
+                             "memory_key_padding_mask": "memory_key_padding_mask, tgt_is",
+                             "tgt_is_causal": "memory_key_padding_mask, tgt_is_causal,\n",
+                             "memory_is_causal": "            memory_is_causal))"}.items()},
     }),
 ]
 
@@ -256,10 +398,10 @@ ATTENTION = [
         "MultiHeadAttention: fused ignores masks": (
             "MultiHeadAttention.forward", "F.scaled_dot_product_attention(q, k, v, mask)",
                                                     "F.scaled_dot_product_attention(q, k, v)"),
-        "MultiHeadAttention: spelled out ignores masks": ("MultiHeadAttention.forward", "q, k, v, mask, dropout",
-            "q, k, v, None, dropout"),
-        "MultiHeadAttention: spelled out ignores dropout": ("MultiHeadAttention.forward", "q, k, v, mask, dropout",
-            "q, k, v, mask"),
+        "MultiHeadAttention: spelled out ignores masks": ("MultiHeadAttention.forward", "q, k, mask, dropout",
+            "q, k, None, dropout"),
+        "MultiHeadAttention: spelled out ignores dropout": ("MultiHeadAttention.forward", "q, k, mask, dropout",
+            "q, k, mask"),
         "MultiHeadAttention: attn_mask ignored": ("MultiHeadAttention.forward", "self._mask_to_add(attn_mask,",
             "self._mask_to_add(None,"),
         "MultiHeadAttention: key_padding_mask ignored": ("MultiHeadAttention.forward", "key_padding_mask, is_causal, q",
@@ -269,8 +411,14 @@ ATTENTION = [
         "MultiHeadAttention: gradient of the mask lost": (
             "MultiHeadAttention.forward", "(attn_mask is not None and attn_mask.requires_grad)",
             "False"),
-        "MultiHeadAttention: always average weights": ("MultiHeadAttention.forward", "if average_attn_weights", "if True"),
-        "MultiHeadAttention: never average weights": ("MultiHeadAttention.forward", "if average_attn_weights", "if False"),
+        "MultiHeadAttention: always average weights": ("MultiHeadAttention.forward",
+            "if need_weights and average_attn_weights", "if need_weights"),
+        "MultiHeadAttention: never average weights": ("MultiHeadAttention.forward",
+            "if need_weights and average_attn_weights", "if False"),
+        "MultiHeadAttention: y is not computed from the weights": ("MultiHeadAttention.forward", "out = weights @ v",
+            "out = attention_weights(q, k, mask, dropout) @ v"),
+        "MultiHeadAttention: y is not computed from the mean": ("average_of_heads", "return average, weights + ",
+            "return average, weights + 0 * "),
         "MultiHeadAttention: out_proj skipped": (
             "MultiHeadAttention.forward", "out = self.out_proj(out.transpose(1, 2).reshape(query.shape))",
                                                  "out = out.transpose(1, 2).reshape(query.shape)"),
@@ -293,13 +441,12 @@ ATTENTION = [
         "MultiHeadAttention: masks by head ignored": ("MultiHeadAttention._mask_to_add", "(batch, heads, queries, keys)}",
             "(batch, heads, queries, keys)} and {(batch * heads, queries, keys): (heads, batch, queries, keys)}"),
         "MultiHeadAttention: repr": ("MultiHeadAttention.extra_repr", "dropout={self.dropout}", ""),
-        "spelled out: scale dropped": ("spelled_out_attention", " * (1 / math.sqrt(q.shape[-1]))", ""),
-        "spelled out: blind rows are NaN": ("spelled_out_attention", "mask.masked_fill(blind, 0.0)", "mask"),
-        "spelled out: blind rows are uniform": ("spelled_out_attention", ".softmax(-1).masked_fill(blind, 0.0)",
+        "spelled out: scale dropped": ("attention_weights", " * (1 / math.sqrt(q.shape[-1]))", ""),
+        "spelled out: blind rows are NaN": ("attention_weights", "mask.masked_fill(blind, 0.0)", "mask"),
+        "spelled out: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)",
             ".softmax(-1)"),
-        "spelled out: dropout ignored": ("spelled_out_attention", "weights = F.dropout(weights, dropout, training=True)",
-            "pass"),
-        "spelled out: softmax over queries": ("spelled_out_attention", "weights = scores.softmax(-1)",
+        "spelled out: dropout ignored": ("attention_weights", "F.dropout(weights, dropout, training=True)", "weights"),
+        "spelled out: softmax over queries": ("attention_weights", "weights = scores.softmax(-1)",
             "weights = scores.softmax(-2)"),
     }),
     *edits(FAMILY, "nn.attention_family", {
@@ -330,12 +477,12 @@ ATTENTION = [
         "Attention: columns ignored going in": (
             "Attention.forward", "x, context = x.mT, None if context is None else context.mT",
             "pass"),
-        "Attention: columns ignored coming out": (
-            "Attention.forward", "y, weights = y.mT, None if weights is None else weights.mT",
-            "pass"),
-        "Attention: weights of columns in rows": (
-            "Attention.forward", "y, weights = y.mT, None if weights is None else weights.mT",
-            "y = y.mT"),
+        "Attention: columns ignored coming out": ("Attention.forward", 'y = y if self.layout == "rows" else y.mT', "pass"),
+        "Attention: weights of columns in rows": ("Attention._shown", 'self.layout == "columns"', "False"),
+        "Attention: weights keep the batch axis": ("Attention._shown", "shown = weights if is_batched else weights[0]",
+            "shown = weights"),
+        "Attention: y is not computed from the weights": ("Attention.forward", "F.dropout(weights,",
+            "F.dropout(self._weights(q, k, mask),"),
         "Attention: context ignored": ("Attention.forward", "x if context is None else context\n", "x\n"),
         "Attention: key_padding_mask ignored": ("Attention.forward", "self._mask(q, k, key_padding_mask)",
             "self._mask(q, k, None)"),
@@ -379,7 +526,10 @@ ATTENTION = [
         "Attention: heads not put side by side": ("Attention._read", "heads.transpose(1, 2).reshape", "heads.reshape"),
         "Attention: read-out skipped": ("Attention._read", 'self.out(side_by_side) if self.read_out == "concat" else', ""),
         "Attention: padding not checked": ("_check_padding", "mask.shape != shape or mask.dtype != bool", "False"),
-        "Attention: all hidden not checked": ("_check_padding", "recording.current() is None", "False"),
+        "Attention: all hidden not checked": ("_check_some_key_is_seen", "hidden.any()", "False"),
+        "Attention: all hidden not checked in a replay": (
+            "_check_padding", "recording.call(_check_some_key_is_seen, layer, recording.array_of(mask))",
+            "_check_some_key_is_seen(layer, recording.opened(mask.array))"),
         "Attention: contradictions not checked": (
             "_check_sizes", 'query_key == "none" and key_size not in (None, layer.width)',
             "False"),
@@ -499,22 +649,25 @@ CONTAINER = [
         "Sequential: deleting keeps numbers": (
             "Sequential.__delitem__", "if all(name == str(i) for i, (name, _) in enumerate(named)):",
             "if False:"),
-        "ModuleList: insert appends": ("_IndexedModules.insert", "modules.insert(index, module)", "modules.append(module)"),
-        "ModuleList: extend takes the first only": ("_IndexedModules.extend", "list(modules)", "list(modules)[:1]"),
-        "ModuleList: negative index": ("_IndexedModules._name_at", "not -len(names) <= index", "not 0 <= index"),
-        "ModuleList: index too large": ("_IndexedModules._name_at", "not -len(names) <= index < len(names)", "False"),
-        "ModuleList: del does nothing": ("_IndexedModules.__delitem__", "del modules[index]", "pass"),
+        "ModuleList: insert appends": ("_Indexed.insert", "members.insert(index, member)", "members.append(member)"),
+        "ModuleList: extend takes the first only": ("_Indexed.extend", "list(members)", "list(members)[:1]"),
+        "ModuleList: negative index": ("_Indexed._name_at", "not -len(names) <= index", "not 0 <= index"),
+        "ModuleList: index too large": ("_Indexed._name_at", "not -len(names) <= index < len(names)", "False"),
+        "ModuleList: del does nothing": ("_Indexed.__delitem__", "del members[index]", "pass"),
         "ModuleList: repr": ("ModuleList._child_lines", "if len(names) == 1", "if True"),
-        "ModuleDict: update keeps the old": ("ModuleDict.update", "in dict(modules).items()",
-            "in ((n, m) for n, m in dict(modules).items() if n not in self)"),
-        "ModuleDict: unknown name": ("ModuleDict.__delitem__", "if name not in self:", "if False:"),
+        "ModuleDict: update keeps the old": ("_Dict.update", "in dict(members).items()",
+            "in ((n, m) for n, m in dict(members).items() if n not in self)"),
+        "ParameterList: tensors stay tensors": ("_Parameters._add", "if is_plain", "if False"),
+        "ParameterList: repr": ("_Parameters._child_lines", "of shape {member.shape}, ", ""),
+        "ModuleDict: unknown name": ("_Dict.__delitem__", "if name not in self:", "if False:"),
     }),
+    Sabotage("ParameterList: members are no parameters", CONTAINERS, plain_members),
 ]
 
 MODULE = [
     *edits(MODULES, "nn.module", {
         "Parameter: requires_grad ignored": ("Parameter", "requires_grad=requires_grad", "requires_grad=True"),
-        "Module: train stops at the children": ("Module.train", "list(self.modules())", "[self]"),
+        "Module: train stops at the children": ("Module.train", "self.modules()", "[self]"),
         "Module: train ignores its argument": ("Module.train", "module.training = mode", "module.training = True"),
         "Module: eval does nothing": ("Module.eval", "return self.train(False)", "return self"),
         "Module: zero_grad ignores set_to_none": ("Module.zero_grad", "set_to_none)", "True)"),
@@ -571,7 +724,7 @@ MODULE = [
         "Module: repr without its own": ("Module.__repr__", "[extra] if extra else []", "[]"),
     }),
     *edits(("tests/minigrad/test_compiled.py",), "nn.module", {
-        "Module: train outdates no recording": ("Module.train", "recording.outdate()", "pass"),
+        "Module: a new attribute outdates no recording": ("Module.__setattr__", "recording.outdate()", "pass"),
     }),
     *edits(HOOKS, "nn.hooks", {
         "hooks: pre-hooks replace nothing": (
@@ -652,6 +805,7 @@ OPTIM = [
         "SGD: lr of the defaults": ("SGD.step", 'group["lr"]', 'self.defaults["lr"]'),
         "SGD: the buffer is the gradient": ("SGD._direction", "np.array(gradient)", "np.asarray(gradient)"),
         "SGD: nesterov not checked": ("SGD.add_param_group", 'group["nesterov"] and', "False and"),
+        "SGD: maximize ignored": ("SGD._direction", 'if group["maximize"]', "if False"),
         "SGD: writes not noted": ("SGD.step", "self._note_writes()", "pass"),
     }),
     *edits(OPTIMIZERS, "nn.optim.adam", {
@@ -675,14 +829,22 @@ OPTIM = [
         "Adam: copies share addresses": ("Adam.__getstate__", '{**self.__dict__, "_tables": []}', "self.__dict__"),
         "Adam: a new array of a parameter not noticed": ("_Table.collect", "parameter.array is not self.arrays[i]",
             "self.arrays[i] is None"),
-        "Adam: state lost in a new table": ("_Table", "own[name][...] = value", "pass"),
+        "Adam: state lost in a new table": ("_Table", "own[name][...] = before[name]", "pass"),
         "Adam: odd arrays not read": ("_Table.update", "copy[...] = self.arrays[i]", "pass"),
         "Adam: odd arrays not written": ("_Table.update", "self.arrays[i][...] = copy", "pass"),
         "Adam: shape of the gradient not checked": (
             "_Table._take_gradient", "array.dtype != self.dtype or array.shape != self.arrays[i].shape",
             "False"),
+        "Adam: amsgrad ignored": ("Adam", "amsgrad=amsgrad", "amsgrad=False"),
+        "Adam: maximize ignored": ("Adam", "maximize=maximize", "maximize=False"),
+        "Adam: amsgrad of a group ignored": ("_Table.update", 'group["amsgrad"])', "False)"),
+        "Adam: maximize of a group ignored": ("_Table.update", '-1 if group["maximize"] else 1', "1"),
+        "Adam: amsgrad switched later ignored": (
+            "_Table.fits", 'self.amsgrad == [group["amsgrad"] for group in param_groups]', "True"),
+        "AdamW: amsgrad ignored": ("AdamW", "weight_decay, amsgrad,", "weight_decay, False,"),
+        "AdamW: maximize ignored": ("AdamW", "maximize=maximize", "maximize=False"),
         "AdamW: betas ignored": ("AdamW", "lr, betas,", "lr, (0.9, 0.999),"),
-        "AdamW: max_grad_norm ignored": ("AdamW", "weight_decay, max_grad_norm)", "weight_decay)"),
+        "AdamW: max_grad_norm ignored": ("AdamW", "max_grad_norm=max_grad_norm", "max_grad_norm=None"),
     }),
     Sabotage("AdamW: default weight_decay", OPTIMIZERS, default("nn.optim.adam:AdamW", "weight_decay", 0.0)),
     Sabotage("Adam: default weight_decay", OPTIMIZERS, default("nn.optim.adam:Adam", "weight_decay", 0.1)),
@@ -715,7 +877,16 @@ OPTIM = [
         "clip: no 1e-6": ("clip_coefficient", " + 1e-6", ""),
         "clip: max_norm ignored": ("clip_coefficient", "max_norm /", "1.0 /"),
         "clip: norm of the first": ("clip_grad_norm_", "norm(gradients)", "norm(gradients[:1])"),
-        "clip: max_norm not checked": ("clip_grad_norm_", "not max_norm > 0", "False"),
+        "clip: max_norm not checked": ("clip_grad_norm_", "if not value > 0", 'if name != "max_norm" and not value > 0'),
+        "clip: norm_type not checked": ("clip_grad_norm_", "if not value > 0", 'if name == "max_norm" and not value > 0'),
+        "clip: norm_type ignored": ("clip_grad_norm_", "if norm_type == 2 else", "if True else"),
+        "clip: inf is a large power": ("_p_norm", "if p == math.inf or ", "p = min(p, 4.0)\n    if "),
+        "clip: powers overflow": ("_p_norm", "largest = float(", "largest = 1.0 if arrays else float("),
+        "clip: error_if_nonfinite ignored": ("clip_grad_norm_", "error_if_nonfinite and", "False and"),
+        "clip: always an error": ("clip_grad_norm_", "error_if_nonfinite and", "True and"),
+        "clip_grad_value: ignored": ("clip_grad_value_", "-clip_value, clip_value", "-1.0, 1.0"),
+        "clip_grad_value: from above only": ("clip_grad_value_", "-clip_value, clip_value", "-np.inf, clip_value"),
+        "clip_grad_value: not checked": ("clip_grad_value_", "not clip_value >= 0", "False"),
         "clip: writes not noted": ("clip_grad_norm_", "note_write(gradient)", "pass"),
         "clip: returns the norm afterwards": ("clip_grad_norm_", "return total_norm", "return min(total_norm, max_norm)"),
     }),
@@ -738,11 +909,14 @@ OPTIM = [
         "LRScheduler: one group only": ("LRScheduler.step", "zip(self.optimizer.param_groups, self.get_lr())",
             "zip(self.optimizer.param_groups[:1], self.get_lr())"),
         "LRScheduler: the epoch is not loaded": (
-            "LRScheduler.load_state_dict", 'self.last_epoch = state_dict["last_epoch"]',
-            "pass"),
+            "LRScheduler.load_state_dict", "in state_dict.items()", 'in state_dict.items() if name != "last_epoch"'),
         "LRScheduler: base rates are not loaded": (
-            "LRScheduler.load_state_dict", 'self.base_lrs = list(state_dict["base_lrs"])',
-            "pass"),
+            "LRScheduler.load_state_dict", "in state_dict.items()", 'in state_dict.items() if name != "base_lrs"'),
+        "LRScheduler: numbers of the schedule are not loaded": (
+            "LRScheduler.load_state_dict", "in state_dict.items()",
+            'in state_dict.items() if name in ("base_lrs", "last_epoch")'),
+        "LRScheduler: loading shares lists": ("LRScheduler.load_state_dict", "list(value) if isinstance(value, list) else ",
+            ""),
         "LambdaLR: the first function for all": ("LambdaLR.get_lr", "function(self.last_epoch)",
             "self.lr_lambdas[0](self.last_epoch)"),
         "LambdaLR: last_epoch ignored": ("LambdaLR", "super().__init__(optimizer, last_epoch)",
@@ -754,9 +928,31 @@ OPTIM = [
             "lr * factor"),
         "CosineAnnealingLR: last_epoch ignored": ("CosineAnnealingLR", "super().__init__(optimizer, last_epoch)",
             "super().__init__(optimizer)"),
+        "FactorLR: rates changed by hand are lost": (
+            "FactorLR.get_lr", "lr if factor == before else lr * factor / before for lr in self.get_last_lr()",
+            "lr * factor for lr in self.base_lrs"),
+        "FactorLR: the first factor left out": ("FactorLR.get_lr", "1.0 if self.last_epoch == 0 else ", ""),
+        "StepLR: step_size ignored": ("StepLR.factor", "self.step_size", "2"),
+        "StepLR: gamma ignored": ("StepLR.factor", "self.gamma", "0.1"),
+        "MultiStepLR: milestones ignored": (
+            "MultiStepLR.factor", "sum(milestone <= epoch for milestone in self.milestones)", "(epoch // 2)"),
+        "MultiStepLR: one milestone only": ("MultiStepLR.factor", "sum(", "any("),
+        "MultiStepLR: milestones one late": ("MultiStepLR.factor", "<= epoch", "< epoch"),
+        "MultiStepLR: gamma ignored": ("MultiStepLR.factor", "self.gamma", "0.1"),
+        "ExponentialLR: gamma ignored": ("ExponentialLR.factor", "self.gamma", "0.9"),
+        "LinearLR: start_factor ignored": ("LinearLR", "self.start_factor = ", "self.start_factor = 1 / 3 or "),
+        "LinearLR: end_factor ignored": ("LinearLR", "self.end_factor = ", "self.end_factor = 1.0 or "),
+        "LinearLR: total_iters ignored": ("LinearLR", "self.total_iters = ", "self.total_iters = 5 or "),
+        "LinearLR: goes on after the end": ("LinearLR.factor", "min(epoch, self.total_iters)", "epoch"),
+        "ConstantLR: factor ignored": ("ConstantLR.factor", "self.first_factor", "1 / 3"),
+        "ConstantLR: total_iters ignored": ("ConstantLR.factor", "self.total_iters", "5"),
+        **{f"{name}: last_epoch ignored": (name, "super().__init__(optimizer, last_epoch)", "super().__init__(optimizer)")
+           for name in ("StepLR", "MultiStepLR", "ExponentialLR", "LinearLR", "ConstantLR")},
     }),
     *(table(SCHEDULES, "ANNEALING", ANNEALING, name, lambda progress: 1 - progress**3) for name in ANNEALING),
 ]
 
-SABOTAGES = explained(EXPLAINED, [*SIMPLE_LAYERS, *FUNCTIONAL, *ATTENTION, *POSITIONS, *RECURRENT_AND_PATCHES, *CONTAINER,
-                                  *MODULE, *INIT, *OPTIM])
+SABOTAGES = explained(EXPLAINED, [
+    *SIMPLE_LAYERS, *FUNCTIONAL, *TRANSFORMER_LAYERS, *ATTENTION, *POSITIONS, *RECURRENT_AND_PATCHES, *CONTAINER, *MODULE,
+    *INIT, *OPTIM,
+])
