@@ -280,3 +280,14 @@ def test_default_inits_are_pytorchs(make):
         for quantile in (0.01, 0.2, 0.5, 0.8, 0.99):
             np.testing.assert_allclose(*(np.quantile(values, quantile) for values in (ours, theirs)), err_msg=name,
                                        atol=0.2 * ours.std())
+
+
+@pytest.mark.parametrize("shape", [(1, 10_000), (10_000, 1), (100, 100)])
+def test_dropout_draws_for_each_element(shape):
+    mg.manual_seed(0)
+    kept = F.dropout(mg.ones(*shape), 0.3).numpy()
+    assert set(np.unique(kept)) == {np.float32(0), np.float32(1 / 0.7)}
+    assert abs((kept == 0).mean() - 0.3) < 0.02  # three standard deviations are 0.014
+    for axis in range(2):  # neighbours are no more alike than any two
+        alike = (np.diff(kept, axis=axis) == 0).mean() if shape[axis] > 1 else 0.58
+        assert abs(alike - (0.3**2 + 0.7**2)) < 0.03
