@@ -347,7 +347,7 @@ class Program:
         if any(x.shape != error.wanted.shape for x in runs):
             return True
         spread = np.max([apart(x, error.wanted) for x in runs], axis=0)
-        return bool((error.difference <= 30 * spread).all())
+        return bool((error.difference <= 100 * spread).all())
 
 
 def run(seed: int, statements: int = 12) -> str:
@@ -405,7 +405,7 @@ def is_comparable(statement: Statement, operands: list) -> bool:
         return operands[0][0].array.flags.c_contiguous == theirs[0].is_contiguous()
     if name == "topk":  # which of equal elements; of NaN, unique() takes none for equal
         return theirs[0].unique().numel() == theirs[0].numel() and int(theirs[0].isnan().sum()) < 2
-    if statement.table is WRITES and theirs[0].dtype == torch.int64:  # which PyTorch lets learn
+    if statement.table is WRITES and not theirs[0].is_floating_point():  # PyTorch lets integers and booleans learn
         return not any(x.requires_grad for x in theirs)
     if statement.table is WRITES:  # of a part of itself: PyTorch may read what it has written
         return operands[0][0] is operands[1][0] or not np.shares_memory(operands[0][0].array, operands[1][0].array)
