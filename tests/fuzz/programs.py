@@ -403,6 +403,12 @@ def is_comparable(statement: Statement, operands: list) -> bool:
                    for x in theirs)
     if name in VIEW_OR_COPY:
         return operands[0][0].array.flags.c_contiguous == theirs[0].is_contiguous()
+    if name in ("fmod", "remainder", "floor_divide") and len(theirs) == 2 and any(x.is_floating_point() for x in theirs):
+        try:  # beside a whole quotient they jump, or keep nothing but rounding
+            quotient = theirs[0].detach().double() / theirs[1].detach().double()
+        except RuntimeError:  # shapes that do not fit
+            return True
+        return not bool(((quotient - quotient.round()).abs() < 1e-5).any())
     if name == "topk":  # which of equal elements; of NaN, unique() takes none for equal
         return theirs[0].unique().numel() == theirs[0].numel() and int(theirs[0].isnan().sum()) < 2
     if statement.table is WRITES and not theirs[0].is_floating_point():  # PyTorch lets integers and booleans learn
