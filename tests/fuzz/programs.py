@@ -332,8 +332,10 @@ class Program:
                 values.append(attempt(statement, THEIRS, [values[i] for i in statement.operands])[0])
             x = values[number + len(self.arrays)]
             if x is not None and x.dtype.is_floating_point and 0 not in x.stride():
-                size = 1e-6 if x.dtype == torch.float32 else 1e-14
-                x.data.mul_(torch.tensor(1 + size * generator.standard_normal(tuple(x.shape))))
+                size = 1e-6 if x.dtype == torch.float32 else 1e-14  # of the largest: as log_softmax near 0 is exact to
+                finite = x.data[x.data.isfinite()]
+                size *= float(finite.abs().max()) if finite.numel() else 0.0
+                x.data.add_((x.data != 0) * torch.tensor(size * generator.standard_normal(tuple(x.shape))))
         return values, self.gradients(THEIRS, values)[0] if self.chosen else []
 
     def is_sensitive(self, error: Different, pick: Callable) -> bool:
