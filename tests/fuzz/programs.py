@@ -461,6 +461,8 @@ def go_back(draw: random.Random, program: Program, values: list) -> str:
     for i, (got, expected) in enumerate(zip(ours, theirs)):
         if got is None and expected is None:
             continue
+        if expected is not None and expected._is_zerotensor():  # zeros without memory, whose numpy() ends the process at times
+            expected = torch.zeros(expected.shape, dtype=expected.dtype)
         got = mg.zeros_like(mg.tensor(expected.numpy(force=True))) if got is None else got  # unused and zero are the same
         expected = torch.zeros_like(torch.tensor(got.numpy())) if expected is None else expected
         is_compared = np.isfinite(expected.numpy(force=True)) & (all_finite | np.isfinite(got.numpy()))
