@@ -16,13 +16,13 @@ from .creation import (
 )
 from .drawing import graph
 from .flops import count_flops
-from .function import Function
-from .functional import grad, hessian, hvp, jacobian, jvp, vjp
+from .custom import Function
+from .derivatives import grad, hessian, hvp, jacobian, jvp, vjp
 from .gradcheck import GradcheckReport, gradcheck_module, gradgradcheck
 from .kernels.jit import get_num_threads, set_num_threads
 from .methods import cat, einsum, matmul, meshgrid, stack, std_mean, take_along_dim, tensordot, var_mean, where
 from .random import manual_seed
-from .tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .tensor import Tensor
 
 __version__ = "0.1.0"

@@ -7,9 +7,10 @@ from typing import Sequence
 
 import numpy as np
 
-from minigrad import ops, random, recording
+from minigrad import ops, random
 from minigrad.methods import pad as pad_with, where
 from minigrad.methods.operands import floating
+from minigrad.runner import compute
 from minigrad.tensor import Tensor, apply
 from nn.elementwise import (  # activations and losses are part of this namespace
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
@@ -79,7 +80,7 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, posit
         return apply(ops.Embedding, weight, positions, ids=ids)
     padding_idx = row_of_padding("embedding", padding_idx, weight.shape[0])
     rows = apply(ops.Embedding, weight, None, ids=ids)
-    is_padding = recording.call(np.equal, ids, padding_idx)[..., None]
+    is_padding = compute(np.equal, ids, padding_idx)[..., None]
     rows = where(is_padding, rows.detach(), rows)
     return rows if positions is None else rows + positions[: ids.shape[-1]]
 
@@ -172,7 +173,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
         raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
     if not training or p == 0.0:
         return x
-    keep = recording.call(_draw_keep, x.shape, float(p))
+    keep = compute(_draw_keep, x.shape, float(p))
     return apply(ops.Dropout, x, keep=keep, p=float(p))
 
 

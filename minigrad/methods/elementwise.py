@@ -3,14 +3,15 @@ import functools
 
 import numpy as np
 
-from .. import ops, recording
+from .. import ops
 from ..arrays import as_array, bool_, int64
+from ..runner import compute
 from .operands import broadcast_error, cast, common_dtype, floating, is_tensor, operand, promote, values_of
 
 
 def binary(operation, a, b):
     """An elementwise operation on two operands, one of them a Tensor at least."""
-    if not (is_tensor(a) and is_tensor(b) and a.array.dtype == b.array.dtype):
+    if not (is_tensor(a) and is_tensor(b) and a._array.dtype == b._array.dtype):
         a, b = promote(operand(a), operand(b))
     return of_two(operation, a, b)
 
@@ -43,7 +44,7 @@ def whole_quotient(operation, a, b):
     if tensor.dtype == bool_:
         a, b = cast(a, int64), cast(b, int64)
     if tensor.dtype.kind != "f":
-        recording.call(_check_divisor, operation.__name__, recording.array_of(a), recording.array_of(b))
+        compute(_check_divisor, operation.__name__, a, b)
     return of_two(operation, a, b)
 
 
@@ -68,7 +69,7 @@ def where(condition, a, b):
     tensor = next((x for x in (a, b, condition) if is_tensor(x)), None)
     if tensor is None:
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
-    condition = recording.call(_mask, recording.array_of(condition))
+    condition = compute(_mask, condition)
     a, b = operand(a), operand(b)
     if not is_tensor(a) and not is_tensor(b):
         dtype = common_dtype(a, b)

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import ops, random, recording
+from .. import ops, random
 from ..ops.indexing import is_basic
+from ..runner import compute
 from .operands import check_dim, is_tensor, values_of
 
 
@@ -31,7 +32,7 @@ def plain_index(index):
         return index
     if index.dtype.kind not in "iu":  # what a mask picks depends on its values
         return np.array(values_of(index))
-    return recording.call(np.array, recording.array_of(index)) if index.ndim else values_of(index).item()
+    return compute(np.array, index) if index.ndim else values_of(index).item()
 
 
 def integers_apart(index) -> tuple:
@@ -71,7 +72,7 @@ def along(dim: int, indices: np.ndarray) -> tuple:
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
     """A valid axis, and indices that fit x: a position each, no longer than x along the other axes."""
     dim = check_dim(name, x, dim)
-    return dim, recording.call(_checked_indices, name, x.shape, dim, recording.array_of(index))
+    return dim, compute(_checked_indices, name, x.shape, dim, index)
 
 
 def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
@@ -197,7 +198,7 @@ class IndexingMethods:
 
     def index_select(self, dim: int, index):
         """The slices of self at the positions `index` (a 1-d tensor) along dim."""
-        dim, indices = check_dim("index_select", self, dim), recording.call(np.atleast_1d, recording.array_of(index))
+        dim, indices = check_dim("index_select", self, dim), compute(np.atleast_1d, index)
         if indices.ndim != 1 or indices.dtype.kind != "i":
             raise ValueError(f"index_select: expected a vector of integers, got {indices.dtype} {indices.shape}")
         if self.ndim:
@@ -209,7 +210,7 @@ class IndexingMethods:
     def index_add(self, dim: int, index, source, *, alpha: float = 1):
         """A copy of self with alpha * source added to the slices at the positions `index` (a vector) along dim."""
         dim = check_dim("index_add", self, dim)
-        indices = recording.call(_checked_positions, "index_add", self.shape, dim, recording.array_of(index))
+        indices = compute(_checked_positions, "index_add", self.shape, dim, index)
         shape = self.shape[:dim] + indices.shape + self.shape[dim + 1 :] if self.ndim else ()
         if source.shape != shape or not self.ndim and indices.size != 1:
             raise ValueError(

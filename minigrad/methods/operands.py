@@ -3,8 +3,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import recording
 from ..arrays import as_array, bool_, float32, int64
+from ..runner import compute
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
 NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's, and what they are among themselves
@@ -20,7 +20,7 @@ def operand(value: Any):
         return value
     if isinstance(value, np.generic):
         return value.item()
-    return recording.call(as_array, value, None, True)  # a copy: the caller may write to his array before backward
+    return compute(as_array, value, None, True)  # a copy: the caller may write to his array before backward
 
 
 def data_of(value: Any):

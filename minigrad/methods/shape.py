@@ -206,7 +206,7 @@ class ShapeMethods(IndexingMethods):
         return x.clone() if x is self else x
 
     def contiguous(self):
-        return self if self.array.flags.c_contiguous else self.clone()
+        return self if self._array.flags.c_contiguous else self.clone()
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple:
         """Pieces along dim: of one size (the last may be smaller), or of the given sizes."""
@@ -268,7 +268,7 @@ class ShapeMethods(IndexingMethods):
             return self.diagonal(diagonal).clone()
         if self.ndim != 1:
             raise ValueError(f"diag: expected a vector or a matrix, got shape {self.shape}")
-        i = np.arange(len(self.array))
+        i = np.arange(len(self))
         n = len(i) + abs(diagonal)
         index = (i + max(0, -diagonal), i + max(0, diagonal))
         return self.apply_op(ops.AddAt, self, index=index, shape=(n, n))

@@ -20,7 +20,7 @@ class LayerNorm(Fused):
     """
 
     by_kernels = True
-    adds_to = 0  # as in x + f(layer_norm(x)), where the gradient of the sum is there already
+    accumulates_into = 0  # as in x + f(layer_norm(x)), where the gradient of the sum is there already
 
     @staticmethod
     def definition(x, weight=None, bias=None, *, eps=1e-5):
@@ -40,11 +40,11 @@ class LayerNorm(Fused):
         self.save(x, weight, bias, mean, rstd)
         return out
 
-    def backward(self, dout, x, weight, bias, mean, rstd, so_far=None):
+    def backward(self, dout, x, weight, bias, mean, rstd, accumulated=None):
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         dx = empty_like(x)
         dweight, dbias = np.empty((2,) + scale.shape, x.dtype)
-        so_far = dx[:0] if so_far is None else so_far
-        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, so_far.reshape(-1), as_rows(dx), dweight,
-                                    dbias)
+        accumulated = dx[:0] if accumulated is None else accumulated
+        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, accumulated.reshape(-1), as_rows(dx),
+                                    dweight, dbias)
         return dx, dweight, dbias

@@ -5,10 +5,11 @@ import pytest
 from cases import CASES, NEED_AN_AXIS
 from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck, ops
-from minigrad.kernels import buffers
+from minigrad.kernels import pool
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 from minigrad.methods.operands import operand
 from minigrad.ops.indexing import is_basic
+from minigrad.runner import EAGER
 from minigrad.tape import Fused, Op
 from minigrad.tensor import apply
 from naive import Constant
@@ -65,7 +66,7 @@ def test_every_elementary_function_has_a_row():
 SIZES = {
     "0-d": lambda array: array.ndim == 0,
     "empty": lambda array: array.size == 0,
-    "large": lambda array: 4 * array.size > buffers.SMALL,  # bytes of float32, from the pool
+    "large": lambda array: 4 * array.size > pool.SMALL,  # bytes of float32, from the pool
 }
 
 
@@ -249,7 +250,7 @@ def test_inputs_stay_and_results_are_private(case):
 def test_backward_stays_in_float32(case):
     out = apply(case.op, *tensors(case, np.float32), **case.options)
     with np.errstate(all="ignore"):  # as the tape does
-        shares = out.node.input_gradients(upstream_of(out))  # the tape would convert them
+        shares = out.node.input_gradients(upstream_of(out), EAGER)  # the tape would convert them
     assert all(share is None or share.dtype == np.float32 for share in shares)
 
 
@@ -264,6 +265,6 @@ def test_each_input_by_itself(case):
         inputs = [x.requires_grad_(i == j) if isinstance(x, Tensor) else x for j, x in enumerate(tensors(case))]
         out = apply(case.op, *inputs, **case.options)
         if case.op in EXPENSIVE:
-            shares = out.node.input_gradients(upstream_of(out))
+            shares = out.node.input_gradients(upstream_of(out), EAGER)
             assert all(share is None or share.ndim < 2 for j, share in enumerate(shares) if j != i)
         assert_close(run(case, inputs)[1:], [next(expected)], 1e-12)

@@ -254,8 +254,8 @@ FUNCTIONAL = [
         "nll_loss: reduction ignored": ("nll_loss", "ignore_index, reduction)", "ignore_index, 'mean')"),
         "nll_loss: the mean is not weighted": ("_weighted_loss", "losses.sum() / of_target.sum()", "losses.mean()"),
         "nll_loss: ignored targets count": ("_is_target", " & (ids != ignore_index)", ""),
-        "cross_entropy: ignored targets are smoothed": ("_weighted_loss", "recording.call(np.not_equal, ids, ignore_index)",
-            "recording.call(np.equal, ids, ids)"),
+        "cross_entropy: ignored targets are smoothed": ("_weighted_loss", "compute(np.not_equal, ids, ignore_index)",
+            "compute(np.equal, ids, ids)"),
         "mse_loss: reduction ignored": ("mse_loss", "reduction)", "'mean')"),
         "l1_loss: reduction ignored": ("l1_loss", "reduction)", "'mean')"),
         "huber_loss: reduction ignored": ("huber_loss", "losses, reduction)", "losses, 'mean')"),
@@ -528,8 +528,8 @@ ATTENTION = [
         "Attention: padding not checked": ("_check_padding", "mask.shape != shape or mask.dtype != bool", "False"),
         "Attention: all hidden not checked": ("_check_some_key_is_seen", "hidden.any()", "False"),
         "Attention: all hidden not checked in a replay": (
-            "_check_padding", "recording.call(_check_some_key_is_seen, layer, recording.array_of(mask))",
-            "_check_some_key_is_seen(layer, recording.opened(mask.array))"),
+            "_check_padding", "compute(_check_some_key_is_seen, layer, mask)",
+            "_check_some_key_is_seen(layer, mask._array)"),
         "Attention: contradictions not checked": (
             "_check_sizes", 'query_key == "none" and key_size not in (None, layer.width)',
             "False"),
@@ -724,7 +724,7 @@ MODULE = [
         "Module: repr without its own": ("Module.__repr__", "[extra] if extra else []", "[]"),
     }),
     *edits(("tests/minigrad/test_compiled.py",), "nn.module", {
-        "Module: a new attribute outdates no recording": ("Module.__setattr__", "recording.outdate()", "pass"),
+        "Module: a new attribute outdates no captured step": ("Module.__setattr__", "outdate()", "pass"),
     }),
     *edits(HOOKS, "nn.hooks", {
         "hooks: pre-hooks replace nothing": (

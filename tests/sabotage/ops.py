@@ -12,7 +12,7 @@ import numpy as np
 
 import minigrad
 from cases import CASES, NEED_AN_AXIS
-from minigrad import Tensor, arrays, ops, tape
+from minigrad import Tensor, arrays, ops, runner, tape
 from minigrad.kernels import buffers, jit
 from minigrad.ops.assignment import SetAt
 from minigrad.tape import Fused
@@ -383,8 +383,8 @@ def copies_for_sharing():
 
 
 def kept_without_a_copy():
-    accumulate = tape.Node.accumulate
-    tape.Node.accumulate = lambda self, gradient, fresh: accumulate(self, gradient, True)
+    accumulate = runner.Runner.accumulate
+    runner.Runner.accumulate = lambda self, node, gradient, is_fresh: accumulate(self, node, gradient, True)
 
 
 def without_broadcast_sum():
@@ -392,7 +392,7 @@ def without_broadcast_sum():
         extra = gradient.ndim - len(shape)
         return gradient[(0,) * extra][tuple(slice(1) if n == 1 else slice(None) for n in shape)]
 
-    tape.unbroadcast = first
+    runner.unbroadcast = first
 
 
 def contiguous_is_enough():
@@ -411,7 +411,7 @@ def gate_without(condition: str):
 def nothing_added():
     """Layer norm takes what has arrived on other ways, and does not add it."""
     backward = ops.LayerNorm.backward
-    ops.LayerNorm.backward = lambda self, dout, *saved, so_far=None: backward(self, dout, *saved)
+    ops.LayerNorm.backward = lambda self, dout, *saved, accumulated=None: backward(self, dout, *saved)
 
 
 GATE = "tests/minigrad/kernels/test_jit.py::test_the_gate_copies_only_what_a_kernel_would_misread"
