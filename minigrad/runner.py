@@ -35,8 +35,8 @@ class Runner:
     def backward(self, op, dout, accumulated: np.ndarray | None) -> tuple:
         """The gradients of an op's inputs; on the tape themselves if dout is a Tensor."""
         if type(dout) is not np.ndarray and is_tensor(dout):
-            return dout.through(op)
-        if accumulated is None:
+            gradients = dout.through(op)
+        elif accumulated is None:
             gradients = op.backward(dout, *op.saved)
         else:
             gradients = op.backward(dout, *op.saved, accumulated=accumulated)
