@@ -5,6 +5,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from .arrays import is_tensor
 from .watchers import Watcher
 
 PACKAGE = os.path.dirname(__file__)
@@ -57,7 +58,7 @@ def _first_bad(value: Any) -> tuple[int, ...] | None:
     """The index of the first NaN or infinity, if there is one."""
     if value is None:
         return None
-    array = np.asarray(value.array if hasattr(value, "apply_op") else value)
+    array = np.asarray(value.array if is_tensor(value) else value)
     bad = np.argwhere(~np.isfinite(array)) if array.dtype.kind == "f" else ()
     return tuple(int(i) for i in bad[0]) if len(bad) else None
 

@@ -22,6 +22,11 @@ def as_dtype(dtype: Any) -> np.dtype:
     return native
 
 
+def is_tensor(value: Any) -> bool:
+    """Is it a Tensor? All that the layers below Tensor know of one is that it can apply ops."""
+    return hasattr(value, "apply_op")
+
+
 def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """The array that a tensor of `data` holds: float32, float64, int64 or bool, in native byte order.
 
@@ -30,7 +35,7 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     >>> as_array([1.0, 2.0]).dtype, as_array(np.arange(3, dtype=np.uint8)).dtype
     (dtype('float32'), dtype('int64'))
     """
-    if hasattr(data, "apply_op"):  # a Tensor
+    if is_tensor(data):
         data = data.array
     try:
         array = np.array(data, copy=copy)

@@ -7,7 +7,7 @@ from typing import Callable, Sequence
 import numpy as np
 
 from . import tape
-from .methods import stack
+from .ops.shape import stack
 from .tensor import Tensor, wrap
 
 Tensors = Tensor | Sequence[Tensor]

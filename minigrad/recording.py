@@ -23,6 +23,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from .arrays import is_tensor
 from .kernels import jit
 from .kernels.buffers import Pool, of_thread, with_strides_of
 
@@ -58,7 +59,7 @@ def call(function: Callable, *arguments) -> Any:
 
 def array_of(value: Any) -> Any:
     """The array of a Tensor, for `call`; anything else as it is. A recording holds as long as the Tensor has this array."""
-    if type(value) is Closed or not hasattr(value, "apply_op"):
+    if type(value) is Closed or not is_tensor(value):
         return value
     recorder = current()
     if recorder is not None:

@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, Sequence
 import numpy as np
 
 from . import float_errors, recording, watchers, writes
-from .arrays import exact_sum
+from .arrays import exact_sum, is_tensor
 
 
 class Node:
@@ -235,11 +235,6 @@ def tell_apart(arrays: list, parents: Sequence[Node | None]) -> None:
 def are_contiguous(arrays: Sequence) -> bool:
     """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
     return all(array.flags.carray and array.size for array in arrays if isinstance(array, np.ndarray))
-
-
-def is_tensor(value: Any) -> bool:
-    """Is it a Tensor? All that the tape and the ops know of Tensors is that they can apply ops."""
-    return hasattr(value, "apply_op")
 
 
 def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):

@@ -1,6 +1,7 @@
 """A tensor's memory as NumPy sees it: `tensor.data`. What is written to it is noted on the tape."""
 import numpy as np
 
+from .arrays import is_tensor
 from .writes import note_item_written, note_write
 
 WRITERS = {  # functions that write to their first argument, and what they call it
@@ -59,7 +60,7 @@ class WatchedArray(np.ndarray):
         return _watched_or_own(super().__getitem__(index))
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        if any(hasattr(value, "apply_op") for value in inputs):
+        if any(map(is_tensor, inputs)):
             return NotImplemented  # Tensors know what to do, also with an array as `out`
         outputs = options.get("out", ())
         if outputs:
