@@ -42,8 +42,11 @@ SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 class Gelu(Fused):
     """out = x * P(Z <= x), Z standard normal; or its approximation with tanh (Hendrycks and Gimpel, arXiv:1606.08415)
 
-    exact:  P = (1 + erf(x / sqrt 2)) / 2                          dx = dout * (P + x * density(x))
-    tanh:   P ~ (1 + tanh(u)) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)  dx = dout * (P + x/2 (1 - tanh(u)^2) u')
+    exact:  P = (1 + erf(x / sqrt 2)) / 2
+    tanh:   P ~ (1 + tanh u) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
+    By the product rule, dx = dout * (P + x P'), where
+    exact:  P' = e^(-x^2 / 2) / sqrt(2 pi), the density of Z: erf'(t) = 2/sqrt(pi) e^(-t^2) at t = x / sqrt 2, times t'/2
+    tanh:   P' = (1 - tanh(u)^2) u' / 2,  u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2)
 
     Saves x; recomputes P.
     """

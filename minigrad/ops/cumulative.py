@@ -7,7 +7,7 @@ from ..kernels.reduce import running_sum
 from ..tape import Fused, Op
 from .elementary import LogAddExp
 from .numpy_protocol import answers
-from .operands import check_dim, floating, with_numpy_names
+from .operands import check_dim, floating, methods_with_numpy_names
 
 
 class CumSum(Op):
@@ -91,16 +91,15 @@ def along_last(operation, x, dim: int):
     return x.apply_op(operation, x).movedim(-1, dim)
 
 
+@methods_with_numpy_names
 class CumulativeMethods:
     @answers(np.cumsum)
-    @with_numpy_names
     def cumsum(self, dim: int):
         """The running sums along dim."""
         dim = check_dim("cumsum", self, dim)
         return self.apply_op(CumSum, self, axis=dim) if self.ndim else self.sum()
 
     @answers(np.cumprod)
-    @with_numpy_names
     def cumprod(self, dim: int):
         """The running products along dim. Their gradient is right also where elements are zero."""
         dim = check_dim("cumprod", self, dim)
@@ -108,7 +107,6 @@ class CumulativeMethods:
             return self.constant(functools.partial(np.cumprod, axis=dim), self).reshape(self.shape)
         return along_last(CumProd, self, dim) if self.ndim else self.clone()
 
-    @with_numpy_names
     def logcumsumexp(self, dim: int):
         """log(e^x_0 + ... + e^x_i), the running logsumexp along dim, without overflow."""
         dim, x = check_dim("logcumsumexp", self, dim), floating(self)

@@ -194,13 +194,12 @@ def take_along_dim(x, indices, dim: int | None = None):
     before, after = (
         np.broadcast_shapes(x.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
     )
-    x, indices = (a.expand(before + (a.shape[dim],) + after) for a in (x, indices))
-    return x.gather(dim, indices)
+    shape = before + (indices.shape[dim],) + after
+    indices = indices.expand(shape) if is_tensor(indices) else np.broadcast_to(indices, shape)
+    return x.expand(before + (x.shape[dim],) + after).gather(dim, indices)
 
 
-@answers(np.take_along_axis)
-def _take_along_axis(x, indices, axis=-1):
-    return take_along_dim(x, indices, axis)
+answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices, dim))
 
 
 class IndexingMethods:

@@ -7,19 +7,17 @@ from typing import Callable
 import numpy as np
 
 from ..tape import is_tensor
-from .operands import data_of
+from .operands import NUMPY_NAMES, data_of
 
 ANSWERS: dict[Callable, Callable] = {}  # NumPy's function, and what it calls if a Tensor is among its arguments
+NAMES: dict[Callable, dict[str, str]] = {}  # NumPy's function, and what its arguments are called here
 
 
-def answers(numpy_function: Callable, **renamed: str) -> Callable:
-    """Decorate what `numpy_function` is to call for Tensors: answers(np.tril, k="diagonal"), if only names differ."""
+def answers(numpy_function: Callable, **names: str) -> Callable:
+    """Decorate what `numpy_function` is to call for Tensors; with `names`, as in answers(np.tril, k="diagonal")."""
 
     def register(function: Callable) -> Callable:
-        def with_our_names(*args, **options):
-            return function(*args, **{renamed.get(name, name): value for name, value in options.items()})
-
-        ANSWERS[numpy_function] = with_our_names if renamed else function
+        ANSWERS[numpy_function], NAMES[numpy_function] = function, NUMPY_NAMES | names
         return function
 
     return register
@@ -54,18 +52,12 @@ class NumpyProtocol:
     def __array_function__(self, function, types, args, kwargs):
         if function not in ANSWERS:
             raise _not_supported(function)
-        return ANSWERS[function](*args, **kwargs)
+        return ANSWERS[function](*args, **{NAMES[function].get(name, name): value for name, value in kwargs.items()})
 
 
 def _not_supported(function: Callable) -> TypeError:
     return TypeError(f"np.{function.__name__} is not supported on Tensors: use a method, or .detach().numpy()")
 
 
-@answers(np.zeros_like)
-def _zeros_like(x):
-    return x.constant(np.zeros, x.shape, x.dtype)
-
-
-@answers(np.ones_like)
-def _ones_like(x):
-    return x.constant(np.ones, x.shape, x.dtype)
+answers(np.zeros_like)(lambda x: x.constant(np.zeros, x.shape, x.dtype))
+answers(np.ones_like)(lambda x: x.constant(np.ones, x.shape, x.dtype))

@@ -1,5 +1,6 @@
 """What may stand beside a Tensor in an expression, and how two operands find a common dtype; checks of axes and shapes."""
 import functools
+import inspect
 from typing import Any, Callable
 
 import numpy as np
@@ -9,6 +10,7 @@ from ..arrays import as_array, bool_, float32, int64, is_tensor
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
 NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's, and what they are among themselves
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # which mean the same
 
 
 def operand(value: Any):
@@ -112,17 +114,21 @@ def sizes(shape: tuple) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
-NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+def with_numpy_names(function: Callable) -> Callable:
+    """Let a function with `dim` and `keepdim` take `axis` and `keepdims` as well."""
 
-
-def with_numpy_names(method: Callable) -> Callable:
-    """Let a method with `dim` and `keepdim` take `axis` and `keepdims` as well."""
-
-    @functools.wraps(method)
-    def renamed(self, *args, **options):
-        return method(self, *args, **{NUMPY_NAMES.get(name, name): value for name, value in options.items()})
+    @functools.wraps(function)
+    def renamed(*args, **options):
+        return function(*args, **{NUMPY_NAMES.get(name, name): value for name, value in options.items()})
 
     return renamed
+
+
+def methods_with_numpy_names(family: type) -> type:
+    """Let all methods of a class take `axis` and `keepdims` as well."""
+    for name, method in inspect.getmembers(family, inspect.isfunction):
+        setattr(family, name, with_numpy_names(method))
+    return family
 
 
 def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from ..kernels.reduce import sum
 from ..tape import Fused, Op
 from .comparison import select
 from .numpy_protocol import answers
-from .operands import check_dim, checked_axes, floating, with_numpy_names
+from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
 from .sorting import ValuesAndIndices
 
 
@@ -193,14 +193,13 @@ def values_and_indices(x, indices, dim: int, keepdim: bool):
     return ValuesAndIndices(*(part if keepdim or not x.ndim else part.squeeze(dim) for part in (values, indices)))
 
 
+@methods_with_numpy_names
 class ReduceMethods:
     @answers(np.sum)
-    @with_numpy_names
     def sum(self, dim=None, keepdim=False):
         return reduce(Sum, self, dim, keepdim)
 
     @answers(np.mean)
-    @with_numpy_names
     def mean(self, dim=None, keepdim=False):
         """The sum divided by the number of elements; of integers and booleans in float32, as NumPy gives fractions too.
 
@@ -211,7 +210,6 @@ class ReduceMethods:
         return reduce(Mean, floating(self), dim, keepdim)
 
     @answers(np.prod)
-    @with_numpy_names
     def prod(self, dim=None, keepdim=False):
         """The product. Its gradient is right also where elements are zero."""
         axes = checked_axes("prod", self, dim)
@@ -224,56 +222,46 @@ class ReduceMethods:
         return out.reshape([1 if d in axes else n for d, n in enumerate(self.shape)]) if keepdim else out
 
     @answers(np.max)
-    @with_numpy_names
     def amax(self, dim=None, keepdim=False):
         """The maximum; equal largest elements share the gradient."""
         return reduce(Max, self, dim, keepdim)
 
     @answers(np.min)
-    @with_numpy_names
     def amin(self, dim=None, keepdim=False):
         """The minimum; equal smallest elements share the gradient."""
         return reduce(Min, self, dim, keepdim)
 
-    @with_numpy_names
     def max(self, dim=None, keepdim=False):
         """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
         return extreme(Max, type(self).maximum, np.argmax, self, dim, keepdim)
 
-    @with_numpy_names
     def min(self, dim=None, keepdim=False):
         """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
         return extreme(Min, type(self).minimum, np.argmin, self, dim, keepdim)
 
     @answers(np.argmax)
-    @with_numpy_names
     def argmax(self, dim=None, keepdim=False):
         return position(np.argmax, self, dim, keepdim)
 
     @answers(np.argmin)
-    @with_numpy_names
     def argmin(self, dim=None, keepdim=False):
         return position(np.argmin, self, dim, keepdim)
 
     @answers(np.any)
-    @with_numpy_names
     def any(self, dim=None, keepdim=False):
         return reduce_constant(np.any, self, dim, keepdim)
 
     @answers(np.all)
-    @with_numpy_names
     def all(self, dim=None, keepdim=False):
         return reduce_constant(np.all, self, dim, keepdim)
 
     def count_nonzero(self, dim=None):
         return reduce_constant(np.count_nonzero, self, dim, False)
 
-    @with_numpy_names
     def logsumexp(self, dim, keepdim=False):
         """log(sum of e^x), without overflow."""
         return reduce(LogSumExp, floating(self), dim, keepdim)
 
-    @with_numpy_names
     def norm(self, p="fro", dim=None, keepdim=False):
         """(sum of |x|^p)^(1/p): p = 2 by default; inf and -inf are the extremes of |x|, 0 counts what is not 0.
 

@@ -4,7 +4,7 @@ from typing import Sequence
 
 import numpy as np
 
-from ..tape import Op
+from ..tape import Op, is_tensor
 from .indexing import AddAt
 from .numpy_protocol import answers
 from .operands import cast, check_dim, common_dtype, sizes
@@ -67,7 +67,7 @@ class Concatenate(Op):
         return tuple(dout[before + (slice(start, end),)] for start, end in zip(starts, self.ends))
 
 
-@answers(np.concatenate, axis="dim")
+@answers(np.concatenate)
 def cat(tensors: Sequence, dim: int = 0):
     """The tensors one after the other along dim."""
     tensors = tuple(tensors)
@@ -84,10 +84,10 @@ def cat(tensors: Sequence, dim: int = 0):
         raise ValueError(f"cat: sizes must match except along dim {dim}, got {[t.shape for t in tensors]}") from None
 
 
-@answers(np.stack, axis="dim")
+@answers(np.stack)
 def stack(tensors: Sequence, dim: int = 0):
     """The tensors side by side along a new axis."""
-    return cat([t.unsqueeze(dim) for t in tensors], dim)
+    return cat([t.unsqueeze(dim) if is_tensor(t) else np.expand_dims(t, dim) for t in tensors], dim)
 
 
 def meshgrid(*tensors, indexing: str = "ij") -> tuple:
@@ -170,14 +170,14 @@ class ShapeMethods:
         dim = check_dim("unflatten", self, dim)
         return self.reshape(self.shape[:dim] + _filled(self, dim, sizes) + self.shape[dim + 1 :])
 
-    @answers(np.squeeze, axis="dim")
+    @answers(np.squeeze)
     def squeeze(self, dim: int | Sequence[int] | None = None):
         """Drop axes of length 1: all, or those named."""
         dims = range(self.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
         drop = [check_dim("squeeze", self, d) for d in dims]
         return self.reshape(tuple(n for i, n in enumerate(self.shape) if n != 1 or i not in drop))
 
-    @answers(np.expand_dims, axis="dim")
+    @answers(np.expand_dims)
     def unsqueeze(self, dim: int):
         if not -self.ndim - 1 <= dim <= self.ndim:
             raise IndexError(f"unsqueeze: dim {dim} is out of range for a tensor of shape {self.shape}")
@@ -325,11 +325,5 @@ class ShapeMethods:
         return self[(slice(None),) * check_dim("select", self, dim) + (index,)]
 
 
-@answers(np.transpose)
-def _transpose(x, axes=None):
-    return x.T if axes is None else x.permute(axes)
-
-
-@answers(np.flip)
-def _flip(x, axis=None):
-    return x.flip(range(x.ndim) if axis is None else axis)
+answers(np.transpose)(lambda x, axes=None: x.T if axes is None else x.permute(axes))
+answers(np.flip)(lambda x, dim=None: x.flip(range(x.ndim) if dim is None else dim))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..kernels.reduce import wide_sum
 from ..tape import Op
-from .operands import check_dim, floating, with_numpy_names
+from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
 from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
 
 
@@ -102,8 +102,8 @@ def middle(x: np.ndarray, dim: int) -> np.ndarray:
     return places if x.ndim else places.reshape(())
 
 
+@methods_with_numpy_names
 class StatisticsMethods:
-    @with_numpy_names
     def var(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
         """The mean of (x - mean)^2, with n - correction in place of n: correction is 1, or 0 if not unbiased.
 
@@ -111,12 +111,10 @@ class StatisticsMethods:
         """
         return variance(Var, self, dim, unbiased, keepdim, correction)
 
-    @with_numpy_names
     def std(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
         """The square root of var; its gradient is 0 where all elements are equal."""
         return variance(Std, self, dim, unbiased, keepdim, correction)
 
-    @with_numpy_names
     def median(self, dim=None, keepdim=False):
         """median(): the middle element, of two the smaller. median(dim): (values, indices). NaN if there is one.
 
