@@ -8,7 +8,7 @@ import numpy as np
 
 from . import tape
 from .grad_mode import enable_grad, set_grad_enabled
-from .methods import stack
+from .ops.shape import stack
 from .runner import current
 from .tensor import Tensor, wrap
 

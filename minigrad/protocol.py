@@ -1,7 +1,7 @@
-"""What the files below Tensor know of it."""
+"""What the files below tensor.py know of a Tensor."""
 from typing import Any
 
 
 def is_tensor(value: Any) -> bool:
-    """Is it a Tensor? It is what can apply operations."""
+    """Is it a Tensor? All that the files below know of one is that it can apply ops."""
     return hasattr(value, "apply_op")

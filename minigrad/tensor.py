@@ -5,7 +5,6 @@ operation; `apply_op` unwraps the arrays, runs it, wraps the result, and puts it
 and its gradient, is in `ops`; who runs it, in runner.py.
 Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `versions.note_write`.
 """
-import functools
 import warnings
 from typing import Any, Callable, Sequence
 
@@ -13,11 +12,10 @@ import numpy as np
 
 from . import float_errors, ops, tape, versions
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
-from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
-from .methods.indexing import integers_apart, joined_index, plain_index
-from .methods.operands import sizes
-from .ops.assignment import SetAt
 from .grad_mode import enable_grad
+from .ops.comparison import Where
+from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
+from .ops.operands import sizes
 from .per_thread import this_thread
 from .runner import current, opaque, refuse
 from .tape import Fused, Node, Op
@@ -37,7 +35,7 @@ class HookHandle:
         self.node.hooks = tuple(hook for hook in self.node.hooks if hook is not self.hook)
 
 
-class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, NumpyFunctions):
+class Tensor(ops.Methods):
     """An n-dimensional array with gradients. The data are copied, but those of a Tensor are shared.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
@@ -260,10 +258,6 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         """The same data, off the tape: a constant, that shares memory. Detach anew after a write on the tape."""
         return current().made(wrap(self._array))
 
-    def clone(self) -> "Tensor":
-        """A copy, on the tape."""
-        return apply(ops.Clone, self)
-
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
         """Run an operation on Tensors, arrays, scalars or None; on the tape, if a Tensor among them wants that."""
@@ -431,7 +425,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
         self._check_writable()
         if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
-            node = apply(ops.Where, array.astype(self.dtype), self, condition=np.True_).node
+            node = apply(Where, array.astype(self.dtype), self, condition=np.True_).node
         self._array[...] = array
         versions.note_write(self._array, on_tape)
         if on_tape:
@@ -487,25 +481,9 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def fill_(self, value: float) -> "Tensor": return self.write(np.full(self.shape, value, self.dtype))
 
-    # ------------------------------------------------------------------------------------------------ dtypes
+    # ------------------------------------------------------------------------------------------------ new ones
 
-    def to(self, dtype: Any) -> "Tensor":
-        """This tensor in another dtype; itself if it is of that dtype."""
-        dtype = as_dtype(dtype)
-        if dtype == self.dtype:
-            return self
-        if dtype.kind == "f" and self.dtype.kind == "f":
-            return apply(ops.Cast, self, dtype=dtype)
-        return self.constant(functools.partial(as_array, dtype=dtype), self)
-
-    astype = to
-
-    def float(self): return self.to(float32)
-    def double(self): return self.to(float64)
-    def long(self): return self.to(int64)
-    def bool(self): return self.to(bool_)
-
-    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: "bool" = False) -> "Tensor":
+    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False) -> "Tensor":
         """A tensor of this size, filled, in this tensor's dtype if no other is given; so are new_zeros and the others."""
         dtype = self.dtype if dtype is None else as_dtype(dtype)
         return wrap(np.full(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
@@ -513,7 +491,6 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def new_zeros(self, *size, **options): return self.new_full(sizes(size), 0, **options)
     def new_ones(self, *size, **options): return self.new_full(sizes(size), 1, **options)
     new_empty = new_zeros
-    def cpu(self): return self
 
 
 def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:

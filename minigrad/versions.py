@@ -19,6 +19,8 @@ import weakref
 
 import numpy as np
 
+from .protocol import is_tensor
+
 _clock = itertools.count(1)  # what happens later has the larger number: tensors made, and arrays written in place
 now = _clock.__next__
 latest = 0  # when anything was written
@@ -144,7 +146,7 @@ class VersionedArray(np.ndarray):
         return _versioned_or_own(super().__getitem__(index))
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        if any(hasattr(value, "apply_op") for value in inputs):
+        if any(map(is_tensor, inputs)):
             return NotImplemented  # Tensors know what to do, also with an array as `out`
         outputs = options.get("out", ())
         if outputs:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from minigrad import ops
-from minigrad.methods import where
-from minigrad.methods.operands import floating, promote
+from minigrad.ops.comparison import where
+from minigrad.ops.operands import floating, promote
 from minigrad.runner import compute
 from minigrad.tensor import Tensor, apply
 
@@ -38,7 +38,7 @@ def cross_entropy(
     rows = floating(classes_last)
     rows = rows if rows.ndim == 2 else rows.reshape(ids.size, logits.shape[class_dim])
     loss = apply(
-        ops.CrossEntropy, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction,
+        ops.cross_entropy.CrossEntropy, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
     )
     return loss.reshape(targets.shape) if reduction == "none" else loss
@@ -89,7 +89,7 @@ def binary_cross_entropy(
     _check_same_shape("binary_cross_entropy", p, target)
     p, target = promote(floating(p), floating(target))
     compute(_check_probabilities, p)
-    losses = apply(ops.BinaryCrossEntropy, p, target)
+    losses = apply(ops.binary_cross_entropy.BinaryCrossEntropy, p, target)
     return _reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
 
 
@@ -109,7 +109,7 @@ def binary_cross_entropy_with_logits(
     log p = -softplus(-logits) and log(1 - p) = -softplus(logits), so that no p near 0 or 1 loses its digits.
     """
     _check_same_shape("binary_cross_entropy_with_logits", logits, target)
-    minus_log_p, minus_log_q = (apply(ops.Softplus, floating(x), threshold=math.inf) for x in (-logits, logits))
+    minus_log_p, minus_log_q = (apply(ops.activations.Softplus, floating(x), threshold=math.inf) for x in (-logits, logits))
     of_true = target if pos_weight is None else pos_weight * target
     losses = of_true * minus_log_p + (1.0 - target) * minus_log_q
     return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
