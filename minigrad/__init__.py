@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 
 bool = bool_  # as torch.bool
 
-# The methods as functions: mg.exp(x) is x.exp(). One line each, by the file of ops/ where they stand.
+# The methods as functions: mg.exp(x) is x.exp(). Each stands in ops/<the heading>.py.
 
 # arithmetic
 abs = Tensor.abs
@@ -82,7 +82,9 @@ log = Tensor.log
 log10 = Tensor.log10
 log1p = Tensor.log1p
 log2 = Tensor.log2
+logaddexp = Tensor.logaddexp
 rsqrt = Tensor.rsqrt
+sigmoid = Tensor.sigmoid
 sin = Tensor.sin
 sinh = Tensor.sinh
 sqrt = Tensor.sqrt
@@ -92,7 +94,6 @@ tanh = Tensor.tanh
 # activations
 gelu = Tensor.gelu
 relu = Tensor.relu
-sigmoid = Tensor.sigmoid
 
 # comparison
 allclose = Tensor.allclose
@@ -127,6 +128,7 @@ any = Tensor.any
 argmax = Tensor.argmax
 argmin = Tensor.argmin
 count_nonzero = Tensor.count_nonzero
+logsumexp = Tensor.logsumexp
 max = Tensor.max
 mean = Tensor.mean
 min = Tensor.min
@@ -142,11 +144,7 @@ var = Tensor.var
 # cumulative
 cumprod = Tensor.cumprod
 cumsum = Tensor.cumsum
-
-# logsumexp
-logaddexp = Tensor.logaddexp
 logcumsumexp = Tensor.logcumsumexp
-logsumexp = Tensor.logsumexp
 
 # softmax
 log_softmax = Tensor.log_softmax

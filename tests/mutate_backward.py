@@ -146,15 +146,16 @@ def _mutate(path, tree, owner, parent, field, value, i, child) -> list[Mutant]:
 
 
 def selected_tests(mutant: Mutant) -> list[str]:
-    """The rows of the operation; of all operations of the family and the kernels' own tests, for a kernel."""
+    """The rows of the operation; for a kernel, those of all families that use its file, and the kernels' own tests."""
     if mutant.owner in SHARED or mutant.path.name == "tape.py":
         return []
     if mutant.path.parts[1] == "ops":
         return ["-k", f"{mutant.owner}- or numbers"]
     family = mutant.path.stem
-    operations = re.findall(r"class (\w+)\((?:Op|Fused)", (ROOT / "minigrad/ops" / f"{family}.py").read_text()) if (
-        ROOT / "minigrad/ops" / f"{family}.py"
-    ).exists() else []
+    sources = [path.read_text() for path in (ROOT / "minigrad/ops").glob("*.py")]
+    users = [source for source in sources if re.search(rf"from \.\.kernels(\.| import (.*, )?){family}\b", source)]
+    an_op = re.compile(r"^(?:class )?(\w+)(?:\((?:Op|Fused)| = elementary)", re.MULTILINE)
+    operations = [name for source in users for name in an_op.findall(source)]
     return ["-k", " or ".join([f"test_{family}"] + [f"{name}-" for name in operations])] if operations else []
 
 

@@ -196,32 +196,46 @@ class ArithmeticMethods:
     @answers(np.add)
     def __add__(self, other): return binary(Add, self, other)
     def __radd__(self, other): return binary(Add, other, self)
+    add = __add__
+
     @answers(np.subtract)
     def __sub__(self, other): return binary(Sub, self, other)
     def __rsub__(self, other): return binary(Sub, other, self)
+    sub = __sub__
+
     @answers(np.multiply)
     def __mul__(self, other): return binary(Mul, self, other)
     def __rmul__(self, other): return binary(Mul, other, self)
+    mul = __mul__
+
     @answers(np.divide)
     def __truediv__(self, other): return of_floats(Div, self, other)
     def __rtruediv__(self, other): return of_floats(Div, other, self)
+    div = __truediv__
+
     @answers(np.power)
     def __pow__(self, other): return binary(Pow, self, other)
     def __rpow__(self, other): return binary(Pow, other, self)
+    pow = __pow__
+
     @answers(np.remainder)
     def __mod__(self, other): return whole_quotient(Remainder, self, other)
     def __rmod__(self, other): return whole_quotient(Remainder, other, self)
+    remainder = __mod__
+
     @answers(np.floor_divide)
     def __floordiv__(self, other): return whole_quotient(FloorDivide, self, other)
     def __rfloordiv__(self, other): return whole_quotient(FloorDivide, other, self)
+    floor_divide = __floordiv__
+
     @answers(np.negative)
     def __neg__(self): return self.apply_op(Neg, self)
     def __pos__(self): return self
+    neg = __neg__
+
     @answers(np.abs)
     def __abs__(self): return self.apply_op(Abs, self)
-
-    add, sub, mul, div, pow, neg, abs = __add__, __sub__, __mul__, __truediv__, __pow__, __neg__, __abs__
-    remainder, floor_divide = __mod__, __floordiv__
+    abs = __abs__
 
     @answers(np.fmod)
     def fmod(self, other): return whole_quotient(Fmod, self, other)

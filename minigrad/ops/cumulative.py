@@ -24,6 +24,23 @@ class CumSum(Op):
         return CumSum.call(dout, axis=self.axis, reverse=not self.reverse)
 
 
+def scan(combine, x):
+    """out_i = x_0 combined with x_1 ... x_i along the last axis: each round doubles how many elements are combined"""
+    span = 1
+    while span < x.shape[-1]:
+        x = np.concatenate([x[..., :span], combine(x[..., span:], x[..., :-span])], axis=-1)
+        span *= 2
+    return x
+
+
+def carried_back(dout, ratio):
+    """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
+    g = dout.copy()
+    for i in reversed(range(g.shape[-1] - 1)):
+        g[..., i] += ratio[..., i] * g[..., i + 1]
+    return g
+
+
 class CumProd(Fused):
     """out_i = x_0 * ... * x_i along the last axis:  dx_i = out_(i-1) * g_i,  g_i = dout_i + x_(i+1) g_(i+1)
 
@@ -66,23 +83,6 @@ class LogCumSumExp(Fused):
         finite = np.where(out == -np.inf, 0.0, out)
         ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
         return weights * carried_back(dout, ratio)
-
-
-def scan(combine, x):
-    """out_i = x_0 combined with x_1 ... x_i along the last axis: each round doubles how many elements are combined"""
-    span = 1
-    while span < x.shape[-1]:
-        x = np.concatenate([x[..., :span], combine(x[..., span:], x[..., :-span])], axis=-1)
-        span *= 2
-    return x
-
-
-def carried_back(dout, ratio):
-    """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
-    g = dout.copy()
-    for i in reversed(range(g.shape[-1] - 1)):
-        g[..., i] += ratio[..., i] * g[..., i + 1]
-    return g
 
 
 def along_last(operation, x, dim: int):

@@ -1,6 +1,6 @@
-"""Elementary functions, of single elements: e^x, log x, sin x, ... For y = f(x), dx = dout * f'(x).
+"""Elementary functions, of single elements: e^x, log x, sin x, ... For out = f(x), dx = dout * f'(x).
 
-A function that NumPy knows is a row of the table, and a method.
+Each is a row of the table, where f' is written in x, or in out if that is cheaper; and a method below.
 """
 import math
 from typing import Callable
@@ -34,7 +34,7 @@ class Elementary(Op):
 
 
 def elementary(function: Callable, gradient: Callable, saves: str = "x") -> type[Elementary]:
-    """The op of a function, called as the function is: a row of the table below."""
+    """The op of a function, named after it: a row of the table below."""
     row = dict(function=staticmethod(function), gradient=staticmethod(gradient), saves=saves)
     return type(function.__name__.capitalize(), (Elementary,), row)
 

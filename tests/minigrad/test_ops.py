@@ -1,7 +1,11 @@
 """Every check on every row of cases.py."""
+import inspect
+import re
+
 import numpy as np
 import pytest
 
+import minigrad
 from cases import CASES, NEED_AN_AXIS
 from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck
@@ -64,6 +68,13 @@ def test_every_op_has_a_row():
 
     wanted = {op for op in below(Op) if op.__module__.startswith("minigrad.ops")} - {Elementary, Cast}
     assert wanted - {case.op for case in CASES} == set()
+
+
+def test_exports_stand_under_the_name_of_their_file():
+    families = re.split(r"^# (\w+)$", inspect.getsource(minigrad), flags=re.MULTILINE)
+    for family, exports in zip(families[1::2], families[2::2], strict=True):
+        for name in re.findall(r"= Tensor\.(\w+)", exports):
+            assert next(c for c in Tensor.__mro__ if name in vars(c)).__module__ == f"minigrad.ops.{family}", name
 
 
 SIZES = {
