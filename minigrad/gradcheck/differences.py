@@ -6,7 +6,7 @@ h^-1 times as much. h goes down by fours until R agrees with the analytic deriva
 contradicts it. To be called wrong, it has to look wrong from much nearer as well.
 """
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -161,17 +161,19 @@ def difference(up: np.ndarray, down: np.ndarray) -> np.ndarray:
     return np.where(up == down, 0.0, up - down)
 
 
-def along(evaluate: Callable[[], np.ndarray], array: np.ndarray, direction: np.ndarray
+def along(evaluate: Callable[[], np.ndarray], arrays: Sequence[np.ndarray], direction: Sequence[np.ndarray]
           ) -> Callable[[float], np.ndarray]:
-    """t -> evaluate() with `array`, which it reads, moved by t * direction in place, and moved back."""
+    """t -> evaluate() with `arrays`, which it reads, moved by t * direction in place, and moved back."""
 
     def value_at(t: float) -> np.ndarray:
-        before = array.copy()
-        array[...] = before + t * direction
+        before = [array.copy() for array in arrays]
+        for array, start, v in zip(arrays, before, direction):
+            array[...] = start + t * v
         try:
             return evaluate()
         finally:
-            array[...] = before
+            for array, start in zip(arrays, before):
+                array[...] = start
 
     return value_at
 
