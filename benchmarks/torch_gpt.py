@@ -1,4 +1,4 @@
-"""The same transformer in PyTorch, to measure and check ours against; needs the extra `bench`."""
+"""The same transformer in PyTorch, to measure ours against; needs the extra `bench`."""
 import numpy as np
 import torch
 from torch import nn

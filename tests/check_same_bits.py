@@ -60,9 +60,9 @@ def damage(cache: pathlib.Path, chance: random.Random) -> int:
             elif kind == "another's":
                 shutil.copy(chance.choice(files), file)
             else:
-                place = chance.randrange(len(content))
-                content[place] ^= 1
-                file.write_bytes(content[:place] if kind == "cut" else content)
+                i = chance.randrange(len(content))
+                content[i] ^= 1
+                file.write_bytes(content[:i] if kind == "cut" else content)
         except OSError:  # another process has replaced it
             pass
     return len(chosen)

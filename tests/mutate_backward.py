@@ -108,15 +108,15 @@ def mutants() -> list[Mutant]:
     for path in (path for pattern in FILES for path in sorted((ROOT / "minigrad").glob(pattern))):
         tree = ast.parse(path.read_text())
         for owner, function in backward_functions(tree):
-            for parent, field, value, i, child in places(function):
+            for parent, field, value, i, child in formula_nodes(function):
                 found += _mutate(path, tree, owner, parent, field, value, i, child)
     return found
 
 
-def places(parent: ast.AST):
+def formula_nodes(parent: ast.AST):
     """Each node of the formulas below, and where it stands.
 
-    Positions in arrays, bounds of loops and pointers are passed over: a wrong one reads other memory.
+    Indices, bounds of loops and pointers are skipped: a wrong one reads other memory.
     """
     is_pointer = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in POINTERS
     for field, value in ast.iter_fields(parent):
@@ -125,7 +125,7 @@ def places(parent: ast.AST):
         for i, child in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(child, ast.AST):
                 yield parent, field, value, i, child
-                yield from places(child)
+                yield from formula_nodes(child)
 
 
 def _mutate(path, tree, owner, parent, field, value, i, child) -> list[Mutant]:

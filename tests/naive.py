@@ -60,10 +60,10 @@ def reduction(function):
         out = np.zeros([1 if a in axes else x.shape[a] for a in range(x.ndim)])
         for index in np.ndindex(*[x.shape[a] for a in kept]):
             where = [slice(None)] * x.ndim
-            place = [0] * x.ndim
+            out_index = [0] * x.ndim
             for a, i in zip(kept, index):
-                where[a], place[a] = i, i
-            out[tuple(place)] = function(list(x[tuple(where)].ravel()))
+                where[a], out_index[a] = i, i
+            out[tuple(out_index)] = function(list(x[tuple(where)].ravel()))
         return out if keepdims else out.reshape([x.shape[a] for a in kept])
 
     return apply
@@ -97,15 +97,15 @@ def set_at(x, value, index):
 
 
 def einsum(*factors, subscripts):
-    """One place of every label after the other."""
+    """A loop over all labels."""
     inputs, output = subscripts.split("->")
     lengths = {}
     for labels, factor in zip(inputs.split(","), factors):
         for label, n in zip(labels, factor.shape):
             lengths[label] = n if n != 1 else lengths.get(label, 1)
     out = np.zeros([lengths[label] for label in output])
-    for place in np.ndindex(*lengths.values()):
-        at = dict(zip(lengths, place))
+    for index in np.ndindex(*lengths.values()):
+        at = dict(zip(lengths, index))
         term = 1.0
         for labels, factor in zip(inputs.split(","), factors):
             term *= factor[tuple(at[label] if n > 1 else 0 for label, n in zip(labels, factor.shape))]
@@ -115,9 +115,9 @@ def einsum(*factors, subscripts):
 
 def add_at(x, index, shape):
     out = np.zeros(shape)
-    places = np.arange(out.size).reshape(shape)[index]
-    for place, value in zip(places.ravel(), np.broadcast_to(x, places.shape).ravel()):
-        out.flat[place] += value
+    taken = np.arange(out.size).reshape(shape)[index]
+    for i, value in zip(taken.ravel(), np.broadcast_to(x, taken.shape).ravel()):
+        out.flat[i] += value
     return out
 
 

@@ -7,8 +7,9 @@ import inspect
 import sys
 import types
 
+from .api import VacuousGradcheckWarning, gradcheck, gradcheck_report, gradgradcheck
 from .differences import FAIL, INCONCLUSIVE, PASS
-from .functions import VacuousGradcheckWarning, compare_float32, gradcheck, gradcheck_report, gradgradcheck
+from .float32 import compare_float32
 from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 from .taylor import TaylorReport, taylor

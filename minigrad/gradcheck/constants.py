@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-SIMPLE = {"0": 0.0, "1": 1.0, "2": 2.0, "1/2": 0.5, "3": 3.0, "1/3": 1 / 3, "4": 4.0, "1/4": 0.25}
+FRACTIONS = {"1/2": 1 / 2, "1/3": 1 / 3, "1/4": 1 / 4}
 MADE_OF_SIZE = {
     "N": lambda n: n, "1/N": lambda n: 1 / n, "sqrt(N)": math.sqrt, "1/sqrt(N)": lambda n: 1 / math.sqrt(n),
     "1/N^2": lambda n: 1 / n**2, "(N-1)/N": lambda n: (n - 1) / n, "N/(N-1)": lambda n: n / (n - 1),
@@ -29,18 +29,18 @@ def constant_ratio(analytic: np.ndarray, numeric: np.ndarray) -> float | None:
 
 
 def name_constant(ratio: float, sizes: dict[str, int]) -> str:
-    """What a ratio looks like: a simple number, or one made of a size at hand; "" if like nothing.
+    """What a ratio may be: a fraction, or made of a size at hand; "" if nothing fits.
 
-    >>> name_constant(0.25, {"dim 1 of input 0": 4})
-    '1/4, or 1/N with N = 4, dim 1 of input 0'
+    >>> name_constant(0.25, {"dim 1 of x": 4})
+    '1/4, or 1/N with N = 4 (dim 1 of x)'
     >>> name_constant(-math.sqrt(5), {"dim 0 of the output": 5})
-    '-sqrt(N) with N = 5, dim 0 of the output'
+    '-sqrt(N) with N = 5 (dim 0 of the output)'
     """
     sign, value = ("-" if ratio < 0 else ""), abs(ratio)
-    names = [sign + name for name, simple in SIMPLE.items() if same(value, simple)]
+    names = [sign + name for name, fraction in FRACTIONS.items() if same(value, fraction)]
     for name, made_of in MADE_OF_SIZE.items():
-        places = [place for place, n in sizes.items() if n > 1 and same(value, made_of(n))]
-        names += [f"{sign}{name} with N = {sizes[place]}, {place}" for place in places[:1]]
+        fitting = [f"{sign}{name} with N = {n} ({size})" for size, n in sizes.items() if n > 1 and same(value, made_of(n))]
+        names += fitting[:1]
     return ", or ".join(names[:3])
 
 

@@ -10,37 +10,24 @@ from tqdm import tqdm
 
 from ..tape import Op
 from ..tensor import Tensor
+from .api import options_from
 from .check import Options, check, compare
 from .differences import FAIL, INCONCLUSIVE, PASS, random_direction
-from .functions import options_from
-from .problem import Point, Problem, as_inputs, generator_for, mapped, nodes_below
+from .problem import Point, Problem, as_inputs, generator_for, input_names, nodes_below, problem_of, title_of
 from .report import GradcheckReport, table
 
 
-def module_problem(module: Any, inputs: Any, select: Callable | None) -> tuple[Problem, tuple]:
+def module_problem(module: Any, inputs: Any, select: Callable | None) -> Problem:
     """The module's outputs as a function of its parameters, and of the inputs that require gradients."""
     inputs = as_inputs(inputs)
-    parameters = dict(module.named_parameters())
-    leaves = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
-    constants = [parameter.array for parameter in parameters.values() if not parameter.requires_grad]
 
-    def sort(x: Any, name: str) -> None:
-        if isinstance(x, Tensor) and x.requires_grad and x.is_leaf:
-            leaves[name] = x
-        elif isinstance(x, (Tensor, np.ndarray)):
-            constants.append(x.array if isinstance(x, Tensor) else x)
-
-    for i, x in enumerate(inputs):
-        mapped(x, sort, f"input {i}")
-    if not leaves:
-        raise ValueError(f"gradcheck: {type(module).__name__} has no parameter or input that requires a gradient")
-
-    def outputs() -> Any:
+    def outputs(*inputs: Any) -> Any:
         result = module(*inputs)
         return result if select is None else select(result)
 
     buffers = [buffer.array for buffer in getattr(module, "buffers", list)()]
-    return Problem(type(module).__name__, outputs, leaves, constants, buffers), inputs
+    return problem_of(outputs, inputs, title_of(module), input_names(module, inputs), dict(module.named_parameters()),
+                      buffers)
 
 
 def gradcheck_module(
@@ -58,7 +45,7 @@ def gradcheck_module(
     >>> gradcheck_module(layer, mg.randn(5, 3, dtype="float64")).verdict
     'pass'
     """
-    problem, inputs = module_problem(module, inputs, select)
+    problem = module_problem(module, inputs, select)
     names = list(problem.leaves)
 
     def bar(indices):
@@ -81,8 +68,8 @@ class CensusRow:
     shape: tuple[int, ...]
     status: str  # a key of STATUS
     uses: int  # on the tape
-    share: float  # of the true derivative along a random direction
-    zeros: float  # the share of elements whose gradient is zero
+    fraction: float  # of the true derivative along a random direction that backward gives
+    zeros: float  # the fraction of elements whose gradient is zero
 
     def __str__(self) -> str:
         return f"{self.name}: {STATUS[self.status]}"
@@ -104,7 +91,7 @@ class Census(list):
 
     def __str__(self) -> str:
         rows = [["parameter", "shape", "uses", "zeros", "of the derivative", "status"]]
-        rows += [[row.name, str(row.shape), str(row.uses), f"{row.zeros:.0%}", f"{row.share:.6g}", STATUS[row.status]]
+        rows += [[row.name, str(row.shape), str(row.uses), f"{row.zeros:.0%}", f"{row.fraction:.6g}", STATUS[row.status]]
                  for row in self]
         return "\n".join(table(rows))
 
@@ -113,15 +100,15 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
            ) -> Census:
     """Which parameters of module(*inputs) got no gradient, a zero one, or one from only some of their uses?
 
-    A use that is cut off the tape (by detach, `.data`, no_grad) still moves the output when the parameter is moved: so
-    a gradient of all uses is the derivative along a random direction, and anything less is not.
+    A use that is cut off the tape (by detach, `.data`, no_grad) still moves the output when the parameter moves: so
+    a gradient from all uses agrees with differences along a random direction, and anything less does not.
 
     >>> import nn, minigrad as mg
     >>> for row in census(nn.Linear(3, 2).to("float64"), mg.randn(5, 3, dtype="float64")): print(row)
     weight: a gradient from all its uses
     bias: a gradient from all its uses
     """
-    problem, _ = module_problem(module, inputs, select)
+    problem = module_problem(module, inputs, select)
     generator = generator_for(seed)
     with problem.preserved():
         point = Point(problem, problem.outputs(), generator)
@@ -134,10 +121,10 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
         for i, (name, leaf) in enumerate(problem.leaves.items()):
             direction = random_direction(leaf.array, generator)
             report = compare(point, i, [("direction 0", direction)], Options(seed=seed), generator)
-            (analytic,), (numeric,), (bound,) = report.analytic[0:1, 0], report.numeric[0:1, 0], report.bound[0:1, 0]
-            share = analytic / numeric if abs(numeric) > 10 * bound else np.nan
-            gradient = point.gradients[i]
+            analytic, numeric, bound = (a.item() for a in (report.analytic, report.numeric, report.bound))
             is_used = abs(numeric) > 10 * bound
+            fraction = analytic / numeric if is_used else np.nan
+            gradient = point.gradients[i]
             if arrived[i] is None:
                 status = "none" if is_used else "unused"
             elif not np.any(gradient):
@@ -146,6 +133,6 @@ def census(module: Any, inputs: Tensor | Sequence[Any], *, select: Callable[[Any
                 status = "cancelled"
             else:
                 status = {PASS: "ok", FAIL: "partial", INCONCLUSIVE: "unclear"}[report.verdict]
-            rows.append(CensusRow(name, leaf.shape, status, uses.get(leaf.node, 0), float(share),
+            rows.append(CensusRow(name, leaf.shape, status, uses.get(leaf.node, 0), fraction,
                                   float(np.mean(gradient == 0)) if gradient.size else 0.0))
     return rows

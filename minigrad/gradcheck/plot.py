@@ -22,7 +22,8 @@ def plot_report(report, path: str | None = None):
         for axis, (title, (values, scale)) in zip(row, pictures.items()):
             image = axis.imshow(values, cmap="RdBu_r", vmin=-scale, vmax=scale, aspect="auto", interpolation="nearest")
             axis.set_title(title, fontsize=9)
-            axis.set_xlabel("element of the input" if entry.columns[0].startswith("entry") else "direction", fontsize=8)
+            is_direction = entry.columns[0].startswith("direction")
+            axis.set_xlabel("direction" if is_direction else "element of the input", fontsize=8)
             axis.set_ylabel("element of the output" if len(entry.rows) > 1 else entry.rows[0], fontsize=8)
             axis.tick_params(labelsize=7)
             for ticks, n in ((axis.set_xticks, values.shape[1]), (axis.set_yticks, values.shape[0])):

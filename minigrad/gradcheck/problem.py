@@ -1,15 +1,17 @@
 """What is checked: a function of some leaves, to be evaluated, moved and differentiated without leaving a trace."""
 import contextlib
 import functools
-from typing import Any, Callable, Iterator, Sequence
+import inspect
+import math
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from .. import random, tape
+from ..custom import Function
 from ..grad_mode import enable_grad, no_grad
 from ..runner import current
 from ..tensor import Tensor
-
 
 CANCELLED = 1e-12  # of the terms that a gradient is the sum of: what may remain where they cancel
 
@@ -21,7 +23,7 @@ class Problem:
     """
 
     def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
-                 constants: Sequence[np.ndarray] = (), state: Sequence[np.ndarray] = ()):
+                 constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = ()):
         self.title = title
         self.function = function
         self.leaves = leaves
@@ -30,16 +32,17 @@ class Problem:
         self.before = [array.copy() for array in self._arrays()]
         self.state_before = [array.copy() for array in state]
         self.random_state = random.get_state()
-        self.evaluations = 0
+        if not leaves:
+            raise ValueError("gradcheck: no input or parameter requires a gradient; make one with requires_grad=True")
         for name, leaf in leaves.items():
             if leaf.dtype != np.float64:
                 raise TypeError(
                     f"gradcheck: {name} is {leaf.dtype}; use .double(), differences need float64. To check the float32 "
-                    "kernels, hold their gradients against float64's: minigrad.gradcheck.compare_float32"
+                    "kernels, compare their gradients with float64's: minigrad.gradcheck.compare_float32"
                 )
 
     def _arrays(self) -> list[np.ndarray]:
-        return [leaf.array for leaf in self.leaves.values()] + [*self.constants, *self.state]
+        return [*(leaf.array for leaf in self.leaves.values()), *self.constants.values(), *self.state]
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
@@ -60,9 +63,8 @@ class Problem:
 
     def changed(self) -> str:
         """Which leaf or constant is not what it was? "" if none."""
-        names = [*self.leaves, *(f"constant {i}" for i in range(len(self.constants)))]
-        return next((f"{name} has been changed" for name, array, before in zip(names, self._arrays(), self.before)
-                     if not same_bits(array, before)), "")
+        arrays = zip([*self.leaves, *self.constants], self._arrays(), self.before)
+        return next((f"{name} has been changed" for name, array, before in arrays if not same_bits(array, before)), "")
 
     def _start(self) -> None:
         random.set_state(self.random_state)
@@ -78,7 +80,6 @@ class Problem:
     def values(self) -> np.ndarray:
         """All output values, as a vector."""
         self._start()
-        self.evaluations += 1
         with no_grad():
             return flat(out.array for out in floats(self.function()))
 
@@ -174,6 +175,65 @@ def generator_for(seed: int) -> np.random.Generator:
     return np.random.default_rng((seed, 7919))
 
 
+def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, names: Sequence[str] | None = None,
+               parameters: dict[str, Tensor] | None = None, state: Sequence[np.ndarray] = ()) -> Problem:
+    """fn(*inputs), as a function of the inputs that require gradients and of fn's own `parameters`.
+
+    Parameters are moved themselves, inputs copied. `title` and `names` of the inputs are by default fn's.
+    """
+    leaves = {name: x for name, x in (parameters or {}).items() if x.requires_grad}
+    constants = {name: x.array for name, x in (parameters or {}).items() if not x.requires_grad}
+
+    def copy(value: Any, name: str) -> Any:
+        name = unused(name, {**leaves, **constants})
+        if isinstance(value, Tensor) and value.requires_grad:
+            leaves[name] = Tensor(value.array, requires_grad=True)
+            return leaves[name]
+        if isinstance(value, (Tensor, np.ndarray)):
+            constants[name] = value.array if isinstance(value, Tensor) else value
+        return value
+
+    copies = [mapped(value, copy, name) for value, name in zip(inputs, names or input_names(fn, inputs))]
+    return Problem(title_of(fn) if title is None else title, lambda: fn(*copies), leaves, constants, state)
+
+
+def title_of(fn: Callable) -> str:
+    """The name of a function, a module's class, or a Function; "" for a lambda."""
+    owner = owner_of(fn)
+    name = getattr(owner, "__name__", None) or getattr(owner, "name", type(owner).__name__)
+    return "" if name == "<lambda>" else name
+
+
+def input_names(fn: Callable, inputs: Sequence[Any]) -> list[str]:
+    """A tensor's own name, or that of fn's argument, or "input 0".
+
+    >>> input_names(lambda x, *others: x, (1.0, 2.0))
+    ['x', 'input 1']
+    """
+    owner = owner_of(fn)
+    try:
+        parameters = inspect.signature(getattr(owner, "forward", owner)).parameters.values()
+    except (TypeError, ValueError):  # built-in functions may have none
+        parameters = ()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = names[1:] if owner is not fn else names  # without ctx
+    names += [f"input {i}" for i in range(len(names), len(inputs))]
+    return [x.name or name if isinstance(x, Tensor) else name for x, name in zip(inputs, names)]
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """The name, or name' if it is taken."""
+    while name in taken:
+        name += "'"
+    return name
+
+
+def owner_of(fn: Callable) -> Any:
+    """The Function whose `apply` fn is, or fn itself."""
+    owner = getattr(fn, "__self__", None)
+    return owner if isinstance(owner, type) and issubclass(owner, Function) else fn
+
+
 def as_inputs(inputs: Any) -> tuple:
     """The arguments of a function: a single Tensor or array is one."""
     return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
@@ -206,8 +266,20 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def flat(arrays: Any) -> np.ndarray:
+def flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    """All elements of all arrays, as a vector."""
     return np.concatenate([np.asarray(array).reshape(-1) for array in arrays])
+
+
+def split(vector: np.ndarray, like: Iterable[Tensor]) -> list[np.ndarray]:
+    """The inverse of `flat`: views of a vector, in the shapes of these tensors.
+
+    >>> split(np.arange(3.0), [Tensor(np.zeros((1, 2))), Tensor(0.0)])
+    [array([[0., 1.]]), array(2.)]
+    """
+    shapes = [tensor.shape for tensor in like]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes)]
 
 
 def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
@@ -225,10 +297,8 @@ def nodes_below(outputs: Sequence[Tensor]) -> Iterator[tape.Node]:
 
 def roots(outputs: Sequence[Tensor], upstream: np.ndarray) -> dict:
     """What the tape starts from: each output's part of the vector `upstream`."""
-    found, start = {}, 0
-    for out in outputs:
-        part = upstream[start:start + out.numel()].reshape(out.shape)
-        start += out.numel()
+    found = {}
+    for out, part in zip(outputs, split(upstream, outputs)):
         if out.node is not None:
             part = part.astype(out.dtype, copy=False)
             found[out.node] = found[out.node] + part if out.node in found else part

@@ -7,13 +7,13 @@ from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, overall
 from .plot import plot_report
 
+PROJECTED = "sum(output * upstream)"  # the one number that backward(upstream) is the gradient of
 
 @dataclass
 class InputReport:
     """One input: its Jacobian from backward and from differences, as (rows, columns).
 
-    Rows are the elements of the outputs, or the one number sum(outputs * upstream). Columns are the elements of the
-    input, or random directions.
+    Rows are the elements of the outputs, or PROJECTED alone. Columns are the elements of the input, or random directions.
     """
 
     name: str
@@ -22,8 +22,8 @@ class InputReport:
     numeric: np.ndarray
     bound: np.ndarray  # on the error of numeric
     verdicts: np.ndarray  # pass, fail or inconclusive, of each element
-    rows: list[str]
-    columns: list[str]
+    rows: list[str]  # "output[0, 3]"
+    columns: list[str]  # "[0, 3]", or "direction 0"
     checked: str
     sizes: dict[str, int] = field(default_factory=dict)  # sizes that a wrong factor may be made of
     notes: list[str] = field(default_factory=list)
@@ -65,9 +65,10 @@ class InputReport:
             return self.notes
         row, column = self.worst
         n_wrong = int(np.sum(self.verdicts == self.verdict))
+        label = self.columns[column]
         lines = [
-            f"{self.name}, {self.columns[column]}: backward of {self.rows[row]} gives "
-            f"{self.analytic[row, column]:.9g}, {self.reference} {self.numeric[row, column]:.9g} +- "
+            f"d {self.rows[row]} / d {self.name}" + (f" along {label}" if label.startswith("direction") else label)
+            + f": backward gives {self.analytic[row, column]:.9g}, {self.reference} {self.numeric[row, column]:.9g} +- "
             f"{self.bound[row, column]:.1g}; {n_wrong} of {self.analytic.size} derivatives "
             + ("are wrong" if self.verdict == FAIL else "could not be judged: a kink or a jump here, or noise")
         ]
@@ -85,7 +86,7 @@ class InputReport:
         if square and self.analytic.shape[1] == np.prod(self.shape):
             turned = np.swapaxes(self.analytic.reshape((-1,) + self.shape), -1, -2).reshape(self.analytic.shape)
             if np.allclose(turned, self.numeric, rtol=1e-5, atol=1e-6 * np.max(np.abs(self.numeric))):
-                return ["it is the transpose of the right gradient"]
+                return [f"backward gives the transpose of the gradient of {self.name}"]
         return []
 
 
@@ -98,9 +99,9 @@ class SideCheck:
     detail: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class GradcheckReport:
-    """The outcome of one gradient check. It is true if it passed; `str` gives a table, `plot` a figure."""
+    """The outcome of one gradient check. It is true if it passed; printed, it is a table; `plot` gives a figure."""
 
     title: str
     inputs: list[InputReport]
@@ -108,7 +109,6 @@ class GradcheckReport:
     warnings: list[str]  # what these inputs cannot show
     is_vacuous: bool  # they show nothing at all
     seed: int
-    evaluations: int
 
     @property
     def verdict(self) -> str:
@@ -118,27 +118,26 @@ class GradcheckReport:
     def __bool__(self) -> bool:
         return self.verdict == PASS
 
-    def __str__(self) -> str:
-        effort = f"seed {self.seed}, {self.evaluations} evaluations"
-        lines = [f"gradcheck of {self.title}: {self.verdict.upper()} ({effort})"]
-        lines += table([["input", "shape", "checked", "error", "backward", "numeric", "+-", "ratio", "verdict"]]
-                       + [self._row(report) for report in self.inputs])
+    def __repr__(self) -> str:
+        lines = [f"gradcheck of {self.title}: {self.verdict.upper()} (seed {self.seed})"]
+        if self.inputs:
+            header = ["input", "shape", "checked", "error", "backward", self.inputs[0].reference, "ratio", "verdict"]
+            lines += table([header] + [self._row(report) for report in self.inputs])
         lines += [f"  {line}" for report in self.inputs for line in report.explain()]
         failed = [check for check in self.side_checks if not check.passed]
-        lines += [f"  {check.name}: NO: {check.detail}" for check in failed]
+        lines += [f"  {check.name}: FAIL: {check.detail}" for check in failed]
         if self.side_checks and not failed:
-            lines.append(f"  side checks: all {len(self.side_checks)} right")
-        head = "this proves nothing" if self.is_vacuous else "not shown"
+            lines.append(f"  side checks: all {len(self.side_checks)} pass")
+        head = "proves nothing" if self.is_vacuous else "note"
         lines += [f"  {head}: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
     @staticmethod
     def _row(report: InputReport) -> list[str]:
-        numbers = ["", "", "", ""]
+        numbers = ["", "", ""]
         if report.worst is not None:
-            ratio = report.ratio
             numbers = [f"{array[report.worst]:.6g}" for array in (report.analytic, report.numeric)]
-            numbers += [f"{report.bound[report.worst]:.0e}", "varies" if ratio is None else f"{ratio:.6g}"]
+            numbers += ["varies" if report.ratio is None else f"{report.ratio:.6g}"]
         return [report.name, str(report.shape), report.checked, f"{report.error:.0e}", *numbers, report.verdict]
 
     def raise_if_wrong(self) -> None:
@@ -154,11 +153,16 @@ class GradcheckReport:
 
 
 class GradcheckError(RuntimeError):
-    """A gradient is wrong, or could not be judged; `report` says all about it."""
+    """A gradient is wrong, or could not be judged; `report` says which, and why."""
 
     def __init__(self, report: GradcheckReport):
         super().__init__(str(report))
         self.report = report
+
+
+def index_of(k: int, shape: tuple[int, ...]) -> str:
+    """The index of the k-th element: "[0, 3]", or "" if there are no axes."""
+    return str([int(n) for n in np.unravel_index(k, shape)]) if shape else ""
 
 
 def table(rows: list[list[str]]) -> list[str]:

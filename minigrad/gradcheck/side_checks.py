@@ -8,7 +8,7 @@ from ..grad_mode import no_grad
 from ..runner import EAGER
 from ..tape import Op
 from ..tensor import Tensor
-from .problem import CANCELLED, Point, Problem, nodes_below, roots, same_bits
+from .problem import CANCELLED, Point, Problem, flat, nodes_below, roots, same_bits, split
 from .report import SideCheck
 
 RELATIVE = 1e-9  # rounding may differ between two ways to the same gradient
@@ -58,13 +58,13 @@ def deterministic(a: np.ndarray, b: np.ndarray) -> str:
     if np.array_equal(a, b, equal_nan=True):
         return SAME
     return ("the function is not deterministic, so it has no derivative to check; draw random numbers from "
-            "minigrad.random only (gradcheck holds that still)")
+            "minigrad.random only, whose state gradcheck holds fixed")
 
 
 def all_zero(point: Point, gradients: list[np.ndarray]) -> str:
     for name, gradient in zip(point.names, gradients):
         if np.any(gradient != 0):
-            return f"{name}: up to {np.max(np.abs(gradient)):.3g} comes out where nothing went in"
+            return f"{name}: gradients of up to {np.max(np.abs(gradient)):.3g}"
     return SAME
 
 
@@ -120,12 +120,10 @@ def full_precision(point: Point) -> str:
 
 def one_by_one(point: Point) -> str:
     total = [np.zeros_like(g) for g in point.gradients]
-    start = 0
-    for out in point.outputs:
-        part = np.zeros_like(point.upstream)
-        part[start:start + out.numel()] = point.upstream[start:start + out.numel()]
-        start += out.numel()
-        total = [a + b for a, b in zip(total, point.backward(part))]
+    parts = split(point.upstream, point.outputs)
+    for part in parts:
+        alone = flat(other if other is part else np.zeros_like(other) for other in parts)
+        total = [a + b for a, b in zip(total, point.backward(alone))]
     return close(point, point.gradients, total)
 
 
@@ -148,13 +146,13 @@ def saved_arrays(outputs: Sequence[Tensor]) -> dict[Op, list]:
 
 
 def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms: float) -> str:
-    before, shares = dout.copy(), op.input_gradients(dout, EAGER)
+    before, gradients = dout.copy(), op.input_gradients(dout, EAGER)
     saved = [array for array in op.saved if isinstance(array, np.ndarray)]
     if not same_bits(dout, before):
         return "changes the upstream gradient that it is given"
     if not all(map(same_bits, saved, saved_before)):
         return "changes an array that forward saved"
-    given = [(parent, g) for parent, g in zip(op.parents, shares) if parent is not None and g is not None]
+    given = [(parent, g) for parent, g in zip(op.parents, gradients) if parent is not None and g is not None]
     for i, (parent, gradient) in enumerate(given):
         if gradient.dtype != parent.dtype == dout.dtype:
             return f"gives a gradient of {gradient.dtype} for an input of {parent.dtype}"
@@ -168,7 +166,7 @@ def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms:
         expected, got = (op.input_gradients(u, EAGER) for u in (np.array(laid_out, order="C"), laid_out))
         pairs = [(x, y) for x, y in zip(expected, got) if x is not None and y is not None]
         if not all(nearly_equal(np.asarray(x), np.asarray(y), terms) for x, y in pairs):
-            return f"is another one when the upstream lies in memory {layout}"
+            return f"gives another gradient when the upstream lies in memory {layout}"
     return SAME
 
 

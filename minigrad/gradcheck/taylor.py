@@ -9,16 +9,15 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..tensor import Tensor
-from .check import leaf_copies
-from .differences import FAIL, INCONCLUSIVE, PASS, difference
-from .problem import Point, Problem, as_inputs, generator_for
+from .differences import FAIL, INCONCLUSIVE, PASS, along, difference
+from .problem import Point, Problem, as_inputs, generator_for, problem_of
 
 HALVINGS = 30
 FIRST_STEP = 2.0**-3
 FLOOR = 64 * np.finfo(np.float64).eps  # rounding in a remainder, relative to the terms it is made of
 
 
-@dataclass
+@dataclass(repr=False)
 class TaylorReport:
     """The steps, the remainders along one direction, and the slope at the small end: nan if all is rounding."""
 
@@ -32,7 +31,7 @@ class TaylorReport:
     def __bool__(self) -> bool:
         return self.verdict == PASS
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         how = f"slope {self.slope:.2f}"
         if not np.isfinite(self.slope):
             how = {PASS: "no remainder above rounding: linear, and right", FAIL: "the gradient is not finite",
@@ -49,13 +48,12 @@ def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions
     The worst of several random directions, in which all inputs move at once. Where the function is linear, nothing
     remains but rounding, and that passes.
 
-    >>> str(taylor(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True)))
-    'Taylor: PASS, slope 2.00'
-    >>> str(taylor(lambda x: x.detach() * x, Tensor([0.3, -0.8], dtype="float64", requires_grad=True)))
-    'Taylor: FAIL, slope 1.00'
+    >>> taylor(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
+    Taylor: PASS, slope 2.00
+    >>> taylor(lambda x: x.detach() * x, Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
+    Taylor: FAIL, slope 1.00
     """
-    copies, leaves, constants = leaf_copies(as_inputs(inputs))
-    problem = Problem("", lambda: fn(*copies), leaves, constants)
+    problem = problem_of(fn, as_inputs(inputs))
     generator = generator_for(seed)
     with problem.preserved():
         point = Point(problem, problem.outputs(), generator)
@@ -65,26 +63,19 @@ def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions
 
 def remainder_slope(problem: Problem, point: Point, generator: np.random.Generator) -> TaylorReport:
     """One direction."""
-    leaves = list(problem.leaves.values())
-    before = [leaf.array.copy() for leaf in leaves]
-    direction = [generator.standard_normal(leaf.shape) for leaf in leaves]
+    arrays = [leaf.array for leaf in problem.leaves.values()]
+    direction = [generator.standard_normal(array.shape) for array in arrays]
     length = np.sqrt(sum(np.sum(v**2) for v in direction)) or 1.0
     direction = [v / length for v in direction]
     slope = sum(np.sum(g * v) for g, v in zip(point.gradients, direction))
     centre = problem.values()
     largest = float(np.sum(np.abs(np.where(point.upstream == 0, 0.0, centre * point.upstream))))
     steps = FIRST_STEP * 0.5 ** np.arange(HALVINGS)
-
-    def change(t: float) -> float:
-        for leaf, array, v in zip(leaves, before, direction):
-            leaf.array[...] = array + t * v
-        return float(np.sum(difference(problem.values(), centre) * point.upstream))
-
-    ahead, back = (np.array([change(sign * h) for h in steps]) for sign in (1, -1))
-    for leaf, array in zip(leaves, before):
-        leaf.array[...] = array
+    values_at = along(problem.values, arrays, direction)
+    ahead, back = (np.array([np.sum(difference(values_at(sign * h), centre) * point.upstream) for h in steps])
+                   for sign in (1, -1))
     remainders, bends = np.abs(ahead - steps * slope), np.abs(ahead + back)
-    terms = sum(float(np.sum(np.abs(np.where(np.isfinite(a), g * a, 0.0)))) for g, a in zip(point.gradients, before))
+    terms = sum(float(np.sum(np.abs(np.where(np.isfinite(a), g * a, 0.0)))) for g, a in zip(point.gradients, arrays))
     noise = float(np.max(bends[-HALVINGS // 2 :], initial=0.0))  # so near, nothing else is left of a second difference
     floor = FLOOR * (largest + terms) + 4 * noise
     is_vacuous = bool(np.all(np.abs(ahead) <= floor)) and abs(slope) * FIRST_STEP <= floor

@@ -97,7 +97,7 @@ def test_wrong_backwards_do_not_slip_through(name):
 def test_nested_inputs_are_checked():
     wrong = function(square, lambda d, x: 3 * d * x)
     report = gradcheck_report(lambda x, pair: x * wrong(pair["y"][0]), [normal(3), {"y": [normal(3)]}])
-    assert [(entry.name, entry.verdict) for entry in report.inputs] == [("input 0", "pass"), ("input 1['y'][0]", "fail")]
+    assert [(entry.name, entry.verdict) for entry in report.inputs] == [("x", "pass"), ("pair['y'][0]", "fail")]
 
 
 def test_a_kink_is_judged_in_fast_mode_as_well():
@@ -176,7 +176,7 @@ def test_gradients_that_cancel_are_not_accused():
     assert {row.name: row.status for row in census(module, x)}["k.bias"] == "cancelled"
     for seed in range(8):
         report = compare_float32(lambda x, b: ((x @ x.mT + (x @ b))).softmax(-1) @ x, (normal(2, 5, 8), normal(8, 1)), seed=seed)
-        assert report and "input 1 is zero, or nearly" in str(report)
+        assert report and "gradient of b is zero, or nearly" in str(report)
 
 
 def test_the_census_sees_a_small_use_beside_a_large_constant():
@@ -196,7 +196,7 @@ def test_taylor_at_special_functions():
     assert "proves nothing" in str(taylor(lambda x: x.softmax(-1).sum(), x))
     assert taylor(lambda x: x.masked_fill(np.array([True, False, False]), -np.inf).tanh(), x)
     assert taylor(lambda x: x.float().sin().double(), x).verdict != "fail"
-    with pytest.raises(ValueError, match="none of the inputs requires a gradient"):
+    with pytest.raises(ValueError, match="no input or parameter requires a gradient"):
         taylor(lambda x: x, mg.ones(2))
 
 
@@ -215,12 +215,12 @@ x = normal(3)
     (lambda: gradcheck(lambda x: None, x), TypeError, "must return a floating-point Tensor.* got NoneType"),
     (lambda: gradcheck(lambda x: 1.0, x), TypeError, "got float"),
     (lambda: gradcheck(lambda x: x, x, eps=0), ValueError, "eps must be a positive number, got 0"),
-    (lambda: gradcheck(lambda x: x, x, rtol=float("nan")), ValueError, "rtol must be a number from 0 on, got nan"),
-    (lambda: gradcheck(lambda x: x, x, seed=-1), ValueError, "seed must be a whole number from 0 on, got -1"),
-    (lambda: gradcheck(lambda x: x, x, directions=0), ValueError, "directions must be a whole number from 1 on"),
-    (lambda: gradgradcheck(lambda x: x, x, epz=1), TypeError, "unexpected keyword argument 'epz'; there are eps,"),
+    (lambda: gradcheck(lambda x: x, x, rtol=float("nan")), ValueError, "rtol must be a number >= 0, got nan"),
+    (lambda: gradcheck(lambda x: x, x, seed=-1), ValueError, "seed must be an integer >= 0, got -1"),
+    (lambda: gradcheck(lambda x: x, x, directions=0), ValueError, "directions must be an integer >= 1"),
+    (lambda: gradgradcheck(lambda x: x, x, epz=1), TypeError, "unexpected keyword argument 'epz'; the options are eps,"),
     (lambda: gradcheck_module(nn.Linear(2, 2).double(), x, epz=1), TypeError, "unexpected keyword argument 'epz'"),
-    (lambda: gradgradcheck(lambda x: x, mg.ones(2)), ValueError, "requires a gradient; make them with requires_grad"),
+    (lambda: gradgradcheck(lambda x: x, mg.ones(2)), ValueError, "requires a gradient; make one with requires_grad"),
     (lambda: gradgradcheck(lambda x: x.detach(), x), ValueError, "no output depends on an input"),
     (lambda: with_backward("sofmax", None), ValueError, "no function 'sofmax'; did you mean 'softmax'"),
 ])  # fmt: skip
@@ -243,7 +243,7 @@ def test_constants_buffers_and_the_callers_inputs_are_left_alone():
         return x * x
 
     report = gradcheck_report(halve, (x, constant, array))
-    assert not report and "constant 0 has been changed" in str(report)
+    assert not report and "c has been changed" in str(report)
     assert constant.tolist() == [1, 2, 3] and array.tolist() == [1, 1, 1]
 
     class Counting(nn.Module):

@@ -1,6 +1,6 @@
 """How many wrong backwards does the gradient check catch, and how often does it accuse a right one?
 
-    python -m benchmarks.gradcheck_power [--seeds 100] [--torch-seeds 20]
+    python tests/gradcheck_power.py [--seeds 100] [--torch-seeds 20]
 
 Every mutant of `minigrad.gradcheck.mutants` on freshly drawn inputs, and PyTorch's gradcheck on the same, if torch is
 installed: each mutant wrapped as a torch.autograd.Function, default options. Then the right functions, and all rows of
@@ -17,18 +17,22 @@ from typing import Any
 
 import numpy as np
 
+if __name__ in ("__main__", "__mp_main__"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
 try:
     import torch
 except ImportError:
     torch = None
 
-from minigrad import Tensor
+from cases import CASES, Case
+from minigrad import Tensor, no_grad
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Function
 from minigrad.ops import activations, arithmetic, comparison, reduce
 from minigrad.tensor import apply
+from naive import Constant
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 ROUNDS = 20  # of all right ops
 KINKED = (
     activations.Relu, arithmetic.Abs, comparison.Clamp, comparison.Maximum, comparison.Minimum, reduce.Max, reduce.Min,
@@ -73,31 +77,36 @@ def count_mutant(name: str, seeds: int, torch_seeds: int) -> tuple[int, int]:
 
 def right_op_runs() -> dict[str, int]:
     """The verdicts on all rows of tests/cases.py, ROUNDS times, and on those with kinks at the kinks themselves."""
-    sys.path.insert(0, str(TESTS))
-    from cases import CASES
-    from naive import Constant
-
-    counts, blamed = {"pass": 0, "fail": 0, "inconclusive": 0}, set()
+    counts, accused = {"pass": 0, "fail": 0, "inconclusive": 0}, set()
     for case in CASES:
         for seed in range(ROUNDS):
             for at_kinks in (False, True) if case.op in KINKED else (False,):
-                generator = np.random.default_rng(seed)
-                inputs = [x if isinstance(x, Constant) else redrawn(x, generator, at_kinks) for x in case.inputs]
+                inputs = redrawn(case, seed, at_kinks)
                 if any(isinstance(x, Tensor) for x in inputs):
                     report = gradcheck_report(lambda *xs, case=case: apply(case.op, *xs, **case.options), inputs, seed=seed)
                     counts[report.verdict] += 1
-                    if not report and str(case) not in blamed:
-                        blamed.add(str(case))
+                    if not report and str(case) not in accused:
+                        accused.add(str(case))
                         print(f"\n{case}, seed {seed}, the first of its kind:\n{report}")
     return counts
 
 
-def redrawn(array: Any, generator: np.random.Generator, at_kinks: bool) -> Any:
-    """The same numbers in another order and size, to stay where the op is defined; rounded for ties and zeros."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-        return array
-    array = generator.permutation(array.reshape(-1)).reshape(array.shape) * generator.uniform(0.7, 1.3)
-    return Tensor(np.round(2 * array) / 2 if at_kinks else array, requires_grad=True)
+def redrawn(case: Case, seed: int, at_kinks: bool) -> list[Any]:
+    """The inputs of a case: the same numbers in another order, and in another size if the op is defined there; rounded
+    for ties and zeros."""
+    generator = np.random.default_rng(seed)
+    permuted, scaled = [], []
+    for x in case.inputs:
+        if not isinstance(x, np.ndarray) or isinstance(x, Constant) or x.dtype.kind != "f":
+            permuted, scaled = [*permuted, x], [*scaled, x]
+            continue
+        array = generator.permutation(x.reshape(-1)).reshape(x.shape)
+        larger = array * generator.uniform(0.7, 1.3)
+        permuted.append(Tensor(array, requires_grad=True))
+        scaled.append(Tensor(np.round(2 * larger) / 2 if at_kinks else larger, requires_grad=True))
+    with no_grad():
+        is_defined = not np.any(np.isnan(apply(case.op, *scaled, **case.options).array))
+    return scaled if is_defined else permuted
 
 
 def main() -> None:
@@ -129,10 +138,9 @@ def print_table(counts: dict[str, tuple[int, int]], seeds: int, torch_seeds: int
     wrong = [name for name, mutant in MUTANTS.items() if not mutant.equivalent]
     groups = {function: [name for name in wrong if MUTANTS[name].right.name == function] for function in FUNCTIONS}
     for function, members in {**groups, "all": wrong}.items():
-        shares = [100 * sum(counts[name][i] for name in members) / (len(members) * n)
-                  for i, n in enumerate((seeds, torch_seeds))]
-        theirs = f"{shares[1]:.1f}%" if torch else "not installed"
-        print(f"| {function} | {len(members)} | {shares[0]:.4g}% | {theirs} |")
+        ours, theirs = (100 * sum(counts[name][i] for name in members) / (len(members) * n)
+                        for i, n in enumerate((seeds, torch_seeds)))
+        print(f"| {function} | {len(members)} | {ours:.4g}% | {f'{theirs:.1f}%' if torch else 'not installed'} |")
     missed = [name for name in wrong if counts[name][0] < seeds]
     print(f"\nMissed by minigrad in some seed: {', '.join(missed) or 'none'}.")
     if torch:

@@ -1,0 +1,113 @@
+"""`gradcheck` and `gradgradcheck`, with PyTorch's signatures."""
+import dataclasses
+import warnings
+from typing import Any, Callable, Sequence
+
+from ..derivatives import grad
+from ..grad_mode import enable_grad
+from ..tensor import Tensor
+from .check import Options, check
+from .problem import as_inputs, floats, generator_for, input_names, mapped, problem_of, title_of
+from .report import GradcheckReport, SideCheck
+from .side_checks import recorded_from
+
+UNSUPPORTED = ("check_batched_grad", "check_batched_forward_grad", "check_forward_ad", "masked")
+ALWAYS = ("check_grad_dtypes", "check_backward_ad", "gen_non_contig_grad_outputs")  # checked without being asked
+
+
+class VacuousGradcheckWarning(UserWarning):
+    """The true gradient is zero: the check proves nothing."""
+
+
+def options_from(given: dict[str, Any]) -> Options:
+    """The options of a check, PyTorch's among them; TypeError for one that there is not."""
+    known = [field.name for field in dataclasses.fields(Options)]
+    for name, value in given.items():
+        if name in UNSUPPORTED and value:
+            raise ValueError(f"gradcheck: {name} is not supported: minigrad has reverse mode on dense tensors only")
+        if name not in (*known, *UNSUPPORTED, *ALWAYS):
+            raise TypeError(f"gradcheck: unexpected keyword argument {name!r}; the options are {', '.join(known)}")
+    return Options(**{name: value for name, value in given.items() if name in known})
+
+
+def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **options: Any) -> GradcheckReport:
+    """What `gradcheck` finds, as a `GradcheckReport`: print it, or plot it. It has the same options.
+
+    >>> wrong = lambda x: x * x.detach()  # the square, and half of its gradient
+    >>> gradcheck_report(wrong, Tensor([1.0, 2.0, 3.0], dtype="float64", requires_grad=True))
+    gradcheck of Mul: FAIL (seed 0)
+      input  shape  checked            error  backward  differences  ratio  verdict
+      x      (3,)   3 x 3 derivatives  5e-01  3         6            0.5    fail
+      d output[2] / d x[2]: backward gives 3, differences 6 +- ...; 3 of 9 derivatives are wrong
+      backward / differences is 0.5 everywhere: 1/2
+      side checks: all 8 pass
+    """
+    return check(problem_of(fn, as_inputs(inputs)), options_from(options))
+
+
+def gradcheck(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, raise_exception: bool = True, **options: Any
+              ) -> bool:
+    """Are the gradients of fn(*inputs) the derivatives? Against central differences, in float64.
+
+    The upstream gradient is random, never a plain sum: the gradient of softmax's sum is zero whatever backward does.
+    Inputs that require gradients must be float64; nothing of the caller's is changed. A wrong gradient, or one that
+    could not be judged, raises a GradcheckError (a RuntimeError) whose text is the report, or returns False with
+    raise_exception=False. If the true gradient is zero, so that zeros would pass, a VacuousGradcheckWarning says so.
+
+    Options as in PyTorch: eps, atol, rtol, nondet_tol, check_undefined_grad, fast_mode; besides, directions and seed.
+    A derivative passes within atol + rtol * |numeric|, by default 1e-11 of the largest in its row + 1e-9 of itself,
+    besides the rounding of differences. Inputs and outputs may be nested in tuples, lists and dicts.
+
+    >>> gradcheck(lambda x: (x * x).tanh(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
+    True
+    """
+    return conclude(gradcheck_report(fn, inputs, **options), raise_exception)
+
+
+def gradgradcheck(
+    fn: Callable[..., Any], inputs: Tensor | Sequence[Any], grad_outputs: Tensor | Sequence[Tensor] | None = None, *,
+    raise_exception: bool = True, **options: Any,
+) -> bool:
+    """Are the gradients of the gradients right? `gradcheck` of backward, in the inputs and the upstream gradients.
+
+    >>> gradgradcheck(lambda x: x.exp(), Tensor([0.3, -0.8], dtype="float64", requires_grad=True))
+    True
+    """
+    inputs, options = as_inputs(inputs), options_from(options)
+    seed = options.seed
+    problem = problem_of(fn, inputs)
+    with problem.preserved():
+        outputs = problem.outputs()
+        shapes = [out.shape for out in outputs if out.requires_grad]
+        detail = recorded_from(problem, outputs, generator_for(seed))
+    if not shapes:
+        raise ValueError("gradgradcheck: no output depends on an input that requires a gradient")
+    if grad_outputs is None:
+        generator = generator_for(seed + 1)
+        grad_outputs = [Tensor(generator.standard_normal(shape), requires_grad=True) for shape in shapes]
+    upstreams = as_inputs(grad_outputs)
+    if len(upstreams) != len(shapes):
+        raise ValueError(f"gradgradcheck: {len(shapes)} outputs need as many grad_outputs, got {len(upstreams)}")
+
+    def backward(*arguments: Any) -> tuple[Tensor, ...]:
+        point, upstream = arguments[: len(inputs)], arguments[len(inputs) :]
+        wanted: list[Tensor] = []
+        mapped(list(point), lambda x, _: wanted.append(x) if isinstance(x, Tensor) and x.requires_grad else None, "")
+        with enable_grad():
+            outputs = [out for out in floats(fn(*point)) if out.requires_grad]
+            return grad(outputs, wanted, upstream, create_graph=True, allow_unused=True, materialize_grads=True)
+
+    names = [*input_names(fn, inputs), *(f"grad_outputs[{k}]" for k in range(len(upstreams)))]
+    title = f"the backward of {title_of(fn) or 'fn'}"
+    report = check(problem_of(backward, inputs + upstreams, title, names), options)
+    report.side_checks.append(SideCheck("it is the backward without create_graph", not detail, detail))
+    return conclude(report, raise_exception)
+
+
+def conclude(report: GradcheckReport, raise_exception: bool) -> bool:
+    if report.is_vacuous and report:
+        reason = f"gradcheck of {report.title} proves nothing: {'; '.join(report.warnings)}"
+        warnings.warn(reason, VacuousGradcheckWarning, stacklevel=3)
+    if raise_exception:
+        report.raise_if_wrong()
+    return bool(report)

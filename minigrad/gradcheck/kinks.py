@@ -1,0 +1,84 @@
+"""Verdicts at a kink, where there is no derivative, but a gradient can still be wrong."""
+from dataclasses import dataclass
+
+import numpy as np
+
+from .differences import FAIL, INCONCLUSIVE, along, difference, largest_finite
+from .problem import Point, Problem, flat, split
+from .report import InputReport
+
+DIRECTIONS = 16
+UNITS = 64  # inputs with no more elements are moved one by one as well
+ROWS = 32  # outputs that are judged
+
+
+@dataclass
+class Slopes:
+    """How the outputs change along directions in which all inputs move at once: (outputs, directions)."""
+
+    directions: np.ndarray  # the last third of the first 3 n are the sums of the others
+    ups: np.ndarray  # (f(x + h v) - f(x)) / h
+    downs: np.ndarray  # (f(x - h v) - f(x)) / h
+    bends: np.ndarray  # ups + downs
+    far_bends: np.ndarray  # the same from 8 h away
+    is_bent: np.ndarray  # (outputs,): has the function a kink here?
+
+
+def slopes_around(problem: Problem, h: float, generator: np.random.Generator) -> Slopes:
+    """Along random directions, their sums, all at once, and if there are few, each element."""
+    leaves = list(problem.leaves.values())
+    is_movable = np.isfinite(flat(leaf.array for leaf in leaves))
+    parts = is_movable * generator.standard_normal((2, DIRECTIONS // 2, is_movable.size))
+    directions = [*parts[0], *parts[1], *(parts[0] + parts[1]), is_movable * 1.0]
+    if is_movable.size <= UNITS:
+        directions += list(np.eye(is_movable.size)[is_movable])
+    centre = problem.values()
+    values_at = [along(problem.values, [leaf.array for leaf in leaves], split(v, leaves)) for v in directions]
+
+    def slopes(step: float) -> np.ndarray:
+        return np.array([difference(value_at(step), centre) / abs(step) for value_at in values_at]).T
+
+    ups, downs = slopes(h), slopes(-h)
+    bends, far_bends = ups + downs, slopes(8 * h) + slopes(-8 * h)
+    least = 1e-3 * (np.abs(ups) + np.abs(downs))
+    least += (1e-14 + 64 * np.finfo(np.float64).eps * largest_finite(centre)[:, None]) / h
+    # On a smooth curve a bend is 8 times as large from 8 times as far away; at a kink it is the same.
+    is_bent = np.any((np.abs(bends) > 0.4 * np.abs(far_bends)) & (np.abs(bends) > least), axis=1)
+    # The median of three bends neither way, but its derivative along a sum is not the sum of the derivatives.
+    along_a, along_b, along_both = np.split((ups - downs)[:, : DIRECTIONS // 2 * 3] / 2, 3, axis=1)
+    is_bent |= np.any(np.abs(along_a + along_b - along_both) > np.max(least, axis=1, keepdims=True), axis=1)
+    return Slopes(np.array(directions), ups, downs, bends, far_bends, is_bent)
+
+
+def judge_kinks(point: Point, reports: list[InputReport], h: float, generator: np.random.Generator) -> None:
+    """At a kink nothing fails for not being the derivative, as there is none; but a gradient can still be wrong there."""
+    slopes = slopes_around(point.problem, h, generator)
+    for report in reports:
+        rows = slopes.is_bent if len(report.verdicts) == point.size else np.full(1, np.any(slopes.is_bent))
+        report.verdicts[rows] = np.where(report.verdicts[rows] == FAIL, INCONCLUSIVE, report.verdicts[rows])
+    chosen = generator.permutation(np.flatnonzero(slopes.is_bent))[:ROWS]
+    wrong = chosen[is_outside(point, slopes, chosen)] if len(chosen) else chosen
+    for report in reports if len(wrong) else ():
+        rows = wrong if len(report.verdicts) == point.size else slice(None)
+        is_open = report.verdicts[rows] == INCONCLUSIVE
+        report.verdicts[rows] = np.where(is_open, FAIL, report.verdicts[rows])
+        if np.any(is_open):
+            report.notes.append(f"{report.name}: a kink; the gradient is not between the slopes of its sides")
+
+
+def is_outside(point: Point, slopes: Slopes, outputs: np.ndarray) -> np.ndarray:
+    """Which of these outputs bend one way, and have a gradient that is not between the slopes of the sides?
+
+    If f is convex there, v.g <= f'(x; v) must hold for all v. It does for relu'(0) = 0, and for any split of the
+    gradient among equal maxima that sums to 1. All inputs move at once: maximum(x, y) at x = y is a kink of both.
+    """
+    ups, downs, bends, far_bends = (a[outputs] for a in (slopes.ups, slopes.downs, slopes.bends, slopes.far_bends))
+    analytic = np.concatenate(point.rows(outputs), axis=1) @ slopes.directions.T
+    slack = 1e-3 * (np.abs(ups) + np.abs(downs) + np.abs(analytic) + 1e-3)
+    found = np.zeros(len(outputs), bool)
+    for sign in (1.0, -1.0):  # convex, concave
+        bends_one_way = np.all(sign * bends >= -slack, axis=1) & np.any(sign * bends > slack, axis=1)
+        outside = (sign * analytic > sign * ups + slack) | (-sign * analytic > sign * downs + slack)
+        found |= bends_one_way & np.any(outside, axis=1)
+    is_steady = np.all(np.abs(bends - far_bends) <= slack, axis=1)
+    return found & is_steady
