@@ -2,6 +2,8 @@
 
 The loops over elements stand in functions of their own, on slices: there LLVM knows that they begin at 0.
 """
+import math
+
 import numpy as np
 
 from .buffers import empty_like
@@ -99,6 +101,30 @@ def gelu_values(x, out, count, use_tanh):
             v = constant_like(x, -FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
             p, _ = normal_gate(v)
             out[i] = p * v
+
+
+ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # that `activate` computes, by their names in nn
+GELU, GELU_TANH, RELU, TANH, SIGMOID, SILU = range(6)
+
+
+@jit
+def activate(which, x, out, count):
+    """out[0:count] = the activation ACTIVATIONS[which] of x[0:count], on pointers"""
+    zero, one = constant_like(x, 0), constant_like(x, 1)
+    if which == GELU or which == GELU_TANH:
+        gelu_values(x, out, count, which == GELU_TANH)
+    elif which == RELU:
+        for i in range(count):
+            out[i] = zero if x[i] < zero else x[i]  # this way round, NaN stays NaN
+    elif which == TANH:
+        for i in range(count):
+            out[i] = math.tanh(x[i])
+    elif which == SIGMOID:
+        for i in range(count):
+            out[i] = one / (one + exp(-x[i]))
+    else:
+        for i in range(count):
+            out[i] = x[i] * (one / (one + exp(-x[i])))
 
 
 @jit
