@@ -1,37 +1,39 @@
 """Text from a model, one token after the other."""
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 import minigrad as mg
 import nn
-from models.decode import Decoder, can_decode
+from models.decode import CachedDecoder
 from models.transformer import check_whole
 
 COLDEST = 1e-200  # a temperature at which the likeliest token has it all, and no division overflows yet
 
 
 def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: float = 1.0, top_k: int | None = None,
-             top_p: float | None = None, seed: int | None = None) -> Iterator[int]:
-    """Yield `count` token ids that continue the prompt; the model sees the last `model.config.context` of them.
+             top_p: float | None = None, seed: int | None = None, context: int | None = None) -> Iterator[int]:
+    """Yield `count` token ids that continue the prompt.
 
+    model: any module that makes logits (B, T, V), or a pair of these and a loss, of tokens (B, T).
     temperature: logits are divided by it; 0 takes the likeliest token.
     top_k: only the k likeliest tokens can be drawn.
     top_p: only the likeliest tokens that together reach this probability can be drawn.
     seed: for the same tokens again; without one, minigrad's own generator draws, which `manual_seed` starts.
+    context: how many of the last tokens the model sees; by default `model.config.context`, or all if it has none.
 
     ValueError names an argument that makes no sense.
     """
     if len(prompt) == 0:
         raise ValueError("the prompt is empty; give at least one token to continue")
-    return (int(ids[0]) for ids in generate_batch(model, [prompt], count, temperature, top_k, top_p, seed))
+    return (int(ids[0]) for ids in generate_batch(model, [prompt], count, temperature, top_k, top_p, seed, context))
 
 
 def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, temperature: float = 1.0,
-                   top_k: int | None = None, top_p: float | None = None,
-                   seed: int | None = None) -> Iterator[np.ndarray]:
+                   top_k: int | None = None, top_p: float | None = None, seed: int | None = None,
+                   context: int | None = None) -> Iterator[np.ndarray]:
     """Yield `count` arrays of token ids (B,), which continue the prompts (B, T), all of one length, side by side.
 
     The other arguments are those of `generate`.
@@ -41,8 +43,13 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
     if len(lengths) != 1 or lengths == [0]:
         raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for those "
                          "of one length at a time")
+    if context is None:
+        context = getattr(getattr(model, "config", None), "context", None)
+    else:
+        check_whole("context", context)
     generator = mg.random.generator() if seed is None else np.random.default_rng(seed)
-    return _generate(model, np.array(prompts), count, temperature, top_k, top_p, generator)
+    choose = functools.partial(draw, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+    return _generate(model, np.array(prompts), count, context, choose)
 
 
 def check_sampling(count: int, temperature: float, top_k: int | None, top_p: float | None,
@@ -59,13 +66,17 @@ def check_sampling(count: int, temperature: float, top_k: int | None, top_p: flo
         raise ValueError(f"top_p must be more than 0 and at most 1, got {top_p!r}")
 
 
-def _generate(model, tokens, count, temperature, top_k, top_p, generator) -> Iterator[np.ndarray]:
-    next_logits = Decoder(model, len(tokens)).logits if can_decode(model) else functools.partial(full_forward, model)
+def _generate(model: nn.Module, tokens: np.ndarray, count: int, context: int | None,
+              choose: Callable[[np.ndarray], np.ndarray]) -> Iterator[np.ndarray]:
+    try:
+        next_logits = CachedDecoder(model, len(tokens)).logits
+    except ValueError:  # a model with parts that are not known there
+        next_logits = functools.partial(full_forward, model)
     for _ in range(count):
-        tokens = tokens[:, -model.config.context:]
-        drawn = draw(next_logits(tokens), temperature, top_k, top_p, generator)
-        tokens = np.concatenate((tokens, drawn[:, None]), axis=1)
-        yield drawn
+        tokens = tokens if context is None else tokens[:, -context:]
+        chosen = choose(next_logits(tokens))
+        tokens = np.concatenate((tokens, chosen[:, None]), axis=1)
+        yield chosen
 
 
 def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:
@@ -74,9 +85,10 @@ def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:
     model.eval()
     try:
         with mg.no_grad():
-            logits, _ = model(mg.tensor(tokens))
+            out = model(mg.tensor(tokens))
     finally:
         model.train(was_training)
+    logits = out[0] if isinstance(out, tuple) else out
     return logits.array[:, -1]
 
 

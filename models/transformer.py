@@ -210,14 +210,17 @@ def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
             nn.init.zeros_(parameter)
 
 
-def with_positions(x: Tensor, config: TransformerConfig) -> Tensor:
-    """x (B, T, C) plus the table of positions that the config asks for; learned tables belong to the model.
+def scale_of_tokens(config: TransformerConfig) -> float:
+    """Fixed tables of positions have entries of size 1, and tokens start smaller: they are multiplied by sqrt(C), as in
+    Vaswani et al."""
+    return math.sqrt(config.width) if config.positions in FIXED else 1.0
 
-    Fixed tables have entries of size 1, and tokens start smaller: they are multiplied by sqrt(C), as in Vaswani et al.
-    """
+
+def with_positions(x: Tensor, config: TransformerConfig) -> Tensor:
+    """x (B, T, C), scaled, plus the table of positions that the config asks for; learned tables belong to the model."""
     if config.positions not in FIXED:
         return x
-    return x * math.sqrt(config.width) + Tensor(FIXED[config.positions](x.shape[1], config.width), dtype=x.dtype)
+    return x * scale_of_tokens(config) + Tensor(FIXED[config.positions](x.shape[1], config.width), dtype=x.dtype)
 
 
 class CausalTransformer(nn.Module):

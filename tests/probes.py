@@ -16,7 +16,7 @@ from cases import CASES, Case
 from minigrad import Tensor, kernels
 from minigrad.tensor import apply
 from models.data import load_corpus
-from models.decode import Decoder
+from models.decode import CachedDecoder
 from models.train import Trainer, TrainingConfig
 from models.transformer import PRESETS, CausalTransformer
 from naive import Constant
@@ -29,7 +29,8 @@ def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
         for i, case in enumerate(CASES):
             found[f"{i}-{case}-{dtype}"] = lambda case=case, dtype=dtype: forward_and_backward(case, dtype)
         found[f"train-wide-{dtype}"] = lambda dtype=dtype: trained(2, dtype=dtype, width=128, context=64)
-        found[f"decode-{dtype}"] = lambda dtype=dtype: decoded(dtype)
+        for fields in {}, dict(positions="rotary", activation="silu"), dict(positions="relative", activation="tanh"):
+            found[f"decode-{dtype}-{fields}"] = lambda dtype=dtype, fields=fields: decoded(dtype=dtype, **fields)
     return found
 
 
@@ -57,11 +58,11 @@ def trained(steps: int, **fields) -> list[np.ndarray]:
     return [parameter.array for parameter in model.parameters()]
 
 
-def decoded(dtype: str) -> list[np.ndarray]:
+def decoded(**fields) -> list[np.ndarray]:
     """Logits after a prompt and then token by token, for one sequence and for several."""
-    model, logits = make_model(width=128, dtype=dtype), []
+    model, logits = make_model(width=128, **fields), []
     for batch_size in 1, 5:
-        decoder, tokens = Decoder(model, batch_size), np.random.default_rng(1).integers(96, size=(batch_size, 32))
+        decoder, tokens = CachedDecoder(model, batch_size), np.random.default_rng(1).integers(96, size=(batch_size, 32))
         logits += [decoder.logits(tokens[:, :end]) for end in (20, 21, 22, 32)]
     return logits
 

@@ -1,8 +1,8 @@
 """Cross-entropy over rows: loss and gradient from the same exponentials."""
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, RUN, number_of_blocks
-from .simd import constant_like, log, pointer
+from .rows import ROWS, RUN, number_of_blocks, row_kernel
+from .simd import constant_like, log, pointer, shift
 from .softmax import exponentials
 
 
@@ -53,21 +53,13 @@ def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mea
     share[0] = 1.0 / max(count, 1) if take_mean else 1.0
 
 
-@jit
-def _scale(row, factor, out, count):
-    for j in range(count):
-        out[j] = factor * row[j]
+@row_kernel
+def cross_entropy_backward(row, size, slope, dout, step, share, dx):
+    """slope = dloss/dx (N, V), dout (N,) and step 1, or dout (1,) of a sum or mean and step 0, share (1,)
 
-
-@jit
-def _backward_block(block, dout, share, slope, dx):
-    step, size = 0 if dout.size == 1 else 1, slope.shape[1]
-    for row in range(block * ROWS, min(slope.shape[0], (block + 1) * ROWS)):
-        factor = dout[row * step] * slope.dtype.type(share[0])
-        _scale(pointer(slope, row * size), factor, pointer(dx, row * size), size)
-
-
-@kernel(parallel=True)
-def cross_entropy_backward(dout, share, slope, dx):
-    """dout (N,), or (1,) for a sum or mean, share (1,), slope = dloss/dx (N, V) -> dx = dout * share * slope"""
-    parallel_for(_backward_block, number_of_blocks(slope.shape[0], ROWS), slope.size, (dout, share, slope, dx))
+    -> dx = dout * share * slope
+    """
+    factor = dout[row * step] * constant_like(dout, share[0])
+    slope, dx = shift(slope, row * size), shift(dx, row * size)
+    for j in range(size):
+        dx[j] = factor * slope[j]

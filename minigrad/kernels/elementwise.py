@@ -1,16 +1,14 @@
-"""Elementwise kernels where NumPy has no function (erf), needs many passes (gelu), or branches (where).
+"""Elementwise kernels where NumPy has no function (erf), needs many passes (gelu), or branches (where)."""
+import math
 
-The loops over elements stand in functions of their own, on slices: there LLVM knows that they begin at 0.
-"""
 import numpy as np
 
 from .buffers import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, add_blocks, add_to, number_of_blocks
+from .rows import ROWS, add_blocks, add_to, elementwise_kernel, number_of_blocks
 from .simd import constant_like, erf, exp, normal, pointer
 
-ELEMENTS = 8192  # elements per block
 CLOSE = 256  # elements
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715
@@ -50,40 +48,25 @@ def tanh_gate(v):
     return p, p + v * (p * (one - p)) * scale * (one + number(3) * cubic * v * v)
 
 
-@jit
-def select_loop(condition, a, b, out):
-    for i in range(condition.size):
+@elementwise_kernel
+def select_forward(count, condition, a, b, out):
+    """condition (bool), a, b, out (N,): out = a where condition holds, else b. It blends, where np.where branches."""
+    for i in range(count):
         out[i] = a[i] if condition[i] else b[i]
 
 
-@jit
-def select_block(block, condition, a, b, out):
-    start, stop = block * ELEMENTS, min(condition.size, (block + 1) * ELEMENTS)
-    select_loop(condition[start:stop], a[start:stop], b[start:stop], out[start:stop])
-
-
-@kernel(parallel=True)
-def select_forward(condition, a, b, out):
-    """condition (bool), a, b, out (N,): out = a where condition holds, else b. It blends, where np.where branches."""
-    parallel_for(select_block, number_of_blocks(condition.size, ELEMENTS), condition.size, (condition, a, b, out))
-
-
-@jit
-def erf_loop(x, out):
-    for i in range(x.size):
+@elementwise_kernel
+def erf_forward(count, x, out):
+    """x, out (N,): out = erf x"""
+    for i in range(count):
         out[i] = erf(x[i])
 
 
-@jit
-def erf_block(block, x, out):
-    start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-    erf_loop(x[start:stop], out[start:stop])
-
-
-@kernel(parallel=True)
-def erf_forward(x, out):
-    """x, out (N,): out = erf x"""
-    parallel_for(erf_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, out))
+@elementwise_kernel
+def add_forward(count, a, b, out):
+    """a, b, out (N,): out = a + b, on all threads"""
+    for i in range(count):
+        out[i] = a[i] + b[i]
 
 
 @jit
@@ -101,21 +84,39 @@ def gelu_values(x, out, count, use_tanh):
             out[i] = p * v
 
 
+ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # that `activate` computes, by their names in nn
+GELU, GELU_TANH, RELU, TANH, SIGMOID, SILU = range(6)
+
+
 @jit
-def gelu_forward_block(block, x, out, use_tanh):
-    start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-    gelu_values(pointer(x, start), pointer(out, start), stop - start, use_tanh)
+def activate(which, x, out, count):
+    """out[0:count] = the activation ACTIVATIONS[which] of x[0:count], on pointers"""
+    zero, one = constant_like(x, 0), constant_like(x, 1)
+    if which == GELU or which == GELU_TANH:
+        gelu_values(x, out, count, which == GELU_TANH)
+    elif which == RELU:
+        for i in range(count):
+            out[i] = zero if x[i] < zero else x[i]  # this way round, NaN stays NaN
+    elif which == TANH:
+        for i in range(count):
+            out[i] = math.tanh(x[i])
+    elif which == SIGMOID:
+        for i in range(count):
+            out[i] = one / (one + exp(-x[i]))
+    else:
+        for i in range(count):
+            out[i] = x[i] * (one / (one + exp(-x[i])))
 
 
-@kernel(parallel=True)
-def gelu_forward(x, out, use_tanh):
+@elementwise_kernel
+def gelu_forward(count, x, out, use_tanh):
     """x, out (N,): out = x * P, P = P(Z <= x), or (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)"""
-    parallel_for(gelu_forward_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, out, use_tanh))
+    gelu_values(x, out, count, use_tanh)
 
 
-@jit
-def gelu_backward_loop(dout, x, dx, count, use_tanh):
-    """dx[0:count] = dout * gelu'(x), on pointers; see `gelu_backward`"""
+@elementwise_kernel
+def gelu_backward(count, dout, x, dx, use_tanh):
+    """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density"""
     if use_tanh:
         for i in range(count):
             _, slope = tanh_gate(constant_like(x, near(x[i])))
@@ -124,18 +125,6 @@ def gelu_backward_loop(dout, x, dx, count, use_tanh):
         for i in range(count):
             _, slope = normal_gate(constant_like(x, near(x[i])))
             dx[i] = dout[i] * slope
-
-
-@jit
-def gelu_backward_block(block, dout, x, dx, use_tanh):
-    start, stop = block * ELEMENTS, min(x.size, (block + 1) * ELEMENTS)
-    gelu_backward_loop(pointer(dout, start), pointer(x, start), pointer(dx, start), stop - start, use_tanh)
-
-
-@kernel(parallel=True)
-def gelu_backward(dout, x, dx, use_tanh):
-    """dout, x, dx (N,): dx = dout * (P + x * dP/dx); one exponential gives both P and its density"""
-    parallel_for(gelu_backward_block, number_of_blocks(x.size, ELEMENTS), x.size, (dout, x, dx, use_tanh))
 
 
 @jit
@@ -174,17 +163,3 @@ def gelu_rows_backward(x, dx, out, total, use_tanh):
     partial = np.zeros((blocks, x.shape[1]), x.dtype)
     parallel_for(gelu_rows_backward_block, blocks, x.size, (x, dx, out, partial, use_tanh))
     add_blocks(partial, total)
-
-
-@jit
-def add_block(block, a, b, out):
-    start, stop = block * ELEMENTS, min(a.size, (block + 1) * ELEMENTS)
-    a, b, out = pointer(a, start), pointer(b, start), pointer(out, start)
-    for i in range(stop - start):
-        out[i] = a[i] + b[i]
-
-
-@kernel(parallel=True)
-def add_forward(a, b, out):
-    """a, b, out (N,): out = a + b, on all threads"""
-    parallel_for(add_block, number_of_blocks(a.size, ELEMENTS), a.size, (a, b, out))

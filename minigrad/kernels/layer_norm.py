@@ -7,8 +7,8 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, RUN, add_blocks, add_to, number_of_blocks, row_sum
-from .simd import constant_like, pointer
+from .rows import ROWS, RUN, add_blocks, add_to, number_of_blocks, row_kernel, row_sum
+from .simd import constant_like, pointer, shift
 
 
 @jit
@@ -31,21 +31,13 @@ def layer_norm_row(x, weight, bias, out, size, eps):
     return high + low, rstd
 
 
-@jit
-def _forward_block(block, x, weight, bias, out, mean, rstd, eps):
-    size = x.shape[1]
-    for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
-        mean[row], rstd[row] = layer_norm_row(
-            pointer(x, row * size), pointer(weight, 0), pointer(bias, 0), pointer(out, row * size), size, eps)
-
-
-@kernel(parallel=True)
-def layer_norm_forward(x, weight, bias, out, mean, rstd, eps):
+@row_kernel
+def layer_norm_forward(row, size, x, weight, bias, out, mean, rstd, eps):
     """x, out (N, C), weight, bias (C,), mean, rstd (N,) in float64.
 
     1. mean  2. rstd = 1 / sqrt(mean of (x - mean)^2 + eps)  3., 4. out = (x - mean) * rstd * weight + bias
     """
-    parallel_for(_forward_block, number_of_blocks(x.shape[0], ROWS), x.size, (x, weight, bias, out, mean, rstd, eps))
+    mean[row], rstd[row] = layer_norm_row(shift(x, row * size), weight, bias, shift(out, row * size), size, eps)
 
 
 @jit

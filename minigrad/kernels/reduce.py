@@ -14,7 +14,7 @@ import numpy as np
 from .buffers import empty
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ELEMENTS, LANES, copy_to, number_of_blocks, sum_down
+from .rows import ELEMENTS_TO_SUM, LANES, copy_to, number_of_blocks, sum_down
 from .simd import pointer, pointer_like
 
 FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings at most, 9e-7
@@ -156,8 +156,8 @@ def cut(shape: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     """How loops are cut into blocks: `together` of outer, if they are short, by row_blocks of most_rows, by column_blocks
     of COLUMNS."""
     n, inner = shape[2:]
-    most_rows = max(LEAST_ROWS, ELEMENTS // min(inner, COLUMNS))
-    return max(1, ELEMENTS // (n * inner)), -(-n // most_rows), -(-inner // COLUMNS), most_rows
+    most_rows = max(LEAST_ROWS, ELEMENTS_TO_SUM // min(inner, COLUMNS))
+    return max(1, ELEMENTS_TO_SUM // (n * inner)), -(-n // most_rows), -(-inner // COLUMNS), most_rows
 
 
 def _partial_sums(x: np.ndarray, loops: Loops) -> np.ndarray:

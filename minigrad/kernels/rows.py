@@ -1,17 +1,20 @@
 """What the kernels over rows share: blocks of fixed size, so that no sum over rows depends on the number of threads.
 
-Functions of one row take pointers: an array is seven numbers, and to hand over eight of them takes longer than a short row.
+`row_kernel` and `elementwise_kernel` make kernels of what is computed for one row, or some elements. Functions of one row
+take pointers: an array is seven numbers, and to hand over eight of them takes longer than a short row.
 """
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .simd import constant_like, pointer, shift
+from .simd import constant_like, pointer, pointers, shift
 
 ROWS = 32  # rows per block
-ELEMENTS = 1 << 14  # per block, where rows are only summed
+ELEMENTS = 8192  # per block of an elementwise kernel
+ELEMENTS_TO_SUM = 1 << 14  # per block, where rows are only summed
 LANES = 256  # how many sums run side by side, at least
 FEW_BLOCKS = 16  # partial sums are added column by column, which needs no memory of its own
 RUN = 1024  # elements of a row that are summed in the row's own dtype; so few that this costs no digits
@@ -26,6 +29,46 @@ def as_rows(x: np.ndarray) -> np.ndarray:
 def number_of_blocks(count, size):
     """How many blocks of `size` hold `count` things."""
     return (count + size - 1) // size
+
+
+def row_kernel(function: Callable) -> Callable:
+    """A kernel of arrays, the first of them (N, size), that calls function(row, size, *pointers) for each of the N rows.
+
+    There is a pointer to the beginning of each array; numbers are passed on. No row may depend on what is written for
+    another one.
+    """
+    body = jit(function)
+
+    @jit
+    def compute_block(block, x, arguments):
+        for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
+            body(row, x.shape[1], *pointers(arguments, 0))
+
+    return _kernel_over_blocks(function, compute_block, ROWS)
+
+
+def elementwise_kernel(function: Callable) -> Callable:
+    """A kernel of arrays (N,) that calls function(count, *pointers) for each part of them, of `count` elements."""
+    body = jit(function)
+
+    @jit
+    def compute_block(block, x, arguments):
+        start = block * ELEMENTS
+        body(min(ELEMENTS, x.size - start), *pointers(arguments, start))
+
+    return _kernel_over_blocks(function, compute_block, ELEMENTS)
+
+
+def _kernel_over_blocks(function: Callable, compute_block: Callable, size: int) -> Callable:
+    """The kernel, of the function's name, that computes all blocks of `size` rows."""
+
+    def launch(*arguments):
+        x = arguments[0]
+        parallel_for(compute_block, number_of_blocks(x.shape[0], size), x.size, (x, arguments))
+
+    for name in "__module__", "__name__", "__qualname__", "__doc__":
+        setattr(launch, name, getattr(function, name))
+    return kernel(launch, parallel=True)
 
 
 @jit
@@ -131,7 +174,7 @@ def _sum_block(block, x, rows, partial, room):
 def sum_rows_forward(x, total):
     """x (N, C) -> total (C,): the sum over rows, first within blocks, then over blocks, in float64 and rounded once."""
     width = x.shape[1]
-    rows = max(ROWS, ELEMENTS // max(width, 1))
+    rows = max(ROWS, ELEMENTS_TO_SUM // max(width, 1))
     blocks = number_of_blocks(x.shape[0], rows)
     if blocks == 0:
         total[:] = 0

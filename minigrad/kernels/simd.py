@@ -214,6 +214,29 @@ def shift(typing_context, pointer, count):
 
 
 @intrinsic
+def pointers(typing_context, arguments, offset):
+    """A tuple of arguments, with `pointer(array, offset)` in the place of each array."""
+
+    def codegen(context, builder, signature, values):
+        use_widest_vectors(builder)
+        arguments, offset = values
+        found = []
+        for i, kind in enumerate(signature.args[0]):
+            found.append(builder.extract_value(arguments, i))
+            if isinstance(kind, types.Array):
+                found[i] = builder.gep(context.make_array(kind)(context, builder, found[i]).data, [offset])
+        return context.make_tuple(builder, signature.return_type, found)
+
+    kinds = [types.CPointer(_stored(kind.dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]
+    return types.Tuple(kinds)(arguments, INDEX), codegen
+
+
+def _stored(dtype):
+    """What an element is in memory: Numba cannot read booleans by a pointer."""
+    return types.uint8 if dtype == types.boolean else dtype
+
+
+@intrinsic
 def shift_each(typing_context, pointers, strides, count):
     """A tuple of pointers, each moved by its stride times `count`."""
 

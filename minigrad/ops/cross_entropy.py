@@ -44,5 +44,5 @@ class CrossEntropy(Fused):
 
     def backward(self, dout, x, slope, share):
         dx = empty_like(x)
-        kernels.cross_entropy_backward(dout.reshape(-1), share, slope, dx)
+        kernels.cross_entropy_backward(slope, dout.reshape(-1), int(dout.size > 1), share, dx)
         return dx

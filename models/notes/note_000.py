@@ -8,7 +8,7 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
-from models.decode import Decoder
+from models.decode import CachedDecoder
 from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
 from models.notes.claims import FALSE, claim, require
@@ -523,7 +523,7 @@ def predicting_is_parallel_and_sampling_is_not():
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 nn.init.normal_(parameter, std=0.2)
-        decoder, steps, cached = Decoder(model, batch_size=2), [], []
+        decoder, steps, cached = CachedDecoder(model, batch_size=2), [], []
         with mg.no_grad():
             with mg.count_flops() as at_once:
                 parallel = model(mg.tensor(tokens))[0].array

@@ -7,9 +7,11 @@ import pytest
 import minigrad as mg
 import nn
 from minigrad.kernels.jit import get_num_threads, set_num_threads
-from models import CausalTransformer, TransformerConfig, decode, generate, generate_batch
-from models.decode import Decoder, can_decode
+from minigrad.kernels.program import Program
+from models import CausalTransformer, TransformerConfig, generate, generate_batch
+from models.decode import CachedDecoder
 from models.generate import full_forward
+from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 
 SMALL = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, width=20)
 WIDE = TransformerConfig(vocabulary_size=65, context=60, layers=2, heads=4, width=256)  # so that threads share it
@@ -28,7 +30,7 @@ def random_tokens(config: TransformerConfig, batch_size: int, count: int) -> np.
     return np.random.default_rng(1).integers(config.vocabulary_size, size=(batch_size, count))
 
 
-def assert_same_logits(decoder: Decoder, tokens: np.ndarray) -> None:
+def assert_same_logits(decoder: CachedDecoder, tokens: np.ndarray) -> None:
     expected = full_forward(decoder.model, tokens)
     logits = decoder.logits(tokens)
     assert logits.dtype == expected.dtype
@@ -42,20 +44,45 @@ def assert_same_logits(decoder: Decoder, tokens: np.ndarray) -> None:
 @pytest.mark.parametrize("prompt_length", [1, 3, 8])
 def test_logits_are_those_of_the_full_forward_past_the_context_too(prompt_length, batch_size, bias, dtype):
     config = dataclasses.replace(SMALL, bias=bias, dtype=dtype)
-    decoder, tokens = Decoder(make_model(config), batch_size), random_tokens(config, batch_size, config.context + 3)
+    decoder, tokens = CachedDecoder(make_model(config), batch_size), random_tokens(config, batch_size, config.context + 3)
     for end in range(prompt_length, tokens.shape[1] + 1):
         assert_same_logits(decoder, tokens[:, max(0, end - config.context):end])
 
 
+OPTIONS = {
+    "placement": PLACEMENTS, "activation": nn.functional.ACTIVATIONS, "positions": TABLE_POSITIONS + ATTENTION_POSITIONS,
+    "final_norm": [False], "hidden_ratio": [1, 7], "layers": [0, 1], "heads": [1],
+}
+VARIANTS = [{name: value} for name, values in OPTIONS.items() for value in values]
+VARIANTS += [{"positions": name, "bias": False} for name in ATTENTION_POSITIONS]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("fields", VARIANTS, ids=str)
+def test_every_model_that_a_config_describes(fields, dtype):
+    config = dataclasses.replace(SMALL, dtype=dtype, **fields)
+    decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, config.context + 2)
+    for end in (3, 4, 5, 8, 9, 10):
+        assert_same_logits(decoder, tokens[:, max(0, end - config.context):end])
+
+
+@pytest.mark.parametrize("positions", ["learned", *ATTENTION_POSITIONS])
+def test_a_wide_model_and_a_long_prompt_with(positions):
+    config = dataclasses.replace(WIDE, positions=positions)
+    decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, config.context)
+    for end in 55, 56, config.context:
+        assert_same_logits(decoder, tokens[:, :end])
+
+
 @pytest.mark.parametrize("batch_size", [1, 7])
 def test_a_wide_model_and_a_long_prompt(batch_size):
-    decoder, tokens = Decoder(make_model(WIDE), batch_size), random_tokens(WIDE, batch_size, WIDE.context)
+    decoder, tokens = CachedDecoder(make_model(WIDE), batch_size), random_tokens(WIDE, batch_size, WIDE.context)
     for end in 55, 56, 57, WIDE.context:
         assert_same_logits(decoder, tokens[:, :end])
 
 
 def test_any_tokens_at_any_time():
-    decoder, tokens = Decoder(make_model(SMALL), 2), random_tokens(SMALL, 2, 8)
+    decoder, tokens = CachedDecoder(make_model(SMALL), 2), random_tokens(SMALL, 2, 8)
     changed = tokens.copy()
     changed[1, 4] = (changed[1, 4] + 1) % 11
     for text in tokens, tokens, tokens[:, :5], changed, changed[:, :6], tokens[:, 3:], tokens[:, :1]:
@@ -71,7 +98,7 @@ def test_threads_change_no_bit(batch_size, dtype):
     try:
         for count in (1, threads):
             set_num_threads(count)
-            decoder = Decoder(model, batch_size)
+            decoder = CachedDecoder(model, batch_size)
             results.append([decoder.logits(tokens[:, :end]).tobytes() for end in (50, 51, 53)])
     finally:
         set_num_threads(threads)
@@ -117,7 +144,7 @@ def test_changed_parameters_are_seen_in_the_next_generation_and_at_the_next_toke
 
 def test_an_optimizer_step_between_two_tokens_is_seen():
     model, tokens = make_model(SMALL), random_tokens(SMALL, 2, 8)
-    decoder, optimizer = Decoder(model, 2), nn.optim.AdamW(model.parameters(), lr=0.1)
+    decoder, optimizer = CachedDecoder(model, 2), nn.optim.AdamW(model.parameters(), lr=0.1)
     assert_same_logits(decoder, tokens[:, :4])
     model(mg.tensor(tokens), mg.tensor(tokens))[1].backward()
     optimizer.step()
@@ -128,22 +155,14 @@ def test_parameters_that_a_kernel_cannot_take_as_they_are():
     model, tokens = make_model(SMALL).double(), random_tokens(SMALL, 1, 8)
     weight = model.blocks[1].mlp.expand.weight
     weight.array = np.asfortranarray(weight.array)
-    decoder = Decoder(model, 1)
+    decoder = CachedDecoder(model, 1)
     assert_same_logits(decoder, tokens[:, :4])
     weight.data[3] += 1.0
     assert_same_logits(decoder, tokens[:, :5])
 
 
-def replace_activation(model):
+def other_activation(model):
     model.blocks[1].mlp.expand.activation = "relu"
-
-
-def approximate(model):
-    model.blocks[1].mlp.expand.activation = "gelu_tanh"
-
-
-def watch(model):
-    model.blocks[0].mlp.register_forward_hook(lambda module, arguments, output: 2 * output)
 
 
 def widen(model):
@@ -156,48 +175,96 @@ def drop_a_block(model):
     del model.blocks[0]
 
 
-@pytest.mark.parametrize("change", [replace_activation, approximate, watch, widen, drop_a_block])
-def test_a_model_that_the_kernel_does_not_know_goes_by_the_full_forward(change):
-    model = make_model(SMALL, 3.0)
-    assert can_decode(model)
+def other_eps(model):
+    model.blocks[1].ln_2.eps, model.ln_f.eps = 0.5, 1.0
+
+
+@pytest.mark.parametrize("change", [other_activation, widen, drop_a_block, other_eps])
+def test_a_model_is_decoded_as_it_is_and_not_as_its_config_says(change):
+    model = make_model(SMALL)
     change(model)
-    assert not can_decode(model)
+    assert_same_logits(CachedDecoder(model, 2), random_tokens(SMALL, 2, 5))
+
+
+class NegatedLinear(nn.Linear):
+    def forward(self, x):
+        return -super().forward(x)
+
+
+class NegatedEmbedding(nn.Embedding):
+    def forward(self, ids, positions=None):
+        return -super().forward(ids, positions)
+
+
+class Negated(CausalTransformer):
+    def forward(self, tokens, targets=None):
+        return -super().forward(tokens, targets)[0], None
+
+
+def watched(config):
+    model = make_model(config)
+    model.blocks[0].mlp.register_forward_hook(lambda module, arguments, output: 2 * output)
+    return model
+
+
+def with_part(replace, config=SMALL):
+    """What makes a model of which a part is replaced."""
+    def make(_):
+        model = make_model(config)
+        replace(model)
+        return model
+    return make
+
+
+ROTARY = dataclasses.replace(SMALL, positions="rotary", bias=False)
+UNKNOWN = {
+    "a model of another type": Negated,
+    "a hook": watched,
+    "a part of another type": with_part(lambda model: setattr(model.blocks[0].mlp, "project", NegatedLinear(80, 20))),
+    "a block of another type": with_part(lambda model: model.blocks.append(nn.Linear(20, 20))),
+    "a dropout of another type": with_part(lambda model: setattr(model.blocks[0], "dropout", nn.ReLU())),
+    "a final norm of another type": with_part(lambda model: setattr(model, "ln_f", nn.RMSNorm(20))),
+    "an MLP of another type": with_part(lambda model: setattr(model.blocks[0], "mlp", nn.Linear(20, 20))),
+    "an embedding of another type": with_part(lambda model: setattr(model, "token_embedding", NegatedEmbedding(11, 20))),
+    "an activation where none is known": with_part(
+        lambda model: setattr(model.blocks[0].attention.out_proj, "activation", "relu")),
+    "other heads": with_part(lambda model: setattr(model.blocks[0].attention, "num_heads", 5)),
+    "a block that sees the future": with_part(lambda model: setattr(model.blocks[0], "is_causal", False)),
+    "a block without attention": with_part(lambda model: setattr(model.blocks[0], "attends", False)),
+    "another denominator": with_part(lambda model: setattr(model.blocks[0].ln_1, "eps_at", "outside")),
+    "another variance": with_part(lambda model: setattr(model.ln_f, "unbiased", True)),
+    "a switch of attention": with_part(lambda model: setattr(model.blocks[0].attention, "residual", True), ROTARY),
+    "one projection with a bias": with_part(
+        lambda model: setattr(model.blocks[0].attention, "key", nn.Linear(20, 20)), ROTARY),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_model_with_an_unknown_part_goes_by_the_full_forward(name):
+    model = UNKNOWN[name](SMALL)
+    with pytest.raises(ValueError, match="^there is a"):
+        CachedDecoder(model, 1)
     assert list(generate(model, [1], 12, temperature=0)) == greedy_text(model, [1], 12)
 
 
 def test_a_model_of_two_dtypes_goes_by_the_full_forward():
     model = make_model(SMALL)
     model.blocks[0].double()
-    assert not can_decode(model)
+    with pytest.raises(ValueError, match="a program of float32 is given an array of float64"):
+        CachedDecoder(model, 1)
 
 
 def test_only_what_is_new_is_computed(monkeypatch):
     """One token a step while the window grows; all of it, when it moves or an earlier token is another."""
-    counts, original = [], decode.decode
-    monkeypatch.setattr(decode, "decode", lambda tokens, *rest: counts.append(tokens.shape[1]) or original(tokens, *rest))
-    decoder, tokens = Decoder(make_model(SMALL), 2), random_tokens(SMALL, 2, 10)
+    counts, run = [], Program.run
+    monkeypatch.setattr(Program, "run", lambda self, tokens, *rest: counts.append(tokens.shape[1]) or run(self, tokens, *rest))
+    decoder, tokens = CachedDecoder(make_model(SMALL), 2), random_tokens(SMALL, 2, 10)
     for end in range(3, 11):
         decoder.logits(tokens[:, max(0, end - 8) : end])
     assert counts == [3, 1, 1, 1, 1, 1, 8, 8]
     tokens[1, 6] = (tokens[1, 6] + 1) % 11
     decoder.logits(tokens[:, 2:])
     assert counts[-1] == 4
-
-
-def test_a_subclass_goes_by_its_own_forward():
-    class Negated(CausalTransformer):
-        def forward(self, tokens, targets=None):
-            return -super().forward(tokens, targets)[0], None
-
-    model = Negated(SMALL)
-    assert not can_decode(model)
-    assert list(generate(model, [1], 12, temperature=0)) == greedy_text(model, [1], 12)
-
-
-def test_layer_norms_with_an_eps_of_their_own():
-    model = make_model(SMALL)
-    model.blocks[1].ln_2.eps, model.ln_f.eps = 0.5, 1.0
-    assert_same_logits(Decoder(model, 2), random_tokens(SMALL, 2, 5))
 
 
 @pytest.mark.parametrize("tokens, error, says", [
@@ -211,7 +278,7 @@ def test_layer_norms_with_an_eps_of_their_own():
 ])
 def test_bad_tokens(tokens, error, says):
     with pytest.raises(error, match=says):
-        Decoder(make_model(SMALL), 1).logits(tokens)
+        CachedDecoder(make_model(SMALL), 1).logits(tokens)
 
 
 @pytest.mark.parametrize("token", [-1, 11])

@@ -32,6 +32,29 @@ def test_greedy_crops_to_the_context():
     assert list(generate(model.eval(), [0], 1, temperature=0)) == [1] and not model.training
 
 
+def test_a_context_of_ones_own():
+    model = Successor()
+    assert list(generate(model, [0, 1, 2], 3, temperature=0, context=2)) == [3, 4, 0]
+    assert model.seen == [[1, 2], [2, 3], [3, 4]]
+
+
+class Plain(Successor):
+    """The same without a config, and without a loss beside the logits."""
+
+    def __init__(self):
+        super().__init__()
+        del self.config
+
+    def forward(self, tokens):
+        return super().forward(tokens)[0]
+
+
+def test_a_model_without_a_context_sees_all():
+    model = Plain()
+    assert list(generate(model, [0, 1, 2, 3, 4], 3, temperature=0)) == [0, 1, 2]
+    assert model.seen == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 4, 0, 1]]
+
+
 def test_seed():
     one, two, other = (list(generate(Successor(), [0], 30, temperature=9.0, seed=seed)) for seed in (1, 1, 2))
     assert one == two != other
@@ -119,6 +142,7 @@ def test_a_token_whose_logit_is_minus_infinity_is_never_drawn(random):
     (dict(top_p=0.0), "top_p must be more than 0 and at most 1"),
     (dict(top_p=1.5), "top_p must be"),
     (dict(seed=-1), "seed must be a whole number from 0"),
+    (dict(context=0), "context must be a whole number from 1"),
     (dict(prompt=[]), "the prompt is empty"),
 ])
 def test_bad_arguments(options, says):

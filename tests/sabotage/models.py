@@ -12,7 +12,6 @@ REFERENCES = ("tests/models/test_references.py",)
 CAUSAL = (*REFERENCES, "tests/models/test_transformer.py", "tests/models/test_variants.py", "-k", "not gradients")
 SEQUENCES = (*REFERENCES, "tests/models/test_encoder_decoder.py", "-k", "not gradients and not test_classifier")
 HOOKS = ("tests/models/test_transformer.py", "-k", "hooks")
-CAN_DECODE = ("tests/models/test_variants.py", "-k", "generation")
 GENERATION = ("tests/models/test_generate.py",)
 DECODING = ("tests/models/test_decode.py",)
 TRANSLATION = ("tests/models/test_translate.py",)
@@ -313,16 +312,17 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: seed ignored": ("generate_batch", "default_rng(seed)", "default_rng(0)"),
     "generate: no seed ever": ("generate_batch", "default_rng(seed)", "default_rng()"),
     "generate: arguments lost on the way, temperature": ("generate", "count, temperature,", "count, 1.0,"),
-    "generate: arguments lost on the way, top_k": ("generate", "top_k, top_p, seed))", "None, top_p, seed))"),
-    "generate: arguments lost on the way, top_p": ("generate", "top_k, top_p, seed))", "top_k, None, seed))"),
-    "generate: arguments lost on the way, seed": ("generate", "top_k, top_p, seed))", "top_k, top_p, None))"),
-    "generate: batch loses temperature": ("_generate", "next_logits(tokens), temperature", "next_logits(tokens), 1.0"),
-    "generate: batch loses top_k": ("_generate", "temperature, top_k, top_p, generator)\n        tokens",
-        "temperature, None, top_p, generator)\n        tokens"),
-    "generate: batch loses top_p": ("_generate", "temperature, top_k, top_p, generator)\n        tokens",
-        "temperature, top_k, None, generator)\n        tokens"),
-    "generate: not cropped to the context": ("_generate", "tokens = tokens[:, -model.config.context:]", "pass"),
-    "generate: crops the newest": ("_generate", "tokens[:, -model.config.context:]", "tokens[:, : model.config.context]"),
+    "generate: arguments lost on the way, top_k": ("generate", "top_k, top_p, seed, context))", "None, top_p, seed, context))"),
+    "generate: arguments lost on the way, top_p": ("generate", "top_k, top_p, seed, context))", "top_k, None, seed, context))"),
+    "generate: arguments lost on the way, seed": ("generate", "top_k, top_p, seed, context))", "top_k, top_p, None, context))"),
+    "generate: batch loses temperature": ("generate_batch", "temperature=temperature", "temperature=1.0"),
+    "generate: batch loses top_k": ("generate_batch", "top_k=top_k", "top_k=None"),
+    "generate: batch loses top_p": ("generate_batch", "top_p=top_p", "top_p=None"),
+    "generate: not cropped to the context": ("_generate", "tokens = tokens if context is None else tokens[:, -context:]", "pass"),
+    "generate: crops the newest": ("_generate", "tokens[:, -context:]", "tokens[:, :context]"),
+    "generate: context ignored": ("generate", "top_p, seed, context)", "top_p, seed)"),
+    "generate: context not checked": ("generate_batch", 'check_whole("context", context)', "pass"),
+    "generate: the loss for logits": ("full_forward", "out[0] if", "out[1] if"),
     "generate: arguments not checked": ("generate_batch", "check_sampling(count, temperature, top_k, top_p, seed)", "pass"),
     "generate: seed not checked": ("check_sampling", "if seed is not None:", "if False:"),
     "generate: dropout while generating": ("full_forward", "model.eval()", "pass"),
@@ -332,42 +332,54 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: one random number for all rows": ("draw", "generator.random((len(logits), 1))", "generator.random()"),
     "generate: broken logits not noticed": ("draw", "not math.isfinite(logits.max())", "False"),
 }) + edits(DECODING, "models.decode", {
-    "Decoder: cache off": ("Decoder.logits", "self.cached = tokens", "pass"),
-    "Decoder: cache trusted blindly": ("Decoder._count_known", "count if same.all() else int(same.all(axis=0).argmin())",
-        "count"),
-    "Decoder: cache trusted one token too far": ("Decoder._count_known", "int(same.all(axis=0).argmin())",
-        "int(same.all(axis=0).argmin()) + 1"),
-    "Decoder: cache of the first sequence": ("Decoder._count_known", "self.cached[:, :count] == tokens[:, :count]",
+    "CachedDecoder: cache off": ("CachedDecoder.logits", "self.cached = tokens", "pass"),
+    "CachedDecoder: cache trusted blindly": (
+        "CachedDecoder._count_known", "count if same.all() else int(same.all(axis=0).argmin())", "count"),
+    "CachedDecoder: cache trusted one token too far": (
+        "CachedDecoder._count_known", "int(same.all(axis=0).argmin())", "int(same.all(axis=0).argmin()) + 1"),
+    "CachedDecoder: cache of the first sequence": (
+        "CachedDecoder._count_known", "self.cached[:, :count] == tokens[:, :count]",
         "self.cached[:1, :count] == tokens[:1, :count]"),
-    "Decoder: changed parameters not noticed": ("Decoder.logits", "self.latest_write != versions.latest", "False"),
-    "Decoder: cache kept when parameters change": (
-        "Decoder._look_up", "self.cached = np.empty((self.keys.shape[1], 0), np.int64)",
-        'self.cached = self.__dict__.get("cached", np.empty((self.keys.shape[1], 0), np.int64))'),
-    "Decoder: eps of the norms ignored": ("Decoder._look_up", "[norm.eps for norm in norms]", "[1e-5 for norm in norms]"),
-    "Decoder: tokens not checked": ("Decoder.logits", 'class_ids("tokens", tokens, self.config.vocabulary_size)',
+    "CachedDecoder: changed parameters not noticed": (
+        "CachedDecoder.logits", "self.latest_write != _latest_write()", "False"),
+    "CachedDecoder: cache kept when parameters change": (
+        "CachedDecoder._translate", "self.cached = np.empty((self.batch_size, 0), np.int64)",
+        'self.cached = self.__dict__.get("cached", np.empty((self.batch_size, 0), np.int64))'),
+    "CachedDecoder: tokens not checked": (
+        "CachedDecoder.logits", 'class_ids("tokens", tokens, self.model.token_embedding.num_embeddings)',
         "np.array(tokens)"),
-    "Decoder: shape not checked": (
-        "Decoder.logits", "tokens.ndim != 2 or len(tokens) != batch_size or not 1 <= tokens.shape[1] <= context",
-        "False"),
-    "can_decode: subclasses": ("can_decode", "type(model) is not CausalTransformer",
-        "not isinstance(model, CausalTransformer)"),
-    "can_decode: hooks": ("can_decode", "and not any(module.has_hooks for module in modules)", ""),
-    "can_decode: activations": ("can_decode", 'and all(block.mlp.expand.activation == "gelu" for block in model.blocks)',
-        ""),
-    "can_decode: shapes": (
-        "can_decode",
-        "[None if parameter is None else parameter.shape for parameter in parameters] == kernel_shapes(config)",
-        "True"),
-    "can_decode: dtypes": (
-        "can_decode", "and len({parameter.dtype for parameter in parameters if parameter is not None}) == 1",
-        ""),
-    "can_decode: never": ("can_decode", "modules, config = list(model.modules()), model.config", "return False"),
-}) + edits(CAN_DECODE, "models.decode", {
-    "can_decode: placement": ("can_decode", 'config.placement != "pre" or', ""),
-    "can_decode: positions": ("can_decode", 'or config.positions != "learned"', ""),
-    "can_decode: parts": (
-        "can_decode", "[type(module) for module in modules] != PARTS_BEFORE + PARTS_OF_BLOCK * config.layers + PARTS_AFTER",
-        "False"),
+    "CachedDecoder: shape not checked": (
+        "CachedDecoder.logits",
+        "tokens.ndim != 2 or len(tokens) != self.batch_size or not 1 <= tokens.shape[1] <= context", "False"),
+    "CachedDecoder: eps of the norms ignored": ("_Translation.norm", "norm.eps,", "1e-5,"),
+    "CachedDecoder: norm before ignored": ("_Translation.sublayer", "if sublayer.norm_before", "if True"),
+    "CachedDecoder: norm after ignored": ("_Translation.sublayer", "if sublayer.norm_after", "if False"),
+    "CachedDecoder: added to x always": ("_Translation.sublayer", 'inner if sublayer.residual == "inner" else x', "x"),
+    "CachedDecoder: residual always": ("_Translation.sublayer", "sublayer.residual is not None", "True"),
+    "CachedDecoder: placement of attention for both": (
+        "_Translation.block", "block.placement[1]", "block.placement[0]"),
+    "CachedDecoder: final norm always": ("_Translation", "if model.config.final_norm:", "if True:"),
+    "CachedDecoder: tokens not scaled": ("_Translation.embedding", "scale_of_tokens(config)", "1.0"),
+    "CachedDecoder: rotary positions ignored": (
+        "_Translation.general_heads", 'attention.positions == "rotary"', "False"),
+    "CachedDecoder: relative positions ignored": (
+        "_Translation.general_heads", 'attention.positions == "relative"', "False"),
+    "CachedDecoder: bias of the projections ignored": (
+        "_Translation.general_heads", "if has_bias else None", "if False else None"),
+    "CachedDecoder: subclasses": ("_expect", "type(module) is not kind", "not isinstance(module, kind)"),
+    "CachedDecoder: hooks": ("_expect", " or module.has_hooks:", ":"),
+    "CachedDecoder: causal blocks only": ("_Translation.block", "block.is_causal and block.attends", "block.attends"),
+    "CachedDecoder: attending blocks only": ("_Translation.block", "block.is_causal and block.attends", "block.is_causal"),
+    "CachedDecoder: denominators": ("_Translation.norm", 'norm.eps_at != "inside" or', ""),
+    "CachedDecoder: variances": ("_Translation.norm", "or norm.unbiased", ""),
+    "CachedDecoder: heads": ("_Translation.packed_heads", "or attention.num_heads != self.program.heads", ""),
+    "CachedDecoder: switches of attention": ("_Translation.general_heads", "layout=\"rows\", residual=False", "layout=\"rows\""),
+    "CachedDecoder: projections that differ": ("_Translation.general_heads", "kinds != {(None, has_bias)}", "False"),
+    "CachedDecoder: activations anywhere": (
+        "_Translation.linear", "(None,) if activated is None else ACTIVATIONS", "(None, *ACTIVATIONS)"),
+    "CachedDecoder: never": ("_Translation", "_expect(model, CausalTransformer)", "raise ValueError"),
+}) + edits(DECODING, "minigrad.kernels.program", {
+    "Program: dtypes": ("Program._address", "array.dtype != self.dtype", "False"),
 })
 
 TRAINER = edits(TRAINING, "models.train", {
@@ -555,9 +567,7 @@ OTHERS = [
 
 EXPLAINED = {
     "generate: temperature 0 draws": "at the coldest temperature, which it is then, the likeliest token has it all",
-    "can_decode: subclasses": "the types of all parts are compared too, the model's with them",
     "make_model: dtype of patches ignored": "a Classifier converts all its parts, make_tokens with them",
-    "can_decode: positions": "with other positions a model has other parts",
 }
 
 SABOTAGES = explained(EXPLAINED, [*BLOCK, *CAUSAL_MODEL, *ENCODER_DECODER, *TRANSLATING, *GENERATING, *TRAINER, *ON_TASKS,
