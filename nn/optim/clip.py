@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from minigrad.kernels.adamw import norm
-from minigrad.tensor import Tensor
-from minigrad.writes import note_write
+from minigrad import Tensor
+from minigrad.extend import norm, note_write
 
 
 def clip_coefficient(total_norm: float, max_norm: float) -> float:

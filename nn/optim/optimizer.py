@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import recording
-from minigrad.tensor import Tensor
-from minigrad.writes import note_write
+from minigrad import Tensor
+from minigrad.extend import note_write, opaque
 from nn.module import zero_grads
 
 # What a group's options must be: a test, which NaN fails, and how it reads in the error.
@@ -25,7 +24,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class Optimizer:
-    """Base of all optimisers. A subclass writes `step`, and passes the default options of a group.
+    """Base of all optimisers. A subclass writes `update`, or `step`, and passes the default options of a group.
 
     `params`: parameters, or dicts such as {"params": [...], "lr": 1e-3} whose options differ from the defaults.
     `param_groups` is the list of such dicts, complete; options, above all the learning rate, may be changed there
@@ -71,17 +70,24 @@ class Optimizer:
         """What is kept of each parameter of a group."""
         return ()
 
+    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """One step of a parameter p with the gradient g, in place; its state, empty at first, is for the next step."""
+        raise NotImplementedError(f"{type(self).__name__} has no update()")
+
+    @opaque
     def step(self) -> None:
         """Update all parameters that have a gradient."""
-        raise NotImplementedError(f"{type(self).__name__} has no step()")
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad_array()
+                if gradient is not None:
+                    state = self.state.get(parameter, {})
+                    self.update(parameter.array, gradient, state, group)
+                    note_write(parameter.array)  # a graph made with the old values can't be walked back any more
+                    if state:
+                        self.state[parameter] = state
 
-    def _note_writes(self) -> None:
-        """Graphs that were made with the old values must not be walked back any more."""
-        for parameter in self._parameters():
-            if parameter.grad is not None:
-                note_write(parameter.array)
-
-    @recording.as_it_is
+    @opaque
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros."""
         for group in self.param_groups:
