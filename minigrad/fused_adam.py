@@ -26,7 +26,7 @@ class FusedAdam:
         self.tables = [_Table(dtype, param_groups, state) for dtype in dtypes]
 
     def fits(self, param_groups: list[dict[str, Any]]) -> bool:
-        """Does it hold the moments that these groups ask for?"""
+        """Does it hold these groups, with the moments that they ask for?"""
         return self.amsgrad == [group["amsgrad"] for group in param_groups]
 
     def collect(self) -> None:

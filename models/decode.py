@@ -7,7 +7,7 @@ from minigrad.kernels.adamw import address
 from minigrad.kernels.decode import decode
 from minigrad.kernels.jit import ready
 from models.transformer import MLP, Block, CausalTransformer, TransformerConfig
-from nn.losses import class_ids
+from nn.functional import class_ids
 
 PARTS_BEFORE, PARTS_AFTER = [CausalTransformer, nn.Embedding, nn.Embedding, nn.Dropout, nn.ModuleList], [nn.LayerNorm]
 PARTS_OF_BLOCK = [Block, nn.LayerNorm, nn.MultiHeadAttention, nn.Linear, nn.LayerNorm, MLP, nn.Linear,

@@ -11,18 +11,19 @@ from .activation import (
     CELU, ELU, GELU, SELU, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, Mish, ReLU,
     ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
 )
-from .attention import MultiHeadAttention, MultiheadAttention
-from .attention_family import AdditiveAttention, Attention
+from .additive_attention import AdditiveAttention
+from .attention import Attention
 from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from .criterion import (
-    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
-)
 from .dropout import Dropout
 from .embedding import Embedding
 from .flatten import Flatten, Unflatten
 from .layer_norm import LayerNorm
 from .linear import Linear
+from .loss import (
+    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
+)
 from .module import Module, Parameter
+from .multi_head_attention import MultiHeadAttention, MultiheadAttention
 from .patches import PatchEmbedding, patchify, unpatchify
 from .position import PositionEncoding
 from .recurrent import RNN

@@ -1,5 +1,5 @@
 """Activations as modules, to be put into a Sequential: each is a function of `nn.functional` and its options."""
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn.function_module import FunctionModule
 from nn.module import Module
@@ -12,25 +12,19 @@ class Identity(Module):
         return x
 
 
-class ReLU(FunctionModule):
+class ReLU(FunctionModule, function=F.relu):
     """y = max(x, 0)"""
 
-    function = staticmethod(F.relu)
 
-
-class LeakyReLU(FunctionModule):
+class LeakyReLU(FunctionModule, function=F.leaky_relu):
     """y = x where it is positive, else negative_slope x"""
-
-    function = staticmethod(F.leaky_relu)
 
     def __init__(self, negative_slope: float = 0.01):
         super().__init__(negative_slope=negative_slope)
 
 
-class GELU(FunctionModule):
+class GELU(FunctionModule, function=F.gelu):
     """y = x Φ(x), with the normal distribution Φ; `approximate="tanh"` is GPT-2's formula for it."""
-
-    function = staticmethod(F.gelu)
 
     def __init__(self, approximate: str = "none"):
         if approximate not in ("none", "tanh"):
@@ -38,130 +32,94 @@ class GELU(FunctionModule):
         super().__init__(approximate=approximate)
 
 
-class SiLU(FunctionModule):
+class SiLU(FunctionModule, function=F.silu):
     """y = x sigmoid(x), also called swish"""
 
-    function = staticmethod(F.silu)
 
-
-class Mish(FunctionModule):
+class Mish(FunctionModule, function=F.mish):
     """y = x tanh(softplus(x))"""
 
-    function = staticmethod(F.mish)
 
-
-class ELU(FunctionModule):
+class ELU(FunctionModule, function=F.elu):
     """y = x where it is positive, else alpha (exp(x) - 1)"""
 
-    function = staticmethod(F.elu)
-
     def __init__(self, alpha: float = 1.0):
         super().__init__(alpha=alpha)
 
 
-class SELU(FunctionModule):
+class SELU(FunctionModule, function=F.selu):
     """y = 1.0507 ELU(x) with alpha = 1.6733, which keep mean 0 and variance 1"""
 
-    function = staticmethod(F.selu)
 
-
-class CELU(FunctionModule):
+class CELU(FunctionModule, function=F.celu):
     """y = x where it is positive, else alpha (exp(x / alpha) - 1); alpha is positive"""
-
-    function = staticmethod(F.celu)
 
     def __init__(self, alpha: float = 1.0):
         super().__init__(alpha=alpha)
 
 
-class ReLU6(FunctionModule):
+class ReLU6(FunctionModule, function=F.relu6):
     """y = min(max(x, 0), 6)"""
 
-    function = staticmethod(F.relu6)
 
-
-class Hardtanh(FunctionModule):
+class Hardtanh(FunctionModule, function=F.hardtanh):
     """y = min(max(x, min_val), max_val)"""
-
-    function = staticmethod(F.hardtanh)
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0):
         super().__init__(min_val=min_val, max_val=max_val)
 
 
-class Hardsigmoid(FunctionModule):
+class Hardsigmoid(FunctionModule, function=F.hardsigmoid):
     """y = min(max(x + 3, 0), 6) / 6"""
 
-    function = staticmethod(F.hardsigmoid)
 
-
-class Hardswish(FunctionModule):
+class Hardswish(FunctionModule, function=F.hardswish):
     """y = x min(max(x + 3, 0), 6) / 6"""
 
-    function = staticmethod(F.hardswish)
 
-
-class Tanh(FunctionModule):
+class Tanh(FunctionModule, function=F.tanh):
     """y = tanh(x)"""
 
-    function = staticmethod(F.tanh)
 
-
-class Tanhshrink(FunctionModule):
+class Tanhshrink(FunctionModule, function=F.tanhshrink):
     """y = x - tanh(x)"""
 
-    function = staticmethod(F.tanhshrink)
 
-
-class Softsign(FunctionModule):
+class Softsign(FunctionModule, function=F.softsign):
     """y = x / (1 + |x|)"""
 
-    function = staticmethod(F.softsign)
 
-
-class Sigmoid(FunctionModule):
+class Sigmoid(FunctionModule, function=F.sigmoid):
     """y = 1 / (1 + exp(-x))"""
 
-    function = staticmethod(F.sigmoid)
 
-
-class LogSigmoid(FunctionModule):
+class LogSigmoid(FunctionModule, function=F.logsigmoid):
     """y = -log(1 + exp(-x))"""
 
-    function = staticmethod(F.logsigmoid)
 
-
-class Softplus(FunctionModule):
+class Softplus(FunctionModule, function=F.softplus):
     """y = log(1 + exp(beta x)) / beta, and x where beta x > threshold"""
-
-    function = staticmethod(F.softplus)
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__(beta=beta, threshold=threshold)
 
 
-class Softmax(FunctionModule):
+class Softmax(FunctionModule, function=F.softmax):
     """y = exp(x) / sum of exp(x) along `dim`"""
 
-    function = staticmethod(F.softmax)
-
     def __init__(self, dim: int = -1):
         super().__init__(dim=dim)
 
 
-class Softmin(FunctionModule):
+class Softmin(FunctionModule, function=F.softmin):
     """y = exp(-x) / sum of exp(-x) along `dim`"""
 
-    function = staticmethod(F.softmin)
-
     def __init__(self, dim: int = -1):
         super().__init__(dim=dim)
 
 
-class LogSoftmax(FunctionModule):
+class LogSoftmax(FunctionModule, function=F.log_softmax):
     """y = x - log(sum of exp(x) along `dim`)"""
-
-    function = staticmethod(F.log_softmax)
 
     def __init__(self, dim: int = -1):
         super().__init__(dim=dim)

@@ -2,7 +2,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn.module import Module, Parameter
 
 

@@ -1,6 +1,6 @@
 """Embedding: a table of vectors, looked up by integer ids."""
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn import init
 from nn.checks import positive_int

@@ -1,5 +1,5 @@
 """Axes joined and cut, as modules to be put into a Sequential."""
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn.module import Module
 
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from minigrad import Tensor
 from minigrad.random import generator
-from minigrad.tensor import Tensor
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
 

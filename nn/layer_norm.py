@@ -1,6 +1,6 @@
 """LayerNorm: each row to mean 0 and variance 1, then scaled and shifted."""
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn.checks import positive_int
 from nn.module import Module, Parameter

@@ -2,7 +2,7 @@
 import math
 
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn import init
 from nn.checks import positive_int

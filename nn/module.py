@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.extend import opaque, outdate, refuse
-from minigrad.tensor import Tensor
-from nn.hooks import HookHandle, call_with_hooks
+from minigrad import Tensor
+from minigrad.extend import HookHandle, opaque, outdate, refuse
+from nn.hooks import call_with_hooks
 
 
 class Parameter(Tensor):
@@ -51,7 +51,7 @@ class Module:
     """
 
     training: bool
-    _hooks: list | tuple = ()
+    _hooks: tuple[tuple[str, Callable], ...] = ()
 
     def __init__(self):
         self._buffers: dict[str, bool] = {}  # name: is it part of state_dict? The buffer itself is an attribute
@@ -83,15 +83,13 @@ class Module:
 
     @property
     def has_hooks(self) -> bool:
-        """Does a hook wait here? Then a module above must call this one, and not compute what it does in another way."""
+        """Has this module hooks? Then the module above must call it, and not compute its result in another way."""
         return bool(self._hooks)
 
     def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
-        if not self._hooks:
-            self._hooks = []
-        self._hooks.append((kind, hook))
-        outdate()
-        return HookHandle(self._hooks, (kind, hook))
+        entry = (kind, hook)
+        self._hooks += (entry,)  # which outdates recordings, as setting any attribute does
+        return HookHandle(self, entry, "_hooks")
 
     # ---- attributes ----
 

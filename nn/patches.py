@@ -1,5 +1,5 @@
 """Images as sequences: an image is cut into square patches, and each patch is a token."""
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn.checks import positive_int
 from nn.linear import Linear
 from nn.module import Module

@@ -5,7 +5,7 @@ Letters: T positions n = 0 ... T - 1, D features i = 0 ... D - 1.
 import numpy as np
 
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import init
 from nn.checks import positive_int
 from nn.module import Module, Parameter
@@ -119,7 +119,7 @@ def rotate(x: Tensor, start: int = 0, base: float = BASE) -> Tensor:
     """
     T, D = x.shape[-2:]
     if D % 2:
-        raise ValueError(f"rotary positions turn pairs of features, so key_size must be even, got {D}")
+        raise ValueError(f"rotary positions rotate pairs of features, so key_size must be even, got {D}")
     angles = np.arange(start, start + T)[:, None] / base ** (np.arange(0, D, 2) / D)
     cosine, sine = (Tensor(f(angles), dtype=x.dtype) for f in (np.cos, np.sin))
     even, odd = x[..., 0::2], x[..., 1::2]

@@ -1,6 +1,6 @@
 """RMSNorm: each row to root mean square 1, then scaled."""
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn.checks import positive_int
 from nn.module import Module, Parameter

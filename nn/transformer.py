@@ -12,15 +12,15 @@ Tensors are (T, B, C) unless batch_first, then (B, T, C); without a batch they a
 import copy
 from collections.abc import Callable
 
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
-from nn.attention import MultiHeadAttention
 from nn.checks import positive_int, probability
 from nn.container import ModuleList
 from nn.dropout import Dropout
 from nn.layer_norm import LayerNorm
 from nn.linear import Linear
 from nn.module import Module
+from nn.multi_head_attention import MultiHeadAttention
 
 
 class _Layer(Module):

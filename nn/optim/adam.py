@@ -74,13 +74,9 @@ class Adam(Optimizer):
             clip = clip_coefficient(self.grad_norm, self.max_grad_norm)
         self._fused.update(self.param_groups, clip, self.decoupled_decay)
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
-        super().add_param_group(group)
-        self._fused = None  # made anew, with the state so far, at the next step
-
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        self._fused = None
+        self._fused = None  # made anew from this state at the next step
 
     def __getstate__(self) -> dict[str, Any]:  # for copies and pickles: addresses hold in this process, for this object
         return {**self.__dict__, "_fused": None}

@@ -572,3 +572,13 @@ def test_a_gradient_that_comes_back_after_a_pause_counts():
         p.grad = gradient if present else None
         optimizer.step()
         assert (p.item() != before) == present
+
+
+def test_a_new_gradient_counts_while_the_one_before_is_held():
+    p = nn.Parameter(mg.tensor([1.0]))
+    optimizer = nn.optim.AdamW([p], lr=0.1, betas=(0.0, 0.0), weight_decay=0.0)
+    up, down = mg.tensor([-1.0]), mg.tensor([1.0])
+    for gradient, expected in ((up, 1.1), (down, 1.0), (up, 1.1)):
+        p.grad = gradient
+        optimizer.step()
+        assert p.item() == pytest.approx(expected)

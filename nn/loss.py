@@ -3,12 +3,12 @@
 Each is a function of `nn.functional`, whose docstring has formula, shapes and errors. Options are given by name. Weights
 are buffers, so that they are saved with the model and converted by `to`.
 """
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn.function_module import FunctionModule
 
 
-class MSELoss(FunctionModule):
+class MSELoss(FunctionModule, function=F.mse_loss):
     """(x - target)²
 
     >>> import minigrad as mg
@@ -17,40 +17,32 @@ class MSELoss(FunctionModule):
     5.0
     """
 
-    function = staticmethod(F.mse_loss)
-
     def __init__(self, *, reduction: str = "mean"):
         super().__init__(reduction=reduction)
 
 
-class L1Loss(FunctionModule):
+class L1Loss(FunctionModule, function=F.l1_loss):
     """|x - target|"""
 
-    function = staticmethod(F.l1_loss)
-
     def __init__(self, *, reduction: str = "mean"):
         super().__init__(reduction=reduction)
 
 
-class HuberLoss(FunctionModule):
+class HuberLoss(FunctionModule, function=F.huber_loss):
     """d² / 2 for d = |x - target| up to delta, and from there on its tangent, delta (d - delta / 2)"""
-
-    function = staticmethod(F.huber_loss)
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0):
         super().__init__(reduction=reduction, delta=delta)
 
 
-class SmoothL1Loss(FunctionModule):
+class SmoothL1Loss(FunctionModule, function=F.smooth_l1_loss):
     """d² / (2 beta) for d = |x - target| up to beta, and d - beta / 2 from there on"""
-
-    function = staticmethod(F.smooth_l1_loss)
 
     def __init__(self, *, reduction: str = "mean", beta: float = 1.0):
         super().__init__(reduction=reduction, beta=beta)
 
 
-class CrossEntropyLoss(FunctionModule):
+class CrossEntropyLoss(FunctionModule, function=F.cross_entropy, tensors=("weight",)):
     """log(sum of exp(logits)) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...)
 
     >>> import minigrad as mg
@@ -60,48 +52,34 @@ class CrossEntropyLoss(FunctionModule):
     1.3863
     """
 
-    function = staticmethod(F.cross_entropy)
-    tensors = ("weight",)
-
     def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
                  label_smoothing: float = 0.0):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
 
 
-class NLLLoss(FunctionModule):
+class NLLLoss(FunctionModule, function=F.nll_loss, tensors=("weight",)):
     """-log_probabilities[target], as LogSoftmax gives them"""
-
-    function = staticmethod(F.nll_loss)
-    tensors = ("weight",)
 
     def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
 
 
-class BCELoss(FunctionModule):
+class BCELoss(FunctionModule, function=F.binary_cross_entropy, tensors=("weight",)):
     """-(target log p + (1 - target) log(1 - p)) for probabilities p; logarithms are at least -100"""
-
-    function = staticmethod(F.binary_cross_entropy)
-    tensors = ("weight",)
 
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean"):
         super().__init__(weight=weight, reduction=reduction)
 
 
-class BCEWithLogitsLoss(FunctionModule):
+class BCEWithLogitsLoss(FunctionModule, function=F.binary_cross_entropy_with_logits, tensors=("weight", "pos_weight")):
     """-(pos_weight target log p + (1 - target) log(1 - p)) for p = sigmoid(logits), exact for p near 0 and 1"""
-
-    function = staticmethod(F.binary_cross_entropy_with_logits)
-    tensors = ("weight", "pos_weight")
 
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean", pos_weight: Tensor | None = None):
         super().__init__(weight=weight, reduction=reduction, pos_weight=pos_weight)
 
 
-class KLDivLoss(FunctionModule):
+class KLDivLoss(FunctionModule, function=F.kl_div):
     """target (log target - log_probabilities), the target given as its logarithm if log_target"""
-
-    function = staticmethod(F.kl_div)
 
     def __init__(self, *, reduction: str = "mean", log_target: bool = False):
         super().__init__(reduction=reduction, log_target=log_target)

@@ -1,10 +1,8 @@
-"""Activations: functions of single elements, and a table of those that a layer can be given by name."""
+"""Activations: elementwise functions, and a table of those that a layer can be given by name."""
 import math
 
-from minigrad import ops
-from minigrad.methods import where
-from minigrad.methods.operands import floating
-from minigrad.tensor import Tensor, apply
+from minigrad import Tensor, ops, where
+from minigrad.extend import apply, floating
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
