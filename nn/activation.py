@@ -1,4 +1,4 @@
-"""Activations as modules, to be put into a Sequential: each is a function of `nn.functional` and its options."""
+"""Activations as modules, for a Sequential: each is a function of `nn.functional` with its options."""
 from minigrad import Tensor
 from nn import functional as F
 from nn.function_module import FunctionModule
@@ -48,7 +48,7 @@ class ELU(FunctionModule, function=F.elu):
 
 
 class SELU(FunctionModule, function=F.selu):
-    """y = 1.0507 ELU(x) with alpha = 1.6733, which keep mean 0 and variance 1"""
+    """y = 1.0507 ELU(x) with alpha = 1.6733, which keeps mean 0 and variance 1"""
 
 
 class CELU(FunctionModule, function=F.celu):

@@ -8,7 +8,7 @@ from minigrad.extend import compute
 
 
 def positive_int(layer: str, name: str, value: int) -> int:
-    """The value as an int; a ValueError if it is none, or not positive.
+    """The value as an int; ValueError if it is not a positive integer.
 
     >>> positive_int("Linear", "in_features", 0)
     Traceback (most recent call last):

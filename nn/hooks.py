@@ -29,7 +29,7 @@ def _with_backward_hook(values: tuple, on_gradients: Callable) -> tuple:
 
 
 def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: tuple, kwargs: dict) -> Any:
-    """module.forward(*args, **kwargs), with its hooks in the order in which they were registered."""
+    """module.forward(*args, **kwargs), with its hooks in order of registration."""
     for kind, hook in hooks:
         if kind == "pre":
             result = hook(module, args)
@@ -41,7 +41,7 @@ def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: 
 
     def at_output(gradients: tuple) -> tuple:
         arrived[:] = [gradients]
-        if not any(wants_gradient):  # nothing goes further back
+        if not any(wants_gradient):  # the gradient goes no further
             at_input(())
         return gradients
 

@@ -1,4 +1,4 @@
-"""Linear: y = x Wᵀ + b, and an activation of it."""
+"""Linear: y = x Wᵀ + b, and perhaps an activation of it."""
 import math
 
 import minigrad as mg

@@ -1,7 +1,7 @@
 """Losses as modules: loss = module(prediction, target).
 
-Each is a function of `nn.functional`, whose docstring has formula, shapes and errors. Options are given by name. Weights
-are buffers, so that they are saved with the model and converted by `to`.
+Each is a function of `nn.functional`, whose docstring has the formula, shapes and errors. Weights are buffers: they are
+saved with the model, and converted by `to`.
 """
 from minigrad import Tensor
 from nn import functional as F

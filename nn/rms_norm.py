@@ -7,7 +7,7 @@ from nn.module import Module, Parameter
 
 
 class RMSNorm(Module):
-    """Normalise over the last axes, without taking off their mean (Zhang and Sennrich, arXiv:1910.07467).
+    """Normalise over the last axes, without subtracting their mean (Zhang and Sennrich, arXiv:1910.07467).
 
         y = x / sqrt(mean of x² + eps) * weight
 

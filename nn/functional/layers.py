@@ -27,7 +27,7 @@ def mlp(x: Tensor, expand: Tensor, expand_bias: Tensor | None, project: Tensor, 
         activation: str = "gelu") -> Tensor:
     """linear(linear(x, expand, expand_bias, activation), project, project_bias).
 
-    With gelu, it is one operation that keeps less for backward.
+    With gelu or gelu_tanh it is one operation, which saves less for backward.
     """
     if activation not in ("gelu", "gelu_tanh"):
         return linear(linear(x, expand, expand_bias, activation), project, project_bias)
@@ -74,7 +74,7 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, posit
 
 
 def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
-    """padding_idx counted from the front; ValueError if it is none of these rows."""
+    """padding_idx counted from the front; ValueError if there is no such row."""
     if not isinstance(padding_idx, (int, np.integer)) or not -rows <= padding_idx < rows:
         raise ValueError(f"{name}: padding_idx must be None or an integer from {-rows} to {rows - 1}, got "
                          f"{padding_idx!r:.100}")
@@ -135,7 +135,7 @@ def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Te
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The sum of x1 * x2 along dim, divided by their norms, or by eps where a norm is smaller; x1 and x2 broadcast."""
+    """The sum of x1 * x2 along dim, divided by their norms (by eps, where a norm is smaller); x1 and x2 broadcast."""
     x1, x2 = x1.expand(shape := np.broadcast_shapes(x1.shape, x2.shape)), x2.expand(shape)
     return (normalize(x1, dim=dim, eps=eps) * normalize(x2, dim=dim, eps=eps)).sum(dim)
 
@@ -151,12 +151,12 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def softmin(x: Tensor, dim: int) -> Tensor:
-    """softmax of -x along dim: the smallest gets most."""
+    """softmax of -x along dim: the smallest element gets the largest weight."""
     return (-x).softmax(dim)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """In training, each element is set to zero with probability p and multiplied by 1 / (1 - p) otherwise."""
+    """In training, each element is zeroed with probability p, and otherwise multiplied by 1 / (1 - p)."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
     if not training or p == 0.0:
@@ -183,7 +183,7 @@ def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """`value` (0) before and after: pad is (before, after) of the last axis, then of the one before it, and so on."""
+    """x with `value` (0) before and after: pad is (before, after) of the last axis, then of the one before it, ..."""
     if mode != "constant":
         raise ValueError(f"pad: only mode 'constant' is supported, got {mode!r}")
     return pad_with(x, pad, 0.0 if value is None else value)

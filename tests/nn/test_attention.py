@@ -258,6 +258,7 @@ def test_residual_adds_the_input():
 def test_dropout_is_active_in_training_only():
     layer, x = nn.Attention(D, dropout=0.5), mg.randn(B, 20, D)
     assert not np.array_equal(layer(x).data, layer(x).data)
+    assert not np.array_equal(layer(x, need_weights=True)[0].data, layer(x, need_weights=True)[0].data)
     layer.eval()
     np.testing.assert_allclose(layer(x).data, layer(x, need_weights=True)[0].data, atol=1e-6)
 

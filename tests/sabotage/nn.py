@@ -230,17 +230,12 @@ FUNCTIONAL = [
         "attention: gradient of the mask lost": ("scaled_dot_product_attention", "mask.requires_grad", "False"),
         "attention: mask and is_causal not refused": ("scaled_dot_product_attention", "        if is_causal:",
             "        if False:"),
-        "attention: shape of the mask not checked": ("_mask_to_add", "_broadcast_shape(mask.shape, scores_shape) != sc",
-            "scores_shape != sc"),
         "attention: leading axes do not broadcast": (
             "scaled_dot_product_attention", "if x.shape[:-2] == leading", "if True"),
         "attention_weights: scale ignored": ("attention_weights", "if scale is None else scale", "if True else scale"),
         "attention_weights: default scale dropped": ("attention_weights", "1 / math.sqrt(max(query.shape[-1], 1))", "1.0"),
         "attention_weights: the mask ignored": ("attention_weights", "scores = scores + mask", "pass"),
         "attention_weights: is_causal ignored": ("attention_weights", "if is_causal:", "if False:"),
-        "attention_weights: blind rows are NaN": ("attention_weights", "scores.masked_fill(blind, 0.0)", "scores"),
-        "attention_weights: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)",
-            ".softmax(-1)"),
         "attention_weights: softmax over queries": ("attention_weights", "return scores.softmax(-1)",
             "return scores.softmax(-2)"),
     }),
@@ -382,6 +377,9 @@ ATTENTION = [
     *edits(("tests/nn/test_multi_head_attention.py",), "nn.functional.attention", {
         "packed_attention: is_causal ignored": ("packed_attention", "is_causal=is_causal)", "is_causal=False)"),
         "packed_attention: num_heads ignored": ("packed_attention", "num_heads=num_heads,", "num_heads=1,"),
+        "attention_weights: blind rows are NaN": ("attention_weights", "scores.masked_fill(blind, 0.0)", "scores"),
+        "attention_weights: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)",
+            ".softmax(-1)"),
     }),
     *edits(("tests/nn/test_multi_head_attention.py",), "nn.multi_head_attention", {
         "MultiHeadAttention: bias=False ignored": ("MultiHeadAttention", "if bias else None", "if True else None"),
