@@ -1,7 +1,6 @@
 """The step of Adam and AdamW, of all parameters of an optimiser at once: see `nn.optim.Adam.update` for the formula."""
-import math
 import weakref
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
@@ -14,38 +13,11 @@ MOMENTS = "exp_avg", "exp_avg_sq", "max_exp_avg_sq"  # what is kept of each elem
 
 
 class FusedAdam:
-    """The parameters of these groups, by dtype. `state` becomes views of the moments here, which are always up to date.
+    """All parameters of one dtype as the kernel takes them: addresses, sizes, and moments in one array.
 
-    A step is collect(), perhaps norm(), then update().
+    `state` becomes views of these moments, which are always up to date. A step is collect(), perhaps squared_norm(), then
+    update().
     """
-
-    def __init__(self, param_groups: list[dict[str, Any]], state: dict[Tensor, dict[str, Any]]):
-        self.amsgrad = [group["amsgrad"] for group in param_groups]
-        parameters = [parameter for group in param_groups for parameter in group["params"]]
-        dtypes = dict.fromkeys(parameter.dtype for parameter in parameters)
-        self.tables = [_Table(dtype, param_groups, state) for dtype in dtypes]
-
-    def fits(self, param_groups: list[dict[str, Any]]) -> bool:
-        """Does it hold these groups, with the moments that they ask for?"""
-        return self.amsgrad == [group["amsgrad"] for group in param_groups]
-
-    def collect(self) -> None:
-        """Look up where parameters and gradients are now."""
-        for table in self.tables:
-            table.collect()
-
-    def norm(self) -> float:
-        """The 2-norm of all gradients, as of one long vector."""
-        return math.sqrt(sum(table.squared_norm() for table in self.tables))
-
-    def update(self, param_groups: list[dict[str, Any]], clip: float, decoupled_decay: bool) -> None:
-        """Step with the groups' options and the gradients times `clip`; then let the gradients go."""
-        for table in self.tables:
-            table.update(param_groups, clip, decoupled_decay)
-
-
-class _Table:
-    """All parameters of one dtype as the kernel takes them: addresses, sizes, and moments in one array."""
 
     def __init__(self, dtype: np.dtype, param_groups: list[dict], state: dict[Tensor, dict]):
         members = [(parameter, group) for group, options in enumerate(param_groups)
@@ -57,12 +29,12 @@ class _Table:
         self.blocks = cut_into_blocks(sizes)
         self.sums = np.empty(len(self.blocks))
         self.offsets = np.cumsum([0] + sizes, dtype=np.int64)[:-1]
-        amsgrad = [group["amsgrad"] for group in param_groups]
-        self.moments = np.zeros((3 if any(amsgrad) else 2, sum(sizes)), dtype)
+        self.amsgrad = [group["amsgrad"] for group in param_groups]
+        self.moments = np.zeros((3 if any(self.amsgrad) else 2, sum(sizes)), dtype)
         self.steps = np.zeros(len(sizes), np.int64)
         self.tiny = 16 * float(np.finfo(dtype).tiny)
         for i, (parameter, size, offset) in enumerate(zip(self.parameters, sizes, self.offsets)):
-            moments = self.moments[: 3 if amsgrad[self.groups[i]] else 2, offset : offset + size]
+            moments = self.moments[: 3 if self.amsgrad[self.groups[i]] else 2, offset : offset + size]
             own = {"step": self.steps[i : i + 1].reshape(()),
                    **{name: moment.reshape(parameter.shape) for name, moment in zip(MOMENTS, moments)}}
             before = state.get(parameter, {})
@@ -76,7 +48,12 @@ class _Table:
         self.held: list[np.ndarray | None] = []  # the gradients, from collect() to update()
         self.copies: dict[int, np.ndarray] = {}  # of parameters that a kernel can't take as they are
 
+    def fits(self, param_groups: list[dict]) -> bool:
+        """Does it hold these groups, with the moments that they ask for?"""
+        return self.amsgrad == [group["amsgrad"] for group in param_groups]
+
     def collect(self) -> None:
+        """Look up where parameters and gradients are now."""
         for i, parameter in enumerate(self.parameters):
             if parameter.array is not self.arrays[i]:
                 self._take(i, parameter)
@@ -109,17 +86,19 @@ class _Table:
         return array
 
     def squared_norm(self) -> float:
+        """The sum of the squares of all gradients."""
         sums_of_squares(self.blocks, self.gradients, self.moments, self.sums)
         return float(self.sums.sum())
 
-    def update(self, param_groups: list[dict], clip: float, decoupled: bool) -> None:
+    def update(self, param_groups: list[dict], clip: float, decoupled_decay: bool) -> None:
+        """Step with the groups' options and the gradients times `clip`; then let the gradients go."""
         settings = np.array([(group["lr"], *group["betas"], group["eps"], group["weight_decay"],
                               -1 if group["maximize"] else 1, group["amsgrad"]) for group in param_groups], np.float64)
         self.steps += self.gradients != 0
         for i, copy in self.copies.items():
             copy[...] = self.arrays[i]
         adamw_step(self.blocks, self.offsets, self.addresses, self.gradients, self.steps, self.groups, settings,
-                   self.moments, clip, decoupled, self.tiny)
+                   self.moments, clip, decoupled_decay, self.tiny)
         for i, copy in self.copies.items():
             self.arrays[i][...] = copy
         for array, gradient in zip(self.arrays, self.held):

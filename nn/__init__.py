@@ -31,14 +31,3 @@ from .rms_norm import RMSNorm
 from .transformer import (
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )
-
-__all__ = [
-    "functional", "init", "optim", "utils", "Module", "Parameter", "Sequential", "ModuleList", "ModuleDict",
-    "ParameterList", "ParameterDict", "Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Flatten", "Unflatten",
-    "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax",
-    "Mish", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh",
-    "Tanhshrink", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss",
-    "NLLLoss", "SmoothL1Loss", "MultiHeadAttention", "MultiheadAttention", "Attention", "AdditiveAttention",
-    "TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "TransformerDecoder",
-    "PositionEncoding", "RNN", "PatchEmbedding", "patchify", "unpatchify",
-]

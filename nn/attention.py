@@ -74,8 +74,10 @@ class Attention(Module):
         self.dropout, self.residual = probability("Attention", "dropout", dropout), residual
         self._check_switches(key_size, value_size)
         each = max(1, width // heads)
-        self.key_size = width if query_key == "none" else each if key_size is None else key_size
-        self.value_size = self.memory_width if not value else each if value_size is None else value_size
+        key_size = width if query_key == "none" else each if key_size is None else key_size
+        value_size = self.memory_width if not value else each if value_size is None else value_size
+        self.key_size = positive_int("Attention", "key_size", key_size)
+        self.value_size = positive_int("Attention", "value_size", value_size)
         self.factor = self._factor(scale)
         if residual and self.out_width != width:
             raise ValueError(f"Attention: residual=True adds y to x, {width} wide, but output_projection='none' leaves "
@@ -197,17 +199,15 @@ class Attention(Module):
         query_key, width, memory_width = self.query_key, self.width, self.memory_width
         contradictions = [
             (query_key == "none" and key_size not in (None, width),
-             f"query_key='none' takes the tokens as keys, so key_size={key_size} cannot be; leave it out, or choose "
-             "query_key='separate'"),
+             f"query_key='none' takes the tokens as keys; leave out key_size={key_size}, or choose query_key='separate'"),
             (query_key != "separate" and memory_width != width,
              f"query_key={query_key!r} treats x and the memory alike, so memory_width must be the width {width}, got "
              f"{memory_width}; choose query_key='separate'"),
             (not self.projects_value and value_size not in (None, memory_width),
-             f"value=False takes the tokens as values, so value_size={value_size} cannot be; leave it out, or choose "
-             "value=True"),
+             f"value=False takes the tokens as values; leave out value_size={value_size}, or choose value=True"),
             (self.layout == "columns" and self.causal,
-             "layout='columns' has weights (keys, queries), whose lower triangle is the future: "
-             f"causal={self.causal!r} would mask queries instead of keys; choose layout='rows' and pass x.mT"),
+             f"causal={self.causal!r} would mask queries instead of keys, as layout='columns' has weights (keys, queries); "
+             "choose layout='rows' and pass x.mT"),
             (self.positions == "rotary" and query_key == "none",
              "positions='rotary' rotates projected queries and keys, and query_key='none' has none; choose "
              "query_key='separate', or a PositionEncoding before the layer"),
@@ -215,9 +215,6 @@ class Attention(Module):
         for is_contradiction, message in contradictions:
             if is_contradiction:
                 raise ValueError(f"Attention: {message}")
-        for name, size in (("key_size", key_size), ("value_size", value_size)):
-            if size is not None:
-                positive_int("Attention", name, size)
 
     def _check_shapes(self, x: Tensor, source: Tensor, key_padding_mask: Tensor | None) -> None:
         for name, tensor, width in (("x", x, self.width), ("memory", source, self.memory_width)):

@@ -6,7 +6,8 @@ from nn.module import Module
 
 
 class FunctionModule(Module):
-    """y = function(*inputs, **options). A subclass names the function, and the options that are Tensors: buffers.
+    """y = function(*inputs, **options). A subclass names the function, whose docstring it takes over, and the
+    options that are Tensors: buffers.
 
     >>> from nn import functional as F
     >>> class Leaky(FunctionModule, function=F.leaky_relu):
@@ -24,6 +25,7 @@ class FunctionModule(Module):
         super().__init_subclass__()
         if function is not None:
             cls.function, cls.tensors = staticmethod(function), tensors
+            cls.__doc__ = cls.__doc__ or function.__doc__
 
     def __init__(self, **options):
         super().__init__()

@@ -1,7 +1,15 @@
 """Losses as modules: loss = module(prediction, target).
 
-Each is a function of `nn.functional`, whose docstring has the formula, shapes and errors. Weights are buffers: they are
-saved with the model, and converted by `to`.
+Each is a function of `nn.functional`, and has its docstring. Weights are buffers: they are saved with the model, and
+converted by `to`.
+
+>>> import minigrad as mg
+>>> import nn
+>>> nn.MSELoss(reduction="sum")(mg.tensor([1.0, 2.0]), mg.tensor([0.0, 0.0])).item()
+5.0
+>>> loss = nn.CrossEntropyLoss(ignore_index=0)(mg.zeros(3, 4), mg.tensor([1, 2, 0]))
+>>> round(loss.item(), 4)  # log 4
+1.3863
 """
 from minigrad import Tensor
 from nn import functional as F
@@ -9,77 +17,46 @@ from nn.function_module import FunctionModule
 
 
 class MSELoss(FunctionModule, function=F.mse_loss):
-    """(x - target)²
-
-    >>> import minigrad as mg
-    >>> import nn
-    >>> nn.MSELoss(reduction="sum")(mg.tensor([1.0, 2.0]), mg.tensor([0.0, 0.0])).item()
-    5.0
-    """
-
     def __init__(self, *, reduction: str = "mean"):
         super().__init__(reduction=reduction)
 
 
 class L1Loss(FunctionModule, function=F.l1_loss):
-    """|x - target|"""
-
     def __init__(self, *, reduction: str = "mean"):
         super().__init__(reduction=reduction)
 
 
 class HuberLoss(FunctionModule, function=F.huber_loss):
-    """d² / 2 for d = |x - target| up to delta, and from there on its tangent, delta (d - delta / 2)"""
-
     def __init__(self, reduction: str = "mean", delta: float = 1.0):
         super().__init__(reduction=reduction, delta=delta)
 
 
 class SmoothL1Loss(FunctionModule, function=F.smooth_l1_loss):
-    """d² / (2 beta) for d = |x - target| up to beta, and d - beta / 2 from there on"""
-
     def __init__(self, *, reduction: str = "mean", beta: float = 1.0):
         super().__init__(reduction=reduction, beta=beta)
 
 
 class CrossEntropyLoss(FunctionModule, function=F.cross_entropy, tensors=("weight",)):
-    """log(sum of exp(logits)) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...)
-
-    >>> import minigrad as mg
-    >>> import nn
-    >>> loss = nn.CrossEntropyLoss(ignore_index=0)(mg.zeros(3, 4), mg.tensor([1, 2, 0]))
-    >>> round(loss.item(), 4)  # log 4
-    1.3863
-    """
-
     def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
                  label_smoothing: float = 0.0):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
 
 
 class NLLLoss(FunctionModule, function=F.nll_loss, tensors=("weight",)):
-    """-log_probabilities[target], as LogSoftmax gives them"""
-
     def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
 
 
 class BCELoss(FunctionModule, function=F.binary_cross_entropy, tensors=("weight",)):
-    """-(target log p + (1 - target) log(1 - p)) for probabilities p; logarithms are at least -100"""
-
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean"):
         super().__init__(weight=weight, reduction=reduction)
 
 
 class BCEWithLogitsLoss(FunctionModule, function=F.binary_cross_entropy_with_logits, tensors=("weight", "pos_weight")):
-    """-(pos_weight target log p + (1 - target) log(1 - p)) for p = sigmoid(logits), exact for p near 0 and 1"""
-
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean", pos_weight: Tensor | None = None):
         super().__init__(weight=weight, reduction=reduction, pos_weight=pos_weight)
 
 
 class KLDivLoss(FunctionModule, function=F.kl_div):
-    """target (log target - log_probabilities), the target given as its logarithm if log_target"""
-
     def __init__(self, *, reduction: str = "mean", log_target: bool = False):
         super().__init__(reduction=reduction, log_target=log_target)

@@ -599,11 +599,11 @@ def gradients_are_clipped():
 def learning_rates_are_annealed():
     """Another trick: schedules that anneal the learning rate."""
     warmup, total, peak, floor = 10, 110, 2.0, 0.2
-    rates = [nn.optim.warmup_cosine(s, warmup_steps=warmup, total_steps=total, peak=peak, floor=floor)
+    rates = [nn.optim.warmup_annealing(s, warmup_steps=warmup, total_steps=total, peak=peak, floor=floor)
              for s in (0, warmup, (warmup + total) // 2, total)]
     expected = [peak / (warmup + 1), peak, (peak + floor) / 2, floor]
     require(np.allclose(rates, expected, rtol=EXACT), f"rates {rates}, not {expected}")
-    every = [nn.optim.warmup_cosine(s, warmup_steps=warmup, total_steps=total, peak=peak) for s in range(total + 1)]
+    every = [nn.optim.warmup_annealing(s, warmup_steps=warmup, total_steps=total, peak=peak) for s in range(total + 1)]
     require(all(np.diff(every[: warmup + 1]) > 0) and all(np.diff(every[warmup:]) < 0), "not up and then down")
 
     optimizer = nn.optim.SGD([nn.Parameter(mg.zeros(1))], lr=peak)

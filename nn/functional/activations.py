@@ -21,6 +21,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 def tanh(x: Tensor) -> Tensor:
+    """(e^x - e^-x) / (e^x + e^-x)."""
     return x.tanh()
 
 

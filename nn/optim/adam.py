@@ -1,4 +1,5 @@
 """Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101)."""
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -56,7 +57,7 @@ class Adam(Optimizer):
             raise ValueError(f"{type(self).__name__}: max_grad_norm must be positive, got {max_grad_norm!r}")
         self.max_grad_norm = max_grad_norm
         self.grad_norm: float | None = None
-        self._fused: FusedAdam | None = None
+        self._fused: list[FusedAdam] = []  # one per dtype
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                                       maximize=maximize))
 
@@ -65,21 +66,24 @@ class Adam(Optimizer):
 
     @opaque
     def step(self) -> None:
-        if self._fused is None or not self._fused.fits(self.param_groups):
-            self._fused = FusedAdam(self.param_groups, self.state)
-        self._fused.collect()
+        if not self._fused or not self._fused[0].fits(self.param_groups):
+            dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
+            self._fused = [FusedAdam(dtype, self.param_groups, self.state) for dtype in dtypes]
+        for fused in self._fused:
+            fused.collect()
         clip = 1.0
         if self.max_grad_norm is not None:
-            self.grad_norm = self._fused.norm()
+            self.grad_norm = math.sqrt(sum(fused.squared_norm() for fused in self._fused))
             clip = clip_coefficient(self.grad_norm, self.max_grad_norm)
-        self._fused.update(self.param_groups, clip, self.decoupled_decay)
+        for fused in self._fused:
+            fused.update(self.param_groups, clip, self.decoupled_decay)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        self._fused = None  # made anew from this state at the next step
+        self._fused = []  # made anew from this state at the next step
 
     def __getstate__(self) -> dict[str, Any]:  # for copies and pickles: addresses hold in this process, for this object
-        return {**self.__dict__, "_fused": None}
+        return {**self.__dict__, "_fused": []}
 
 
 class AdamW(Adam):

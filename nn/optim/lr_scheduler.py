@@ -9,7 +9,7 @@ from nn.checks import positive_int
 from nn.optim.optimizer import Optimizer
 
 
-ANNEALING = {  # the fraction of the peak learning rate, from 1 to 0, by the fraction of the steps after warm-up that is done
+ANNEALING = {  # the fraction of the peak rate, from 1 to 0, by the fraction of the steps after warm-up that is done
     "cosine": lambda progress: 0.5 * (1 + math.cos(math.pi * progress)),
     "linear": lambda progress: 1 - progress,
     "quadratic": lambda progress: (1 - progress) ** 2,
@@ -47,15 +47,6 @@ def warmup_annealing(step: int, annealing: str = "cosine", *, warmup_steps: int,
         return floor
     progress = (step - warmup_steps) / (total_steps - warmup_steps)
     return floor + (peak - floor) * ANNEALING[annealing](progress)
-
-
-def warmup_cosine(step: int, *, warmup_steps: int, total_steps: int, peak: float, floor: float = 0.0) -> float:
-    """`warmup_annealing` with half a cosine.
-
-    >>> [round(warmup_cosine(s, warmup_steps=2, total_steps=6, peak=1.0, floor=0.1), 3) for s in range(8)]
-    [0.333, 0.667, 1.0, 0.868, 0.55, 0.232, 0.1, 0.1]
-    """
-    return warmup_annealing(step, warmup_steps=warmup_steps, total_steps=total_steps, peak=peak, floor=floor)
 
 
 class LRScheduler:
