@@ -28,11 +28,12 @@ ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backw
 class HookHandle:
     """What registering a hook gives: `remove()` takes the hook off again."""
 
-    def __init__(self, node: Node, hook: Callable):
-        self.node, self.hook = node, hook
+    def __init__(self, owner: Any, hook: Any, attribute: str = "hooks"):
+        self.owner, self.hook, self.attribute = owner, hook, attribute  # owner.attribute is the tuple of its hooks
 
     def remove(self) -> None:
-        self.node.hooks = tuple(hook for hook in self.node.hooks if hook is not self.hook)
+        hooks = getattr(self.owner, self.attribute)
+        setattr(self.owner, self.attribute, tuple(hook for hook in hooks if hook is not self.hook))
 
 
 class Tensor(ops.Methods):

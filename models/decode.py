@@ -13,7 +13,7 @@ from minigrad import Tensor, versions
 from minigrad.kernels.elementwise import ACTIVATIONS
 from minigrad.kernels.program import Program
 from models.transformer import MLP, Block, CausalTransformer, Sublayer, scale_of_tokens, with_positions
-from nn.losses import class_ids
+from nn.functional import class_ids
 from nn.position import rotate
 
 

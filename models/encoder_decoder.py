@@ -1,4 +1,4 @@
-"""Transformers with an encoder: the encoder-decoder, which translates, and the classifier, which judges.
+"""Transformers with an encoder: the encoder-decoder, for sequence to sequence, and the classifier.
 
 Sources and targets are rows of token ids, padded with PAD at the end. A target is what comes after START, and ends with
 STOP.
@@ -18,7 +18,7 @@ PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
 
 
 class Stack(nn.Module):
-    """What encoder and decoder share: embedded tokens with their positions, blocks, and a last norm."""
+    """What encoder and decoder share: token embeddings with positions, blocks, and a final norm."""
 
     def __init__(self, config: TransformerConfig, **options: bool):
         super().__init__()
@@ -31,7 +31,7 @@ class Stack(nn.Module):
         self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Token ids (B, T), or vectors (B, T, C), as what the first block takes, (B, T, C)."""
+        """Token ids (B, T), or vectors (B, T, C), to the input of the first block, (B, T, C)."""
         x = self.token_embedding(tokens) if tokens.dtype.kind == "i" else tokens
         if self.config.positions == "learned":
             return self.dropout(self.position_embedding(x))
@@ -39,9 +39,9 @@ class Stack(nn.Module):
 
 
 class Encoder(Stack):
-    """Tokens (B, T), or vectors (B, T, C), to (B, T, C): blocks without a causal mask, so that each token sees all.
+    """Tokens (B, T), or vectors (B, T, C), to (B, T, C): blocks without a causal mask, so each token sees all others.
 
-    With `attends=False` the blocks lose their attention: each token stays by itself.
+    With `attends=False` the blocks have no attention: each token is treated by itself.
     """
 
     def __init__(self, config: TransformerConfig, attends: bool = True):
@@ -55,24 +55,24 @@ class Encoder(Stack):
 
 
 class Decoder(Stack):
-    """Tokens (B, T) and a context (B, S, C) to (B, T, C): causal blocks with attention to the context."""
+    """Tokens (B, T) and a memory (B, S, C) to (B, T, C): causal blocks with attention to the memory."""
 
     def __init__(self, config: TransformerConfig):
-        super().__init__(config, has_context=True)
+        super().__init__(config, has_memory=True)
 
-    def forward(self, tokens: Tensor, context: Tensor, context_padding: Tensor | None = None,
+    def forward(self, tokens: Tensor, memory: Tensor, memory_padding: Tensor | None = None,
                 weights: list | None = None) -> Tensor:
         x = self.embed(tokens)
         for block in self.blocks:
-            x = block(x, context=context, context_padding=context_padding, weights=weights)
+            x = block(x, memory=memory, memory_padding=memory_padding, weights=weights)
         return self.ln_f(x)
 
 
-class Translator(nn.Module):
-    """What all models have in common that make one sequence of another: `encode`, `decode`, and what follows of them.
+class Seq2Seq(nn.Module):
+    """Base of the models that turn one sequence into another.
 
-    A subclass computes encode(source) and decode(memory, padding, inputs), the logits (B, T, V) after each of the inputs
-    (B, T).
+    A subclass writes encode(source), which gives a memory, and decode(memory, padding, inputs), which gives the logits
+    (B, T, V) of the token after each of the inputs (B, T).
     """
 
     def encode(self, source: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class Translator(nn.Module):
                                        label_smoothing=label_smoothing)
 
     def attention_map(self, source: Tensor, inputs: Tensor) -> np.ndarray:
-        """The weights (B, T, S) with which each step looked at the source: the last layer's, mean over its heads."""
+        """How much each step attends to each source token, (B, T, S): the last layer's weights, the mean over heads."""
         weights = []
         with mg.no_grad():
             self.decode(self.encode(source), source == PAD, inputs, weights)
@@ -100,8 +100,8 @@ class Translator(nn.Module):
         return last.mean(axis=1) if last.ndim == 4 else last
 
 
-class EncoderDecoder(Translator):
-    """The transformer of Vaswani et al. (arXiv:1706.03762): an encoder, and a causal decoder that looks at what it made.
+class EncoderDecoder(Seq2Seq):
+    """The transformer of Vaswani et al. (arXiv:1706.03762): an encoder, and a causal decoder that attends to its output.
 
     >>> model = EncoderDecoder(TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=16))
     >>> logits, loss = model(mg.full((2, 5), 3, dtype=mg.int64), mg.full((2, 4), 3, dtype=mg.int64))
@@ -125,21 +125,21 @@ class EncoderDecoder(Translator):
 
 
 class Classifier(nn.Module):
-    """An encoder with a head: logits (B, classes) from the mean over the tokens, or from the last one (read="last").
+    """An encoder with a linear head: logits (B, classes) from the mean over the tokens, or the last one (pooling="last").
 
-    `make_tokens` turns other inputs, such as images, into vectors (B, T, C) first.
+    `make_tokens` first turns other inputs, such as images, into vectors (B, T, C).
 
     >>> model = Classifier(TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=16), classes=2)
     >>> model(mg.full((3, 5), 3, dtype=mg.int64))[0].shape
     (3, 2)
     """
 
-    def __init__(self, config: TransformerConfig, classes: int, read: str = "mean", attends: bool = True,
+    def __init__(self, config: TransformerConfig, classes: int, pooling: str = "mean", attends: bool = True,
                  make_tokens: Callable[[Tensor], Tensor] | None = None):
         super().__init__()
-        if read not in ("mean", "last"):
-            raise ValueError(f"read must be 'mean' or 'last', got {read!r}")
-        self.config, self.read, self.make_tokens = config, read, make_tokens
+        if pooling not in ("mean", "last"):
+            raise ValueError(f"pooling must be 'mean' or 'last', got {pooling!r}")
+        self.config, self.pooling, self.make_tokens = config, pooling, make_tokens
         self.encoder = Encoder(config, attends)
         self.head = nn.Linear(config.width, classes)
         self.to(config.dtype)
@@ -151,9 +151,9 @@ class Classifier(nn.Module):
             padding = inputs == PAD
             x = self.encoder(inputs, padding)
             is_real = (~padding).to(x.dtype)[..., None]
-            x = x[:, -1] if self.read == "last" else (x * is_real).sum(1) / is_real.sum(1)
+            x = x[:, -1] if self.pooling == "last" else (x * is_real).sum(1) / is_real.sum(1)
         else:
             x = self.encoder(self.make_tokens(inputs))
-            x = x[:, -1] if self.read == "last" else x.mean(1)
+            x = x[:, -1] if self.pooling == "last" else x.mean(1)
         logits = self.head(x)
         return logits, None if labels is None else F.cross_entropy(logits, labels)

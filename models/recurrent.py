@@ -1,22 +1,22 @@
-"""What came before transformers: recurrent networks that read a sequence into a state, and write another from it."""
+"""Before transformers: recurrent networks that read a sequence into a state, and write another sequence from it."""
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.encoder_decoder import Translator
+from models.encoder_decoder import Seq2Seq
 from models.transformer import TransformerConfig
 
 
-class RecurrentTranslator(Translator):
+class RecurrentSeq2Seq(Seq2Seq):
     """A recurrent encoder and a recurrent decoder.
 
-    With `attends=False` the decoder starts from the encoder's last state, and that is all it knows of the source
-    (Sutskever et al., arXiv:1409.3215). With attention it looks at all states of the encoder at each step, by additive
-    attention (Bahdanau et al., arXiv:1409.0473); the encoder then reads in both directions.
+    With `attends=False` all the decoder knows of the source is the encoder's last state, from which it starts (Sutskever
+    et al., arXiv:1409.3215). Otherwise it attends to all states of the encoder at each step, by additive attention
+    (Bahdanau et al., arXiv:1409.0473), and the encoder is bidirectional.
 
         s_t = tanh(W [input_t, c_{t-1}] + U s_{t-1} + b),   c_t = attention of s_t to the encoder's states,
         logits_t = W_o [s_t, c_t]
 
-    >>> model = RecurrentTranslator(TransformerConfig(vocabulary_size=13, width=16), attends=True)
+    >>> model = RecurrentSeq2Seq(TransformerConfig(vocabulary_size=13, width=16), attends=True)
     >>> model(mg.full((2, 5), 3, dtype=mg.int64), mg.full((2, 4), 3, dtype=mg.int64))[0].shape
     (2, 4, 13)
     """

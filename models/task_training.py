@@ -10,14 +10,14 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.encoder_decoder import Classifier, EncoderDecoder, Translator
-from models.recurrent import RecurrentTranslator
+from models.encoder_decoder import Classifier, EncoderDecoder, Seq2Seq
+from models.recurrent import RecurrentSeq2Seq
 from models.tasks import PATCH_SIZE, Task, inputs_and_targets
 from models.transformer import CausalTransformer, TransformerConfig, check_choice, check_whole, initialise
 from models.translate import greedy
 
 
-class CausalTranslator(Translator):
+class CausalTranslator(Seq2Seq):
     """A causal transformer that reads the source and goes on with the target: nothing but predicting the next token."""
 
     def __init__(self, config: TransformerConfig):
@@ -37,8 +37,8 @@ class CausalTranslator(Translator):
 SEQUENCE_MODELS = {
     "encoder-decoder": EncoderDecoder,
     "causal": CausalTranslator,
-    "rnn": functools.partial(RecurrentTranslator, attends=False),
-    "rnn-attention": functools.partial(RecurrentTranslator, attends=True),
+    "rnn": functools.partial(RecurrentSeq2Seq, attends=False),
+    "rnn-attention": functools.partial(RecurrentSeq2Seq, attends=True),
 }
 CLASS_MODELS = {"encoder": True, "no-attention": False}  # does it attend?
 MODELS = *SEQUENCE_MODELS, *CLASS_MODELS
@@ -98,7 +98,7 @@ def make_model(task: Task, name: str, config: TransformerConfig | None = None, s
     if task.kind == "sequence":
         return known[name](config)
     make_tokens = None if task.symbols else nn.PatchEmbedding(PATCH_SIZE, 1, config.width).to(config.dtype)
-    return Classifier(config, len(task.classes), task.read, known[name], make_tokens)
+    return Classifier(config, len(task.classes), task.pooling, known[name], make_tokens)
 
 
 def arguments(task: Task, examples: tuple[np.ndarray, np.ndarray]) -> list[Tensor]:

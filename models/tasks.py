@@ -1,7 +1,7 @@
-"""Tasks that need no download, each with a known answer: what goes in, and what has to come out.
+"""Tasks that need no download, each with a known answer: inputs, and the right outputs.
 
 A task of kind "sequence" has sources (B, S) and targets (B, T) of token ids, padded with PAD; a task of kind "class" has
-inputs and labels (B,). All examples of a batch have the same `length`, which says how hard they are.
+inputs and labels (B,). All examples of a batch have the same `length`; the longer, the harder.
 """
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Make = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What there is to learn.
+    """One task: how its examples are made, and what helps to learn it.
 
     >>> task = TASKS["reverse"]
     >>> source, target = task.make(np.random.default_rng(0), 1, 4)
@@ -31,9 +31,9 @@ class Task:
     make: Make  # (generator, count, length) -> examples
     lengths: tuple[int, int]  # the shortest and the longest to train with
     classes: tuple[str, ...] = ()  # of a task of kind "class"
-    read: str = "mean"  # where a classifier reads: the mean over the tokens, or the last one
-    positions: str = "learned"  # that make it learnable, for a transformer
-    steps: int = 1500  # that a small transformer needs, and some more
+    pooling: str = "mean"  # what a classifier's head is given: the mean over the tokens, or the last one
+    positions: str = "learned"  # with which a transformer can learn it
+    steps: int = 1500  # more than a small transformer needs
 
     @property
     def kind(self) -> str:
@@ -54,7 +54,7 @@ class Task:
 
 
 def inputs_and_targets(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(what a decoder is given (B, T + 1), what it is to say): START and the target, the target and STOP.
+    """(a decoder's inputs (B, T + 1), its targets): START and the target, the target and STOP.
 
     >>> inputs_and_targets(np.array([[5, 6, 0]]))
     (array([[1, 5, 6, 0]]), array([[5, 6, 2, 0]]))
@@ -144,7 +144,7 @@ SENTIMENT = ("not", *GOOD, *BAD, *NEUTRAL)
 
 
 def sentiment(generator, count, length):
-    """One judgement among neutral words; "not" before it turns it round."""
+    """One judgement among neutral words; "not" before it inverts it."""
     words = generator.integers(1 + len(GOOD) + len(BAD), len(SENTIMENT), (count, length))
     place, is_good, is_negated = generator.integers(1, length, count), *generator.integers(0, 2, (2, count))
     rows = np.arange(count)
@@ -158,7 +158,7 @@ BANK = ("bank", *RIVER, *MONEY, "the", "a", "near", "to", "went", "saw")
 
 
 def bank(generator, count, length):
-    """Neutral words, one that tells, and at the end "bank": of the river, or of the money?"""
+    """Neutral words, one telling word, and at the end "bank": of the river, or of the money?"""
     words = generator.integers(1 + len(RIVER) + len(MONEY), len(BANK), (count, length))
     is_money = generator.integers(0, 2, count)
     words[np.arange(count), generator.integers(0, length - 1, count)] = 1 + generator.integers(0, 4, count) + 4 * is_money
@@ -167,7 +167,7 @@ def bank(generator, count, length):
 
 
 def stripes(generator, count, length):
-    """Images (count, 1, 8, 8) with noise: stripes of period 4 that lie, stand, or lean to either side."""
+    """Noisy images (count, 1, 8, 8) of stripes with period 4: horizontal, vertical, or along either diagonal."""
     rows, columns = np.indices((IMAGE_SIZE, IMAGE_SIZE))
     directions = np.stack([rows, columns, rows + columns, rows - columns])
     label, shift = generator.integers(0, 4, (2, count))

@@ -17,7 +17,7 @@ from models.data import IGNORED, Corpus, RandomBatches, windows
 from models.transformer import TransformerConfig, check_choice, check_whole
 
 # Fields of configs that checkpoints of earlier versions lack; their defaults are what those versions did.
-ADDED_LATER = {"placement", "final_norm", "activation", "hidden_ratio", "positions", "annealing", "accumulation"}
+ADDED_LATER = {"placement", "final_norm", "activation", "mlp_ratio", "positions", "annealing", "accumulation"}
 
 
 class TrainingError(Exception):

@@ -17,7 +17,7 @@ MOST_LAYERS = 10_000  # to build so many takes seconds
 
 
 def check_whole(name: str, value: int, least: int = 1, most: int = 10 ** 9) -> None:
-    """ValueError unless the value is a whole number in the range."""
+    """ValueError unless the value is a whole number from `least` to `most`."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= value <= most:
         raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
 
@@ -30,7 +30,7 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Sublayer:
-    """Where the norm and the residual connection of f, attention or MLP, stand:
+    """Where the norm and the residual connection of f, attention or MLP, go:
 
         inner = norm(x) or x,    out = [x or inner +] f(inner),    then norm(out) or out
     """
@@ -40,7 +40,7 @@ class Sublayer:
     norm_after: bool
 
 
-PLACEMENTS = {  # of the two sublayers of a block: attention, and then the MLP
+PLACEMENTS = {  # of the two sublayers of a block: attention, then the MLP
     "pre": (Sublayer(True, "x", False), Sublayer(True, "x", False)),
     "post": (Sublayer(False, "x", True), Sublayer(False, "x", True)),
     "residual": (Sublayer(False, "x", False), Sublayer(False, "x", False)),
@@ -55,7 +55,7 @@ ATTENTION_POSITIONS = "rotary", "relative"  # within attention
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-    """The sizes of a causal transformer; ValueError names the field that makes no sense.
+    """The sizes and options of a transformer; a ValueError names the field that makes no sense.
 
     >>> TransformerConfig(width=128, heads=5)
     Traceback (most recent call last):
@@ -63,22 +63,22 @@ class TransformerConfig:
     ValueError: heads must divide width, got heads 5 and width 128; change one of them
     """
 
-    vocabulary_size: int = 96  # V, how many different tokens there are; the corpus decides
+    vocabulary_size: int = 96  # V, how many different tokens there are; set by the corpus
     context: int = 64  # the longest T, how many tokens a prediction sees
-    layers: int = 4  # L, how many blocks
-    heads: int = 4  # H, attention heads in a block, each width / heads wide
+    layers: int = 4  # L, the number of blocks
+    heads: int = 4  # H, attention heads per block, each width / heads wide
     width: int = 128  # C, the size of the vector that stands for a token
-    dropout: float = 0.0  # the share of values zeroed while training, for larger models on small texts
-    bias: bool = True  # have linear layers and layer norms a bias?
-    dtype: str = "float32"  # of the parameters and of all that is computed: float32 or float64
+    dropout: float = 0.0  # the fraction of values zeroed in training, for larger models on small texts
+    bias: bool = True  # do linear layers and layer norms have a bias?
+    dtype: str = "float32"  # of parameters and activations: float32 or float64
     placement: str = "pre"  # of norms and residual connections in a block: a key of PLACEMENTS
-    final_norm: bool = True  # is there a layer norm before the read-out?
+    final_norm: bool = True  # is there a layer norm before the output projection?
     activation: str = "gelu"  # between the two layers of an MLP: gelu, gelu_tanh, relu, tanh, sigmoid or silu
-    hidden_ratio: int = 4  # how many times C an MLP is wide inside
+    mlp_ratio: int = 4  # the hidden width of an MLP, in multiples of C
     positions: str = "learned"  # learned, none, sinusoidal, sine_only, integer, rotary or relative
 
     def __post_init__(self):
-        for name in ("vocabulary_size", "context", "heads", "width", "hidden_ratio"):
+        for name in ("vocabulary_size", "context", "heads", "width", "mlp_ratio"):
             check_whole(name, getattr(self, name))
         check_whole("layers", self.layers, least=0, most=MOST_LAYERS)
         for name, known in (("placement", PLACEMENTS), ("activation", F.ACTIVATIONS),
@@ -93,14 +93,14 @@ class TransformerConfig:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.positions == "rotary" and self.width // self.heads % 2:
-            raise ValueError(f"positions 'rotary' turns pairs of features, so width / heads must be even, got "
-                             f"{self.width // self.heads}; change heads or width, or take positions 'relative'")
+            raise ValueError(f"positions 'rotary' rotates pairs of features, so width / heads must be even, got "
+                             f"{self.width // self.heads}; change heads or width, or choose positions 'relative'")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
     def parameter_count(self) -> int:
-        """How many numbers the model learns: (V + T) C for embeddings, and 12 C^2 a block, biases and gains aside."""
-        C, hidden, bias = self.width, self.hidden_ratio * self.width, int(self.bias)
+        """The number of parameters: (V + T) C in embeddings and 12 C^2 per block, biases and gains aside."""
+        C, hidden, bias = self.width, self.mlp_ratio * self.width, int(self.bias)
         norm = C * (1 + bias)
         norms = sum(sublayer.norm_before or sublayer.norm_after for sublayer in PLACEMENTS[self.placement])
         block = 4 * C * C + 2 * C * hidden + (5 * C + hidden) * bias + norms * norm
@@ -110,21 +110,21 @@ class TransformerConfig:
         return self.vocabulary_size * C + table + self.layers * block + norm * self.final_norm
 
     def training_bytes(self, batch_size: int) -> int:
-        """About how much memory a training step takes: parameters, gradients, AdamW's moments, and activations."""
+        """About how much memory training takes: parameters, gradients, AdamW's moments, and activations."""
         per_token = self.layers * 16 * self.width + 2 * self.vocabulary_size
         itemsize = 4 if self.dtype == "float32" else 8
         return itemsize * (4 * self.parameter_count() + batch_size * self.context * per_token)
 
 
 class MLP(nn.Module):
-    """Two linear layers with a GELU between: mlp(x) = project(gelu(expand(x))), 4 C wide inside unless configured.
+    """Two linear layers with an activation between: mlp(x) = project(gelu(expand(x))), with 4 C hidden units by default.
 
-    One operation computes all of it, unless a hook waits at one of the two layers.
+    It is computed as one operation, unless one of the two layers has hooks.
     """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        hidden = config.hidden_ratio * config.width
+        hidden = config.mlp_ratio * config.width
         self.expand = nn.Linear(config.width, hidden, bias=config.bias, activation=config.activation)
         self.project = nn.Linear(hidden, config.width, bias=config.bias)
 
@@ -138,18 +138,18 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """A transformer block. Pre-norm, it is x + attention(ln_1(x)), and to that + mlp(ln_2(.)); see PLACEMENTS.
 
-    With a context, which the block of a decoder takes, there is attention to that in between; without `attends`, only the
-    MLP is left, which keeps tokens apart. (B, T, C) to (B, T, C).
+    A decoder's block also attends to a memory, the encoder's output, in between. With `attends=False` only the MLP is left,
+    which treats each token by itself. (B, T, C) to (B, T, C).
     """
 
-    def __init__(self, config: TransformerConfig, is_causal: bool = True, has_context: bool = False,
+    def __init__(self, config: TransformerConfig, is_causal: bool = True, has_memory: bool = False,
                  attends: bool = True):
         super().__init__()
         self.is_causal, self.attends, self.placement = is_causal, attends, PLACEMENTS[config.placement]
         if attends:
             self.ln_1 = self._norm(config, 0)
             self.attention = self._make_attention(config)
-        if has_context:
+        if has_memory:
             self.ln_context = self._norm(config, 0)
             self.cross_attention = nn.MultiHeadAttention(config.width, config.heads, config.dropout, config.bias)
         self.ln_2 = self._norm(config, 1)
@@ -166,14 +166,14 @@ class Block(nn.Module):
                                 dropout=config.dropout, positions=config.positions, max_distance=config.context)
         return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
 
-    def forward(self, x: Tensor, padding: Tensor | None = None, context: Tensor | None = None,
-                context_padding: Tensor | None = None, weights: list | None = None) -> Tensor:
-        """`padding` (B, T) and `context_padding` (B, S) are True at padding. A list is given the weights (B, H, T, S) of
-        the attention to the context."""
+    def forward(self, x: Tensor, padding: Tensor | None = None, memory: Tensor | None = None,
+                memory_padding: Tensor | None = None, weights: list | None = None) -> Tensor:
+        """x (B, T, C), memory (B, S, C); `padding` (B, T) and `memory_padding` (B, S) are True at padding. The weights
+        (B, H, T, S) of the attention to the memory are appended to the list `weights`, if given."""
         if self.attends:
             x = self._add(0, self.ln_1, x, lambda inner: self._attend(inner, padding))
-        if context is not None:
-            x = self._add(0, self.ln_context, x, lambda inner: self._look(inner, context, context_padding, weights))
+        if memory is not None:
+            x = self._add(0, self.ln_context, x, lambda inner: self._cross(inner, memory, memory_padding, weights))
         return self._add(1, self.ln_2, x, self.mlp)
 
     def _add(self, which: int, norm: nn.LayerNorm | None, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -190,18 +190,18 @@ class Block(nn.Module):
             return self.attention(x, key_padding_mask=padding)
         return self.attention(x, key_padding_mask=padding, is_causal=self.is_causal)
 
-    def _look(self, x: Tensor, context: Tensor, padding: Tensor | None, weights: list | None) -> Tensor:
+    def _cross(self, x: Tensor, memory: Tensor, padding: Tensor | None, weights: list | None) -> Tensor:
         if weights is None:
-            return self.cross_attention(x, context, key_padding_mask=padding)
-        out, own = self.cross_attention(x, context, key_padding_mask=padding, need_weights=True,
+            return self.cross_attention(x, memory, key_padding_mask=padding)
+        out, own = self.cross_attention(x, memory, key_padding_mask=padding, need_weights=True,
                                         average_attn_weights=False)
         weights.append(own)
         return out
 
 
 def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
-    """GPT-2's: matrices normal with deviation 0.02, biases zero, gains one; what is added to the residual stream
-    is smaller by sqrt(2 L), so that the sum of its 2 L additions keeps its size."""
+    """As GPT-2: matrices normal with standard deviation 0.02, biases zero, gains one; matrices that write to the residual
+    stream are smaller by sqrt(2 L), so that the sum of their 2 L outputs keeps its size."""
     for name, parameter in model.named_parameters():
         if parameter.ndim >= 2:
             adds_to_residual = name.endswith(("attention.out_proj.weight", "attention.out.weight", "mlp.project.weight"))
@@ -261,7 +261,7 @@ class CausalTransformer(nn.Module):
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
-        logits = F.linear(self.ln_f(x), self.token_embedding.weight)  # (B, T, V): the read-out is tied to the embedding
+        logits = F.linear(self.ln_f(x), self.token_embedding.weight)  # (B, T, V): weights tied to the embedding
         if targets is None:
             return logits, None
         return logits, F.cross_entropy(logits.view(-1, self.config.vocabulary_size), targets.reshape(-1))
@@ -269,7 +269,7 @@ class CausalTransformer(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """A model and the batch size that it is trained with."""
+    """A model's config, and the batch size to train it with."""
 
     config: TransformerConfig
     batch_size: int

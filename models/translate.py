@@ -1,13 +1,13 @@
-"""Sequences from a Translator: greedy, or the best of a beam."""
+"""Decoding with a Seq2Seq model: greedy search and beam search."""
 import numpy as np
 
 import minigrad as mg
-from models.encoder_decoder import PAD, START, STOP, Translator
+from models.encoder_decoder import PAD, START, STOP, Seq2Seq
 from models.transformer import check_whole
 
 
-def greedy(model: Translator, source: np.ndarray, most: int) -> np.ndarray:
-    """Token ids (B, at most `most`) for sources (B, S): always the likeliest, to STOP, and PAD after it."""
+def greedy(model: Seq2Seq, source: np.ndarray, most: int) -> np.ndarray:
+    """Token ids (B, at most `most`) for sources (B, S): at each step the likeliest, up to STOP, and PAD after it."""
     check_whole("most", most)
     tokens = np.full((len(source), 1), START)
     is_done = np.zeros(len(source), bool)
@@ -22,16 +22,16 @@ def greedy(model: Translator, source: np.ndarray, most: int) -> np.ndarray:
     return tokens[:, 1:]
 
 
-def beam_search(model: Translator, source: np.ndarray, most: int, width: int = 4,
+def beam_search(model: Seq2Seq, source: np.ndarray, most: int, width: int = 4,
                 length_penalty: float = 0.0) -> list[tuple[np.ndarray, float]]:
-    """The best sequences for one source (S,), with their log-probabilities, best first; each ends with STOP, if it came.
+    """The best sequences for one source (S,), with their log-probabilities, best first; a finished one ends with STOP.
 
-    At each step the `width` likeliest beginnings are kept. Sequences compete by log-probability / length^length_penalty.
-    With width 1 it is greedy; with a width of all beginnings, the search is complete.
+    At each step the `width` best prefixes are kept. Sequences are ranked by log-probability / length^length_penalty. With
+    width 1 this is greedy search; with a width of all prefixes, it is exhaustive.
     """
     check_whole("most", most)
     check_whole("width", width)
-    open_ones, finished = [((START,), 0.0)], []
+    unfinished, finished = [((START,), 0.0)], []
 
     def score(candidate):
         return candidate[1] / len(candidate[0][1:]) ** length_penalty
@@ -40,18 +40,18 @@ def beam_search(model: Translator, source: np.ndarray, most: int, width: int = 4
         sources = mg.tensor(np.repeat(source[None], width, axis=0))
         memory, padding = model.encode(sources), sources == PAD
         for _ in range(most):
-            beginnings = [tokens for tokens, _ in open_ones]
-            rows = beginnings + beginnings[-1:] * (width - len(beginnings))  # as many as there are sources
-            logits = model.decode(memory, padding, mg.tensor(np.array(rows))).array[: len(beginnings), -1]
+            prefixes = [tokens for tokens, _ in unfinished]
+            rows = prefixes + prefixes[-1:] * (width - len(prefixes))  # as many as there are sources
+            logits = model.decode(memory, padding, mg.tensor(np.array(rows))).array[: len(prefixes), -1]
             logits = logits.astype(np.float64)
             largest = logits.max(axis=1, keepdims=True)
             log_p = logits - largest - np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
             candidates = [(tokens + (token,), total + float(log_p[i, token]))
-                          for i, (tokens, total) in enumerate(open_ones) for token in np.argsort(-log_p[i])[:width]]
+                          for i, (tokens, total) in enumerate(unfinished) for token in np.argsort(-log_p[i])[:width]]
             candidates = sorted(candidates, key=score, reverse=True)[:width]
             finished += [candidate for candidate in candidates if candidate[0][-1] == STOP]
-            open_ones = [candidate for candidate in candidates if candidate[0][-1] != STOP]
-            if not open_ones:
+            unfinished = [candidate for candidate in candidates if candidate[0][-1] != STOP]
+            if not unfinished:
                 break
-    best = sorted(finished + open_ones, key=score, reverse=True)[:width]
+    best = sorted(finished + unfinished, key=score, reverse=True)[:width]
     return [(np.array(tokens[1:]), total) for tokens, total in best]

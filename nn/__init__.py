@@ -11,18 +11,19 @@ from .activation import (
     CELU, ELU, GELU, SELU, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, Mish, ReLU,
     ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
 )
-from .attention import MultiHeadAttention, MultiheadAttention
-from .attention_family import AdditiveAttention, Attention
+from .additive_attention import AdditiveAttention
+from .attention import Attention
 from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from .criterion import (
-    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
-)
 from .dropout import Dropout
 from .embedding import Embedding
 from .flatten import Flatten, Unflatten
 from .layer_norm import LayerNorm
 from .linear import Linear
+from .loss import (
+    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
+)
 from .module import Module, Parameter
+from .multi_head_attention import MultiHeadAttention, MultiheadAttention
 from .patches import PatchEmbedding, patchify, unpatchify
 from .position import PositionEncoding
 from .recurrent import RNN
@@ -30,14 +31,3 @@ from .rms_norm import RMSNorm
 from .transformer import (
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )
-
-__all__ = [
-    "functional", "init", "optim", "utils", "Module", "Parameter", "Sequential", "ModuleList", "ModuleDict",
-    "ParameterList", "ParameterDict", "Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Flatten", "Unflatten",
-    "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax",
-    "Mish", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh",
-    "Tanhshrink", "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss",
-    "NLLLoss", "SmoothL1Loss", "MultiHeadAttention", "MultiheadAttention", "Attention", "AdditiveAttention",
-    "TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "TransformerDecoder",
-    "PositionEncoding", "RNN", "PatchEmbedding", "patchify", "unpatchify",
-]

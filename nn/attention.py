@@ -1,193 +1,235 @@
-"""Multi-head attention (Vaswani et al., arXiv:1706.03762), for self- and cross-attention.
+"""Attention in all its forms: one layer with independent switches.
 
-    q, k, v = query Wqᵀ + bq, key Wkᵀ + bk, value Wvᵀ + bv     cut into H heads of size D = C / H
-    scores  = q @ kᵀ / sqrt(D)                                 (B, H, Tq, Tk), masked
-    weights = softmax(scores)                                  row by row
-    output  = (weights @ v, heads side by side) Woᵀ + bo       (B, Tq, C)
+    q, k, v = x, x, x                     each projected or not        query_key=, value=
+    scores  = q @ kᵀ * scale + bias       (H, Tq, Tk)                  scale=, positions=
+    weights = softmax(scores)             without the future           causal=
+    y       = projection of weights @ v   of all heads                 output_projection=
 
-`MultiHeadAttention` computes it in one of three ways, with the same result: in place on the packed projection
-(self-attention without masks), by the fused kernel, or spelled out below (when the weights themselves are needed).
+`MultiHeadAttention` is the form that transformers use (query_key="separate", value=True, output_projection="concat"),
+with PyTorch's parameters, and faster. This layer is for comparing the forms; it uses the fused kernel where it can.
 """
 import math
 
 import numpy as np
 
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn import init
-from nn.checks import positive_int, probability
+from nn.checks import padding_mask, positive_int, probability
 from nn.linear import Linear
 from nn.module import Module, Parameter
+from nn.position import rotate
+
+CHOICES = {
+    "query_key": ("none", "shared", "separate"),
+    "output_projection": ("none", "concat", "sum"),
+    "causal": (False, "mask", "renormalise"),
+    "layout": ("rows", "columns"),
+    "positions": ("none", "rotary", "relative"),
+}
 
 
-class MultiHeadAttention(Module):
-    """Attention of `query` (B, Tq, C) to `key` (B, Tk, kdim) and `value` (B, Tk, vdim), with H heads -> (B, Tq, C).
+class Attention(Module):
+    """Attention of x (B, Tq, D) to itself, or to a memory (B, Tk, memory_width), with H heads.
 
-    Parameters are named and shaped as torch.nn.MultiheadAttention's, so that its state dicts load: in_proj_weight
-    (3C, C), or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) when the widths differ;
-    in_proj_bias (3C,); out_proj. Input is always batch first.
+    - query_key: what makes queries and keys. "none": the tokens themselves; "shared": one projection to key_size
+      features per head, so that scores are symmetric; "separate": one for each.
+    - value: True projects values to value_size features per head; False takes the tokens themselves.
+    - output_projection: "concat": one matrix for the concatenated heads; "sum": a matrix for each head, and the sum, which
+      is the same function; "none": the concatenated heads as they are. With "sum", value=False makes each head's matrix
+      of full rank, and value=True of rank value_size.
+    - scale: what scores are divided by: "none", "d_k" sqrt(key_size), "d_model" sqrt(width), or a number to multiply by.
+    - causal: False; "mask" sets the scores of the future to -inf; "renormalise" sets weights of the future to zero and
+      divides by the sum of the rest: the same function.
+    - positions: "none"; "rotary" rotates queries and keys; "relative" adds a learned number for each head and t - s,
+      constant beyond max_distance.
+    - residual: True adds x to the result.
+    - layout: tokens are the "rows" of x (..., T, D), or the "columns" of x (..., D, T), weights then (..., Tk, Tq).
+
+    The input may be unbatched, (T, D). A ValueError names switches that contradict each other, and the way out.
 
     >>> import nn
-    >>> attention = nn.MultiHeadAttention(embed_dim=8, num_heads=2)
-    >>> x = mg.randn(1, 5, 8)
-    >>> attention(x, is_causal=True).shape
-    (1, 5, 8)
-    >>> output, weights = attention(x, need_weights=True, average_attn_weights=False)
-    >>> weights.shape
-    (1, 2, 5, 5)
+    >>> x = mg.randn(5, 8)
+    >>> plain = nn.Attention(8, query_key="none", value=False, output_projection="none", scale="none")
+    >>> bool((plain(x) - (x @ x.T).softmax(-1) @ x).abs().max() < 1e-5), sum(p.numel() for p in plain.parameters())
+    (True, 0)
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
-                 kdim: int | None = None, vdim: int | None = None, batch_first: bool = True):
+    def __init__(self, width: int, heads: int = 1, *, query_key: str = "separate", value: bool = True,
+                 output_projection: str = "concat", scale: str | float = "d_k", causal: bool | str = False,
+                 key_size: int | None = None, value_size: int | None = None, memory_width: int | None = None,
+                 positions: str = "none", max_distance: int = 32, residual: bool = False,
+                 layout: str = "rows", bias: bool = False, dropout: float = 0.0):
         super().__init__()
-        self.embed_dim = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
-        self.num_heads = positive_int("MultiHeadAttention", "num_heads", num_heads)
-        self.kdim = embed_dim if kdim is None else positive_int("MultiHeadAttention", "kdim", kdim)
-        self.vdim = embed_dim if vdim is None else positive_int("MultiHeadAttention", "vdim", vdim)
-        self.dropout = probability("MultiHeadAttention", "dropout", dropout)
-        if embed_dim % num_heads:
-            raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
-        if not batch_first:
-            raise ValueError("MultiHeadAttention takes (B, T, C) only: batch_first=True, and transpose the input")
-        if self.kdim == self.vdim == embed_dim:
-            self.in_proj_weight = Parameter(mg.zeros(3 * embed_dim, embed_dim))
-        else:
-            self.q_proj_weight = Parameter(mg.zeros(embed_dim, embed_dim))
-            self.k_proj_weight = Parameter(mg.zeros(embed_dim, self.kdim))
-            self.v_proj_weight = Parameter(mg.zeros(embed_dim, self.vdim))
-        self.in_proj_bias = Parameter(mg.zeros(3 * embed_dim)) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias)
-        self.reset_parameters()
+        switches = {"query_key": query_key, "output_projection": output_projection, "causal": causal, "layout": layout,
+                    "positions": positions}
+        for name, chosen in switches.items():
+            if chosen not in CHOICES[name]:
+                raise ValueError(f"Attention: {name} must be one of {', '.join(map(repr, CHOICES[name]))}, got {chosen!r}")
+        self.width, self.heads = positive_int("Attention", "width", width), positive_int("Attention", "heads", heads)
+        self.memory_width = width if memory_width is None else memory_width
+        self.query_key, self.projects_value, self.output_projection = query_key, value, output_projection
+        self.causal, self.layout, self.positions, self.max_distance = causal, layout, positions, max_distance
+        self.dropout, self.residual = probability("Attention", "dropout", dropout), residual
+        self._check_switches(key_size, value_size)
+        each = max(1, width // heads)
+        key_size = width if query_key == "none" else each if key_size is None else key_size
+        value_size = self.memory_width if not value else each if value_size is None else value_size
+        self.key_size = positive_int("Attention", "key_size", key_size)
+        self.value_size = positive_int("Attention", "value_size", value_size)
+        self.factor = self._factor(scale)
+        if residual and self.out_width != width:
+            raise ValueError(f"Attention: residual=True adds y to x, {width} wide, but output_projection='none' leaves "
+                             f"{heads} heads of value_size={self.value_size}; choose output_projection='concat', or "
+                             "another value_size")
+        if query_key != "none":
+            self.query = Linear(width, heads * self.key_size, bias)
+        if query_key == "separate":
+            self.key = Linear(self.memory_width, heads * self.key_size, bias)
+        if value:
+            self.value = Linear(self.memory_width, heads * self.value_size, bias)
+        if output_projection == "concat":
+            self.out = Linear(heads * self.value_size, width, bias)
+        elif output_projection == "sum":
+            self.out_weights = Parameter(mg.zeros(heads, width, self.value_size))
+            bound = 1 / math.sqrt(heads * self.value_size)
+            init.uniform_(self.out_weights, -bound, bound)
+        if positions == "relative":
+            self.relative_bias = Parameter(mg.zeros(heads, 2 * max_distance + 1))
 
     @property
-    def is_packed(self) -> bool:
-        """Is there one in_proj_weight, for query, key and value of the same width?"""
-        return self.kdim == self.vdim == self.embed_dim
+    def out_width(self) -> int:
+        """How wide y is: as x, or without an output projection as all heads together."""
+        return self.heads * self.value_size if self.output_projection == "none" else self.width
 
-    def reset_parameters(self) -> None:
-        """Projections xavier-uniform, biases zero, out_proj.weight as a Linear's: PyTorch's choice."""
-        self.out_proj.reset_parameters()
-        for name, parameter in self.named_parameters():
-            if parameter.ndim == 1:
-                init.zeros_(parameter)
-            elif name != "out_proj.weight":
-                init.xavier_uniform_(parameter)
+    def _factor(self, scale: str | float) -> float:
+        named = {"none": 1.0, "d_k": 1 / math.sqrt(self.key_size), "d_model": 1 / math.sqrt(self.width)}
+        if isinstance(scale, str) and scale not in named or not isinstance(scale, (str, int, float)):
+            raise ValueError(f"Attention: scale must be 'none', 'd_k', 'd_model' or a number, got {scale!r}")
+        return named[scale] if isinstance(scale, str) else float(scale)
 
-    def forward(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
-                key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
-                average_attn_weights: bool = True, is_causal: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """The output (B, Tq, C), or (output, weights) when the weights are needed.
+    def forward(self, x: Tensor, memory: Tensor | None = None, key_padding_mask: Tensor | None = None,
+                need_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """y (B, Tq, D), or (y, weights (B, H, Tq, Tk)); without B if x is unbatched.
 
-        - `key` defaults to `query`, and `value` to `key`.
-        - Masks are True where attention is FORBIDDEN, or floats that are added to the scores: `attn_mask` (Tq, Tk)
-          or (B * H, Tq, Tk), `key_padding_mask` (B, Tk). So it is in torch.nn.MultiheadAttention; mind that
-          F.scaled_dot_product_attention means the opposite: there, True takes part.
-        - `is_causal`: query i sees the keys 0 to i, on top of other masks.
-        - A query that may see no key has zero weights, and gives zeros to out_proj.
-        - Weights are (B, Tq, Tk), the mean over the heads, or (B, H, Tq, Tk) with average_attn_weights=False. The output
-          is computed from them, so that after `weights.retain_grad()` they have a gradient; that of the mean is the sum
-          of the heads' gradients: what it takes to add the same to the weights of all heads.
+        y is computed from these weights, so they have a gradient after `weights.retain_grad()`. key_padding_mask (B, Tk) is
+        True where a key is padding; a ValueError says where it would hide all keys.
         """
-        key = query if key is None else key
-        value = key if value is None else value
-        self._check_shapes(query, key, value)
-        dropout = self.dropout if self.training else 0.0
-        if (key is query and value is query and attn_mask is None and key_padding_mask is None
-                and not need_weights and not dropout and self.is_packed):
-            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
-            return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal))
-
-        q, k, v = self._project(query, key, value)
-        spell_out = need_weights or dropout or (attn_mask is not None and attn_mask.requires_grad)
-        if attn_mask is None and key_padding_mask is None and not spell_out:
-            out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+        if self.layout == "columns":
+            x, memory = x.mT, None if memory is None else memory.mT
+        is_batched = x.ndim == 3
+        if not is_batched:
+            x, memory = x[None], None if memory is None else memory[None]
+        source = x if memory is None else memory
+        self._check_shapes(x, source, key_padding_mask)
+        q, k, v = self._project(x, source)
+        mask = self._mask(q, k, key_padding_mask)
+        is_causal = self.causal == "mask" and mask is None
+        if need_weights or self.causal == "renormalise":
+            weights = F.attention_weights(q, k, mask, is_causal, self.factor)
+            if self.causal == "renormalise":
+                weights = weights.tril()
+                total = weights.sum(-1, keepdim=True)
+                weights = weights / total.masked_fill(total == 0, 1.0)
+            shown, weights = self._shown(weights, is_batched)
+            heads = F.dropout(weights, self.dropout, self.training) @ v
         else:
-            mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
-            if spell_out:
-                shown = weights = attention_weights(q, k, mask, dropout)
-                if need_weights and average_attn_weights:
-                    shown, weights = average_of_heads(weights)
-                out = weights @ v
-            else:
-                out = F.scaled_dot_product_attention(q, k, v, mask)
-        out = self.out_proj(out.transpose(1, 2).reshape(query.shape))
-        return (out, shown) if need_weights else out
+            dropout = self.dropout if self.training else 0.0
+            heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, self.factor)
+        y = self._merge(heads)
+        y = x + y if self.residual else y
+        y = y if is_batched else y[0]
+        y = y if self.layout == "rows" else y.mT
+        return (y, shown) if need_weights else y
 
-    def _check_shapes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        for name, x, width in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
-            if x.ndim != 3 or x.shape[2] != width:
-                raise ValueError(f"MultiHeadAttention: {name} must have shape (B, T, {width}), got {x.shape}")
-        if key.shape[0] != query.shape[0] or value.shape[:2] != key.shape[:2]:
-            raise ValueError("MultiHeadAttention: query, key and value must have the same B, and key and value the "
-                             f"same T, got {query.shape}, {key.shape} and {value.shape}")
-
-    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        """q, k, v: (B, H, T, D)"""
-        if self.is_packed:
-            weights = self.in_proj_weight.split(self.embed_dim)
+    def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q (B, H, Tq, D_k), k (B, H, Tk, D_k), v (B, H, Tk, D_v)"""
+        query = None if self.query_key == "none" else self.query
+        q = self._split(x, query)
+        if self.query_key == "separate":
+            k = self._split(source, self.key)
         else:
-            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
-        heads = self.num_heads, self.embed_dim // self.num_heads
-        return [F.linear(x, weight, bias).reshape(*x.shape[:2], *heads).transpose(1, 2)
-                for x, weight, bias in zip((query, key, value), weights, biases)]
+            k = q if source is x else self._split(source, query)
+        v = self._split(source, self.value if self.projects_value else None)
+        if self.positions == "rotary":
+            q, k = rotate(q), rotate(k)
+        return q, k, v
 
-    def _mask_to_add(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool,
-                     q: Tensor, k: Tensor) -> Tensor | None:
-        """All masks as one that is added to the scores: -inf where attention is forbidden."""
-        batch, heads, queries, keys = *q.shape[:3], k.shape[2]
-        future = mg.Tensor(~np.tri(queries, keys, dtype=bool)) if is_causal else None
-        total = None
-        for name, mask, allowed_shapes in (
-            ("attn_mask", attn_mask, {(queries, keys): (1, 1, queries, keys),
-                                      (batch * heads, queries, keys): (batch, heads, queries, keys)}),
-            ("key_padding_mask", key_padding_mask, {(batch, keys): (batch, 1, 1, keys)}),
-            ("is_causal", future, {(queries, keys): (1, 1, queries, keys)}),
-        ):
-            if mask is None:
-                continue
-            if mask.shape not in allowed_shapes:
-                raise ValueError(f"MultiHeadAttention: {name} must have shape "
-                                 f"{' or '.join(map(str, allowed_shapes))}, got {mask.shape}")
-            if mask.dtype == mg.bool:
-                mask = mg.zeros(mask.shape, dtype=q.dtype).masked_fill(mask, -math.inf)
-            elif mask.dtype.kind != "f":
-                raise TypeError(f"MultiHeadAttention: {name} must be boolean or floating point, got {mask.dtype}")
-            mask = mask.to(q.dtype).reshape(allowed_shapes[mask.shape])
-            total = mask if total is None else total + mask
-        return total
+    def _split(self, x: Tensor, projection: Linear | None) -> Tensor:
+        """(B, T, D) -> (B, H, T, size), projected; or the tokens themselves for each head."""
+        B, T, D = x.shape
+        if projection is None:
+            return x[:, None].expand(B, self.heads, T, D)
+        return projection(x).reshape(B, T, self.heads, -1).transpose(1, 2)
+
+    def _mask(self, q: Tensor, k: Tensor, key_padding_mask: Tensor | None) -> Tensor | None:
+        """What is added to the scores, (B, H, Tq, Tk) or less; None if nothing is, or only the causal mask."""
+        queries, keys = q.shape[2], k.shape[2]
+        parts = []
+        if self.positions == "relative":
+            distance = np.arange(queries)[:, None] - np.arange(keys)
+            index = np.clip(distance, -self.max_distance, self.max_distance) + self.max_distance
+            parts.append(self.relative_bias[:, index][None])
+        if key_padding_mask is not None:
+            hidden = key_padding_mask[:, None, None, :]
+            parts.append(mg.zeros(hidden.shape, dtype=q.dtype).masked_fill(hidden, -math.inf))
+        if parts and self.causal == "mask":
+            parts.append(Tensor(np.where(np.tri(queries, keys, dtype=bool), 0.0, -np.inf), dtype=q.dtype))
+        return sum(parts[1:], parts[0]).to(q.dtype) if parts else None
+
+    def _shown(self, weights: Tensor, is_batched: bool) -> tuple[Tensor, Tensor]:
+        """The weights in the caller's form, and these (B, H, Tq, Tk), computed from that: y depends on what is returned."""
+        is_turned = self.layout == "columns"
+        shown = weights if is_batched else weights[0]
+        shown = shown.mT if is_turned else shown
+        weights = shown.mT if is_turned else shown
+        return shown, weights if is_batched else weights[None]
+
+    def _merge(self, heads: Tensor) -> Tensor:
+        """(B, H, T, D_v) -> (B, T, out_width)"""
+        if self.output_projection == "sum":
+            return (heads @ self.out_weights.mT).sum(1)
+        B, H, T, size = heads.shape
+        concatenated = heads.transpose(1, 2).reshape(B, T, H * size)
+        return self.out(concatenated) if self.output_projection == "concat" else concatenated
+
+    def _check_switches(self, key_size: int | None, value_size: int | None) -> None:
+        """ValueError for switches that contradict each other."""
+        query_key, width, memory_width = self.query_key, self.width, self.memory_width
+        contradictions = [
+            (query_key == "none" and key_size not in (None, width),
+             f"query_key='none' takes the tokens as keys; leave out key_size={key_size}, or choose query_key='separate'"),
+            (query_key != "separate" and memory_width != width,
+             f"query_key={query_key!r} treats x and the memory alike, so memory_width must be the width {width}, got "
+             f"{memory_width}; choose query_key='separate'"),
+            (not self.projects_value and value_size not in (None, memory_width),
+             f"value=False takes the tokens as values; leave out value_size={value_size}, or choose value=True"),
+            (self.layout == "columns" and self.causal,
+             f"causal={self.causal!r} would mask queries instead of keys, as layout='columns' has weights (keys, queries); "
+             "choose layout='rows' and pass x.mT"),
+            (self.positions == "rotary" and query_key == "none",
+             "positions='rotary' rotates projected queries and keys, and query_key='none' has none; choose "
+             "query_key='separate', or a PositionEncoding before the layer"),
+        ]
+        for is_contradiction, message in contradictions:
+            if is_contradiction:
+                raise ValueError(f"Attention: {message}")
+
+    def _check_shapes(self, x: Tensor, source: Tensor, key_padding_mask: Tensor | None) -> None:
+        for name, tensor, width in (("x", x, self.width), ("memory", source, self.memory_width)):
+            if tensor.ndim != 3 or tensor.shape[2] != width:
+                form = f"(B, T, {width})" if self.layout == "rows" else f"(B, {width}, T)"
+                raise ValueError(f"Attention: {name} must have shape {form} for layout={self.layout!r}, or the same "
+                                 f"without B; got {tensor.shape} as rows")
+        if source.shape[0] != x.shape[0]:
+            raise ValueError(f"Attention: x and memory must have the same B, got {x.shape[0]} and {source.shape[0]}")
+        if self.causal and source.shape[1] < x.shape[1]:
+            raise ValueError(f"Attention: causal={self.causal!r} needs as many keys as queries, got {source.shape[1]} "
+                             f"and {x.shape[1]}; cross-attention is not causal: causal=False")
+        if key_padding_mask is not None:
+            padding_mask("Attention", key_padding_mask, source.shape[:2])
 
     def extra_repr(self) -> str:
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
-
-
-MultiheadAttention = MultiHeadAttention
-
-
-def spelled_out_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None,
-                          dropout: float = 0.0) -> tuple[Tensor, Tensor]:
-    """(output, weights) of attention, spelled out in Tensor operations.
-
-    q (B, H, Tq, D), k and v (B, H, Tk, D); the mask is added to the scores (B, H, Tq, Tk), to which it broadcasts.
-    """
-    weights = attention_weights(q, k, mask, dropout)
-    return weights @ v, weights
-
-
-def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-    """softmax(q @ kᵀ / sqrt(D) + mask), and some of them dropped."""
-    scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.shape[-1]))
-    if mask is None:
-        weights = scores.softmax(-1)
-    else:
-        blind = (mask == -math.inf).all(-1, keepdim=True)  # sees no key: its softmax would be 0 / 0
-        weights = (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
-    return F.dropout(weights, dropout, training=True)
-
-
-def average_of_heads(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean (B, Tq, Tk) of weights (B, H, Tq, Tk), and the same weights, computed from the mean: a change of the mean
-    by d changes each head by d. What is added is zero, and its gradients cancel for all but the mean."""
-    average = weights.mean(1)
-    return average, weights + (average - weights.mean(1))[:, None]
+        return (f"{self.width}, heads={self.heads}, query_key={self.query_key!r}, value={self.projects_value}, "
+                f"output_projection={self.output_projection!r}, causal={self.causal!r}")

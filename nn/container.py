@@ -1,13 +1,13 @@
-"""Modules that hold modules, and modules that hold parameters, in a row or by name."""
+"""Containers of modules and of parameters, by index or by name."""
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn.module import Module, Parameter
 
 
 class _Members(Module):
-    """What it holds are its own attributes of one kind, modules or parameters."""
+    """Its members are its attributes of one kind, modules or parameters."""
 
     kind: type = Module
 
@@ -19,7 +19,7 @@ class _Members(Module):
 
 
 class _Indexed(_Members):
-    """Members in order, found by index or slice. `del` and `insert` number those that follow anew."""
+    """Members in order, by index or slice. `del` and `insert` renumber those that follow."""
 
     def _members(self) -> list:
         return [member for _, member in self._named()]
@@ -74,7 +74,7 @@ class _Indexed(_Members):
 
 
 class Sequential(_Indexed):
-    """Modules called one after the other: y = f_n(... f_2(f_1(x))). An (Ordered)Dict gives them names.
+    """Modules called one after the other: y = f_n(... f_2(f_1(x))). A dict gives them names.
 
     >>> import minigrad as mg
     >>> import nn
@@ -117,7 +117,7 @@ class Sequential(_Indexed):
 
 
 class ModuleList(_Indexed):
-    """A list of modules, whose parameters are listed. It has no forward: loop over it.
+    """A list of modules, whose parameters the module above lists. It has no forward: loop over it.
 
     >>> import nn
     >>> nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
@@ -181,7 +181,7 @@ class _Dict(_Members):
 
 
 class ModuleDict(_Dict):
-    """A dict of modules, whose parameters are listed. It has no forward.
+    """A dict of modules, whose parameters the module above lists. It has no forward.
 
     >>> import nn
     >>> parts = nn.ModuleDict({"up": nn.Linear(2, 8), "down": nn.Linear(8, 2)})

@@ -1,5 +1,5 @@
 """Dropout: random zeros while training."""
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn.checks import probability
 from nn.module import Module

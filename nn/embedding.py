@@ -1,6 +1,6 @@
 """Embedding: a table of vectors, looked up by integer ids."""
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn import init
 from nn.checks import positive_int
@@ -8,16 +8,16 @@ from nn.module import Module, Parameter
 
 
 class Embedding(Module):
-    """The rows of a table for integer ids.
+    """Rows of a table, looked up by integer ids.
 
         y[..., t] = weight[ids[..., t]] [+ positions[t]]
 
     weight (num_embeddings, embedding_dim), from N(0, 1); ids (...) -> y (..., embedding_dim). A table of positions
-    (P, embedding_dim) may be added in the same pass; there are at most P ids in a row then. An IndexError names an id
-    outside of 0 .. num_embeddings - 1.
+    (P, embedding_dim) may be added in the same pass, if T is at most P. An IndexError names an id outside of
+    0 .. num_embeddings - 1.
 
-    The row padding_idx starts as zeros and gets no gradient, for ids that only fill up short sequences. Weight decay
-    leaves its zeros, too; values that are loaded or filled in stay as they are.
+    The row padding_idx is for ids that only fill up short sequences: it starts as zeros and gets no gradient, so it stays
+    zero, under weight decay too.
 
     >>> import nn
     >>> nn.Embedding(10, 4)(mg.tensor([[1, 2, 1]])).shape

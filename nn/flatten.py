@@ -1,10 +1,10 @@
-"""Axes joined and cut, as modules to be put into a Sequential."""
-from minigrad.tensor import Tensor
+"""Flatten and Unflatten: axes merged and split, as modules for a Sequential."""
+from minigrad import Tensor
 from nn.module import Module
 
 
 class Flatten(Module):
-    """Join the axes from start_dim to end_dim; by default all but the first, which counts examples.
+    """Merge the axes from start_dim to end_dim; by default all but the first, the batch.
 
     >>> import minigrad as mg
     >>> import nn
@@ -24,7 +24,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Cut axis `dim` into axes of `unflattened_size`, one of which may be -1: what is left.
+    """Split axis `dim` into axes of `unflattened_size`, one of which may be -1, and is inferred.
 
     >>> import minigrad as mg
     >>> import nn

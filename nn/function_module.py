@@ -1,21 +1,31 @@
-"""A function of `nn.functional` as a module, with its options as attributes: activations and losses are made so."""
+"""A function of `nn.functional` as a module, with its options as attributes; activations and losses are such modules."""
 from collections.abc import Callable
 
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn.module import Module
 
 
 class FunctionModule(Module):
-    """y = function(*inputs, **options). A subclass names the function, and which options are Tensors: buffers.
+    """y = function(*inputs, **options). A subclass names the function, whose docstring it takes over, and the
+    options that are Tensors: buffers.
 
+    >>> from nn import functional as F
+    >>> class Leaky(FunctionModule, function=F.leaky_relu):
+    ...     def __init__(self, negative_slope: float = 0.01):
+    ...         super().__init__(negative_slope=negative_slope)
     >>> import minigrad as mg
-    >>> import nn
-    >>> nn.LeakyReLU(0.5), nn.LeakyReLU(0.5)(mg.tensor([-2.0, 4.0])).tolist()
-    (LeakyReLU(negative_slope=0.5), [-1.0, 4.0])
+    >>> Leaky(0.5), Leaky(0.5)(mg.tensor([-2.0, 4.0])).tolist()
+    (Leaky(negative_slope=0.5), [-1.0, 4.0])
     """
 
     function: Callable[..., Tensor]
     tensors: tuple[str, ...] = ()  # names of options that are Tensors or None
+
+    def __init_subclass__(cls, function: Callable[..., Tensor] | None = None, tensors: tuple[str, ...] = ()):
+        super().__init_subclass__()
+        if function is not None:
+            cls.function, cls.tensors = staticmethod(function), tensors
+            cls.__doc__ = cls.__doc__ or function.__doc__
 
     def __init__(self, **options):
         super().__init__()

@@ -1,26 +1,13 @@
-"""Hooks of modules: functions that see, and may replace, what goes into a module, what comes out, and the gradients."""
+"""Hooks of modules: functions that see, and may replace, a module's inputs, outputs and gradients."""
+import itertools
 from collections.abc import Callable
 from typing import Any
 
-from minigrad import Function
-from minigrad.capture import outdate
-from minigrad.tensor import Tensor
+from minigrad import Function, Tensor
 
 
-class HookHandle:
-    """What registering a hook gives: `remove()` takes the hook off again."""
-
-    def __init__(self, hooks: list, entry: tuple):
-        self._hooks, self._entry = hooks, entry
-
-    def remove(self) -> None:
-        if self._entry in self._hooks:
-            self._hooks.remove(self._entry)
-            outdate()
-
-
-class Watch(Function):
-    """The identity on several tensors, whose gradients go through a function together."""
+class BackwardHookFunction(Function):
+    """The identity on several tensors; backward passes their gradients, all at once, through `on_gradients`."""
 
     @staticmethod
     def forward(ctx, on_gradients: Callable, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -32,15 +19,17 @@ class Watch(Function):
         return None, *ctx.on_gradients(gradients)
 
 
-def _watch(values: tuple, on_gradients: Callable) -> tuple:
-    """The values, with those that need gradients passed through Watch."""
-    watched = [value for value in values if isinstance(value, Tensor) and value.requires_grad]
-    replaced = iter(Watch.apply(on_gradients, *watched)) if watched else iter(())
-    return tuple(next(replaced) if any(value is w for w in watched) else value for value in values)
+def _with_backward_hook(values: tuple, on_gradients: Callable) -> tuple:
+    """The values, those that need gradients passed through BackwardHookFunction."""
+    needs_gradient = [isinstance(value, Tensor) and value.requires_grad for value in values]
+    if not any(needs_gradient):
+        return values
+    passed = iter(BackwardHookFunction.apply(on_gradients, *itertools.compress(values, needs_gradient)))
+    return tuple(next(passed) if needs else value for value, needs in zip(values, needs_gradient))
 
 
-def call_with_hooks(module: Any, hooks: list[tuple[str, Callable]], args: tuple, kwargs: dict) -> Any:
-    """module.forward(*args, **kwargs), with its hooks in the order in which they were registered."""
+def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: tuple, kwargs: dict) -> Any:
+    """module.forward(*args, **kwargs), with its hooks in order of registration."""
     for kind, hook in hooks:
         if kind == "pre":
             result = hook(module, args)
@@ -52,7 +41,7 @@ def call_with_hooks(module: Any, hooks: list[tuple[str, Callable]], args: tuple,
 
     def at_output(gradients: tuple) -> tuple:
         arrived[:] = [gradients]
-        if not any(wants_gradient):  # nothing goes further back
+        if not any(wants_gradient):  # the gradient goes no further
             at_input(())
         return gradients
 
@@ -71,7 +60,7 @@ def call_with_hooks(module: Any, hooks: list[tuple[str, Callable]], args: tuple,
         return tuple(gradient for gradient, wanted in zip(gradients, wants_gradient) if wanted)
 
     if backward_hooks:
-        args = _watch(args, at_input)
+        args = _with_backward_hook(args, at_input)
     output = module.forward(*args, **kwargs)
     for kind, hook in hooks:
         if kind == "forward":
@@ -79,6 +68,6 @@ def call_with_hooks(module: Any, hooks: list[tuple[str, Callable]], args: tuple,
             output = output if result is None else result
     if backward_hooks:
         is_tuple = isinstance(output, tuple)
-        outputs = _watch(output if is_tuple else (output,), at_output)
+        outputs = _with_backward_hook(output if is_tuple else (output,), at_output)
         output = outputs if is_tuple else outputs[0]
     return output

@@ -1,4 +1,4 @@
-"""How parameters start: each function fills a Tensor in place from the generator of `mg.manual_seed`, and returns it.
+"""Initialisation: each function fills a Tensor in place, from the generator of `mg.manual_seed`, and returns it.
 
 For a weight (out, in): fan_in = in and fan_out = out; further axes multiply both.
 """
@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
+from minigrad import Tensor
 from minigrad.random import generator
-from minigrad.tensor import Tensor
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which a layer in front of this function is scaled up; `param` is leaky_relu's negative slope.
+    """By how much to scale up the weights before this function; `param` is leaky_relu's negative slope.
 
     >>> calculate_gain("tanh")
     1.6666666666666667
@@ -54,7 +54,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
-    """Normal with this mean and standard deviation, but what falls outside of [a, b] is drawn again."""
+    """Normal with this mean and standard deviation; values outside of [a, b] are drawn again."""
     below_a, below_b = (0.5 * (1 + math.erf((x - mean) / (std * math.sqrt(2)))) for x in (a, b))
     if not below_b - below_a > 0.01:
         raise ValueError(f"trunc_normal_: [{a}, {b}] holds less than 1% of a normal distribution with mean {mean} and "

@@ -1,6 +1,6 @@
 """LayerNorm: each row to mean 0 and variance 1, then scaled and shifted."""
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn.checks import positive_int
 from nn.module import Module, Parameter
@@ -16,7 +16,7 @@ class LayerNorm(Module):
 
     Texts differ in the denominator, `eps_at`: "inside" is the one above, "outside" sqrt(variance) + eps, "double_root"
     sqrt(sqrt(variance)) + eps, a misprint to be studied. `unbiased` divides the variance by n - 1. With eps = 0 a
-    constant row becomes NaN. Only the default has a kernel.
+    constant row becomes NaN. Only the default denominator has a kernel.
 
     >>> import nn
     >>> nn.LayerNorm(2)(mg.tensor([[1.0, 3.0]])).detach()

@@ -1,8 +1,8 @@
-"""Linear: y = x Wᵀ + b, and an activation of it."""
+"""Linear: y = x Wᵀ + b, and perhaps an activation of it."""
 import math
 
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn import init
 from nn.checks import positive_int

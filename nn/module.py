@@ -1,7 +1,7 @@
-"""Module and Parameter: what a network is made of, and how it is listed, saved, loaded and switched.
+"""Module and Parameter: what networks are made of; listing, saving and loading their state, and switching their mode.
 
-Parameters, buffers and child modules are ordinary attributes: all lists are read from the instance's `__dict__`, in
-the order of assignment. So reading `layer.weight` costs what it costs on any object.
+Parameters, buffers and child modules are ordinary attributes; lists are read from the instance's `__dict__`, in order of
+assignment. So `layer.weight` costs no more than on any other object.
 """
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.capture import outdate
-from minigrad.runner import opaque, refuse
-from minigrad.tensor import Tensor
-from nn.hooks import HookHandle, call_with_hooks
+from minigrad import Tensor
+from minigrad.extend import HookHandle, opaque, outdate, refuse
+from nn.hooks import call_with_hooks
 
 
 class Parameter(Tensor):
-    """A Tensor that a Module lists among its parameters: it shares a given Tensor's memory, and requires a gradient.
+    """A Tensor that a Module lists among its parameters; it requires a gradient, and shares a given Tensor's memory.
 
     >>> import minigrad as mg
     >>> Parameter(mg.zeros(2, 3)).requires_grad
@@ -31,14 +30,15 @@ class Parameter(Tensor):
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict(strict=False)` passed over."""
+    """The names that `load_state_dict(strict=False)` skipped."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 class Module:
-    """A part of a network. A subclass makes its parameters and parts in `__init__`, and computes in `forward`.
+    """Base of all layers and networks. A subclass makes its parameters and child modules in `__init__`, and computes in
+    `forward`.
 
     >>> import minigrad as mg
     >>> class Scale(Module):
@@ -52,7 +52,7 @@ class Module:
     """
 
     training: bool
-    _hooks: list | tuple = ()
+    _hooks: tuple[tuple[str, Callable], ...] = ()
 
     def __init__(self):
         self._buffers: dict[str, bool] = {}  # name: is it part of state_dict? The buffer itself is an attribute
@@ -84,15 +84,13 @@ class Module:
 
     @property
     def has_hooks(self) -> bool:
-        """Does a hook wait here? Then a module above must call this one, and not compute what it does in another way."""
+        """Has this module hooks? Then the module above must call it, and not compute its result in another way."""
         return bool(self._hooks)
 
     def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
-        if not self._hooks:
-            self._hooks = []
-        self._hooks.append((kind, hook))
-        outdate()
-        return HookHandle(self._hooks, (kind, hook))
+        entry = (kind, hook)
+        self._hooks += (entry,)  # which outdates recordings, as setting any attribute does
+        return HookHandle(self, entry, "_hooks")
 
     # ---- attributes ----
 
@@ -106,12 +104,12 @@ class Module:
             kind = "parameters" if isinstance(value, Parameter) else "module"
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call: "
                                  f"call super().__init__() first in {type(self).__name__}.__init__")
-        if name not in attributes or attributes[name] is not value:  # a step that was recorded may have read it
+        if name not in attributes or attributes[name] is not value:  # a recorded step may have read it
             outdate()
         attributes[name] = value
 
     def _check_replacement(self, name: str, value: Any) -> None:
-        """What was a parameter, a module or a buffer must not silently stop to be one."""
+        """TypeError if a parameter, a module or a buffer would silently cease to be one."""
         before = self.__dict__.get(name)
         if value is None or isinstance(value, (Parameter, Module)):
             return
@@ -130,7 +128,7 @@ class Module:
         self._buffers.pop(name, None)
         outdate()
 
-    def __getattr__(self, name: str) -> Any:  # called for what is not found
+    def __getattr__(self, name: str) -> Any:  # called only for what is not found
         message = f"'{type(self).__name__}' object has no attribute '{name}'"
         if "_buffers" not in self.__dict__:
             raise AttributeError(message + "; was super().__init__() called?", name=name, obj=self)
@@ -139,15 +137,15 @@ class Module:
                              name=name, obj=self)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """`self.name = param`, for names that are computed."""
+        """`self.name = param`, for computed names."""
         self._register(name, param, Parameter)
 
     def add_module(self, name: str, module: "Module | None") -> None:
-        """`self.name = module`, for names that are computed."""
+        """`self.name = module`, for computed names."""
         self._register(name, module, Module)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """A Tensor that is no parameter but part of the state, and of state_dict if it is persistent."""
+        """Add a Tensor that is part of the state but no parameter; it is in state_dict if it is persistent."""
         self._register(name, tensor, Tensor)
         self._buffers[name] = persistent
 
@@ -232,7 +230,7 @@ class Module:
                                    prefix="", recurse=True, remove_duplicate=False)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All parameters and persistent buffers by name, detached. They share memory: copy what has to stay.
+        """All parameters and persistent buffers by name, detached. They share memory: copy what must not change.
 
         Shared parameters are listed under each of their names.
         """
@@ -241,8 +239,8 @@ class Module:
     def load_state_dict(self, state_dict: Mapping[str, Tensor | np.ndarray], strict: bool = True) -> IncompatibleKeys:
         """Copy values into parameters and buffers of the same names, in place.
 
-        All that does not fit is reported in one RuntimeError, and then nothing has been changed: with `strict`, names
-        that are missing or unexpected; always, wrong shapes and dtypes. Returns (missing_keys, unexpected_keys).
+        One RuntimeError reports all that does not fit, and then nothing is changed: wrong shapes and dtypes, and with
+        `strict` names that are missing or unexpected. Returns (missing_keys, unexpected_keys).
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"expected state_dict to be a dict of names and arrays, got {type(state_dict).__name__}")
@@ -268,7 +266,7 @@ class Module:
     # ---- switches ----
 
     def train(self, mode: bool = True) -> "Module":
-        """Training mode, for this module and all below: dropout is active. `train(False)` is `eval()`."""
+        """Put this module and all below into training mode, in which dropout is active; `train(False)` is `eval()`."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
         for module in self.modules():
@@ -280,17 +278,17 @@ class Module:
 
     @opaque
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients, or fill them with zeros."""
+        """Set all gradients to None, or fill them with zeros."""
         zero_grads(self.parameters(), set_to_none)
 
     def requires_grad_(self, requires_grad: bool = True) -> "Module":
-        """Train all parameters of this module, or freeze them."""
+        """Make all parameters of this module trainable, or freeze them."""
         for parameter in self.parameters():
             parameter.requires_grad = requires_grad
         return self
 
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
-        """Call `fn` on all modules below, children first, then on this one; to initialise, for example."""
+        """Call `fn` on all modules below, children first, then on this one; for example to initialise them."""
         for child in self.children():
             child.apply(fn)
         fn(self)
@@ -299,7 +297,7 @@ class Module:
     def to(self, dtype: Any) -> "Module":
         """Convert floating-point parameters, their gradients, and buffers to float32 or float64, in place.
 
-        Shared parameters stay shared. Make the optimiser afterwards.
+        Shared parameters stay shared. Create the optimiser afterwards.
         """
         dtype = np.dtype(dtype)
         if dtype not in (np.float32, np.float64):
@@ -310,7 +308,7 @@ class Module:
                 tensor.requires_grad = False
                 tensor.array = tensor.array.astype(dtype)
                 if wanted or gradient is not None:
-                    tensor.requires_grad = True  # a new leaf: the tape remembers the dtype of the one before
+                    tensor.requires_grad = True  # a new leaf: the old one has the dtype before
                     tensor.grad = None if gradient is None else gradient.to(dtype)
                     tensor.requires_grad = wanted
         return self
@@ -324,7 +322,7 @@ class Module:
     # ---- repr ----
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses: a subclass says its sizes and options."""
+        """The text between the parentheses: a subclass gives its sizes and options."""
         return ""
 
     def _child_lines(self) -> list[str]:
@@ -340,7 +338,7 @@ class Module:
 
 
 def zero_grads(parameters, set_to_none: bool) -> None:
-    """Forget the gradients of these parameters, or fill them with zeros."""
+    """Set the gradients of these parameters to None, or fill them with zeros."""
     for parameter in parameters:
         if set_to_none:
             parameter.grad = None
@@ -349,7 +347,7 @@ def zero_grads(parameters, set_to_none: bool) -> None:
 
 
 def _mismatches(name: str, array: np.ndarray, own: Tensor) -> list[str]:
-    """What is wrong with this value for that parameter."""
+    """Why this value does not fit that parameter or buffer."""
     problems = []
     if array.shape != own.shape:
         problems.append(f"size mismatch for {name}: shape {array.shape} in state_dict, {own.shape} in the model")

@@ -1,5 +1,5 @@
-"""Images as sequences: an image is cut into square patches, and each patch is a token."""
-from minigrad.tensor import Tensor
+"""Images as sequences: an image is split into square patches, and each patch is a token."""
+from minigrad import Tensor
 from nn.checks import positive_int
 from nn.linear import Linear
 from nn.module import Module
@@ -20,7 +20,7 @@ def patchify(images: Tensor, size: int) -> Tensor:
 
 
 def unpatchify(patches: Tensor, size: int, height: int, width: int) -> Tensor:
-    """The images that `patchify` made these patches of."""
+    """The inverse of `patchify`: the images that these patches were made from."""
     B, rows, columns = patches.shape[0], height // size, width // size
     tiles = patches.reshape(B, rows, columns, -1, size, size)
     return tiles.permute(0, 3, 1, 4, 2, 5).reshape(B, -1, height, width)

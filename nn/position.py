@@ -1,16 +1,16 @@
-"""Positions: what tells a token where it stands. Fixed tables, and one layer that adds or concatenates them.
+"""Positional encodings: fixed tables, a layer that adds or concatenates them, and rotary positions.
 
 Letters: T positions n = 0 ... T - 1, D features i = 0 ... D - 1.
 """
 import numpy as np
 
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import init
 from nn.checks import positive_int
 from nn.module import Module, Parameter
 
-BASE = 10_000.0  # L, the longest wave length over 2 pi
+BASE = 10_000.0  # the longest wavelength over 2 pi
 
 
 def sinusoidal(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray:
@@ -18,7 +18,7 @@ def sinusoidal(T: int, D: int, base: float = BASE, start: int = 0) -> np.ndarray
 
         r[n, i] = sin(n / base^(i / D)) for even i,  cos(n / base^((i - 1) / D)) for odd i
 
-    A shift by k is the same rotation of each pair for all n. An odd D has a last sine without its cosine.
+    A shift by k rotates each pair by the same angle for all n. If D is odd, the last sine has no cosine.
 
     >>> sinusoidal(2, 3).round(3).tolist()
     [[0.0, 1.0, 0.0], [0.841, 0.54, 0.002]]
@@ -111,7 +111,7 @@ class PositionEncoding(Module):
 
 
 def rotate(x: Tensor, start: int = 0, base: float = BASE) -> Tensor:
-    """Rotary positions (Su et al., arXiv:2104.09864): each pair of features is turned by an angle that grows with t.
+    """Rotary positions (Su et al., arXiv:2104.09864): each pair of features is rotated by an angle proportional to t.
 
         (y[2i], y[2i+1]) = (x[2i] cos a - x[2i+1] sin a, x[2i] sin a + x[2i+1] cos a),  a = t / base^(2i / D)
 
@@ -119,7 +119,7 @@ def rotate(x: Tensor, start: int = 0, base: float = BASE) -> Tensor:
     """
     T, D = x.shape[-2:]
     if D % 2:
-        raise ValueError(f"rotary positions turn pairs of features, so key_size must be even, got {D}")
+        raise ValueError(f"rotary positions rotate pairs of features, so key_size must be even, got {D}")
     angles = np.arange(start, start + T)[:, None] / base ** (np.arange(0, D, 2) / D)
     cosine, sine = (Tensor(f(angles), dtype=x.dtype) for f in (np.cos, np.sin))
     even, odd = x[..., 0::2], x[..., 1::2]

@@ -1,8 +1,8 @@
-"""Recurrent networks: the state at a time is computed from the input and the state before."""
+"""Recurrent networks: each state is computed from an input and the previous state."""
 import math
 
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import init
 from nn.checks import positive_int
 from nn.functional import linear
@@ -10,13 +10,13 @@ from nn.module import Module, Parameter
 
 
 class RNN(Module):
-    """An Elman network of one or more layers, along the time axis or in both directions.
+    """An Elman network of one or more layers, in one direction along the time axis or in both.
 
         h_t = tanh(x_t W_ihᵀ + b_ih + h_{t-1} W_hhᵀ + b_hh)
 
     Each layer takes the states of the one below; with bidirectional=True a second network reads from the end, and the
-    states of both stand side by side. Parameters are named as torch.nn.RNN's (weight_ih_l0, weight_hh_l0_reverse, ...);
-    all start uniform in ±1/sqrt(hidden_size). x (B, T, input_size) -> states of the last layer (B, T, H or 2H) and the
+    states of both are concatenated. Parameters have torch.nn.RNN's names (weight_ih_l0, weight_hh_l0_reverse, ...), and
+    start uniform in ±1/sqrt(hidden_size). x (B, T, input_size) -> the states of the last layer (B, T, H or 2H), and the
     last state of each layer and direction (layers * directions, B, H).
 
     >>> import nn
@@ -60,7 +60,7 @@ class RNN(Module):
     def _run(self, x: Tensor, name: str, h: Tensor | None) -> list[Tensor]:
         """The states (B, H) in the order in which they are computed."""
         w_ih, w_hh, b_ih, b_hh = (getattr(self, part + name) for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-        inputs = linear(x, w_ih, b_ih)  # of all times at once
+        inputs = linear(x, w_ih, b_ih)  # for all times at once
         states, times = [], range(x.shape[1])
         for t in reversed(times) if name.endswith("_reverse") else times:
             before = b_hh if h is None else linear(h, w_hh, b_hh)

@@ -1,13 +1,13 @@
 """RMSNorm: each row to root mean square 1, then scaled."""
 import minigrad as mg
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
 from nn.checks import positive_int
 from nn.module import Module, Parameter
 
 
 class RMSNorm(Module):
-    """Normalise over the last axes, without taking off their mean (Zhang and Sennrich, arXiv:1910.07467).
+    """Normalise over the last axes, without subtracting their mean (Zhang and Sennrich, arXiv:1910.07467).
 
         y = x / sqrt(mean of x² + eps) * weight
 

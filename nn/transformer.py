@@ -1,10 +1,10 @@
-"""Layers of transformers with PyTorch's arguments and parameter names, so that its state dicts load, and stacks of them.
+"""Transformer layers with PyTorch's arguments and parameter names, so that its state dicts load, and stacks of them.
 
     encoder layer:  x = x + self_attn(x);                                x = x + linear2(activation(linear1(x)))
     decoder layer:  x = x + self_attn(x);  x = x + multihead_attn(x, memory);  x = x + linear2(activation(linear1(x)))
 
-Each line's sum is a sublayer: dropout acts on what is added, and a norm on the sum (Vaswani et al., arXiv:1706.03762), or
-with norm_first on what goes into the sublayer (arXiv:2002.04745). `models` has faster blocks, with more placements.
+Each sum is a sublayer: dropout acts on what is added, and a norm on the sum (Vaswani et al., arXiv:1706.03762), or with
+norm_first on the sublayer's input (arXiv:2002.04745). `models` has faster blocks, with more placements of the norm.
 
 Tensors are (T, B, C) unless batch_first, then (B, T, C); without a batch they are (T, C). Masks are those of
 `MultiHeadAttention`: True is where attention is forbidden, floats are added to the scores.
@@ -12,21 +12,21 @@ Tensors are (T, B, C) unless batch_first, then (B, T, C); without a batch they a
 import copy
 from collections.abc import Callable
 
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn import functional as F
-from nn.attention import MultiHeadAttention
 from nn.checks import positive_int, probability
 from nn.container import ModuleList
 from nn.dropout import Dropout
 from nn.layer_norm import LayerNorm
 from nn.linear import Linear
 from nn.module import Module
+from nn.multi_head_attention import MultiHeadAttention
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share."""
+    """What encoder and decoder layers have in common."""
 
-    has_memory = False  # does it attend to what an encoder made?
+    has_memory = False  # does it attend to an encoder's output?
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
                  activation: str | Callable[[Tensor], Tensor] = F.relu, layer_norm_eps: float = 1e-5,
@@ -63,7 +63,7 @@ class _Layer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _batch_first(self, x: Tensor) -> Tensor:
-        """(B, T, C), of whatever form is given."""
+        """The input, in whichever form it is given, as (B, T, C)."""
         if x.ndim not in (2, 3):
             form = "(B, T, C)" if self.batch_first else "(T, B, C)"
             raise ValueError(f"{type(self).__name__}: expected {form} with batch_first={self.batch_first}, or (T, C), got "
@@ -71,7 +71,7 @@ class _Layer(Module):
         return x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
 
     def _as_given(self, x: Tensor, given: Tensor) -> Tensor:
-        """(B, T, C) in the form of what was given."""
+        """(B, T, C) in the form of the input."""
         return x[0] if given.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
 
     def extra_repr(self) -> str:
@@ -80,7 +80,7 @@ class _Layer(Module):
 
 
 def _padding(mask: Tensor | None) -> Tensor | None:
-    """(B, T), of (B, T) or (T,)."""
+    """A mask (B, T) or (T,) as (B, T)."""
     return mask[None] if mask is not None and mask.ndim == 1 else mask
 
 
@@ -90,7 +90,7 @@ class TransformerEncoderLayer(_Layer):
         x = norm1(x + dropout1(self_attn(x)))
         x = norm2(x + dropout2(linear2(dropout(activation(linear1(x))))))
 
-    and with norm_first the norms act on what goes into self_attn and linear1. `activation` is a function, or one of
+    and with norm_first the norms act on the inputs of self_attn and linear1. `activation` is a function, or one of
     F.ACTIVATIONS. src (T, B, C), or (B, T, C) if batch_first, or (T, C) -> the same form. A ValueError says what does
     not fit.
 
@@ -113,13 +113,13 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the memory that an encoder made, and a feed-forward network.
+    """Self-attention, attention to the memory (the encoder's output), and a feed-forward network.
 
         x = norm1(x + dropout1(self_attn(x)))
         x = norm2(x + dropout2(multihead_attn(x, memory)))
         x = norm3(x + dropout3(linear2(dropout(activation(linear1(x))))))
 
-    and with norm_first the norms act on what goes into the sublayers. Arguments as for TransformerEncoderLayer.
+    and with norm_first the norms act on the inputs of the sublayers. Arguments as for TransformerEncoderLayer.
     tgt (T, B, C) and memory (S, B, C), or (B, T, C) and (B, S, C) if batch_first, or without B -> the form of tgt.
 
     >>> import minigrad as mg
@@ -147,7 +147,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 class _Stack(Module):
-    """Copies of a layer, one after the other, and perhaps a norm."""
+    """Copies of a layer, one after the other, and perhaps a final norm."""
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None):
         super().__init__()
@@ -162,7 +162,7 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """num_layers copies of a layer, which start alike, one after the other, and then `norm`, if given.
+    """num_layers copies of a layer, with the same initial parameters, one after the other, then `norm`, if given.
 
     >>> import minigrad as mg
     >>> import nn
@@ -181,7 +181,7 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """num_layers copies of a layer, which start alike, one after the other, and then `norm`, if given.
+    """num_layers copies of a layer, with the same initial parameters, one after the other, then `norm`, if given.
 
     >>> import minigrad as mg
     >>> import nn

@@ -145,7 +145,7 @@ def classifier(p, config, inputs, read):
 
 
 def recurrent(p, source, inputs, attends):
-    """(logits, where each step looks) of a RecurrentTranslator, one sequence after the other."""
+    """(logits, where each step looks) of a RecurrentSeq2Seq, one sequence after the other."""
     def step(part, end, x, h):
         return np.tanh(p[f"{part}.weight_ih_l0{end}"] @ x + p[f"{part}.bias_ih_l0{end}"]
                        + p[f"{part}.weight_hh_l0{end}"] @ h + p[f"{part}.bias_hh_l0{end}"])

@@ -69,7 +69,7 @@ def layer_norm(layer: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
 
 def plain_attention(width: int, heads: int = 1, **switches) -> nn.Attention:
     """Attention without scale, values or read-out, unless switches say otherwise; float64."""
-    return nn.Attention(width, heads, **{"scale": "none", "value": False, "read_out": "none", **switches}).double()
+    return nn.Attention(width, heads, **{"scale": "none", "value": False, "output_projection": "none", **switches}).double()
 
 
 def make_block(placement: str) -> Block:
@@ -287,7 +287,7 @@ def heads_with_full_rank_read_outs():
     H, D, K = 3, 6, 2
     mg.manual_seed(0)
     x = reals(7, 5, D)
-    layer = plain_attention(D, H, read_out="sum", key_size=K)
+    layer = plain_attention(D, H, output_projection="sum", key_size=K)
     U_q, U_k = (projection.weight.array.reshape(H, K, D) for projection in (layer.query, layer.key))
     V = layer.out_weights.array
     expected = sum(attend(x @ U_q[h].T, x @ U_k[h].T, x) @ V[h].T for h in range(H))
@@ -297,7 +297,7 @@ def heads_with_full_rank_read_outs():
     require(count == H * (2 * K * D + D * D), f"{count} parameters")
     check_gradients(layer, x)
 
-    single, without = plain_attention(D, read_out="sum", key_size=K), plain_attention(D, key_size=K)
+    single, without = plain_attention(D, output_projection="sum", key_size=K), plain_attention(D, key_size=K)
     single.out_weights.data[0] = np.eye(D)
     without.load_state_dict({name: single.state_dict()[name] for name in without.state_dict()})
     identity = largest(single(mg.tensor(x)), without(mg.tensor(x)))
@@ -311,8 +311,8 @@ def values_are_a_low_rank_read_out():
     H, D, K = 2, 6, 3
     mg.manual_seed(0)
     x = reals(8, 5, D)
-    low = plain_attention(D, H, value=True, read_out="sum", key_size=K, value_size=K)
-    full = plain_attention(D, H, read_out="sum", key_size=K)
+    low = plain_attention(D, H, value=True, output_projection="sum", key_size=K, value_size=K)
+    full = plain_attention(D, H, output_projection="sum", key_size=K)
     for name in ("query", "key"):
         getattr(full, name).load_state_dict(getattr(low, name).state_dict())
     U_v, U_o = low.value.weight.array.reshape(H, K, D), low.out_weights.array
@@ -332,7 +332,7 @@ def distance_only_attention_is_a_convolution():
 
     def distance_only(bias):
         """Attention with this bias for the distances 1 - T ... T - 1, and queries and keys of zero: (Y, A)."""
-        layer = nn.Attention(4, value=False, read_out="none", positions="relative", max_distance=T - 1).double()
+        layer = nn.Attention(4, value=False, output_projection="none", positions="relative", max_distance=T - 1).double()
         for projection in (layer.query, layer.key):
             nn.init.zeros_(projection.weight)
         layer.relative_bias.data[0] = bias
@@ -599,11 +599,11 @@ def gradients_are_clipped():
 def learning_rates_are_annealed():
     """Another trick: schedules that anneal the learning rate."""
     warmup, total, peak, floor = 10, 110, 2.0, 0.2
-    rates = [nn.optim.warmup_cosine(s, warmup_steps=warmup, total_steps=total, peak=peak, floor=floor)
+    rates = [nn.optim.warmup_annealing(s, warmup_steps=warmup, total_steps=total, peak=peak, floor=floor)
              for s in (0, warmup, (warmup + total) // 2, total)]
     expected = [peak / (warmup + 1), peak, (peak + floor) / 2, floor]
     require(np.allclose(rates, expected, rtol=EXACT), f"rates {rates}, not {expected}")
-    every = [nn.optim.warmup_cosine(s, warmup_steps=warmup, total_steps=total, peak=peak) for s in range(total + 1)]
+    every = [nn.optim.warmup_annealing(s, warmup_steps=warmup, total_steps=total, peak=peak) for s in range(total + 1)]
     require(all(np.diff(every[: warmup + 1]) > 0) and all(np.diff(every[warmup:]) < 0), "not up and then down")
 
     optimizer = nn.optim.SGD([nn.Parameter(mg.zeros(1))], lr=peak)
@@ -747,8 +747,8 @@ def the_read_out_is_the_product_with_a_transpose():
 
     def low_and_full(K):
         mg.manual_seed(0)
-        low = plain_attention(D, value=True, read_out="sum", key_size=2, value_size=K)
-        full = plain_attention(D, read_out="sum", key_size=2)
+        low = plain_attention(D, value=True, output_projection="sum", key_size=2, value_size=K)
+        full = plain_attention(D, output_projection="sum", key_size=2)
         for name in ("query", "key"):
             getattr(full, name).load_state_dict(getattr(low, name).state_dict())
         return low, full

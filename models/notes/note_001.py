@@ -167,7 +167,7 @@ def one_projection_for_queries_and_keys_gives_symmetric_scores():
     then symmetric. (The weights are not: their rows are normalised.)"""
     mg.manual_seed(0)
     x = normal(0, 5, 8)
-    layer = nn.Attention(8, query_key="shared", key_size=4, value=False, read_out="none", scale="none").double()
+    layer = nn.Attention(8, query_key="shared", key_size=4, value=False, output_projection="none", scale="none").double()
     y, weights = layer(mg.tensor(x), need_weights=True)
     U = layer.query.weight.array
     scores = np.array([[(U @ x[t]) @ (U @ x[s]) for s in range(5)] for t in range(5)])
@@ -235,7 +235,7 @@ def attention_of_stacked_rows_is_two_matrix_products():
     mg.manual_seed(0)
     n, d = 5, 8
     X = normal(0, n, d)
-    layer = nn.Attention(d, read_out="none", scale="none").double()
+    layer = nn.Attention(d, output_projection="none", scale="none").double()
     Q, K, V = matrices(layer)
     expected = np.zeros((n, d))
     for i in range(n):
@@ -340,7 +340,7 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
     decoder's inputs z."""
     mg.manual_seed(0)
     z, h = normal(0, 1, 3, 8), normal(1, 1, 5, 6)
-    layer = nn.Attention(8, heads=2, context_width=6).double()
+    layer = nn.Attention(8, heads=2, memory_width=6).double()
     Q, K, V = matrices(layer)
     heads = []
     for part in (slice(0, 4), slice(4, 8)):
@@ -365,7 +365,7 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
     d, h = 4, normal(0, 3, 4)
     counts, differences, errors = {}, [], []
     for ratio in (5, 4):
-        mlp = MLP(TransformerConfig(width=d, heads=1, activation="relu", hidden_ratio=ratio)).double()
+        mlp = MLP(TransformerConfig(width=d, heads=1, activation="relu", mlp_ratio=ratio)).double()
         W_1, b_1, W_2, b_2 = (parameter.array for parameter in mlp.parameters())
         expected = [W_2 @ np.maximum(W_1 @ token + b_1, 0) + b_2 for token in h]
         differences.append(require_equal(mlp(mg.tensor(h)), np.array(expected)))
@@ -379,7 +379,7 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
 def stacked_attention(X: np.ndarray) -> tuple:
     """Two layers without read-out; what they make of X together; their weights A, and their matrices V."""
     mg.manual_seed(0)
-    layers = [nn.Attention(X.shape[1], read_out="none").double() for _ in range(2)]
+    layers = [nn.Attention(X.shape[1], output_projection="none").double() for _ in range(2)]
     y, weights = mg.tensor(X), []
     for layer in layers:
         for parameter in layer.parameters():
@@ -578,7 +578,7 @@ def the_gradient_of_a_residual_connection_is_1():
 
 NOTES_BLOCK = TransformerConfig(  # masked attention, Add & Norm, feed-forward, Add & Norm
     vocabulary_size=16, context=12, layers=2, heads=2, width=16, placement="post", final_norm=False, activation="relu",
-    hidden_ratio=5)
+    mlp_ratio=5)
 
 
 @claim("G1", note="001")
@@ -644,8 +644,8 @@ def an_encoder_decoder_learns_to_copy():
     memory, x = mg.tensor(normal(0, 1, 5, 32)), mg.tensor(normal(1, 1, 4, 32))
     model.double()
     of_encoder = influence(through(model.encoder.blocks), memory)
-    of_decoder = influence(through(model.decoder.blocks, context=memory), x)
-    of_memory = influence(lambda context: through(model.decoder.blocks, context=context)(x), memory)
+    of_decoder = influence(through(model.decoder.blocks, memory=memory), x)
+    of_memory = influence(lambda memory: through(model.decoder.blocks, memory=memory)(x), memory)
     require(of_encoder.all() and of_memory.all(), "something of the source has no influence")
     require_causal(of_decoder)
     return (f"{share:.1%} of new sequences right after {len(losses)} steps; the future has no influence in the "
@@ -743,7 +743,7 @@ def more_heads_cost_no_more():
 def attention_is_linear_in_its_input():
     """The output of attention is just a linear combination of a linear transformation of the input."""
     mg.manual_seed(0)
-    X, layer = normal(0, 5, 8), nn.Attention(8, query_key="none", value=False, read_out="none", scale="none")
+    X, layer = normal(0, 5, 8), nn.Attention(8, query_key="none", value=False, output_projection="none", scale="none")
     y, A = layer(mg.tensor(X), need_weights=True)
     fixed = require_equal(A[0].array @ (2 * X), 2 * y.array)
     live = largest(layer(mg.tensor(2 * X)), 2 * y)
@@ -790,7 +790,7 @@ def stacked_weights_are_a_product_with_sums_of_columns():
 def both_matrices_of_the_feed_forward_network_have_the_same_shape():
     """W_1 and W_2 of the feed-forward network are both of shape 5d x d."""
     d, h = 4, mg.tensor(normal(0, 4))
-    mlp = MLP(TransformerConfig(width=d, heads=1, activation="relu", hidden_ratio=5)).double()
+    mlp = MLP(TransformerConfig(width=d, heads=1, activation="relu", mlp_ratio=5)).double()
     inner = mlp.expand(h)
     message = refusal(lambda: mg.tensor(normal(1, 5 * d, d)) @ inner)
     require("cannot be multiplied" in message, f"(5d, d) times 5d numbers: {message!r}")
@@ -823,7 +823,7 @@ def two_conventions_for_the_same_matrices():
     mg.manual_seed(0)
     n, d, h = 4, 8, 2
     X = normal(0, n, d)
-    layer = nn.Attention(d, scale="none", read_out="none").double()
+    layer = nn.Attention(d, scale="none", output_projection="none").double()
     Q, K, _ = matrices(layer)
     ours = centred_scores(layer(mg.tensor(X), need_weights=True)[1][0])
     rows = X @ Q @ K.T @ X.T

@@ -16,7 +16,7 @@ def plain_attention(query_key: str = "separate", **switches) -> nn.Attention:
     """Attention as the note has it, in float64: weighted tokens without values, scale and read-out."""
     mg.manual_seed(0)
     key_size = None if query_key == "none" else K
-    layer = nn.Attention(D, query_key=query_key, key_size=key_size, value=False, read_out="none",
+    layer = nn.Attention(D, query_key=query_key, key_size=key_size, value=False, output_projection="none",
                          scale="none", **switches)
     for parameter in layer.parameters():
         nn.init.normal_(parameter)

@@ -42,7 +42,7 @@ def queries_keys_and_values():
     size than keys."""
     mg.manual_seed(0)
     X = np.random.default_rng(0).normal(size=(N, D))
-    layer = random_double(nn.Attention(D, key_size=3, value_size=5, read_out="none", scale="none"))
+    layer = random_double(nn.Attention(D, key_size=3, value_size=5, output_projection="none", scale="none"))
     Q, K, V = (X @ matrix(projection) for projection in (layer.query, layer.key, layer.value))
     expected = np.zeros((N, 5))
     for n in range(N):
@@ -53,10 +53,10 @@ def queries_keys_and_values():
     require(difference < 1e-12, f"softmax(Q Kᵀ) V is off by {difference:.0e}")
     mg.gradcheck_module(layer, [mg.tensor(X[None], requires_grad=True)], progress=False)
 
-    square = nn.Attention(D, key_size=D, value_size=D, read_out="none", scale="none").double()
+    square = nn.Attention(D, key_size=D, value_size=D, output_projection="none", scale="none").double()
     for projection in (square.query, square.key, square.value):
         projection.weight.data[...] = np.eye(D)
-    plain = nn.Attention(D, query_key="none", value=False, read_out="none", scale="none")
+    plain = nn.Attention(D, query_key="none", value=False, output_projection="none", scale="none")
     require(not list(plain.parameters()), "dot-product attention has parameters")
     of_identities = square(mg.tensor(X)).detach().numpy()
     identity = max(largest(of_identities - softmax(X @ X.T) @ X), largest(of_identities - plain(mg.tensor(X)).numpy()))
@@ -72,8 +72,8 @@ def concatenated_heads_times_a_matrix():
     mg.manual_seed(0)
     X, upstream = np.random.default_rng(0).normal(size=(2, N, D))
     sizes = {"heads": heads, "key_size": 4, "value_size": D_v}
-    concatenated = random_double(nn.Attention(D, read_out="concat", **sizes))
-    summed = nn.Attention(D, read_out="sum", **sizes).double()
+    concatenated = random_double(nn.Attention(D, output_projection="concat", **sizes))
+    summed = nn.Attention(D, output_projection="sum", **sizes).double()
     for name in ("query", "key", "value"):
         getattr(summed, name).load_state_dict(getattr(concatenated, name).state_dict())
     W_o = matrix(concatenated.out)
@@ -182,7 +182,7 @@ class PreviousToken(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(symbols, width)
         self.positions = nn.PositionEncoding(kind, width, combine=combine)
-        self.attention = nn.Attention(self.positions.out_width, key_size=width, value_size=width, read_out="none",
+        self.attention = nn.Attention(self.positions.out_width, key_size=width, value_size=width, output_projection="none",
                                       bias=True)
         self.out = nn.Linear(width, symbols)
 
@@ -267,7 +267,7 @@ def sinusoids_meet_the_demands():
 def counted(N: int, D: int) -> dict[str, int]:
     """Multiply-adds of the parts of a layer of attention with one head, spelled out, and of an MLP."""
     x = mg.zeros(1, N, D)
-    attention, mlp = nn.Attention(D, read_out="none"), MLP(TransformerConfig(width=D, heads=1))
+    attention, mlp = nn.Attention(D, output_projection="none"), MLP(TransformerConfig(width=D, heads=1))
     with mg.no_grad(), mg.count_flops() as of_attention:
         attention(x, need_weights=True)
     with mg.no_grad(), mg.count_flops() as of_kernel:

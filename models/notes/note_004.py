@@ -73,7 +73,7 @@ def one_head_in_column_vectors():
     """Queries, keys and values are W_q x_i, W_k x_i and W_v x_i; values are weighed with the softmax of q . k over the
     root of d."""
     mg.manual_seed(0)
-    layer = nn.Attention(6, read_out="none").double()
+    layer = nn.Attention(6, output_projection="none").double()
     x = normal(5, 6)
     found = difference(layer(x), attention_of_note(x.array, layer))
     Q, K, V = (x.array @ projection.weight.array.T for projection in (layer.query, layer.key, layer.value))
@@ -91,7 +91,7 @@ def heads_side_by_side_and_one_matrix():
     x, upstream = normal(5, 6), normal(5, 6, seed=1)
     found = difference(layer(x), attention_of_note(x.array, layer) @ layer.out.weight.array.T)
 
-    summed = nn.Attention(6, heads=3, scale="d_model", read_out="sum").double()
+    summed = nn.Attention(6, heads=3, scale="d_model", output_projection="sum").double()
     for name in ("query", "key", "value"):
         getattr(summed, name).weight.data = getattr(layer, name).weight.array
     summed.out_weights.data = np.stack(np.split(layer.out.weight.array, 3, axis=1))
@@ -134,7 +134,7 @@ def a_soft_dictionary():
     keys, table = mg.tensor(np.eye(n)), generator.normal(size=(n, size))
     errors = []
     for scale in (1.0, 10.0, 100.0):
-        layer = nn.Attention(n, query_key="none", value_size=size, read_out="none", scale=scale).double()
+        layer = nn.Attention(n, query_key="none", value_size=size, output_projection="none", scale=scale).double()
         layer.value.weight.data = table.T.copy()
         found, weights = layer(queries, keys, need_weights=True)
         errors.append(difference(found, table[asked]))

@@ -153,7 +153,7 @@ def softmax_jacobians(p: np.ndarray) -> np.ndarray:
 def saturation_of(scale: str, d_k: int, keys: int = 16, queries: int = 400) -> tuple[float, float]:
     """Of attention to random keys, mean over queries: the largest weight, and the norm of softmax's Jacobian."""
     generator = np.random.default_rng(d_k)
-    attention = nn.Attention(d_k, query_key="none", value=False, read_out="none", scale=scale)
+    attention = nn.Attention(d_k, query_key="none", value=False, output_projection="none", scale=scale)
     q, k = (mg.tensor(generator.standard_normal((1, count, d_k))) for count in (queries, keys))
     _, weights = attention(q, k, need_weights=True)
     p = weights.array[0, 0]

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from minigrad.kernels.adamw import norm
-from minigrad.tensor import Tensor
-from minigrad.versions import note_write
+from minigrad import Tensor
+from minigrad.extend import norm, note_write
 
 
 def clip_coefficient(total_norm: float, max_norm: float) -> float:
@@ -22,8 +21,8 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
         norm = (sum of all |g|^norm_type)^(1 / norm_type),    max |g| for inf
         g    = g min(1, max_norm / (norm + 1e-6))
 
-    Returns the norm before. It is NaN or inf if a gradient is; then all gradients are spoilt, so look at it first, or
-    choose error_if_nonfinite for a RuntimeError that leaves them alone.
+    Returns the norm before clipping. If it is NaN or inf, all gradients become useless: check it, or choose
+    error_if_nonfinite for a RuntimeError that leaves them alone.
 
     >>> import minigrad as mg
     >>> import nn
@@ -54,7 +53,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Move each element of each gradient, in place, to the nearest number from -clip_value to clip_value.
+    """Clip each element of each gradient, in place, to -clip_value ... clip_value.
 
     >>> import minigrad as mg
     >>> import nn
@@ -77,7 +76,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[np.ndarray]:
 
 
 def _p_norm(arrays: list[np.ndarray], p: float) -> float:
-    """Of all elements, in float64; they are divided by the largest first, so that no power overflows."""
+    """Of all elements, in float64; divided by the largest first, so that no power overflows."""
     largest = float(np.max([np.abs(array).max(initial=0) for array in arrays], initial=0))  # max() may pass over a NaN
     if p == math.inf or largest == 0 or not math.isfinite(largest):
         return largest

@@ -4,12 +4,12 @@ import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from minigrad.runner import opaque
+from minigrad.extend import opaque
 from nn.checks import positive_int
 from nn.optim.optimizer import Optimizer
 
 
-ANNEALING = {  # what is left of the learning rate, from 1 to 0, when this share of the steps after warm-up is done
+ANNEALING = {  # the fraction of the peak rate, from 1 to 0, by the fraction of the steps after warm-up that is done
     "cosine": lambda progress: 0.5 * (1 + math.cos(math.pi * progress)),
     "linear": lambda progress: 1 - progress,
     "quadratic": lambda progress: (1 - progress) ** 2,
@@ -49,21 +49,11 @@ def warmup_annealing(step: int, annealing: str = "cosine", *, warmup_steps: int,
     return floor + (peak - floor) * ANNEALING[annealing](progress)
 
 
-def warmup_cosine(step: int, *, warmup_steps: int, total_steps: int, peak: float, floor: float = 0.0) -> float:
-    """`warmup_annealing` with half a cosine.
-
-    >>> [round(warmup_cosine(s, warmup_steps=2, total_steps=6, peak=1.0, floor=0.1), 3) for s in range(8)]
-    [0.333, 0.667, 1.0, 0.868, 0.55, 0.232, 0.1, 0.1]
-    """
-    return warmup_annealing(step, warmup_steps=warmup_steps, total_steps=total_steps, peak=peak, floor=floor)
-
-
 class LRScheduler:
-    """Base of the schedulers. A subclass writes `get_lr`: the rates, one a group, for epoch `last_epoch`.
+    """Base of the schedulers. A subclass writes `get_lr`: the rates for epoch `last_epoch`, one per group.
 
-    Call `step` after the optimiser's. `base_lrs` are the rates that the groups started with. To resume, load the states
-    of the optimiser and of the scheduler; or only the optimiser's, and make the scheduler with the `last_epoch` at which
-    it stands: it goes on to the next one.
+    Call `step` after the optimiser's. `base_lrs` are the groups' initial rates. To resume, load the states of the optimiser
+    and of the scheduler; or only the optimiser's, and create the scheduler with its `last_epoch`: it goes on to the next.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
@@ -94,19 +84,19 @@ class LRScheduler:
         return {name: value for name, value in vars(self).items() if name not in ("optimizer", "lr_lambdas")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called; the rates in use are in the optimiser's own state."""
+        """Continue from where `state_dict` was called; the rates in use are in the optimiser's own state."""
         vars(self).update({name: list(value) if isinstance(value, list) else value for name, value in state_dict.items()})
 
 
 class LambdaLR(LRScheduler):
-    """lr = initial lr * lr_lambda(epoch), with one function, or one for each group."""
+    """lr = initial lr * lr_lambda(epoch), with one function, or one per group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
                  last_epoch: int = -1):
         groups = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
         if len(self.lr_lambdas) != groups:
-            raise ValueError(f"LambdaLR: expected {groups} lr_lambdas, one a group, got {len(self.lr_lambdas)}")
+            raise ValueError(f"LambdaLR: expected {groups} lr_lambdas, one per group, got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -131,8 +121,8 @@ class CosineAnnealingLR(LRScheduler):
 class FactorLR(LRScheduler):
     """lr = initial lr * factor(epoch). A subclass writes `factor`.
 
-    Each step multiplies the rate in use by factor(epoch) / factor(epoch - 1), so that several such schedulers of one
-    optimiser multiply, and a rate that was changed by hand stays changed.
+    Each step multiplies the rate in use by factor(epoch) / factor(epoch - 1), so several such schedulers on one optimiser
+    multiply, and a rate changed by hand stays changed.
     """
 
     def factor(self, epoch: int) -> float:
@@ -168,7 +158,7 @@ class StepLR(FactorLR):
 
 
 class MultiStepLR(FactorLR):
-    """lr = initial lr * gamma^(number of milestones up to epoch); an epoch that is listed twice counts twice."""
+    """lr = initial lr * gamma^(number of milestones up to epoch); an epoch listed twice counts twice."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
         self.milestones, self.gamma = sorted(milestones), _in_range("MultiStepLR", "gamma", gamma)
@@ -190,7 +180,7 @@ class ExponentialLR(FactorLR):
 
 
 class LinearLR(FactorLR):
-    """lr = initial lr * factor, which goes from start_factor to end_factor in total_iters epochs of equal steps."""
+    """lr = initial lr * factor, which goes linearly from start_factor to end_factor in total_iters epochs."""
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1):
@@ -216,7 +206,7 @@ class ConstantLR(FactorLR):
 
 
 def _in_range(scheduler: str, name: str, value: float, most: float = math.inf, is_positive: bool = False) -> float:
-    """The value, if it is a finite number from 0 to `most`, and not 0 if it has to be positive."""
+    """The value, if it is a finite number from 0 to `most`, and not 0 if it must be positive."""
     if not isinstance(value, numbers.Real) or not 0 <= value <= most or value == math.inf or is_positive and value == 0:
         least = "more than 0" if is_positive else "at least 0"
         raise ValueError(f"{scheduler}: {name} must be {least} and "

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.runner import opaque
-from minigrad.tensor import Tensor
-from minigrad.versions import note_write
+from minigrad import Tensor
+from minigrad.extend import note_write, opaque
 from nn.module import zero_grads
 
-# What a group's options must be: a test, which NaN fails, and how it reads in the error.
+# What a group's options must be: a test, which NaN fails, and its description for the error.
 REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "lr": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
     "eps": (lambda x: 0 <= x < math.inf, "a finite number >= 0"),
@@ -25,11 +24,11 @@ REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class Optimizer:
-    """Base of all optimisers. A subclass writes `step`, and passes the default options of a group.
+    """Base of all optimisers. A subclass writes `update`, or `step`, and passes the default options of a group.
 
-    `params`: parameters, or dicts such as {"params": [...], "lr": 1e-3} whose options differ from the defaults.
-    `param_groups` is the list of such dicts, complete; options, above all the learning rate, may be changed there
-    between steps. `state[parameter]` holds arrays and numbers. Parameters without a gradient are left alone.
+    `params`: parameters, or dicts such as {"params": [...], "lr": 1e-3}, whose options override the defaults.
+    `param_groups` is the list of these dicts with all options, which may be changed between steps, above all the learning
+    rate. `state[parameter]` holds arrays and numbers. Parameters without a gradient are left alone.
     """
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any]):
@@ -46,7 +45,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        """Add parameters with their own options; those not given are the defaults."""
+        """Add parameters with options of their own; those not given have the defaults."""
         name = type(self).__name__
         if not isinstance(group, dict) or "params" not in group:
             raise TypeError(f"{name}: a parameter group must be a dict with 'params', got {group!r:.100}")
@@ -68,22 +67,29 @@ class Optimizer:
         self.param_groups.append(group)
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """What is kept of each parameter of a group."""
+        """The names in the state of each parameter of a group."""
         return ()
 
+    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """One step of a parameter p with the gradient g, in place; its state, empty at first, is for the next step."""
+        raise NotImplementedError(f"{type(self).__name__} has no update()")
+
+    @opaque
     def step(self) -> None:
         """Update all parameters that have a gradient."""
-        raise NotImplementedError(f"{type(self).__name__} has no step()")
-
-    def _note_writes(self) -> None:
-        """Graphs that were made with the old values must not be walked back any more."""
-        for parameter in self._parameters():
-            if parameter.grad is not None:
-                note_write(parameter.array)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad_array()
+                if gradient is not None:
+                    state = self.state.get(parameter, {})
+                    self.update(parameter.array, gradient, state, group)
+                    note_write(parameter.array)  # a graph made with the old values can't be walked back any more
+                    if state:
+                        self.state[parameter] = state
 
     @opaque
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients, or fill them with zeros."""
+        """Set all gradients to None, or fill them with zeros."""
         for group in self.param_groups:
             zero_grads(group["params"], set_to_none)
 
@@ -93,7 +99,7 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """{"state": {i: {name: array or int}}, "param_groups": [options, with "params" as numbers i]}.
 
-        Parameters are numbered in the order of the groups. Arrays are shared: copy what has to stay. All else can be
+        Parameters are numbered in the order of the groups. Arrays are shared: copy what must not change. All else can be
         written as JSON.
         """
         numbers = {parameter: i for i, parameter in enumerate(self._parameters())}
@@ -104,9 +110,9 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called, bit for bit.
+        """Continue from where `state_dict` was called, bit for bit.
 
-        A ValueError says what does not fit, and then nothing has been changed.
+        A ValueError says what does not fit, and then nothing is changed.
         """
         groups = state_dict["param_groups"]
         sizes, own_sizes = ([len(group["params"]) for group in either] for either in (groups, self.param_groups))

@@ -1,10 +1,10 @@
 """Stochastic gradient descent."""
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from minigrad.runner import opaque
-from minigrad.tensor import Tensor
+from minigrad import Tensor
 from nn.optim.optimizer import Optimizer
 
 
@@ -32,36 +32,26 @@ class SGD(Optimizer):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                                       nesterov=nesterov, maximize=maximize))
 
-    def state_names(self, group: dict) -> tuple[str, ...]:
+    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, Any], group: dict[str, Any]) -> None:
+        momentum = group["momentum"]
+        g = -g if group["maximize"] else g
+        if group["weight_decay"]:
+            g = g + group["weight_decay"] * p
+        if momentum and not state:
+            state["momentum_buffer"] = np.array(g)
+        elif momentum:
+            state["momentum_buffer"] = momentum * state["momentum_buffer"] + (1 - group["dampening"]) * g
+        if momentum:
+            g = g + momentum * state["momentum_buffer"] if group["nesterov"] else state["momentum_buffer"]
+        p -= group["lr"] * g
+
+    def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",)
 
-    def add_param_group(self, group: dict) -> None:
+    def add_param_group(self, group: dict[str, Any]) -> None:
         super().add_param_group(group)
         group = self.param_groups[-1]
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             self.param_groups.pop()
             raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening, "
                              f"got momentum={group['momentum']}, dampening={group['dampening']}")
-
-    @opaque
-    def step(self) -> None:
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    parameter.array -= group["lr"] * self._direction(parameter, group)
-        self._note_writes()
-
-    def _direction(self, parameter: Tensor, group: dict) -> np.ndarray:
-        """b of the formula; with nesterov, g + momentum b"""
-        gradient = -parameter.grad.array if group["maximize"] else parameter.grad.array
-        if group["weight_decay"]:
-            gradient = gradient + group["weight_decay"] * parameter.array
-        if not group["momentum"]:
-            return gradient
-        if parameter not in self.state:
-            self.state[parameter] = {"momentum_buffer": np.array(gradient)}
-            buffer = self.state[parameter]["momentum_buffer"]
-        else:
-            buffer = self.state[parameter]["momentum_buffer"]
-            buffer[...] = group["momentum"] * buffer + (1 - group["dampening"]) * gradient
-        return gradient + group["momentum"] * buffer if group["nesterov"] else buffer

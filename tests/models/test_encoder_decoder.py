@@ -7,7 +7,7 @@ import pytest
 import minigrad as mg
 from minigrad.gradcheck import gradcheck_module
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
-from models.recurrent import RecurrentTranslator
+from models.recurrent import RecurrentSeq2Seq
 from models.task_training import CausalTranslator
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS, TransformerConfig
 
@@ -15,8 +15,8 @@ CONFIG = TransformerConfig(vocabulary_size=9, context=12, layers=1, heads=2, wid
 TRANSLATORS = {
     "encoder-decoder": lambda config: EncoderDecoder(config),
     "causal": lambda config: CausalTranslator(config),
-    "rnn": lambda config: RecurrentTranslator(config, attends=False),
-    "rnn-attention": lambda config: RecurrentTranslator(config, attends=True),
+    "rnn": lambda config: RecurrentSeq2Seq(config, attends=False),
+    "rnn-attention": lambda config: RecurrentSeq2Seq(config, attends=True),
 }
 
 
@@ -99,19 +99,19 @@ def test_loss_leaves_padding_out_and_can_be_smoothed():
         assert loss == pytest.approx(-np.mean(rows), rel=1e-12)
 
 
-@pytest.mark.parametrize("read", ["mean", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "last"])
 @pytest.mark.parametrize("attends", [True, False])
-def test_classifier(read, attends):
+def test_classifier(pooling, attends):
     source, _, _ = examples()
-    model = shaken(Classifier(CONFIG, 3, read, attends))
+    model = shaken(Classifier(CONFIG, 3, pooling, attends))
     labels = mg.tensor(np.array([0, 2, 1]))
     assert gradcheck_module(model, (source, labels), select=lambda result: result[1], raise_exception=False)
     changed = source.detach().numpy().copy()
     changed[1, 0] = 3 + (changed[1, 0] - 2) % 6  # another symbol
     is_seen = np.abs((model(mg.tensor(changed))[0] - model(source)[0]).detach().numpy())[1].max() > 1e-9
-    assert is_seen == (attends or read == "mean")
+    assert is_seen == (attends or pooling == "mean")
 
 
 def test_a_classifier_reads_the_mean_or_the_last():
-    with pytest.raises(ValueError, match="read must be 'mean' or 'last', got 'first'"):
-        Classifier(CONFIG, 2, read="first")
+    with pytest.raises(ValueError, match="pooling must be 'mean' or 'last', got 'first'"):
+        Classifier(CONFIG, 2, pooling="first")

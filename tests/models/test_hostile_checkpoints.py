@@ -233,7 +233,7 @@ def test_members(members, use, trained):
 
 @pytest.mark.parametrize("fields", [
     *(dict(placement=placement) for placement in PLACEMENTS), dict(bias=False), dict(final_norm=False), dict(layers=0),
-    dict(positions="relative"), dict(positions="rotary"), dict(positions="none"), dict(hidden_ratio=1),
+    dict(positions="relative"), dict(positions="rotary"), dict(positions="none"), dict(mlp_ratio=1),
     dict(dtype="float64"), dict(activation="relu", width=12, layers=3),
 ])
 def test_every_model_counts_its_parameters_and_comes_back(fields, use, corpus):
@@ -251,7 +251,7 @@ def test_sizes_that_were_not_saved_are_not_built(use, trained, monkeypatch):
 
     monkeypatch.setattr(CausalTransformer, "__init__", build)
     for fields in (dict(layers=10 ** 7), dict(layers=9999), dict(width=10 ** 9), dict(context=10 ** 9),
-                   dict(hidden_ratio=10 ** 9), dict(layers=9999, width=1, heads=1)):
+                   dict(mlp_ratio=10 ** 9), dict(layers=9999, width=1, heads=1)):
         assert use(dataclasses.replace(trained, config=trained.config | fields))
 
 

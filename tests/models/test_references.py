@@ -8,9 +8,10 @@ import minigrad as mg
 import naive
 import naive_models
 import nn.functional as F
+from minigrad import ops
 from models import CausalTransformer, TransformerConfig
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
-from models.recurrent import RecurrentTranslator
+from models.recurrent import RecurrentSeq2Seq
 from models.task_training import CausalTranslator
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 
@@ -19,7 +20,7 @@ VARIANTS = (
     [dict(placement=placement) for placement in PLACEMENTS]
     + [dict(positions=positions) for positions in TABLE_POSITIONS + ATTENTION_POSITIONS]
     + [dict(activation=activation) for activation in F.ACTIVATIONS]
-    + [dict(final_norm=False), dict(hidden_ratio=1), dict(layers=0), dict(layers=3), dict(heads=1), dict(width=8),
+    + [dict(final_norm=False), dict(mlp_ratio=1), dict(layers=0), dict(layers=3), dict(heads=1), dict(width=8),
        dict(bias=False), dict(placement="post", positions="relative", bias=False)]
 )
 MODELS = {
@@ -27,12 +28,12 @@ MODELS = {
     "causal translator": CausalTranslator,
     "encoder-decoder": EncoderDecoder,
     "classifier": lambda config: Classifier(config, 3),
-    "classifier of the last": lambda config: Classifier(config, 3, read="last"),
+    "classifier of the last": lambda config: Classifier(config, 3, pooling="last"),
     "classifier without attention": lambda config: Classifier(config, 3, attends=False),
     "classifier of vectors": lambda config: Classifier(config, 3, make_tokens=vectors(config)),
-    "classifier of the last vector": lambda config: Classifier(config, 3, read="last", make_tokens=vectors(config)),
-    "rnn": lambda config: RecurrentTranslator(config, attends=False),
-    "rnn-attention": lambda config: RecurrentTranslator(config, attends=True),
+    "classifier of the last vector": lambda config: Classifier(config, 3, pooling="last", make_tokens=vectors(config)),
+    "rnn": lambda config: RecurrentSeq2Seq(config, attends=False),
+    "rnn-attention": lambda config: RecurrentSeq2Seq(config, attends=True),
 }
 OF_VECTORS = [name for name in MODELS if "vector" in name]
 FIELDS_OF_RNNS = {"vocabulary_size", "width", "dtype"}
@@ -127,8 +128,8 @@ def test_every_parameter_counts(name):
 
 
 OTHER = dict(vocabulary_size=11, context=12, layers=1, heads=1, width=8, dropout=0.5, bias=False, dtype="float32",
-             placement="post", final_norm=False, activation="relu", hidden_ratio=2, positions="sinusoidal")
-FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dtype", "final_norm", "hidden_ratio",
+             placement="post", final_norm=False, activation="relu", mlp_ratio=2, positions="sinusoidal")
+FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dtype", "final_norm", "mlp_ratio",
                     "positions"}
 
 
@@ -152,14 +153,14 @@ def test_every_field_of_the_config_counts(name, field):
 
 def dropped(monkeypatch, model, arguments) -> list[tuple[int, ...]]:
     """The shapes of all that dropout is applied to."""
-    shapes, original = [], F.dropout
+    shapes, original = [], ops.Dropout.forward
 
-    def dropout(x, p=0.5, training=True):
-        if training and p == 0.25:
+    def forward(self, x, *, keep, p):
+        if p == 0.25:
             shapes.append(x.shape)
-        return original(x, p, training)
+        return original(self, x, keep=keep, p=p)
 
-    monkeypatch.setattr(F, "dropout", dropout)
+    monkeypatch.setattr(ops.Dropout, "forward", forward)
     model(*arguments)
     return shapes
 

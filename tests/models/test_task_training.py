@@ -6,8 +6,8 @@ import pytest
 
 import minigrad as mg
 import nn
-from models.encoder_decoder import PAD, START, STOP, Classifier, EncoderDecoder, Translator
-from models.recurrent import RecurrentTranslator
+from models.encoder_decoder import PAD, START, STOP, Classifier, EncoderDecoder, Seq2Seq
+from models.recurrent import RecurrentSeq2Seq
 from models.task_training import MODELS, CausalTranslator, TaskTraining, accuracy, is_right, make_model, train
 from models.tasks import TASKS, Task, inputs_and_targets
 from models.transformer import TransformerConfig
@@ -84,7 +84,7 @@ def test_dropout_is_on_while_training_and_off_afterwards(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_models_are_what_their_names_say(name, dtype):
     kinds = {"encoder-decoder": (EncoderDecoder, None), "causal": (CausalTranslator, None),
-             "rnn": (RecurrentTranslator, False), "rnn-attention": (RecurrentTranslator, True),
+             "rnn": (RecurrentSeq2Seq, False), "rnn-attention": (RecurrentSeq2Seq, True),
              "encoder": (Classifier, True), "no-attention": (Classifier, False)}
     kind, attends = kinds[name]
     config = dataclasses.replace(TINY, dtype=dtype)
@@ -94,12 +94,12 @@ def test_models_are_what_their_names_say(name, dtype):
         model = make_model(task, name, config, seed=3)
         assert type(model) is kind and {p.dtype for p in model.parameters()} == {np.dtype(dtype)}
         assert model.config == dataclasses.replace(config, vocabulary_size=task.vocabulary_size)
-        if kind is RecurrentTranslator:
+        if kind is RecurrentSeq2Seq:
             assert model.attends is attends
         if kind is Classifier:
-            assert [block.attends for block in model.encoder.blocks] == [attends] and model.read == task.read
+            assert [block.attends for block in model.encoder.blocks] == [attends] and model.pooling == task.pooling
             assert model.head.out_features == len(task.classes)
-    assert {task.name for task in TASKS.values() if task.read == "last"} == {"induction", "bank"}
+    assert {task.name for task in TASKS.values() if task.pooling == "last"} == {"induction", "bank"}
 
 
 def test_seeds_of_a_model_decide():
@@ -109,7 +109,7 @@ def test_seeds_of_a_model_decide():
     assert any((value.numpy() != other[name].numpy()).any() for name, value in one.items())
 
 
-class Parrot(Translator):
+class Parrot(Seq2Seq):
     """Says the source again, and STOP; but to sources that begin with 4 it says one wrong symbol, the last."""
 
     def __init__(self, adds_stop=True):

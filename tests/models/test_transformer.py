@@ -25,7 +25,7 @@ SMALL = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, widt
     (dict(dropout=float("nan")), "dropout must be"),
     (dict(dropout="a"), "dropout must be"),
     (dict(bias=1), "bias must be True or False, got 1"),
-    (dict(positions="rotary", heads=16), "positions 'rotary' turns pairs of features, so width / heads must be even"),
+    (dict(positions="rotary", heads=16), "positions 'rotary' rotates pairs of features, so width / heads must be even"),
     (dict(positions="cosine"), "positions must be one of learned, none, sinusoidal"),
     (dict(placement="last"), "placement must be one of pre, post, residual"),
     (dict(activation="elu"), "activation must be one of gelu, gelu_tanh, relu"),

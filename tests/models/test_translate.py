@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from models.encoder_decoder import PAD, START, STOP, EncoderDecoder, Translator
-from models.recurrent import RecurrentTranslator
+from models.encoder_decoder import PAD, START, STOP, EncoderDecoder, Seq2Seq
+from models.recurrent import RecurrentSeq2Seq
 from models.transformer import TransformerConfig
 from models.translate import beam_search, greedy
 
 TINY = TransformerConfig(vocabulary_size=5, context=8, layers=1, heads=2, width=8, dtype="float64")
-MODELS = {"encoder-decoder": EncoderDecoder, "rnn": lambda config: RecurrentTranslator(config, attends=False),
-          "rnn-attention": lambda config: RecurrentTranslator(config, attends=True)}
+MODELS = {"encoder-decoder": EncoderDecoder, "rnn": lambda config: RecurrentSeq2Seq(config, attends=False),
+          "rnn-attention": lambda config: RecurrentSeq2Seq(config, attends=True)}
 
 
-def make_model(name: str = "encoder-decoder", seed: int = 0) -> Translator:
+def make_model(name: str = "encoder-decoder", seed: int = 0) -> Seq2Seq:
     """With parameters so large that it has opinions."""
     mg.manual_seed(seed)
     model, generator = MODELS[name](TINY), np.random.default_rng(seed)
@@ -24,7 +24,7 @@ def make_model(name: str = "encoder-decoder", seed: int = 0) -> Translator:
     return model.eval()
 
 
-def log_probability(model: Translator, source: np.ndarray, answer: tuple[int, ...]) -> float:
+def log_probability(model: Seq2Seq, source: np.ndarray, answer: tuple[int, ...]) -> float:
     """log p(answer | source), one token after the other."""
     total, said = 0.0, [START]
     for token in answer:
@@ -43,7 +43,7 @@ def all_answers(most: int) -> list[tuple[int, ...]]:
     return stopped + list(itertools.product(tokens, repeat=most))
 
 
-class Scripted(Translator):
+class Scripted(Seq2Seq):
     """Says what stands in the source, whatever was said before."""
 
     def encode(self, source):

@@ -16,7 +16,7 @@ VARIANTS = (
     [dict(placement=placement) for placement in PLACEMENTS]
     + [dict(positions=positions) for positions in TABLE_POSITIONS + ATTENTION_POSITIONS]
     + [dict(activation=activation) for activation in F.ACTIVATIONS]
-    + [dict(final_norm=False), dict(hidden_ratio=1), dict(layers=0), dict(placement="none", positions="none", bias=False)]
+    + [dict(final_norm=False), dict(mlp_ratio=1), dict(layers=0), dict(placement="none", positions="none", bias=False)]
 )
 
 

@@ -1,3 +1,6 @@
+"""nn.Attention with all its switches against loops over heads and tokens, and its gradients against differences."""
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -5,196 +8,366 @@ import pytest
 
 import minigrad as mg
 import nn
-from nn import functional as F
-from nn.attention import spelled_out_attention
 
-B, T, S, C, H = 2, 5, 7, 8, 2
-rng = np.random.default_rng(0)
-
-UNPADDED = np.zeros((B, S), bool)
-PADDED = UNPADDED.copy()
-PADDED[0, 4:] = PADDED[1, :2] = True
-FORBIDDEN = rng.random((T, S)) < 0.4
-FORBIDDEN[:, 3] = False
-FORBIDDEN_BY_HEAD = rng.random((B * H, T, S)) < 0.4
-FORBIDDEN_BY_HEAD[:, :, 3] = False
-FUTURE = np.triu(np.ones((T, T), bool), 1)
-ADDED = rng.normal(size=(T, S))
-ADDED_BY_HEAD = rng.normal(size=(B * H, T, S))
-MINUS_INFINITY = np.where(FORBIDDEN, -np.inf, ADDED)
-
-# name: is it self-attention, constructor's options, masks
-CASES = {
-    "self": (True, {}, {}),
-    "self without bias": (True, {"bias": False}, {}),
-    "self, causal": (True, {}, {"attn_mask": FUTURE, "is_causal": True}),
-    "self, causal and padded": (True, {}, {"attn_mask": FUTURE, "key_padding_mask": PADDED[:, 2:], "is_causal": True}),
-    "cross": (False, {}, {}),
-    "cross, other widths": (False, {"kdim": 6, "vdim": 3}, {}),
-    "boolean mask": (False, {}, {"attn_mask": FORBIDDEN}),
-    "boolean mask by head": (False, {}, {"attn_mask": FORBIDDEN_BY_HEAD}),
-    "float mask": (False, {}, {"attn_mask": ADDED}),
-    "float mask by head": (False, {}, {"attn_mask": ADDED_BY_HEAD}),
-    "float mask with -inf": (False, {}, {"attn_mask": MINUS_INFINITY}),
-    "padding": (False, {}, {"key_padding_mask": PADDED}),
-    "float padding": (False, {}, {"key_padding_mask": np.where(PADDED, -np.inf, 0.5), "attn_mask": ADDED}),
-    "both": (False, {"kdim": 6}, {"attn_mask": FORBIDDEN_BY_HEAD, "key_padding_mask": UNPADDED}),
+B, T, S, D, H = 2, 3, 4, 4, 2
+SCALES = "none", "d_k", "d_model", 0.7
+SWITCHES = {
+    "query_key": ("none", "shared", "separate"),
+    "value": (False, True),
+    "output_projection": ("none", "concat", "sum"),
+    "causal": (False, "mask", "renormalise"),
+    "layout": ("rows", "columns"),
+    "positions": ("none", "rotary", "relative"),
 }
+COMBINATIONS = [dict(zip(SWITCHES, chosen)) for chosen in itertools.product(*SWITCHES.values())]
 
 
-def inputs_of(is_self, options):
-    x = rng.normal(size=(B, T, C))
-    if is_self:
-        return (x,)
-    return x, rng.normal(size=(B, S, options.get("kdim", C))), rng.normal(size=(B, S, options.get("vdim", C)))
-
-
-def run(attention, make, arrays, masks, upstream, **options):
-    """(output, weights or None, gradients of inputs, gradients of parameters); upstream for the output."""
-    inputs = [make(array) for array in arrays]
-    for x in inputs:
-        x.requires_grad_()
-    attention.zero_grad()
-    result = attention(*(inputs * 3 if len(inputs) == 1 else inputs), **masks, **options)
-    output, weights = result if isinstance(result, tuple) else (result, None)
-    output.backward(make(upstream))
-    return [output.detach().numpy(), weights if weights is None else weights.detach().numpy(),
-            [x.grad.numpy() for x in inputs], [parameter.grad.numpy() for parameter in attention.parameters()]]
-
-
-def assert_same(a, b, atol=1e-12):
-    for x, y in zip([a[0], *a[2], *a[3]], [b[0], *b[2], *b[3]], strict=True):
-        np.testing.assert_allclose(x, y, atol=atol)
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_fused_is_spelled_out_is_pytorch(case):
-    is_self, options, masks = case
-    ours = nn.MultiHeadAttention(C, H, **options).double()
-    for parameter in ours.parameters():
+def make(scale="d_k", **switches) -> nn.Attention:
+    """In float64, with random parameters, more features in keys than in values, and distances beyond the longest."""
+    sizes = {"key_size": 6} if switches.get("query_key", "separate") != "none" else {}
+    if switches.get("value", True):
+        sizes["value_size"] = 3
+    mg.manual_seed(0)
+    layer = nn.Attention(D, H, scale=scale, bias=True, max_distance=1, **sizes, **switches)
+    for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.5)
-    arrays, upstream = inputs_of(is_self, options), rng.normal(size=(B, T, C))
-    tensors = {name: mask if isinstance(mask, bool) else mg.tensor(mask) for name, mask in masks.items()}
-    fused = run(ours, mg.tensor, arrays, tensors, upstream)
-    spelled_out = run(ours, mg.tensor, arrays, tensors, upstream, need_weights=True, average_attn_weights=False)
-    assert_same(fused, spelled_out)
-    assert spelled_out[1].shape == (B, H, T, T if is_self else S)
-    np.testing.assert_allclose(spelled_out[1].sum(-1), 1)
-
-    if is_self and masks.get("is_causal"):  # is_causal alone, or with padding, is that mask
-        tensors.pop("attn_mask")
-        assert_same(fused, run(ours, mg.tensor, arrays, tensors, upstream))
-        assert_same(fused, run(ours, mg.tensor, arrays, tensors, upstream, need_weights=True))
-
-    torch = pytest.importorskip("torch")
-    theirs = torch.nn.MultiheadAttention(C, H, batch_first=True, **options).double()
-    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in ours.state_dict().items()})
-    tensors = {name: mask if isinstance(mask, bool) else torch.from_numpy(mask) for name, mask in masks.items()}
-    expected = run(theirs, torch.tensor, arrays, tensors, upstream, need_weights=True, average_attn_weights=False)
-    assert_same(fused, expected)
-    np.testing.assert_allclose(spelled_out[1], expected[1], atol=1e-12)
+    return layer.double()
 
 
-def test_key_and_value_default_to_query_and_weights_are_averaged():
-    attention, x = nn.MultiHeadAttention(C, H), mg.randn(B, T, C)
-    for is_causal in (False, True):
-        packed, separate = attention(x, is_causal=is_causal), attention(x, x.clone(), is_causal=is_causal)
-        np.testing.assert_allclose(packed.detach().numpy(), separate.detach().numpy(), atol=1e-6)
-    y = mg.randn(B, T, C)
-    np.testing.assert_array_equal(attention(x, y).data, attention(x, y, y).data)
-    assert (attention(x, y, x).data != attention(x, y).data).any()
-    _, by_head = attention(x, need_weights=True, average_attn_weights=False)
-    _, mean = attention(x, need_weights=True)
-    np.testing.assert_allclose(mean.detach().numpy(), by_head.detach().numpy().mean(1), atol=1e-7)
+def is_allowed(switches) -> bool:
+    try:
+        make(**switches)
+    except ValueError:
+        return False
+    return True
 
 
-@pytest.mark.parametrize("average", [False, True])
-def test_weights_that_are_returned_have_a_gradient(average):
-    """That of the mean is the sum of the heads' gradients; all other gradients are as without it."""
-    attention = nn.MultiHeadAttention(C, H).double()
-    arrays, upstream = inputs_of(False, {}), mg.tensor(rng.normal(size=(B, T, C)))
-    gradients, outputs = [], []
-    for is_average in (average, False):
-        inputs = [mg.tensor(array, requires_grad=True) for array in arrays]
-        attention.zero_grad()
-        output, weights = attention(*inputs, need_weights=True, average_attn_weights=is_average)
-        weights.retain_grad()
-        output.backward(upstream)
-        gradient = weights.grad.numpy()
-        outputs.append(output.detach().numpy())
-        gradients.append([gradient if is_average else gradient.sum(1), *(x.grad.numpy() for x in inputs),
-                          *(p.grad.numpy() for p in attention.parameters())])
-    np.testing.assert_array_equal(*outputs)
-    for a, b in zip(*gradients, strict=True):
-        assert a.any()
-        np.testing.assert_allclose(a, b, atol=1e-12)
+ALLOWED = [(switches, SCALES[i % 4]) for i, switches in enumerate(filter(is_allowed, COMBINATIONS))]
+NOT_CAUSAL = [(switches, scale) for switches, scale in ALLOWED if not switches["causal"]]
+CAUSAL = [(switches, scale) for switches, scale in ALLOWED if switches["causal"]]
+
+
+def over(cases):
+    names = ["-".join(map(str, (*switches.values(), scale))) for switches, scale in cases]
+    return pytest.mark.parametrize("switches, scale", cases, ids=names)
+
+
+def tokens(*shape, seed=0) -> mg.Tensor:
+    return mg.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=True)
+
+
+def rows(layer, x):
+    """x (..., T, D) in the layer's layout; and back."""
+    return x.mT if layer.layout == "columns" else x
+
+
+def projected(projection, x, head):
+    """What a Linear (or nothing) makes of x (T, D) for one head."""
+    if projection is None:
+        return x
+    size = projection.weight.shape[0] // H
+    weight, bias = (p.detach().numpy()[head * size : (head + 1) * size] for p in (projection.weight, projection.bias))
+    return x @ weight.T + bias
+
+
+def turned(x):
+    """Rotary positions, pair by pair."""
+    out = np.zeros_like(x)
+    for t, i in itertools.product(range(x.shape[0]), range(0, x.shape[1], 2)):
+        angle = t / 10_000 ** (i / x.shape[1])
+        pair = complex(*x[t, i : i + 2]) * complex(math.cos(angle), math.sin(angle))
+        out[t, i], out[t, i + 1] = pair.real, pair.imag
+    return out
+
+
+def reference(layer, switches, scale, x, context):
+    """(y, weights) of one sequence in rows, x (Tq, D) and context (Tk, D)."""
+    modules = {name: getattr(layer, name, None) for name in ("query", "key", "value", "out")}
+    modules["key"] = modules["query"] if switches["query_key"] == "shared" else modules["key"]
+    heads, all_weights = [], []
+    for h in range(H):
+        q, k, v = (projected(modules[name], source, h)
+                   for name, source in (("query", x), ("key", context), ("value", context)))
+        divisor = {"none": 1, "d_k": math.sqrt(k.shape[1]), "d_model": math.sqrt(D), 0.7: 1 / 0.7}[scale]
+        if switches["positions"] == "rotary":
+            q, k = turned(q), turned(k)
+        weights = np.zeros((len(x), len(context)))
+        for t, s in np.ndindex(weights.shape):
+            score = q[t] @ k[s] / divisor
+            if switches["positions"] == "relative":
+                score += layer.relative_bias.data[h, min(max(t - s, -1), 1) + 1]
+            weights[t, s] = 0 if switches["causal"] and s > t else math.exp(score)
+        weights /= weights.sum(axis=1, keepdims=True)
+        heads.append(weights @ v)
+        all_weights.append(weights)
+    if switches["output_projection"] == "sum":
+        y = sum(head @ matrix.T for head, matrix in zip(heads, layer.out_weights.detach().numpy()))
+    else:
+        y = np.concatenate(heads, axis=1)
+    if switches["output_projection"] == "concat":
+        y = y @ layer.out.weight.detach().numpy().T + layer.out.bias.detach().numpy()
+    return y, np.array(all_weights)
+
+
+def test_which_combinations_there_are():
+    """columns + causal and rotary + none are the only pairs that contradict each other: 8 x 4 x 2 x 3 remain."""
+    assert len(COMBINATIONS) == 324 and len(ALLOWED) == 192
+
+
+@over(ALLOWED)
+def test_gradients(switches, scale):
+    layer = make(scale, **switches)
+    x = rows(layer, tokens(B, T, D).detach()).clone().requires_grad_()
+    report = mg.gradcheck_module(layer, [x], progress=False, fast_mode=True, directions=1)
+    assert {entry.name for entry in report.inputs} == {*dict(layer.named_parameters()), "input 0"}
+
+
+@over(ALLOWED)
+def test_fused_is_spelled_out_is_loops(switches, scale):
+    layer = make(scale, **switches)
+    x = rows(layer, tokens(B, T, D))
+    context = x if switches["causal"] else rows(layer, tokens(B, S, D, seed=1))
+    upstream = None
+    outputs, gradients = [], []
+    for need_weights in (False, True):
+        layer.zero_grad()
+        leaf = x.detach().clone().requires_grad_()
+        result = layer(leaf, leaf if context is x else context.detach(), need_weights=need_weights)
+        y, weights = result if need_weights else (result, None)
+        upstream = tokens(*y.shape, seed=2).detach() if upstream is None else upstream
+        y.backward(upstream)
+        outputs.append(rows(layer, y).detach().numpy())
+        gradients.append([leaf.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
+    assert rows(layer, weights).shape == (B, H, T, context.shape[-2 if layer.layout == "rows" else -1])
+    for b in range(B):
+        expected, expected_weights = reference(layer, switches, scale, rows(layer, x).detach().numpy()[b],
+                                               rows(layer, context).detach().numpy()[b])
+        np.testing.assert_allclose(rows(layer, weights).detach().numpy()[b], expected_weights, atol=1e-12)
+        for y in outputs:
+            assert y.shape == (B, T, layer.out_width)
+            np.testing.assert_allclose(y[b], expected, atol=1e-12)
+    for fused, spelled_out in zip(*gradients, strict=True):
+        np.testing.assert_allclose(fused, spelled_out, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("batched", [True, False])
+def test_weights_that_are_returned_have_a_gradient(layout, batched):
+    """y is linear in the weights: their gradient times a change is the change of y."""
+    layer = make(layout=layout)
+    x = rows(layer, tokens(B, T, D) if batched else tokens(T, D))
+    y, weights = layer(x, need_weights=True)
+    weights.retain_grad()
+    upstream = tokens(*y.shape, seed=2).detach()
+    y.backward(upstream)
+    assert weights.shape == ((B, H, T, T) if batched else (H, T, T))
+    v = layer.value(rows(layer, x)).reshape(-1, T, H, layer.value_size).transpose(1, 2)  # (B, H, T, D_v)
+    dy = rows(layer, upstream).reshape(-1, T, D)
+    dheads = (dy @ layer.out.weight).reshape(-1, T, H, layer.value_size).transpose(1, 2)
+    expected = rows(layer, dheads @ v.mT).detach().numpy()
+    np.testing.assert_allclose(weights.grad.numpy(), expected if batched else expected[0], atol=1e-12)
+
+
+@over(CAUSAL)
+def test_the_past_does_not_depend_on_the_future(switches, scale):
+    layer = make(scale, **switches)
+    jacobian = mg.jacobian(layer, tokens(T, D)).numpy()
+    rounding = 1e-15 if switches["causal"] == "renormalise" else 0  # it divides by what it has computed of the future
+    for t, s in np.ndindex(T, T):
+        assert (np.abs(jacobian[t, :, s]).max() > rounding) == (s <= t)
+
+
+@over([case for case in NOT_CAUSAL if case[0]["layout"] == "rows" and case[0]["output_projection"] == "concat"])
+def test_gradients_with_a_longer_context(switches, scale):
+    layer = make(scale, **switches)
+    mg.gradcheck_module(layer, [tokens(B, T, D), tokens(B, S, D, seed=1)], progress=False, fast_mode=True, directions=1)
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_a_context_of_another_width(value):
+    layer = nn.Attention(D, H, memory_width=6, value=value).double()
+    x, context = tokens(B, T, D), tokens(B, S, 6, seed=1)
+    assert layer(x, context).shape == (B, T, D)
+    mg.gradcheck_module(layer, [x, context], progress=False)
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("blind", [True, -math.inf])
-def test_a_query_that_sees_no_key_gets_zeros_and_finite_gradients(blind, need_weights):
-    attention = nn.MultiHeadAttention(C, H)
-    nn.init.normal_(attention.out_proj.bias)
-    mask = np.zeros((T, T), np.array(blind).dtype)
-    mask[1] = blind
-    x = mg.randn(B, T, C, requires_grad=True)
-    result = attention(x, attn_mask=mg.tensor(mask), need_weights=need_weights)
-    output = result[0] if need_weights else result
-    np.testing.assert_array_equal(output.data[:, 1], np.tile(attention.out_proj.bias.data, (B, 1)))
+@over([case for case in NOT_CAUSAL if case[0]["output_projection"] == "concat"])
+def test_padded_keys_are_as_if_they_were_not_there(switches, scale, need_weights):
+    """Padding is at the end of the first sequence; the second has none."""
+    layer = make(scale, **switches)
+    x, context = (rows(layer, x.detach()).clone().requires_grad_() for x in (tokens(B, T, D), tokens(B, S, D, seed=1)))
+    padding = mg.tensor([[False, False, True, True], [False] * S])
+    result = layer(x, context, padding, need_weights=need_weights)
+    y, weights = result if need_weights else (result, None)
+    shorter = rows(layer, rows(layer, context)[:1, :2].detach())
+    np.testing.assert_allclose(y.detach().numpy()[0], layer(x[:1], shorter).detach().numpy()[0], atol=1e-12)
+    np.testing.assert_allclose(y.detach().numpy()[1], layer(x[1:], context[1:]).detach().numpy()[0], atol=1e-12)
+    y.backward(tokens(*y.shape, seed=2).detach())
+    gradient = rows(layer, context.grad).numpy()
+    assert not gradient[0, 2:].any() and gradient[0, :2].all() and gradient[1].all()
     if need_weights:
-        assert not result[1].data[:, 1].any()
-    output.backward(mg.randn(B, T, C))
-    assert np.isfinite(x.grad.data).all() and all(np.isfinite(p.grad.data).all() for p in attention.parameters())
+        weights = rows(layer, weights).detach().numpy()
+        assert not weights[0, :, :, 2:].any()
+        np.testing.assert_allclose(weights.sum(-1), 1)
 
 
-def test_masks_that_require_gradients_get_them():
-    attention = nn.MultiHeadAttention(4, 1).double()
-    x, mask = mg.randn(1, 3, 4, dtype=mg.float64), mg.randn(3, 3, dtype=mg.float64)
-    assert mg.gradcheck(lambda bias: attention(x, attn_mask=bias), [mask.requires_grad_()])
+@over([case for case in CAUSAL if case[0]["value"] and case[0]["output_projection"] == "concat"])
+def test_padding_at_the_start_of_a_causal_sequence(switches, scale):
+    """The first query sees no key then: it gets zeros, and no NaN comes of it in either direction."""
+    layer = make(scale, **switches)
+    padding, results = mg.tensor([[True, False, False], [False] * T]), []
+    for need_weights in (False, True):
+        layer.zero_grad()
+        x = tokens(B, T, D)
+        y = layer(x, key_padding_mask=padding, need_weights=need_weights)
+        y = y[0] if need_weights else y
+        y.backward(tokens(*y.shape, seed=2).detach())
+        results.append([y.detach().numpy(), x.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
+    np.testing.assert_allclose(results[0][0][0, 0], layer.out.bias.detach().numpy(), atol=1e-12)
+    for fused, spelled_out in zip(*results, strict=True):
+        np.testing.assert_allclose(fused, spelled_out, atol=1e-12)
 
 
-def test_spelled_out_gradients_and_the_opposite_meanings_of_boolean_masks():
-    q, k, v = (mg.randn(1, 2, n, 3, dtype=mg.float64).requires_grad_() for n in (3, 4, 4))
-    forbidden = mg.tensor(rng.random((3, 4)) < 0.3)
-    mask = mg.zeros(3, 4, dtype=mg.float64).masked_fill(forbidden, -math.inf)
-    assert mg.gradcheck(lambda q, k, v: spelled_out_attention(q, k, v, mask)[0], [q, k, v])
-    spelled_out, _ = spelled_out_attention(q, k, v, mask)
-    fused = F.scaled_dot_product_attention(q, k, v, attn_mask=~forbidden)
-    np.testing.assert_allclose(spelled_out.detach().numpy(), fused.detach().numpy(), atol=1e-12)
+def test_gradients_with_padding():
+    for switches, scale in CAUSAL + NOT_CAUSAL:
+        if (switches["output_projection"], switches["value"], switches["query_key"]) == ("concat", True, "separate"):
+            layer, padding = make(scale, **switches), mg.tensor([[False, True, False], [False, False, True]])
+            x = rows(layer, tokens(B, T, D).detach()).clone().requires_grad_()
+            assert mg.gradcheck(functools.partial(layer, key_padding_mask=padding), [x])
+
+
+def test_unbatched_is_a_batch_of_one():
+    for layout in ("rows", "columns"):
+        layer = make(layout=layout)
+        x, context = rows(layer, tokens(T, D)), rows(layer, tokens(S, D, seed=1))
+        y, weights = layer(x, context, need_weights=True)
+        batched, batched_weights = layer(x[None], context[None], need_weights=True)
+        np.testing.assert_array_equal(y.detach().numpy(), batched.detach().numpy()[0])
+        np.testing.assert_array_equal(weights.detach().numpy(), batched_weights.detach().numpy()[0])
+
+
+def test_residual_adds_the_input():
+    for layout in ("rows", "columns"):
+        plain, adding = make(layout=layout), make(layout=layout, residual=True)
+        x = rows(plain, tokens(B, T, D))
+        np.testing.assert_allclose((adding(x) - plain(x)).detach().numpy(), x.detach().numpy(), atol=1e-12)
+        assert mg.gradcheck(adding, [x.detach().clone().requires_grad_()])
 
 
 def test_dropout_is_active_in_training_only():
-    attention, x = nn.MultiHeadAttention(C, H, dropout=0.5), mg.randn(B, T, C)
-    _, weights = attention(x, need_weights=True, average_attn_weights=False)
-    assert 0.2 < (weights.data == 0).mean() < 0.8
-    assert not np.array_equal(attention(x).data, attention(x).data)
-    attention.eval()
-    np.testing.assert_array_equal(attention(x).data, attention(x).data)
+    layer, x = nn.Attention(D, dropout=0.5), mg.randn(B, 20, D)
+    assert not np.array_equal(layer(x).data, layer(x).data)
+    assert not np.array_equal(layer(x, need_weights=True)[0].data, layer(x, need_weights=True)[0].data)
+    layer.eval()
+    np.testing.assert_allclose(layer(x).data, layer(x, need_weights=True)[0].data, atol=1e-6)
+
+
+def test_float32_is_float64_rounded():
+    for switches in ({}, {"positions": "rotary"}, {"positions": "relative", "causal": "mask"}, {"layout": "columns"}):
+        layer, x = make(**switches), rows(make(**switches), tokens(B, T, D).detach())
+        expected = layer(x).detach().numpy()
+        single = layer.to(mg.float32)(x.float())
+        assert single.dtype == mg.float32
+        np.testing.assert_allclose(single.detach().numpy(), expected, atol=1e-5)
+
+
+# switches that contradict each other: both names, and the way out
+@pytest.mark.parametrize("switches, words", [
+    ({"query_key": "none", "key_size": 3}, ["query_key='none'", "key_size=3", "choose query_key='separate'"]),
+    ({"query_key": "none", "memory_width": 6}, ["query_key='none'", "memory_width", "choose query_key='separate'"]),
+    ({"query_key": "shared", "memory_width": 6},
+     ["query_key='shared'", "memory_width", "choose query_key='separate'"]),
+    ({"query_key": "none", "positions": "rotary"},
+     ["query_key='none'", "positions='rotary'", "choose query_key='separate'"]),
+    ({"value": False, "value_size": 3}, ["value=False", "value_size=3", "choose value=True"]),
+    ({"layout": "columns", "causal": "mask"}, ["layout='columns'", "causal='mask'", "choose layout='rows'"]),
+    ({"layout": "columns", "causal": "renormalise"},
+     ["layout='columns'", "causal='renormalise'", "choose layout='rows'"]),
+    ({"positions": "rotary", "key_size": 3}, ["rotary", "key_size must be even, got 3"]),
+    ({"residual": True, "output_projection": "none", "value_size": 5},
+     ["residual=True", "value_size=5", "choose output_projection='concat'"]),
+])
+def test_switches_that_contradict_each_other(switches, words):
+    with pytest.raises(ValueError) as raised:
+        nn.Attention(D, H, **switches)(mg.zeros(B, T, D))
+    assert all(word in str(raised.value) for word in words), raised.value
+
+
+@pytest.mark.parametrize("misuse, words", [
+    (lambda: nn.Attention(D, query_key="both"), "query_key must be one of 'none', 'shared', 'separate', got 'both'"),
+    (lambda: nn.Attention(D, scale="d_v"), "scale must be 'none', 'd_k', 'd_model' or a number, got 'd_v'"),
+    (lambda: nn.Attention(D, heads=0), "heads must be a positive integer"),
+    (lambda: nn.Attention(D, value_size=0), "value_size must be a positive integer"),
+    (lambda: nn.Attention(D, dropout=2), "dropout must be a probability"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D + 1)), "x must have shape (B, T, 4) for layout='rows'"),
+    (lambda: nn.Attention(D, layout="columns")(mg.zeros(B, T, D)), "x must have shape (B, 4, T) for layout='columns'"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), mg.zeros(B, S, D + 1)), "memory must have shape (B, T, 4)"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), mg.zeros(B + 1, S, D)), "the same B"),
+    (lambda: nn.Attention(D, causal="mask")(mg.zeros(B, S, D), mg.zeros(B, T, D)), "causal=False"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.zeros(B, T)), "key_padding_mask must be boolean"),
+    (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.ones(B, T).bool()), "hides all keys of sequence 0"),
+    (lambda: nn.AdditiveAttention(D, D, 3)(mg.zeros(B, T, D), mg.zeros(B, S, D), mg.ones(B, S).bool()),
+     "AdditiveAttention: key_padding_mask hides all keys of sequence 0"),
+])
+def test_misuse(misuse, words):
+    with pytest.raises(ValueError) as raised:
+        misuse()
+    assert words in str(raised.value)
+
+
+def test_a_padding_mask_that_hides_all_keys_is_seen_in_a_replay():
+    layer, x = nn.Attention(D), mg.zeros(B, T, D)
+    step = mg.compile(lambda mask: layer(x, key_padding_mask=mask).detach())
+    step(mg.zeros(B, T).bool())
+    with pytest.raises(ValueError, match="hides all keys of sequence 1"):
+        step(mg.tensor([[False] * T, [True] * T]))
+
+
+def test_parameters_at_the_start():
+    """Biases only if wanted; projections of heads uniform in ±1/sqrt(heads * value_size), as a Linear for all heads."""
+    names = {"query.weight", "key.weight", "value.weight"}
+    assert {name for name, _ in nn.Attention(D, H).named_parameters()} == names | {"out.weight"}
+    layer = nn.Attention(60, H, output_projection="sum", positions="relative")
+    assert {name for name, _ in layer.named_parameters()} == names | {"out_weights", "relative_bias"}
+    assert 0.95 / math.sqrt(60) < np.abs(layer.out_weights.data).max() <= 1 / math.sqrt(60)
+    assert layer.relative_bias.shape == (H, 2 * 32 + 1) and not layer.relative_bias.data.any()
+
+
+def test_scores_are_divided_by_the_root_of_the_key_size_by_default():
+    one, two = (mg.manual_seed(0) and nn.Attention(D, H, key_size=6, **scale) for scale in ({}, {"scale": "d_k"}))
+    x = tokens(T, D).detach().float()
+    np.testing.assert_array_equal(one(x).data, two(x).data)
 
 
 def test_repr():
-    text = repr(nn.MultiHeadAttention(8, 2, dropout=0.5))
-    assert text.startswith("MultiHeadAttention(\n  embed_dim=8, num_heads=2, dropout=0.5\n  (out_proj): Linear(")
+    text = repr(nn.Attention(D, H, causal="mask", value=False, output_projection="none", query_key="none"))
+    assert text == "Attention(4, heads=2, query_key='none', value=False, output_projection='none', causal='mask')"
 
 
-X = mg.zeros(2, 5, 8)
+def test_additive_attention():
+    mg.manual_seed(0)
+    layer = nn.AdditiveAttention(D, 6, hidden=5).double()
+    s, h = tokens(B, T, D), tokens(B, S, 6, seed=1)
+    mg.gradcheck_module(layer, [s, h], progress=False)
+    padding = mg.tensor([[False, False, True, True], [False] * S])
+    assert mg.gradcheck(lambda s, h: layer(s, h, padding), [s, h])
+    c, weights = (out.detach().numpy() for out in layer(s, h, padding))
+    assert not weights[0, :, 2:].any()
+    short, _ = layer(s[:1], h[:1, :2])
+    np.testing.assert_allclose(c[0], short.detach().numpy()[0], atol=1e-12)
 
 
-@pytest.mark.parametrize("misuse, error, words", [
-    (lambda a: nn.MultiHeadAttention(8, 3), ValueError, "embed_dim must be divisible by num_heads, got 8 and 3"),
-    (lambda a: nn.MultiHeadAttention(8, 0), ValueError, "num_heads must be a positive integer"),
-    (lambda a: nn.MultiHeadAttention(8, 2, kdim=0), ValueError, "kdim must be a positive integer"),
-    (lambda a: nn.MultiHeadAttention(8, 2, vdim=2.5), ValueError, "vdim must be a positive integer"),
-    (lambda a: nn.MultiHeadAttention(8, 2, dropout=1.5), ValueError, "dropout must be a probability"),
-    (lambda a: nn.MultiHeadAttention(8, 2, batch_first=False), ValueError, "batch_first=True"),
-    (lambda a: a(mg.zeros(5, 8)), ValueError, "query must have shape (B, T, 8), got (5, 8)"),
-    (lambda a: a(X, mg.zeros(2, 5, 7)), ValueError, "key must have shape (B, T, 8), got (2, 5, 7)"),
-    (lambda a: a(X, mg.zeros(3, 5, 8)), ValueError, "the same B"),
-    (lambda a: a(X, attn_mask=mg.zeros(5, 4)), ValueError, "attn_mask must have shape (5, 5) or (4, 5, 5), got (5, 4)"),
-    (lambda a: a(X, key_padding_mask=mg.zeros(5, 5)), ValueError, "key_padding_mask must have shape (2, 5)"),
-    (lambda a: a(X, attn_mask=mg.zeros(5, 5).long()), TypeError, "boolean or floating point, got int64"),
-])
-def test_misuse(misuse, error, words):
-    with pytest.raises(error) as raised:
-        misuse(nn.MultiHeadAttention(8, 2))
-    assert words in str(raised.value)
+def test_additive_attention_is_one_matrix_times_the_concatenation():
+    mg.manual_seed(0)
+    layer = nn.AdditiveAttention(D, 6, hidden=5).double()
+    s, h = tokens(B, T, D).detach(), tokens(B, S, 6, seed=1).detach()
+    together = np.concatenate([layer.context.weight.detach().numpy(), layer.state.weight.detach().numpy()], axis=1)
+    scores = np.zeros((B, T, S))
+    for b, t, j in np.ndindex(B, T, S):
+        hidden = together @ np.concatenate([h.data[b, j], s.data[b, t]]) + layer.state.bias.detach().numpy()
+        scores[b, t, j] = layer.score.weight.detach().numpy()[0] @ np.tanh(hidden)
+    expected = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    c, weights = layer(s, h)
+    np.testing.assert_allclose(weights.detach().numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(c.detach().numpy(), expected @ h.numpy(), atol=1e-12)

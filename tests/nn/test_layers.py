@@ -198,7 +198,7 @@ def test_padding_starts_as_zeros_and_stays(padding_idx, with_positions):
     (lambda: F.embedding(mg.tensor([0, 1]), mg.ones(3, 2), positions=mg.ones(1, 2)),
      "2 ids in a row are more than the 1 positions"),
     (lambda: F.embedding(mg.tensor([0]), mg.ones(3, 2), positions=mg.ones(1, 3)), "expected ids (..., T) and positions (P, 2)"),
-    (lambda: F.pad(mg.ones(2), (1, 1), "reflect"), "pad: only mode 'constant' is there, got 'reflect'"),
+    (lambda: F.pad(mg.ones(2), (1, 1), "reflect"), "pad: only mode 'constant' is supported, got 'reflect'"),
     (lambda: F.one_hot(mg.tensor([0]).narrow(0, 0, 0)), "one_hot: cannot tell the number of classes from no ids"),
     (lambda: nn.GELU("erf"), "GELU: approximate must be 'none' or 'tanh'"),
 ])

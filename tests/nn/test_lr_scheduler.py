@@ -5,7 +5,7 @@ import pytest
 import minigrad as mg
 import nn
 from nn.optim import (
-    SGD, ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, LRScheduler, MultiStepLR, StepLR, warmup_cosine,
+    SGD, ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, LRScheduler, MultiStepLR, StepLR, warmup_annealing,
 )
 from nn.optim.lr_scheduler import FactorLR
 
@@ -125,13 +125,13 @@ def test_the_numbers_of_a_schedule_are_part_of_its_state():
     (dict(warmup_steps=3, total_steps=5, peak=1.0, floor=0.2), [0.25, 0.5, 0.75, 1, 0.6, 0.2]),
     (dict(warmup_steps=2, total_steps=2, peak=3.0, floor=1.0), [1, 2, 1, 1, 1, 1]),
 ])
-def test_warmup_cosine(options, expected):
-    assert [warmup_cosine(step, **options) for step in range(6)] == pytest.approx(expected, abs=1e-7)
+def test_warmup_annealing(options, expected):
+    assert [warmup_annealing(step, **options) for step in range(6)] == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize("misuse", [
-    lambda: warmup_cosine(0, warmup_steps=5, total_steps=4, peak=1.0, floor=0.0),
-    lambda: warmup_cosine(0, warmup_steps=-1, total_steps=4, peak=1.0, floor=0.0),
+    lambda: warmup_annealing(0, warmup_steps=5, total_steps=4, peak=1.0, floor=0.0),
+    lambda: warmup_annealing(0, warmup_steps=-1, total_steps=4, peak=1.0, floor=0.0),
     lambda: CosineAnnealingLR(make_optimizer(), T_max=0),
     lambda: LambdaLR(make_optimizer(), [lambda epoch: 1]),
     lambda: StepLR(make_optimizer(), 0),

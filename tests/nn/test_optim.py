@@ -88,6 +88,25 @@ def test_ten_steps_are_those_of_the_formula(optimizer, reference, options):
         np.testing.assert_allclose(parameter.data, value, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("optimizer", [Adam, AdamW])
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-13)])
+@pytest.mark.parametrize("options", [{}, {"amsgrad": True}, {"maximize": True, "weight_decay": 0.1}])
+def test_the_fused_step_is_the_plain_one(optimizer, dtype, tolerance, options):
+    """`step` runs a kernel over all parameters at once, and `Optimizer.step` calls `update` for each."""
+    fused, plain = make_parameters(dtype=dtype), make_parameters(dtype=dtype)
+    steps = optimizer(fused, 0.1, **options), optimizer(plain, 0.1, **options)
+    for t in range(5):
+        set_gradients(fused, seed=t)
+        set_gradients(plain, seed=t)
+        steps[0].step()
+        Optimizer.step(steps[1])
+    for a, b in zip(fused, plain):
+        np.testing.assert_allclose(a.data, b.data, rtol=tolerance, atol=tolerance)
+        for name, value in steps[0].state.get(a, {}).items():
+            np.testing.assert_allclose(steps[1].state[b][name], value, rtol=tolerance, atol=tolerance)
+        assert b.dtype == dtype
+
+
 @case
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-12)])
 def test_ten_steps_are_pytorchs(optimizer, reference, options, dtype, tolerance):
@@ -526,7 +545,7 @@ P = make_parameters(shapes=[(2,)])
     (lambda: clip_grad_norm_(P, math.nan), ValueError, "max_norm must be positive"),
     (lambda: clip_grad_norm_(P, 1.0, norm_type=0), ValueError, "norm_type must be positive, got 0.0"),
     (lambda: clip_grad_value_(P, -1.0), ValueError, "clip_value must not be negative, got -1.0"),
-    (lambda: Optimizer(P, {}).step(), NotImplementedError, "Optimizer has no step"),
+    (lambda: Optimizer(P, {}).update(P[0].data, P[0].data, {}, {}), NotImplementedError, "Optimizer has no update"),
 ])
 def test_misuse(misuse, error, words):
     with pytest.raises(error) as raised:
@@ -553,3 +572,13 @@ def test_a_gradient_that_comes_back_after_a_pause_counts():
         p.grad = gradient if present else None
         optimizer.step()
         assert (p.item() != before) == present
+
+
+def test_a_new_gradient_counts_while_the_one_before_is_held():
+    p = nn.Parameter(mg.tensor([1.0]))
+    optimizer = nn.optim.AdamW([p], lr=0.1, betas=(0.0, 0.0), weight_decay=0.0)
+    up, down = mg.tensor([-1.0]), mg.tensor([1.0])
+    for gradient, expected in ((up, 1.1), (down, 1.0), (up, 1.1)):
+        p.grad = gradient
+        optimizer.step()
+        assert p.item() == pytest.approx(expected)

@@ -2,7 +2,7 @@
 import inspect
 
 from minigrad.tensor import Tensor
-from nn import activation, container, criterion, init
+from nn import activation, container, init, loss
 from nn import functional as F
 from nn.function_module import FunctionModule
 from nn.optim import ANNEALING
@@ -12,13 +12,13 @@ from sabotage.edit import default, edit, edits, explained
 
 LAYERS = ("tests/nn/test_layers.py",)
 ACTIVATIONS = ("tests/nn/test_activation.py", *LAYERS)
-LOSSES = ("tests/nn/test_criterion.py",)
+LOSSES = ("tests/nn/test_loss.py",)
 TRANSFORMERS = ("tests/nn/test_transformer_layers.py", "-k", "not gradients")
 FUNCTIONS = (
     "tests/nn/test_functional.py", "tests/nn/test_layers.py", "tests/minigrad/test_against_torch.py",
-    "tests/minigrad/test_numbers.py", "tests/nn/test_criterion.py",
+    "tests/minigrad/test_numbers.py", "tests/nn/test_loss.py",
 )
-FAMILY = ("tests/nn/test_attention_family.py", "-k", "not gradients")  # what is left notices, and sooner
+FAMILY = ("tests/nn/test_attention.py", "-k", "not gradients")  # what is left notices, and sooner
 CONTAINERS = ("tests/nn/test_container.py", "tests/nn/test_module.py")
 MODULES = ("tests/nn/test_module.py",)
 HOOKS = ("tests/nn/test_hooks.py",)
@@ -26,7 +26,6 @@ OPTIMIZERS = ("tests/nn/test_optim.py",)
 SCHEDULES = ("tests/nn/test_lr_scheduler.py", "nn/optim/lr_scheduler.py")
 EXPLAINED = {
     "MultiHeadAttention: never packed": "that way is only the faster one",
-    "MultiHeadAttention: gradient of the mask lost": "F.scaled_dot_product_attention spells out for such a mask itself",
 }
 
 
@@ -119,7 +118,7 @@ SIMPLE_LAYERS = [
         "Dropout: training ignored": ("Dropout.forward", "self.training", "False"),
         "Dropout: p not checked": ("Dropout", 'probability("Dropout", "p", p)', "p"),
     }),
-    *edits(LAYERS, "nn.functional", {
+    *edits(LAYERS, "nn.functional.layers", {
         "dropout: p not checked": ("dropout", "not 0.0 <= p <= 1.0", "False"),
         "dropout: the same zeros each time": ("_draw_keep", "random.generator()", "np.random.default_rng(0)"),
         "dropout: zeros with probability 1 - p": ("_draw_keep", ">= p", "< p"),
@@ -166,12 +165,12 @@ SIMPLE_LAYERS = [
 
 FUNCTIONAL = [
     *(table(FUNCTIONS, "ACTIVATIONS", F.ACTIVATIONS, name, F.relu if name != "relu" else F.gelu) for name in F.ACTIVATIONS),
-    *edits(FUNCTIONS, "nn.functional", {
+    *edits(FUNCTIONS, "nn.functional.layers", {
         "linear: activation ignored": ("linear", "out if activation is None", "out if True"),
         "linear: activation not checked": ("linear", "activation not in ACTIVATIONS", "False"),
         "linear: bias ignored": ("linear", "apply(ops.matmul.Linear, x, weight, bias)", "apply(ops.matmul.Linear, x, weight, None)"),
         "linear: shape of the bias not checked": ("_check_linear", "bias.shape != (weight.shape[0],)", "False"),
-        "linear: dtypes not checked": ("_check_linear", "_same_dtype(name, x, weight, bias)", "pass"),
+        "linear: dtypes not checked": ("_check_linear", "same_dtype(name, x, weight, bias)", "pass"),
         "mlp: activation ignored": (
             "mlp", "linear(linear(x, expand, expand_bias, activation), project, project_bias)\n    _check",
             "linear(linear(x, expand, expand_bias), project, project_bias)\n    _check"),
@@ -180,8 +179,8 @@ FUNCTIONAL = [
         "mlp: project_bias ignored": ("mlp", "project, project_bias, approximate", "project, None, approximate"),
         "embedding: positions ignored": ("embedding", "weight, positions, ids=ids", "weight, None, ids=ids"),
         "embedding: padding has a gradient": ("embedding", "rows.detach(), rows", "rows, rows"),
-        "embedding: padding has no value": ("embedding", "where(is_padding, rows.detach(), rows)",
-            "where(is_padding, 0.0, rows)"),
+        "embedding: padding has no value": ("embedding", "mg.where(is_padding, rows.detach(), rows)",
+            "mg.where(is_padding, 0.0, rows)"),
         "embedding: positions ignored with padding": ("embedding", "rows if positions is None", "rows if True"),
         "embedding: padding_idx not checked": ("row_of_padding", "not -rows <= padding_idx < rows", "False"),
         "embedding: padding_idx from the end": ("row_of_padding", " % rows", ""),
@@ -197,39 +196,50 @@ FUNCTIONAL = [
         "normalize: p ignored": ("normalize", "x.norm(p,", "x.norm(2.0,"),
         "normalize: dim ignored": ("normalize", "(p, dim,", "(p, 1,"),
         "normalize: eps ignored": ("normalize", "min=eps", "min=1e-12"),
-        "gelu: approximate ignored": ("gelu", "x.gelu(approximate)", "x.gelu()"),
-        "leaky_relu: negative_slope ignored": ("leaky_relu", "x * negative_slope", "x * 0.01"),
-        "leaky_relu: 0 is positive": ("leaky_relu", "x > 0", "x >= 0"),
-        "softplus: beta ignored": ("softplus", "float(beta)", "1.0"),
-        "softplus: threshold ignored": ("softplus", "float(threshold)", "20.0"),
-        "logsigmoid: threshold 20": ("logsigmoid", "threshold=math.inf", "threshold=20.0"),
         "softmax: dim ignored": ("softmax", "x.softmax(dim)", "x.softmax(-1)"),
         "log_softmax: dim ignored": ("log_softmax", "x.log_softmax(dim)", "x.log_softmax(-1)"),
         "one_hot: num_classes ignored": ("one_hot", "num_classes == -1", "True"),
         "one_hot: as many classes as the largest id": ("one_hot", "int(ids.max().item()) + 1", "int(ids.max().item())"),
         "pad: value ignored": ("pad", "0.0 if value is None else value", "0.0"),
         "pad: mode not checked": ("pad", 'mode != "constant"', "False"),
+    }),
+    *edits(FUNCTIONS, "nn.functional.activations", {
+        "gelu: approximate ignored": ("gelu", "x.gelu(approximate)", "x.gelu()"),
+        "leaky_relu: negative_slope ignored": ("leaky_relu", "x * negative_slope", "x * 0.01"),
+        "leaky_relu: 0 is positive": ("leaky_relu", "x > 0", "x >= 0"),
+        "softplus: beta ignored": ("softplus", "float(beta)", "1.0"),
+        "softplus: threshold ignored": ("softplus", "float(threshold)", "20.0"),
+        "logsigmoid: threshold 20": ("logsigmoid", "threshold=math.inf", "threshold=20.0"),
+    }),
+    *edits(FUNCTIONS, "nn.functional.attention", {
         "attention: scale ignored": ("scaled_dot_product_attention", "is_causal=is_causal, scale=scale)\n    return",
                                      "is_causal=is_causal)\n    return"),
-        "attention: scale ignored, spelled out": (
-            "scaled_dot_product_attention", "is_causal=is_causal, scale=scale)\n        return",
-                                                  "is_causal=is_causal)\n        return"),
+        "attention: scale ignored, spelled out": ("scaled_dot_product_attention", "mask, is_causal, scale)",
+                                                  "mask, is_causal)"),
         "attention: is_causal ignored": ("scaled_dot_product_attention", "q4, k4, v4, mask, is_causal=is_causal",
             "q4, k4, v4, mask, is_causal=False"),
-        "attention: is_causal ignored, spelled out": ("scaled_dot_product_attention", "q, k, v, mask, is_causal=is_causal",
-            "q, k, v, mask, is_causal=False"),
+        "attention: is_causal ignored, spelled out": ("scaled_dot_product_attention", "mask, is_causal, scale)",
+            "mask, False, scale)"),
         "attention: mask ignored": ("scaled_dot_product_attention", "q4, k4, v4, mask,", "q4, k4, v4, None,"),
-        "attention: mask ignored, spelled out": ("scaled_dot_product_attention", "(q, k, v, mask,", "(q, k, v, None,"),
-        "attention: True is forbidden": (
-            "scaled_dot_product_attention", "where(mask, Tensor(0.0, dtype=q.dtype), -math.inf)",
-                                         "where(mask, Tensor(-math.inf, dtype=q.dtype), 0.0)"),
-        "attention: dropout ignored": ("scaled_dot_product_attention", "out if dropout_p == 0.0", "out if True"),
+        "attention: mask ignored, spelled out": ("scaled_dot_product_attention", "mask, is_causal, scale)",
+            "None, is_causal, scale)"),
+        "attention: True is forbidden": ("_mask_to_add", "mg.where(mask, Tensor(0.0, dtype=q.dtype), -math.inf)",
+                                         "mg.where(mask, Tensor(-math.inf, dtype=q.dtype), 0.0)"),
+        "attention: dropout ignored": ("scaled_dot_product_attention", "dropout_p) @ v", "0.0) @ v"),
         "attention: no dropout path": ("scaled_dot_product_attention", "dropout_p > 0.0 or ", ""),
         "attention: gradient of the mask lost": ("scaled_dot_product_attention", "mask.requires_grad", "False"),
         "attention: mask and is_causal not refused": ("scaled_dot_product_attention", "        if is_causal:",
             "        if False:"),
+        "attention: leading axes do not broadcast": (
+            "scaled_dot_product_attention", "if x.shape[:-2] == leading", "if True"),
+        "attention_weights: scale ignored": ("attention_weights", "if scale is None else scale", "if True else scale"),
+        "attention_weights: default scale dropped": ("attention_weights", "1 / math.sqrt(max(query.shape[-1], 1))", "1.0"),
+        "attention_weights: the mask ignored": ("attention_weights", "scores = scores + mask", "pass"),
+        "attention_weights: is_causal ignored": ("attention_weights", "if is_causal:", "if False:"),
+        "attention_weights: softmax over queries": ("attention_weights", "return scores.softmax(-1)",
+            "return scores.softmax(-2)"),
     }),
-    *edits(FUNCTIONS, "nn.losses", {
+    *edits(FUNCTIONS, "nn.functional.losses", {
         "cross_entropy: ignore_index ignored": ("cross_entropy", "ignore_index=ignore_index, reduction",
             "ignore_index=-100, reduction"),
         "cross_entropy: reduction ignored": ("cross_entropy", "ignore_index=ignore_index, reduction=reduction",
@@ -281,7 +291,7 @@ FUNCTIONAL = [
             "_targets", "x.ndim == 0 or targets.shape != (() if x.ndim == 1 else x.shape[:1] + x.shape[2:])",
             "False"),
     }),
-    *function_modules(LOSSES, criterion, lambda x, target: (x - x.detach()).sum()),
+    *function_modules(LOSSES, loss, lambda x, target: (x - x.detach()).sum()),
 ]
 
 TRANSFORMER_LAYERS = [
@@ -357,18 +367,21 @@ TRANSFORMER_LAYERS = [
 ]
 
 ATTENTION = [
-    *edits(LAYERS, "nn.attention", {
+    *edits(LAYERS, "nn.multi_head_attention", {
         "MultiHeadAttention: biases not zero": ("MultiHeadAttention.reset_parameters", "init.zeros_(parameter)",
             "init.ones_(parameter)"),
         "MultiHeadAttention: projections stay zero": (
             "MultiHeadAttention.reset_parameters", "init.xavier_uniform_(parameter)",
             "pass"),
     }),
-    *edits(("tests/nn/test_attention.py",), "nn.functional", {
+    *edits(("tests/nn/test_multi_head_attention.py",), "nn.functional.attention", {
         "packed_attention: is_causal ignored": ("packed_attention", "is_causal=is_causal)", "is_causal=False)"),
         "packed_attention: num_heads ignored": ("packed_attention", "num_heads=num_heads,", "num_heads=1,"),
+        "attention_weights: blind rows are NaN": ("attention_weights", "scores.masked_fill(blind, 0.0)", "scores"),
+        "attention_weights: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)",
+            ".softmax(-1)"),
     }),
-    *edits(("tests/nn/test_attention.py",), "nn.attention", {
+    *edits(("tests/nn/test_multi_head_attention.py",), "nn.multi_head_attention", {
         "MultiHeadAttention: bias=False ignored": ("MultiHeadAttention", "if bias else None", "if True else None"),
         "MultiHeadAttention: bias=False ignored in out_proj": ("MultiHeadAttention", "embed_dim, bias)", "embed_dim)"),
         "MultiHeadAttention: kdim not checked": ("MultiHeadAttention", 'positive_int("MultiHeadAttention", "kdim", kdim)',
@@ -393,30 +406,28 @@ ATTENTION = [
             "\n"),
         "MultiHeadAttention: packed ignores dropout": ("MultiHeadAttention.forward", "and not dropout", ""),
         "MultiHeadAttention: never packed": ("MultiHeadAttention.forward", "key is query and", "False and"),
-        "MultiHeadAttention: fused ignores is_causal": ("MultiHeadAttention.forward", "q, k, v, is_causal=is_causal)",
-            "q, k, v)"),
-        "MultiHeadAttention: fused ignores masks": (
-            "MultiHeadAttention.forward", "F.scaled_dot_product_attention(q, k, v, mask)",
-                                                    "F.scaled_dot_product_attention(q, k, v)"),
-        "MultiHeadAttention: spelled out ignores masks": ("MultiHeadAttention.forward", "q, k, mask, dropout",
-            "q, k, None, dropout"),
-        "MultiHeadAttention: spelled out ignores dropout": ("MultiHeadAttention.forward", "q, k, mask, dropout",
-            "q, k, mask"),
+        "MultiHeadAttention: fused ignores is_causal": ("MultiHeadAttention.forward", "q, k, v, mask, dropout, is_causal)",
+            "q, k, v, mask, dropout)"),
+        "MultiHeadAttention: fused ignores masks": ("MultiHeadAttention.forward", "q, k, v, mask, dropout, is_causal)",
+            "q, k, v, None, dropout, is_causal)"),
+        "MultiHeadAttention: spelled out ignores masks": ("MultiHeadAttention.forward", "q, k, mask, is_causal",
+            "q, k, None, is_causal"),
+        "MultiHeadAttention: spelled out ignores is_causal": (
+            "MultiHeadAttention.forward", "q, k, mask, is_causal", "q, k, mask"),
+        "MultiHeadAttention: spelled out ignores dropout": ("MultiHeadAttention.forward", "is_causal), dropout)",
+            "is_causal), 0.0)"),
+        "MultiHeadAttention: fused ignores dropout": ("MultiHeadAttention.forward", "mask, dropout, is_causal)",
+            "mask, 0.0, is_causal)"),
         "MultiHeadAttention: attn_mask ignored": ("MultiHeadAttention.forward", "self._mask_to_add(attn_mask,",
             "self._mask_to_add(None,"),
         "MultiHeadAttention: key_padding_mask ignored": ("MultiHeadAttention.forward", "key_padding_mask, is_causal, q",
             "None, is_causal, q"),
         "MultiHeadAttention: is_causal ignored with masks": ("MultiHeadAttention.forward", "key_padding_mask, is_causal, q",
             "key_padding_mask, False, q"),
-        "MultiHeadAttention: gradient of the mask lost": (
-            "MultiHeadAttention.forward", "(attn_mask is not None and attn_mask.requires_grad)",
-            "False"),
-        "MultiHeadAttention: always average weights": ("MultiHeadAttention.forward",
-            "if need_weights and average_attn_weights", "if need_weights"),
-        "MultiHeadAttention: never average weights": ("MultiHeadAttention.forward",
-            "if need_weights and average_attn_weights", "if False"),
+        "MultiHeadAttention: always average weights": ("MultiHeadAttention.forward", "if average_attn_weights", "if True"),
+        "MultiHeadAttention: never average weights": ("MultiHeadAttention.forward", "if average_attn_weights", "if False"),
         "MultiHeadAttention: y is not computed from the weights": ("MultiHeadAttention.forward", "out = weights @ v",
-            "out = attention_weights(q, k, mask, dropout) @ v"),
+            "out = F.attention_weights(q, k, mask, is_causal) @ v"),
         "MultiHeadAttention: y is not computed from the mean": ("average_of_heads", "return average, weights + ",
             "return average, weights + 0 * "),
         "MultiHeadAttention: out_proj skipped": (
@@ -441,28 +452,21 @@ ATTENTION = [
         "MultiHeadAttention: masks by head ignored": ("MultiHeadAttention._mask_to_add", "(batch, heads, queries, keys)}",
             "(batch, heads, queries, keys)} and {(batch * heads, queries, keys): (heads, batch, queries, keys)}"),
         "MultiHeadAttention: repr": ("MultiHeadAttention.extra_repr", "dropout={self.dropout}", ""),
-        "spelled out: scale dropped": ("attention_weights", " * (1 / math.sqrt(q.shape[-1]))", ""),
-        "spelled out: blind rows are NaN": ("attention_weights", "mask.masked_fill(blind, 0.0)", "mask"),
-        "spelled out: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)",
-            ".softmax(-1)"),
-        "spelled out: dropout ignored": ("attention_weights", "F.dropout(weights, dropout, training=True)", "weights"),
-        "spelled out: softmax over queries": ("attention_weights", "weights = scores.softmax(-1)",
-            "weights = scores.softmax(-2)"),
     }),
-    *edits(FAMILY, "nn.attention_family", {
+    *edits(FAMILY, "nn.attention", {
         "Attention: heads=1": ("Attention", 'positive_int("Attention", "heads", heads)', "1"),
-        "Attention: context_width ignored": ("Attention", "width if context_width is None else context_width", "width"),
+        "Attention: memory_width ignored": ("Attention", "width if memory_width is None else memory_width", "width"),
         "Attention: key_size ignored": ("Attention", "each if key_size is None else key_size", "each"),
         "Attention: value_size ignored": ("Attention", "each if value_size is None else value_size", "each"),
-        "Attention: residual ignored": ("Attention.forward", "x + self._read(heads) if self.residual else", ""),
+        "Attention: residual ignored": ("Attention.forward", "x + y if self.residual else", ""),
         "Attention: always residual": ("Attention.forward", "if self.residual", "if True"),
         "Attention: bias ignored in query": ("Attention", "self.query = Linear(width, heads * self.key_size, bias)",
             "self.query = Linear(width, heads * self.key_size, False)"),
         "Attention: bias ignored in key": (
-            "Attention", "self.key = Linear(self.context_width, heads * self.key_size, bias)",
-            "self.key = Linear(self.context_width, heads * self.key_size, False)"),
-        "Attention: bias ignored in value": ("Attention", "self.value_size, bias)\n        if read",
-            "self.value_size, False)\n        if read"),
+            "Attention", "self.key = Linear(self.memory_width, heads * self.key_size, bias)",
+            "self.key = Linear(self.memory_width, heads * self.key_size, False)"),
+        "Attention: bias ignored in value": ("Attention", "self.value_size, bias)\n        if output",
+            "self.value_size, False)\n        if output"),
         "Attention: bias ignored in out": ("Attention", "heads * self.value_size, width, bias)",
             "heads * self.value_size, width, False)"),
         "Attention: always a bias": ("Attention", "self.query_key, self.projects",
@@ -472,31 +476,37 @@ ATTENTION = [
         "Attention: scale d_k": ("Attention._factor", '"d_k": 1 / math.sqrt(self.key_size)', '"d_k": 1.0'),
         "Attention: scale d_model": ("Attention._factor", "math.sqrt(self.width)", "math.sqrt(self.key_size)"),
         "Attention: scale as a number ignored": ("Attention._factor", "float(scale)", "1.0"),
-        "Attention: fused ignores scale": ("Attention.forward", "scale=self.factor)", "scale=None)"),
-        "Attention: spelled out ignores scale": ("Attention._weights", " * self.factor", ""),
+        "Attention: fused ignores scale": ("Attention.forward", "dropout, is_causal, self.factor)", "dropout, is_causal)"),
+        "Attention: spelled out ignores scale": ("Attention.forward", "mask, is_causal, self.factor)\n            if",
+            "mask, is_causal)\n            if"),
         "Attention: columns ignored going in": (
-            "Attention.forward", "x, context = x.mT, None if context is None else context.mT",
+            "Attention.forward", "x, memory = x.mT, None if memory is None else memory.mT",
             "pass"),
         "Attention: columns ignored coming out": ("Attention.forward", 'y = y if self.layout == "rows" else y.mT', "pass"),
         "Attention: weights of columns in rows": ("Attention._shown", 'self.layout == "columns"', "False"),
         "Attention: weights keep the batch axis": ("Attention._shown", "shown = weights if is_batched else weights[0]",
             "shown = weights"),
         "Attention: y is not computed from the weights": ("Attention.forward", "F.dropout(weights,",
-            "F.dropout(self._weights(q, k, mask),"),
-        "Attention: context ignored": ("Attention.forward", "x if context is None else context\n", "x\n"),
+            "F.dropout(F.attention_weights(q, k, mask, is_causal, self.factor),"),
+        "Attention: memory ignored": ("Attention.forward", "x if memory is None else memory\n", "x\n"),
         "Attention: key_padding_mask ignored": ("Attention.forward", "self._mask(q, k, key_padding_mask)",
             "self._mask(q, k, None)"),
-        "Attention: fused ignores causal": ("Attention.forward", 'is_causal=self.causal == "mask" and mask is None',
-            "is_causal=False"),
-        "Attention: fused ignores the mask": ("Attention.forward", "q, k, v, mask, is_causal", "q, k, v, None, is_causal"),
-        "Attention: dropout ignored": ("Attention.forward", "heads = F.dropout(weights, self.dropout, self.training) @ v",
-            "heads = weights @ v"),
-        "Attention: dropout in eval": ("Attention.forward", "F.dropout(weights, self.dropout, self.training)",
+        "Attention: causal ignored": ("Attention.forward", 'is_causal = self.causal == "mask" and mask is None',
+            "is_causal = False"),
+        "Attention: fused ignores the mask": ("Attention.forward", "q, k, v, mask, dropout", "q, k, v, None, dropout"),
+        "Attention: spelled out ignores the mask": ("Attention.forward", "(q, k, mask, is", "(q, k, None, is"),
+        "Attention: dropout ignored with weights": (
+            "Attention.forward", "heads = F.dropout(weights, self.dropout, self.training) @ v", "heads = weights @ v"),
+        "Attention: dropout in eval with weights": ("Attention.forward", "F.dropout(weights, self.dropout, self.training)",
             "F.dropout(weights, self.dropout, True)"),
-        "Attention: dropout ignored without weights": ("Attention.forward", "or self.dropout and self.training", ""),
-        "Attention: renormalise fused": ("Attention.forward", 'or self.causal == "renormalise"', ""),
+        "Attention: dropout ignored without weights": (
+            "Attention.forward", "dropout = self.dropout if self.training else 0.0",
+            "dropout = 0.0"),
+        "Attention: dropout in eval without weights": ("Attention.forward", "if self.training else 0.0", ""),
+        "Attention: renormalise fused": ("Attention.forward",
+            ' or self.causal == "renormalise":\n            weights', ":\n            weights"),
         "Attention: shared is separate": ("Attention._project", 'if self.query_key == "separate":', "if False:"),
-        "Attention: context of shared keys ignored": (
+        "Attention: memory of shared keys ignored": (
             "Attention._project", "k = q if source is x else self._split(source, query)",
             "k = q"),
         "Attention: value=True ignored": ("Attention._project", "self.value if self.projects_value else None", "None"),
@@ -513,46 +523,42 @@ ATTENTION = [
         "Attention: only the first mask": ("Attention._mask", "sum(parts[1:], parts[0])", "parts[0]"),
         "Attention: padding of the first sequence for all": ("Attention._mask", "key_padding_mask[:, None, None, :]",
             "key_padding_mask[:1, None, None, :]"),
-        "Attention: spelled out ignores the mask": ("Attention._weights", "scores = scores + mask", "pass"),
-        "Attention: spelled out ignores causal": ("Attention._weights", 'if self.causal == "mask"', "if False"),
-        "Attention: blind rows are NaN": ("Attention._weights", "scores.masked_fill(blind, 0.0)", "scores"),
-        "Attention: blind rows are uniform": ("Attention._weights", ".softmax(-1).masked_fill(blind, 0.0)", ".softmax(-1)"),
-        "Attention: not renormalised": ("Attention._weights", "weights = weights / total.masked_fill(total == 0, 1.0)",
+        "Attention: not renormalised": ("Attention.forward", "weights = weights / total.masked_fill(total == 0, 1.0)",
             "pass"),
-        "Attention: renormalise keeps the future": ("Attention._weights", "weights = weights * past.to(weights.dtype)",
-            "pass"),
-        "Attention: renormalise divides 0 by 0": ("Attention._weights", "total.masked_fill(total == 0, 1.0)", "total"),
-        "Attention: sum of heads is the first": ("Attention._read", ".sum(1)", "[:, 0]"),
-        "Attention: heads not put side by side": ("Attention._read", "heads.transpose(1, 2).reshape", "heads.reshape"),
-        "Attention: read-out skipped": ("Attention._read", 'self.out(side_by_side) if self.read_out == "concat" else', ""),
-        "Attention: padding not checked": ("_check_padding", "mask.shape != shape or mask.dtype != bool", "False"),
-        "Attention: all hidden not checked": ("_check_some_key_is_seen", "hidden.any()", "False"),
-        "Attention: all hidden not checked in a replay": (
-            "_check_padding", "compute(_check_some_key_is_seen, layer, mask)",
-            "_check_some_key_is_seen(layer, mask._array)"),
+        "Attention: renormalise keeps the future": ("Attention.forward", "weights = weights.tril()", "pass"),
+        "Attention: renormalise divides 0 by 0": ("Attention.forward", "total.masked_fill(total == 0, 1.0)", "total"),
+        "Attention: sum of heads is the first": ("Attention._merge", ".sum(1)", "[:, 0]"),
+        "Attention: heads not put side by side": ("Attention._merge", "heads.transpose(1, 2).reshape", "heads.reshape"),
+        "Attention: output projection skipped": (
+            "Attention._merge", 'self.out(concatenated) if self.output_projection == "concat" else', ""),
         "Attention: contradictions not checked": (
-            "_check_sizes", 'query_key == "none" and key_size not in (None, layer.width)',
-            "False"),
+            "Attention._check_switches", 'query_key == "none" and key_size not in (None, width)', "False"),
         "Attention: choices not checked": ("Attention", "chosen not in CHOICES[name]", "False"),
         "Attention: batches not compared": ("Attention._check_shapes", "source.shape[0] != x.shape[0]", "False"),
         "Attention: causal cross-attention not refused": ("Attention._check_shapes", "self.causal and", "False and"),
         "Attention: repr": ("Attention.extra_repr", "causal={self.causal!r}", ""),
+    }),
+    *edits(FAMILY, "nn.checks", {
+        "padding mask: form not checked": ("padding_mask", "mask.shape != shape or mask.dtype != bool", "False"),
+        "padding mask: all hidden not checked": ("_some_key_is_seen", "hidden.any()", "False"),
+    }),
+    *edits(FAMILY, "nn.additive_attention", {
         "AdditiveAttention: state ignored": (
             "AdditiveAttention.forward", "self.state(s)[:, :, None] + self.context(h)[:, None]",
                                              "0 * self.state(s)[:, :, None] + self.context(h)[:, None]"),
-        "AdditiveAttention: context ignored": ("AdditiveAttention.forward", "self.context(h)[:, None]",
+        "AdditiveAttention: memory ignored": ("AdditiveAttention.forward", "self.context(h)[:, None]",
             "0 * self.context(h)[:, None]"),
         "AdditiveAttention: no tanh": ("AdditiveAttention.forward", "together.tanh()", "together"),
         "AdditiveAttention: key_padding_mask ignored": (
             "AdditiveAttention.forward", "scores.masked_fill(key_padding_mask[:, None], -math.inf)",
             "scores"),
         "AdditiveAttention: mask not checked": (
-            "AdditiveAttention.forward", '_check_padding("AdditiveAttention", key_padding_mask, h.shape[:2])',
+            "AdditiveAttention.forward", 'padding_mask("AdditiveAttention", key_padding_mask, h.shape[:2])',
             "pass"),
         "AdditiveAttention: softmax over states": ("AdditiveAttention.forward", "scores.softmax(-1)", "scores.softmax(-2)"),
     }),
-    Sabotage("Attention: default max_distance", FAMILY, default("nn.attention_family:Attention", "max_distance", 1)),
-    Sabotage("Attention: default scale", FAMILY, default("nn.attention_family:Attention", "scale", "none")),
+    Sabotage("Attention: default max_distance", FAMILY, default("nn.attention:Attention", "max_distance", 1)),
+    Sabotage("Attention: default scale", FAMILY, default("nn.attention:Attention", "scale", "none")),
 ]
 
 POSITIONS = [
@@ -724,7 +730,7 @@ MODULE = [
         "Module: repr without its own": ("Module.__repr__", "[extra] if extra else []", "[]"),
     }),
     *edits(("tests/minigrad/test_compiled.py",), "nn.module", {
-        "Module: a new attribute outdates no captured step": ("Module.__setattr__", "outdate()", "pass"),
+        "Module: a new attribute outdates no recording": ("Module.__setattr__", "outdate()", "pass"),
     }),
     *edits(HOOKS, "nn.hooks", {
         "hooks: pre-hooks replace nothing": (
@@ -748,11 +754,11 @@ MODULE = [
         "hooks: backward hooks not called without wanted inputs": ("call_with_hooks", "at_input(())", "pass"),
         "hooks: number of gradients not checked": ("call_with_hooks", "len(gradients) != len(args)", "False"),
         "hooks: outputs in tuples": ("call_with_hooks", "outputs if is_tuple else outputs[0]", "outputs[0]"),
-        "hooks: remove does nothing": ("HookHandle.remove", "self._hooks.remove(self._entry)", "pass"),
-        "hooks: remove removes twice": ("HookHandle.remove", "if self._entry in self._hooks:", "if True:"),
     }),
     *edits(HOOKS, "nn.module", {
-        "hooks: all instances share them": ("Module._register_hook", "self._hooks = []", "type(self)._hooks = []"),
+        "hooks: all instances share them": ("Module._register_hook", "self._hooks += (entry,)",
+            "type(self)._hooks += (entry,)"),
+        "hooks: remove does nothing": ("Module._register_hook", 'self, entry, "_hooks"', 'self, (), "_hooks"'),
         "hooks: has_hooks": ("Module.has_hooks", "bool(self._hooks)", "False"),
     }),
 ]
@@ -796,55 +802,67 @@ INIT = [
 
 OPTIM = [
     *edits(OPTIMIZERS, "nn.optim.sgd", {
-        "SGD: weight_decay ignored": ("SGD._direction", 'if group["weight_decay"]:', "if False:"),
-        "SGD: momentum ignored": ("SGD._direction", 'not group["momentum"]', "True"),
-        "SGD: dampening ignored": ("SGD._direction", '(1 - group["dampening"]) * gradient', "gradient"),
-        "SGD: dampening at the first step": ("SGD._direction", "np.array(gradient)}",
-            'np.array((1 - group["dampening"]) * gradient)}'),
-        "SGD: nesterov ignored": ("SGD._direction", 'if group["nesterov"]', "if False"),
-        "SGD: lr of the defaults": ("SGD.step", 'group["lr"]', 'self.defaults["lr"]'),
-        "SGD: the buffer is the gradient": ("SGD._direction", "np.array(gradient)", "np.asarray(gradient)"),
+        "SGD: weight_decay ignored": ("SGD.update", 'if group["weight_decay"]:', "if False:"),
+        "SGD: momentum ignored": ("SGD.update", 'momentum = group["momentum"]', "momentum = 0.0"),
+        "SGD: dampening ignored": ("SGD.update", '(1 - group["dampening"]) * g', "g"),
+        "SGD: dampening at the first step": ("SGD.update", "np.array(g)", 'np.array((1 - group["dampening"]) * g)'),
+        "SGD: nesterov ignored": ("SGD.update", 'if group["nesterov"]', "if False"),
+        "SGD: lr ignored": ("SGD.update", 'group["lr"]', '0.1'),
+        "SGD: the buffer is the gradient": ("SGD.update", "np.array(g)", "np.asarray(g)"),
         "SGD: nesterov not checked": ("SGD.add_param_group", 'group["nesterov"] and', "False and"),
-        "SGD: maximize ignored": ("SGD._direction", 'if group["maximize"]', "if False"),
-        "SGD: writes not noted": ("SGD.step", "self._note_writes()", "pass"),
+        "SGD: maximize ignored": ("SGD.update", 'if group["maximize"]', "if False"),
     }),
     *edits(OPTIMIZERS, "nn.optim.adam", {
-        "Adam: lr ignored": ("_Table.update", 'group["lr"]', "0.1"),
-        "Adam: betas ignored": ("_Table.update", '*group["betas"]', "0.9, 0.999"),
-        "Adam: eps ignored": ("_Table.update", 'group["eps"]', "1e-8"),
-        "Adam: weight_decay ignored": ("_Table.update", 'group["weight_decay"]', "0.0"),
-        "Adam: all groups like the first": ("_Table.update", "for group in param_groups]",
-            "for group in param_groups[:1] * len(param_groups)]"),
+        "Adam.update: lr ignored": ("Adam.update", 'group["lr"]', "0.01"),
+        "Adam.update: weight_decay ignored": ("Adam.update", 'group["weight_decay"]', "0.0"),
+        "Adam.update: betas ignored": ("Adam.update", 'group["betas"]', "(0.5, 0.5)"),
+        "Adam.update: eps ignored": ("Adam.update", 'group["eps"]', "1e-3"),
+        "Adam.update: maximize ignored": ("Adam.update", 'if group["maximize"]', "if False"),
+        "Adam.update: amsgrad ignored": ("Adam.update", 'if group["amsgrad"]', "if False"),
+        "Adam.update: always decoupled": ("Adam.update", "if self.decoupled_decay", "if True"),
+        "Adam.update: never decoupled": ("Adam.update", "if self.decoupled_decay", "if False"),
+        "Adam.update: no bias correction": ("Adam.update", "(1 - beta1**t)", "1"),
         "Adam: decay decoupled": ("Adam.step", "self.decoupled_decay", "True"),
         "AdamW: decay coupled": ("Adam.step", "self.decoupled_decay", "False"),
         "Adam: max_grad_norm ignored": ("Adam.step", "clip = clip_coefficient(self.grad_norm, self.max_grad_norm)", "pass"),
-        "Adam: grad_norm of the first dtype": ("Adam.step", "for table in self._tables))",
-            "for table in self._tables[:1]))"),
-        "Adam: no bias correction after the first step": ("_Table.update", "self.steps += self.gradients != 0",
-            "self.steps[...] = 1000 * (self.gradients != 0)"),
-        "Adam: steps count without a gradient": ("_Table.update", "self.steps += self.gradients != 0", "self.steps += 1"),
-        "Adam: writes not noted": ("Adam.step", "self._note_writes()", "pass"),
-        "Adam: new groups ignored": ("Adam.add_param_group", "self._tables = []", "pass"),
-        "Adam: loaded state ignored": ("Adam.load_state_dict", "self._tables = []", "pass"),
-        "Adam: copies share addresses": ("Adam.__getstate__", '{**self.__dict__, "_tables": []}', "self.__dict__"),
-        "Adam: a new array of a parameter not noticed": ("_Table.collect", "parameter.array is not self.arrays[i]",
-            "self.arrays[i] is None"),
-        "Adam: state lost in a new table": ("_Table", "own[name][...] = before[name]", "pass"),
-        "Adam: odd arrays not read": ("_Table.update", "copy[...] = self.arrays[i]", "pass"),
-        "Adam: odd arrays not written": ("_Table.update", "self.arrays[i][...] = copy", "pass"),
-        "Adam: shape of the gradient not checked": (
-            "_Table._take_gradient", "array.dtype != self.dtype or array.shape != self.arrays[i].shape",
-            "False"),
+        "Adam: grad_norm of the first dtype": ("Adam.step", "for fused in self._fused))", "for fused in self._fused[:1]))"),
+        "Adam: loaded state ignored": ("Adam.load_state_dict", "self._fused = []", "pass"),
+        "Adam: copies share addresses": ("Adam.__getstate__", '{**self.__dict__, "_fused": []}', "self.__dict__"),
         "Adam: amsgrad ignored": ("Adam", "amsgrad=amsgrad", "amsgrad=False"),
         "Adam: maximize ignored": ("Adam", "maximize=maximize", "maximize=False"),
-        "Adam: amsgrad of a group ignored": ("_Table.update", 'group["amsgrad"])', "False)"),
-        "Adam: maximize of a group ignored": ("_Table.update", '-1 if group["maximize"] else 1', "1"),
-        "Adam: amsgrad switched later ignored": (
-            "_Table.fits", 'self.amsgrad == [group["amsgrad"] for group in param_groups]', "True"),
         "AdamW: amsgrad ignored": ("AdamW", "weight_decay, amsgrad,", "weight_decay, False,"),
         "AdamW: maximize ignored": ("AdamW", "maximize=maximize", "maximize=False"),
         "AdamW: betas ignored": ("AdamW", "lr, betas,", "lr, (0.9, 0.999),"),
         "AdamW: max_grad_norm ignored": ("AdamW", "max_grad_norm=max_grad_norm", "max_grad_norm=None"),
+    }),
+    *edits(OPTIMIZERS, "minigrad.fused_adam", {
+        "Adam: lr ignored": ("FusedAdam.update", 'group["lr"]', "0.1"),
+        "Adam: betas ignored": ("FusedAdam.update", '*group["betas"]', "0.9, 0.999"),
+        "Adam: eps ignored": ("FusedAdam.update", 'group["eps"]', "1e-8"),
+        "Adam: weight_decay ignored": ("FusedAdam.update", 'group["weight_decay"]', "0.0"),
+        "Adam: all groups like the first": ("FusedAdam.update", "for group in param_groups]",
+            "for group in param_groups[:1] * len(param_groups)]"),
+        "Adam: no bias correction after the first step": ("FusedAdam.update", "self.steps += self.gradients != 0",
+            "self.steps[...] = 1000 * (self.gradients != 0)"),
+        "Adam: steps count without a gradient": ("FusedAdam.update", "self.steps += self.gradients != 0", "self.steps += 1"),
+        "Adam: writes not noted": ("FusedAdam.update", "note_write(array)", "pass"),
+        "Adam: a new array of a parameter not noticed": ("FusedAdam.collect", "parameter.array is not self.arrays[i]",
+            "self.arrays[i] is None"),
+        "Adam: a new gradient not noticed": ("FusedAdam._gradient", "array is self.gradient_arrays[i]()",
+            "self.gradient_arrays[i]() is not None"),
+        "Adam: state lost in a new table": ("FusedAdam", "own[name][...] = before[name]", "pass"),
+        "Adam: odd arrays not read": ("FusedAdam.update", "copy[...] = self.arrays[i]", "pass"),
+        "Adam: odd arrays not written": ("FusedAdam.update", "self.arrays[i][...] = copy", "pass"),
+        "Adam: shape of the gradient not checked": (
+            "FusedAdam._gradient", "array.dtype != self.dtype or array.shape != self.arrays[i].shape", "False"),
+        "Adam: amsgrad of a group ignored": ("FusedAdam.update", 'group["amsgrad"])', "False)"),
+        "Adam: maximize of a group ignored": ("FusedAdam.update", '-1 if group["maximize"] else 1', "1"),
+        "Adam: amsgrad switched later ignored": (
+            "FusedAdam.fits", 'self.amsgrad == [group["amsgrad"] for group in param_groups]',
+            "len(self.amsgrad) == len(param_groups)"),
+        "Adam: new groups ignored": (
+            "FusedAdam.fits", 'self.amsgrad == [group["amsgrad"] for group in param_groups]',
+            'all(a == group["amsgrad"] for a, group in zip(self.amsgrad, param_groups))'),
     }),
     Sabotage("AdamW: default weight_decay", OPTIMIZERS, default("nn.optim.adam:AdamW", "weight_decay", 0.0)),
     Sabotage("Adam: default weight_decay", OPTIMIZERS, default("nn.optim.adam:Adam", "weight_decay", 0.1)),
@@ -857,6 +875,8 @@ OPTIM = [
             "{**self.defaults,"),
         "Optimizer: options not checked": ("_check_option", "is_right(value)", "True"),
         "Optimizer: a parameter twice": ("Optimizer.add_param_group", "if parameter in seen:", "if False:"),
+        "Optimizer: writes not noted": ("Optimizer.step", "note_write(parameter.array)", "pass"),
+        "Optimizer: the state is forgotten": ("Optimizer.step", "self.state[parameter] = state", "pass"),
         "Optimizer: zero_grad does nothing": ("Optimizer.zero_grad", "zero_grads(group[\"params\"], set_to_none)", "pass"),
         "Optimizer: zero_grad ignores set_to_none": ("Optimizer.zero_grad", "set_to_none)\n", "True)\n"),
         "Optimizer: load ignores options": ("Optimizer.load_state_dict", "group.update(loaded)", "pass"),
@@ -903,7 +923,6 @@ OPTIM = [
             "    progress = step / total_steps\n    return"),
         "warmup_annealing: annealing not checked": ("warmup_annealing", "annealing not in ANNEALING", "False"),
         "warmup_annealing: steps not checked": ("warmup_annealing", "not 0 <= warmup_steps <= total_steps", "False"),
-        "warmup_cosine: floor ignored": ("warmup_cosine", "floor=floor", "floor=0.0"),
         "LRScheduler: last_epoch ignored": ("LRScheduler", "self.last_epoch = last_epoch", "self.last_epoch = -1"),
         "LRScheduler: base rates of now": ("LRScheduler", 'group.setdefault("initial_lr", group["lr"])', 'group["lr"]'),
         "LRScheduler: one group only": ("LRScheduler.step", "zip(self.optimizer.param_groups, self.get_lr())",

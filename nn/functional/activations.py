@@ -1,10 +1,8 @@
-"""Activations: functions of single elements, and a table of those that a layer can be given by name."""
+"""Activations: elementwise functions, and a table of those that a layer can be given by name."""
 import math
 
-from minigrad import ops
-from minigrad.ops.comparison import where
-from minigrad.ops.operands import floating
-from minigrad.tensor import Tensor, apply
+from minigrad import Tensor, ops, where
+from minigrad.extend import apply, floating
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
@@ -23,6 +21,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 def tanh(x: Tensor) -> Tensor:
+    """(e^x - e^-x) / (e^x + e^-x)."""
     return x.tanh()
 
 
@@ -54,7 +53,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
 
 
 def selu(x: Tensor) -> Tensor:
-    """1.0507 elu(x, 1.6733): so scaled, layers keep mean 0 and variance 1 (Klambauer et al., arXiv:1706.02515)."""
+    """1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 across layers (Klambauer et al., arXiv:1706.02515)."""
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
@@ -76,7 +75,7 @@ def logsigmoid(x: Tensor) -> Tensor:
 
 
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x, but min_val where it is smaller and max_val where it is larger; the gradient is 0 from these on."""
+    """x clamped to [min_val, max_val]; the gradient is 0 outside and at both ends."""
     if not min_val < max_val:
         raise ValueError(f"hardtanh: min_val must be less than max_val, got {min_val!r} and {max_val!r}")
     return where(x <= min_val, min_val, where(x >= max_val, max_val, x))
@@ -88,7 +87,7 @@ def relu6(x: Tensor) -> Tensor:
 
 
 def hardsigmoid(x: Tensor) -> Tensor:
-    """relu6(x + 3) / 6: a sigmoid of three straight lines."""
+    """relu6(x + 3) / 6: a piecewise linear sigmoid."""
     return (hardtanh(x, -3.0, 3.0) + 3.0) / 6.0
 
 

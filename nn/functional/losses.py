@@ -1,16 +1,13 @@
 """Losses: how far a prediction is from its target, as one number ('mean', 'sum') or one per element ('none').
 
-Wherever a loss is a logarithm of a probability, it takes logits or log-probabilities, so that nothing underflows.
+A loss that is the logarithm of a probability takes logits or log-probabilities, so that nothing underflows.
 """
 import math
 
 import numpy as np
 
-from minigrad import ops
-from minigrad.ops.comparison import where
-from minigrad.ops.operands import floating, promote
-from minigrad.runner import compute
-from minigrad.tensor import Tensor, apply
+from minigrad import Tensor, ops, where
+from minigrad.extend import apply, compute, floating, promote
 
 
 def cross_entropy(
@@ -19,9 +16,9 @@ def cross_entropy(
 ) -> Tensor:
     """log(sum of e^logits) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
 
-    Targets equal to ignore_index do not count. `weight` (V,) weighs the classes, and the mean is the weighted one.
-    label_smoothing spreads that part of each target evenly over all classes. Targets of the logits' shape and of
-    floats are probabilities of the classes.
+    Targets equal to ignore_index do not count. `weight` (V,) weights the classes, and the mean is the weighted one.
+    label_smoothing spreads that fraction of each target evenly over all classes. Floating-point targets of the logits'
+    shape are probabilities of the classes.
     """
     class_dim = min(logits.ndim, 2) - 1
     if not 0.0 <= label_smoothing <= 1.0:
@@ -131,12 +128,12 @@ def kl_div(log_probabilities: Tensor, target: Tensor, reduction: str = "mean", l
 
 
 def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
-    """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
+    """The ids as an array, checked to be 0 to classes - 1 (or ignore_index): a kernel would read past the table."""
     return compute(_checked_ids, ids, name, classes, ignore_index)
 
 
 def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | None) -> np.ndarray:
-    array = np.array(ids)  # a copy: nobody writes to it before backward
+    array = np.array(ids)  # a copy, which nobody writes to before backward
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")
     array = array.astype(np.int64, copy=False)
@@ -164,7 +161,7 @@ def _weighted_loss(
     name: str, log_p: Tensor, ids: np.ndarray, weight: Tensor | None, ignore_index: int, reduction: str,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-weight[target] * log_p[target], and with smoothing a part of it for all other classes; weighted mean."""
+    """-weight[target] * log_p[target], smoothed over all classes; the mean is the weighted one."""
     _check_reduction(name, reduction)
     class_dim = min(log_p.ndim, 2) - 1
     classes = log_p.shape[class_dim]
@@ -196,7 +193,7 @@ def _cross_entropy_of_distributions(
 
 
 def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: int) -> Tensor:
-    """The weights (V,), by default ones, with further axes so that they line up with log_p."""
+    """The weights (V,), by default ones, reshaped to broadcast against log_p."""
     classes = log_p.shape[class_dim]
     if weight is None:
         weight = Tensor(np.ones(classes, log_p.dtype))

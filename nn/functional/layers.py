@@ -1,26 +1,14 @@
-"""The layers' functions, without their parameters: checks of shapes and values, then one operation.
-
-Errors name the function, what it expected, and what came.
-"""
-import math
+"""Functions of layers: linear maps, embeddings, norms, softmax, dropout."""
 from typing import Sequence
 
 import numpy as np
 
-from minigrad import ops, random
-from minigrad.ops.comparison import where
-from minigrad.ops.operands import floating
-from minigrad.ops.shape import pad as pad_with
-from minigrad.runner import compute
-from minigrad.tensor import Tensor, apply
-from nn.elementwise import (  # activations and losses are part of this namespace
-    ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
-    selu, sigmoid, silu, softplus, softsign, tanh, tanhshrink,
-)
-from nn.losses import (
-    binary_cross_entropy, binary_cross_entropy_with_logits, class_ids, cross_entropy, huber_loss, kl_div, l1_loss,
-    mse_loss, nll_loss, smooth_l1_loss,
-)
+import minigrad as mg
+from minigrad import Tensor, ops, random
+from minigrad.extend import apply, compute, floating, pad as pad_with
+from nn.checks import same_dtype
+from nn.functional.activations import ACTIVATIONS
+from nn.functional.losses import class_ids
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
@@ -39,7 +27,7 @@ def mlp(x: Tensor, expand: Tensor, expand_bias: Tensor | None, project: Tensor, 
         activation: str = "gelu") -> Tensor:
     """linear(linear(x, expand, expand_bias, activation), project, project_bias).
 
-    With gelu, it is one operation that keeps less for backward.
+    With gelu or gelu_tanh it is one operation, which saves less for backward.
     """
     if activation not in ("gelu", "gelu_tanh"):
         return linear(linear(x, expand, expand_bias, activation), project, project_bias)
@@ -57,15 +45,14 @@ def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, 
         )
     if bias is not None and bias.shape != (weight.shape[0],):
         raise ValueError(f"{name}: expected a bias of shape {(weight.shape[0],)}, got {bias.shape}")
-    _same_dtype(name, x, weight, bias)
+    same_dtype(name, x, weight, bias)
 
 
 def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, positions: Tensor | None = None) -> Tensor:
     """Rows of weight (V, C), picked by ids (...): (..., C). Ids must lie in 0 to V - 1.
 
-    Row padding_idx gets no gradient; a negative one counts from the end.
-
-    With a table of positions (P, C), its row t is added for the ids (..., T) at time t; T may be at most P.
+    Row padding_idx gets no gradient; a negative one counts from the end. With a table of positions (P, C), its row t is
+    added for the ids (..., T) at time t; T may be at most P.
     """
     if weight.ndim != 2:
         raise ValueError(f"embedding: expected a weight of shape (V, C), got {weight.shape}")
@@ -75,19 +62,19 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, posit
                              f"{positions.shape}")
         if ids.shape[-1] > len(positions):
             raise ValueError(f"embedding: {ids.shape[-1]} ids in a row are more than the {len(positions)} positions")
-        _same_dtype("embedding", weight, positions)
+        same_dtype("embedding", weight, positions)
     ids = class_ids("embedding: ids", ids, weight.shape[0])
     if padding_idx is None:
         return apply(ops.embedding.Embedding, weight, positions, ids=ids)
     padding_idx = row_of_padding("embedding", padding_idx, weight.shape[0])
     rows = apply(ops.embedding.Embedding, weight, None, ids=ids)
     is_padding = compute(np.equal, ids, padding_idx)[..., None]
-    rows = where(is_padding, rows.detach(), rows)
+    rows = mg.where(is_padding, rows.detach(), rows)
     return rows if positions is None else rows + positions[: ids.shape[-1]]
 
 
 def row_of_padding(name: str, padding_idx: int, rows: int) -> int:
-    """padding_idx counted from the front; ValueError if it is none of these rows."""
+    """padding_idx counted from the front; ValueError if there is no such row."""
     if not isinstance(padding_idx, (int, np.integer)) or not -rows <= padding_idx < rows:
         raise ValueError(f"{name}: padding_idx must be None or an integer from {-rows} to {rows - 1}, got "
                          f"{padding_idx!r:.100}")
@@ -148,7 +135,7 @@ def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Te
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The sum of x1 * x2 along dim, divided by their norms, or by eps where a norm is smaller; x1 and x2 broadcast."""
+    """The sum of x1 * x2 along dim, divided by their norms (by eps, where a norm is smaller); x1 and x2 broadcast."""
     x1, x2 = x1.expand(shape := np.broadcast_shapes(x1.shape, x2.shape)), x2.expand(shape)
     return (normalize(x1, dim=dim, eps=eps) * normalize(x2, dim=dim, eps=eps)).sum(dim)
 
@@ -164,12 +151,12 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def softmin(x: Tensor, dim: int) -> Tensor:
-    """softmax of -x along dim: the smallest gets most."""
+    """softmax of -x along dim: the smallest element gets the largest weight."""
     return (-x).softmax(dim)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """In training, each element is set to zero with probability p and multiplied by 1 / (1 - p) otherwise."""
+    """In training, each element is zeroed with probability p, and otherwise multiplied by 1 / (1 - p)."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
     if not training or p == 0.0:
@@ -196,81 +183,10 @@ def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """`value` (0) before and after: pad is (before, after) of the last axis, then of the one before it, and so on."""
+    """x with `value` (0) before and after: pad is (before, after) of the last axis, then of the one before it, ..."""
     if mode != "constant":
-        raise ValueError(f"pad: only mode 'constant' is there, got {mode!r}")
+        raise ValueError(f"pad: only mode 'constant' is supported, got {mode!r}")
     return pad_with(x, pad, 0.0 if value is None else value)
-
-
-def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None,
-) -> Tensor:
-    """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
-
-    A boolean mask says which keys take part (True), a float mask is added to the scores; both broadcast to
-    (..., Tq, Tk), and leading axes broadcast too. A causal query i sees the keys 0 to i. A row without any key gives
-    zeros. The fused kernels serve up to four axes; dropout, Dv other than D and masks that need a gradient go through
-    the definition.
-    """
-    q, k, v = query, key, value
-    _same_dtype("scaled_dot_product_attention", q, k, v)
-    fits = min(q.ndim, k.ndim, v.ndim) >= 2 and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
-    if fits and not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
-        try:
-            leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-            q, k, v = (x.expand(leading + x.shape[-2:]) for x in (q, k, v))
-        except ValueError:
-            fits = False
-    if not fits:
-        raise ValueError(
-            "scaled_dot_product_attention: expected query (..., Tq, D), key (..., Tk, D) and value (..., Tk, Dv) with "
-            f"leading axes that broadcast, got {q.shape}, {k.shape} and {v.shape}"
-        )
-    mask = None
-    if attn_mask is not None:
-        if is_causal:
-            raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
-        mask = attn_mask if isinstance(attn_mask, Tensor) else Tensor(attn_mask)
-        if mask.dtype.kind == "i":
-            raise TypeError(
-                f"scaled_dot_product_attention: expected a mask of booleans or floats, got {mask.dtype}; mask.bool() "
-                "says which keys take part"
-            )
-        if mask.dtype == bool:
-            mask = where(mask, Tensor(0.0, dtype=q.dtype), -math.inf)
-        mask = mask.to(q.dtype)
-        scores_shape = q.shape[:-1] + k.shape[-2:-1]
-        try:
-            fits = np.broadcast_shapes(mask.shape, scores_shape) == scores_shape
-        except ValueError:
-            fits = False
-        if not fits:
-            raise ValueError(
-                f"scaled_dot_product_attention: a mask of shape {attn_mask.shape} does not broadcast to {scores_shape}"
-            )
-    if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or (mask is not None and mask.requires_grad):
-        out, weights = ops.attention.spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
-        return out if dropout_p == 0.0 else dropout(weights, dropout_p) @ v
-    lead = (1,) * (4 - q.ndim)
-    q4, k4, v4 = (x.reshape(lead + x.shape) if lead else x for x in (q, k, v))
-    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, is_causal=is_causal, scale=scale)
-    return out.reshape(q.shape[:-1] + v.shape[-1:]) if lead else out
-
-
-def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False) -> Tensor:
-    """Self-attention on one projection's output, packed = [q | k | v] (B, T, 3C): (B, T, C), heads merged again."""
-    if packed.ndim != 3 or num_heads < 1 or packed.shape[-1] % (3 * num_heads):
-        raise ValueError(
-            f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}"
-        )
-    return apply(ops.attention.PackedAttention, packed, num_heads=num_heads, is_causal=is_causal)
-
-
-def _same_dtype(name: str, x: Tensor, *others: Tensor | None) -> None:
-    for other in others:
-        if other is not None and other.dtype != x.dtype:
-            raise TypeError(f"{name}: expected one dtype, got {x.dtype} and {other.dtype}; convert with .to(dtype)")
 
 
 def _last_axes(
@@ -283,5 +199,5 @@ def _last_axes(
     for name, parameter in parameters.items():
         if parameter is not None and parameter.shape != shape:
             raise ValueError(f"{function}: expected a {name} of shape {shape}, got {parameter.shape}")
-    _same_dtype(function, x, *parameters.values())
+    same_dtype(function, x, *parameters.values())
     return tuple(range(-len(shape), 0))

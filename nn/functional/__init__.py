@@ -1,0 +1,23 @@
+"""Layers, activations and losses as functions, without parameters of their own; usually imported as F.
+
+Each checks the shapes and values of its arguments, and then applies an op of `minigrad.ops` or composes Tensor operations.
+Errors name the function, what it expected, and what it got.
+
+>>> import minigrad as mg
+>>> from nn import functional as F
+>>> F.linear(mg.ones(2, 3), mg.ones(4, 3)).shape
+(2, 4)
+"""
+from .activations import (
+    ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
+    selu, sigmoid, silu, softplus, softsign, tanh, tanhshrink,
+)
+from .attention import attention_weights, packed_attention, scaled_dot_product_attention
+from .layers import (
+    DENOMINATORS, cosine_similarity, dropout, embedding, layer_norm, layer_norm_variant, linear, log_softmax, mlp,
+    normalize, one_hot, pad, rms_norm, row_of_padding, softmax, softmin,
+)
+from .losses import (
+    binary_cross_entropy, binary_cross_entropy_with_logits, class_ids, cross_entropy, huber_loss, kl_div, l1_loss,
+    mse_loss, nll_loss, smooth_l1_loss,
+)

@@ -1,0 +1,96 @@
+"""Scaled dot-product attention: by the fused kernels, and spelled out for what they don't serve."""
+import math
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor, ops
+from minigrad.extend import apply
+from nn.checks import same_dtype
+from nn.functional.layers import dropout
+
+
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None,
+) -> Tensor:
+    """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
+
+    A boolean mask says which keys take part (True), a float mask is added to the scores; both broadcast to
+    (..., Tq, Tk), and leading axes broadcast too. A causal query i sees the keys 0 to i. A row without any key gives
+    zeros. The fused kernels serve up to four axes; dropout, Dv other than D and masks that need a gradient go through
+    `attention_weights`.
+    """
+    q, k, v = query, key, value
+    same_dtype("scaled_dot_product_attention", q, k, v)
+    leading = _broadcast_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    if leading is None or min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(
+            "scaled_dot_product_attention: expected query (..., Tq, D), key (..., Tk, D) and value (..., Tk, Dv) with "
+            f"leading axes that broadcast, got {q.shape}, {k.shape} and {v.shape}"
+        )
+    q, k, v = (x if x.shape[:-2] == leading else x.expand(leading + x.shape[-2:]) for x in (q, k, v))
+    mask = None
+    if attn_mask is not None:
+        if is_causal:
+            raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
+        mask = _mask_to_add(attn_mask, q, q.shape[:-1] + k.shape[-2:-1])
+    if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or (mask is not None and mask.requires_grad):
+        return dropout(attention_weights(q, k, mask, is_causal, scale), dropout_p) @ v
+    lead = (1,) * (4 - q.ndim)
+    q4, k4, v4 = (x.reshape(lead + x.shape) if lead else x for x in (q, k, v))
+    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, is_causal=is_causal, scale=scale)
+    return out.reshape(v.shape[:-2] + q.shape[-2:-1] + v.shape[-1:]) if lead else out
+
+
+def attention_weights(
+    query: Tensor, key: Tensor, mask: Tensor | None = None, is_causal: bool = False, scale: float | None = None
+) -> Tensor:
+    """softmax(query @ key^T * scale + mask), (..., Tq, Tk): the weights of scaled_dot_product_attention, spelled out.
+
+    The mask is added to the scores. A row that sees no key gets zeros.
+
+    >>> q, k = mg.tensor([[1.0, 0.0], [0.0, 2.0]]), mg.tensor([[1.0, 1.0], [0.0, 1.0]])
+    >>> attention_weights(q, k, is_causal=True)
+    tensor([[1. , 0. ],
+            [0.5, 0.5]])
+    """
+    scores = query @ key.mT * (1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale)
+    if mask is not None:
+        scores = scores + mask
+    if is_causal:
+        scores = mg.where(Tensor(np.tri(*scores.shape[-2:], dtype=bool)), scores, -math.inf)
+    elif mask is None:
+        return scores.softmax(-1)
+    blind = (scores == -math.inf).all(-1, keepdim=True)  # sees no key: its softmax would be 0 / 0
+    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+
+
+def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False) -> Tensor:
+    """Self-attention on one projection's output, packed = [q | k | v] (B, T, 3C): (B, T, C), heads merged again."""
+    if packed.ndim != 3 or num_heads < 1 or packed.shape[-1] % (3 * num_heads):
+        raise ValueError(
+            f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}"
+        )
+    return apply(ops.attention.PackedAttention, packed, num_heads=num_heads, is_causal=is_causal)
+
+
+def _mask_to_add(mask: Tensor, q: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
+    """The mask as floats to be added to the scores; where a boolean one is False, -inf."""
+    mask = mask if isinstance(mask, Tensor) else Tensor(mask)
+    if mask.dtype.kind == "i":
+        raise TypeError(f"scaled_dot_product_attention: expected a mask of booleans or floats, got {mask.dtype}; "
+                        "mask.bool() says which keys take part")
+    if _broadcast_shape(mask.shape, scores_shape) != scores_shape:
+        raise ValueError(f"scaled_dot_product_attention: a mask of shape {mask.shape} does not broadcast to {scores_shape}")
+    if mask.dtype == bool:
+        mask = mg.where(mask, Tensor(0.0, dtype=q.dtype), -math.inf)
+    return mask.to(q.dtype)
+
+
+def _broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """What these shapes broadcast to; None if they don't."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None

@@ -1,0 +1,171 @@
+"""Multi-head attention (Vaswani et al., arXiv:1706.03762), for self- and cross-attention.
+
+    q, k, v = query Wqᵀ + bq, key Wkᵀ + bk, value Wvᵀ + bv     cut into H heads of size D = C / H
+    scores  = q @ kᵀ / sqrt(D)                                 (B, H, Tq, Tk), masked
+    weights = softmax(scores)                                  row by row
+    output  = (weights @ v, heads side by side) Woᵀ + bo       (B, Tq, C)
+
+It is computed in one of three ways, with the same result: in place on the packed projection (self-attention without
+masks), by the fused kernel, or spelled out as here (`F.attention_weights`, when the weights themselves are needed).
+"""
+import math
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor
+from nn import functional as F
+from nn import init
+from nn.checks import positive_int, probability
+from nn.linear import Linear
+from nn.module import Module, Parameter
+
+
+class MultiHeadAttention(Module):
+    """Attention of `query` (B, Tq, C) to `key` (B, Tk, kdim) and `value` (B, Tk, vdim), with H heads -> (B, Tq, C).
+
+    Parameters are named and shaped as torch.nn.MultiheadAttention's, so that its state dicts load: in_proj_weight
+    (3C, C), or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) when the widths differ;
+    in_proj_bias (3C,); out_proj. Input is always batch first.
+
+    >>> import nn
+    >>> attention = nn.MultiHeadAttention(embed_dim=8, num_heads=2)
+    >>> x = mg.randn(1, 5, 8)
+    >>> attention(x, is_causal=True).shape
+    (1, 5, 8)
+    >>> output, weights = attention(x, need_weights=True, average_attn_weights=False)
+    >>> weights.shape
+    (1, 2, 5, 5)
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
+                 kdim: int | None = None, vdim: int | None = None, batch_first: bool = True):
+        super().__init__()
+        self.embed_dim = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
+        self.num_heads = positive_int("MultiHeadAttention", "num_heads", num_heads)
+        self.kdim = embed_dim if kdim is None else positive_int("MultiHeadAttention", "kdim", kdim)
+        self.vdim = embed_dim if vdim is None else positive_int("MultiHeadAttention", "vdim", vdim)
+        self.dropout = probability("MultiHeadAttention", "dropout", dropout)
+        if embed_dim % num_heads:
+            raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+        if not batch_first:
+            raise ValueError("MultiHeadAttention takes (B, T, C) only: batch_first=True, and transpose the input")
+        if self.kdim == self.vdim == embed_dim:
+            self.in_proj_weight = Parameter(mg.zeros(3 * embed_dim, embed_dim))
+        else:
+            self.q_proj_weight = Parameter(mg.zeros(embed_dim, embed_dim))
+            self.k_proj_weight = Parameter(mg.zeros(embed_dim, self.kdim))
+            self.v_proj_weight = Parameter(mg.zeros(embed_dim, self.vdim))
+        self.in_proj_bias = Parameter(mg.zeros(3 * embed_dim)) if bias else None
+        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        self.reset_parameters()
+
+    @property
+    def is_packed(self) -> bool:
+        """Is there one in_proj_weight, for query, key and value of the same width?"""
+        return self.kdim == self.vdim == self.embed_dim
+
+    def reset_parameters(self) -> None:
+        """Projections xavier-uniform, biases zero, out_proj.weight as a Linear's: PyTorch's choice."""
+        self.out_proj.reset_parameters()
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 1:
+                init.zeros_(parameter)
+            elif name != "out_proj.weight":
+                init.xavier_uniform_(parameter)
+
+    def forward(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None,
+                key_padding_mask: Tensor | None = None, need_weights: bool = False, attn_mask: Tensor | None = None,
+                average_attn_weights: bool = True, is_causal: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """The output (B, Tq, C), or (output, weights) when the weights are needed.
+
+        - `key` defaults to `query`, and `value` to `key`.
+        - Masks are True where attention is FORBIDDEN, as in torch.nn.MultiheadAttention, or floats that are added to the
+          scores: `attn_mask` (Tq, Tk) or (B * H, Tq, Tk), `key_padding_mask` (B, Tk). In F.scaled_dot_product_attention
+          True means the opposite: the key takes part.
+        - `is_causal`: query i sees the keys 0 to i, on top of other masks.
+        - A query that may see no key has zero weights, and gives zeros to out_proj.
+        - Weights are (B, Tq, Tk), the mean over the heads, or (B, H, Tq, Tk) with average_attn_weights=False. The output
+          is computed from them, so they have a gradient after `weights.retain_grad()`. That of the mean is the sum of the
+          heads' gradients: the effect of adding the same to the weights of every head.
+        """
+        key = query if key is None else key
+        value = key if value is None else value
+        self._check_shapes(query, key, value)
+        dropout = self.dropout if self.training else 0.0
+        if (key is query and value is query and attn_mask is None and key_padding_mask is None
+                and not need_weights and not dropout and self.is_packed):
+            packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
+            return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal))
+
+        q, k, v = self._project(query, key, value)
+        mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
+        is_causal = is_causal and mask is None
+        if need_weights:
+            shown = weights = F.dropout(F.attention_weights(q, k, mask, is_causal), dropout)
+            if average_attn_weights:
+                shown, weights = average_of_heads(weights)
+            out = weights @ v
+        else:
+            out = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)
+        out = self.out_proj(out.transpose(1, 2).reshape(query.shape))
+        return (out, shown) if need_weights else out
+
+    def _check_shapes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        for name, x, width in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
+            if x.ndim != 3 or x.shape[2] != width:
+                raise ValueError(f"MultiHeadAttention: {name} must have shape (B, T, {width}), got {x.shape}")
+        if key.shape[0] != query.shape[0] or value.shape[:2] != key.shape[:2]:
+            raise ValueError("MultiHeadAttention: query, key and value must have the same B, and key and value the "
+                             f"same T, got {query.shape}, {key.shape} and {value.shape}")
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        """q, k, v: (B, H, T, D)"""
+        if self.is_packed:
+            weights = self.in_proj_weight.split(self.embed_dim)
+        else:
+            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
+        heads = self.num_heads, self.embed_dim // self.num_heads
+        return [F.linear(x, weight, bias).reshape(*x.shape[:2], *heads).transpose(1, 2)
+                for x, weight, bias in zip((query, key, value), weights, biases)]
+
+    def _mask_to_add(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool,
+                     q: Tensor, k: Tensor) -> Tensor | None:
+        """All masks as one that is added to the scores: -inf where attention is forbidden. None for is_causal alone."""
+        if attn_mask is None and key_padding_mask is None:
+            return None
+        batch, heads, queries, keys = *q.shape[:3], k.shape[2]
+        future = mg.Tensor(~np.tri(queries, keys, dtype=bool)) if is_causal else None
+        total = None
+        for name, mask, allowed_shapes in (
+            ("attn_mask", attn_mask, {(queries, keys): (1, 1, queries, keys),
+                                      (batch * heads, queries, keys): (batch, heads, queries, keys)}),
+            ("key_padding_mask", key_padding_mask, {(batch, keys): (batch, 1, 1, keys)}),
+            ("is_causal", future, {(queries, keys): (1, 1, queries, keys)}),
+        ):
+            if mask is None:
+                continue
+            if mask.shape not in allowed_shapes:
+                raise ValueError(f"MultiHeadAttention: {name} must have shape "
+                                 f"{' or '.join(map(str, allowed_shapes))}, got {mask.shape}")
+            if mask.dtype == mg.bool:
+                mask = mg.zeros(mask.shape, dtype=q.dtype).masked_fill(mask, -math.inf)
+            elif mask.dtype.kind != "f":
+                raise TypeError(f"MultiHeadAttention: {name} must be boolean or floating point, got {mask.dtype}")
+            mask = mask.to(q.dtype).reshape(allowed_shapes[mask.shape])
+            total = mask if total is None else total + mask
+        return total
+
+    def extra_repr(self) -> str:
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
+
+
+MultiheadAttention = MultiHeadAttention
+
+
+def average_of_heads(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean (B, Tq, Tk) of weights (B, H, Tq, Tk), and these weights, computed from the mean: it is added and taken off
+    again, which changes no value, and puts the mean on the tape between weights and output."""
+    average = weights.mean(1)
+    return average, weights + (average - weights.mean(1))[:, None]

@@ -1,0 +1,95 @@
+"""Arrows point one way: study -> models -> nn -> minigrad.tensor -> minigrad.ops -> minigrad.kernels, by what files import."""
+import ast
+import functools
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = "study", "models", "nn", "minigrad"  # each may import those after it
+PUBLIC = "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.ops", "minigrad.random"  # beside its names
+
+# Breaches that are expected to go: (module, what it imports). The list may only become shorter.
+NOT_YET = {
+    ("minigrad.tape", "minigrad.kernels"),
+    ("models.cli", "minigrad.kernels.cache"),
+    ("models.cli", "minigrad.kernels.threads"),
+    ("models.decode", "minigrad.kernels.adamw"),
+    ("models.decode", "minigrad.kernels.decode"),
+    ("models.decode", "minigrad.kernels.jit"),
+    ("models.decode", "minigrad.writes"),
+}
+
+
+def module_of(path: pathlib.Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))}
+
+
+@functools.cache
+def imports(module: str) -> frozenset[str]:
+    """The project's modules that this one imports itself, wherever in the file."""
+    path = MODULES[module]
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base for alias in node.names}
+    return frozenset(found & MODULES.keys() - {module})
+
+
+def reached(module: str) -> set[str]:
+    """What it imports itself or by others."""
+    found, to_visit = set(), [module]
+    while to_visit:
+        new = imports(to_visit.pop()) - found
+        found |= new
+        to_visit += new
+    return found
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+@functools.cache
+def breaches() -> dict[str, set[tuple[str, str]]]:
+    """Rule: the imports (module, imported) against it."""
+    pairs = {(module, other) for module in MODULES for other in imports(module)}
+    minigrad = {(module, other) for module, other in pairs if is_in(module, "minigrad")}
+    return {
+        "packages import those below them": {
+            (module, other) for module, other in pairs
+            if PACKAGES.index(module.split(".")[0]) > PACKAGES.index(other.split(".")[0])},
+        "libraries import what minigrad offers": {
+            (module, other) for module, other in pairs - minigrad
+            if other.startswith("minigrad.") and not any(is_in(other, name) for name in PUBLIC)},
+        "kernels import kernels": {
+            (module, other) for module, other in minigrad
+            if is_in(module, "minigrad.kernels") and not is_in(other, "minigrad.kernels")},
+        "ops know no Tensor": {
+            (module, "minigrad.tensor") for module in MODULES
+            if is_in(module, "minigrad.ops") and "minigrad.tensor" in reached(module)},
+        "the tape knows no kernel, no op and no Tensor": {
+            ("minigrad.tape", name) for name in ("minigrad.kernels", "minigrad.ops", "minigrad.tensor")
+            if any(is_in(other, name) for other in reached("minigrad.tape"))},
+    }
+
+
+@pytest.mark.parametrize("rule", breaches())
+def test_imports_point_one_way(rule):
+    assert breaches()[rule] - NOT_YET == set()
+
+
+def test_breaches_that_have_gone_are_no_longer_expected():
+    assert NOT_YET - set.union(*breaches().values()) == set()
+
+
+def test_there_are_no_circles():
+    assert {module for module in MODULES if module in reached(module)} == set()
