@@ -25,7 +25,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from .kernels.buffers import with_strides_of
-from .kernels.pool import Pool
+from .pool import Pool
 from .per_thread import this_thread
 from .protocol import is_tensor
 from .runner import EAGER, Runner

@@ -5,6 +5,8 @@
 from .capture import outdate  # outdate(): what a compiled step has read has changed, so steps are captured anew
 from .fused_adam import FusedAdam  # the step of Adam and AdamW, of all parameters at once
 from .kernels.adamw import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
+from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs name activations
+from .kernels.program import Program  # steps on rows of numbers, such as those of a model, run by one kernel call
 from .ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from .ops.shape import pad  # pad(x, widths, value)
 from .runner import compute  # compute(function, *values): an array of arrays and those of Tensors, also in replays
@@ -12,9 +14,10 @@ from .runner import opaque  # decorate what reads and writes Tensors in its own 
 from .runner import refuse  # refuse(what, instead): RuntimeError in a compiled step, as a replay would not do this
 from .tensor import HookHandle  # what registering a hook gives
 from .tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
+from .versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
 from .versions import note_write  # note_write(array): it was written to, so a backward that needs the old values is refused
 
 __all__ = [
-    "FusedAdam", "HookHandle", "apply", "compute", "floating", "norm", "note_write", "opaque", "outdate", "pad", "promote",
-    "refuse",
+    "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "compute", "floating", "latest_write", "norm", "note_write",
+    "opaque", "outdate", "pad", "promote", "refuse",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .kernels.pool import Pool
+from .pool import Pool
 
 
 class _PerThread(threading.local):

@@ -34,7 +34,12 @@ class _Memory:
         self.reference = weakref.ref(array, lambda _, key=id(array): _forget(key))
         self.writes: dict[tuple[float, float], tuple[int, int]] = {}  # by first byte and end
 
-    def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
+    def latest_write() -> int:
+    """When any array was last changed in place."""
+    return latest
+
+
+def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
         found = [times for (start, end), times in self.writes.items() if start < part[1] and part[0] < end]
         return tuple(map(max, zip(*found))) if found else (0, 0)
 
@@ -86,6 +91,11 @@ def note_item_written(array: np.ndarray, index) -> None:
     if not isinstance(part, np.ndarray):
         part = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element
     note_write(part if np.may_share_memory(part, array) else array)
+
+
+def latest_write() -> int:
+    """When any array was last changed in place."""
+    return latest
 
 
 def last_write(array: np.ndarray) -> tuple[int, int]:

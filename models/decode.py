@@ -9,9 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 import nn
-from minigrad import Tensor, versions
-from minigrad.kernels.elementwise import ACTIVATIONS
-from minigrad.kernels.program import Program
+from minigrad import Tensor
+from minigrad.extend import ACTIVATIONS, Program, latest_write
 from models.transformer import MLP, Block, CausalTransformer, Sublayer, scale_of_tokens, with_positions
 from nn.functional import class_ids
 from nn.position import rotate
@@ -46,7 +45,7 @@ class CachedDecoder:
         self.program = _Translation(self.model).program
         self.keys, self.values = self.program.caches(self.batch_size)
         self.cached = np.empty((self.batch_size, 0), np.int64)  # the tokens (B, T) whose keys and values are kept
-        self.latest_write = _latest_write()
+        self.latest_write = latest_write()
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Logits (B, V) of the token after these, (B, T).
@@ -58,7 +57,7 @@ class CachedDecoder:
         if tokens.ndim != 2 or len(tokens) != self.batch_size or not 1 <= tokens.shape[1] <= context:
             raise ValueError(f"expected tokens ({self.batch_size}, T) with 1 <= T <= {context} (the model's context), got "
                              f"{tokens.shape}; crop the sequences")
-        if self.latest_write != _latest_write():
+        if self.latest_write != latest_write():
             self._translate()
         start = self._count_known(tokens)
         logits = self.program.run(tokens[:, start:], start, self.keys, self.values)
@@ -70,11 +69,6 @@ class CachedDecoder:
         count = min(self.cached.shape[1], tokens.shape[1] - 1)
         same = self.cached[:, :count] == tokens[:, :count]
         return count if same.all() else int(same.all(axis=0).argmin())
-
-
-def _latest_write() -> int:
-    """When any tensor was last written to in place, as the engine counts."""
-    return versions.latest
 
 
 class _Translation:
@@ -173,7 +167,8 @@ class _Translation:
         _expect(attention, nn.Attention)
         size = self.program.width // self.program.heads
         expected = dict(heads=self.program.heads, key_size=size, value_size=size, factor=1 / math.sqrt(size), causal="mask",
-                        query_key="separate", projects_value=True, read_out="concat", layout="rows", residual=False)
+                        query_key="separate", projects_value=True, output_projection="concat", layout="rows",
+                        residual=False)
         if any(getattr(attention, name) != value for name, value in expected.items()):
             raise ValueError("there is an attention with switches of its own")
         projections = attention.query, attention.key, attention.value

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..per_thread import this_thread
-from .pool import aligned
+from ..pool import aligned
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

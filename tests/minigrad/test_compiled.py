@@ -8,8 +8,8 @@ import nn.functional as F
 from cases import CASES
 from layouts import EXPANDED, LAYOUTS, enlarge, mapped
 from minigrad.capture import Capture
-from minigrad.kernels import pool as pools
-from minigrad.kernels.pool import Pool
+from minigrad import pool as pools
+from minigrad.pool import Pool
 from minigrad.per_thread import this_thread
 from minigrad.tensor import apply
 from models import PRESETS, CausalTransformer

@@ -9,7 +9,7 @@ import minigrad
 from cases import CASES, NEED_AN_AXIS
 from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck
-from minigrad.kernels import pool
+from minigrad import pool
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.dtypes import Cast

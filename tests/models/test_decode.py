@@ -51,7 +51,7 @@ def test_logits_are_those_of_the_full_forward_past_the_context_too(prompt_length
 
 OPTIONS = {
     "placement": PLACEMENTS, "activation": nn.functional.ACTIVATIONS, "positions": TABLE_POSITIONS + ATTENTION_POSITIONS,
-    "final_norm": [False], "hidden_ratio": [1, 7], "layers": [0, 1], "heads": [1],
+    "final_norm": [False], "mlp_ratio": [1, 7], "layers": [0, 1], "heads": [1],
 }
 VARIANTS = [{name: value} for name, values in OPTIONS.items() for value in values]
 VARIANTS += [{"positions": name, "bias": False} for name in ATTENTION_POSITIONS]

@@ -341,7 +341,7 @@ GENERATING = edits(GENERATION, "models.generate", {
         "CachedDecoder._count_known", "self.cached[:, :count] == tokens[:, :count]",
         "self.cached[:1, :count] == tokens[:1, :count]"),
     "CachedDecoder: changed parameters not noticed": (
-        "CachedDecoder.logits", "self.latest_write != _latest_write()", "False"),
+        "CachedDecoder.logits", "self.latest_write != latest_write()", "False"),
     "CachedDecoder: cache kept when parameters change": (
         "CachedDecoder._translate", "self.cached = np.empty((self.batch_size, 0), np.int64)",
         'self.cached = self.__dict__.get("cached", np.empty((self.batch_size, 0), np.int64))'),
