@@ -34,12 +34,7 @@ class _Memory:
         self.reference = weakref.ref(array, lambda _, key=id(array): _forget(key))
         self.writes: dict[tuple[float, float], tuple[int, int]] = {}  # by first byte and end
 
-    def latest_write() -> int:
-    """When any array was last changed in place."""
-    return latest
-
-
-def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
+    def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
         found = [times for (start, end), times in self.writes.items() if start < part[1] and part[0] < end]
         return tuple(map(max, zip(*found))) if found else (0, 0)
 
