@@ -18,6 +18,6 @@ from .versions import latest_write  # latest_write(): when any array was last wr
 from .versions import note_write  # note_write(array): it was written to, so a backward that needs the old values is refused
 
 __all__ = [
-    "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "compute", "floating", "latest_write", "norm", "note_write",
-    "opaque", "outdate", "pad", "promote", "refuse",
+    "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "compute", "floating", "latest_write", "norm",
+    "note_write", "opaque", "outdate", "pad", "promote", "refuse",
 ]
