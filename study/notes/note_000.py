@@ -11,7 +11,7 @@ from minigrad import Tensor
 from models.decode import Decoder
 from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
-from models.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claim, require
 from models.task_training import TaskTraining, accuracy, make_model, train
 from models.tasks import FIRST, TASKS
 from models.transformer import MLP, Block, CausalTransformer, TransformerConfig

@@ -10,7 +10,7 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.encoder_decoder import Encoder, EncoderDecoder
-from models.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claim, require
 from models.task_training import TaskTraining, accuracy, train
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, PRESETS, Block, CausalTransformer, TransformerConfig

@@ -7,7 +7,7 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claim, require
 from models.task_training import TaskTraining, accuracy, make_model, train
 from models.tasks import TASKS, inputs_and_targets
 from models.transformer import Block, TransformerConfig
