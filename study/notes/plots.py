@@ -10,10 +10,11 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from minigrad.figures import new_figure
-from models.task_training import SEQUENCE_MODELS, TaskTraining, accuracy, make_model, train
+from models.task_training import SEQUENCE_MODELS, accuracy
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only
+from study.notes.helpers import shift_map, trained
 
 SEEDS = range(5)
 
@@ -133,8 +134,7 @@ def lengths():
     figure, axes = new_figure(1, 1, 8, 4.5)
     axes.axvspan(*task.lengths, color="0.92", label="lengths in training")
     for name, marker, size in zip(SEQUENCE_MODELS, "osv^", (11, 9, 7, 5)):  # where lines coincide, all can be seen
-        model = make_model(task, name, TransformerConfig(context=32, layers=2, heads=4, width=48))
-        train(task, model, TaskTraining(steps=900))
+        model = trained(task, name, TransformerConfig(context=32, layers=2, heads=4, width=48), steps=900)
         axes.plot(tested, [accuracy(task, model, count=200, length=length) for length in tested], marker,
                   markersize=size, linestyle="-", label=ATTEMPTS[name])
     axes.set(xlabel="letters", ylabel="right answers", ylim=(-0.03, 1.03))
@@ -180,13 +180,6 @@ def saturation():
 
 # positions
 
-def shift_map(encoding: Callable[[int, int], np.ndarray], D: int, k: int, T: int = 10_000) -> tuple[np.ndarray, float]:
-    """(the matrix M for which p[t] @ M comes nearest to p[t + k] for all t below T, the largest error)"""
-    table = encoding(T, D)
-    M, *_ = np.linalg.lstsq(table[:-k], table[k:], rcond=None)
-    return M, float(np.abs(table[:-k] @ M - table[k:]).max())
-
-
 def positions(T: int = 64, D: int = 16, k: int = 5):
     """Position encodings with sines and cosines (above) and with sines only (below). In pairs, the scalar product of
     two positions depends on their distance only, and one rotation shifts all positions by 5; without cosines neither
@@ -194,7 +187,7 @@ def positions(T: int = 64, D: int = 16, k: int = 5):
     figure, panels = new_figure(2, 3, 12, 7)
     for row, (name, encoding) in zip(panels, (("sinusoidal", sinusoidal), ("sine only", sine_only))):
         table = encoding(T, D)
-        M, error = shift_map(encoding, D, k)
+        M, error = shift_map(encoding(10_000, D), k)
         gram = table @ table.T
         for axes, values, limit, title, labels in zip(
             row, (table.T, gram, M.T), (1, np.abs(gram).max(), 1),
