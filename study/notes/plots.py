@@ -1,8 +1,8 @@
-"""Pictures of what the lecture notes claim: `minigrad notes --plot` draws them all."""
+"""Pictures of what the lecture notes claim, for `minigrad notes --plot`."""
 import math
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -265,18 +265,33 @@ def cost():
     return figure
 
 
-PICTURES = {"depth": depth, "distance": distance, "lengths": lengths, "saturation": saturation, "positions": positions,
-            "cost": cost}
+PICTURES = {  # {name: (what draws it, the rows that it is about)}
+    "depth": (depth, ("R0", "R1", "R2", "R3", "R4", "R5", "R6", "C5", "C6")),
+    "distance": (distance, ("G8", "C7")),
+    "lengths": (lengths, ("G3", "G6", "G7")),
+    "saturation": (saturation, ("A15", "A16", "A17")),
+    "positions": (positions, ("P4", "P5")),
+    "cost": (cost, ("C1", "C2", "C3")),
+}
 
 
-def draw_all(folder: pathlib.Path, report: Callable[[str], None] = print) -> None:
-    """Draw all pictures into a folder, and report the path of each."""
-    for name, draw in PICTURES.items():
+def about(rows: list[str]) -> list[str]:
+    """The names of the pictures of these rows; ValueError if there are none."""
+    names = [name for name, (_, its_rows) in PICTURES.items() if set(rows) & set(its_rows)]
+    if not names:
+        having = ", ".join(row for _, its_rows in PICTURES.values() for row in its_rows)
+        raise ValueError(f"there is no picture of {', '.join(rows)}; there are pictures of {having}")
+    return names
+
+
+def draw(names: Iterable[str], folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Draw pictures into a folder; the path of each."""
+    for name in names:
         path = folder / f"{name}.png"
-        draw().savefig(path, dpi=110)
-        report(str(path))
+        PICTURES[name][0]().savefig(path, dpi=110)
+        yield path
 
 
 def captions() -> dict[str, str]:
     """{file name: what the picture shows}"""
-    return {f"{name}.png": " ".join(draw.__doc__.split()) for name, draw in PICTURES.items()}
+    return {f"{name}.png": " ".join(picture.__doc__.split()) for name, (picture, _) in PICTURES.items()}
