@@ -9,7 +9,7 @@ from minigrad import Tensor
 from models.task_training import TaskTraining, make_model, train
 from models.tasks import Task
 from models.transformer import Block, TransformerConfig
-from study.notes.claims import require
+from study.notes.claims import Refuted, require
 
 EXACT = 1e-12  # what rounding may leave in float64
 
@@ -43,7 +43,7 @@ def refusal(function: Callable, *arguments) -> str:
         function(*arguments)
     except ValueError as error:
         return str(error)
-    require(False, "it should be a ValueError, and is none")
+    raise Refuted("it should raise a ValueError, and raises none")
 
 
 # formulas

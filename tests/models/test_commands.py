@@ -106,7 +106,7 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
 @pytest.mark.parametrize("arguments, says", [
     (["train", "--quickly"], "unrecognized arguments: --quickly; see `minigrad train --help`"),
     (["train", "--layer", "2"], "unrecognized arguments: --layer 2 (did you mean --layers?); see `minigrad train --help`"),
-    (["train", "--step=3"], "unrecognized arguments: --step=3 (did you mean --steps?)"),
+    (["train", "--step=1000000"], "unrecognized arguments: --step=1000000 (did you mean --steps?)"),
     (["train", "steps", "3"], "unrecognized arguments: steps 3 (did you mean --steps?)"),
     (["train", "--no-bia"], "unrecognized arguments: --no-bia (did you mean --no-bias?)"),
     (["train", "--steps"], "--steps: expected one argument"),
