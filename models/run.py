@@ -24,7 +24,7 @@ LAST_CHARACTERS = 1_000_000  # of the validation text, in the last evaluation: s
 SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 
 
-class Interrupted(Exception):
+class Interrupted(KeyboardInterrupt):
     """Ctrl-C was pressed, and a checkpoint saved."""
 
 

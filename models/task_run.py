@@ -33,7 +33,7 @@ def check_flags(given: dict) -> None:
     """ValueError if a flag of the command makes no sense with its task or model."""
     task, name = TASKS[given["task"]], given.get("model", "")
     known = {field.name for config in (TaskTraining, TransformerConfig) for field in dataclasses.fields(config)}
-    known = known - {"vocabulary_size"} | {"command", "threads", "task", "model", "out"}
+    known = known - {"vocabulary_size"} | {"threads", "task", "model", "out"}
     meaningless = [(flag, f"--task {task.name}") for flag in given if flag not in known]
     if name.startswith("rnn"):
         meaningless += [(flag, f"--model {name}") for flag in given if flag in UNUSED_BY_RNNS]

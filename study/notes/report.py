@@ -6,7 +6,7 @@ import textwrap
 import time
 from collections.abc import Iterable
 
-from models.notes import CLAIMS, Claim, Refuted
+from study.notes import CLAIMS, Claim, Refuted
 
 FAMILIES = {
     "L": "Layout and tokens",
@@ -80,6 +80,16 @@ def as_line(outcome: Outcome) -> str:
     return lines_of([claim.row, claim.note, outcome.verdict, outcome.measured, f"{outcome.seconds:7.2f}"])
 
 
+def in_full(outcome: Outcome) -> str:
+    """A claim with what the note says, and where its code stands."""
+    claim = outcome.claim
+    parts = {"it says": claim.text, "verdict": outcome.verdict, "measured": outcome.measured,
+             "seconds": f"{outcome.seconds:.2f}", "code": f"{claim.check.__module__}.{claim.name}"}
+    lines = [textwrap.fill(text, 100, initial_indent=f"  {name:8}  ", subsequent_indent=12 * " ", break_on_hyphens=False)
+             for name, text in parts.items()]
+    return "\n".join([f"{claim.row}, note {claim.note}: {NOTES[claim.note]}", *lines])
+
+
 def lines_of(cells: Iterable[str]) -> str:
     """One row; cells that are too long go on below."""
     wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, WIDTHS.values())]
@@ -107,7 +117,7 @@ def as_markdown(outcomes: list[Outcome], pictures: dict[str, str], folder: str) 
     parts = [
         "# The lecture notes, claim by claim",
         "Written by `minigrad notes --write`, which runs each claim with the code of this project; do not edit. "
-        "`minigrad notes --row A5` runs one of them, `models/notes/` holds their code. Verdicts are about what the "
+        "`minigrad notes --row A5` runs one of them, `study/notes/` holds their code. Verdicts are about what the "
         "note says: for a misprint, the printed formula and the right one are both run.",
         "The notes: " + "; ".join(f"**{note}** {title}" for note, title in NOTES.items()) + ".",
         summary(outcomes) + ".",
