@@ -22,6 +22,7 @@ from .gradcheck import GradcheckReport, gradcheck_module, gradgradcheck
 from .kernels.jit import get_num_threads, set_num_threads
 from .methods import cat, einsum, matmul, meshgrid, stack, std_mean, take_along_dim, tensordot, var_mean, where
 from .random import manual_seed
+from .serialization import load, save
 from .tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .tensor import Tensor
 
