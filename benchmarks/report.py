@@ -14,7 +14,7 @@ import matplotlib.ticker
 import minigrad
 from benchmarks.cases import Benchmark
 from benchmarks.contest import CONTESTANTS
-from models.cli import cpu_name, version
+from cli.info import cpu_name, version
 
 
 def describe_machine(threads: int) -> dict:

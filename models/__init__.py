@@ -1,14 +1,11 @@
 """models: transformers, and what it takes to train and use them."""
-from models.starting import starting
-
-with starting():
-    from models.checkpoint import Checkpoint, CheckpointError
-    from models.data import Corpus, Vocabulary, load_corpus
-    from models.generate import generate, generate_batch
-    from models.loading import load, respond
-    from models.tasks import TASKS
-    from models.train import Trainer, TrainingConfig, TrainingError
-    from models.transformer import PRESETS, CausalTransformer, Preset, TransformerConfig
+from models.checkpoint import Checkpoint, CheckpointError
+from models.data import Corpus, Vocabulary, load_corpus
+from models.generate import generate, generate_batch
+from models.loading import load, respond
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig, TrainingError
+from models.transformer import PRESETS, CausalTransformer, Preset, TransformerConfig
 
 __all__ = [
     "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Trainer", "TrainingConfig",

@@ -64,10 +64,10 @@ def architecture_for(task: Task | None, name: str | None, config: TransformerCon
     return name
 
 
-def make_model(task: Task | None, architecture: str | None, config: TransformerConfig, seed: int) -> nn.Module:
+def make_model(task: Task | None, architecture: str | None, config: TransformerConfig, seed: int = 0) -> nn.Module:
     """A model that can learn the task, or None: a text; ValueError if this one cannot."""
     kind, name = task.kind if task else "text", architecture_for(task, architecture, config)
     if task:
-        config = dataclasses.replace(config, vocabulary_size=task.config.vocabulary_size)
+        config = dataclasses.replace(config, vocabulary_size=task.vocabulary_size)
     mg.manual_seed(seed)
     return ARCHITECTURES[kind][name](task, config)

@@ -106,6 +106,10 @@ class Corpus:
 
     defaults: ClassVar[dict[str, Any]] = {}  # of a TrainingConfig
 
+    @property
+    def description(self) -> str:
+        return f"{len(self.train):,} tokens to train on, {len(self.validation):,} to validate"
+
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, np.ndarray]:
         """(inputs, targets), both (B, T), at random positions: each target is the token after its input."""
         starts = generator.integers(len(self.train) - context, size=(size, 1))

@@ -52,7 +52,7 @@ def task_of(checkpoint: Checkpoint) -> Task | None:
 
 def model_of(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> nn.Module:
     """The model in a checkpoint; CheckpointError if there is none, or not all of it."""
-    model = make_model(task_of(checkpoint), checkpoint.architecture, model_config(checkpoint, path), seed=0)
+    model = make_model(task_of(checkpoint), checkpoint.architecture, model_config(checkpoint, path))
     load_parameters(model, checkpoint, path)
     return model
 
@@ -61,7 +61,7 @@ def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoi
     """The config of the model in a checkpoint; CheckpointError if it makes no sense, or is of a far larger model than the
     parameters there are: so building it takes no more than a multiple of the file."""
     config, task = _make_config(TransformerConfig, checkpoint.config, path), task_of(checkpoint)
-    symbols = task.config.vocabulary_size if task else len(checkpoint.dataset["symbols"])
+    symbols = task.vocabulary_size if task else len(checkpoint.dataset["symbols"])
     if config.vocabulary_size != symbols:
         raise CheckpointError(f"{path} is damaged: its model has {config.vocabulary_size} tokens, its vocabulary {symbols} "
                               f"symbols{remedy(path)}")

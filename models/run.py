@@ -30,7 +30,7 @@ FIRST_STEPS = 5  # after the first, until a line says how long it will take
 SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 
 
-class Interrupted(Exception):
+class Interrupted(KeyboardInterrupt):
     """Ctrl-C was pressed, and a checkpoint saved."""
 
 

@@ -53,9 +53,13 @@ class Task:
         return "class" if self.classes else "sequence"
 
     @property
+    def vocabulary_size(self) -> int:
+        return FIRST + len(self.symbols)
+
+    @property
     def config(self) -> TransformerConfig:
         """Of a small model that learns it."""
-        return TransformerConfig(vocabulary_size=FIRST + len(self.symbols), context=32, layers=2, heads=4, width=64,
+        return TransformerConfig(vocabulary_size=self.vocabulary_size, context=32, layers=2, heads=4, width=64,
                                  positions=self.positions)
 
     @property
@@ -108,6 +112,7 @@ class Task:
 
     def check_context(self, model: nn.Module) -> None:
         """ValueError if the longest examples do not fit into the model's context."""
+        model.eval()
         try:
             with mg.no_grad():
                 model(*map(mg.tensor, self.arguments(self.examples(1))))
@@ -163,8 +168,8 @@ class Task:
         """A few examples: source, wanted answer, and what the model says. They are the same for all seeds."""
         source, target = self.examples(EXAMPLES)
         answers = self.answer(model, source, target.shape[-1] + 1)
-        return "\n".join(f"source: {self.decode(source[i]) if self.symbols else 'an image'}\n"
-                         f"wanted: {self.say(target[i])}\ngot:    {self.say(answers[i])}\n" for i in range(EXAMPLES))
+        return "\n\n".join(f"source: {self.decode(source[i]) if self.symbols else 'an image'}\n"
+                           f"wanted: {self.say(target[i])}\ngot:    {self.say(answers[i])}" for i in range(EXAMPLES))
 
     def examples(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The longest there are in training, but new ones."""

@@ -23,6 +23,7 @@ class TrainingError(Exception):
 class Dataset(Protocol):
     """What is learnt, as the trainer and a run's folder see it: a Corpus, or a Task. All its state is the generator's."""
 
+    description: str
     defaults: dict[str, Any]  # of a TrainingConfig
 
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, ...]:

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from cli.__main__ import main
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
-from models.cli import main
 
 
 @pytest.fixture(scope="session")

@@ -174,7 +174,7 @@ def main() -> int:
 
 def load_what_tests_import() -> None:
     """Once for all processes."""
-    for name in "models.cli", "matplotlib.figure":
+    for name in "models.commands.train", "study.notes.command", "matplotlib.figure":
         importlib.import_module(name)
     with contextlib.suppress(ModuleNotFoundError):
         importlib.import_module("torch")

@@ -1,4 +1,4 @@
-"""The command: what it does, and one line for whatever a user gets wrong."""
+"""Commands on models: what they do, and one line for whatever a user gets wrong."""
 import dataclasses
 import errno
 import json
@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import models
+from cli.__main__ import main
 from minigrad import ops
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models import checkpoint as checkpoints
 from models import gradcheck
 from models import run as runs
-from models.cli import main
 
 TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
         "--eval-every", "3", "--eval-windows", "2"]
@@ -95,13 +95,6 @@ def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
     assert code == 1 and "FAIL" in out and "16 of 16 gradients" not in out
 
 
-def test_info(run):
-    code, out, _ = run("info")
-    assert code == 0
-    for name in ("minigrad", "numpy", "numba", "python", "cpu", "cores", "threads", "threading layer", "kernel cache"):
-        assert f"{name} " in out
-
-
 def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
     code, out, err = code_and_output
     assert code in codes, err
@@ -111,10 +104,11 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
 
 
 @pytest.mark.parametrize("arguments, says", [
-    ([], "arguments are required: COMMAND"),
-    (["fly"], "'fly'"),
-    (["train", "--fast"], "unrecognized arguments: --fast"),
-    (["train", "--step", "3"], "unrecognized arguments: --step 3"),
+    (["train", "--quickly"], "unrecognized arguments: --quickly; see `minigrad train --help`"),
+    (["train", "--layer", "2"], "unrecognized arguments: --layer 2 (did you mean --layers?); see `minigrad train --help`"),
+    (["train", "--step=3"], "unrecognized arguments: --step=3 (did you mean --steps?)"),
+    (["train", "steps", "3"], "unrecognized arguments: steps 3 (did you mean --steps?)"),
+    (["train", "--no-bia"], "unrecognized arguments: --no-bia (did you mean --no-bias?)"),
     (["train", "--steps"], "--steps: expected one argument"),
     (["train", "--steps", "many"], "--steps: invalid int value: 'many'"),
     (["train", "--preset", "giant"], "'giant'"),
@@ -147,8 +141,6 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
     (["train", "--resume", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
     (["sample", "--checkpoint", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
     (["sample", "--checkpoint", ""], "holds no checkpoint.npz"),
-    (["notes", "--write", ""], "--write"),
-    (["notes", "--write", "old"], "old is a folder; name a file with --write"),
     (["train", "--text", "empty.txt"], "empty.txt is empty"),
     (["train", "--text", "binary.txt"], "binary.txt is binary"),
     (["train", "--text", "latin.txt"], "latin.txt is not UTF-8"),
@@ -244,8 +236,8 @@ def test_many_layers_that_are_not_there(run, finished_run):
 
 
 def test_text_larger_than_memory(run, text_file, monkeypatch):
-    monkeypatch.setattr("models.cli.memory_size", lambda: 10_000)
-    monkeypatch.setattr("models.cli.check_memory", lambda config, batch_size: None)
+    monkeypatch.setattr("models.commands.train.memory_size", lambda: 10_000)
+    monkeypatch.setattr("models.commands.train.check_memory", lambda config, batch_size: None)
     one_line(run("train", *TINY, "--text", text_file), "takes about 0 GB to read, and this computer has 0 GB", codes=(2,))
 
 
@@ -253,7 +245,7 @@ def test_what_will_be_trained_is_said_before_it_is_built(run, text_file, monkeyp
     def interrupt(config):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.cli.CausalTransformer", interrupt)
+    monkeypatch.setattr("models.commands.train.CausalTransformer", interrupt)
     code, _, err = run("train", "--text", text_file)
     assert code == 130 and re.match(r"runs/nano: [\d,]+ parameters, 3,600 characters", err)
 
@@ -313,13 +305,13 @@ def test_ctrl_c_before_training(run, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.cli.load_corpus", interrupt)
+    monkeypatch.setattr("models.commands.train.load_corpus", interrupt)
     assert run("train") == (130, "", "minigrad: interrupted\n")
 
 
 def test_real_process_interrupted_and_its_reader_gone(text_file, finished_run, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
-    train = [sys.executable, "-m", "models", "train", *TINY, "--steps", "1000000", "--text", str(text_file)]
+    train = [sys.executable, "-m", "cli", "train", *TINY, "--steps", "1000000", "--text", str(text_file)]
     with subprocess.Popen(train, stderr=subprocess.PIPE, text=True) as process:
         while not process.stderr.readline().startswith("step 1/"):
             pass
@@ -327,7 +319,7 @@ def test_real_process_interrupted_and_its_reader_gone(text_file, finished_run, m
         assert "the checkpoint is saved: go on with --resume runs/nano" in process.stderr.read()
     assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
 
-    sample = [sys.executable, "-m", "models", "sample", "--checkpoint", str(finished_run), "--tokens", "1000000"]
+    sample = [sys.executable, "-m", "cli", "sample", "--checkpoint", str(finished_run), "--tokens", "1000000"]
     with subprocess.Popen(sample, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.read(5)
         process.stdout.close()

@@ -4,9 +4,10 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.notes.claims import FALSE, claim, require
-from models.task_training import TaskTraining, accuracy, make_model, train
+from models.architectures import make_model
+from study.notes.claims import FALSE, claim, require
 from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
 from models.transformer import Block, TransformerConfig
 
 N, D, K = 5, 8, 4  # tokens, features, features after a projection
@@ -114,8 +115,8 @@ def attention_resolves_words_and_sees_images():
     for task, name, width, steps in ((bank, "no-attention", 32, 150), (bank, "encoder", 32, 150),
                                      (stripes, "encoder", 64, 300)):
         model = make_model(task, name, TransformerConfig(context=16, layers=1, heads=4, width=width))
-        train(task, model, TaskTraining(steps=steps, lr=3e-3, warmup_steps=20))
-        right[task.name, name] = accuracy(task, model)
+        Trainer(model, task, TrainingConfig.of(task, steps=steps, lr=3e-3, warmup_steps=20)).train()
+        right[task.name, name] = task.accuracy(model)
     blind, bank_right, stripes_right = right.values()
     require(abs(blind - 0.5) < 0.06, f"without attention {blind:.1%} of the banks are right")
     require(bank_right > 0.99, f"with attention only {bank_right:.1%} of the banks are right")

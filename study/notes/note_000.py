@@ -8,12 +8,14 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
+from models.architectures import make_model
 from models.decode import Decoder
 from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
-from models.notes.claims import FALSE, claim, require
-from models.task_training import TaskTraining, accuracy, make_model, train
-from models.tasks import FIRST, TASKS
+from study.notes.claims import FALSE, claim, require
+from models.task import FIRST
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
 from models.transformer import MLP, Block, CausalTransformer, TransformerConfig
 
 EXACT = 1e-12  # what float64 may differ by
@@ -187,11 +189,11 @@ def sets_and_image_patches():
 
     task = TASKS["stripes"]
     model = make_model(task, "encoder", TransformerConfig(context=16, layers=1, heads=2, width=32))
-    train(task, model, TaskTraining(steps=600, batch_size=64, lr=3e-3, warmup_steps=20))
-    share = accuracy(task, model)
-    require(share > 0.95, f"accuracy {share:.1%}")
+    Trainer(model, task, TrainingConfig.of(task, steps=600, lr=3e-3, warmup_steps=20)).train()
+    accuracy = task.accuracy(model)
+    require(accuracy > 0.95, f"accuracy {accuracy:.1%}")
     return (f"a set shuffled: logits differ by {shuffled['none']:.0e}, with positions {shuffled['sinusoidal']:.0e}; "
-            f"stripes in 16 patches: {share:.1%} right after 600 steps")
+            f"stripes in 16 patches: {accuracy:.1%} right after 600 steps")
 
 
 # ---------------------------------------------------------------- attention
@@ -627,10 +629,10 @@ def minibatches_grow():
         sizes.append(count)
         return copy_task.make(generator, count, length)
 
-    noting = dataclasses.replace(copy_task, make=make)
+    noting = dataclasses.replace(copy_task, make=make, lengths=(4, 4))
     config = TransformerConfig(context=16, layers=1, heads=2, width=16, dtype="float64")
-    growing = TaskTraining(steps=9, batch_size=4, final_batch_size=16, lr=1e-3)
-    train(noting, make_model(noting, "causal", config), growing, length=4)
+    growing = TrainingConfig.of(noting, steps=9, batch_size=4, final_batch_size=16, lr=1e-3)
+    Trainer(make_model(noting, "causal", config), noting, growing).train()
     require(sizes == [4] * 3 + [8] * 3 + [16] * 3, f"batches of {sizes}")
 
     model = make_model(copy_task, "encoder-decoder", config)
@@ -646,8 +648,9 @@ def minibatches_grow():
     require(difference < EXACT, f"accumulated gradients differ by {difference:.0e}")
 
     ways = {"batch_size": 32}, {"batch_size": 8, "accumulation": 4}
-    trainings = [TaskTraining(steps=5, warmup_steps=2, **way) for way in ways]
-    losses = [train(copy_task, make_model(copy_task, "encoder-decoder", config), training, length=4)
+    of_one_length = dataclasses.replace(copy_task, lengths=(4, 4))
+    trainings = [TrainingConfig.of(copy_task, steps=5, warmup_steps=2, **way) for way in ways]
+    losses = [Trainer(make_model(copy_task, "encoder-decoder", config), of_one_length, training).train()
               for training in trainings]
     apart = max(abs(a - b) for a, b in zip(*losses))
     require(apart < 1e-9, f"losses differ by {apart:.0e}")

@@ -6,7 +6,7 @@ import textwrap
 import time
 from collections.abc import Iterable
 
-from models.notes import CLAIMS, Claim, Refuted
+from study.notes import CLAIMS, Claim, Refuted
 
 FAMILIES = {
     "L": "Layout and tokens",
@@ -107,7 +107,7 @@ def as_markdown(outcomes: list[Outcome], pictures: dict[str, str], folder: str) 
     parts = [
         "# The lecture notes, claim by claim",
         "Written by `minigrad notes --write`, which runs each claim with the code of this project; do not edit. "
-        "`minigrad notes --row A5` runs one of them, `models/notes/` holds their code. Verdicts are about what the "
+        "`minigrad notes --row A5` runs one of them, `study/notes/` holds their code. Verdicts are about what the "
         "note says: for a misprint, the printed formula and the right one are both run.",
         "The notes: " + "; ".join(f"**{note}** {title}" for note, title in NOTES.items()) + ".",
         summary(outcomes) + ".",

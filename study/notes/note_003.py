@@ -7,7 +7,7 @@ import numpy as np
 import minigrad as mg
 import nn
 import nn.functional as F
-from models.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claim, require
 from models.transformer import MLP, Block, TransformerConfig
 from nn.position import sinusoidal
 

@@ -4,9 +4,9 @@ import pathlib
 import pytest
 
 import minigrad as mg
-from models.cli import main
-from models.notes import CLAIMS, Claim, Refuted, plots, report
-from models.notes.claims import FALSE, TRUE, claim, require
+from cli.__main__ import main
+from study.notes import CLAIMS, Claim, Refuted, plots, report
+from study.notes.claims import FALSE, TRUE, claim, require
 
 CHEAP = ["A2", "N3", "P4"]
 
@@ -151,7 +151,9 @@ def test_real_rows(run, row):
     (["--row", "A2", "--write"], "--write takes all rows, got --row; leave one of the two out"),
     (["--plot", "file"], "cannot write to file (File exists); choose another folder with --plot"),
     (["--write", "file/notes.md"], "cannot write to file (File exists); choose another folder with --write"),
-    (["--plots"], "unrecognized arguments: --plots"),
+    (["--plots"], "unrecognized arguments: --plots (did you mean --plot?); see `minigrad notes --help`"),
+    (["--write", ""], "'' is a folder; name a file with --write"),
+    (["--write", "."], ". is a folder; name a file with --write"),
 ])
 def test_bad_input(run, made_up, arguments, says):
     pathlib.Path("file").write_text("")

@@ -7,9 +7,11 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.notes.claims import FALSE, claim, require
-from models.task_training import TaskTraining, accuracy, make_model, train
-from models.tasks import TASKS, inputs_and_targets
+from models.architectures import make_model
+from study.notes.claims import FALSE, claim, require
+from models.task import Task, inputs_and_targets
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
 from models.transformer import Block, TransformerConfig
 from nn.position import sine_only
 
@@ -311,8 +313,9 @@ def integer_positions_have_a_scale_problem():
 
     losses = {}
     for positions in ("integer", "sinusoidal"):
-        task, config = TASKS["copy"], dataclasses.replace(SMALL, positions=positions)
-        losses[positions] = np.mean(train(task, make_model(task, "encoder-decoder", config), COPYING, length=6)[-20:])
+        task = dataclasses.replace(TASKS["copy"], lengths=(6, 6))
+        model = make_model(task, "encoder-decoder", dataclasses.replace(SMALL, positions=positions))
+        losses[positions] = np.mean(train(model, task, steps=400, batch_size=32)[-20:])
     require(losses["sinusoidal"] < 0.5 * losses["integer"], f"losses {losses}")
 
     x, block = normal(1, 10, width), Block(TransformerConfig(width=width, placement="pre")).double()
@@ -381,28 +384,30 @@ def reading_in_both_directions():
 
 # ---- training ----
 
-COPYING = TaskTraining(steps=400, batch_size=32)
-REVERSING = {"rnn": TaskTraining(steps=1000, lr=3e-3), "rnn-attention": TaskTraining(steps=400, lr=3e-3)}
-WITH_WORDS = TaskTraining(steps=400, lr=3e-3)
+REVERSING_STEPS = {"rnn": 1000, "rnn-attention": 400}
 SMALL = TransformerConfig(context=16, layers=1, heads=2, width=48)
 LENGTHS = 3, 5, 8
+
+
+def train(model: nn.Module, task: Task, **fields) -> list[float]:
+    return Trainer(model, task, TrainingConfig.of(task, **fields)).train()
 
 
 @functools.cache
 def reverser(name: str) -> nn.Module:
     task = TASKS["reverse"]
     model = make_model(task, name, TransformerConfig(width=48))
-    train(task, model, REVERSING[name])
+    train(model, task, steps=REVERSING_STEPS[name], lr=3e-3)
     return model
 
 
 def reversed_right(name: str) -> list[float]:
-    """The share of sequences without a mistake, for LENGTHS."""
-    return [accuracy(TASKS["reverse"], reverser(name), 500, length=length) for length in LENGTHS]
+    """The fraction of sequences without a mistake, for LENGTHS."""
+    return [TASKS["reverse"].accuracy(reverser(name), 500, length=length) for length in LENGTHS]
 
 
-def in_percent(shares: list[float]) -> str:
-    return ", ".join(f"{share:.0%}" for share in shares)
+def in_percent(fractions: list[float]) -> str:
+    return ", ".join(f"{fraction:.0%}" for fraction in fractions)
 
 
 @claim("G6", note="004")
@@ -437,9 +442,9 @@ def classification_and_translation():
 
     judge = make_model(sentiment, "encoder", dataclasses.replace(SMALL, positions="relative"))
     translator = make_model(translation, "encoder-decoder", SMALL)
-    train(sentiment, judge, WITH_WORDS)
-    train(translation, translator, WITH_WORDS)
-    judged, translated = accuracy(sentiment, judge, 1000), accuracy(translation, translator, 1000, length=3)
+    train(judge, sentiment, steps=400, lr=3e-3)
+    train(translator, translation, steps=400, lr=3e-3)
+    judged, translated = sentiment.accuracy(judge, 1000), translation.accuracy(translator, 1000, length=3)
     require(min(judged, translated) > 0.95, f"right: {in_percent([judged, translated])}")
     return f"sentiment {judged:.1%} right; translation of 7 words to 6 {translated:.1%} without a mistake"
 

@@ -5,15 +5,10 @@ import signal
 import sys
 from collections.abc import Iterator
 
-IS_COMMAND = os.path.basename("".join(sys.argv[:1])).removesuffix(".exe") in ("minigrad", "-m")  # no script, no test
-
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """Around imports, if this process is the command: exit code 130 after Ctrl-C, 2 if they fail."""
-    if not IS_COMMAND:
-        yield
-        return
+    """Around imports: exit code 130 after Ctrl-C, 2 if they fail."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # its exception could come amid the start of a compiled module
         signal.signal(signal.SIGINT, _leave)

@@ -1,0 +1,1 @@
+"""cli: the command `minigrad`, which joins the commands of the packages below; `__main__` lists them."""

@@ -1,0 +1,106 @@
+"""The command `minigrad`: it imports the module of the command that is asked for, and runs it.
+
+Whatever a user can get wrong ends in one line on stderr, before any long work: exit code 2 for bad usage, 1 for a run
+or check that failed, 130 after Ctrl-C.
+"""
+import contextlib
+import difflib
+import importlib
+import os
+import sys
+import types
+
+from cli.starting import starting
+
+# {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, what it does)}
+COMMANDS = {
+    "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
+    "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
+    "gradcheck": ("models.commands.gradcheck",
+                  "Check all gradients of a small float64 model by finite differences."),
+    "notes": ("study.notes.command", "Find out, claim by claim, whether what the lecture notes say is so."),
+    "info": ("cli.info", "Show versions, cores, threads and where compiled kernels are kept."),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    if sys.stderr is None:  # closed, by `2>&-`
+        sys.stderr = open(os.devnull, "w")
+    if sys.stdout is None:
+        return stop("error: the output is closed; send it to a file, or to /dev/null", 2)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a text may hold what the terminal's encoding lacks
+    try:
+        code = run_command(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except SystemExit as exit:  # help, or one line on stderr, has been printed
+        code = exit.code
+    except KeyboardInterrupt as reason:
+        code = stop(str(reason) or "interrupted", 130)
+    except BrokenPipeError:  # `minigrad sample | head`: nobody reads on
+        code = 1
+    except OSError as error:
+        code = stop(f"error: {error.filename or 'output'}: {error.strerror or error}; make room or choose another "
+                    "place with --out", 1)
+    finish_output()
+    return code
+
+
+def run_command(arguments: list[str]) -> int:
+    """What the arguments ask for; its exit code."""
+    name, *flags = arguments or [""]
+    if name in ("-h", "--help"):
+        print(help_text())
+        return 0
+    if name == "--version":
+        print("minigrad", load("cli.info").version("minigrad"))
+        return 0
+    if name not in COMMANDS:
+        return refuse(name)
+    module, text = COMMANDS[name]
+    return load("models.commands.shared").run(name, text, load(module), flags)
+
+
+def load(module: str) -> types.ModuleType:
+    """Import a module, as late as it is needed."""
+    with starting():
+        return importlib.import_module(module)
+
+
+def help_text() -> str:
+    """What `minigrad --help` prints."""
+    return "\n".join([
+        "usage: minigrad COMMAND ...\n",
+        "Train, sample and check tiny transformers on a CPU.\n",
+        *(f"  {name:10}  {text}" for name, (_, text) in COMMANDS.items()),
+        "\n`minigrad COMMAND --help` lists the flags of a command; `minigrad --version` shows the version.",
+    ])
+
+
+def refuse(name: str) -> int:
+    """Say that there is no such command, and which may be meant."""
+    similar = difflib.get_close_matches(name, COMMANDS, 1)
+    known = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(COMMANDS)}"
+    problem = f"{name!r} is no command" if name else "a command is missing"
+    return stop(f"error: {problem} ({known}); see `minigrad --help`", 2)
+
+
+def stop(reason: str, code: int) -> int:
+    """Say why in one line on stderr, if anybody reads it; the exit code."""
+    with contextlib.suppress(OSError):
+        print("minigrad:", " ".join(reason.split()), file=sys.stderr)
+    return code
+
+
+def finish_output() -> None:
+    """Throw away what cannot be written any more, or Python would complain of it at its exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

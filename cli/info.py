@@ -1,0 +1,46 @@
+"""`minigrad info`: what a bug report needs."""
+import argparse
+import importlib.metadata
+import os
+import pathlib
+import platform
+import re
+
+import minigrad as mg
+from minigrad.kernels import cache, threads
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """It has none of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    rows = {
+        **{name: version(name) for name in ("minigrad", "numpy", "numba", "llvmlite", "matplotlib", "tqdm")},
+        "python": f"{platform.python_version()} on {platform.system()}",
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": mg.get_num_threads(),
+        "threading layer": threads.layer(),
+        "kernel cache": cache.cache_folder() or "none: no folder is writable, kernels are compiled each time",
+    }
+    for name, value in rows.items():
+        print(f"{name:15}  {value}")
+    return 0
+
+
+def version(package: str) -> str:
+    """The installed version of a package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def cpu_name() -> str:
+    """The model of the processor, as far as the system tells."""
+    try:
+        names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:  # not Linux
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()

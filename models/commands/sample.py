@@ -1,0 +1,39 @@
+"""`minigrad sample`: a prompt and its continuation, as they come, or a model's answer to the source of a task."""
+import argparse
+
+from models import loading
+from models.checkpoint import CheckpointError, find
+from models.commands.shared import UsageError
+from models.data import SAMPLE_LENGTH, TEMPERATURE
+
+SAMPLING = "tokens", "temperature", "top_k", "top_p", "seed"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--checkpoint", metavar="RUN", required=True, help="folder of a run, or a checkpoint file")
+    parser.add_argument("--best", action="store_true", help="the run's checkpoint of the lowest validation loss, not its last")
+    parser.add_argument("--prompt", help="the text to continue (default: the vocabulary's first symbol); of a task, the source")
+    parser.add_argument("--tokens", type=int, help=f"how many to generate (default: {SAMPLE_LENGTH})")
+    parser.add_argument("--temperature", type=float, help=f"0: always the likeliest (default: {TEMPERATURE})")
+    parser.add_argument("--top-k", type=int, help="draw from the k likeliest only")
+    parser.add_argument("--top-p", type=float, help="draw from the likeliest that reach p only")
+    parser.add_argument("--seed", type=int, help="for the same text again (default: a new one)")
+
+
+def run(options: argparse.Namespace) -> int:
+    given = vars(options)
+    path = find(options.checkpoint, best="best" in given)
+    model = loading.load(path)
+    try:
+        pieces = model.tokenizer.respond(model, given.get("prompt"),
+                                         **{name: given[name] for name in SAMPLING if name in given})
+    except ValueError as error:
+        raise UsageError(error) from None
+    try:
+        for piece in pieces:
+            print(piece, end="", flush=True)
+    except ValueError as error:  # logits that overflow
+        raise CheckpointError(f"{path}: {error}; train anew, with a smaller --lr") from None
+    finally:
+        print()
+    return 0

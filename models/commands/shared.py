@@ -1,0 +1,95 @@
+"""What all commands share: one-line errors and exit codes, flags from configs, and checks of what users give."""
+import argparse
+import dataclasses
+import difflib
+import inspect
+import pathlib
+import re
+import tempfile
+import types
+from collections.abc import Container
+from typing import NoReturn
+
+import minigrad as mg
+from models.checkpoint import CheckpointError
+from models.train import TrainingError
+
+
+class UsageError(Exception):
+    """The user asked for what cannot be; the message names the thing and the fix, in one line."""
+
+
+class CheckFailed(Exception):
+    """What the command was to check does not hold."""
+
+
+def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -> int:
+    """Run a command, a module with `add_flags(parser)` and `run(options)`; its exit code. SystemExit after one line on
+    stderr if it cannot. A flag that is not given leaves no trace in `options`, so that a preset or run decides."""
+    parser = Parser(prog=f"minigrad {name}", description=text, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, help="threads for the kernels (default: all cores)")
+    command.add_flags(parser)
+    options = parser.parse_args(arguments)
+    try:
+        set_threads(options)
+        return command.run(options)
+    except UsageError as error:
+        parser.stop(f"error: {error}", 2)
+    except (CheckFailed, CheckpointError, TrainingError) as error:
+        parser.stop(f"error: {error}", 1)
+    except MemoryError:
+        parser.stop("error: out of memory; choose a smaller model, context or batch size", 1)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose errors are one line, which names the flag that may be meant."""
+
+    def parse_args(self, arguments: list[str]) -> argparse.Namespace:
+        options, unknown = self.parse_known_args(arguments)
+        if unknown:
+            flags = re.findall(r"--([\w-]+)", self.format_usage())
+            similar = difflib.get_close_matches(unknown[0].lstrip("-").split("=")[0], flags, 1)
+            hint = f" (did you mean --{similar[0]}?)" if similar else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        self.stop(f"error: {message}; see `{self.prog} --help`", 2)
+
+    def stop(self, reason: str, code: int) -> NoReturn:
+        """Say why in one line on stderr, if anybody reads it, and exit."""
+        self.exit(code, f"minigrad: {' '.join(reason.split())}\n")
+
+
+def add_fields(group, config_class: type, names: Container[str] | None = None) -> None:
+    """A flag for each field of a config (or those with these names); the comment behind the field is its help."""
+    comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
+    for field in dataclasses.fields(config_class):
+        if names is not None and field.name not in names:
+            continue
+        flag = "--" + field.name.replace("_", "-")
+        kind = int if field.type == int | None else field.type
+        text = f"{comments[field.name].replace('%', '%%')} (default: {field.default})"
+        if kind is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        else:
+            group.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=text)
+
+
+def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:
+    """Make the folder if need be; UsageError if no file can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder} ({error.strerror}); choose another folder with {flag}") from None
+
+
+def set_threads(options: argparse.Namespace) -> None:
+    """Obey --threads; UsageError if there are not so many."""
+    try:
+        if "threads" in options:
+            mg.set_num_threads(options.threads)
+    except ValueError as error:
+        raise UsageError(f"--threads: {error}") from None

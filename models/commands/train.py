@@ -1,0 +1,253 @@
+"""`minigrad train`: a new run on a text or a task, or more of an old one."""
+import argparse
+import dataclasses
+import itertools
+import math
+import os
+import pathlib
+import sys
+from typing import Any
+
+from models import run as runs
+from models.architectures import ARCHITECTURES, architecture_for, make_model
+from models.checkpoint import Checkpoint, find, load
+from models.commands.shared import UsageError, add_fields, check_writable
+from models.data import Corpus, Vocabulary, load_corpus
+from models.loading import load_parameters, model_config, task_of, training_config
+from models.task import DEFAULTS
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
+from models.transformer import PRESETS, TransformerConfig
+
+BYTES_PER_CHARACTER = 16  # of memory, while a text becomes token ids
+RUNS = pathlib.Path("runs")  # where runs go without --out
+MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
+MEANINGLESS = {  # beside a flag, these others
+    "task": {"preset", "text", "vocabulary_size"},
+    "init_from": {"preset", "vocabulary_size"},
+    "resume": {"init_from"},
+}
+UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
+    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
+    parser.add_argument("--task", choices=TASKS, help="train on this instead of a text")
+    models = dict.fromkeys(name for kind in ("sequence", "class") for name in ARCHITECTURES[kind])
+    parser.add_argument("--model", help=f"for a task: one of {', '.join(models)} (default: encoder-decoder, or encoder "
+                        "where the answer is a class)")
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/PRESET or runs/TASK-MODEL, numbered "
+                        "if taken)")
+    parser.add_argument("--resume", metavar="RUN", nargs="?", const=None,
+                        help="go on with this run (default: the one saved last)")
+    parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one")
+    of_tasks = DEFAULTS | {name: getattr(TASKS["copy"].config, name) for name in ("layers", "heads", "width", "context")}
+    others = ", ".join(f"{as_flag(name)} {value}" for name, value in of_tasks.items())
+    add_fields(parser.add_argument_group("training", f"defaults of preset nano; with --task {others}"), TrainingConfig)
+    add_fields(parser.add_argument_group("model", "defaults of preset nano, or of --task as above"), TransformerConfig)
+
+
+def run(options: argparse.Namespace) -> int:
+    given = vars(options)
+    check_flags(given)
+    if "resume" in given:
+        resume(given)
+    else:
+        start(given)
+    return 0
+
+
+def check_flags(given: dict[str, Any]) -> None:
+    """UsageError if a flag makes no sense beside another."""
+    for flag, others in MEANINGLESS.items():
+        if flag in given and others & given.keys():
+            beside = f"{as_flag(flag)} {given[flag] or ''}".strip()
+            raise UsageError(f"{as_flag(min(others & given.keys()))} makes no sense with {beside}; leave it out")
+    unused = UNUSED_BY_RNNS & given.keys() if given.get("model", "").startswith("rnn") else set()
+    if unused:
+        raise UsageError(f"{as_flag(min(unused))} makes no sense with --model {given['model']}; leave it out")
+
+
+def as_flag(field: str) -> str:
+    """The flag of a field."""
+    return "--" + field.replace("_", "-")
+
+
+def start(given: dict[str, Any]) -> None:
+    """A new run: its model is that of a preset, a task or another run, but for what flags say."""
+    name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
+    config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
+    if task:
+        config, batch_size = task.config, {}
+    architecture, vocabulary, source = given.get("model"), None, None
+    if "init_from" in given:
+        path = find(given["init_from"])
+        source = load(path)
+        name, config, architecture = path.resolve().parent.name, model_config(source, path), source.architecture
+        vocabulary = None if task_of(source) else Vocabulary(source.dataset["symbols"])
+    try:
+        config = dataclasses.replace(config, **chosen(given, TransformerConfig))
+        training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
+        architecture = architecture_for(task, architecture, config)
+        check_memory(config, training)
+        dataset = task or read_corpus(given.get("text"), config.context, vocabulary)
+        if not task:
+            config = with_vocabulary(config, dataset, given)
+        model = make_model(task, architecture, config, training.seed)
+        if source:
+            load_parameters(model, source, path)
+        if task:
+            task.check_context(model)
+    except ValueError as error:
+        raise UsageError(error) from None
+    folder = new_folder(given.get("out"), f"{task.name}-{architecture}" if task else name)
+    with runs.locked(folder):
+        train(Trainer(model, dataset, training, architecture), folder)
+
+
+def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, Any]) -> TransformerConfig:
+    """The config with as many tokens as the text has; UsageError if a flag asks for others."""
+    size = len(corpus.vocabulary)
+    if given.get("vocabulary_size", size) != size:
+        raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the text has {size} symbols; leave the flag "
+                         "out")
+    return dataclasses.replace(config, vocabulary_size=size)
+
+
+def resume(given: dict[str, Any]) -> None:
+    """More of the run that a checkpoint is from; what was not said now is as it was then."""
+    path = find(named_run(given))
+    folder = path.parent
+    if pathlib.Path(given.get("out", folder)).resolve() != folder.resolve():
+        raise UsageError(f"--out {given['out']} is not the folder of the run, {folder}; drop --out")
+    with runs.locked(folder):  # before the checkpoint is read, which another process may be about to replace
+        checkpoint = load(path)
+        config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
+        check_unchanged(checkpoint, given, path)
+        try:
+            training = dataclasses.replace(before, **chosen(given, TrainingConfig))
+        except ValueError as error:
+            raise UsageError(error) from None
+        check_memory(config, training)
+        step, steps = checkpoint.step, training.steps
+        if steps < step:
+            raise UsageError(f"--steps is {steps}, but {folder} has done {step}; ask for more steps")
+        dataset = task or same_text(checkpoint, given, folder, config.context)
+        check_writable(folder)
+        trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
+                          checkpoint.architecture)
+        trainer.restore(checkpoint, path)
+        was, rate = before.learning_rate_at(max(step - 1, 0)), training.learning_rate_at(step)
+        if steps != before.steps and step < steps and rate > 1.1 * was:
+            print(f"{folder}: the learning rate rises from {was:.1e} to {rate:.1e}, which is that of step {step} of {steps}, "
+                  f"not of {before.steps}", file=sys.stderr)
+        train(trainer, folder)
+
+
+def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Path, context: int) -> Corpus:
+    """The text of a checkpoint; UsageError if it has changed."""
+    saved = checkpoint.dataset
+    corpus = read_corpus(given.get("text", saved["path"]), context, Vocabulary(saved["symbols"]))
+    if corpus.sha256 != saved["sha256"]:
+        raise UsageError(f"{corpus.path or 'the language reference of this Python'} is not the text that {folder} was "
+                         "trained on; give that one with --text, or start a new run")
+    return corpus
+
+
+def train(trainer: Trainer, folder: pathlib.Path) -> None:
+    """Say what is going to be trained, and do so."""
+    count = sum(parameter.numel() for parameter in trainer.model.parameters())
+    print(f"{folder}: {count:,} parameters, {trainer.dataset.description}, steps {trainer.step} to {trainer.config.steps}",
+          file=sys.stderr)
+    runs.train(trainer, folder)
+
+
+def named_run(given: dict) -> str | pathlib.Path:
+    """The run that --resume or --out names, or else the last one."""
+    names = [name for name in (given["resume"], given.get("out")) if name is not None]
+    if "" in names:
+        raise UsageError("the name of the run to resume is empty; name one, or give --resume alone for the last one")
+    return names[0] if names else last_run()
+
+
+def chosen(given: dict, config_class: type) -> dict:
+    """The fields of a config that were given as flags."""
+    return {field.name: given[field.name] for field in dataclasses.fields(config_class) if field.name in given}
+
+
+def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> None:
+    """UsageError if a flag contradicts the run that is resumed."""
+    task = checkpoint.dataset["task"]
+    if "text" in given and task:
+        raise UsageError(f"--text makes no sense with {path}, which is of task {task}; leave it out")
+    saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
+    if "preset" in given:
+        preset = PRESETS[given["preset"]]
+        given = {**dataclasses.asdict(preset.config), "batch_size": preset.batch_size,
+                 "vocabulary_size": saved.get("vocabulary_size"), **given}
+    for name, value in given.items():
+        if name in saved and name not in MAY_CHANGE and value != saved[name]:
+            raise UsageError(f"{as_flag(name)} is {value}, but {path} was trained with {saved[name]}; a resumed run "
+                             f"keeps it: leave {as_flag(name)} out, or start a new run")
+
+
+def last_run() -> pathlib.Path:
+    """The folder under runs/ whose checkpoint is the newest."""
+    checkpoints = sorted(RUNS.glob("*/checkpoint*.npz"), key=lambda path: path.stat().st_mtime)
+    if not checkpoints:
+        raise UsageError(f"there is no run to resume in {RUNS}{os.sep}; name one: --resume RUN")
+    return checkpoints[-1].parent
+
+
+def new_folder(out: str | None, name: str) -> pathlib.Path:
+    """The folder of a new run: --out if it holds no run, else the first free of runs/nano, runs/nano-2, ..."""
+    if out == "":
+        raise UsageError("--out is empty; name a folder, or leave it out")
+    if out is not None:
+        folder = pathlib.Path(out)
+        taken = next((file for file in runs.TAKEN if (folder / file).exists()), None)
+        if taken:
+            raise UsageError(f"{folder} already holds {taken}; go on with --resume {folder}, or choose another --out")
+    else:
+        numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
+        folder = next(folder for folder in numbered if not folder.exists())
+    check_writable(folder)
+    return folder
+
+
+def read_corpus(path: str | None, context: int, vocabulary: Vocabulary | None) -> Corpus:
+    """The corpus; UsageError if the text is missing or of no use."""
+    try:
+        if path is not None:
+            check_size(path)
+        return load_corpus(path, context, vocabulary)
+    except OSError as error:
+        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
+    except ValueError as error:
+        raise UsageError(error) from None
+
+
+def memory_size() -> float:
+    """The bytes of memory that this computer has; infinity where it does not tell."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return math.inf
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_size(text: str) -> None:
+    """UsageError if reading a text would take more memory than this computer has."""
+    needed, available = BYTES_PER_CHARACTER * os.path.getsize(text), memory_size()
+    if needed > available:
+        raise UsageError(f"{text} takes about {needed / 1e9:,.0f} GB to read, and this computer has "
+                         f"{available / 1e9:,.0f} GB; give a shorter text")
+
+
+def check_memory(config: TransformerConfig, training: TrainingConfig) -> None:
+    """UsageError if training would take more memory than this computer has."""
+    batch_size = training.final_batch_size or training.batch_size
+    needed, available = config.training_bytes(batch_size), memory_size()
+    if needed > available:
+        raise UsageError(f"a model with width {config.width}, {config.layers} layers, context {config.context} and "
+                         f"batch size {batch_size} takes about {needed / 1e9:,.0f} GB to train, and this "
+                         f"computer has {available / 1e9:,.0f} GB; choose smaller ones")

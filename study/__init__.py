@@ -1,0 +1,1 @@
+"""study: what transformers teach, on top of `models`. `study.notes` holds the lecture notes to their word."""

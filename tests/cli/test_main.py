@@ -1,0 +1,68 @@
+"""The command `minigrad` without its commands: what it finds, and what it refuses in one line."""
+import subprocess
+import sys
+
+import pytest
+
+from cli.__main__ import COMMANDS, main
+
+
+@pytest.fixture
+def run(capsys):
+    """A function that calls the command in this process, and returns its exit code, stdout and stderr."""
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_help_lists_all_commands(run):
+    code, out, err = run("--help")
+    assert (code, err) == (0, "") and run("-h") == (code, out, err)
+    for name, (_, text) in COMMANDS.items():
+        assert f"  {name:10}  {text}\n" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(run, name):
+    code, out, err = run(name, "--help")
+    assert (code, err) == (0, "") and out.startswith(f"usage: minigrad {name} [-h] [--threads THREADS]")
+
+
+def test_version(run):
+    code, out, err = run("--version")
+    assert (code, err) == (0, "") and out.startswith("minigrad ")
+
+
+def test_info(run):
+    code, out, _ = run("info")
+    assert code == 0
+    for name in ("minigrad", "numpy", "numba", "python", "cpu", "cores", "threads", "threading layer", "kernel cache"):
+        assert f"{name} " in out
+
+
+@pytest.mark.parametrize("arguments, says", [
+    ([], "a command is missing (there are train, sample, gradcheck, notes, info); see `minigrad --help`"),
+    ([""], "a command is missing"),
+    (["fly"], "'fly' is no command (there are train, sample, gradcheck, notes, info); see `minigrad --help`"),
+    (["trian"], "'trian' is no command (did you mean train?); see `minigrad --help`"),
+    (["--helpp"], "'--helpp' is no command"),
+    (["info", "--thread", "2"], "unrecognized arguments: --thread 2 (did you mean --threads?); see `minigrad info --help`"),
+    (["info", "--threads", "0"], "--threads: expected a number of threads from 1"),
+])
+def test_bad_input(run, arguments, says):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and says in err
+
+
+@pytest.mark.parametrize("arguments, foreign", [
+    (["--help"], {"numpy", "numba", "models", "study"}),
+    (["info"], {"study", "matplotlib", "models.commands.train"}),
+    (["train", "--help"], {"study", "matplotlib"}),
+])
+def test_a_command_imports_what_it_uses_only(arguments, foreign):
+    program = f"import sys, cli.__main__\ncli.__main__.main({arguments})\nprint(*sys.modules)"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not foreign & set(process.stdout.splitlines()[-1].split())

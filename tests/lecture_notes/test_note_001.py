@@ -1,4 +1,0 @@
-"""Note 001, row by row; the claims themselves are in models/notes/note_001.py."""
-from lecture_notes.rows import tests_of
-
-globals().update(tests_of("001"))
