@@ -38,7 +38,7 @@ def save(obj: Any, path: str | os.PathLike) -> None:
     >>> mg.save({"step": {3}}, path)
     Traceback (most recent call last):
     ...
-    TypeError: mg.save cannot store obj['step'], a set; expected dicts, lists, tensors, arrays, numbers, strings, None or bool
+    TypeError: mg.save cannot store obj['step'], a set; expected dicts, lists, tensors, arrays, numbers, strings or None
     """
     arrays: list[np.ndarray] = []
     value = _encode(obj, arrays, "obj")
@@ -76,7 +76,7 @@ def _encode(value: Any, arrays: list[np.ndarray], place: str) -> Any:
     kind = "tensor" if isinstance(value, Tensor) else "scalar" if isinstance(value, np.generic) else "array"
     if kind == "array" and not isinstance(value, np.ndarray) or value.dtype.hasobject:
         raise TypeError(f"mg.save cannot store {place}, a {type(value).__name__}; expected dicts, lists, tensors, arrays, "
-                        "numbers, strings, None or bool")
+                        "numbers, strings or None")
     arrays.append(value.array if kind == "tensor" else np.asarray(value))
     return {kind: str(len(arrays) - 1)}
 
@@ -106,7 +106,10 @@ def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike, previous: pathlib.Path | None = None) -> Iterator[BinaryIO]:
     """A file to write, which takes the place of the one at `path` once it is whole and on the disk; if anything fails, the
-    one there stays. With `previous`, the one there moves to that path. A pipe, socket or device is no place: it would be gone."""
+    one there stays. With `previous`, the one there moves to that path.
+
+    OSError if that fails, or if a folder, pipe, socket or device is there, which would be gone.
+    """
     path = pathlib.Path(path)
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "is a folder, pipe, socket or device, not a file", str(path))

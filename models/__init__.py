@@ -8,6 +8,7 @@ from models.train import Trainer, TrainingConfig, TrainingError
 from models.transformer import PRESETS, CausalTransformer, Preset, TransformerConfig
 
 __all__ = [
-    "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Trainer", "TrainingConfig",
-    "TrainingError", "TransformerConfig", "Vocabulary", "generate", "generate_batch", "load", "load_corpus", "respond",
+    "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Trainer",
+    "TrainingConfig", "TrainingError", "TransformerConfig", "Vocabulary", "generate", "generate_batch", "load",
+    "load_corpus", "respond",
 ]

@@ -221,6 +221,6 @@ def mean_loss(model: nn.Module, batches: Iterable[tuple[np.ndarray, ...]], ignor
     total, count = 0.0, 0
     for batch in batches:
         _, loss = model(*map(mg.tensor, batch))
-        real = np.count_nonzero(batch[-1] != ignored)
+        real = int(np.count_nonzero(batch[-1] != ignored))
         total, count = total + real * loss.item(), count + real
-    return float(total / count), count
+    return total / count, count

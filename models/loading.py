@@ -1,10 +1,7 @@
 """Models from checkpoints, ready to use."""
 import dataclasses
-import math
 import os
 import textwrap
-
-import numpy as np
 
 import nn
 from models.architectures import architecture_for, make_model
@@ -20,18 +17,18 @@ LARGEST = 20  # times as many parameters as a checkpoint has numbers: no archite
 
 
 def load(run: str | os.PathLike, best: bool = False) -> nn.Module:
-    """The model of a run's folder, or of a checkpoint file, in evaluation mode; the one of the lowest validation loss if
-    `best`. CheckpointError if there is none, or if it is damaged.
+    """The model of a run's folder or of a checkpoint file, ready to use, in evaluation mode; with `best`, the one of
+    the lowest validation loss. CheckpointError if there is none, or if it is damaged.
 
-    Beside its `config`, the model has a `tokenizer`: the Vocabulary of its text, or its Task. Both have encode(text), which
-    makes token ids, and decode(ids). So from text to text (which takes the options of `generate`, if the run was on a text):
+    The model has its `config`, and a `tokenizer`: the Vocabulary of its text, or its Task. Either has `encode(text)`, which
+    makes token ids, and `decode(ids)`. `models.respond` goes from text to text:
 
         model = models.load("runs/nano")
         logits, _ = model(mg.tensor(model.tokenizer.encode("The ")[None]))
-        print(models.respond(model, "The ", tokens=100, temperature=0.5))
+        models.respond(model, "The ", tokens=100, temperature=0.5)  # the prompt and 100 tokens
 
         model = models.load("runs/reverse-encoder-decoder")
-        models.respond(model, "abc")  # 'c b a'
+        models.respond(model, "abc")  # "c b a"
     """
     path = find(run, best)
     checkpoint = load_checkpoint(path)

@@ -184,7 +184,7 @@ def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
         if row["val_loss"] is not None or now - last_line > SECONDS_BETWEEN_LINES or step == first + FIRST_STEPS:
             last_line = now
             left = (total - step) * (now - first_ended) / (step - first) if step > first else 0
-            print(f"step {step}/{total}: {text}" + (f", about {duration(left)} left" if left else ""), file=sys.stderr)
+            print(f"step {step}/{total}: {text}" + (f", about {duration(left)} left" if left >= 1 else ""), file=sys.stderr)
 
     if not sys.stderr.isatty():
         yield show_line
@@ -200,7 +200,9 @@ def duration(seconds: float) -> str:
     >>> duration(8.2), duration(600), duration(6600)
     ('8 s', '10 min', '1.8 h')
     """
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:

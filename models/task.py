@@ -90,7 +90,7 @@ class Task:
     def respond(self, model: nn.Module, prompt: str | None = None, **sampling: Any) -> Iterator[str]:
         """The model's answer to a source."""
         if sampling:
-            raise ValueError(f"{next(iter(sampling))} makes no sense with task {self.name!r}, whose answer is the likeliest")
+            raise ValueError(f"{next(iter(sampling))} makes no sense with task {self.name!r}: its answer is the likeliest")
         source = self.encode(prompt or "")[None]
         return iter([self.say(self.answer(model, source, source.shape[1] + 1)[0])])
 

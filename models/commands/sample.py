@@ -11,8 +11,8 @@ SAMPLING = "tokens", "temperature", "top_k", "top_p", "seed"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="RUN", required=True, help="folder of a run, or a checkpoint file")
-    parser.add_argument("--best", action="store_true", help="the run's checkpoint of the lowest validation loss, not its last")
-    parser.add_argument("--prompt", help="the text to continue (default: the vocabulary's first symbol); of a task, the source")
+    parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
+    parser.add_argument("--prompt", help="the text to continue (default: the first symbol), or a task's source")
     parser.add_argument("--tokens", type=int, help=f"how many to generate (default: {SAMPLE_LENGTH})")
     parser.add_argument("--temperature", type=float, help=f"0: always the likeliest (default: {TEMPERATURE})")
     parser.add_argument("--top-k", type=int, help="draw from the k likeliest only")

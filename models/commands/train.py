@@ -140,8 +140,8 @@ def resume(given: dict[str, Any]) -> None:
         trainer.restore(checkpoint, path)
         was, rate = before.learning_rate_at(max(step - 1, 0)), training.learning_rate_at(step)
         if steps != before.steps and step < steps and rate > 1.1 * was:
-            print(f"{folder}: the learning rate rises from {was:.1e} to {rate:.1e}, which is that of step {step} of {steps}, "
-                  f"not of {before.steps}", file=sys.stderr)
+            print(f"{folder}: the learning rate rises from {was:.1e} to {rate:.1e}, that of step {step} of {steps}, not "
+                  f"of {before.steps}", file=sys.stderr)
         train(trainer, folder)
 
 

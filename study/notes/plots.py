@@ -133,7 +133,7 @@ def lengths():
     task, tested = TASKS["reverse"], range(2, 11)
     figure, axes = new_figure(1, 1, 8, 4.5)
     axes.axvspan(*task.lengths, color="0.92", label="lengths in training")
-    for name, marker, size in zip(ARCHITECTURES["sequence"], "osv^", (11, 9, 7, 5)):  # where lines coincide, all can be seen
+    for name, marker, size in zip(ARCHITECTURES["sequence"], "osv^", (11, 9, 7, 5)):  # where they meet, all are seen
         model = make_model(task, name, TransformerConfig(context=32, layers=2, heads=4, width=48))
         Trainer(model, task, TrainingConfig.of(task, steps=900)).train()
         axes.plot(tested, [task.accuracy(model, count=200, length=length) for length in tested], marker,
