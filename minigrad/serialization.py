@@ -160,9 +160,7 @@ def read_archive(path: str | os.PathLike, format: str) -> tuple[dict, dict[str, 
         try:
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, format)
-        except OSError:
-            raise
-        except Exception as error:  # noqa: BLE001  a damaged zip raises much: BadZipFile, zlib.error, KeyError, ...
+        except Exception as error:  # noqa: BLE001  a damaged zip raises much: BadZipFile, zlib.error, OSError, ...
             reason = textwrap.shorten(str(error) or type(error).__name__, 160, placeholder=" ...")
             raise ValueError(f"{path} is damaged ({reason})") from None
 

@@ -55,7 +55,7 @@ ARCHITECTURES: dict[str, dict[str, Make]] = {  # by kind of what they learn; the
 def architecture_for(task: Task | None, name: str | None, config: TransformerConfig) -> str:
     """The name, or without one the default; ValueError if such a model cannot learn the task, or None: a text."""
     known = ARCHITECTURES[task.kind if task else "text"]
-    name = name or next(iter(known))
+    name = next(iter(known)) if name is None else name
     if name not in known:
         learnt = f"task {task.name!r} makes a {task.kind}" if task else "the data is a text"
         raise ValueError(f"{learnt}, so model must be one of {', '.join(known)}, got {name!r}")

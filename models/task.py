@@ -92,7 +92,12 @@ class Task:
         if sampling:
             raise ValueError(f"{next(iter(sampling))} makes no sense with task {self.name!r}: its answer is the likeliest")
         source = self.encode(prompt or "")[None]
-        return iter([self.say(self.answer(model, source, source.shape[1] + 1)[0])])
+        length = source.shape[1]
+        try:
+            return iter([self.say(self.answer(model, source, length + 1)[0])])
+        except ValueError:
+            raise ValueError(f"a source of {length} symbols and its answer do not fit into the model's context of "
+                             f"{model.config.context}") from None
 
     def say(self, answer: np.ndarray) -> str:
         """An answer or a target in words."""
