@@ -24,7 +24,7 @@ def test_a_model_of_a_task(task, name, tmp_path):
     assert type(model) is type(trainer.model) and not model.training and model.config == trainer.model.config
     assert model.tokenizer is task
     batch = [mg.tensor(array) for array in task.arguments(task.examples(3))]
-    np.testing.assert_array_equal(model(*batch)[0].numpy(), trainer.model.eval()(*batch)[0].numpy())
+    np.testing.assert_array_equal(model(*batch)[0].array, trainer.model.eval()(*batch)[0].array)
 
 
 def test_a_model_of_a_text(make_trainer, tmp_path):
@@ -34,7 +34,7 @@ def test_a_model_of_a_text(make_trainer, tmp_path):
         model = models.load(run)
         tokens = model.tokenizer.encode("abc de")[None]
         logits, loss = model(mg.tensor(tokens))
-        np.testing.assert_array_equal(logits.numpy(), trainer.model.eval()(mg.tensor(tokens))[0].numpy())
+        np.testing.assert_array_equal(logits.array, trainer.model.eval()(mg.tensor(tokens))[0].array)
         assert not model.training and model.config == trainer.model.config and loss is None
         assert model.tokenizer.decode(tokens[0]) == "abc de"
         ids = list(models.generate(model, tokens[0], 20, temperature=0.5, seed=1))
@@ -49,7 +49,7 @@ def test_the_best_model(make_trainer, tmp_path):
     checkpoint.model["ln_f.bias"] = checkpoint.model["ln_f.bias"] + 1
     models.checkpoint.save(tmp_path, checkpoint, BEST)
     last, best = models.load(tmp_path), models.load(tmp_path, best=True)
-    np.testing.assert_array_equal(best.ln_f.bias.numpy(), last.ln_f.bias.numpy() + 1)
+    np.testing.assert_array_equal(best.ln_f.bias.array, last.ln_f.bias.array + 1)
     for run in (tmp_path / "nothing", tmp_path / NAME):
         with pytest.raises(models.CheckpointError, match="give the folder of a run"):
             models.load(run, best=True)
