@@ -10,72 +10,14 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.encoder_decoder import Encoder, EncoderDecoder
-from study.notes.claims import FALSE, claim, require
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import MLP, PLACEMENTS, PRESETS, Block, CausalTransformer, TransformerConfig
-
-EXACT = 1e-12  # what rounding may leave in float64
-
-
-def normal(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape)
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-def values(x: np.ndarray | Tensor) -> np.ndarray:
-    return x.array if isinstance(x, Tensor) else np.asarray(x)
-
-
-def largest(a: np.ndarray | Tensor, b: np.ndarray | Tensor) -> float:
-    """The largest difference."""
-    return float(np.abs(values(a) - values(b)).max())
-
-
-def require_equal(a: np.ndarray | Tensor, b: np.ndarray | Tensor, bound: float = EXACT) -> float:
-    difference = largest(a, b)
-    require(difference < bound, f"they differ by {difference:.0e}")
-    return difference
-
-
-def require_gradients(module: nn.Module, *inputs: Tensor) -> float:
-    """Backward of all parameters and inputs is what finite differences give; the largest relative error."""
-    report = mg.gradcheck_module(module, inputs, raise_exception=False, progress=False)
-    error = max(part.error for part in report.inputs)
-    require(bool(report) and error < 1e-6, f"a gradient is wrong:\n{report}")
-    return error
-
-
-def matrices(layer: nn.Attention) -> list[np.ndarray]:
-    """Q, K and V of a layer as the note multiplies them, x @ Q; a Linear holds the transpose."""
-    return [projection.weight.array.T for projection in (layer.query, layer.key, layer.value)]
-
-
-def influence(function: Callable[[Tensor], Tensor], x: np.ndarray | Tensor) -> np.ndarray:
-    """(T, S): the largest derivative of what comes out at t with respect to what goes in at s; x (1, S, C)."""
-    jacobian = mg.jacobian(function, mg.tensor(x)).array
-    return np.abs(jacobian).max(axis=(0, 2, 3, 5))
-
-
-def require_causal(reach: np.ndarray) -> None:
-    """Of the influence (T, T): none of the future, some of all that is past."""
-    future, past = reach[np.triu_indices(len(reach), 1)], reach[np.tril_indices(len(reach))]
-    require(not future.any(), f"the future has an influence of {future.max():.0e}")
-    require(past.all(), f"the least influence of the past is {past.min():.0e}")
-
-
-def refusal(function: Callable, *arguments) -> str:
-    """The message of the ValueError that it raises; "" if it raises none."""
-    try:
-        function(*arguments)
-    except ValueError as error:
-        return str(error)
-    return ""
-
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    EXACT, check_gradients, influence, largest, longest_chain, matrices, normal, normalised, plain_attention, refusal,
+    require_causal, require_equal, silence, softmax, values,
+)
 
 def centred_scores(weights: np.ndarray | Tensor) -> np.ndarray:
     """The scores that a softmax had, but for what is added to a whole row: each row's mean is 0."""
@@ -167,14 +109,14 @@ def one_projection_for_queries_and_keys_gives_symmetric_scores():
     then symmetric. (The weights are not: their rows are normalised.)"""
     mg.manual_seed(0)
     x = normal(0, 5, 8)
-    layer = nn.Attention(8, query_key="shared", key_size=4, value=False, read_out="none", scale="none").double()
+    layer = plain_attention(8, query_key="shared", key_size=4)
     y, weights = layer(mg.tensor(x), need_weights=True)
     U = layer.query.weight.array
     scores = np.array([[(U @ x[t]) @ (U @ x[s]) for s in range(5)] for t in range(5)])
     difference = max(require_equal(weights[0], softmax(scores)), require_equal(y, softmax(scores) @ x))
     asymmetry = largest(weights[0], weights[0].mT)
     require(largest(scores, scores.T) < EXACT and asymmetry > 0.1, f"the weights are {asymmetry:.0e} from symmetric")
-    error = require_gradients(layer, mg.tensor(x, requires_grad=True))
+    error = check_gradients(layer, x)
     return (f"largest difference {difference:.0e}, gradients {error:.0e}; scores symmetric up to "
             f"{largest(scores, scores.T):.0e}, weights up to {asymmetry:.2f}")
 
@@ -235,7 +177,7 @@ def attention_of_stacked_rows_is_two_matrix_products():
     mg.manual_seed(0)
     n, d = 5, 8
     X = normal(0, n, d)
-    layer = nn.Attention(d, read_out="none", scale="none").double()
+    layer = plain_attention(d, value=True)
     Q, K, V = matrices(layer)
     expected = np.zeros((n, d))
     for i in range(n):
@@ -245,7 +187,7 @@ def attention_of_stacked_rows_is_two_matrix_products():
             expected[i] += math.exp(scores[j]) / total * (X[j] @ V)
     difference = max(require_equal(layer(mg.tensor(X)), expected),
                      require_equal(softmax(X @ Q @ (X @ K).T) @ X @ V, expected))
-    error = require_gradients(layer, mg.tensor(X, requires_grad=True))
+    error = check_gradients(layer, X)
     return f"largest difference {difference:.0e} from a triple loop, gradients {error:.0e}"
 
 
@@ -272,7 +214,7 @@ def heads_are_a_batch_axis_after_reshape_and_transpose():
     wanted = [x, *layer.parameters()]
     gradients = [mg.grad((y * upstream).sum(), wanted) for y in (at_once, one_by_one)]
     gradient_difference = max(require_equal(a, b) for a, b in zip(*gradients))
-    error = require_gradients(layer, x)
+    error = check_gradients(layer, x)
 
     XQ, XK, XV = (mg.tensor(x.array @ matrix) for matrix in matrices(layer))
     right, wrong = [], []
@@ -348,7 +290,7 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
             [(z[0, i] @ Q[:, part]) @ (h[0, j] @ K[:, part]) / 2 for j in range(5)])))) for i in range(3)]))
     expected = np.hstack(heads) @ layer.out.weight.array.T
     difference = require_equal(layer(mg.tensor(z), mg.tensor(h))[0], expected)
-    error = require_gradients(layer, mg.tensor(z, requires_grad=True), mg.tensor(h, requires_grad=True))
+    error = check_gradients(layer, z, h)
     same = nn.Attention(8, heads=2).double()
     require_equal(same(mg.tensor(z), mg.tensor(z)), same(mg.tensor(z)))
     return (f"3 queries, 5 keys: largest difference {difference:.0e}, gradients of z, h and all matrices {error:.0e}; "
@@ -369,7 +311,7 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
         W_1, b_1, W_2, b_2 = (parameter.array for parameter in mlp.parameters())
         expected = [W_2 @ np.maximum(W_1 @ token + b_1, 0) + b_2 for token in h]
         differences.append(require_equal(mlp(mg.tensor(h)), np.array(expected)))
-        errors.append(require_gradients(mlp, mg.tensor(h, requires_grad=True)))
+        errors.append(check_gradients(mlp, h))
         counts[ratio] = sum(parameter.numel() for parameter in mlp.parameters())
         require(counts[ratio] == 2 * ratio * d * d + ratio * d + d, f"there are {counts[ratio]} parameters")
     return (f"largest difference {max(differences):.0e}, gradients {max(errors):.0e}; for d = 4, {counts[5]} "
@@ -432,7 +374,7 @@ def layer_norm_with_eps_outside_the_root():
     deviation = largest(layer(mg.tensor(x)).array.std(axis=-1), 1.0)
     require(deviation < 1e-3, f"the deviation is {deviation:.0e} from 1")
     layer.weight.data[...], layer.bias.data[...] = normal(1, 16), normal(2, 16)
-    error = require_gradients(layer, mg.tensor(x, requires_grad=True))
+    error = check_gradients(layer, x)
     return f"largest difference {difference:.0e}, gradients {error:.0e}; deviation 1 within {deviation:.0e}"
 
 
@@ -442,8 +384,7 @@ def only_eps_inside_the_root_is_gpt2s_layer_norm():
     divide the variance by n - 1.)"""
     x = normal(0, 8, 64)
     gain, bias = normal(1, 64), normal(2, 64)
-    mean = x.mean(axis=-1, keepdims=True)
-    gpt2 = (x - mean) / np.sqrt(((x - mean) ** 2).mean(axis=-1, keepdims=True) + 1e-5) * gain + bias
+    gpt2 = normalised(x) * gain + bias
     variants = {
         "sqrt(var + eps)": {}, "sigma + eps": {"eps_at": "outside"},
         "sigma + eps, n - 1": {"eps_at": "outside", "unbiased": True}, "sqrt(sigma) + eps": {"eps_at": "double_root"},
@@ -468,11 +409,10 @@ def gain_and_bias_of_layer_norm_can_be_left_out():
     require(count == 0, f"there are {count} parameters")
     x = 2 * normal(0, 5, 16) + 3
     y = plain(mg.tensor(x))
-    expected = (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
-    difference = max(require_equal(y, expected), require_equal(affine(mg.tensor(x)), y))
+    difference = max(require_equal(y, normalised(x)), require_equal(affine(mg.tensor(x)), y))
     affine.weight.data[...], affine.bias.data[...] = normal(1, 16), normal(2, 16)
     require_equal(affine(mg.tensor(x)), y.array * affine.weight.array + affine.bias.array)
-    error = require_gradients(plain, mg.tensor(x, requires_grad=True))
+    error = check_gradients(plain, x)
     return f"0 parameters; largest difference {difference:.0e} from gain 1 and bias 0, gradients {error:.0e}"
 
 
@@ -486,7 +426,7 @@ def learned_positions_end_where_their_table_ends():
     encoding = nn.PositionEncoding("learned", 4, size=6).double()
     x = normal(0, 2, 4, 4)
     difference = require_equal(encoding(mg.tensor(x)), x + encoding.weight.array[:4])
-    error = require_gradients(encoding, mg.tensor(x, requires_grad=True))
+    error = check_gradients(encoding, x)
     (encoding(mg.tensor(x)) * mg.tensor(normal(1, 2, 4, 4))).sum().backward()
     gradient = encoding.weight.grad.array
     require(gradient[:4].all() and not gradient[4:].any(), "the gradient is not on the 4 rows that were used")
@@ -564,10 +504,7 @@ def the_gradient_of_a_residual_connection_is_1():
     distances = {}
     for placement in PLACEMENTS:
         mg.manual_seed(0)
-        block = Block(TransformerConfig(width=4, heads=2, placement=placement)).double()
-        for part in (block.attention.out_proj, block.mlp.project):
-            nn.init.zeros_(part.weight)
-            nn.init.zeros_(part.bias)
+        block = silence(Block(TransformerConfig(width=4, heads=2, placement=placement)).double())
         jacobian = mg.jacobian(block, x).array.reshape(12, 12)
         distances[placement] = largest(jacobian, np.eye(12))
     is_identity = {placement: distance < EXACT for placement, distance in distances.items()}
@@ -655,11 +592,6 @@ def an_encoder_decoder_learns_to_copy():
 # ---- distances ----
 
 
-def longest_chain(node) -> int:
-    """How many operations on the tape follow one another from a leaf to this node."""
-    return 1 + max((longest_chain(parent) for parent in getattr(node, "parents", ()) if parent is not None), default=-1)
-
-
 def first_to_last(layer: Callable[[Tensor], Tensor], x: np.ndarray) -> tuple[np.ndarray, int]:
     """d out_T / d x_1, and the longest chain of operations in between; x (1, T, D)."""
     rest = mg.tensor(x[:, 1:])
@@ -668,7 +600,7 @@ def first_to_last(layer: Callable[[Tensor], Tensor], x: np.ndarray) -> tuple[np.
         return layer(mg.cat([first, rest], dim=1))[:, -1]
 
     first = mg.tensor(x[:, :1], requires_grad=True)
-    return mg.jacobian(last, first).array[0, :, 0, 0], longest_chain(last(first).grad_fn)
+    return mg.jacobian(last, first).array[0, :, 0, 0], longest_chain(last(first))
 
 
 @claim("G8", note="001")
@@ -743,7 +675,7 @@ def more_heads_cost_no_more():
 def attention_is_linear_in_its_input():
     """The output of attention is just a linear combination of a linear transformation of the input."""
     mg.manual_seed(0)
-    X, layer = normal(0, 5, 8), nn.Attention(8, query_key="none", value=False, read_out="none", scale="none")
+    X, layer = normal(0, 5, 8), plain_attention(8, query_key="none")
     y, A = layer(mg.tensor(X), need_weights=True)
     fixed = require_equal(A[0].array @ (2 * X), 2 * y.array)
     live = largest(layer(mg.tensor(2 * X)), 2 * y)
@@ -823,7 +755,7 @@ def two_conventions_for_the_same_matrices():
     mg.manual_seed(0)
     n, d, h = 4, 8, 2
     X = normal(0, n, d)
-    layer = nn.Attention(d, scale="none", read_out="none").double()
+    layer = plain_attention(d, value=True)
     Q, K, _ = matrices(layer)
     ours = centred_scores(layer(mg.tensor(X), need_weights=True)[1][0])
     rows = X @ Q @ K.T @ X.T

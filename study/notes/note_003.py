@@ -7,25 +7,15 @@ import numpy as np
 import minigrad as mg
 import nn
 import nn.functional as F
-from study.notes.claims import FALSE, claim, require
 from models.transformer import MLP, Block, TransformerConfig
 from nn.position import sinusoidal
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    check_gradients, largest, layer_norm, matrices, normal, plain_attention, refusal, require_equal, silence,
+    softmax,
+)
 
 N, D = 6, 8  # tokens, features
-
-
-def largest(difference) -> float:
-    return float(np.abs(np.asarray(difference)).max())
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-def matrix(layer: nn.Linear) -> np.ndarray:
-    """W of the slides' X W."""
-    return layer.weight.detach().numpy().T
 
 
 def random_double(module: nn.Module, std: float = 0.4) -> nn.Module:
@@ -41,26 +31,23 @@ def queries_keys_and_values():
     """Three matrices make queries, keys and values of the tokens, and Y = softmax(Q Kᵀ) V. Values may be of another
     size than keys."""
     mg.manual_seed(0)
-    X = np.random.default_rng(0).normal(size=(N, D))
+    X = normal(0, N, D)
     layer = random_double(nn.Attention(D, key_size=3, value_size=5, read_out="none", scale="none"))
-    Q, K, V = (X @ matrix(projection) for projection in (layer.query, layer.key, layer.value))
+    Q, K, V = (X @ matrix for matrix in matrices(layer))
     expected = np.zeros((N, 5))
     for n in range(N):
         weights = np.exp([Q[n] @ K[m] for m in range(N)])
         for m in range(N):
             expected[n] += weights[m] / weights.sum() * V[m]
-    difference = largest(layer(mg.tensor(X)).detach() - expected)
-    require(difference < 1e-12, f"softmax(Q Kᵀ) V is off by {difference:.0e}")
-    mg.gradcheck_module(layer, [mg.tensor(X[None], requires_grad=True)], progress=False)
+    difference = require_equal(layer(mg.tensor(X)), expected)
+    check_gradients(layer, X[None])
 
-    square = nn.Attention(D, key_size=D, value_size=D, read_out="none", scale="none").double()
+    square, plain = plain_attention(D, value=True), plain_attention(D, query_key="none")
     for projection in (square.query, square.key, square.value):
         projection.weight.data[...] = np.eye(D)
-    plain = nn.Attention(D, query_key="none", value=False, read_out="none", scale="none")
     require(not list(plain.parameters()), "dot-product attention has parameters")
-    of_identities = square(mg.tensor(X)).detach().numpy()
-    identity = max(largest(of_identities - softmax(X @ X.T) @ X), largest(of_identities - plain(mg.tensor(X)).numpy()))
-    require(identity < 1e-12, f"with W = I it differs from softmax(X Xᵀ) X by {identity:.0e}")
+    of_identities = square(mg.tensor(X))
+    identity = max(require_equal(of_identities, softmax(X @ X.T) @ X), require_equal(of_identities, plain(mg.tensor(X))))
     return f"D_k = 3, D_v = 5: within {difference:.0e} of loops; W = I is softmax(X Xᵀ) X within {identity:.0e}"
 
 
@@ -70,33 +57,31 @@ def concatenated_heads_times_a_matrix():
     blocks, that is the sum of a matrix for each head.)"""
     heads, D_v = 3, 5
     mg.manual_seed(0)
-    X, upstream = np.random.default_rng(0).normal(size=(2, N, D))
+    X, upstream = normal(0, 2, N, D)
     sizes = {"heads": heads, "key_size": 4, "value_size": D_v}
     concatenated = random_double(nn.Attention(D, read_out="concat", **sizes))
     summed = nn.Attention(D, read_out="sum", **sizes).double()
     for name in ("query", "key", "value"):
         getattr(summed, name).load_state_dict(getattr(concatenated, name).state_dict())
-    W_o = matrix(concatenated.out)
+    (W_q, W_k, W_v), W_o = matrices(concatenated), concatenated.out.weight.array.T
     summed.out_weights.data[...] = W_o.reshape(heads, D_v, D).swapaxes(1, 2)
 
     expected = np.zeros((N, D))
     for c in range(heads):
-        W_q, W_k = (matrix(projection)[:, 4 * c : 4 * c + 4] for projection in (concatenated.query, concatenated.key))
-        V = X @ matrix(concatenated.value)[:, D_v * c : D_v * (c + 1)]
-        expected += softmax(X @ W_q @ (X @ W_k).T / math.sqrt(4)) @ V @ W_o[D_v * c : D_v * (c + 1)]
+        of_keys, of_values = slice(4 * c, 4 * (c + 1)), slice(D_v * c, D_v * (c + 1))
+        scores = X @ W_q[:, of_keys] @ (X @ W_k[:, of_keys]).T / math.sqrt(4)
+        expected += softmax(scores) @ (X @ W_v[:, of_values]) @ W_o[of_values]
     outputs, gradients = [], []
     for layer in (concatenated, summed):
         x = mg.tensor(X, requires_grad=True)
         y = layer(x)
         y.backward(mg.tensor(upstream))
-        outputs.append(y.detach().numpy())
+        outputs.append(y)
         gradients.append([x.grad] + [getattr(layer, name).weight.grad for name in ("query", "key", "value")])
-    by_head = summed.out_weights.grad.numpy().swapaxes(1, 2).reshape(heads * D_v, D)
-    forward = max(largest(y - expected) for y in outputs)
-    backward = max(largest(a - b) for a, b in zip(*gradients))
-    backward = max(backward, largest(by_head - concatenated.out.weight.grad.numpy().T))
-    require(forward < 1e-12, f"concatenation, sum and loops differ by {forward:.0e}")
-    require(backward < 1e-12, f"the gradients of concatenation and sum differ by {backward:.0e}")
+    by_head = summed.out_weights.grad.mT.reshape(heads * D_v, D)
+    forward = max(require_equal(y, expected) for y in outputs)
+    backward = max(require_equal(a, b) for a, b in zip(*gradients))
+    backward = max(backward, require_equal(by_head, concatenated.out.weight.grad.T))
     return f"concatenation, sum over heads and loops within {forward:.0e}, gradients within {backward:.0e}"
 
 
@@ -122,22 +107,15 @@ def make_block(placement: str) -> Block:
     return random_double(Block(config, is_causal=False))
 
 
-def normalised(x: np.ndarray, norm: nn.LayerNorm) -> np.ndarray:
-    x_hat = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + norm.eps)
-    return x_hat * norm.weight.detach().numpy() + norm.bias.detach().numpy()
-
-
 @claim("R2", note="003")
 def norms_after_the_residual_connection():
     """Layer norm follows each residual connection: Z = LayerNorm(Y(X) + X), and then LayerNorm(MLP(Z) + Z)."""
     block = make_block("post")
-    X = np.random.default_rng(0).normal(size=(1, N, D))
-    with mg.no_grad():
-        Z = normalised(block.attention(mg.tensor(X)).numpy() + X, block.ln_1)
-        expected = normalised(block.mlp(mg.tensor(Z)).numpy() + Z, block.ln_2)
-        difference = largest(block(mg.tensor(X)).numpy() - expected)
-    require(difference < 1e-12, f"the block is off by {difference:.0e}")
-    mg.gradcheck_module(block, [mg.tensor(X, requires_grad=True)], progress=False, fast_mode=True)
+    X = normal(0, 1, N, D)
+    Z = layer_norm(block.ln_1, block.attention(mg.tensor(X)).array + X)
+    expected = layer_norm(block.ln_2, block.mlp(mg.tensor(Z)).array + Z)
+    difference = require_equal(block(mg.tensor(X)), expected)
+    check_gradients(block, X, fast_mode=True)
 
     x, means, deviations = mg.tensor(X), [], []
     for _ in range(4):
@@ -146,8 +124,8 @@ def norms_after_the_residual_connection():
             nn.init.ones_(norm.weight)
             nn.init.zeros_(norm.bias)
         x = other(x).detach()
-        means.append(largest(x.numpy().mean(axis=-1)))
-        deviations.append(largest(x.numpy().std(axis=-1) - 1))
+        means.append(largest(x.array.mean(axis=-1)))
+        deviations.append(largest(x.array.std(axis=-1), 1.0))
     require(max(means) < 1e-12 and max(deviations) < 1e-3, f"token means {means}, deviations off 1 by {deviations}")
     return (f"spelled out within {difference:.0e}; after each of 4 blocks token means are within "
             f"{max(means):.0e} of 0, deviations within {max(deviations):.0e} of 1")
@@ -157,20 +135,15 @@ def norms_after_the_residual_connection():
 def norms_before_attention_and_mlp():
     """Or layer norm comes first: Z = Y(LayerNorm(X)) + X, and then MLP(LayerNorm(Z)) + Z."""
     block = make_block("pre")
-    X = np.random.default_rng(0).normal(size=(1, N, D))
-    with mg.no_grad():
-        Z = block.attention(mg.tensor(normalised(X, block.ln_1))).numpy() + X
-        expected = block.mlp(mg.tensor(normalised(Z, block.ln_2))).numpy() + Z
-        difference = largest(block(mg.tensor(X)).numpy() - expected)
-    require(difference < 1e-12, f"the block is off by {difference:.0e}")
-    mg.gradcheck_module(block, [mg.tensor(X, requires_grad=True)], progress=False, fast_mode=True)
+    X = normal(0, 1, N, D)
+    Z = block.attention(mg.tensor(layer_norm(block.ln_1, X))).array + X
+    expected = block.mlp(mg.tensor(layer_norm(block.ln_2, Z))).array + Z
+    difference = require_equal(block(mg.tensor(X)), expected)
+    check_gradients(block, X, fast_mode=True)
 
-    for layer in (block.attention.out_proj, block.mlp.project):
-        nn.init.zeros_(layer.weight)
-        nn.init.zeros_(layer.bias)
     x = mg.tensor(X)
-    jacobian = mg.jacobian(block, x).numpy().reshape(N * D, N * D)
-    from_identity = max(largest(block(x).detach() - X), largest(jacobian - np.eye(N * D)))
+    jacobian = mg.jacobian(silence(block), x).reshape(N * D, N * D)
+    from_identity = max(largest(block(x), X), largest(jacobian, np.eye(N * D)))
     require(from_identity == 0, f"with zero outputs the block or its Jacobian is {from_identity:.0e} from the identity")
     return f"spelled out within {difference:.0e}; with zero outputs it is the identity, and so is its Jacobian"
 
@@ -218,8 +191,7 @@ def positions_are_added_and_not_concatenated():
     x = mg.randn(N, width, dtype=mg.float64)
     added, joined = (nn.PositionEncoding("sinusoidal", width, combine=combine) for combine in ("add", "concatenate"))
     W = mg.randn(width, width, dtype=mg.float64)
-    difference = largest(added(x) @ W - joined(x) @ mg.cat([W, W]))
-    require(difference < 1e-12, f"concatenation with one map twice differs from addition by {difference:.0e}")
+    require_equal(added(x) @ W, joined(x) @ mg.cat([W, W]))
 
     losses, sizes = {}, {}
     for kind, combine in (("none", "add"), ("sinusoidal", "add"), ("sinusoidal", "concatenate")):
@@ -241,7 +213,7 @@ def sinusoids_meet_the_demands():
     """Sines in the even and cosines in the odd places, r_ni = sin(n / L^(i/D)) or cos(n / L^((i-1)/D)). They are
     bounded, differ at all positions, go on beyond those of training, and tell distances alike wherever they start."""
     T, L, shift = 2000, 10_000.0, 7
-    r, odd = (nn.PositionEncoding("sinusoidal", width).table(T).numpy() for width in (D, 7))
+    r, odd = (nn.PositionEncoding("sinusoidal", width).table(T).array for width in (D, 7))
     formula = 0.0
     for table, width in ((r, D), (odd, 7)):
         for n, i in itertools.product((0, 1, 2, 77, T - 1), range(width)):
@@ -252,10 +224,10 @@ def sinusoids_meet_the_demands():
     for i in range(0, D, 2):
         c, s = math.cos(shift / L ** (i / D)), math.sin(shift / L ** (i / D))
         rotation[i : i + 2, i : i + 2] = [[c, s], [-s, c]]
-    shifted = largest(r[shift:] - r[:-shift] @ rotation.T)
+    shifted = largest(r[shift:], r[:-shift] @ rotation.T)
     gram = r[:50] @ r[:50].T
     toeplitz = max(np.ptp(np.diag(gram, d)) for d in range(50))
-    later = largest(nn.PositionEncoding("sinusoidal", D).table(10, start=T).numpy() - sinusoidal(T + 10, D)[T:])
+    later = largest(nn.PositionEncoding("sinusoidal", D).table(10, start=T), sinusoidal(T + 10, D)[T:])
     require(largest(r) <= 1, f"it reaches {largest(r)}")
     require(closest > 1e-3, f"two positions are only {closest:.0e} apart")
     require(max(formula, shifted, toeplitz, later) < 1e-11,
@@ -306,21 +278,15 @@ def the_shape_of_the_projections():
     """The matrices of queries and keys are said to be N x D_k, that of values N x D_v; and the number of heads is first
     C, then H. (X W with X of N x D needs D x D_k, and W^(o) is C D_v x D.)"""
     D_k, D_v, C = 3, 5, 2
-    rng = np.random.default_rng(0)
-    X = mg.tensor(rng.normal(size=(N, D)))
     mg.manual_seed(0)
-    layer = nn.Attention(D, heads=C, key_size=D_k, value_size=D_v).double()
-    try:
-        shape = (X @ mg.tensor(rng.normal(size=(N, D_k)))).shape
-        require(False, f"the printed product exists and has shape {shape}")
-    except ValueError as error:
-        message = str(error)
-    shapes = {name: matrix(getattr(layer, name)).shape for name in ("query", "key", "value", "out")}
-    require(shapes == {"query": (D, C * D_k), "key": (D, C * D_k), "value": (D, C * D_v), "out": (C * D_v, D)},
-            f"the layer's matrices have the shapes {shapes}")
-    first_head = mg.tensor(matrix(layer.query)[:, :D_k].copy())
-    difference = largest(X @ first_head - layer.query(X).detach()[:, :D_k])
-    lengths = [layer(mg.tensor(rng.normal(size=(length, D)))).shape for length in (1, N, 2 * N)]
-    require(difference < 1e-12 and lengths == [(1, D), (N, D), (2 * N, D)], f"off by {difference:.0e}, {lengths}")
+    X, layer = mg.tensor(normal(0, N, D)), nn.Attention(D, heads=C, key_size=D_k, value_size=D_v).double()
+    message = refusal(lambda: X @ mg.tensor(normal(1, N, D_k)))
+    W_q, W_k, W_v = matrices(layer)
+    shapes = [W.shape for W in (W_q, W_k, W_v, layer.out.weight.T)]
+    require(shapes == [(D, C * D_k), (D, C * D_k), (D, C * D_v), (C * D_v, D)], f"the layer's shapes are {shapes}")
+    require_equal(X @ mg.tensor(W_q[:, :D_k]), layer.query(X)[:, :D_k])
+    for length in (1, N, 2 * N):
+        shape = layer(mg.tensor(normal(2, length, D))).shape
+        require(shape == (length, D), f"{length} tokens come out with the shape {shape}")
     return (f"{N} x {D} times {N} x {D_k}: {message.split(':')[0]}; {D} x {D_k} works for any N, "
             f"W^(o) is {C * D_v} x {D}")

@@ -8,46 +8,24 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from models.architectures import make_model
-from study.notes.claims import FALSE, claim, require
-from models.task import Task, inputs_and_targets
+from models.task import inputs_and_targets
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import Block, TransformerConfig
 from nn.position import sine_only
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    EXACT, check_gradients, influence, largest, matrices, normal, normalised, require_causal, require_equal, shift_map,
+    softmax, trained,
+)
 
-EXACT = 1e-12  # float64, a few hundred operations
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return mg.tensor(np.random.default_rng(seed).normal(size=shape))
-
-
-def difference(a, b) -> float:
-    """The largest of all elements."""
-    a, b = (x.array if isinstance(x, Tensor) else np.asarray(x) for x in (a, b))
-    return float(np.abs(a - b).max())
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    """In float64."""
+    return mg.tensor(normal(seed, *shape))
 
 
 def in_two_places(values) -> str:
     return ", ".join(f"{value:.2f}" for value in values)
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Of each row."""
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def normalised(x: np.ndarray) -> np.ndarray:
-    """A layer norm without gain and bias."""
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-
-
-def gradients_are_right(module: nn.Module, *inputs: Tensor) -> bool:
-    """Those of all parameters and all inputs, against finite differences."""
-    leaves = [mg.tensor(x.array, requires_grad=True) for x in inputs]
-    return (mg.gradcheck(module, leaves, raise_exception=False)
-            and mg.gradcheck_module(module, inputs, raise_exception=False, progress=False).verdict == "pass")
 
 
 def attention_of_note(x: np.ndarray, layer: nn.Attention) -> np.ndarray:
@@ -76,12 +54,11 @@ def one_head_in_column_vectors():
     root of d."""
     mg.manual_seed(0)
     layer = nn.Attention(6, read_out="none").double()
-    x = normal(5, 6)
-    found = difference(layer(x), attention_of_note(x.array, layer))
-    Q, K, V = (x.array @ projection.weight.array.T for projection in (layer.query, layer.key, layer.value))
-    in_rows = difference(layer(x), softmax(Q @ K.T / np.sqrt(6)) @ V)
-    require(max(found, in_rows) < EXACT, f"differs by {found:.0g}, in rows by {in_rows:.0g}")
-    require(gradients_are_right(layer, x), "gradcheck failed")
+    x = randn(5, 6)
+    found = require_equal(layer(x), attention_of_note(x.array, layer))
+    Q, K, V = (x.array @ matrix for matrix in matrices(layer))
+    in_rows = require_equal(layer(x), softmax(Q @ K.T / np.sqrt(6)) @ V)
+    check_gradients(layer, x)
     return f"largest difference {found:.0g}, from softmax(Q Kᵀ / sqrt(d)) V with transposed matrices {in_rows:.0g}"
 
 
@@ -90,8 +67,8 @@ def heads_side_by_side_and_one_matrix():
     """Each head has its own three projections; their outputs, concatenated, go through one linear layer W_y."""
     mg.manual_seed(0)
     layer = nn.Attention(6, heads=3, scale="d_model").double()
-    x, upstream = normal(5, 6), normal(5, 6, seed=1)
-    found = difference(layer(x), attention_of_note(x.array, layer) @ layer.out.weight.array.T)
+    x, upstream = randn(5, 6), randn(5, 6, seed=1)
+    found = require_equal(layer(x), attention_of_note(x.array, layer) @ layer.out.weight.array.T)
 
     summed = nn.Attention(6, heads=3, scale="d_model", read_out="sum").double()
     for name in ("query", "key", "value"):
@@ -99,10 +76,9 @@ def heads_side_by_side_and_one_matrix():
     summed.out_weights.data = np.stack(np.split(layer.out.weight.array, 3, axis=1))
     layer(x).backward(upstream)
     summed(x).backward(upstream)
-    as_sum = difference(layer(x), summed(x))
-    gradients = difference(np.concatenate(list(summed.out_weights.grad.array), axis=1), layer.out.weight.grad)
-    require(max(found, as_sum, gradients) < EXACT, f"{found:.0g}, sum {as_sum:.0g}, gradients {gradients:.0g}")
-    require(gradients_are_right(layer, x), "gradcheck failed")
+    as_sum = require_equal(layer(x), summed(x))
+    gradients = require_equal(np.hstack(list(summed.out_weights.grad.array)), layer.out.weight.grad)
+    check_gradients(layer, x)
     return f"largest difference {found:.0g}; from a sum of heads {as_sum:.0g}, its gradients {gradients:.0g}"
 
 
@@ -113,16 +89,15 @@ def alignment_by_a_small_network():
     mg.manual_seed(0)
     layer = nn.AdditiveAttention(3, 4, hidden=5).double()
     nn.init.zeros_(layer.state.bias)  # the note has none
-    s, h = normal(1, 2, 3), normal(1, 6, 4, seed=1)
+    s, h = randn(1, 2, 3), randn(1, 6, 4, seed=1)
     W_1, W_2 = layer.score.weight.array[0], np.hstack([layer.context.weight.array, layer.state.weight.array])
     c, weights = layer(s, h)
     found = 0.0
     for t in range(2):
         scores = np.array([W_1 @ np.tanh(W_2 @ np.concatenate([h.array[0, j], s.array[0, t]])) for j in range(6)])
         alpha = softmax(scores)
-        found = max(found, difference(weights[0, t], alpha), difference(c[0, t], alpha @ h.array[0]))
-    require(found < EXACT, f"the layer differs from one matrix times [h, s] by {found:.0g}")
-    require(gradients_are_right(layer, s, h), "gradcheck failed")
+        found = max(found, require_equal(weights[0, t], alpha), require_equal(c[0, t], alpha @ h.array[0]))
+    check_gradients(layer, s, h)
     return f"W_h h + W_s s against W_2 [h, s]: largest difference {found:.0g}"
 
 
@@ -139,7 +114,7 @@ def a_soft_dictionary():
         layer = nn.Attention(n, query_key="none", value_size=size, read_out="none", scale=scale).double()
         layer.value.weight.data = table.T.copy()
         found, weights = layer(queries, keys, need_weights=True)
-        errors.append(difference(found, table[asked]))
+        errors.append(largest(found, table[asked]))
         require(scale > 1 or weights.array.min() > 0.01, f"a key has weight {weights.array.min():.0g}")
     require(errors[0] > 0.1 and errors[-1] < EXACT, f"errors {errors}")
     return (f"distance from the value looked up {errors[0]:.2f}, {errors[1]:.0g}, {errors[2]:.0g} for scores times 1, "
@@ -150,13 +125,13 @@ def a_soft_dictionary():
 def permuted_tokens_give_permuted_features():
     """Self-attention is permutation-equivariant: tokens in another order give the same outputs in that order."""
     order = np.random.default_rng(0).permutation(7)
-    x = normal(1, 7, 8)
+    x = randn(1, 7, 8)
 
     def violation(is_causal, kind):
         mg.manual_seed(0)
         block = Block(TransformerConfig(width=8, heads=2), is_causal).double()
         positions = nn.PositionEncoding(kind, 8)
-        return difference(block(positions(x[:, order])), block(positions(x))[:, order])
+        return largest(block(positions(x[:, order])), block(positions(x))[:, order])
 
     plain, positioned, causal = violation(False, "none"), violation(False, "sinusoidal"), violation(True, "none")
     require(plain < EXACT, f"a block is not equivariant: {plain:.0g}")
@@ -179,7 +154,7 @@ def jack_and_jill_are_confused():
     differences = {}
     for kind in ("none", "sinusoidal"):
         a, b = features("Jack gave water to Jill", kind), features("Jill gave water to Jack", kind)
-        differences[kind] = max(difference(a[word], b[word]) for word in words)
+        differences[kind] = max(largest(a[word], b[word]) for word in words)
     require(differences["none"] < EXACT, f"without positions they differ by {differences['none']:.0g}")
     require(differences["sinusoidal"] > 0.1, f"with positions they differ by {differences['sinusoidal']:.0g} only")
     plain, positioned = differences.values()
@@ -195,11 +170,10 @@ def the_block_in_words():
     mentioned), and another layer norm."""
     mg.manual_seed(0)
     block = Block(TransformerConfig(width=4, heads=2, placement="post_attention_only"), is_causal=False).double()
-    x = normal(1, 3, 4)
+    x = randn(1, 3, 4)
     y = mg.tensor(normalised(x.array + block.attention(x).array))
-    found = difference(block(x), normalised(block.mlp(y).array))
-    require(found < EXACT, f"differs by {found:.0g}")
-    require(gradients_are_right(block, x), "gradcheck failed")
+    found = require_equal(block(x), normalised(block.mlp(y).array))
+    check_gradients(block, x)
 
     sizes = {}
     for placement in ("post_attention_only", "post"):
@@ -221,10 +195,10 @@ def gradient_norms(placement: str, depths: tuple[int, ...]) -> list[float]:
         for parameter in block.parameters():
             if parameter.ndim == 2:
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
-    u = normal(1, 16, 32, seed=1)
+    u = randn(1, 16, 32, seed=1)
     norms = []
     for depth in depths:
-        _, gradient = mg.vjp(nn.Sequential(*blocks[:depth]), normal(1, 16, 32), u / u.norm())
+        _, gradient = mg.vjp(nn.Sequential(*blocks[:depth]), randn(1, 16, 32), u / u.norm())
         norms.append(float(gradient.norm().item()))
     return norms
 
@@ -246,12 +220,6 @@ def gradients_neither_vanish_nor_explode():
 # ---- positions ----
 
 
-def shift_error(table: np.ndarray, steps: int) -> float:
-    """How far the best linear map of p_t is from p_{t + steps}."""
-    before, after = table[:-steps], table[steps:]
-    return difference(before @ np.linalg.lstsq(before, after, rcond=None)[0], after)
-
-
 def toeplitz_error(table: np.ndarray) -> float:
     """How much p_t . p_s varies where t - s is the same."""
     products = table @ table.T
@@ -264,12 +232,12 @@ def sines_only():
     cosines of others can do: a step is a fixed linear map.)"""
     table, pairs = (nn.PositionEncoding(kind, 8).table(50).array for kind in ("sine_only", "sinusoidal"))
     written_out = [[np.sin(t * 1 / 10000 ** (k / 8)) for k in range(1, 9)] for t in range(50)]
-    found = difference(table, written_out)
-    largest = max(float(np.abs(sine_only(20, d, start=start)).max()) for d in (1, 7, 64) for start in (0, 10**6))
-    require(found < EXACT and largest <= 1, f"differs by {found:.0g}, largest {largest}")
-    maps, grams = ([f(x) for x in (table, pairs)] for f in (lambda x: shift_error(x, 3), toeplitz_error))
+    require_equal(table, written_out)
+    bound = max(float(np.abs(sine_only(20, d, start=start)).max()) for d in (1, 7, 64) for start in (0, 10**6))
+    require(bound <= 1, f"the largest is {bound}")
+    maps, grams = ([f(x) for x in (table, pairs)] for f in (lambda x: shift_map(x, 3)[1], toeplitz_error))
     require(maps[0] > 0.1 and grams[0] > 0.1 and maps[1] < 1e-9 > grams[1], f"shifts {maps}, products {grams}")
-    return (f"largest {largest:.3f}; a shift by 3 is a linear map up to {maps[0]:.2f} ({maps[1]:.0g} with cosines), "
+    return (f"largest {bound:.3f}; a shift by 3 is a linear map up to {maps[0]:.2f} ({maps[1]:.0g} with cosines), "
             f"p_t . p_s varies by {grams[0]:.1f} at equal distances ({grams[1]:.0g} with cosines)")
 
 
@@ -286,13 +254,12 @@ def one_hot_positions_are_cumbersome():
 
     learned = nn.PositionEncoding("learned", width, size=size).double()
     learned.weight.data = layer.weight.array[:, width:].T.copy()
-    x, upstream = normal(2, T, width), normal(2, T, width, seed=1)
+    x, upstream = randn(2, T, width), randn(2, T, width, seed=1)
     by_one_hot, by_table = layer(one_hot(x)), learned(x @ layer.weight.detach()[:, :width].T)
-    found = difference(by_one_hot, by_table)
+    found = require_equal(by_one_hot, by_table)
     by_one_hot.backward(upstream)
     by_table.backward(upstream)
-    gradients = difference(layer.weight.grad.array[:, width:].T, learned.weight.grad)
-    require(max(found, gradients) < EXACT, f"differs from a learned table by {found:.0g}, gradients {gradients:.0g}")
+    gradients = require_equal(layer.weight.grad.array[:, width:].T, learned.weight.grad)
     return (f"parameters of the next layer for 10, 100, 1000 positions: {', '.join(map(str, counts))}; a learned table "
             f"is the same, difference {found:.0g}, gradients {gradients:.0g}")
 
@@ -301,13 +268,13 @@ def one_hot_positions_are_cumbersome():
 def integer_positions_have_a_scale_problem():
     """The position can be added as an integer, but its value becomes very large in long sequences."""
     width, T = 64, 1001
-    norms = nn.PositionEncoding("integer", width)(normal(T, width)).norm(dim=1).array
+    norms = nn.PositionEncoding("integer", width)(randn(T, width)).norm(dim=1).array
     expected = np.arange(T) * np.sqrt(width)
     require(np.abs(norms[10:] / expected[10:] - 1).max() < 0.5 and abs(norms[-1] / expected[-1] - 1) < 0.01,
             f"norms {norms[[10, 100, 1000]]}")
 
     one_feature = nn.PositionEncoding("integer", width, combine="concatenate", position_width=1)
-    a, b = (normalised(one_feature(normal(T, width, seed=seed)).array) for seed in (1, 2))
+    a, b = (normalised(one_feature(randn(T, width, seed=seed)).array) for seed in (1, 2))
     likeness = (a * b).sum(1) / (width + 1)  # of two texts
     require(abs(likeness[0]) < 0.7 and likeness[-1] > 0.999, f"cosines {likeness[[0, -1]]}")
 
@@ -315,13 +282,12 @@ def integer_positions_have_a_scale_problem():
     for positions in ("integer", "sinusoidal"):
         task = dataclasses.replace(TASKS["copy"], lengths=(6, 6))
         model = make_model(task, "encoder-decoder", dataclasses.replace(SMALL, positions=positions))
-        losses[positions] = np.mean(train(model, task, steps=400, batch_size=32)[-20:])
+        losses[positions] = np.mean(Trainer(model, task, COPYING).train()[-20:])
     require(losses["sinusoidal"] < 0.5 * losses["integer"], f"losses {losses}")
 
-    x, block = normal(1, 10, width), Block(TransformerConfig(width=width, placement="pre")).double()
+    x, block = randn(1, 10, width), Block(TransformerConfig(width=width, placement="pre")).double()
     counted = nn.PositionEncoding("integer", width)(x)
-    unseen = difference(block(counted) - counted, block(x) - x)
-    require(unseen < 1e-9, f"a block sees the integers: {unseen:.0g}")  # which its layer norms subtract as a mean
+    unseen = require_equal(block(counted) - counted, block(x) - x, 1e-9)  # layer norms subtract the integers as a mean
     return (f"norm {norms[10]:.0f}, {norms[100]:.0f}, {norms[1000]:.0f} at positions 10, 100, 1000; after a layer norm "
             f"two texts have cosine {likeness[0]:.2f} at position 0, {likeness[-1]:.5f} at 1000; loss of copying "
             f"{losses['integer']:.2f}, with sinusoids {losses['sinusoidal']:.2f}; one integer added to all features is "
@@ -347,15 +313,13 @@ def recurrent_networks_in_layers():
     """Recurrent networks of several layers read a sequence and put out symbols, from what they have seen so far."""
     mg.manual_seed(0)
     layer = nn.RNN(3, 4, num_layers=2).double()
-    x = normal(1, 6, 3)
+    x = randn(1, 6, 3)
     parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
     below = recurrent_states(x.array[0], parameters, "_l0")
     states, last = layer(x)
-    found = max(difference(states[0], recurrent_states(below, parameters, "_l1")), difference(last[0, 0], below[-1]))
-    require(found < EXACT, f"differs from a loop by {found:.0g}")
-    require(gradients_are_right(layer, x), "gradcheck failed")
-    reached = np.abs(mg.jacobian(lambda x: layer(x)[0], x).array[0, :, :, 0]).max(axis=(1, 3))
-    require((np.triu(reached, 1) == 0).all() and (np.tril(reached) + np.triu(np.ones((6, 6)), 1)).all(), f"{reached}")
+    found = max(require_equal(states[0], recurrent_states(below, parameters, "_l1")), require_equal(last[0, 0], below[-1]))
+    check_gradients(layer, x)
+    require_causal(influence(lambda x: layer(x)[0], x))
     return f"largest difference from a loop {found:.0g}; gradients pass through {x.shape[1]} steps and 2 layers"
 
 
@@ -364,41 +328,33 @@ def reading_in_both_directions():
     """Read the sequence forwards and backwards: two sets of hidden states, which are concatenated."""
     mg.manual_seed(0)
     layer, swapped = (nn.RNN(3, 4, bidirectional=True).double() for _ in range(2))
-    x = normal(1, 6, 3)
+    x = randn(1, 6, 3)
     parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
     forward = recurrent_states(x.array[0], parameters, "_l0")
     backward = recurrent_states(x.array[0, ::-1], parameters, "_l0_reverse")[::-1]
-    found = difference(layer(x)[0][0], np.hstack([forward, backward]))
+    found = require_equal(layer(x)[0][0], np.hstack([forward, backward]))
 
     for name, parameter in swapped.named_parameters():
         twin = name.removesuffix("_reverse") if name.endswith("_reverse") else name + "_reverse"
         parameter.data = parameters[twin]
     mirrored = swapped(mg.tensor(x.array[:, ::-1]))[0].array[:, ::-1]
-    halves = difference(layer(x)[0], np.concatenate([mirrored[..., 4:], mirrored[..., :4]], axis=-1))
-    require(max(found, halves) < EXACT, f"differs by {found:.0g}, mirrored by {halves:.0g}")
-    reached = np.abs(mg.jacobian(lambda x: layer(x)[0], x).array[0, :, :, 0]).max(axis=(1, 3))
-    require((reached > 0).all(), "some states do not depend on all inputs")
-    require(gradients_are_right(layer, x), "gradcheck failed")
+    halves = require_equal(layer(x)[0], np.concatenate([mirrored[..., 4:], mirrored[..., :4]], axis=-1))
+    require(influence(lambda x: layer(x)[0], x).all(), "some states do not depend on all inputs")
+    check_gradients(layer, x)
     return f"largest difference {found:.0g}; backwards, with directions exchanged, the halves swap: {halves:.0g}"
 
 
 # ---- training ----
 
+COPYING = TrainingConfig.of(TASKS["copy"], steps=400, batch_size=32)
 REVERSING_STEPS = {"rnn": 1000, "rnn-attention": 400}
 SMALL = TransformerConfig(context=16, layers=1, heads=2, width=48)
 LENGTHS = 3, 5, 8
 
 
-def train(model: nn.Module, task: Task, **fields) -> list[float]:
-    return Trainer(model, task, TrainingConfig.of(task, **fields)).train()
-
-
 @functools.cache
 def reverser(name: str) -> nn.Module:
-    task = TASKS["reverse"]
-    model = make_model(task, name, TransformerConfig(width=48))
-    train(model, task, steps=REVERSING_STEPS[name], lr=3e-3)
-    return model
+    return trained(TASKS["reverse"], name, TransformerConfig(width=48), steps=REVERSING_STEPS[name], lr=3e-3)
 
 
 def reversed_right(name: str) -> list[float]:
@@ -440,10 +396,8 @@ def classification_and_translation():
     source, target = translation.make(np.random.default_rng(0), 1, 3)
     require((source.shape[1], target.shape[1]) == (7, 6), f"{source.shape[1]} words, {target.shape[1]} words")
 
-    judge = make_model(sentiment, "encoder", dataclasses.replace(SMALL, positions="relative"))
-    translator = make_model(translation, "encoder-decoder", SMALL)
-    train(judge, sentiment, steps=400, lr=3e-3)
-    train(translator, translation, steps=400, lr=3e-3)
+    judge = trained(sentiment, "encoder", dataclasses.replace(SMALL, positions="relative"), steps=400, lr=3e-3)
+    translator = trained(translation, "encoder-decoder", SMALL, steps=400, lr=3e-3)
     judged, translated = sentiment.accuracy(judge, 1000), translation.accuracy(translator, 1000, length=3)
     require(min(judged, translated) > 0.95, f"right: {in_percent([judged, translated])}")
     return f"sentiment {judged:.1%} right; translation of 7 words to 6 {translated:.1%} without a mistake"
@@ -457,16 +411,15 @@ def values_without_their_head():
     """Head r weighs v_j, a value without the index of a head (meant is v^r_j)."""
     mg.manual_seed(0)
     layer = nn.Attention(6, heads=3, scale="d_model").double()
-    x = normal(5, 6)
+    x = randn(5, 6)
     _, weights = layer(x, need_weights=True)
     W, W_y, v = weights.array, layer.out.weight.array, x.array @ layer.value.weight.array.T
     own = np.concatenate([W[r] @ v[:, 2 * r : 2 * r + 2] for r in range(3)], axis=1) @ W_y.T
-    found = difference(layer(x), own)
-    require(found < EXACT, f"with v^r_j the layer differs by {found:.0g}")
+    found = require_equal(layer(x), own)
     of_all_heads = np.concatenate([W[r] @ v for r in range(3)], axis=1)
     require(of_all_heads.shape[1] != W_y.shape[1], "the values of all heads fit W_y")
     of_one_head = np.concatenate([W[r] @ v[:, :2] for r in range(3)], axis=1) @ W_y.T
-    literal = difference(layer(x), of_one_head)
+    literal = largest(layer(x), of_one_head)
     require(literal > 0.01, f"one value for all heads differs by {literal:.0g} only")
     return (f"with v^r_j the layer's output, difference {found:.0g}; with one v_j for all heads it differs by "
             f"{literal:.2f}, and if v_j is as wide as x, W_y is given {of_all_heads.shape[1]} features and takes "
@@ -485,7 +438,7 @@ def alignment_with_swapped_indices():
         return np.tanh(together) @ layer.score.weight.array[0]
 
     def compare(steps):
-        s, h = normal(1, steps, 3), normal(1, 6, 3, seed=1)
+        s, h = randn(1, steps, 3), randn(1, 6, 3, seed=1)
         of_s = s.array[0] @ layer.state.weight.array.T + layer.state.bias.array
         of_h = h.array[0] @ layer.context.weight.array.T
         c = layer(s, h)[0].array[0]
@@ -493,11 +446,10 @@ def alignment_with_swapped_indices():
         return c, meant, literal, h.array[0]
 
     c, meant, literal, h = compare(steps=2)
-    found = difference(c, meant @ h)
-    require(found < EXACT, f"with [h_j, s_i] the layer differs by {found:.0g}")
+    found = require_equal(c, meant @ h)
     require(literal.shape == (6, 2), f"literal weights have shape {literal.shape}")  # which do not multiply 6 states
     c, meant, literal, h = compare(steps=6)
-    wrong = difference(c, literal @ h)
+    wrong = largest(c, literal @ h)
     require(wrong > 0.01, f"as printed it differs by {wrong:.0g} only")
     return (f"with [h_j, s_i] the layer's output, difference {found:.0g}; as printed, 2 decoder states and 6 encoder "
             f"states give weights 6 x 2, which do not fit 6 states, and for 6 and 6 it differs by {wrong:.2f}")
@@ -510,8 +462,8 @@ def the_last_sine_as_printed():
     t = np.array([0, 100, 10_000, 100_000])
     ours = np.array([nn.PositionEncoding("sine_only", width).table(1, start).array[0, -1] for start in t])
     meant, literal = np.sin(omega * t), np.sin(omega) * t
-    found = difference(ours, meant)
-    require(found < EXACT and np.abs(meant).max() <= 1, f"sin(omega_d t) differs by {found:.0g}")
+    require_equal(ours, meant)
+    require(largest(meant) <= 1, f"sin(omega_d t) reaches {largest(meant)}")
     require(abs(literal[-1] - 10) < 0.01, f"as printed it is {literal[-1]} at {t[-1]}")
     return (f"at t = 100, 10000, 100000 as printed {in_two_places(literal[1:])}, without bound; sin(omega_d t) is "
             f"{in_two_places(meant[1:])}")

@@ -1,8 +1,8 @@
-"""Pictures of what the lecture notes claim: `minigrad notes --plot` draws them all."""
+"""Pictures of what the lecture notes claim, for `minigrad notes --plot`."""
 import math
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -10,11 +10,11 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from minigrad.figures import new_figure
-from models.architectures import ARCHITECTURES, make_model
+from models.architectures import ARCHITECTURES
 from models.tasks import TASKS
-from models.train import Trainer, TrainingConfig
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only
+from study.notes.helpers import shift_map, trained
 
 SEEDS = range(5)
 
@@ -134,8 +134,7 @@ def lengths():
     figure, axes = new_figure(1, 1, 8, 4.5)
     axes.axvspan(*task.lengths, color="0.92", label="lengths in training")
     for name, marker, size in zip(ARCHITECTURES["sequence"], "osv^", (11, 9, 7, 5)):  # where they meet, all are seen
-        model = make_model(task, name, TransformerConfig(context=32, layers=2, heads=4, width=48))
-        Trainer(model, task, TrainingConfig.of(task, steps=900)).train()
+        model = trained(task, name, TransformerConfig(context=32, layers=2, heads=4, width=48), steps=900)
         axes.plot(tested, [task.accuracy(model, count=200, length=length) for length in tested], marker,
                   markersize=size, linestyle="-", label=ATTEMPTS[name])
     axes.set(xlabel="letters", ylabel="right answers", ylim=(-0.03, 1.03))
@@ -181,13 +180,6 @@ def saturation():
 
 # positions
 
-def shift_map(encoding: Callable[[int, int], np.ndarray], D: int, k: int, T: int = 10_000) -> tuple[np.ndarray, float]:
-    """(the matrix M for which p[t] @ M comes nearest to p[t + k] for all t below T, the largest error)"""
-    table = encoding(T, D)
-    M, *_ = np.linalg.lstsq(table[:-k], table[k:], rcond=None)
-    return M, float(np.abs(table[:-k] @ M - table[k:]).max())
-
-
 def positions(T: int = 64, D: int = 16, k: int = 5):
     """Position encodings with sines and cosines (above) and with sines only (below). In pairs, the scalar product of
     two positions depends on their distance only, and one rotation shifts all positions by 5; without cosines neither
@@ -195,7 +187,7 @@ def positions(T: int = 64, D: int = 16, k: int = 5):
     figure, panels = new_figure(2, 3, 12, 7)
     for row, (name, encoding) in zip(panels, (("sinusoidal", sinusoidal), ("sine only", sine_only))):
         table = encoding(T, D)
-        M, error = shift_map(encoding, D, k)
+        M, error = shift_map(encoding(10_000, D), k)
         gram = table @ table.T
         for axes, values, limit, title, labels in zip(
             row, (table.T, gram, M.T), (1, np.abs(gram).max(), 1),
@@ -273,18 +265,33 @@ def cost():
     return figure
 
 
-PICTURES = {"depth": depth, "distance": distance, "lengths": lengths, "saturation": saturation, "positions": positions,
-            "cost": cost}
+PICTURES = {  # {name: (what draws it, the rows that it is about)}
+    "depth": (depth, ("R0", "R1", "R2", "R3", "R4", "R5", "R6", "C5", "C6")),
+    "distance": (distance, ("G8", "C7")),
+    "lengths": (lengths, ("G3", "G6", "G7")),
+    "saturation": (saturation, ("A15", "A16", "A17")),
+    "positions": (positions, ("P4", "P5")),
+    "cost": (cost, ("C1", "C2", "C3")),
+}
 
 
-def draw_all(folder: pathlib.Path, report: Callable[[str], None] = print) -> None:
-    """Draw all pictures into a folder, and report the path of each."""
-    for name, draw in PICTURES.items():
+def about(rows: list[str]) -> list[str]:
+    """The names of the pictures of these rows; ValueError if there are none."""
+    names = [name for name, (_, its_rows) in PICTURES.items() if set(rows) & set(its_rows)]
+    if not names:
+        having = ", ".join(row for _, its_rows in PICTURES.values() for row in its_rows)
+        raise ValueError(f"there is no picture of {', '.join(rows)}; there are pictures of {having}")
+    return names
+
+
+def draw(names: Iterable[str], folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Draw pictures into a folder; the path of each."""
+    for name in names:
         path = folder / f"{name}.png"
-        draw().savefig(path, dpi=110)
-        report(str(path))
+        PICTURES[name][0]().savefig(path, dpi=110)
+        yield path
 
 
 def captions() -> dict[str, str]:
     """{file name: what the picture shows}"""
-    return {f"{name}.png": " ".join(draw.__doc__.split()) for name, draw in PICTURES.items()}
+    return {f"{name}.png": " ".join(picture.__doc__.split()) for name, (picture, _) in PICTURES.items()}

@@ -80,6 +80,16 @@ def as_line(outcome: Outcome) -> str:
     return lines_of([claim.row, claim.note, outcome.verdict, outcome.measured, f"{outcome.seconds:7.2f}"])
 
 
+def in_full(outcome: Outcome) -> str:
+    """A claim with what the note says, and where its code stands."""
+    claim = outcome.claim
+    parts = {"it says": claim.text, "verdict": outcome.verdict, "measured": outcome.measured,
+             "seconds": f"{outcome.seconds:.2f}", "code": f"{claim.check.__module__}.{claim.name}"}
+    lines = [textwrap.fill(text, 100, initial_indent=f"  {name:8}  ", subsequent_indent=12 * " ", break_on_hyphens=False)
+             for name, text in parts.items()]
+    return "\n".join([f"{claim.row}, note {claim.note}: {NOTES[claim.note]}", *lines])
+
+
 def lines_of(cells: Iterable[str]) -> str:
     """One row; cells that are too long go on below."""
     wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, WIDTHS.values())]

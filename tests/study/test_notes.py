@@ -53,7 +53,7 @@ def made_up(monkeypatch):
 @pytest.fixture
 def few_pictures(monkeypatch):
     """Only the fastest picture."""
-    monkeypatch.setattr(plots, "PICTURES", {"positions": plots.positions})
+    monkeypatch.setattr(plots, "PICTURES", {"positions": (plots.positions, ("A2", "E1"))})
 
 
 @pytest.fixture
@@ -142,7 +142,28 @@ def test_without_pictures_the_document_shows_none(run, made_up):
 @pytest.mark.parametrize("row", CHEAP)
 def test_real_rows(run, row):
     code, out, _ = run("--row", row)
-    assert code == 0 and out.splitlines()[2].startswith(row)
+    assert code == 0 and out.startswith(f"{row}, note 00")
+
+
+def test_rows_in_full(run, made_up):
+    made_up(MISPRINT, WET, CONDITIONAL)
+    code, out, _ = run("--row", "A2", "E1")
+    wet, misprint = out.split("E1, note 002: ")
+    assert code == 0 and wet.startswith("A2, note 000: transformers, tokens as rows\n")
+    assert "  it says   Water is | wet.\n  verdict   true\n  measured  100 % of | it\n  seconds   0.00\n" in wet
+    assert "  verdict   false as printed\n" in misprint and misprint.endswith("misprint\n")
+
+
+def test_pictures_of_rows(run, made_up, few_pictures):
+    made_up(MISPRINT, WET, CONDITIONAL)
+    assert run("--row", "E1", "A10", "--plot", "here")[1].endswith("here/positions.png\n")
+    expected = "minigrad: error: there is no picture of A10; there are pictures of A2, E1\n"
+    assert run("--row", "A10", "--plot", "there") == (2, "", expected) and not pathlib.Path("there").exists()
+
+
+def test_pictures_are_of_rows_that_exist():
+    rows = {claim.row for claim in CLAIMS}
+    assert all(its_rows and rows.issuperset(its_rows) for _, its_rows in plots.PICTURES.values())
 
 
 @pytest.mark.parametrize("arguments, says", [
