@@ -8,7 +8,7 @@ import minigrad as mg
 from minigrad.gradcheck import gradcheck_module
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.recurrent import RecurrentTranslator
-from models.task_training import CausalTranslator
+from models.architectures import CausalTranslator
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS, TransformerConfig
 
 CONFIG = TransformerConfig(vocabulary_size=9, context=12, layers=1, heads=2, width=4, dtype="float64")

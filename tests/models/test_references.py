@@ -11,7 +11,7 @@ import nn.functional as F
 from models import CausalTransformer, TransformerConfig
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.recurrent import RecurrentTranslator
-from models.task_training import CausalTranslator
+from models.architectures import CausalTranslator
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 
 CONFIG = TransformerConfig(vocabulary_size=9, context=10, layers=2, heads=2, width=4, dtype="float64")
