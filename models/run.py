@@ -19,6 +19,7 @@ except ImportError:  # Windows
     fcntl = None
 
 from minigrad.figures import new_figure
+from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
 from models.task import PICTURE
 from models.train import Trainer, TrainingError
@@ -113,9 +114,8 @@ def report(trainer: Trainer, folder: pathlib.Path, measured: dict[str, Any], sec
 def keep_metrics(path: pathlib.Path, step: int):
     """Open metrics.jsonl for appending, without the lines that are later than a resumed checkpoint, or damaged."""
     kept = [line for line, row in read_metrics(path) if row["step"] <= step]
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as file:
+        file.write("".join(kept).encode())
     with open(path, "a", buffering=1, encoding="utf-8") as file:
         yield file
 
