@@ -183,8 +183,10 @@ def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
             first_ended = now
         if row["val_loss"] is not None or now - last_line > SECONDS_BETWEEN_LINES or step == first + FIRST_STEPS:
             last_line = now
-            left = (total - step) * (now - first_ended) / (step - first) if step > first else 0
-            print(f"step {step}/{total}: {text}" + (f", about {duration(left)} left" if left >= 1 else ""), file=sys.stderr)
+            if first < step < total:
+                left = (total - step) * (now - first_ended) / (step - first)
+                text += f" [{tqdm.tqdm.format_interval(left)} left]"
+            print(f"step {step}/{total}: {text}", file=sys.stderr)
 
     if not sys.stderr.isatty():
         yield show_line
@@ -192,17 +194,6 @@ def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
     layout = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} [{remaining} left]{postfix}"
     with tqdm.tqdm(total=total, initial=trainer.step, bar_format=layout, dynamic_ncols=True) as bar:
         yield show_bar
-
-
-def duration(seconds: float) -> str:
-    """A length of time, to be read at a glance.
-
-    >>> duration(8.2), duration(600), duration(6600)
-    ('8 s', '10 min', '1.8 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:

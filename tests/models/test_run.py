@@ -205,7 +205,7 @@ def test_how_long_it_will_take_is_said_after_the_first_steps(make_trainer, tmp_p
             show(trainer.train_step())
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("step 1/50: loss") and "left" not in first
-    assert second.startswith("step 2/50: loss") and second.endswith(", about 48 min left")
+    assert second.startswith("step 2/50: loss") and second.endswith(" tokens/s [48:00 left]")
 
 
 def one_line(code_and_output, says: str) -> None:
