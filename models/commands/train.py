@@ -78,9 +78,9 @@ def start(given: dict[str, Any]) -> None:
     """A new run: its model is that of a preset, a task or another run, but for what flags say."""
     name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
     config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
+    architecture, vocabulary, source = None, None, None
     if task:
         config, batch_size = task.config, {}
-    architecture, vocabulary, source = given.get("model"), None, None
     if "init_from" in given:
         path = find(given["init_from"])
         source = load(path)
@@ -89,7 +89,7 @@ def start(given: dict[str, Any]) -> None:
     try:
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
-        architecture = architecture_for(task, architecture, config)
+        architecture = architecture_for(task, given.get("model", architecture), config)
         check_memory(config, training)
         dataset = task or read_corpus(given.get("text"), config.context, vocabulary)
         if not task:

@@ -127,6 +127,17 @@ def test_a_new_run_from_the_parameters_of_another(run, flags):
     assert code == 1 and "is from another architecture" in err and not pathlib.Path("wrong").exists()
 
 
+def test_a_task_from_a_run_on_another_task(run):
+    assert run("train", "--task", "copy", "--model", "rnn", *TINY, *SIZES[:2], "--out", "old")[0] == 0
+    assert run("train", "--task", "sort", "--init-from", "old", *TINY)[0] == 0
+    assert checkpoints.load("runs/sort-rnn").architecture == "rnn"
+    for flags in (["--task", "sort", "--model", "rnn-attention"], ["--task", "translation"]):
+        code, _, err = run("train", *flags, "--init-from", "old")
+        assert code == 1 and "old/checkpoint.npz is from another architecture" in err
+    code, _, err = run("train", "--init-from", "old")
+    assert code == 2 and "the data is a text, so model must be one of causal, got 'rnn'" in err
+
+
 def test_another_text_in_the_vocabulary_of_the_first(run, text_file):
     assert run("train", "--text", text_file, *TINY, *SIZES, "--context", "16", "--out", "runs/first")[0] == 0
     for name, text in (("few", "abc" * 200), ("other", "xyz" * 200)):

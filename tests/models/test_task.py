@@ -201,11 +201,28 @@ def test_an_evaluation_is_of_new_examples_of_all_lengths():
 
 
 def test_all_labels_count_in_an_evaluation():
-    task = TASKS["bank"]
-    model = make_model(task, None, TINY).eval()
-    source, target = task.make(np.random.default_rng(1_000_000), 8, 4)
-    alone = dataclasses.replace(task, lengths=(4, 4)).evaluate(model, TrainingConfig(eval_windows=8), is_last=False)
-    assert alone["val_loss"] == pytest.approx(model(mg.tensor(source), mg.tensor(target))[1].item()) and 0 in target
+    task = dataclasses.replace(TASKS["bank"], lengths=(4, 5))
+    model, generator, losses, ones = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000), [], []
+    for length in (4, 5):
+        source, label = task.make(generator, 5, length)
+        losses.append(model(mg.tensor(source), mg.tensor(label))[1].item())
+        ones.append(label.sum())
+    assert ones[0] != ones[1] and losses[0] != losses[1]
+    measured = task.evaluate(model, TrainingConfig(eval_windows=10), is_last=False)
+    assert measured["val_loss"] == pytest.approx(np.mean(losses))
+
+
+def test_padding_does_not_count_in_an_evaluation():
+    def make(generator, count, length):
+        source = generator.integers(3, 8, (count, length))
+        return source, np.where(np.arange(length) < (length if length == 3 else 1), source, PAD)
+
+    task = dataclasses.replace(COPY, make=make)  # targets of 3 symbols, and then of 1; STOP follows
+    model, generator, losses = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000), []
+    for length in (3, 4):
+        losses.append(model(*map(mg.tensor, task.arguments(make(generator, 5, length))))[1].item())
+    measured = task.evaluate(model, TrainingConfig(eval_windows=10), is_last=False)
+    assert measured["val_loss"] == pytest.approx((4 * losses[0] + 2 * losses[1]) / 6)
 
 
 @pytest.mark.parametrize("name, text, ids", [
