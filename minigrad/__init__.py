@@ -28,6 +28,7 @@ from .ops.shape import cat, meshgrid, stack
 from .ops.statistics import std_mean, var_mean
 from .random import manual_seed
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .serialization import load, save
 from .tensor import Tensor
 
 __version__ = "0.1.0"

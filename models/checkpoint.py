@@ -2,27 +2,25 @@
 
 A new one is written to a temporary file beside the old one, flushed to the disk, and renamed over it; the one before
 is kept. So a kill at any moment leaves `checkpoint.npz`, or between the two renames `checkpoint.previous.npz`, whole.
+The one with the lowest validation loss is kept beside them, as `checkpoint.best.npz`.
 """
 import dataclasses
-import io
-import json
+import math
 import os
 import pathlib
 import re
 import reprlib
-import textwrap
-import zipfile
-from collections.abc import Mapping
-from typing import Any, BinaryIO
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from minigrad.serialization import read_archive, replacing, write_archive
 from models.data import Vocabulary
+from models.tasks import TASKS
 
-NAME, PREVIOUS = "checkpoint.npz", "checkpoint.previous.npz"
-TEMPORARY = ".checkpoint-{}.tmp"
-FORMAT = "minigrad checkpoint 1"
-HEADER = "header"  # the member that holds, as JSON, all that is not an array
+NAME, PREVIOUS, BEST = "checkpoint.npz", "checkpoint.previous.npz", "checkpoint.best.npz"
+FORMAT = "minigrad checkpoint 2"
 
 
 class CheckpointError(Exception):
@@ -34,9 +32,11 @@ class Checkpoint:
     """A run at the end of a step."""
 
     step: int  # updates done
+    best_loss: float  # the lowest validation loss so far; infinite before the first
+    architecture: str  # a key of ARCHITECTURES: which kind of model it is
     config: dict  # the fields of the model's config
     training: dict  # the fields of the TrainingConfig
-    corpus: dict  # path, sha256 and symbols of the text
+    dataset: dict  # the name of a task, or None and path, sha256 and symbols of a text
     generators: dict  # the state of each random generator
     model: dict[str, np.ndarray]  # parameters and buffers by name
     optimizer: dict[str, np.ndarray]  # its state, by parameter and name
@@ -64,40 +64,43 @@ def _is_generator_state(state: Any) -> bool:
 
 
 ABSENT = object()
-REQUIREMENTS = {  # what fields hold that are no arrays: where, a test of the value, and how it reads in an error
+Requirement = tuple[Callable[[Any], bool], str]  # a test of a value, and how it reads in an error
+REQUIREMENTS: dict[str, Requirement] = {  # of what is no array, by its place
     "step": (lambda step: type(step) is int and step >= 0, "a whole number from 0"),
+    "best_loss": (lambda loss: type(loss) is float and not math.isnan(loss), "a number"),
+    "architecture": (lambda name: isinstance(name, str), "the name of a kind of model"),
     "config": (lambda config: isinstance(config, dict), "the fields of a model's config"),
     "training": (lambda config: isinstance(config, dict), "the fields of a TrainingConfig"),
-    "corpus.path": (lambda path: path is None or isinstance(path, str) and "\0" not in path, "a path or null"),
-    "corpus.sha256": (lambda digest: isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest),
-                      "64 hexadecimal digits"),
-    "corpus.symbols": (_is_vocabulary, "characters in ascending order, each once"),
+    "dataset.task": (lambda task: task is None or isinstance(task, str) and task in TASKS, "the name of a task or null"),
     "generators.batches": (_is_generator_state, "the state of a PCG64 generator"),
     "generators.minigrad": (_is_generator_state, "the state of a PCG64 generator"),
 }
+OF_TEXTS: dict[str, Requirement] = {
+    "dataset.path": (lambda path: path is None or isinstance(path, str) and "\0" not in path, "a path or null"),
+    "dataset.sha256": (lambda digest: isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) is not None,
+                       "64 hexadecimal digits"),
+    "dataset.symbols": (_is_vocabulary, "characters in ascending order, each once"),
+}
 
 
-def save(folder: str | os.PathLike, checkpoint: Checkpoint) -> pathlib.Path:
-    """Write `checkpoint.npz` into a folder; the one there becomes `checkpoint.previous.npz`.
+def save(folder: str | os.PathLike, checkpoint: Checkpoint, name: str = NAME) -> pathlib.Path:
+    """Write `checkpoint.npz` into a folder; the one there becomes `checkpoint.previous.npz`. Or write to another name.
 
     CheckpointError if that fails (a full disk, no permission); the checkpoints there stay as they were.
     """
     folder = pathlib.Path(folder)
-    path, temporary = folder / NAME, folder / TEMPORARY.format(os.getpid())
+    path = folder / name
+    arrays = {f"{group}/{key}": array for group in Checkpoint.ARRAYS
+              for key, array in getattr(checkpoint, group).items()}
+    header = {field.name: getattr(checkpoint, field.name) for field in dataclasses.fields(Checkpoint)
+              if field.name not in Checkpoint.ARRAYS}
     try:
-        for stale in folder.glob(TEMPORARY.format("*")):
+        for stale in folder.glob(".checkpoint.*.tmp"):
             stale.unlink()
-        with open(temporary, "wb") as file:
-            _write(file, checkpoint)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            os.replace(path, folder / PREVIOUS)
-        os.replace(temporary, path)
-        _flush_folder(folder)
+        with replacing(path, previous=folder / PREVIOUS if name == NAME else None) as file:
+            write_archive(file, {"format": FORMAT, **header}, arrays)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        has_one = path.exists() or (folder / PREVIOUS).exists()
+        has_one = (folder / NAME).exists() or (folder / PREVIOUS).exists()
         intact, then = ("the checkpoint before it is intact", "use --resume") if has_one else (
             "there is none before it", "start anew")
         raise CheckpointError(f"cannot save {path}: {error.strerror or error}; {intact}: make room there or make the "
@@ -105,39 +108,16 @@ def save(folder: str | os.PathLike, checkpoint: Checkpoint) -> pathlib.Path:
     return path
 
 
-def _write(file: BinaryIO, checkpoint: Checkpoint) -> None:
-    """The layout of np.savez; the header lists the arrays, so that a missing one is noticed."""
-    arrays = {f"{group}/{name}": array for group in Checkpoint.ARRAYS
-              for name, array in getattr(checkpoint, group).items()}
-    values = {field.name: getattr(checkpoint, field.name) for field in dataclasses.fields(Checkpoint)
-              if field.name not in Checkpoint.ARRAYS}
-    header = json.dumps({"format": FORMAT, "arrays": list(arrays), **values})
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, array in {HEADER: np.frombuffer(header.encode(), dtype=np.uint8), **arrays}.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
-
-
-def _flush_folder(folder: pathlib.Path) -> None:
-    """Make the renames themselves survive a power cut; Windows cannot open folders, and needs nothing."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def find(run: str | os.PathLike) -> pathlib.Path:
-    """The checkpoint file of a run folder, or the file itself; CheckpointError if there is none."""
+def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:
+    """The checkpoint file of a run folder, the last or the best, or the file itself; CheckpointError if there is none."""
     run = pathlib.Path(run)
+    names = [BEST] if best else [NAME, PREVIOUS]
     try:
-        if run.is_file():
+        if run.is_file() and not best:
             return run
-        candidates = [run / name for name in (NAME, PREVIOUS)]
-        found = next((path for path in candidates if path.is_file()), None)
-        problem = (f"holds no {NAME}" if run.is_dir() else "is a pipe, socket or device, not a file" if run.exists()
-                   else "does not exist")
+        found = next((run / name for name in names if (run / name).is_file()), None)
+        problem = (f"holds no {names[0]}" if run.is_dir() else "is no folder" if run.is_file()
+                   else "is a pipe, socket or device, not a file" if run.exists() else "does not exist")
     except OSError as error:
         raise CheckpointError(f"cannot read {run}: {error.strerror or error}; give the folder of a run") from None
     if found is None:
@@ -145,22 +125,27 @@ def find(run: str | os.PathLike) -> pathlib.Path:
     return found
 
 
-def load(run: str | os.PathLike) -> Checkpoint:
-    """Read the checkpoint of a run folder, or a checkpoint file; CheckpointError if it is not whole."""
-    path = find(run)
+def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
+    """Read a checkpoint of a run folder, or a checkpoint file; CheckpointError if it is not whole, or makes no sense."""
+    path = find(run, best)
     try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise CheckpointError(f"{path} is no checkpoint, or only a part of one{remedy(path)}")
-            with zipfile.ZipFile(file) as archive:
-                return _read(archive)
-    except CheckpointError:
-        raise
+        header, members = read_archive(path, FORMAT)
+        groups: dict[str, dict] = {group: {} for group in Checkpoint.ARRAYS}
+        for member, array in members.items():
+            group, _, name = member.partition("/")
+            if group not in groups:
+                raise ValueError(f"{path} is damaged: it holds an unknown array, {reprlib.repr(member)}")
+            groups[group][name] = array
+        fields = {field.name for field in dataclasses.fields(Checkpoint)} - groups.keys()
+        if header.keys() != fields:
+            raise ValueError(f"{path} is damaged: its header lacks or adds {reprlib.repr(header.keys() ^ fields)}")
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
-    except Exception as error:  # noqa: BLE001  a damaged zip raises much: BadZipFile, zlib.error, NotImplementedError, KeyError, ...
-        reason = textwrap.shorten(str(error) or type(error).__name__, 160, placeholder=" ...")
-        raise CheckpointError(f"{path} is damaged ({reason}){remedy(path)}") from None
+    except ValueError as error:
+        raise CheckpointError(f"{error}{remedy(path)}") from None
+    checkpoint = Checkpoint(**header, **groups)
+    check_values(checkpoint, path)
+    return checkpoint
 
 
 def remedy(path: str | os.PathLike) -> str:
@@ -172,33 +157,10 @@ def remedy(path: str | os.PathLike) -> str:
     return "; give a checkpoint.npz that `minigrad train` wrote"
 
 
-def _read(archive: zipfile.ZipFile) -> Checkpoint:
-    header = json.loads(_read_array(archive, HEADER).tobytes())
-    if not isinstance(header, dict) or header.pop("format", None) != FORMAT:
-        raise ValueError(f"its format is not {FORMAT!r}")
-    members, listed = [name.removesuffix(".npy") for name in archive.namelist()], header.pop("arrays", None)
-    if not isinstance(listed, list) or members != [HEADER, *listed]:
-        raise ValueError("it holds other arrays than it says")
-    groups = {group: {} for group in Checkpoint.ARRAYS}
-    for member in listed:
-        group, _, name = member.partition("/")
-        if group not in groups:
-            raise ValueError(f"it holds an unknown array, {member}")
-        groups[group][name] = _read_array(archive, member)
-    return Checkpoint(**header, **groups)
-
-
-def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """One array. The whole member is read first, because zipfile compares its CRC at the end only."""
-    member = archive.getinfo(f"{name}.npy")
-    if member.compress_type != zipfile.ZIP_STORED:
-        raise ValueError(f"{member.filename} is compressed")
-    return np.lib.format.read_array(io.BytesIO(archive.read(member)), allow_pickle=False)
-
-
 def check_values(checkpoint: Checkpoint, path: str | os.PathLike) -> None:
     """CheckpointError unless what is not an array meets the REQUIREMENTS."""
-    for place, (is_right, expected) in REQUIREMENTS.items():
+    is_text = isinstance(checkpoint.dataset, dict) and checkpoint.dataset.get("task") is None
+    for place, (is_right, expected) in (REQUIREMENTS | OF_TEXTS if is_text else REQUIREMENTS).items():
         field, _, name = place.partition(".")
         value = getattr(checkpoint, field)
         if name:

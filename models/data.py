@@ -1,19 +1,28 @@
-"""Text as token ids: the corpus, its vocabulary of characters, its two splits, and the batches drawn from them."""
+"""Text as token ids: the corpus, its vocabulary of characters, its two splits, and what a Trainer asks of it."""
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 import pydoc_data.topics
 
+import minigrad as mg
+import nn
+from models.generate import generate
+from models.training_config import TrainingConfig
+
 IGNORED = -100  # a target that counts neither for the loss nor for a gradient
-TRAINING_SHARE = 0.9  # the first part of a text is for training, the rest for validation
+TRAINING_FRACTION = 0.9  # the first part of a text is for training, the rest for validation
+LAST_TOKENS = 1_000_000  # of the validation text, in the last evaluation: seconds, or a few minutes for large models
+SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # of a sample, in tokens
 
 # The default corpus has a fixed vocabulary, newline and printable ASCII, so that every Python version gives the same
 # model shapes. Quotes and dashes become their ASCII neighbours, tabs become spaces; an accented letter loses its
@@ -72,6 +81,13 @@ class Vocabulary:
         """The text of a sequence of token ids."""
         return "".join(self.symbols[i] for i in ids)
 
+    def respond(self, model: nn.Module, prompt: str | None = None, tokens: int = SAMPLE_LENGTH,
+                temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
+        """The prompt (by default the first symbol) and its continuation, token by token; `sampling` as in `generate`."""
+        prompt = self.symbols[0] if prompt is None else prompt
+        ids = generate(model, self.encode(prompt), tokens, temperature, **sampling)
+        return itertools.chain([prompt], (self.decode([i]) for i in ids))
+
 
 def code_points(text: str) -> np.ndarray:
     """The Unicode code point of each character, (len(text),) uint32."""
@@ -88,19 +104,64 @@ class Corpus:
     validation: np.ndarray  # (m,) int64
     sha256: str  # of the text in UTF-8
 
+    defaults: ClassVar[dict[str, Any]] = {}  # of a TrainingConfig
 
-def load_corpus(path: str | None = None, context: int = 1, newline: str | None = None) -> Corpus:
+    @property
+    def description(self) -> str:
+        return f"{len(self.train):,} tokens to train on, {len(self.validation):,} to validate"
+
+    def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, np.ndarray]:
+        """(inputs, targets), both (B, T), at random positions: each target is the token after its input."""
+        starts = generator.integers(len(self.train) - context, size=(size, 1))
+        windows = self.train[starts + np.arange(context + 1)]
+        return windows[:, :-1], windows[:, 1:]
+
+    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool) -> dict[str, Any]:
+        """The mean loss over windows of the validation text, each token once; the last time over LAST_TOKENS, and over some
+        of the training text, too."""
+        context, count = model.config.context, training.eval_windows
+
+        def loss_over(tokens: np.ndarray, limit: int) -> tuple[float, int]:
+            return mean_loss(model, windows(tokens, context, training.batch_size, limit), IGNORED)
+
+        if not is_last:
+            return {"val_loss": loss_over(self.validation, count)[0]}
+        loss, seen = loss_over(self.validation, max(count, -(-LAST_TOKENS // context)))
+        return {"val_loss": loss, "val_tokens": seen, "train_loss": loss_over(self.train, count)[0]}
+
+    def summary(self, measured: dict[str, Any]) -> str:
+        """The last evaluation in words."""
+        total, seen = len(self.validation) - 1, measured["val_tokens"]
+        part = f"all {total:,} tokens" if seen == total else f"{seen:,} of {total:,} tokens, evenly spread"
+        return f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f} ({part})"
+
+    def sample(self, model: nn.Module, seed: int) -> str:
+        """What the model writes."""
+        ids = generate(model, [0], SAMPLE_LENGTH, TEMPERATURE, seed=seed)
+        return self.vocabulary.decode(ids)
+
+    def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
+        """The names of the pictures drawn of the model: none."""
+        return []
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        return {"task": None, "path": self.path, "sha256": self.sha256, "symbols": self.vocabulary.symbols}
+
+
+def load_corpus(path: str | None = None, context: int = 1, vocabulary: Vocabulary | None = None) -> Corpus:
     """The corpus of a UTF-8 text file, or of the language reference that ships with Python when `path` is None.
 
-    Every line ends with "\\n", whatever it ends with in the file, or with newline="" as in the file: so does open().
+    Every line ends with "\\n", whatever it ends with in the file: so does open().
+    The vocabulary is that of the text, unless one is given, which must have all its characters.
     Both splits must hold a window of `context` tokens and the target after it; ValueError and OSError name the file.
     """
     if path is None:
-        name, text, vocabulary = "pydoc_data.topics", default_text(), Vocabulary(DEFAULT_SYMBOLS)
+        name, text, vocabulary = "pydoc_data.topics", default_text(), vocabulary or Vocabulary(DEFAULT_SYMBOLS)
     else:
-        name, text = str(path), read_text(path, newline)
-        vocabulary = Vocabulary.of(text)
-    boundary = int(TRAINING_SHARE * len(text))
+        name, text = str(path), read_text(path)
+        vocabulary = vocabulary or Vocabulary.of(text)
+    boundary = int(TRAINING_FRACTION * len(text))
     if min(boundary, len(text) - boundary) < context + 1:
         raise ValueError(
             f"{name} is too short: its {len(text)} characters make {boundary} for training and {len(text) - boundary} "
@@ -119,7 +180,7 @@ def default_text() -> str:
     return "".join(symbol for symbol in unicodedata.normalize("NFKD", text) if symbol in known)
 
 
-def read_text(path: str, newline: str | None = None) -> str:
+def read_text(path: str) -> str:
     """The text of a UTF-8 file; ValueError if it is empty, binary, in another encoding, or no file but a pipe or device,
     whose end may never come."""
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
@@ -135,30 +196,7 @@ def read_text(path: str, newline: str | None = None) -> str:
         raise ValueError(
             f"{path} is not UTF-8 (byte {error.start} is {content[error.start]:#04x}); convert it with iconv"
         ) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n") if newline is None else text
-
-
-class RandomBatches:
-    """Windows at random positions of a split, from a generator of their own, so that nothing else shifts them."""
-
-    def __init__(self, tokens: np.ndarray, batch_size: int, context: int, seed: int):
-        self.tokens, self.batch_size = tokens, batch_size
-        self.offsets = np.arange(context + 1)
-        self.generator = np.random.default_rng(seed)
-
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """The next (inputs, targets), both (B, T): each target is the token after its input."""
-        starts = self.generator.integers(len(self.tokens) - len(self.offsets) + 1, size=(self.batch_size, 1))
-        windows = self.tokens[starts + self.offsets]
-        return windows[:, :-1], windows[:, 1:]
-
-    def get_state(self) -> dict:
-        """Where the sequence of batches stands, as JSON can hold it."""
-        return self.generator.bit_generator.state
-
-    def set_state(self, state: dict) -> None:
-        """Continue the sequence from a saved state."""
-        self.generator.bit_generator.state = state
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None = None
@@ -175,3 +213,14 @@ def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None
         is_real = positions < len(tokens) - 1
         positions = np.where(is_real, positions, 0)
         yield tokens[positions], np.where(is_real, tokens[positions + 1], IGNORED)
+
+
+def mean_loss(model: nn.Module, batches: Iterable[tuple[np.ndarray, ...]], ignored: int) -> tuple[float, int]:
+    """(the mean loss, of how many targets). A batch holds the model's arguments, the last of which are the targets; those
+    that are `ignored` do not count."""
+    total, count = 0.0, 0
+    for batch in batches:
+        _, loss = model(*map(mg.tensor, batch))
+        real = int(np.count_nonzero(batch[-1] != ignored))
+        total, count = total + real * loss.item(), count + real
+    return total / count, count

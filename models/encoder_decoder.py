@@ -91,11 +91,14 @@ class Seq2Seq(nn.Module):
         return logits, F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=PAD,
                                        label_smoothing=label_smoothing)
 
-    def attention_map(self, source: Tensor, inputs: Tensor) -> np.ndarray:
-        """How much each step attends to each source token, (B, T, S): the last layer's weights, the mean over heads."""
+    def attention_map(self, source: Tensor, inputs: Tensor) -> np.ndarray | None:
+        """The weights (B, T, S) with which each step looked at the source: the last layer's, mean over its heads. None for
+        a model that has no such attention."""
         weights = []
         with mg.no_grad():
             self.decode(self.encode(source), source == PAD, inputs, weights)
+        if not weights:
+            return None
         last = weights[-1].array
         return last.mean(axis=1) if last.ndim == 4 else last
 
@@ -145,7 +148,8 @@ class Classifier(nn.Module):
         self.to(config.dtype)
         initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
 
-    def forward(self, inputs: Tensor, labels: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, inputs: Tensor, labels: Tensor | None = None,
+                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | None]:
         """Logits, and with `labels` (B,) the mean cross-entropy."""
         if self.make_tokens is None:
             padding = inputs == PAD
@@ -156,4 +160,6 @@ class Classifier(nn.Module):
             x = self.encoder(self.make_tokens(inputs))
             x = x[:, -1] if self.pooling == "last" else x.mean(1)
         logits = self.head(x)
-        return logits, None if labels is None else F.cross_entropy(logits, labels)
+        if labels is None:
+            return logits, None
+        return logits, F.cross_entropy(logits, labels, label_smoothing=label_smoothing)

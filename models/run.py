@@ -1,4 +1,4 @@
-"""The folder of a run: checkpoint.npz, metrics.jsonl, loss.png and sample.txt, and the loop that fills it."""
+"""The folder of a run: checkpoints, metrics.jsonl, loss.png, sample.txt and pictures, and the loop that fills it."""
 import contextlib
 import json
 import math
@@ -7,25 +7,56 @@ import pathlib
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tqdm
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 from minigrad.figures import new_figure
+from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
-from models.generate import generate
-from models.train import Trainer
+from models.task import PICTURE
+from models.train import Trainer, TrainingError
 
 METRICS, PLOT, SAMPLE = "metrics.jsonl", "loss.png", "sample.txt"
-FILES = checkpoints.NAME, checkpoints.PREVIOUS, METRICS, PLOT, SAMPLE
-SAMPLE_LENGTH = 300  # characters in sample.txt
-LAST_CHARACTERS = 1_000_000  # of the validation text, in the last evaluation: seconds, or a few minutes for large models
+FILES = checkpoints.NAME, checkpoints.PREVIOUS, checkpoints.BEST, METRICS, PLOT, SAMPLE  # that every finished run has
+TAKEN = *FILES, PICTURE  # of which a new run writes over none
+FIRST_STEPS = 5  # after the first, until a line says how long it will take
 SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C was pressed, and a checkpoint saved."""
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path) -> Iterator[None]:
+    """Keep other processes from training in the folder; TrainingError if one does already.
+
+    The lock is on the folder itself, and the system opens it when the process ends, however it ends. Windows, and file
+    systems that cannot lock, have none.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(f"another process is training in {folder}; wait until it ends, or choose another "
+                                "--out") from None
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def train(trainer: Trainer, folder: pathlib.Path) -> None:
@@ -36,66 +67,79 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
     started = time.perf_counter()
     if trainer.step == 0:
         checkpoints.save(folder, trainer.checkpoint())  # from now on the run can be resumed, whatever happens
+    row = None
     with keep_metrics(folder / METRICS, trainer.step) as metrics, show_progress(trainer) as show, \
             catch_interrupt() as interrupted:
-        row = None
         while not trainer.is_finished():
             row = trainer.train_step()
             is_stop = trainer.step % trainer.config.eval_every == 0 or trainer.is_finished()
             if is_stop:
-                limit = last_windows(trainer) if trainer.is_finished() else trainer.config.eval_windows
-                row["val_loss"] = trainer.evaluate(trainer.corpus.validation, limit)
+                row |= trainer.evaluate()
             metrics.write(json.dumps(row) + "\n")
             show(row)
             if is_stop or interrupted:
                 metrics.flush()
-                checkpoints.save(folder, trainer.checkpoint())
+                save(trainer, folder, row)
             if interrupted:
+                draw(trainer, folder)
                 raise Interrupted(f"stopped after step {trainer.step}; the checkpoint is saved: go on with "
                                   f"--resume {folder}")
-    report(trainer, folder, row, time.perf_counter() - started)
+    report(trainer, folder, row or trainer.evaluate(), time.perf_counter() - started)
 
 
-def last_windows(trainer: Trainer) -> int:
-    """How many windows of the validation text the last evaluation takes: all, unless the text is very long."""
-    return max(trainer.config.eval_windows, -(-LAST_CHARACTERS // trainer.context))
+def save(trainer: Trainer, folder: pathlib.Path, row: dict[str, Any]) -> None:
+    """The checkpoint, and once more if no validation loss has been lower."""
+    checkpoint = trainer.checkpoint()
+    if row["val_loss"] == trainer.best_loss:
+        checkpoints.save(folder, checkpoint, checkpoints.BEST)
+    checkpoints.save(folder, checkpoint)
 
 
-def report(trainer: Trainer, folder: pathlib.Path, row: dict | None, seconds: float) -> None:
-    """Draw the losses, write a sample, and say what came out and where; `row` is of the last step, if just done."""
-    total, seen = len(trainer.corpus.validation), last_windows(trainer) * trainer.context
-    share = f"all {total:,} characters" if seen >= total - 1 else f"{seen:,} of {total:,} characters, evenly spread"
-    validation_loss = row["val_loss"] if row else trainer.evaluate(trainer.corpus.validation, last_windows(trainer))
-    training_loss = trainer.evaluate(trainer.corpus.train, trainer.config.eval_windows)
-    plot_losses(folder / METRICS, folder / PLOT)
-    vocabulary = trainer.corpus.vocabulary
-    ids = generate(trainer.model, [0], SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
-    text = vocabulary.decode(ids)
-    (folder / SAMPLE).write_text(text + "\n", encoding="utf-8")
-    print(text)
-    print(f"\n{trainer.step} steps in {seconds:.1f} s; training loss {training_loss:.4f}, validation loss "
-          f"{validation_loss:.4f} ({share})")
-    print(f"{folder}{os.sep} holds {checkpoints.NAME}, {METRICS}, {PLOT} and {SAMPLE}; go on with: "
-          f"minigrad sample --checkpoint {folder}")
+def draw(trainer: Trainer, folder: pathlib.Path) -> list[str]:
+    """The names of the pictures that were drawn."""
+    trainer.model.eval()
+    return plot_losses(folder / METRICS, folder / PLOT) + trainer.dataset.illustrate(trainer.model, folder)
+
+
+def report(trainer: Trainer, folder: pathlib.Path, measured: dict[str, Any], seconds: float) -> None:
+    """Draw pictures, write a sample, and say what came out and where."""
+    files = [checkpoints.NAME, checkpoints.BEST, METRICS, *draw(trainer, folder)]
+    sample = trainer.dataset.sample(trainer.model, trainer.config.seed)
+    (folder / SAMPLE).write_text(sample + "\n", encoding="utf-8")
+    print(f"{sample}\n\n{trainer.step} steps in {seconds:.1f} s; {trainer.dataset.summary(measured)}")
+    print(f"{folder}{os.sep} holds {', '.join(files)} and {SAMPLE}; go on with: minigrad sample --checkpoint {folder}")
 
 
 @contextlib.contextmanager
 def keep_metrics(path: pathlib.Path, step: int):
-    """Open metrics.jsonl for appending, without the lines that are later than a resumed checkpoint."""
+    """Open metrics.jsonl for appending, without the lines that are later than a resumed checkpoint, or damaged."""
     kept = [line for line, row in read_metrics(path) if row["step"] <= step]
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as file:
+        file.write("".join(kept).encode())
     with open(path, "a", buffering=1, encoding="utf-8") as file:
         yield file
 
 
 def read_metrics(path: pathlib.Path) -> list[tuple[str, dict]]:
-    """The lines of metrics.jsonl, each with what it says; a last line that was cut off is left out."""
+    """The lines of metrics.jsonl, each with what it says, but those that are cut off or damaged; TrainingError if it is no
+    file."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [(line, json.loads(line)) for line in lines if line.endswith("}\n")]
+    if not path.is_file():
+        raise TrainingError(f"{path} is a folder, pipe, socket or device, not a file; remove it")
+    lines = path.read_bytes().decode("utf-8", errors="replace").splitlines(keepends=True)
+    rows = [(line, _parse_row(line)) for line in lines if line.endswith("\n")]
+    return [(line, row) for line, row in rows if row is not None]
+
+
+def _parse_row(line: str) -> dict | None:
+    """What a line of metrics.jsonl says; None unless it has a step, a loss, and a validation loss or null."""
+    try:
+        row = json.loads(line)
+        is_right = type(row["step"]) is int and math.isfinite(row["loss"]) and math.isfinite(row["val_loss"] or 0)
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return None
+    return row if is_right else None
 
 
 @contextlib.contextmanager
@@ -115,10 +159,11 @@ def catch_interrupt() -> Iterator[list]:
 
 
 @contextlib.contextmanager
-def show_progress(trainer: Trainer):
+def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
     """Yield a function that shows a row of metrics: a bar on a terminal, otherwise a line now and then."""
     total = trainer.config.steps
-    last_line = time.monotonic() - SECONDS_BETWEEN_LINES
+    first = trainer.step + 1  # kernels are compiled in it
+    first_ended = last_line = -math.inf
     validation = ""
 
     def describe(row):
@@ -132,11 +177,16 @@ def show_progress(trainer: Trainer):
         bar.update()
 
     def show_line(row):
-        nonlocal last_line
-        text = describe(row)
-        if row["val_loss"] is not None or time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
-            last_line = time.monotonic()
-            print(f"step {row['step']}/{total}: {text}", file=sys.stderr)
+        nonlocal first_ended, last_line
+        text, step, now = describe(row), row["step"], time.monotonic()
+        if step == first:
+            first_ended = now
+        if row["val_loss"] is not None or now - last_line > SECONDS_BETWEEN_LINES or step == first + FIRST_STEPS:
+            last_line = now
+            if first < step < total:
+                left = (total - step) * (now - first_ended) / (step - first)
+                text += f" [{tqdm.tqdm.format_interval(left)} left]"
+            print(f"step {step}/{total}: {text}", file=sys.stderr)
 
     if not sys.stderr.isatty():
         yield show_line
@@ -146,9 +196,12 @@ def show_progress(trainer: Trainer):
         yield show_bar
 
 
-def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> None:
-    """Draw the losses of metrics.jsonl over the steps: training (each batch, and smoothed), and validation."""
+def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:
+    """Draw the losses of metrics.jsonl over the steps: training (each batch, and smoothed), and validation. The picture's
+    name, in a list, which is empty if there are no losses."""
     rows = [row for _, row in read_metrics(metrics)]
+    if not rows:
+        return []
     steps, losses = np.array([(row["step"], row["loss"]) for row in rows]).T
     evaluated = [(row["step"], row["val_loss"]) for row in rows if row["val_loss"] is not None]
     pieces = min(40, len(rows))
@@ -156,8 +209,10 @@ def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> None:
     figure, axes = new_figure(1, 1, 7, 4.5)
     axes.plot(steps, losses, color="C0", alpha=0.25, linewidth=0.8, label="training, each batch")
     axes.plot(*smooth, color="C0", label=f"training, mean of {math.ceil(len(rows) / pieces)} batches")
-    axes.plot(*zip(*evaluated), color="C1", marker="o", label="validation")
-    axes.set(xlabel="step", ylabel="loss (nats per character)", ylim=(0.95 * min(losses), None))
+    if evaluated:
+        axes.plot(*zip(*evaluated), color="C1", marker="o", label="validation")
+    axes.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0.95 * min(losses), None))
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(image, dpi=120)
+    return [image.name]

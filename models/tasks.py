@@ -1,70 +1,9 @@
-"""Tasks that need no download, each with a known answer: inputs, and the right outputs.
-
-A task of kind "sequence" has sources (B, S) and targets (B, T) of token ids, padded with PAD; a task of kind "class" has
-inputs and labels (B,). All examples of a batch have the same `length`; the longer, the harder.
-"""
-import dataclasses
-from collections.abc import Callable
-
+"""The tasks there are; they need no download."""
 import numpy as np
 
-from models.encoder_decoder import PAD, START, STOP
+from models.task import FIRST, Task
 
-FIRST = 3  # the token id of a task's first symbol; before it come PAD, START and STOP
 IMAGE_SIZE, PATCH_SIZE = 8, 2  # pixels of the striped images
-Make = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """One task: how its examples are made, and what helps to learn it.
-
-    >>> task = TASKS["reverse"]
-    >>> source, target = task.make(np.random.default_rng(0), 1, 4)
-    >>> task.text(source[0]), task.text(target[0])
-    ('i g f c', 'c f g i')
-    """
-
-    name: str
-    description: str
-    symbols: tuple[str, ...]  # of token FIRST and those after it
-    make: Make  # (generator, count, length) -> examples
-    lengths: tuple[int, int]  # the shortest and the longest to train with
-    classes: tuple[str, ...] = ()  # of a task of kind "class"
-    pooling: str = "mean"  # what a classifier's head is given: the mean over the tokens, or the last one
-    positions: str = "learned"  # with which a transformer can learn it
-    steps: int = 1500  # more than a small transformer needs
-
-    @property
-    def kind(self) -> str:
-        return "class" if self.classes else "sequence"
-
-    @property
-    def vocabulary_size(self) -> int:
-        return FIRST + len(self.symbols)
-
-    def text(self, ids: np.ndarray) -> str:
-        """The symbols of token ids, up to the first STOP, without padding."""
-        ids = list(map(int, ids))
-        ids = ids[: ids.index(STOP)] if STOP in ids else ids
-        return " ".join(self.symbols[i - FIRST] for i in ids if i >= FIRST)
-
-    def lengths_at_random(self, generator: np.random.Generator) -> int:
-        return int(generator.integers(self.lengths[0], self.lengths[1] + 1))
-
-
-def inputs_and_targets(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(a decoder's inputs (B, T + 1), its targets): START and the target, the target and STOP.
-
-    >>> inputs_and_targets(np.array([[5, 6, 0]]))
-    (array([[1, 5, 6, 0]]), array([[5, 6, 2, 0]]))
-    """
-    inputs = np.pad(target, ((0, 0), (1, 0)), constant_values=START)
-    targets = np.pad(target, ((0, 0), (0, 1)), constant_values=PAD)
-    targets[np.arange(len(target)), np.count_nonzero(target, axis=1)] = STOP
-    return inputs, targets
-
-
 LETTERS = tuple("abcdefghij")
 DIGITS = tuple("0123456789")
 KEYS, VALUES = LETTERS[:5], DIGITS[:4]

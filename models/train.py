@@ -1,142 +1,96 @@
-"""The trainer: it knows `model(tokens, targets) -> (logits, loss)`, and nothing of the model's architecture."""
+"""The trainer: it knows `model(*batch, targets) -> (logits, loss)`, and nothing of the model's architecture or the data."""
 import collections
 import dataclasses
 import math
-import numbers
 import os
-import sys
-import textwrap
+import pathlib
 import time
+from typing import Any, Protocol
 
 import numpy as np
 
 import minigrad as mg
 import nn
-from models.checkpoint import Checkpoint, CheckpointError, check_arrays, check_values, remedy
-from models.data import IGNORED, Corpus, RandomBatches, windows
-from models.transformer import TransformerConfig, check_choice, check_whole
-
-# Fields of configs that checkpoints of earlier versions lack; their defaults are what those versions did.
-ADDED_LATER = {"placement", "final_norm", "activation", "mlp_ratio", "positions", "annealing", "accumulation"}
+from models.checkpoint import Checkpoint, CheckpointError, check_arrays, remedy
+from models.loading import load_parameters
+from models.training_config import TrainingConfig
 
 
 class TrainingError(Exception):
     """Training cannot go on; the message says at which step, why, and what to try, in one line."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainingConfig:
-    """How a model is trained; ValueError names the field that makes no sense.
+class Dataset(Protocol):
+    """What is learnt, as the trainer and a run's folder see it: a Corpus, or a Task. All its state is the generator's."""
 
-    >>> TrainingConfig(lr=float("nan"))
-    Traceback (most recent call last):
-    ...
-    ValueError: lr must be more than 0 and at most 1, got nan
-    """
+    description: str
+    defaults: dict[str, Any]  # of a TrainingConfig
 
-    steps: int = 2000  # how often the parameters are updated
-    batch_size: int = 12  # B, windows of text in a batch
-    lr: float = 1e-3  # the highest learning rate, at the end of the warm-up
-    final_lr: float = 0.1  # the learning rate at the last step, as a share of lr
-    warmup_steps: int = 100  # steps in which the learning rate rises from 0
-    annealing: str = "cosine"  # how it falls then: cosine, linear, quadratic, steps or constant
-    accumulation: int = 1  # batches whose gradients are averaged for an update
-    beta1: float = 0.9  # how slowly AdamW's mean of gradients forgets
-    beta2: float = 0.99  # how slowly its mean of squared gradients forgets
-    weight_decay: float = 0.1  # AdamW's decay, of matrices and embeddings only
-    max_grad_norm: float = 1.0  # longer gradients (all parameters as one vector) are scaled down to this length
-    eval_every: int = 250  # steps from one evaluation and checkpoint to the next
-    eval_windows: int = 240  # windows of the validation text in an evaluation; the last takes up to a million characters
-    seed: int = 42  # of initialisation, dropout and batches
+    def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, ...]:
+        """The next arguments of the model; the last are the targets."""
 
-    def __post_init__(self):
-        for name, least in (("steps", 1), ("batch_size", 1), ("warmup_steps", 0), ("accumulation", 1),
-                            ("eval_every", 1), ("eval_windows", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
-        check_choice("annealing", self.annealing, nn.optim.ANNEALING)
-        for name, least, most, holds in (("lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
-                                         ("final_lr", "at least 0", "at most 1", lambda x: 0 <= x <= 1),
-                                         ("beta1", "at least 0", "less than 1", lambda x: 0 <= x < 1),
-                                         ("beta2", "at least 0", "less than 1", lambda x: 0 <= x < 1),
-                                         ("weight_decay", "at least 0", "at most 100", lambda x: 0 <= x <= 100),
-                                         ("max_grad_norm", "more than 0", "finite", lambda x: 0 < x <= sys.float_info.max)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not holds(value):
-                raise ValueError(f"{name} must be {least} and {most}, got {value!r}")
+    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool) -> dict[str, Any]:
+        """What a row of metrics.jsonl says of the model: "val_loss", and more of it the last time."""
 
+    def summary(self, measured: dict[str, Any]) -> str:
+        """The last evaluation in words."""
 
-def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TransformerConfig:
-    """The config of the model in a checkpoint; CheckpointError if there is no such model, or it would be of another size
-    than the parameters that are there: so building it takes no more than the file."""
-    check_values(checkpoint, path)
-    config = _make_config(TransformerConfig, checkpoint.config, path)
-    symbols, count = len(checkpoint.corpus["symbols"]), sum(array.size for array in checkpoint.model.values())
-    if config.vocabulary_size != symbols:
-        raise CheckpointError(f"{path} is damaged: its model has {config.vocabulary_size} tokens, its vocabulary {symbols} "
-                              f"symbols{remedy(path)}")
-    if config.parameter_count() != count:
-        raise CheckpointError(f"{path} is from another architecture: it holds {count:,} parameters in "
-                              f"{len(checkpoint.model)} arrays, a model of {config.layers} layers and width {config.width} "
-                              f"has {config.parameter_count():,}{remedy(path)}")
-    return config
+    def sample(self, model: nn.Module, seed: int) -> str:
+        """What the model makes of it, for sample.txt."""
 
+    def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
+        """Draw pictures of the model; their names."""
 
-def training_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TrainingConfig:
-    """The TrainingConfig in a checkpoint; CheckpointError if it makes no sense."""
-    check_values(checkpoint, path)
-    return _make_config(TrainingConfig, checkpoint.training, path)
-
-
-def _make_config(config_class: type, values: dict, path: str | os.PathLike):
-    try:
-        lacking = {field.name for field in dataclasses.fields(config_class)} - values.keys() - ADDED_LATER
-        if lacking:
-            raise ValueError(f"it lacks {', '.join(sorted(lacking))}")
-        return config_class(**values)
-    except (TypeError, ValueError) as error:
-        reason = textwrap.shorten(str(error), 160, placeholder=" ...")
-        raise CheckpointError(f"{path} is not of a model that this version knows ({reason}); use a checkpoint of this "
-                              "version, or train anew") from None
-
-
-def load_parameters(model: nn.Module, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
-    """Copy the parameters of a checkpoint into a model; CheckpointError if they are of another architecture, or broken."""
-    check_arrays(checkpoint, "model", {name: value.array for name, value in model.state_dict().items()}, path)
-    model.load_state_dict(checkpoint.model)
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it: "task", and of a text what tells it from others."""
 
 
 class Trainer:
-    """A model, its optimiser and its batches, at the end of some step of a training."""
+    """A model, its optimiser and its batches, at the end of some step of a training. `architecture` is its key in
+    ARCHITECTURES, for checkpoints.
 
-    def __init__(self, model: nn.Module, corpus: Corpus, context: int, config: TrainingConfig):
-        self.model, self.corpus, self.context, self.config = model, corpus, context, config
+    >>> from models.architectures import make_model
+    >>> from models.tasks import TASKS
+    >>> task = TASKS["copy"]
+    >>> model = make_model(task, "encoder-decoder", task.config, seed=0)
+    >>> losses = Trainer(model, task, TrainingConfig.of(task, steps=2, batch_size=4)).train()
+    >>> len(losses), model.training
+    (2, False)
+    """
+
+    def __init__(self, model: nn.Module, dataset: Dataset, config: TrainingConfig, architecture: str = "causal"):
+        self.model, self.dataset, self.config, self.architecture = model.train(), dataset, config, architecture
         self.step = 0  # updates done
-        self.batches = RandomBatches(corpus.train, config.batch_size, context, config.seed)
+        self.best_loss = math.inf  # the lowest validation loss so far
+        self.generator = np.random.default_rng(config.seed)  # of batches alone, so that nothing else shifts them
         parameters = list(model.parameters())
-        groups = [{"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
-                  {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0}]
+        decaying = [p for p in parameters if p.ndim >= 2 or config.decay_all]
+        others = [p for p in parameters if p.ndim < 2 and not config.decay_all]
+        groups = [{"params": decaying, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = nn.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2),
                                         max_grad_norm=config.max_grad_norm)
+        self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}
         self._replayed = mg.compile(self._loss_and_gradients)
 
-    def _loss_and_gradients(self, tokens: mg.Tensor, targets: mg.Tensor) -> mg.Tensor:
-        _, loss = self.model(tokens, targets)
+    def _loss_and_gradients(self, *batch: mg.Tensor) -> mg.Tensor:
+        _, loss = self.model(*batch, **self._options)
         (loss / self.config.accumulation if self.config.accumulation > 1 else loss).backward()
         return loss
 
-    def train_step(self) -> dict:
+    def train_step(self) -> dict[str, Any]:
         """One update: forward, backward, clip, AdamW. Returns what it measured, for metrics.jsonl.
 
         TrainingError if the loss or the gradient is not finite.
         """
-        started = time.perf_counter()
-        lr = self._learning_rate()
+        started, config = time.perf_counter(), self.config
+        lr, size = config.learning_rate_at(self.step), config.batch_size_at(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        losses = []
-        for _ in range(self.config.accumulation):
-            tokens, targets = self.batches.draw()
-            losses.append(self._replayed(mg.tensor(tokens), mg.tensor(targets)).item())
+        losses, tokens = [], 0
+        for _ in range(config.accumulation):
+            batch = self.dataset.batch(self.generator, size, self.model.config.context)
+            losses.append(self._replayed(*map(mg.tensor, batch)).item())
+            tokens += batch[0].size
         loss = sum(losses) / len(losses)
         self._check_finite("loss", loss)
         self.optimizer.step()
@@ -145,13 +99,13 @@ class Trainer:
         self.step += 1
         return {"step": self.step, "loss": loss, "val_loss": None, "lr": lr,
                 "grad_norm": float(self.optimizer.grad_norm),
-                "tokens_per_second": round(len(losses) * tokens.size / (time.perf_counter() - started))}
+                "tokens_per_second": round(tokens / (time.perf_counter() - started))}
 
-    def _learning_rate(self) -> float:
-        config = self.config
-        return nn.optim.warmup_annealing(self.step, config.annealing,
-                                         warmup_steps=min(config.warmup_steps, config.steps), total_steps=config.steps,
-                                         peak=config.lr, floor=config.final_lr * config.lr)
+    def train(self) -> list[float]:
+        """All steps that are left, and nothing else; their losses. The model is in evaluation mode afterwards."""
+        losses = [self.train_step()["loss"] for _ in range(self.step, self.config.steps)]
+        self.model.eval()
+        return losses
 
     def _check_finite(self, name: str, value: float) -> None:
         if not math.isfinite(value):
@@ -162,26 +116,24 @@ class Trainer:
         """Have all steps been done?"""
         return self.step >= self.config.steps
 
-    def evaluate(self, tokens: np.ndarray, limit: int | None = None) -> float:
-        """The mean loss over a split (or `limit` windows of it), each token once, without dropout."""
-        total, count = 0.0, 0
+    def evaluate(self) -> dict[str, Any]:
+        """What the data says of the model, without dropout; more of it after the last step."""
         self.model.eval()
         with mg.no_grad():
-            for inputs, targets in windows(tokens, self.context, self.config.batch_size, limit):
-                _, loss = self.model(mg.tensor(inputs), mg.tensor(targets))
-                real = np.count_nonzero(targets != IGNORED)
-                total, count = total + real * loss.item(), count + real
+            measured = self.dataset.evaluate(self.model, self.config, self.is_finished())
         self.model.train()
-        self._check_finite("validation loss", total)
-        return float(total / count)
+        self._check_finite("validation loss", measured["val_loss"])
+        self.best_loss = min(self.best_loss, measured["val_loss"])
+        return measured
 
     def checkpoint(self) -> Checkpoint:
         """All that `restore` needs to go on as if nothing had happened."""
-        corpus, state = self.corpus, self.optimizer.state_dict()["state"]
+        state = self.optimizer.state_dict()["state"]
         return Checkpoint(
-            step=self.step, config=dataclasses.asdict(self.model.config), training=dataclasses.asdict(self.config),
-            corpus={"path": corpus.path, "sha256": corpus.sha256, "symbols": corpus.vocabulary.symbols},
-            generators={"batches": self.batches.get_state(), "minigrad": mg.random.get_state()},
+            step=self.step, best_loss=self.best_loss, architecture=self.architecture,
+            config=dataclasses.asdict(self.model.config), training=dataclasses.asdict(self.config),
+            dataset=self.dataset.identity(),
+            generators={"batches": self.generator.bit_generator.state, "minigrad": mg.random.get_state()},
             model={name: value.array for name, value in self.model.state_dict().items()},
             optimizer={f"{i}.{name}": np.asarray(value) for i, entries in state.items()
                        for name, value in entries.items()},
@@ -189,7 +141,6 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> None:
         """Go on from a checkpoint; CheckpointError, which names its path, if it doesn't fit the model."""
-        check_values(checkpoint, path)
         self._check_moments(checkpoint, path)
         load_parameters(self.model, checkpoint, path)
         state = collections.defaultdict(dict)
@@ -197,9 +148,9 @@ class Trainer:
             number, _, name = key.partition(".")
             state[int(number)][name] = array if array.ndim else array.item()
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
-        self.batches.set_state(checkpoint.generators["batches"])
+        self.generator.bit_generator.state = checkpoint.generators["batches"]
         mg.random.set_state(checkpoint.generators["minigrad"])
-        self.step = checkpoint.step
+        self.step, self.best_loss = checkpoint.step, checkpoint.best_loss
 
     def _check_moments(self, checkpoint: Checkpoint, path: str | os.PathLike) -> None:
         """CheckpointError unless the optimiser's state is that of these parameters: none before the first step."""

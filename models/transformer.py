@@ -245,7 +245,8 @@ class CausalTransformer(nn.Module):
         self.to(config.dtype)
         initialise(self, config.layers)
 
-    def forward(self, tokens: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, tokens: Tensor, targets: Tensor | None = None,
+                label_smoothing: float = 0.0) -> tuple[Tensor, Tensor | None]:
         """Logits (B, T, V) of the token after each of `tokens` (B, T), and with `targets` (B, T) the mean
         cross-entropy over those that are not -100.
 
@@ -264,7 +265,8 @@ class CausalTransformer(nn.Module):
         logits = F.linear(self.ln_f(x), self.token_embedding.weight)  # (B, T, V): weights tied to the embedding
         if targets is None:
             return logits, None
-        return logits, F.cross_entropy(logits.view(-1, self.config.vocabulary_size), targets.reshape(-1))
+        return logits, F.cross_entropy(logits.view(-1, self.config.vocabulary_size), targets.reshape(-1),
+                                       label_smoothing=label_smoothing)
 
 
 @dataclasses.dataclass(frozen=True)

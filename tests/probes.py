@@ -52,7 +52,7 @@ def make_model(**fields) -> CausalTransformer:
 def trained(steps: int, **fields) -> list[np.ndarray]:
     """The parameters after some steps of training, as the command does them."""
     model = make_model(**fields)
-    trainer = Trainer(model, load_corpus(), model.config.context, TrainingConfig(steps=steps, batch_size=4, seed=0))
+    trainer = Trainer(model, load_corpus(), TrainingConfig(steps=steps, batch_size=4, seed=0))
     for _ in range(steps):
         trainer.train_step()
     return [parameter.array for parameter in model.parameters()]

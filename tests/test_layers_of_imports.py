@@ -7,7 +7,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "study", "models", "nn", "minigrad"  # each may import those after it
-PUBLIC = "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.ops", "minigrad.random"  # beside its names
+PUBLIC = (  # beside its names
+    "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.ops", "minigrad.random", "minigrad.serialization",
+)
 
 BASE = "minigrad.per_thread", "minigrad.pool"  # memory and what each thread has of its own, below all
 

@@ -6,134 +6,161 @@ import math
 import os
 import pathlib
 import sys
+from typing import Any
 
-import minigrad as mg
 from models import run as runs
-from models import task_run as task_runs
+from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import Checkpoint, find, load
 from models.commands.shared import UsageError, add_fields, check_writable
-from models.data import Corpus, load_corpus
-from models.task_training import MODELS, TaskTraining
+from models.data import Corpus, Vocabulary, load_corpus
+from models.loading import load_parameters, model_config, task_of, training_config
+from models.task import DEFAULTS
 from models.tasks import TASKS
-from models.train import Trainer, TrainingConfig, model_config, training_config
-from models.transformer import PRESETS, CausalTransformer, TransformerConfig
+from models.train import Trainer, TrainingConfig
+from models.transformer import PRESETS, TransformerConfig
 
 BYTES_PER_CHARACTER = 16  # of memory, while a text becomes token ids
 RUNS = pathlib.Path("runs")  # where runs go without --out
-FILES = *runs.FILES, task_runs.MODEL, task_runs.PICTURE  # of which a new run writes over none
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
-TASKS_ONLY = {field.name for field in dataclasses.fields(TaskTraining)} - {
-    field.name for field in dataclasses.fields(TrainingConfig)}  # flags that need --task
+MEANINGLESS = {  # beside a flag, these others
+    "task": {"preset", "text", "vocabulary_size"},
+    "init_from": {"preset", "vocabulary_size"},
+    "resume": {"init_from"},
+}
+UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
     parser.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
-    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/PRESET or "
-                        "runs/TASK-MODEL, numbered if taken)")
+    parser.add_argument("--task", choices=TASKS, help="train on this instead of a text")
+    models = dict.fromkeys(name for kind in ("sequence", "class") for name in ARCHITECTURES[kind])
+    parser.add_argument("--model", help=f"for a task: one of {', '.join(models)} (default: encoder-decoder, or encoder "
+                        "where the answer is a class)")
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/PRESET or runs/TASK-MODEL, numbered "
+                        "if taken)")
     parser.add_argument("--resume", metavar="RUN", nargs="?", const=None,
                         help="go on with this run (default: the one saved last)")
-    add_fields(parser.add_argument_group("training (defaults of preset nano)"), TrainingConfig)
-    add_fields(parser.add_argument_group("model (defaults of preset nano)"), TransformerConfig)
-    add_task_flags(parser)
-
-
-def add_task_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of `minigrad train --task`, beside those that training on a text has too."""
-    config, training = task_runs.CONFIG, TaskTraining()
-    group = parser.add_argument_group("tasks", f"defaults here: --steps {training.steps}, --batch-size "
-                                     f"{training.batch_size}, --lr {training.lr}, --seed {training.seed}; --layers "
-                                     f"{config.layers}, --heads {config.heads}, --width {config.width}, --context "
-                                     f"{config.context}")
-    group.add_argument("--task", choices=TASKS, help="train on this instead of a text")
-    group.add_argument("--model", help=f"one of {', '.join(MODELS)} (default: encoder-decoder, or encoder where the "
-                       "answer is a class)")
-    add_fields(group, TaskTraining, TASKS_ONLY)
+    parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one")
+    of_tasks = DEFAULTS | {name: getattr(TASKS["copy"].config, name) for name in ("layers", "heads", "width", "context")}
+    others = ", ".join(f"{as_flag(name)} {value}" for name, value in of_tasks.items())
+    add_fields(parser.add_argument_group("training", f"defaults of preset nano; with --task {others}"), TrainingConfig)
+    add_fields(parser.add_argument_group("model", "defaults of preset nano, or of --task as above"), TransformerConfig)
 
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
-    if "task" in given:
-        return train_on_task(given)
-    astray = sorted((TASKS_ONLY | {"model"}) & given.keys())
-    if astray:
-        raise UsageError(f"--{astray[0].replace('_', '-')} needs --task; name a task, or leave it out")
-    trainer, folder = resumed_run(given) if "resume" in given else new_run(given)
-    runs.train(trainer, folder)
+    check_flags(given)
+    if "resume" in given:
+        resume(given)
+    else:
+        start(given)
     return 0
 
 
-def announce(folder: pathlib.Path, config: TransformerConfig, corpus: Corpus, step: int, steps: int) -> None:
-    """Say what is going to be trained."""
-    print(f"{folder}: {config.parameter_count():,} parameters, {len(corpus.train):,} characters to train on, "
-          f"{len(corpus.validation):,} to validate, steps {step} to {steps}", file=sys.stderr)
+def check_flags(given: dict[str, Any]) -> None:
+    """UsageError if a flag makes no sense beside another."""
+    for flag, others in MEANINGLESS.items():
+        if flag in given and others & given.keys():
+            beside = f"{as_flag(flag)} {given[flag] or ''}".strip()
+            raise UsageError(f"{as_flag(min(others & given.keys()))} makes no sense with {beside}; leave it out")
+    unused = UNUSED_BY_RNNS & given.keys() if given.get("model", "").startswith("rnn") else set()
+    if unused:
+        raise UsageError(f"{as_flag(min(unused))} makes no sense with --model {given['model']}; leave it out")
 
 
-def train_on_task(given: dict) -> int:
-    """`minigrad train --task`: always a new run."""
+def as_flag(field: str) -> str:
+    """The flag of a field."""
+    return "--" + field.replace("_", "-")
+
+
+def start(given: dict[str, Any]) -> None:
+    """A new run: its model is that of a preset, a task or another run, but for what flags say."""
+    name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
+    config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
+    architecture, vocabulary, source = None, None, None
+    if task:
+        config, batch_size = task.config, {}
+    if "init_from" in given:
+        path = find(given["init_from"])
+        source = load(path)
+        name, config, architecture = path.resolve().parent.name, model_config(source, path), source.architecture
+        vocabulary = None if task_of(source) else Vocabulary(source.dataset["symbols"])
     try:
-        task_runs.check_flags(given)
-        task = TASKS[given["task"]]
-        training = TaskTraining(**{"steps": task.steps} | chosen(given, TaskTraining))
-        config = dataclasses.replace(task_runs.CONFIG, **{"positions": task.positions} | chosen(given, TransformerConfig))
-        check_memory(config, training.batch_size)
-        task_run = task_runs.TaskRun(given["task"], given.get("model"), config, training)
+        config = dataclasses.replace(config, **chosen(given, TransformerConfig))
+        training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
+        architecture = architecture_for(task, given.get("model", architecture), config)
+        check_memory(config, training)
+        dataset = task or read_corpus(given.get("text"), config.context, vocabulary)
+        if not task:
+            config = with_vocabulary(config, dataset, given)
+        model = make_model(task, architecture, config, training.seed)
+        if source:
+            load_parameters(model, source, path)
+        if task:
+            task.check_context(model)
     except ValueError as error:
         raise UsageError(error) from None
-    folder = new_folder(given.get("out"), task_run.name, can_resume=False)
-    print(f"{folder} ({task_run.task.description}): {task_run.parameter_count:,} parameters, {training.steps} steps",
-          file=sys.stderr)
-    task_runs.run(task_run, folder)
-    return 0
+    folder = new_folder(given.get("out"), f"{task.name}-{architecture}" if task else name)
+    with runs.locked(folder):
+        train(Trainer(model, dataset, training, architecture), folder)
 
 
-def new_run(given: dict) -> tuple[Trainer, pathlib.Path]:
-    """A trainer at step 0, and a folder of its own."""
-    name = given.get("preset", "nano")
-    preset = PRESETS[name]
-    try:
-        config = dataclasses.replace(preset.config, **chosen(given, TransformerConfig))
-        training = TrainingConfig(**{"batch_size": preset.batch_size} | chosen(given, TrainingConfig))
-        check_memory(config, training.batch_size)
-        corpus = read_corpus(given.get("text"), config.context)
-        if given.get("vocabulary_size", len(corpus.vocabulary)) != len(corpus.vocabulary):
-            raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the text has "
-                             f"{len(corpus.vocabulary)} symbols; leave the flag out")
-        config = dataclasses.replace(config, vocabulary_size=len(corpus.vocabulary))
-    except ValueError as error:
-        raise UsageError(error) from None
-    folder = new_folder(given.get("out"), name)
-    announce(folder, config, corpus, 0, training.steps)  # large models take long to build
-    mg.manual_seed(training.seed)
-    return Trainer(CausalTransformer(config), corpus, config.context, training), folder
+def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, Any]) -> TransformerConfig:
+    """The config with as many tokens as the text has; UsageError if a flag asks for others."""
+    size = len(corpus.vocabulary)
+    if given.get("vocabulary_size", size) != size:
+        raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the text has {size} symbols; leave the flag "
+                         "out")
+    return dataclasses.replace(config, vocabulary_size=size)
 
 
-def resumed_run(given: dict) -> tuple[Trainer, pathlib.Path]:
-    """A trainer where a checkpoint left it; what was not said now is as it was then."""
+def resume(given: dict[str, Any]) -> None:
+    """More of the run that a checkpoint is from; what was not said now is as it was then."""
     path = find(named_run(given))
     folder = path.parent
     if pathlib.Path(given.get("out", folder)).resolve() != folder.resolve():
-        raise UsageError(f"--out {given['out']} is not the folder of the run, {folder}; leave --out out")
-    checkpoint = load(path)
-    config, training = model_config(checkpoint, path), training_config(checkpoint, path)
-    check_unchanged(checkpoint, given, path)
-    try:
-        training = dataclasses.replace(training, **chosen(given, TrainingConfig))
-        check_memory(config, training.batch_size)
-    except ValueError as error:
-        raise UsageError(error) from None
-    if training.steps < checkpoint.step:
-        raise UsageError(f"--steps is {training.steps}, but {folder} has done {checkpoint.step}; ask for more steps")
-    newline = "" if "\r" in checkpoint.corpus["symbols"] else None  # once, every "\r" of a text was kept
-    corpus = read_corpus(given.get("text", checkpoint.corpus["path"]), config.context, newline)
-    if corpus.sha256 != checkpoint.corpus["sha256"]:
+        raise UsageError(f"--out {given['out']} is not the folder of the run, {folder}; drop --out")
+    with runs.locked(folder):  # before the checkpoint is read, which another process may be about to replace
+        checkpoint = load(path)
+        config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
+        check_unchanged(checkpoint, given, path)
+        try:
+            training = dataclasses.replace(before, **chosen(given, TrainingConfig))
+        except ValueError as error:
+            raise UsageError(error) from None
+        check_memory(config, training)
+        step, steps = checkpoint.step, training.steps
+        if steps < step:
+            raise UsageError(f"--steps is {steps}, but {folder} has done {step}; ask for more steps")
+        dataset = task or same_text(checkpoint, given, folder, config.context)
+        check_writable(folder)
+        trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
+                          checkpoint.architecture)
+        trainer.restore(checkpoint, path)
+        was, rate = before.learning_rate_at(max(step - 1, 0)), training.learning_rate_at(step)
+        if steps != before.steps and step < steps and rate > 1.1 * was:
+            print(f"{folder}: the learning rate rises from {was:.1e} to {rate:.1e}, that of step {step} of {steps}, not "
+                  f"of {before.steps}", file=sys.stderr)
+        train(trainer, folder)
+
+
+def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Path, context: int) -> Corpus:
+    """The text of a checkpoint; UsageError if it has changed."""
+    saved = checkpoint.dataset
+    corpus = read_corpus(given.get("text", saved["path"]), context, Vocabulary(saved["symbols"]))
+    if corpus.sha256 != saved["sha256"]:
         raise UsageError(f"{corpus.path or 'the language reference of this Python'} is not the text that {folder} was "
                          "trained on; give that one with --text, or start a new run")
-    check_writable(folder)
-    trainer = Trainer(CausalTransformer(config), corpus, config.context, training)
-    trainer.restore(checkpoint, path)
-    announce(folder, config, corpus, trainer.step, training.steps)
-    return trainer, folder
+    return corpus
+
+
+def train(trainer: Trainer, folder: pathlib.Path) -> None:
+    """Say what is going to be trained, and do so."""
+    count = sum(parameter.numel() for parameter in trainer.model.parameters())
+    print(f"{folder}: {count:,} parameters, {trainer.dataset.description}, steps {trainer.step} to {trainer.config.steps}",
+          file=sys.stderr)
+    runs.train(trainer, folder)
 
 
 def named_run(given: dict) -> str | pathlib.Path:
@@ -151,16 +178,18 @@ def chosen(given: dict, config_class: type) -> dict:
 
 def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> None:
     """UsageError if a flag contradicts the run that is resumed."""
-    saved = checkpoint.config | checkpoint.training
+    task = checkpoint.dataset["task"]
+    if "text" in given and task:
+        raise UsageError(f"--text makes no sense with {path}, which is of task {task}; leave it out")
+    saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
     if "preset" in given:
         preset = PRESETS[given["preset"]]
         given = {**dataclasses.asdict(preset.config), "batch_size": preset.batch_size,
                  "vocabulary_size": saved.get("vocabulary_size"), **given}
     for name, value in given.items():
         if name in saved and name not in MAY_CHANGE and value != saved[name]:
-            flag = "--" + name.replace("_", "-")
-            raise UsageError(f"{flag} is {value}, but {path} was trained with {saved[name]}; a resumed run keeps it: "
-                             f"leave {flag} out, or start a new run")
+            raise UsageError(f"{as_flag(name)} is {value}, but {path} was trained with {saved[name]}; a resumed run "
+                             f"keeps it: leave {as_flag(name)} out, or start a new run")
 
 
 def last_run() -> pathlib.Path:
@@ -171,16 +200,15 @@ def last_run() -> pathlib.Path:
     return checkpoints[-1].parent
 
 
-def new_folder(out: str | None, name: str, can_resume: bool = True) -> pathlib.Path:
+def new_folder(out: str | None, name: str) -> pathlib.Path:
     """The folder of a new run: --out if it holds no run, else the first free of runs/nano, runs/nano-2, ..."""
     if out == "":
         raise UsageError("--out is empty; name a folder, or leave it out")
     if out is not None:
         folder = pathlib.Path(out)
-        taken = next((file for file in FILES if (folder / file).exists()), None)
+        taken = next((file for file in runs.TAKEN if (folder / file).exists()), None)
         if taken:
-            resume = f"go on with --resume {folder}, or " if can_resume else ""
-            raise UsageError(f"{folder} already holds {taken}; {resume}choose another --out")
+            raise UsageError(f"{folder} already holds {taken}; go on with --resume {folder}, or choose another --out")
     else:
         numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
         folder = next(folder for folder in numbered if not folder.exists())
@@ -188,12 +216,12 @@ def new_folder(out: str | None, name: str, can_resume: bool = True) -> pathlib.P
     return folder
 
 
-def read_corpus(path: str | None, context: int, newline: str | None = None) -> Corpus:
+def read_corpus(path: str | None, context: int, vocabulary: Vocabulary | None) -> Corpus:
     """The corpus; UsageError if the text is missing or of no use."""
     try:
         if path is not None:
             check_size(path)
-        return load_corpus(path, context, newline)
+        return load_corpus(path, context, vocabulary)
     except OSError as error:
         raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
     except ValueError as error:
@@ -215,8 +243,9 @@ def check_size(text: str) -> None:
                          f"{available / 1e9:,.0f} GB; give a shorter text")
 
 
-def check_memory(config: TransformerConfig, batch_size: int) -> None:
+def check_memory(config: TransformerConfig, training: TrainingConfig) -> None:
     """UsageError if training would take more memory than this computer has."""
+    batch_size = training.final_batch_size or training.batch_size
     needed, available = config.training_bytes(batch_size), memory_size()
     if needed > available:
         raise UsageError(f"a model with width {config.width}, {config.layers} layers, context {config.context} and "

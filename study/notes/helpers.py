@@ -6,8 +6,9 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.task_training import TaskTraining, make_model, train
-from models.tasks import Task
+from models.architectures import make_model
+from models.task import Task
+from models.train import Trainer, TrainingConfig
 from models.transformer import Block, TransformerConfig
 from study.notes.claims import Refuted, require
 
@@ -93,7 +94,7 @@ def silence(block: Block) -> Block:
 def trained(task: Task, name: str, config: TransformerConfig, **training) -> nn.Module:
     """A model of this name after its training on a task."""
     model = make_model(task, name, config)
-    train(task, model, TaskTraining(**training))
+    Trainer(model, task, TrainingConfig.of(task, **training)).train()
     return model
 
 

@@ -7,11 +7,13 @@ import numpy as np
 import minigrad as mg
 import nn
 import nn.functional as F
+from models.architectures import make_model
 from models.decode import CachedDecoder
 from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
-from models.task_training import TaskTraining, accuracy, make_model, train
-from models.tasks import FIRST, TASKS
+from models.task import FIRST
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
 from models.transformer import MLP, Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
@@ -146,10 +148,10 @@ def sets_and_image_patches():
 
     task = TASKS["stripes"]
     config = TransformerConfig(context=16, layers=1, heads=2, width=32)
-    share = accuracy(task, trained(task, "encoder", config, steps=600, batch_size=64, lr=3e-3, warmup_steps=20))
-    require(share > 0.95, f"accuracy {share:.1%}")
+    accuracy = task.accuracy(trained(task, "encoder", config, steps=600, batch_size=64, lr=3e-3, warmup_steps=20))
+    require(accuracy > 0.95, f"accuracy {accuracy:.1%}")
     return (f"a set shuffled: logits differ by {shuffled['none']:.0e}, with positions {shuffled['sinusoidal']:.0e}; "
-            f"stripes in 16 patches: {share:.1%} right after 600 steps")
+            f"stripes in 16 patches: {accuracy:.1%} right after 600 steps")
 
 
 # ---------------------------------------------------------------- attention
@@ -574,10 +576,10 @@ def minibatches_grow():
         sizes.append(count)
         return copy_task.make(generator, count, length)
 
-    noting = dataclasses.replace(copy_task, make=make)
+    noting = dataclasses.replace(copy_task, make=make, lengths=(4, 4))
     config = TransformerConfig(context=16, layers=1, heads=2, width=16, dtype="float64")
-    growing = TaskTraining(steps=9, batch_size=4, final_batch_size=16, lr=1e-3)
-    train(noting, make_model(noting, "causal", config), growing, length=4)
+    growing = TrainingConfig.of(noting, steps=9, batch_size=4, final_batch_size=16, lr=1e-3)
+    Trainer(make_model(noting, "causal", config), noting, growing).train()
     require(sizes == [4] * 3 + [8] * 3 + [16] * 3, f"batches of {sizes}")
 
     model = make_model(copy_task, "encoder-decoder", config)
@@ -592,8 +594,9 @@ def minibatches_grow():
     difference = max(require_equal(a, b) for a, b in zip(*gradients, strict=True))
 
     ways = {"batch_size": 32}, {"batch_size": 8, "accumulation": 4}
-    trainings = [TaskTraining(steps=5, warmup_steps=2, **way) for way in ways]
-    losses = [train(copy_task, make_model(copy_task, "encoder-decoder", config), training, length=4)
+    of_one_length = dataclasses.replace(copy_task, lengths=(4, 4))
+    trainings = [TrainingConfig.of(copy_task, steps=5, warmup_steps=2, **way) for way in ways]
+    losses = [Trainer(make_model(copy_task, "encoder-decoder", config), of_one_length, training).train()
               for training in trainings]
     apart = max(abs(a - b) for a, b in zip(*losses))
     require(apart < 1e-9, f"losses differ by {apart:.0e}")

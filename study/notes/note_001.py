@@ -10,8 +10,8 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.encoder_decoder import Encoder, EncoderDecoder
-from models.task_training import TaskTraining, accuracy, train
 from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
 from models.transformer import MLP, PLACEMENTS, PRESETS, Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
@@ -574,9 +574,9 @@ def an_encoder_decoder_learns_to_copy():
     task = dataclasses.replace(TASKS["copy"], lengths=(2, 4))
     config = TransformerConfig(vocabulary_size=task.vocabulary_size, context=8, layers=1, heads=2, width=32)
     model = EncoderDecoder(config)
-    losses = train(task, model, TaskTraining(steps=600, batch_size=64, lr=4e-3, warmup_steps=50))
-    share = accuracy(task, model)
-    require(share > 0.99, f"{share:.1%} of new sequences are right, the loss is {losses[-1]:.3f}")
+    losses = Trainer(model, task, TrainingConfig.of(task, steps=600, lr=4e-3, warmup_steps=50)).train()
+    accuracy = task.accuracy(model)
+    require(accuracy > 0.99, f"{accuracy:.1%} of new sequences are right, the loss is {losses[-1]:.3f}")
 
     memory, x = mg.tensor(normal(0, 1, 5, 32)), mg.tensor(normal(1, 1, 4, 32))
     model.double()
@@ -585,7 +585,7 @@ def an_encoder_decoder_learns_to_copy():
     of_memory = influence(lambda memory: through(model.decoder.blocks, memory=memory)(x), memory)
     require(of_encoder.all() and of_memory.all(), "something of the source has no influence")
     require_causal(of_decoder)
-    return (f"{share:.1%} of new sequences right after {len(losses)} steps; the future has no influence in the "
+    return (f"{accuracy:.1%} of new sequences right after {len(losses)} steps; the future has no influence in the "
             "decoder, and all tokens have in the encoder, and from there on the decoder")
 
 

@@ -3,7 +3,6 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from models.task_training import accuracy
 from models.tasks import TASKS
 from models.transformer import Block, TransformerConfig
 from study.notes.claims import FALSE, claim, require
@@ -88,7 +87,7 @@ def attention_resolves_words_and_sees_images():
     for task, name, width, steps in ((bank, "no-attention", 32, 150), (bank, "encoder", 32, 150),
                                      (stripes, "encoder", 64, 300)):
         config = TransformerConfig(context=16, layers=1, heads=4, width=width)
-        right[task.name, name] = accuracy(task, trained(task, name, config, steps=steps, lr=3e-3, warmup_steps=20))
+        right[task.name, name] = task.accuracy(trained(task, name, config, steps=steps, lr=3e-3, warmup_steps=20))
     blind, bank_right, stripes_right = right.values()
     require(abs(blind - 0.5) < 0.06, f"without attention {blind:.1%} of the banks are right")
     require(bank_right > 0.99, f"with attention only {bank_right:.1%} of the banks are right")

@@ -7,8 +7,10 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.task_training import TaskTraining, accuracy, make_model, train
-from models.tasks import TASKS, inputs_and_targets
+from models.architectures import make_model
+from models.task import inputs_and_targets
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
 from models.transformer import Block, TransformerConfig
 from nn.position import sine_only
 from study.notes.claims import FALSE, claim, require
@@ -278,8 +280,9 @@ def integer_positions_have_a_scale_problem():
 
     losses = {}
     for positions in ("integer", "sinusoidal"):
-        task, config = TASKS["copy"], dataclasses.replace(SMALL, positions=positions)
-        losses[positions] = np.mean(train(task, make_model(task, "encoder-decoder", config), COPYING, length=6)[-20:])
+        task = dataclasses.replace(TASKS["copy"], lengths=(6, 6))
+        model = make_model(task, "encoder-decoder", dataclasses.replace(SMALL, positions=positions))
+        losses[positions] = np.mean(Trainer(model, task, COPYING).train()[-20:])
     require(losses["sinusoidal"] < 0.5 * losses["integer"], f"losses {losses}")
 
     x, block = randn(1, 10, width), Block(TransformerConfig(width=width, placement="pre")).double()
@@ -343,7 +346,7 @@ def reading_in_both_directions():
 
 # ---- training ----
 
-COPYING = TaskTraining(steps=400, batch_size=32)
+COPYING = TrainingConfig.of(TASKS["copy"], steps=400, batch_size=32)
 REVERSING_STEPS = {"rnn": 1000, "rnn-attention": 400}
 SMALL = TransformerConfig(context=16, layers=1, heads=2, width=48)
 LENGTHS = 3, 5, 8
@@ -355,12 +358,12 @@ def reverser(name: str) -> nn.Module:
 
 
 def reversed_right(name: str) -> list[float]:
-    """The share of sequences without a mistake, for LENGTHS."""
-    return [accuracy(TASKS["reverse"], reverser(name), 500, length=length) for length in LENGTHS]
+    """The fraction of sequences without a mistake, for LENGTHS."""
+    return [TASKS["reverse"].accuracy(reverser(name), 500, length=length) for length in LENGTHS]
 
 
-def in_percent(shares: list[float]) -> str:
-    return ", ".join(f"{share:.0%}" for share in shares)
+def in_percent(fractions: list[float]) -> str:
+    return ", ".join(f"{fraction:.0%}" for fraction in fractions)
 
 
 @claim("G6", note="004")
@@ -395,7 +398,7 @@ def classification_and_translation():
 
     judge = trained(sentiment, "encoder", dataclasses.replace(SMALL, positions="relative"), steps=400, lr=3e-3)
     translator = trained(translation, "encoder-decoder", SMALL, steps=400, lr=3e-3)
-    judged, translated = accuracy(sentiment, judge, 1000), accuracy(translation, translator, 1000, length=3)
+    judged, translated = sentiment.accuracy(judge, 1000), translation.accuracy(translator, 1000, length=3)
     require(min(judged, translated) > 0.95, f"right: {in_percent([judged, translated])}")
     return f"sentiment {judged:.1%} right; translation of 7 words to 6 {translated:.1%} without a mistake"
 

@@ -10,7 +10,7 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from minigrad.figures import new_figure
-from models.task_training import SEQUENCE_MODELS, accuracy
+from models.architectures import ARCHITECTURES
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only
@@ -127,15 +127,15 @@ ATTEMPTS = {
 
 
 def lengths():
-    """Writing letters backwards: the share of whole answers that are right, for the models that came one after the
+    """Writing letters backwards: the fraction of whole answers that are right, for the models that came one after the
     other. All have width 48 and were trained for 900 steps on 3 to 8 letters, with one seed; with others the causal one
     needs more steps."""
     task, tested = TASKS["reverse"], range(2, 11)
     figure, axes = new_figure(1, 1, 8, 4.5)
     axes.axvspan(*task.lengths, color="0.92", label="lengths in training")
-    for name, marker, size in zip(SEQUENCE_MODELS, "osv^", (11, 9, 7, 5)):  # where lines coincide, all can be seen
+    for name, marker, size in zip(ARCHITECTURES["sequence"], "osv^", (11, 9, 7, 5)):  # where they meet, all are seen
         model = trained(task, name, TransformerConfig(context=32, layers=2, heads=4, width=48), steps=900)
-        axes.plot(tested, [accuracy(task, model, count=200, length=length) for length in tested], marker,
+        axes.plot(tested, [task.accuracy(model, count=200, length=length) for length in tested], marker,
                   markersize=size, linestyle="-", label=ATTEMPTS[name])
     axes.set(xlabel="letters", ylabel="right answers", ylim=(-0.03, 1.03))
     axes.grid(alpha=0.3)

@@ -26,7 +26,7 @@ def make_trainer(text_file):
         mg.manual_seed(training.seed)
         config = TransformerConfig(vocabulary_size=len(corpus.vocabulary), context=32, layers=2, heads=2, width=32,
                                    dropout=dropout)
-        return Trainer(CausalTransformer(config), corpus, config.context, training)
+        return Trainer(CausalTransformer(config), corpus, training)
 
     return make
 

@@ -19,8 +19,9 @@ from models.checkpoint import Checkpoint, CheckpointError, load, save
 def example(step: int, size: int = 5) -> Checkpoint:
     generator = np.random.default_rng(step)
     return Checkpoint(
-        step=step, config={"width": 8}, training={"lr": 0.001}, corpus={"symbols": "\nab", "path": None},
-        generators={"batches": {"state": 2 ** 127 + step}},
+        step=step, best_loss=1 / 3, architecture="causal", config={"width": 8}, training={"lr": 0.001},
+        dataset={"task": None, "path": None, "sha256": "0" * 64, "symbols": "\nab"},
+        generators={name: np.random.PCG64(step).state for name in ("batches", "minigrad")},
         model={"w.weight": generator.normal(size=(3, size)).astype(np.float32), "scalar": np.array(2.5)},
         optimizer={"moments": generator.normal(size=(2, size)), "none": np.zeros((0, 4), np.int64)},
     )
@@ -45,6 +46,20 @@ def test_round_trip_and_the_one_before(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [checkpoints.NAME, checkpoints.PREVIOUS]
 
 
+def test_the_best_one_is_kept_beside_the_others(tmp_path):
+    for step in (1, 2):
+        save(tmp_path, example(step))
+    assert save(tmp_path, example(1), checkpoints.BEST) == tmp_path / checkpoints.BEST
+    assert_same(load(tmp_path, best=True), example(1))
+    assert_same(load(tmp_path), example(2))
+    assert_same(load(tmp_path / checkpoints.PREVIOUS), example(1))
+    (tmp_path / checkpoints.BEST).unlink()
+    with pytest.raises(CheckpointError, match=f"holds no {checkpoints.BEST}; give the folder of a run"):
+        load(tmp_path, best=True)
+    with pytest.raises(CheckpointError, match="is no folder; give the folder of a run"):
+        load(tmp_path / checkpoints.NAME, best=True)
+
+
 def test_same_state_same_bytes(tmp_path):
     first = save(tmp_path, example(1)).read_bytes()
     assert save(tmp_path, example(1)).read_bytes() == first
@@ -56,7 +71,7 @@ def test_killed_between_the_renames(tmp_path):
 
 
 def test_stale_temporaries_go_at_the_next_save(tmp_path):
-    (tmp_path / checkpoints.TEMPORARY.format(123)).write_bytes(b"half")
+    (tmp_path / ".checkpoint.npz-123.tmp").write_bytes(b"half")
     save(tmp_path, example(1))
     assert os.listdir(tmp_path) == [checkpoints.NAME]
 
@@ -107,7 +122,7 @@ def test_other_files(tmp_path):
     pickled.write_bytes(pickle.dumps({"model": [1, 2]}))
     np.savez(archive, weight=np.ones(3))
     np.savez(objects, header=np.array([{"format": checkpoints.FORMAT}], dtype=object))
-    assert "is no checkpoint" in error_of(pickled)
+    assert "is no .npz file, or only a part of one; give a checkpoint.npz that" in error_of(pickled)
     assert "is damaged (\"There is no item named 'header.npy'" in error_of(archive)
     assert "Object arrays cannot be loaded" in error_of(objects)
     assert "does not exist" in error_of(tmp_path / "nothing")
@@ -180,7 +195,9 @@ import sys
 import numpy as np
 from models.checkpoint import Checkpoint, save
 for step in range(10 ** 9):
-    save(sys.argv[1], Checkpoint(step, {}, {}, {}, {}, {"w": np.full(20_000, step)}, {}))
+    generators = {name: np.random.PCG64(step).state for name in ("batches", "minigrad")}
+    arrays = {"w": np.full(20_000, step)}
+    save(sys.argv[1], Checkpoint(step, 1.0, "causal", {}, {}, {"task": "copy"}, generators, arrays, {}))
     print(step, flush=True)
 """
 

@@ -16,7 +16,7 @@ import pytest
 import models
 from minigrad.ops.matmul import MLP
 from cli.__main__ import main
-from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
+from models import TransformerConfig
 from models import checkpoint as checkpoints
 from models import gradcheck
 from models import run as runs
@@ -187,7 +187,7 @@ def test_bad_sampling(run, finished_run, arguments, says):
     (["--steps", "5"], "--steps is 5, but"),
     (["--steps", "0"], "steps must be"),
     (["--text", "other.txt"], "is not the text that"),
-    (["--out", "elsewhere"], "leave --out out"),
+    (["--out", "elsewhere"], "; drop --out"),
 ])
 def test_bad_resume(run, finished_run, arguments, says):
     pathlib.Path("other.txt").write_text("abcdefghij " * 100)
@@ -198,16 +198,15 @@ def test_bad_resume(run, finished_run, arguments, says):
 
 def test_bad_checkpoints(run, finished_run, tmp_path):
     content = (finished_run / checkpoints.NAME).read_bytes()
-    flipped = bytearray(content)
-    flipped[len(content) // 2] ^= 1
-    checkpoint = checkpoints.load(finished_run)
+    checkpoint, flipped = checkpoints.load(finished_run), bytearray(content)
+    flipped[content.index(checkpoint.model["token_embedding.weight"].tobytes()) + 50] ^= 1
     checkpoint.config["width"] = 32
     wrong_shapes = checkpoints.save(tmp_path, checkpoint).read_bytes()
     checkpoint.config = {"experts": 8}
     wrong_config = checkpoints.save(tmp_path, checkpoint).read_bytes()
     for damaged, says in (
-        (content[:-100], "is no checkpoint, or only a part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
-        (pickle.dumps({"model": 1}), "is no checkpoint"), (b"", "is no checkpoint"),
+        (content[:-100], "is no .npz file, or only a part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
+        (pickle.dumps({"model": 1}), "is no .npz file"), (b"", "is no .npz file"),
         (wrong_shapes, "is from another architecture"), (wrong_config, "is not of a model that this version knows"),
     ):
         (tmp_path / "bad.npz").write_bytes(damaged)
@@ -241,25 +240,14 @@ def test_text_larger_than_memory(run, text_file, monkeypatch):
     one_line(run("train", *TINY, "--text", text_file), "takes about 0 GB to read, and this computer has 0 GB", codes=(2,))
 
 
-def test_what_will_be_trained_is_said_before_it_is_built(run, text_file, monkeypatch):
-    def interrupt(config):
+def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
+    def interrupt(trainer, folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.commands.train.CausalTransformer", interrupt)
-    code, _, err = run("train", "--text", text_file)
-    assert code == 130 and re.match(r"runs/nano: [\d,]+ parameters, 3,600 characters", err)
-
-
-def test_resuming_a_run_whose_vocabulary_has_carriage_returns(run, make_trainer):
-    pathlib.Path("dos.txt").write_bytes(b"ab cd\r\n" * 100)
-    corpus = load_corpus("dos.txt", 16, newline="")
-    config = TransformerConfig(vocabulary_size=len(corpus.vocabulary), context=16, layers=1, heads=1, width=8)
-    trainer = Trainer(CausalTransformer(config), corpus, 16, TrainingConfig(steps=2, batch_size=2))
-    checkpoints.save(".", trainer.checkpoint())
-    assert run("train", "--resume", ".")[0] == 0
-    assert checkpoints.load(".").step == 2 and checkpoints.load(".").corpus == trainer.checkpoint().corpus
-    assert run("train", *TINY, "--text", "dos.txt", "--out", "new")[0] == 0
-    assert checkpoints.load("new").corpus["symbols"] == "\n abcd"
+    monkeypatch.setattr(runs, "train", interrupt)
+    code, _, err = run("train", "--text", text_file, "--steps", 9)
+    assert code == 130
+    assert re.match(r"runs/nano: 802,944 parameters, 3,600 tokens to train on, 400 to validate, steps 0 to 9\n", err)
 
 
 def test_full_disk_while_training(run, text_file, monkeypatch):
@@ -268,13 +256,13 @@ def test_full_disk_while_training(run, text_file, monkeypatch):
 
     def fill_up(descriptor):
         calls.append(descriptor)
-        if len(calls) > 4:  # a save flushes its file and its folder; this is the third save
+        if len(calls) > 6:  # a save flushes its file and its folder; this is the fourth, after two at step 3
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fill_up)
     code, _, err = run(*arguments)
-    assert code == 1 and err.splitlines()[-1].startswith("minigrad: error: cannot save here/checkpoint.npz: No space")
+    assert code == 1 and err.splitlines()[-1].startswith("minigrad: error: cannot save here/checkpoint")
     assert checkpoints.load("here").step == 3
     monkeypatch.setattr(os, "fsync", fsync)
     assert run("train", "--resume", "here")[0] == 0

@@ -1,13 +1,12 @@
 """Texts, vocabularies, splits and batches."""
 import hashlib
-import json
 import os
 import socket
 
 import numpy as np
 import pytest
 
-from models.data import DEFAULT_SYMBOLS, IGNORED, RandomBatches, Vocabulary, default_text, load_corpus, windows
+from models.data import DEFAULT_SYMBOLS, IGNORED, Corpus, Vocabulary, default_text, load_corpus, windows
 
 
 def test_default_corpus_has_96_symbols_and_a_fixed_split():
@@ -51,8 +50,6 @@ def test_lines_end_as_open_has_them_end(tmp_path):
     corpus, plain = load_corpus(str(path)), load_corpus(str(unix))
     assert corpus.vocabulary.decode(corpus.train[:14]) == "one\ntwo\nthree\n"
     assert corpus.vocabulary.symbols == plain.vocabulary.symbols and corpus.sha256 == plain.sha256
-    kept = load_corpus(str(path), newline="")
-    assert "\r" in kept.vocabulary.symbols and kept.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("path", ["pipe", "socket", os.devnull])
@@ -85,17 +82,22 @@ def test_bad_vocabulary(symbols):
         Vocabulary(symbols)
 
 
-def test_random_batches_shift_by_one_reach_both_ends_and_resume():
-    tokens = np.arange(12)
-    batches = RandomBatches(tokens, batch_size=3, context=4, seed=1)
-    drawn = [batches.draw() for _ in range(50)]
+def test_batches_shift_by_one_reach_both_ends_and_depend_on_the_generator_alone():
+    corpus = Corpus(None, Vocabulary("a"), np.arange(12), np.arange(3), "")
+    generator = np.random.default_rng(1)
+    drawn = [corpus.batch(generator, 3, 4) for _ in range(50)]
     assert all(inputs.shape == (3, 4) and (targets == inputs + 1).all() for inputs, targets in drawn)
     assert {int(row[0]) for inputs, _ in drawn for row in inputs} == set(range(8))  # 0 .. 12 - 4 - 1
-    state = json.loads(json.dumps(batches.get_state()))
-    following = batches.draw()
-    other = RandomBatches(tokens, batch_size=3, context=4, seed=2)
-    other.set_state(state)
-    np.testing.assert_array_equal(other.draw(), following)
+    np.testing.assert_array_equal(corpus.batch(np.random.default_rng(1), 3, 4), drawn[0])
+
+
+def test_a_corpus_in_a_given_vocabulary(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abba" * 20)
+    corpus = load_corpus(str(path), vocabulary=Vocabulary("\nabc"))
+    assert corpus.vocabulary.symbols == "\nabc" and corpus.train[:4].tolist() == [1, 2, 2, 1]
+    with pytest.raises(ValueError, match="the vocabulary has no 'b'"):
+        load_corpus(str(path), vocabulary=Vocabulary("a"))
 
 
 @pytest.mark.parametrize("length", [2, 5, 6, 7, 20, 21, 22])

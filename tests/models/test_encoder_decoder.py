@@ -8,13 +8,13 @@ import minigrad as mg
 from minigrad.gradcheck import gradcheck_module
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.recurrent import RecurrentSeq2Seq
-from models.task_training import CausalTranslator
+from models.architectures import CausalSeq2Seq
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS, TransformerConfig
 
 CONFIG = TransformerConfig(vocabulary_size=9, context=12, layers=1, heads=2, width=4, dtype="float64")
 TRANSLATORS = {
     "encoder-decoder": lambda config: EncoderDecoder(config),
-    "causal": lambda config: CausalTranslator(config),
+    "causal": lambda config: CausalSeq2Seq(config),
     "rnn": lambda config: RecurrentSeq2Seq(config, attends=False),
     "rnn-attention": lambda config: RecurrentSeq2Seq(config, attends=True),
 }

@@ -12,7 +12,7 @@ from minigrad import ops
 from models import CausalTransformer, TransformerConfig
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.recurrent import RecurrentSeq2Seq
-from models.task_training import CausalTranslator
+from models.architectures import CausalSeq2Seq
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 
 CONFIG = TransformerConfig(vocabulary_size=9, context=10, layers=2, heads=2, width=4, dtype="float64")
@@ -25,7 +25,7 @@ VARIANTS = (
 )
 MODELS = {
     "causal": CausalTransformer,
-    "causal translator": CausalTranslator,
+    "causal translator": CausalSeq2Seq,
     "encoder-decoder": EncoderDecoder,
     "classifier": lambda config: Classifier(config, 3),
     "classifier of the last": lambda config: Classifier(config, 3, pooling="last"),
@@ -153,14 +153,14 @@ def test_every_field_of_the_config_counts(name, field):
 
 def dropped(monkeypatch, model, arguments) -> list[tuple[int, ...]]:
     """The shapes of all that dropout is applied to."""
-    shapes, original = [], ops.Dropout.forward
+    shapes, original = [], ops.dropout.Dropout.forward
 
     def forward(self, x, *, keep, p):
         if p == 0.25:
             shapes.append(x.shape)
         return original(self, x, keep=keep, p=p)
 
-    monkeypatch.setattr(ops.Dropout, "forward", forward)
+    monkeypatch.setattr(ops.dropout.Dropout, "forward", forward)
     model(*arguments)
     return shapes
 

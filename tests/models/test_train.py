@@ -2,6 +2,7 @@
 import dataclasses
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import minigrad as mg
 import nn
 from models import CheckpointError, TrainingConfig, TrainingError, generate
 from models import checkpoint as checkpoints
+from models import data
 from models import run as runs
 
 # PyTorch gives the same, from the same parameters and batches.
@@ -36,28 +38,29 @@ def test_first_ten_losses_for_one_thread_and_all(make_trainer, restore_threads):
 
 def test_trainer_learns(make_trainer):
     trainer = make_trainer(steps=60, lr=1e-2, warmup_steps=5)
-    before = trainer.evaluate(trainer.corpus.validation)
+    before = trainer.evaluate()["val_loss"]
     losses(trainer, 60)
     assert trainer.is_finished()
-    assert trainer.evaluate(trainer.corpus.validation) < 0.95 * before
+    after = trainer.evaluate()["val_loss"]
+    assert after < 0.95 * before and trainer.best_loss == after
 
 
 def test_evaluation_takes_each_token_once(make_trainer):
-    trainer = make_trainer()
-    tokens = trainer.corpus.validation
+    trainer = make_trainer(eval_windows=1000)
+    tokens = trainer.dataset.validation
     total = 0.0
     for first in range(0, len(tokens) - 1, 32):
         window = tokens[first:first + 33]
         _, loss = trainer.model(mg.tensor(window[None, :-1]), mg.tensor(window[None, 1:]))
         total += loss.item() * (len(window) - 1)
-    assert trainer.evaluate(tokens) == pytest.approx(total / (len(tokens) - 1), rel=1e-6)
+    assert trainer.evaluate() == {"val_loss": pytest.approx(total / (len(tokens) - 1), rel=1e-6)}
 
 
 def test_evaluation_is_without_dropout_off_the_tape_and_as_long_as_asked(make_trainer):
-    trainer, seen = make_trainer(dropout=0.5), []
+    trainer, seen = make_trainer(dropout=0.5, eval_windows=10), []
     trainer.model.register_forward_pre_hook(
         lambda module, args: seen.append((len(args[0]), module.training, mg.is_grad_enabled())))
-    one, two = (trainer.evaluate(trainer.corpus.validation, limit=10) for _ in range(2))
+    one, two = (trainer.evaluate() for _ in range(2))
     assert one == two and seen == [(8, False, False), (2, False, False)] * 2 and trainer.model.training
 
 
@@ -65,14 +68,14 @@ def test_a_validation_loss_that_is_not_finite(make_trainer):
     trainer = make_trainer()
     trainer.model.ln_f.weight.data[0] = np.inf
     with pytest.raises(TrainingError, match="the validation loss became (nan|inf) at step 1"):
-        trainer.evaluate(trainer.corpus.validation)
+        trainer.evaluate()
 
 
 def test_accumulated_batches_are_one_large_batch(make_trainer, monkeypatch):
     many, one = make_trainer(accumulation=3, batch_size=2, warmup_steps=0), make_trainer(batch_size=6, warmup_steps=0)
-    drawn = [make_trainer(batch_size=2).batches.draw] * 3
-    batches = [[draw() for draw in drawn] for _ in range(2)]
-    monkeypatch.setattr(one.batches, "draw", lambda: tuple(map(np.concatenate, zip(*batches.pop(0)))))
+    corpus, generator = one.dataset, np.random.default_rng(many.config.seed)
+    batches = [[corpus.batch(generator, 2, 32) for _ in range(3)] for _ in range(2)]
+    one.dataset = SimpleNamespace(batch=lambda *sizes: tuple(map(np.concatenate, zip(*batches.pop(0)))))
     for _ in range(2):
         a, b = many.train_step(), one.train_step()
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-6)
@@ -85,8 +88,8 @@ def test_accumulated_batches_are_one_large_batch(make_trainer, monkeypatch):
 def test_learning_rate_is_annealed_as_asked(make_trainer, annealing):
     trainer = make_trainer(steps=8, warmup_steps=2, lr=1e-2, final_lr=0.5, annealing=annealing)
     rates = [trainer.train_step()["lr"] for _ in range(8)]
-    shares = [nn.optim.ANNEALING[annealing]((step - 2) / 6) for step in range(2, 8)]
-    assert rates[2:] == pytest.approx([5e-3 + 5e-3 * share for share in shares])
+    fractions = [nn.optim.ANNEALING[annealing]((step - 2) / 6) for step in range(2, 8)]
+    assert rates[2:] == pytest.approx([5e-3 + 5e-3 * fraction for fraction in fractions])
 
 
 def test_learning_rate_rises_and_falls(make_trainer):
@@ -104,14 +107,16 @@ def test_only_matrices_decay(make_trainer):
 
 
 OTHER = dict(steps=7, batch_size=5, lr=2e-3, final_lr=0.5, warmup_steps=0, annealing="linear", accumulation=2, beta1=0.5,
-             beta2=0.5, weight_decay=5.0, max_grad_norm=0.01, seed=1)
+             beta2=0.5, weight_decay=5.0, max_grad_norm=0.01, seed=1, final_batch_size=64, label_smoothing=0.1,
+             decay_all=True)
 
 
 @pytest.mark.parametrize("field", OTHER)
 def test_every_field_of_the_training_counts(make_trainer, field):
     """For the losses of the next steps; but those of evaluation, see test_files_of_a_run."""
     assert OTHER.keys() | {"eval_every", "eval_windows"} == {field.name for field in dataclasses.fields(TrainingConfig)}
-    one, other = (make_trainer(**dict(warmup_steps=1) | changes) for changes in ({}, {field: OTHER[field]}))
+    base = dict(warmup_steps=1) | (dict(weight_decay=5.0, lr=1e-2) if field == "decay_all" else {})
+    one, other = (make_trainer(**base | changes) for changes in ({}, {field: OTHER[field]}))
     other.model.load_state_dict({name: value.numpy() for name, value in one.model.state_dict().items()})
     assert losses(one, 5) != losses(other, 5)
 
@@ -125,7 +130,7 @@ def test_a_gradient_that_is_not_finite_stops_the_training(make_trainer, monkeypa
 
 def test_tokens_of_all_accumulated_batches_count_for_the_speed(make_trainer, monkeypatch):
     trainer, clock = make_trainer(accumulation=3), iter([10.0, 12.0])
-    monkeypatch.setattr("models.train.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("models.train.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     assert trainer.train_step()["tokens_per_second"] == 3 * 8 * 32 / 2
 
 
@@ -142,6 +147,9 @@ def test_tokens_of_all_accumulated_batches_count_for_the_speed(make_trainer, mon
     (dict(final_lr=2.0), "final_lr must be at least 0 and at most 1"),
     (dict(beta2=1.0), "beta2 must be at least 0 and less than 1"),
     (dict(weight_decay=-0.1), "weight_decay must be"),
+    (dict(final_batch_size=11), "final_batch_size must be a whole number from 12"),
+    (dict(decay_all=1), "decay_all must be True or False, got 1"),
+    (dict(label_smoothing=1.0), "label_smoothing must be at least 0 and less than 1"),
     (dict(max_grad_norm=0.0), "max_grad_norm must be more than 0 and finite"),
     (dict(max_grad_norm=math.nan), "max_grad_norm must be"),
 ])
@@ -197,37 +205,41 @@ def test_resumed_run_continues_bit_for_bit(make_trainer, tmp_path, monkeypatch):
 
 def test_files_of_a_run(make_trainer, tmp_path, capsys, monkeypatch):
     trainer, evaluated = make_trainer(), []
-    evaluate, corpus = trainer.evaluate, trainer.corpus
-    monkeypatch.setattr(trainer, "evaluate",
-                        lambda tokens, limit=None: evaluated.append((len(tokens), limit)) or evaluate(tokens, limit))
+    corpus, context = trainer.dataset, trainer.model.config.context
+    windows = data.windows
+    monkeypatch.setattr(data, "windows", lambda tokens, context, batch_size, limit: evaluated.append(
+        (len(tokens), batch_size, limit)) or windows(tokens, context, batch_size, limit))
     runs.train(trainer, tmp_path)
-    last = runs.LAST_CHARACTERS // trainer.context
-    assert evaluated == [(len(corpus.validation), limit) for limit in (4, 4, last)] + [(len(corpus.train), 4)]
+    last = data.LAST_TOKENS // context
+    assert evaluated == [(len(corpus.validation), 8, limit) for limit in (4, 4, last)] + [(len(corpus.train), 8, 4)]
     rows = metrics_of(tmp_path)
     assert [row["step"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
-    assert rows[-1]["val_loss"] == trainer.evaluate(trainer.corpus.validation)  # all of it at the end
+    measured = trainer.evaluate()  # of all the validation text at the end
+    assert measured["val_tokens"] == len(corpus.validation) - 1 and rows[-1] | measured == rows[-1]
     assert all(row["grad_norm"] > 0 and row["lr"] > 0 for row in rows)
     assert (tmp_path / runs.PLOT).read_bytes().startswith(b"\x89PNG")
     sample = (tmp_path / runs.SAMPLE).read_text()
-    assert len(sample) == runs.SAMPLE_LENGTH + 1
-    ids = generate(trainer.model, [0], runs.SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
+    assert len(sample) == data.SAMPLE_LENGTH + 1
+    ids = generate(trainer.model, [0], data.SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
     assert sample == corpus.vocabulary.decode(ids) + "\n"
     out, err = capsys.readouterr()
-    assert f"training loss {evaluate(corpus.train, 4):.4f}, validation" in out
+    assert f"training loss {measured['train_loss']:.4f}, validation" in out
     assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
     assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
     assert "step 10/10: loss" in err  # plain lines, since this is no terminal
 
 
 def test_last_evaluation_of_a_long_text_takes_a_part_of_it(make_trainer, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(runs, "LAST_CHARACTERS", 150)
+    monkeypatch.setattr(data, "LAST_TOKENS", 150)
     trainer = make_trainer()
     runs.train(trainer, tmp_path)
-    loss = trainer.evaluate(trainer.corpus.validation, 5)
-    assert metrics_of(tmp_path)[-1]["val_loss"] == loss != trainer.evaluate(trainer.corpus.validation)
+    loss = metrics_of(tmp_path)[-1]["val_loss"]
+    assert loss == trainer.evaluate()["val_loss"]
     runs.train(trainer, tmp_path)  # nothing left to do
-    assert capsys.readouterr().out.count(f"{loss:.4f} (160 of 400 characters, evenly spread)") == 2
+    assert capsys.readouterr().out.count(f"{loss:.4f} (143 of 399 tokens, evenly spread)") == 2
+    monkeypatch.setattr(data, "LAST_TOKENS", 10 ** 6)
+    assert trainer.evaluate()["val_loss"] != loss
 
 
 def test_a_run_can_be_resumed_from_its_first_moment(make_trainer, tmp_path, monkeypatch):
@@ -240,14 +252,14 @@ def test_a_run_can_be_resumed_from_its_first_moment(make_trainer, tmp_path, monk
 
 def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, monkeypatch):
     trainer = make_trainer()
-    original = trainer.batches.draw
+    original = trainer.train_step
 
-    def draw():
+    def train_step():
         if trainer.step == 6:
             trainer.model.ln_f.weight.data[0] = np.inf
         return original()
 
-    monkeypatch.setattr(trainer.batches, "draw", draw)
+    monkeypatch.setattr(trainer, "train_step", train_step)
     with pytest.raises(TrainingError, match="the loss became (nan|inf) at step 7"):
         runs.train(trainer, tmp_path)
     checkpoint = checkpoints.load(tmp_path)

@@ -1,0 +1,183 @@
+"""State dicts in files: one `.npz` without pickle, written so that a crash leaves the old file or the new one, never half.
+
+A file holds arrays and a header: JSON that lists the arrays, so that a missing one is noticed, and says all the rest.
+Each member of the zip has a CRC.
+"""
+import contextlib
+import errno
+import io
+import json
+import os
+import pathlib
+import stat
+import textwrap
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .tensor import Tensor
+
+FORMAT = "minigrad state 1"
+HEADER = "header"  # the member that holds, as JSON, all that is not an array
+
+
+def save(obj: Any, path: str | os.PathLike) -> None:
+    """Write nested dicts, lists and tuples of tensors, arrays, numbers, strings, None and bools to a file.
+
+    What `model.state_dict()` and `optimizer.state_dict()` return comes back from `load` bit for bit. TypeError names what
+    cannot be stored; OSError if the file cannot be written, and then the one before stays.
+
+    >>> import os, tempfile
+    >>> import minigrad as mg
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.npz")
+    >>> mg.save({"weight": mg.ones(2), "step": 3}, path)
+    >>> mg.load(path)
+    {'weight': tensor([1., 1.]), 'step': 3}
+    >>> mg.save({"step": {3}}, path)
+    Traceback (most recent call last):
+    ...
+    TypeError: mg.save cannot store obj['step'], a set; expected dicts, lists, tensors, arrays, numbers, strings or None
+    """
+    arrays: list[np.ndarray] = []
+    value = _encode(obj, arrays, "obj")
+    with replacing(path) as file:
+        write_archive(file, {"format": FORMAT, "value": value}, {str(i): array for i, array in enumerate(arrays)})
+
+
+def load(path: str | os.PathLike) -> Any:
+    """What `save` wrote: tensors come back as Tensors that need no gradient, arrays as arrays.
+
+    ValueError, which names the file, if it is damaged or from elsewhere; OSError if it cannot be read.
+    """
+    header, arrays = read_archive(path, FORMAT)
+    try:
+        return _decode(header["value"], arrays)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: its header makes no sense ({error})") from None
+
+
+# As JSON, a list stands for itself; what JSON has not is a dict of one entry, whose key says what it is.
+
+def _encode(value: Any, arrays: list[np.ndarray], place: str) -> Any:
+    """The value as JSON; its arrays are appended to the list."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    try:
+        if isinstance(value, dict):
+            return {"dict": [[_encode_key(key, place), _encode(item, arrays, f"{place}[{key!r}]")]
+                             for key, item in value.items()]}
+        if type(value) in (list, tuple):
+            items = [_encode(item, arrays, f"{place}[{i}]") for i, item in enumerate(value)]
+            return items if type(value) is list else {"tuple": items}
+    except RecursionError:
+        raise ValueError("mg.save cannot store obj: it is nested too deeply, or contains itself") from None
+    kind = "tensor" if isinstance(value, Tensor) else "scalar" if isinstance(value, np.generic) else "array"
+    if kind == "array" and not isinstance(value, np.ndarray) or value.dtype.hasobject:
+        raise TypeError(f"mg.save cannot store {place}, a {type(value).__name__}; expected dicts, lists, tensors, arrays, "
+                        "numbers, strings or None")
+    arrays.append(value.array if kind == "tensor" else np.asarray(value))
+    return {kind: str(len(arrays) - 1)}
+
+
+def _encode_key(key: Any, place: str) -> str | int:
+    if type(key) not in (str, int):
+        raise TypeError(f"mg.save cannot store {place} with the key {key!r}; expected keys that are strings or ints")
+    return key
+
+
+def _decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    if isinstance(value, list):
+        return [_decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    decoders = {
+        "dict": lambda: {key: _decode(item, arrays) for key, item in content},
+        "tuple": lambda: tuple(_decode(content, arrays)),
+        "tensor": lambda: Tensor(arrays[content]),
+        "array": lambda: arrays[content],
+        "scalar": lambda: arrays[content][()],
+    }
+    return decoders[kind]()
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike, previous: pathlib.Path | None = None) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of the one at `path` once it is whole and on the disk; if anything fails, the
+    one there stays. With `previous`, the one there moves to that path.
+
+    OSError if that fails, or if a folder, pipe, socket or device is there, which would be gone.
+    """
+    path = pathlib.Path(path)
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "is a folder, pipe, socket or device, not a file", str(path))
+    temporary = path.with_name(f".{path.name}-{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if previous is not None and path.exists():
+            os.replace(path, previous)
+        os.replace(temporary, path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise type(error)(error.errno, error.strerror or str(error), str(path)) from None
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _flush_folder(folder: pathlib.Path) -> None:
+    """Make the renames themselves survive a power cut; Windows cannot open folders, and needs nothing."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_archive(file: BinaryIO, header: dict, arrays: Mapping[str, np.ndarray]) -> None:
+    """The layout of np.savez, with a header that also lists the arrays."""
+    content = json.dumps({**header, "arrays": list(arrays)}).encode()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in {HEADER: np.frombuffer(content, dtype=np.uint8), **arrays}.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def read_archive(path: str | os.PathLike, format: str) -> tuple[dict, dict[str, np.ndarray]]:
+    """(header, arrays) of a file in this format; ValueError if it is damaged, OSError if it cannot be read."""
+    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+        raise ValueError(f"{path} is a pipe, socket or device, not a file")
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{path} is no .npz file, or only a part of one")
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _read(archive, format)
+        except Exception as error:  # noqa: BLE001  a damaged zip raises much: BadZipFile, zlib.error, OSError, ...
+            reason = textwrap.shorten(str(error) or type(error).__name__, 160, placeholder=" ...")
+            raise ValueError(f"{path} is damaged ({reason})") from None
+
+
+def _read(archive: zipfile.ZipFile, format: str) -> tuple[dict, dict[str, np.ndarray]]:
+    header = json.loads(_read_array(archive, HEADER).tobytes())
+    if not isinstance(header, dict) or header.pop("format", None) != format:
+        raise ValueError(f"its format is not {format!r}")
+    members, listed = [name.removesuffix(".npy") for name in archive.namelist()], header.pop("arrays", None)
+    if not isinstance(listed, list) or members != [HEADER, *listed]:
+        raise ValueError("it holds other arrays than it says")
+    return header, {name: _read_array(archive, name) for name in listed}
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """One array. The whole member is read first, because zipfile compares its CRC at the end only."""
+    member = archive.getinfo(f"{name}.npy")
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{member.filename} is compressed")
+    return np.lib.format.read_array(io.BytesIO(archive.read(member)), allow_pickle=False)

@@ -1,0 +1,73 @@
+"""The models that can be trained, by what they learn, and how one is built."""
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import minigrad as mg
+import nn
+from minigrad import Tensor
+from models.encoder_decoder import Classifier, EncoderDecoder, Seq2Seq
+from models.recurrent import RecurrentSeq2Seq
+from models.task import Task
+from models.tasks import PATCH_SIZE
+from models.transformer import CausalTransformer, TransformerConfig, initialise
+
+
+class CausalSeq2Seq(Seq2Seq):
+    """A causal transformer that reads the source and goes on with the target: nothing but predicting the next token."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.model = CausalTransformer(config)
+        initialise(self, config.layers, std=1 / math.sqrt(config.width))
+
+    def encode(self, source: Tensor) -> Tensor:
+        return source
+
+    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor, weights: list | None = None) -> Tensor:
+        logits, _ = self.model(mg.cat([memory, inputs], dim=1))
+        return logits[:, memory.shape[1] :]
+
+
+def _classifier(task: Task, config: TransformerConfig, attends: bool) -> Classifier:
+    make_tokens = None if task.symbols else nn.PatchEmbedding(PATCH_SIZE, 1, config.width).to(config.dtype)
+    return Classifier(config, len(task.classes), task.pooling, attends, make_tokens)
+
+
+Make = Callable[[Task | None, TransformerConfig], nn.Module]
+ARCHITECTURES: dict[str, dict[str, Make]] = {  # by kind of what they learn; the first of each is the default
+    "text": {"causal": lambda task, config: CausalTransformer(config)},
+    "sequence": {
+        "encoder-decoder": lambda task, config: EncoderDecoder(config),
+        "causal": lambda task, config: CausalSeq2Seq(config),
+        "rnn": lambda task, config: RecurrentSeq2Seq(config, attends=False),
+        "rnn-attention": lambda task, config: RecurrentSeq2Seq(config, attends=True),
+    },
+    "class": {
+        "encoder": functools.partial(_classifier, attends=True),
+        "no-attention": functools.partial(_classifier, attends=False),
+    },
+}
+
+
+def architecture_for(task: Task | None, name: str | None, config: TransformerConfig) -> str:
+    """The name, or without one the default; ValueError if such a model cannot learn the task, or None: a text."""
+    known = ARCHITECTURES[task.kind if task else "text"]
+    name = next(iter(known)) if name is None else name
+    if name not in known:
+        learnt = f"task {task.name!r} makes a {task.kind}" if task else "the data is a text"
+        raise ValueError(f"{learnt}, so model must be one of {', '.join(known)}, got {name!r}")
+    if name == "encoder-decoder" and config.layers == 0:
+        raise ValueError("an encoder-decoder without layers never sees its source; layers must be at least 1, got 0")
+    return name
+
+
+def make_model(task: Task | None, architecture: str | None, config: TransformerConfig, seed: int = 0) -> nn.Module:
+    """A model that can learn the task, or None: a text; ValueError if this one cannot."""
+    kind, name = task.kind if task else "text", architecture_for(task, architecture, config)
+    if task:
+        config = dataclasses.replace(config, vocabulary_size=task.vocabulary_size)
+    mg.manual_seed(seed)
+    return ARCHITECTURES[kind][name](task, config)

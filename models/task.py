@@ -1,0 +1,221 @@
+"""A task with a known answer: what goes in, what has to come out, and what a model makes of it.
+
+A task of kind "sequence" has sources (B, S) and targets (B, T) of token ids, padded with PAD; a task of kind "class" has
+inputs and labels (B,). All examples of a batch have the same `length`, which says how hard they are.
+"""
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+import nn
+from minigrad.figures import new_figure
+from models.data import IGNORED, mean_loss
+from models.encoder_decoder import PAD, START, STOP
+from models.training_config import TrainingConfig
+from models.transformer import TransformerConfig
+from models.translate import greedy
+
+FIRST = 3  # the token id of a task's first symbol; before it come PAD, START and STOP
+DEFAULTS = dict(batch_size=64, lr=2e-3, final_lr=0.0, beta2=0.98, weight_decay=0.01, decay_all=True, seed=0)  # of training
+TEST_EXAMPLES, TEST_SEED = 200, 1_000_000  # of each length, for the accuracy
+EXAMPLES, EXAMPLES_SEED = 3, 2_000_000  # shown at the end
+PICTURE = "attention.png"
+Make = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What there is to learn, and what a Trainer asks of it.
+
+    >>> from models.tasks import TASKS
+    >>> task = TASKS["reverse"]
+    >>> source, target = task.make(np.random.default_rng(0), 1, 4)
+    >>> task.decode(source[0]), task.decode(target[0])
+    ('i g f c', 'c f g i')
+    """
+
+    name: str
+    description: str
+    symbols: tuple[str, ...]  # of token FIRST and those after it; without any, the sources are images
+    make: Make  # (generator, count, length) -> examples
+    lengths: tuple[int, int]  # the shortest and the longest to train with
+    classes: tuple[str, ...] = ()  # of a task of kind "class"
+    pooling: str = "mean"  # what a classifier's head is given: the mean over the tokens, or the last one
+    positions: str = "learned"  # that make it learnable, for a transformer
+    steps: int = 1500  # that a small transformer needs, and some more
+
+    @property
+    def kind(self) -> str:
+        return "class" if self.classes else "sequence"
+
+    @property
+    def vocabulary_size(self) -> int:
+        return FIRST + len(self.symbols)
+
+    @property
+    def config(self) -> TransformerConfig:
+        """Of a small model that learns it."""
+        return TransformerConfig(vocabulary_size=self.vocabulary_size, context=32, layers=2, heads=4, width=64,
+                                 positions=self.positions)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Of a TrainingConfig."""
+        return DEFAULTS | {"steps": self.steps}
+
+    # ---- text ----
+
+    def encode(self, text: str) -> np.ndarray:
+        """The token ids of a source; blanks between symbols of one character may be left out. ValueError names the
+        symbols that the task has not."""
+        if not self.symbols:
+            raise ValueError(f"the sources of task {self.name!r} are images, which no text describes")
+        symbols = text.split() if max(map(len, self.symbols)) > 1 else list("".join(text.split()))
+        unknown = [symbol for symbol in symbols if symbol not in self.symbols]
+        if unknown or not symbols:
+            raise ValueError(f"expected symbols of task {self.name!r}, which are {' '.join(self.symbols)}; got "
+                             f"{' '.join(map(repr, dict.fromkeys(unknown))) or 'none'}")
+        return np.array([FIRST + self.symbols.index(symbol) for symbol in symbols])
+
+    def decode(self, ids: np.ndarray) -> str:
+        """The symbols of token ids, up to the first STOP, without padding."""
+        ids = list(map(int, ids))
+        ids = ids[: ids.index(STOP)] if STOP in ids else ids
+        return " ".join(self.symbols[i - FIRST] for i in ids if i >= FIRST)
+
+    def respond(self, model: nn.Module, prompt: str | None = None, **sampling: Any) -> Iterator[str]:
+        """The model's answer to a source."""
+        if sampling:
+            raise ValueError(f"{next(iter(sampling))} makes no sense with task {self.name!r}: its answer is the likeliest")
+        source = self.encode(prompt or "")[None]
+        length = source.shape[1]
+        try:
+            return iter([self.say(self.answer(model, source, length + 1)[0])])
+        except ValueError:
+            raise ValueError(f"a source of {length} symbols and its answer do not fit into the model's context of "
+                             f"{model.config.context}") from None
+
+    def say(self, answer: np.ndarray) -> str:
+        """An answer or a target in words."""
+        return self.classes[answer] if self.classes else self.decode(answer)
+
+    # ---- training ----
+
+    def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, ...]:
+        """The next arguments of the model, the last of which is what it has to say; all examples are of one length."""
+        length = int(generator.integers(self.lengths[0], self.lengths[1] + 1))
+        return self.arguments(self.make(generator, size, length))
+
+    def arguments(self, examples: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """What the task's models are called with."""
+        source, target = examples
+        return (source, target) if self.classes else (source, *inputs_and_targets(target))
+
+    def check_context(self, model: nn.Module) -> None:
+        """ValueError if the longest examples do not fit into the model's context."""
+        model.eval()
+        try:
+            with mg.no_grad():
+                model(*map(mg.tensor, self.arguments(self.examples(1))))
+        except ValueError as error:
+            raise ValueError(f"the examples of task {self.name!r} do not fit into --context {model.config.context} "
+                             f"({error})") from None
+
+    # ---- what the model can do ----
+
+    def answer(self, model: nn.Module, source: np.ndarray, most: int) -> np.ndarray:
+        """Classes (B,), or token ids (B, at most `most`), for sources."""
+        if not self.classes:
+            return greedy(model, source, most)
+        with mg.no_grad():
+            logits, _ = model(mg.tensor(source))
+        return logits.array.argmax(axis=1)
+
+    def is_right(self, model: nn.Module, examples: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Whether each answer is right, all of it, (B,)."""
+        source, target = examples
+        if self.classes:
+            return self.answer(model, source, 1) == target
+        _, wanted = inputs_and_targets(target)
+        answer = self.answer(model, source, wanted.shape[1])
+        answer = np.pad(answer, ((0, 0), (0, wanted.shape[1] - answer.shape[1])))
+        return (answer == wanted).all(axis=1)
+
+    def accuracy(self, model: nn.Module, count: int = 500, seed: int = TEST_SEED, length: int | None = None) -> float:
+        """The fraction of new examples whose whole answer is right; at all lengths of training, or at one."""
+        generator = np.random.default_rng(seed)
+        lengths = range(self.lengths[0], self.lengths[1] + 1) if length is None else [length]
+        model.eval()
+        right = [self.is_right(model, self.make(generator, -(-count // len(lengths)), n)) for n in lengths]
+        return float(np.concatenate(right).mean())
+
+    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool) -> dict[str, Any]:
+        """The mean loss over new examples of all lengths; the last time the accuracy at each length, too."""
+        generator, lengths = np.random.default_rng(TEST_SEED), range(self.lengths[0], self.lengths[1] + 1)
+        count = -(-training.eval_windows // len(lengths))
+        batches = (self.arguments(self.make(generator, count, length)) for length in lengths)
+        loss, _ = mean_loss(model, batches, IGNORED if self.classes else PAD)
+        if not is_last:
+            return {"val_loss": loss}
+        by_length = {length: self.accuracy(model, TEST_EXAMPLES, length=length) for length in lengths}
+        return {"val_loss": loss, "accuracy": float(np.mean(list(by_length.values()))), "accuracy_by_length": by_length}
+
+    def summary(self, measured: dict[str, Any]) -> str:
+        """The last evaluation in words."""
+        rows = [f"  length {length}: {fraction:7.1%}" for length, fraction in measured["accuracy_by_length"].items()]
+        return "\n".join(["whole answers that are right:", *rows, f"  overall:  {measured['accuracy']:7.1%}"])
+
+    def sample(self, model: nn.Module, seed: int) -> str:
+        """A few examples: source, wanted answer, and what the model says. They are the same for all seeds."""
+        source, target = self.examples(EXAMPLES)
+        answers = self.answer(model, source, target.shape[-1] + 1)
+        return "\n\n".join(f"source: {self.decode(source[i]) if self.symbols else 'an image'}\n"
+                           f"wanted: {self.say(target[i])}\ngot:    {self.say(answers[i])}" for i in range(EXAMPLES))
+
+    def examples(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The longest there are in training, but new ones."""
+        return self.make(np.random.default_rng(EXAMPLES_SEED), count, self.lengths[1])
+
+    def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
+        """Draw where the model looked at the source of one example, for each symbol of its answer, if it does look. The
+        names of the pictures."""
+        if self.classes:
+            return []
+        source, target = self.examples(1)
+        answer = greedy(model, source, target.shape[1] + 1)
+        inputs = np.hstack([[[START]], answer[:, :-1]])
+        weights = model.attention_map(mg.tensor(source), mg.tensor(inputs))  # (1, T, S)
+        if weights is None:
+            return []
+        columns, rows = ([self._name(token) for token in ids.tolist()] for ids in (source[0], answer[0]))
+        figure, axes = new_figure(1, 1, 2.5 + 0.4 * len(columns), 2 + 0.4 * len(rows))
+        heat = axes.imshow(weights[0], cmap="Blues", vmin=0, vmax=1)
+        axes.set_xticks(range(len(columns)), columns, rotation=0 if max(map(len, columns)) < 3 else 90)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set(xlabel="source", ylabel="answer", title=self.name)
+        figure.colorbar(heat, ax=axes, label="weight")
+        figure.savefig(folder / PICTURE, dpi=120)
+        return [PICTURE]
+
+    def _name(self, token: int) -> str:
+        return {PAD: "pad", START: "start", STOP: "stop"}.get(token) or self.symbols[token - FIRST]
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        return {"task": self.name}
+
+
+def inputs_and_targets(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(what a decoder is given (B, T + 1), what it is to say): START and the target, the target and STOP.
+
+    >>> inputs_and_targets(np.array([[5, 6, 0]]))
+    (array([[1, 5, 6, 0]]), array([[5, 6, 2, 0]]))
+    """
+    inputs = np.pad(target, ((0, 0), (1, 0)), constant_values=START)
+    targets = np.pad(target, ((0, 0), (0, 1)), constant_values=PAD)
+    targets[np.arange(len(target)), np.count_nonzero(target, axis=1)] = STOP
+    return inputs, targets

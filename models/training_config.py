@@ -1,0 +1,79 @@
+"""How a model is trained."""
+import dataclasses
+import math
+import numbers
+import sys
+from typing import Any
+
+import nn
+from models.transformer import check_choice, check_whole
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """How a model is trained; ValueError names the field that makes no sense.
+
+    >>> TrainingConfig(lr=float("nan"))
+    Traceback (most recent call last):
+    ...
+    ValueError: lr must be more than 0 and at most 1, got nan
+    """
+
+    steps: int = 2000  # how often the parameters are updated
+    batch_size: int = 12  # B, windows of text or examples of a task in a batch
+    final_batch_size: int | None = None  # a batch grows to this size, in doublings, if it is given
+    lr: float = 1e-3  # the highest learning rate, at the end of the warm-up
+    final_lr: float = 0.1  # the learning rate at the last step, as a fraction of lr
+    warmup_steps: int = 100  # steps in which the learning rate rises from 0
+    annealing: str = "cosine"  # how it falls then: cosine, linear, quadratic, steps or constant
+    accumulation: int = 1  # batches whose gradients are averaged for an update
+    beta1: float = 0.9  # how slowly AdamW's mean of gradients forgets
+    beta2: float = 0.99  # how slowly its mean of squared gradients forgets
+    weight_decay: float = 0.1  # AdamW's decay, of matrices and embeddings
+    decay_all: bool = False  # do biases and gains decay, too?
+    max_grad_norm: float = 1.0  # longer gradients (all parameters as one vector) are scaled down to this length
+    label_smoothing: float = 0.0  # the part of the probability that goes to wrong answers while training
+    eval_every: int = 250  # steps from one evaluation and checkpoint to the next
+    eval_windows: int = 240  # windows of the validation text, or examples, in an evaluation; the last one takes more
+    seed: int = 42  # of initialisation, dropout and batches
+
+    def __post_init__(self):
+        for name, least in (("steps", 1), ("batch_size", 1), ("warmup_steps", 0), ("accumulation", 1),
+                            ("eval_every", 1), ("eval_windows", 1), ("seed", 0)):
+            check_whole(name, getattr(self, name), least)
+        if self.final_batch_size is not None:
+            check_whole("final_batch_size", self.final_batch_size, least=self.batch_size)
+        if not isinstance(self.decay_all, bool):
+            raise ValueError(f"decay_all must be True or False, got {self.decay_all!r}")
+        check_choice("annealing", self.annealing, nn.optim.ANNEALING)
+        for name, least, most, holds in (("lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
+                                         ("final_lr", "at least 0", "at most 1", lambda x: 0 <= x <= 1),
+                                         ("beta1", "at least 0", "less than 1", lambda x: 0 <= x < 1),
+                                         ("beta2", "at least 0", "less than 1", lambda x: 0 <= x < 1),
+                                         ("label_smoothing", "at least 0", "less than 1", lambda x: 0 <= x < 1),
+                                         ("weight_decay", "at least 0", "at most 100", lambda x: 0 <= x <= 100),
+                                         ("max_grad_norm", "more than 0", "finite", lambda x: 0 < x <= sys.float_info.max)):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real) or not holds(value):
+                raise ValueError(f"{name} must be {least} and {most}, got {value!r}")
+
+    @classmethod
+    def of(cls, dataset: Any, **changes: Any) -> "TrainingConfig":
+        """The config with the defaults of a corpus or a task, but for some fields."""
+        return cls(**dataset.defaults | changes)
+
+    def batch_size_at(self, step: int) -> int:
+        """Doubles at equal distances from batch_size to final_batch_size.
+
+        >>> [TrainingConfig(steps=8, batch_size=4, final_batch_size=16).batch_size_at(step) for step in range(8)]
+        [4, 4, 4, 8, 8, 8, 16, 16]
+        """
+        if self.final_batch_size is None:
+            return self.batch_size
+        doublings = int(math.log2(self.final_batch_size / self.batch_size))
+        return min(self.batch_size << (step * (doublings + 1) // self.steps), self.final_batch_size)
+
+    def learning_rate_at(self, step: int) -> float:
+        """A linear rise to lr, and then the annealing, down to final_lr * lr."""
+        return nn.optim.warmup_annealing(step, self.annealing, warmup_steps=min(self.warmup_steps, self.steps),
+                                         total_steps=self.steps, peak=self.lr, floor=self.final_lr * self.lr)

@@ -1,0 +1,74 @@
+"""Models from checkpoints: ready to use, from text to text."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+import models
+from models import run as runs
+from models.architectures import ARCHITECTURES, make_model
+from models.checkpoint import BEST, NAME
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
+from models.transformer import TransformerConfig
+
+SMALL = TransformerConfig(context=32, layers=1, heads=2, width=8, dropout=0.5)
+OF_TASKS = [(task, name) for task in ("copy", "addition", "bank", "stripes") for name in ARCHITECTURES[TASKS[task].kind]]
+
+
+@pytest.mark.parametrize("task, name", OF_TASKS)
+def test_a_model_of_a_task(task, name, tmp_path):
+    task = TASKS[task]
+    trainer = Trainer(make_model(task, name, SMALL), task, TrainingConfig.of(task, steps=3, batch_size=2), name)
+    runs.train(trainer, tmp_path)
+    model = models.load(tmp_path)
+    assert type(model) is type(trainer.model) and not model.training and model.config == trainer.model.config
+    assert model.tokenizer is task
+    batch = [mg.tensor(array) for array in task.arguments(task.examples(3))]
+    np.testing.assert_array_equal(model(*batch)[0].array, trainer.model.eval()(*batch)[0].array)
+
+
+def test_a_model_of_a_text(make_trainer, tmp_path):
+    trainer = make_trainer(dropout=0.5)
+    runs.train(trainer, tmp_path)
+    for run in (tmp_path, tmp_path / NAME, str(tmp_path)):
+        model = models.load(run)
+        tokens = model.tokenizer.encode("abc de")[None]
+        logits, loss = model(mg.tensor(tokens))
+        np.testing.assert_array_equal(logits.array, trainer.model.eval()(mg.tensor(tokens))[0].array)
+        assert not model.training and model.config == trainer.model.config and loss is None
+        assert model.tokenizer.decode(tokens[0]) == "abc de"
+        ids = list(models.generate(model, tokens[0], 20, temperature=0.5, seed=1))
+        assert models.respond(model, "abc de", tokens=20, temperature=0.5, seed=1) == "abc de" + model.tokenizer.decode(ids)
+    assert len(models.respond(model)) == 301 and models.respond(model)[0] == " "
+
+
+def test_the_best_model(make_trainer, tmp_path):
+    trainer = make_trainer()
+    runs.train(trainer, tmp_path)
+    checkpoint = models.checkpoint.load(tmp_path)
+    checkpoint.model["ln_f.bias"] = checkpoint.model["ln_f.bias"] + 1
+    models.checkpoint.save(tmp_path, checkpoint, BEST)
+    last, best = models.load(tmp_path), models.load(tmp_path, best=True)
+    np.testing.assert_array_equal(best.ln_f.bias.array, last.ln_f.bias.array + 1)
+    for run in (tmp_path / "nothing", tmp_path / NAME):
+        with pytest.raises(models.CheckpointError, match="give the folder of a run"):
+            models.load(run, best=True)
+
+
+def test_damaged_tasks_and_architectures(tmp_path):
+    task = TASKS["copy"]
+    checkpoint = Trainer(make_model(task, None, SMALL), task, TrainingConfig.of(task), "encoder-decoder").checkpoint()
+    for changes, says in (
+        ({"architecture": "oracle"}, "so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
+        ({"architecture": "rnn"}, "is from another architecture"),
+        ({"dataset": {"task": "fly"}}, "its dataset.task is 'fly', expected the name of a task or null"),
+        ({"dataset": {"task": "translation"}}, "its model has 13 tokens, its vocabulary"),
+        ({"dataset": {"task": "bank"}}, "its model has 13 tokens, its vocabulary"),
+        ({"config": checkpoint.config | {"layers": 0}}, "layers must be at least 1, got 0"),
+        ({"config": checkpoint.config | {"layers": 9999}}, "a model of 9999 layers and width 8 has many more"),
+        ({"best_loss": float("nan")}, "its best_loss is nan, expected a number"),
+    ):
+        path = models.checkpoint.save(tmp_path, type(checkpoint)(**vars(checkpoint) | changes))
+        with pytest.raises(models.CheckpointError) as caught:
+            models.load(path)
+        assert says in str(caught.value) and str(path) in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,287 @@
+"""Training on a task, and what is said of the model: each step against the formulas of AdamW."""
+import dataclasses
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from models.architectures import ARCHITECTURES, CausalSeq2Seq, make_model
+from models.encoder_decoder import PAD, START, STOP, Classifier, EncoderDecoder, Seq2Seq
+from models.recurrent import RecurrentSeq2Seq
+from models.task import Task, inputs_and_targets
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
+from models.transformer import TransformerConfig
+
+TINY = TransformerConfig(context=32, layers=1, heads=2, width=8, dtype="float64")
+BASE = dict(steps=6, batch_size=3, lr=0.01, warmup_steps=2, max_grad_norm=0.5)
+OTHER = dict(steps=4, batch_size=5, final_batch_size=12, accumulation=2, lr=0.02, final_lr=0.5, warmup_steps=0,
+             annealing="linear", beta1=0.5, beta2=0.5, weight_decay=0.5, decay_all=False, max_grad_norm=0.1,
+             label_smoothing=0.1, seed=1)
+
+
+def slow_training(task, model, training):
+    """The losses, by mg.grad and AdamW's formulas."""
+    generator, parameters = np.random.default_rng(training.seed), list(model.parameters())
+    means, squares = ([np.zeros(p.shape) for p in parameters] for _ in range(2))
+    losses = []
+    for step in range(training.steps):
+        total, gradients = 0.0, [np.zeros(p.shape) for p in parameters]
+        for _ in range(training.accumulation):
+            length = int(generator.integers(task.lengths[0], task.lengths[1] + 1))
+            source, target = task.make(generator, training.batch_size_at(step), length)
+            inputs, targets = inputs_and_targets(target)
+            logits, _ = model(mg.tensor(source), mg.tensor(inputs))
+            loss = nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), mg.tensor(targets.ravel()),
+                                               label_smoothing=training.label_smoothing)
+            total += loss.item() / training.accumulation
+            for sum_, gradient in zip(gradients, mg.grad(loss, parameters)):
+                sum_ += gradient.numpy() / training.accumulation
+        norm = np.sqrt(sum((g**2).sum() for g in gradients))
+        lr = nn.optim.warmup_annealing(step, training.annealing, warmup_steps=training.warmup_steps,
+                                       total_steps=training.steps, peak=training.lr,
+                                       floor=training.final_lr * training.lr)
+        beta1, beta2 = training.beta1, training.beta2
+        for p, g, m, v in zip(parameters, gradients, means, squares):
+            g = g * min(1, training.max_grad_norm / (norm + 1e-6))
+            m[...] = beta1 * m + (1 - beta1) * g
+            v[...] = beta2 * v + (1 - beta2) * g * g
+            step_size = m / (1 - beta1 ** (step + 1)) / (np.sqrt(v / (1 - beta2 ** (step + 1))) + 1e-8)
+            decay = training.weight_decay if training.decay_all or p.ndim >= 2 else 0.0
+            p.data[...] = (1 - decay * lr) * p.data - lr * step_size
+        losses.append(total)
+    return losses
+
+
+@pytest.mark.parametrize("field", [None, *OTHER])
+def test_training_is_its_formulas_and_every_field_counts(field):
+    assert OTHER.keys() | {"eval_every", "eval_windows"} == {f.name for f in dataclasses.fields(TrainingConfig)}
+    task, base = TASKS["copy"], BASE | (dict(weight_decay=5.0) if field == "decay_all" else {})
+
+    def losses_of(**fields) -> list[float]:
+        return Trainer(make_model(task, None, TINY), task, TrainingConfig.of(task, **fields)).train()
+
+    changed = base | ({} if field is None else {field: OTHER[field]})
+    losses = losses_of(**changed)
+    expected = slow_training(task, make_model(task, None, TINY), TrainingConfig.of(task, **changed))
+    np.testing.assert_allclose(losses, expected, rtol=1e-9)
+    assert field is None or losses != losses_of(**base)
+
+
+def test_defaults_of_a_task():
+    assert TrainingConfig.of(TASKS["induction"]) == TrainingConfig(
+        steps=4000, batch_size=64, lr=2e-3, final_lr=0.0, beta2=0.98, weight_decay=0.01, decay_all=True, seed=0)
+    assert TrainingConfig.of(TASKS["induction"], steps=3, seed=1) == dataclasses.replace(
+        TrainingConfig.of(TASKS["induction"]), steps=3, seed=1)
+    assert [name for name, task in TASKS.items() if TrainingConfig.of(task).steps != 1500] == ["induction"]
+
+
+def test_batches_are_of_all_lengths():
+    task, generator = TASKS["copy"], np.random.default_rng(0)
+    batches = [task.batch(generator, 2, 32) for _ in range(60)]
+    assert {source.shape for source, _, _ in batches} == {(2, n) for n in range(3, 9)}
+    for source, inputs, targets in batches:
+        np.testing.assert_array_equal(inputs, np.hstack([np.full((2, 1), START), source]))
+        np.testing.assert_array_equal(targets, np.hstack([source, np.full((2, 1), STOP)]))
+
+
+def test_dropout_is_on_while_training_and_off_afterwards(monkeypatch):
+    model, seen = make_model(TASKS["copy"], "encoder-decoder", TINY).eval(), []
+    forward = EncoderDecoder.forward
+
+    def watched(self, *args, **options):
+        seen.append(self.training)
+        return forward(self, *args, **options)
+
+    monkeypatch.setattr(EncoderDecoder, "forward", watched)
+    Trainer(model, TASKS["copy"], TrainingConfig(steps=2, batch_size=2)).train()
+    assert all(seen) and seen and not model.training
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES["sequence"] | ARCHITECTURES["class"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_models_are_what_their_names_say(name, dtype):
+    kinds = {"encoder-decoder": (EncoderDecoder, None), "causal": (CausalSeq2Seq, None),
+             "rnn": (RecurrentSeq2Seq, False), "rnn-attention": (RecurrentSeq2Seq, True),
+             "encoder": (Classifier, True), "no-attention": (Classifier, False)}
+    kind, attends = kinds[name]
+    config = dataclasses.replace(TINY, dtype=dtype)
+    for task in TASKS.values():
+        if (task.kind == "class") != (kind is Classifier):
+            continue
+        model = make_model(task, name, config, seed=3)
+        assert type(model) is kind and {p.dtype for p in model.parameters()} == {np.dtype(dtype)}
+        assert model.config == dataclasses.replace(config, vocabulary_size=task.vocabulary_size)
+        if kind is RecurrentSeq2Seq:
+            assert model.attends is attends
+        if kind is Classifier:
+            assert [block.attends for block in model.encoder.blocks] == [attends] and model.pooling == task.pooling
+            assert model.head.out_features == len(task.classes)
+    assert {task.name for task in TASKS.values() if task.pooling == "last"} == {"induction", "bank"}
+
+
+def test_seeds_of_a_model_decide():
+    one, same, other = (make_model(TASKS["sort"], "causal", TINY, seed).state_dict() for seed in (1, 1, 2))
+    for name, value in one.items():
+        assert (value.numpy() == same[name].numpy()).all()
+    assert any((value.numpy() != other[name].numpy()).any() for name, value in one.items())
+
+
+class Parrot(Seq2Seq):
+    """Says the source again, and STOP; but to sources that begin with 4 it says one wrong symbol, the last."""
+
+    def __init__(self, adds_stop=True):
+        super().__init__()
+        self.adds_stop, self.dropout, self.sources = adds_stop, nn.Dropout(0.5), []
+
+    def encode(self, source):
+        self.sources.append(source.numpy())
+        return source
+
+    def decode(self, memory, padding, inputs, weights=None):
+        source = memory.numpy().copy()
+        source[source[:, 0] == 4, -1] += 1
+        said = np.hstack([source, np.full((len(source), 1), STOP if self.adds_stop else 3)])[:, : inputs.shape[1]]
+        return self.dropout(mg.tensor(np.eye(20)[said]))
+
+
+def same_twice(generator, count, length):
+    source = generator.integers(3, 5, (count, length))
+    return source, source
+
+
+COPY = Task("copy", "", tuple("abcdefgh"), same_twice, (3, 4))
+
+
+def test_an_answer_is_right_if_all_of_it_is():
+    source = np.array([[3, 4, 5], [4, 4, 5], [3, 3, 3]])
+    assert COPY.is_right(Parrot().eval(), (source, source)).tolist() == [True, False, True]
+    assert COPY.is_right(Parrot(adds_stop=False).eval(), (source, source)).tolist() == [False] * 3
+
+
+def test_accuracy_is_the_fraction_of_right_answers_to_new_examples():
+    model = Parrot()
+    accuracy = COPY.accuracy(model, count=400)
+    assert [source.shape for source in model.sources] == [(200, 3), (200, 4)] and not model.training
+    assert accuracy == np.mean([row[0] != 4 for source in model.sources for row in source]) != 1
+    COPY.accuracy(model, count=10, seed=5, length=3)
+    assert model.sources[-1].shape == (10, 3)
+    np.testing.assert_array_equal(model.sources[-1], np.random.default_rng(5).integers(3, 5, (10, 3)))
+
+
+def test_classes_are_right_where_the_largest_logit_is():
+    task = dataclasses.replace(COPY, classes=("no", "yes"))
+
+    def model(inputs):
+        return mg.tensor(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0]])), None
+
+    assert task.is_right(model, (np.zeros((3, 2), int), np.array([0, 0, 1]))).tolist() == [True, False, False]
+
+
+def test_inputs_begin_with_start():
+    assert inputs_and_targets(np.array([[5, 6, PAD]]))[0].tolist() == [[START, 5, 6, PAD]]
+
+
+def test_an_evaluation_is_of_new_examples_of_all_lengths():
+    task = TASKS["sort"]
+    model = make_model(task, None, TINY).eval()
+    training = TrainingConfig.of(task, eval_windows=12)
+    generator, losses = np.random.default_rng(1_000_000), []
+    for length in range(3, 9):
+        source, target = task.make(generator, 2, length)
+        inputs, targets = map(mg.tensor, inputs_and_targets(target))
+        losses += [model(mg.tensor(source), inputs, targets)[1].item() * targets.numel()]
+    expected = pytest.approx(sum(losses) / sum(2 * (length + 1) for length in range(3, 9)))
+    assert task.evaluate(model, training, is_last=False) == {"val_loss": expected}
+    measured = task.evaluate(model, training, is_last=True)
+    by_length = {length: task.accuracy(model, 200, length=length) for length in range(3, 9)}
+    assert measured == {"val_loss": expected, "accuracy": pytest.approx(np.mean(list(by_length.values()))),
+                        "accuracy_by_length": by_length}
+
+
+def test_all_labels_count_in_an_evaluation():
+    task = dataclasses.replace(TASKS["bank"], lengths=(4, 5))
+    model, generator, losses, ones = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000), [], []
+    for length in (4, 5):
+        source, label = task.make(generator, 5, length)
+        losses.append(model(mg.tensor(source), mg.tensor(label))[1].item())
+        ones.append(label.sum())
+    assert ones[0] != ones[1] and losses[0] != losses[1]
+    measured = task.evaluate(model, TrainingConfig(eval_windows=10), is_last=False)
+    assert measured["val_loss"] == pytest.approx(np.mean(losses))
+
+
+def test_padding_does_not_count_in_an_evaluation():
+    def make(generator, count, length):
+        source = generator.integers(3, 8, (count, length))
+        return source, np.where(np.arange(length) < (length if length == 3 else 1), source, PAD)
+
+    task = dataclasses.replace(COPY, make=make)  # targets of 3 symbols, and then of 1; STOP follows
+    model, generator, losses = make_model(task, None, TINY).eval(), np.random.default_rng(1_000_000), []
+    for length in (3, 4):
+        losses.append(model(*map(mg.tensor, task.arguments(make(generator, 5, length))))[1].item())
+    measured = task.evaluate(model, TrainingConfig(eval_windows=10), is_last=False)
+    assert measured["val_loss"] == pytest.approx((4 * losses[0] + 2 * losses[1]) / 6)
+
+
+@pytest.mark.parametrize("name, text, ids", [
+    ("reverse", "abc", [3, 4, 5]), ("reverse", " a b  c ", [3, 4, 5]), ("addition", "12+3", [4, 5, 13, 6]),
+    ("translation", "the dog saw", [3, 8, 12]), ("sentiment", "not good", [3, 4]),
+])
+def test_sources_as_text(name, text, ids):
+    assert TASKS[name].encode(text).tolist() == ids
+    assert TASKS[name].decode(TASKS[name].encode(text)) == " ".join(text.split() if len(ids) < 4 and " " in text else text)
+
+
+@pytest.mark.parametrize("name, text, says", [
+    ("reverse", "abz?z", "expected symbols of task 'reverse', which are a b c d e f g h i j; got 'z' '?'"),
+    ("reverse", "  ", "which are a b c d e f g h i j; got none"),
+    ("translation", "thedog", "got 'thedog'"),
+    ("stripes", "abc", "the sources of task 'stripes' are images, which no text describes"),
+])
+def test_what_is_no_source(name, text, says):
+    with pytest.raises(ValueError) as caught:
+        TASKS[name].encode(text)
+    assert says in str(caught.value)
+
+
+def test_answers_as_text():
+    assert "".join(COPY.respond(Parrot().eval(), "aba")) == "a b a"
+    judge = dataclasses.replace(COPY, classes=("no", "yes"))
+    assert "".join(judge.respond(lambda source: (mg.tensor(np.array([[0.0, 1.0]])), None), "a")) == "yes"
+    with pytest.raises(ValueError, match="temperature makes no sense with task 'copy': its answer is the likeliest"):
+        COPY.respond(Parrot(), "a", temperature=0.5)
+
+
+def test_a_sample_shows_what_the_model_says():
+    blocks = COPY.sample(Parrot().eval(), seed=0).split("\n\n")
+    source, _ = COPY.make(np.random.default_rng(2_000_000), 3, 4)
+    for block, ids in zip(blocks, source, strict=True):
+        text = COPY.decode(ids)
+        said = text if ids[0] != 4 else text[:-1] + chr(ord(text[-1]) + 1)
+        assert block == f"source: {text}\nwanted: {text}\ngot:    {said}"
+    task = TASKS["sentiment"]
+    source, labels = task.make(np.random.default_rng(2_000_000), 3, 8)
+    wrong = task.sample(lambda source: (mg.tensor(np.eye(2)[1 - labels]), None), seed=0)
+    assert wrong == "\n\n".join(f"source: {task.decode(ids)}\nwanted: {task.classes[label]}\ngot:    {task.classes[1 - label]}"
+                               for ids, label in zip(source, labels))
+
+
+@pytest.mark.parametrize("name, has_picture", [("encoder-decoder", True), ("rnn-attention", True), ("causal", False),
+                                               ("rnn", False), ("encoder", False)])
+def test_attention_to_the_source_is_drawn(name, has_picture, tmp_path):
+    task = TASKS["bank" if name == "encoder" else "copy"]
+    names = task.illustrate(make_model(task, name, TINY).eval(), tmp_path)
+    assert names == ["attention.png"] * has_picture
+    assert [path.name for path in tmp_path.iterdir()] == names
+
+
+def test_a_context_that_is_too_short():
+    with pytest.raises(ValueError, match="the examples of task 'copy' do not fit into --context 8"):
+        TASKS["copy"].check_context(make_model(TASKS["copy"], None, dataclasses.replace(TINY, context=8)))
+
+
+def test_an_encoder_decoder_without_layers():
+    with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
+        make_model(TASKS["copy"], None, dataclasses.replace(TINY, layers=0))
