@@ -7,7 +7,7 @@ import platform
 import re
 
 import minigrad as mg
-from minigrad.kernels import cache, threads
+from minigrad.extend import cache_folder, threading_layer
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +21,8 @@ def run(options: argparse.Namespace) -> int:
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "threads": mg.get_num_threads(),
-        "threading layer": threads.layer(),
-        "kernel cache": cache.cache_folder() or "none: no folder is writable, kernels are compiled each time",
+        "threading layer": threading_layer(),
+        "kernel cache": cache_folder() or "none: no folder is writable, kernels are compiled each time",
     }
     for name, value in rows.items():
         print(f"{name:15}  {value}")

@@ -5,8 +5,10 @@
 from .capture import outdate  # outdate(): what a compiled step has read has changed, so steps are captured anew
 from .fused_adam import FusedAdam  # the step of Adam and AdamW, of all parameters at once
 from .kernels.adamw import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
+from .kernels.cache import cache_folder  # cache_folder(): where compiled kernels are kept
 from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs name activations
 from .kernels.program import Program  # steps on rows of numbers, such as those of a model, run by one kernel call
+from .kernels.threads import layer as threading_layer  # threading_layer(): who runs parallel kernels
 from .ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from .ops.shape import pad  # pad(x, widths, value)
 from .runner import compute  # compute(function, *values): an array of arrays and those of Tensors, also in replays
@@ -18,6 +20,6 @@ from .versions import latest_write  # latest_write(): when any array was last wr
 from .versions import note_write  # note_write(array): it was written to, so a backward that needs the old values is refused
 
 __all__ = [
-    "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "compute", "floating", "latest_write", "norm",
-    "note_write", "opaque", "outdate", "pad", "promote", "refuse",
+    "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "cache_folder", "compute", "floating", "latest_write",
+    "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse", "threading_layer",
 ]
