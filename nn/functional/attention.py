@@ -56,14 +56,14 @@ def attention_weights(
             [0.5, 0.5]])
     """
     scores = query @ key.mT * (1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale)
-    if mask is not None:
-        scores = scores + mask
     if is_causal:
-        scores = mg.where(Tensor(np.tri(*scores.shape[-2:], dtype=bool)), scores, -math.inf)
-    elif mask is None:
+        past = Tensor(np.tri(*scores.shape[-2:], dtype=bool))
+        scores = mg.where(past, scores, -math.inf)
+        mask = None if mask is None else mg.where(past, mask, -math.inf)
+    if mask is None:
         return scores.softmax(-1)
-    blind = (scores == -math.inf).all(-1, keepdim=True)  # sees no key: its softmax would be 0 / 0
-    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+    blind = (mask == -math.inf).all(-1, keepdim=True)  # sees no key: its softmax would be 0 / 0
+    return (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
 
 
 def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False) -> Tensor:

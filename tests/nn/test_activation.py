@@ -6,6 +6,7 @@ import pytest
 
 import minigrad as mg
 import nn
+from nn import functional as F
 
 
 def sigmoid(x):
@@ -115,3 +116,7 @@ def test_cosine_similarity_of_zeros_is_zero():
     similarity.backward(mg.ones(1))
     assert similarity.tolist() == [0.0] and np.isfinite(x.grad.data).all()
     assert nn.functional.cosine_similarity(y, y, eps=6.0).item() == pytest.approx(0.25)  # 9 / (6 * 6)
+
+
+def test_a_module_of_a_function_has_its_docstring():
+    assert nn.ReLU.__doc__ == F.relu.__doc__ and nn.LeakyReLU.__doc__ == F.leaky_relu.__doc__

@@ -162,6 +162,16 @@ def test_spelled_out_gradients_and_the_opposite_meanings_of_boolean_masks():
     np.testing.assert_allclose(spelled_out.detach().numpy(), fused.detach().numpy(), atol=1e-12)
 
 
+def test_weights_by_a_mask_and_causally():
+    """A mask that hides the past leaves a causal query no key; for the others it is on top."""
+    q, k = mg.randn(2, 3, 4), mg.randn(2, 3, 4)
+    mask = mg.tensor([-math.inf, 0.0, 0.5])
+    weights = F.attention_weights(q, k, mask, is_causal=True).data
+    scores = np.exp((q @ k.mT).data / 2 + mask.data) * np.tri(3)
+    np.testing.assert_allclose(weights[:, 1:], (scores / scores.sum(-1, keepdims=True).clip(1e-9))[:, 1:], atol=1e-6)
+    assert not weights[:, 0].any()
+
+
 def test_dropout_is_active_in_training_only():
     attention, x = nn.MultiHeadAttention(C, H, dropout=0.5), mg.randn(B, T, C)
     _, weights = attention(x, need_weights=True, average_attn_weights=False)

@@ -234,7 +234,7 @@ FUNCTIONAL = [
             "scaled_dot_product_attention", "if x.shape[:-2] == leading", "if True"),
         "attention_weights: scale ignored": ("attention_weights", "if scale is None else scale", "if True else scale"),
         "attention_weights: default scale dropped": ("attention_weights", "1 / math.sqrt(max(query.shape[-1], 1))", "1.0"),
-        "attention_weights: the mask ignored": ("attention_weights", "scores = scores + mask", "pass"),
+        "attention_weights: the mask ignored": ("attention_weights", "(scores + mask.masked_fill(blind, 0.0))", "scores"),
         "attention_weights: is_causal ignored": ("attention_weights", "if is_causal:", "if False:"),
         "attention_weights: softmax over queries": ("attention_weights", "return scores.softmax(-1)",
             "return scores.softmax(-2)"),
@@ -377,7 +377,7 @@ ATTENTION = [
     *edits(("tests/nn/test_multi_head_attention.py",), "nn.functional.attention", {
         "packed_attention: is_causal ignored": ("packed_attention", "is_causal=is_causal)", "is_causal=False)"),
         "packed_attention: num_heads ignored": ("packed_attention", "num_heads=num_heads,", "num_heads=1,"),
-        "attention_weights: blind rows are NaN": ("attention_weights", "scores.masked_fill(blind, 0.0)", "scores"),
+        "attention_weights: blind rows are NaN": ("attention_weights", "mask.masked_fill(blind, 0.0)", "mask"),
         "attention_weights: blind rows are uniform": ("attention_weights", ".softmax(-1).masked_fill(blind, 0.0)",
             ".softmax(-1)"),
     }),
