@@ -1,7 +1,7 @@
 """The threads that share the blocks of a kernel: a team that does not hold up a busy machine.
 
 `fork_join(loop, data, parts)` calls loop(part) for each part, and returns when all are done. The calling thread and its
-helpers take parts as they come. With OpenMP each loop waits for a certain thread to come to its share: with one other
+helpers take parts as they come. With OpenMP each loop waits for a certain thread to come to its portion: with one other
 busy process on two cores, a training step of preset nano took 2.2 times as long, here 1.5. For
 
 - whoever is running takes the next part: a loop ends without the helpers if they are not there in time;
