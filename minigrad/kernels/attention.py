@@ -1,28 +1,22 @@
-"""Scaled dot-product attention that holds no (Tq, Tk) array. For one head, in NumPy:
+"""Scaled dot-product attention that holds no (Tq, Tk) array: the algorithm in NumPy first, and then the kernels.
 
-    scores = q @ k.T * scale + mask, -inf where masked       (Tq, Tk)
-    weights = exp(scores - logsumexp(scores, axis=1))        (Tq, Tk)
-    out = weights @ v                                        (Tq, D)
+Nothing is kept but tiles of TILE keys x BLOCK queries: memory is linear in the keys (k and v, packed), and causal time is
+half. Forward goes along the keys with the softmax of what it has seen: where a tile has a larger score than those before,
+the sum and out shrink. The logsumexp of each query is saved; backward computes the weights again from it.
 
-    dv = weights.T @ dout
-    dweights = dout @ v.T
-    dscores = weights * (dweights - sum(out * dout, axis=1)) * scale
-    dq = dscores @ k,  dk = dscores.T @ q
-
-The same lines are computed for tiles of TILE keys x BLOCK queries, and nothing else is kept: memory is linear in the
-keys (k and v, packed), and causal time is half.
+What the kernels do in another way than `tiled_attention`, with the same numbers of passes:
 
 - A tile is transposed, (keys, queries), so that what belongs to a query lies in one lane: see attention_passes.py.
 - On the diagonal a product takes a strip of STRIP keys or queries at a time, and only what they see.
-- Forward goes along the keys with the softmax of what it has seen: where a tile has a larger score than those before,
-  the sum and out shrink. The logsumexp of each query is saved; backward computes the weights again from it.
+- A mask may be added to the scores; a query from which all is hidden has zeros for weights.
 - Backward takes SPAN keys after SPAN keys with all queries that see them: k, v, dk, dv stay in the cache.
 - k is packed times the scale, for scores and dq, and in backward q, for dk.
 
-Blocks of queries are independent in forward, and are shared out to the threads; backward gives them whole heads.
+Blocks of queries are independent in forward, and are divided among the threads; backward gives them whole heads.
 """
 import functools
 import math
+from collections.abc import Iterator
 
 import numba
 import numpy as np
@@ -40,6 +34,67 @@ from .simd import INDEX, call, consecutive, constant_like, log, pointer, shift, 
 TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
 SPAN = 1024  # keys: whole tiles
 SERIAL_BELOW = 100_000  # multiply-adds of one product
+
+
+def tiled_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, is_causal: bool,
+                    scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """`attention_forward` of one head: out (Tq, D) and logsumexp (Tq,) for q (Tq, D), k and v (Tk, D).
+
+    The gradient of the scores goes back through 3., 2., 1. in `tiled_attention_backward`.
+    """
+    out, logsumexp = np.zeros_like(q), np.empty(len(q), q.dtype)
+    for first, queries in _blocks(q):
+        largest, total = np.full(len(q[queries]), -np.inf, q.dtype), np.zeros(len(q[queries]), q.dtype)
+        for keys in _tiles(k, first, is_causal):
+            # 1. scores = q @ k.T * scale
+            scores = _scores(q, k, queries, keys, is_causal, scale)
+            # 2. weights = softmax(scores), not yet divided by the sums
+            before, largest = largest, np.maximum(largest, scores.max(axis=1))
+            shrinking, weights = np.exp(before - largest), np.exp(scores - largest[:, None])
+            total = total * shrinking + weights.sum(axis=1)
+            # 3. out = weights @ v
+            out[queries] = out[queries] * shrinking[:, None] + weights @ v[keys]
+        logsumexp[queries] = largest + np.log(total)
+        out[queries] /= total[:, None]
+    return out, logsumexp
+
+
+def tiled_attention_backward(q: np.ndarray, k: np.ndarray, v: np.ndarray, is_causal: bool, scale: float, out: np.ndarray,
+                             logsumexp: np.ndarray, dout: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """dq, dk, dv of `tiled_attention`; 3., 2., 1. stand for the line that is differentiated."""
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for first, queries in _blocks(q):
+        delta = (out[queries] * dout[queries]).sum(axis=1)  # = sum(weights * dweights, axis=1) over all keys
+        for keys in _tiles(k, first, is_causal):
+            # 1. scores = q @ k.T * scale
+            scores = _scores(q, k, queries, keys, is_causal, scale)
+            # 3. dweights = dout @ v.T
+            dweights = dout[queries] @ v[keys].T
+            # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - sum(out * dout))
+            weights = np.exp(scores - logsumexp[queries, None])
+            dscores = weights * (dweights - delta[:, None])
+            # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
+            dv[keys] += weights.T @ dout[queries]
+            dk[keys] += dscores.T @ q[queries] * scale
+            # 1. dq += dscores @ k * scale
+            dq[queries] += dscores @ k[keys] * scale
+    return dq, dk, dv
+
+
+def _blocks(q: np.ndarray) -> Iterator[tuple[int, slice]]:
+    return ((first, slice(first, min(first + BLOCK, len(q)))) for first in range(0, len(q), BLOCK))
+
+
+def _tiles(k: np.ndarray, first: int, is_causal: bool) -> Iterator[slice]:
+    """Those keys that any query of a block sees."""
+    seen = min(len(k), first + BLOCK) if is_causal else len(k)
+    return (slice(start, min(start + TILE, seen)) for start in range(0, seen, TILE))
+
+
+def _scores(q, k, queries, keys, is_causal, scale):
+    scores = q[queries] @ k[keys].T * scale
+    is_future = np.arange(keys.start, keys.stop) > np.arange(queries.start, queries.stop)[:, None]
+    return np.where(is_future, -np.inf, scores) if is_causal else scores
 
 
 @jit
@@ -101,7 +156,7 @@ def _copy_mask(mask, row_mask, column_mask, queries, keys, tile):
 
 
 @library
-def _forward_share(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
+def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
     H, Tq, Tk, D, row_size, blocks, is_masked, column_mask, is_causal = sizes
     row_q, row_k, row_v, row_mask, row_out = row_strides[:5]
@@ -152,7 +207,7 @@ def _forward_share(begin, end, pointers, batch_strides, head_strides, row_stride
 
 
 @library
-def _backward_share(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
+def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
     H, Tq, Tk, D, row_size, _, is_masked, column_mask, is_causal = sizes
     row_q, row_k, row_v, row_mask, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
@@ -218,29 +273,29 @@ def _backward_share(begin, end, pointers, batch_strides, head_strides, row_strid
 
 
 @jit
-def _part(part, share, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works):
-    call(share, (cuts[part], cuts[part + 1], pointers, batch_strides, head_strides, row_strides, sizes, scale,
+def _part(part, portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works):
+    call(portion, (cuts[part], cuts[part + 1], pointers, batch_strides, head_strides, row_strides, sizes, scale,
                  pointer(spaces, part * space), pointer(works, part * WORKSPACE)))
 
 
 @kernel(parallel=True)
-def _on_threads(share, q, k, v, mask, out, logsumexp, dout, dq, dk, dv, batch_strides, head_strides, row_strides,
+def _on_threads(portion, q, k, v, mask, out, logsumexp, dout, dq, dk, dv, batch_strides, head_strides, row_strides,
                 sizes, scale, cuts, space, spaces, works):
-    """Call the machine code of `_forward_share` or `_backward_share`, thread by thread, from cut to cut."""
+    """Call the machine code of `_forward_portion` or `_backward_portion`, thread by thread, from cut to cut."""
     pointers = (pointer(q, 0), pointer(k, 0), pointer(v, 0), pointer(mask, 0), pointer(out, 0), pointer(logsumexp, 0),
                 pointer(dout, 0), pointer(dq, 0), pointer(dk, 0), pointer(dv, 0))
     parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (
-        share, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works
+        portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works
     ))
 
 
 @functools.cache
-def _machine_code(share, dtype: np.dtype) -> int:
-    """The address of a share's machine code, which is compiled once: Numba would optimise it again in each caller."""
+def _machine_code(portion, dtype: np.dtype) -> int:
+    """The address of a portion's machine code, which is compiled once: Numba would optimise it again in each caller."""
     register(dtype)
     number = numba.from_dtype(dtype)
     array, strides = types.CPointer(number), types.UniTuple(INDEX, 10)
-    return entry_point(share, (INDEX, INDEX, types.UniTuple(array, 10), strides, strides, strides,
+    return entry_point(portion, (INDEX, INDEX, types.UniTuple(array, 10), strides, strides, strides,
                                types.UniTuple(INDEX, 9), number, array, array))
 
 
@@ -284,7 +339,7 @@ def _check(q, k, v, mask):
 
 @functools.lru_cache(maxsize=64)
 def cuts(heads: int, blocks: int, threads: int, is_causal: bool) -> np.ndarray:
-    """(threads + 1,): where the threads' shares of all blocks of queries begin and end, with equal work in each.
+    """(threads + 1,): where the threads' portions of all blocks of queries begin and end, with equal work in each.
 
     In causal attention the blocks of a head cost ever more: half of the work is before 0.7 of the blocks.
     """
@@ -301,8 +356,8 @@ def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, .
     return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(10))))
 
 
-def _launch(share, mask, is_causal, scale, q, k, v, out, logsumexp, *gradients):
-    """Run a share on all threads; the arrays are passed as corners, with strides beside them: one specialisation."""
+def _launch(portion, mask, is_causal, scale, q, k, v, out, logsumexp, *gradients):
+    """Run a portion on all threads; the arrays are passed as corners, with strides beside them: one specialisation."""
     dtype = q.dtype
     B, H, Tq, D = q.shape
     Tk = k.shape[2]
@@ -317,11 +372,11 @@ def _launch(share, mask, is_causal, scale, q, k, v, out, logsumexp, *gradients):
     blocks = 1 if gradients else -(-Tq // BLOCK)  # all queries of a head add to its dk and dv
     threads = 1 if B * H * Tq * Tk * D < SERIAL_BELOW else min(numba.get_num_threads(), B * H * blocks)
     row_size = -(-D // 16) * 16  # of packed features: whole vectors
-    space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # what `_backward_share` divides up
+    space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # what `_backward_portion` divides up
     # One thread needs no turn, and no microseconds at the gate, which corners pass anyway.
     launch = _on_threads.ungated if threads == 1 else _on_threads
     launch(
-        _machine_code(share, dtype), *corners, batch_strides, head_strides, row_strides,
+        _machine_code(portion, dtype), *corners, batch_strides, head_strides, row_strides,
         (H, Tq, Tk, D, row_size, blocks, int(is_masked), column_strides[3], int(is_causal)), dtype.type(scale),
         cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
         gemm_workspaces(dtype),
@@ -345,7 +400,7 @@ def attention_forward(
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf
         return out, logsumexp
-    _launch(_forward_share, mask, is_causal, scale, q, k, v, out, logsumexp[..., None])
+    _launch(_forward_portion, mask, is_causal, scale, q, k, v, out, logsumexp[..., None])
     return out, logsumexp
 
 
@@ -362,7 +417,7 @@ def attention_backward(
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
     q, k, v, out, dout = map(_readable, (q, k, v, out, dout))
-    _launch(_backward_share, mask, is_causal, scale, q, k, v, out, logsumexp[..., None], dout, *written)
+    _launch(_backward_portion, mask, is_causal, scale, q, k, v, out, logsumexp[..., None], dout, *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result

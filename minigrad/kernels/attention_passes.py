@@ -97,8 +97,8 @@ def scale_rows(vectors, x, row_x, rows, columns, factors):
     with cgutils.for_range(builder, rows) as row:
         factor = vectors.splat(builder.load(builder.gep(factors, [row.index])))
         with _each_vector(vectors, columns) as (column, mask):
-            place = _address(vectors, x, row.index, row_x, column)
-            vectors.store(builder.fmul(vectors.load(place, mask), factor), place, mask)
+            address = _address(vectors, x, row.index, row_x, column)
+            vectors.store(builder.fmul(vectors.load(address, mask), factor), address, mask)
 
 
 @vector_pass
@@ -154,9 +154,9 @@ def hide_future(vectors, scores, rows, value):
     value = vectors.splat(value)
     with cgutils.for_range(builder, rows) as row:
         for column in range(0, STRIP, vectors.lanes):
-            place = _address(vectors, scores, row.index, constant(BLOCK), constant(column))
+            address = _address(vectors, scores, row.index, constant(BLOCK), constant(column))
             hidden = vectors.first(builder.sub(row.index, constant(column)))
-            vectors.store(builder.select(hidden, value, vectors.load(place)), place)
+            vectors.store(builder.select(hidden, value, vectors.load(address)), address)
 
 
 def _column_maximum(vectors, column, rows, start):
@@ -189,14 +189,14 @@ def online_softmax(vectors, scores, keys, square, columns, largest, total, shrin
         now = builder.select(builder.fcmp_ordered("==", now, vectors.full(float("-inf"))), vectors.full(0.0), now)
         factor = _exp(vectors, builder.fsub(before, now))
         vectors.store(factor, builder.gep(shrinking, [c]))
-        place_of_total = builder.gep(total, [c])
-        sums = cgutils.alloca_once_value(builder, builder.fmul(vectors.load(place_of_total), factor))
+        address_of_total = builder.gep(total, [c])
+        sums = cgutils.alloca_once_value(builder, builder.fmul(vectors.load(address_of_total), factor))
         with cgutils.for_range(builder, rows) as row:
-            place = _address(vectors, column, row.index, constant(BLOCK), constant(0))
-            weight = _exp(vectors, builder.fsub(vectors.load(place), now))
-            vectors.store(weight, place)
+            address = _address(vectors, column, row.index, constant(BLOCK), constant(0))
+            weight = _exp(vectors, builder.fsub(vectors.load(address), now))
+            vectors.store(weight, address)
             builder.store(builder.fadd(builder.load(sums), weight), sums)
-        vectors.store(builder.load(sums), place_of_total)
+        vectors.store(builder.load(sums), address_of_total)
 
 
 @vector_pass
@@ -206,7 +206,7 @@ def softmax_backward(vectors, scores, dscores, keys, square, columns, logsumexp)
     with _each_column(vectors, keys, square, columns) as (column, rows):
         subtracted = vectors.load(builder.gep(logsumexp, [column]))
         with cgutils.for_range(builder, rows) as row:
-            place, dplace = (_address(vectors, x, row.index, constant(BLOCK), column) for x in (scores, dscores))
-            weight = _exp(vectors, builder.fsub(vectors.load(place), subtracted))
-            vectors.store(weight, place)
-            vectors.store(builder.fmul(weight, vectors.load(dplace)), dplace)
+            address, daddress = (_address(vectors, x, row.index, constant(BLOCK), column) for x in (scores, dscores))
+            weight = _exp(vectors, builder.fsub(vectors.load(address), subtracted))
+            vectors.store(weight, address)
+            vectors.store(builder.fmul(weight, vectors.load(daddress)), daddress)

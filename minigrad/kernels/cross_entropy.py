@@ -9,9 +9,9 @@ from .softmax import exponentials
 @jit
 def cross_entropy_row(x, target, smoothing, dx, size):
     largest, total = exponentials(x, dx, size)
-    share = constant_like(x, smoothing / size)
+    smoothed = constant_like(x, smoothing / size)
     for j in range(size):
-        dx[j] = dx[j] / total - share
+        dx[j] = dx[j] / total - smoothed
     spread = 0.0
     if smoothing > 0:
         for start in range(0, size, RUN):
@@ -21,7 +21,7 @@ def cross_entropy_row(x, target, smoothing, dx, size):
             spread += run
     dx[target] -= constant_like(x, 1 - smoothing)
     expected = constant_like(x, 1 - smoothing) * (x[target] - largest)
-    return log(total) - (expected + share * constant_like(x, spread) if smoothing > 0 else expected)
+    return log(total) - (expected + smoothed * constant_like(x, spread) if smoothing > 0 else expected)
 
 
 @jit
@@ -36,12 +36,12 @@ def _forward_backward_block(block, x, targets, ignore_index, smoothing, losses, 
 
 
 @kernel(parallel=True)
-def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mean, losses, dx, total, share):
-    """x, dx (N, V), targets (N,) int64 in range or ignore_index, losses (N,), total (1,), share (1,) in float64.
+def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mean, losses, dx, total, factor):
+    """x, dx (N, V), targets (N,) int64 in range or ignore_index, losses (N,), total (1,), factor (1,) in float64.
 
     The target distribution q is smoothing / V everywhere, and 1 - smoothing more at the target.
     1. dx = e^(x - max)  2. dx = dx / sum - q  3. loss = log(sum) - sum of q * (x - max)
-    4. total = sum of losses, or their mean over the rows that count; share = what one of these has in it
+    4. total = sum of losses, or their mean over the rows that count; factor = what each counts in it
     """
     parallel_for(_forward_backward_block, number_of_blocks(x.shape[0], ROWS), x.size,
                  (x, targets, ignore_index, smoothing, losses, dx))
@@ -50,16 +50,16 @@ def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mea
         result += losses[row]
         count += targets[row] != ignore_index
     total[0] = result / count if take_mean else result
-    share[0] = 1.0 / max(count, 1) if take_mean else 1.0
+    factor[0] = 1.0 / max(count, 1) if take_mean else 1.0
 
 
 @row_kernel
-def cross_entropy_backward(row, size, slope, dout, step, share, dx):
-    """slope = dloss/dx (N, V), dout (N,) and step 1, or dout (1,) of a sum or mean and step 0, share (1,)
+def cross_entropy_backward(row, size, slope, dout, step, factor, dx):
+    """slope = dloss/dx (N, V), dout (N,) and step 1, or dout (1,) of a sum or mean and step 0, factor (1,)
 
-    -> dx = dout * share * slope
+    -> dx = dout * factor * slope
     """
-    factor = dout[row * step] * constant_like(dout, share[0])
+    dloss = dout[row * step] * constant_like(dout, factor[0])
     slope, dx = shift(slope, row * size), shift(dx, row * size)
     for j in range(size):
-        dx[j] = factor * slope[j]
+        dx[j] = dloss * slope[j]

@@ -85,7 +85,7 @@ def gelu_values(x, out, count, use_tanh):
 
 
 ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # that `activate` computes, by their names in nn
-GELU, GELU_TANH, RELU, TANH, SIGMOID, SILU = range(6)
+GELU, GELU_TANH, RELU, TANH, SIGMOID, _ = range(6)
 
 
 @jit
@@ -103,7 +103,7 @@ def activate(which, x, out, count):
     elif which == SIGMOID:
         for i in range(count):
             out[i] = one / (one + exp(-x[i]))
-    else:
+    else:  # silu
         for i in range(count):
             out[i] = x[i] * (one / (one + exp(-x[i])))
 

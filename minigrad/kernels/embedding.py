@@ -36,9 +36,9 @@ def rows_by_id(ids, count):
         starts[v] += starts[v - 1]
     rows = np.empty(ids.size, np.int64)
     for row in range(ids.size):  # starts[v + 1] moves on from where the rows of v begin to where they end
-        place = ids[row] + 1
-        rows[starts[place]] = row
-        starts[place] += 1
+        index = ids[row] + 1
+        rows[starts[index]] = row
+        starts[index] += 1
     return rows, starts
 
 

@@ -223,7 +223,7 @@ def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, fl
 
 
 @jit
-def _multiply_share(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
+def _multiply_portion(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
                     items, rows, columns, unit):
     """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
     _, tile_rows, _ = shape(C)
@@ -259,7 +259,7 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
         rows, columns = _cut(M, N, threads, tile_rows, lanes, column_a != 1, column_b != 1)
     unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
     parts = items * rows * columns
-    parallel_for(_multiply_share, parts, WORTH_A_THREAD, (
+    parallel_for(_multiply_portion, parts, WORTH_A_THREAD, (
         A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, pointer(workspaces, 0), items,
         rows, columns, unit,
     ))

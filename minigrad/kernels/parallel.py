@@ -18,7 +18,7 @@ WORTH_A_THREAD = 16_384  # elements, or what takes as long: about 5 us; less run
 
 
 def _emit_loop(context, module, body, packed_type, argument_types):
-    """The function that runs one part: body(block, *arguments) for its share of the blocks, first to last."""
+    """The function that runs one part: body(block, *arguments) for its portion of the blocks, first to last."""
     name = f"part.{body.fndesc.mangled_name}"
     if name in module.globals:
         return module.globals[name]

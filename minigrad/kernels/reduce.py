@@ -187,8 +187,8 @@ def _count_blocks(shape, cuts):
 @jit
 def _source(like, address, i, row, column, shape, strides):
     """Where row and column of the i-th of outer begin"""
-    place = i // shape[1] * strides[0] + i % shape[1] * strides[1] + row * strides[2] + column * strides[3]
-    return pointer_like(pointer(like, 0), address + place * like.itemsize)
+    offset = i // shape[1] * strides[0] + i % shape[1] * strides[1] + row * strides[2] + column * strides[3]
+    return pointer_like(pointer(like, 0), address + offset * like.itemsize)
 
 
 @jit
