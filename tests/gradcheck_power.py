@@ -26,14 +26,17 @@ except ImportError:
     torch = None
 
 from cases import CASES, Case
-from minigrad import Tensor, no_grad, ops
+from minigrad import Tensor, no_grad
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Differentiable
+from minigrad.ops import activations, arithmetic, comparison, reduce
 from minigrad.tensor import apply
 from naive import Constant
 
 ROUNDS = 20  # of all right ops
-KINKED = (ops.Abs, ops.Relu, ops.Maximum, ops.Minimum, ops.Max, ops.Min, ops.Clamp)
+KINKED = (
+    activations.Relu, arithmetic.Abs, comparison.Clamp, comparison.Maximum, comparison.Minimum, reduce.Max, reduce.Min,
+)
 
 
 def verdict(function: Differentiable, seed: int) -> str:

@@ -3,8 +3,8 @@ import dataclasses
 import warnings
 from typing import Any, Callable, Sequence
 
-from .. import tape
-from ..functional import grad
+from ..derivatives import grad
+from ..grad_mode import enable_grad
 from ..tensor import Tensor
 from .check import Options, check
 from .problem import as_inputs, floats, generator_for, input_names, mapped, problem_of, title_of
@@ -93,7 +93,7 @@ def gradgradcheck(
         point, upstream = arguments[: len(inputs)], arguments[len(inputs) :]
         wanted: list[Tensor] = []
         mapped(list(point), lambda x, _: wanted.append(x) if isinstance(x, Tensor) and x.requires_grad else None, "")
-        with tape.enable_grad():
+        with enable_grad():
             outputs = [out for out in floats(fn(*point)) if out.requires_grad]
             return grad(outputs, wanted, upstream, create_graph=True, allow_unused=True, materialize_grads=True)
 

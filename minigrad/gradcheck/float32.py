@@ -3,8 +3,9 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .. import random, tape
-from ..functional import grad
+from .. import random
+from ..derivatives import grad
+from ..grad_mode import enable_grad
 from ..tape import Op
 from ..tensor import Tensor
 from .differences import FAIL, PASS
@@ -58,7 +59,7 @@ def gradients_in(dtype: np.dtype, fn: Callable, inputs: tuple, state: Any, seed:
     if not leaves:
         raise ValueError("compare_float32: no input requires a gradient; make one with requires_grad=True")
     random.set_state(state)
-    with tape.enable_grad():
+    with enable_grad():
         outputs = [out for out in floats(fn(*copies)) if out.requires_grad]
     if not outputs:
         raise ValueError("compare_float32: no output depends on an input that requires a gradient")

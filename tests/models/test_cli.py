@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import ops
+from minigrad.ops.matmul import MLP
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models import checkpoint as checkpoints
 from models import gradcheck
@@ -87,8 +87,8 @@ def test_gradcheck(run, monkeypatch):
 
 
 def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
-    right = ops.MLP.backward
-    monkeypatch.setattr(ops.MLP, "backward", lambda self, dout, *saved: right(self, 1.0001 * dout, *saved))
+    right = MLP.backward
+    monkeypatch.setattr(MLP, "backward", lambda self, dout, *saved: right(self, 1.0001 * dout, *saved))
     small = TransformerConfig(vocabulary_size=5, context=3, layers=1, heads=2, width=4, dtype="float64")
     monkeypatch.setattr(gradcheck, "CONFIG", small)
     code, out, _ = run("gradcheck")
