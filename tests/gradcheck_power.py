@@ -28,7 +28,7 @@ except ImportError:
 from cases import CASES, Case
 from minigrad import Tensor, no_grad
 from minigrad.gradcheck import gradcheck_report
-from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Function
+from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Differentiable
 from minigrad.ops import activations, arithmetic, comparison, reduce
 from minigrad.tensor import apply
 from naive import Constant
@@ -39,11 +39,11 @@ KINKED = (
 )
 
 
-def verdict(function: Function, seed: int) -> str:
+def verdict(function: Differentiable, seed: int) -> str:
     return gradcheck_report(function, function.draw(seed), seed=seed).verdict
 
 
-def torch_verdict(function: Function, seed: int) -> str:
+def torch_verdict(function: Differentiable, seed: int) -> str:
     """PyTorch's gradcheck on the same function and inputs. An exception counts as caught."""
 
     class Wrapped(torch.autograd.Function):

@@ -146,10 +146,10 @@ def compare(point: Point, i: int, moves: list[Move], options: Options, generator
         if not np.all(np.isfinite(gradient)):  # 0 * NaN: other elements are not to blame
             analytic[:, k] = np.sum(np.where(v == 0, 0.0, gradient * v), axis=1)
         atol = BACKWARD_ROUNDING * (magnitude @ np.abs(v) + largest * np.max(np.abs(v), initial=0.0))
-        judgement = judge(along(evaluate, [leaf.array], [direction]), centre, analytic[:, k],
-                          step_along(leaf.array, direction, options.eps), options.rtol,
-                          atol if options.atol is None else np.full_like(atol, options.atol), noise)
-        numeric[:, k], bound[:, k], verdicts[:, k] = judgement.numeric, judgement.bound, judgement.verdict
+        atol = atol if options.atol is None else np.full_like(atol, options.atol)
+        numeric[:, k], bound[:, k], verdicts[:, k] = judge(
+            along(evaluate, [leaf.array], [direction]), centre, analytic[:, k],
+            step_along(leaf.array, direction, options.eps), options.rtol, atol, noise)
     sizes = {f"dim {d} of {name}": n for d, n in enumerate(leaf.shape)}
     sizes |= {f"dim {d} of the output": n for out in point.outputs[:1] for d, n in enumerate(out.shape)}
     sizes |= {f"the size of {name}": leaf.numel()}

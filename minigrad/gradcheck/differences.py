@@ -21,15 +21,6 @@ PROBE = 1e-11  # moves so small that only the noise of f is left in a second dif
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
 
-@dataclass
-class Judgement:
-    """Numeric derivatives, bounds on their errors, and a verdict on each analytic one; vectors of the same length."""
-
-    numeric: np.ndarray
-    bound: np.ndarray
-    verdict: np.ndarray
-
-
 def overall(verdicts) -> str:
     """One wrong derivative fails all, one open question leaves all open."""
     verdicts = set(np.ravel(verdicts))
@@ -87,14 +78,15 @@ def look_from(level: int, value_at: Callable[[float], np.ndarray], centre: np.nd
 
 
 def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic: np.ndarray, step: float, rtol: float,
-          atol: np.ndarray, noise: np.ndarray | float = 0.0) -> Judgement:
-    """Is `analytic` the derivative of the vector value_at(t) at t = 0, where it is `centre`?
+          atol: np.ndarray, noise: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Is `analytic` the derivative of the vector value_at(t) at t = 0, where it is `centre`? Numeric derivatives, bounds on
+    their errors, and a verdict on each analytic one.
 
-    `noise` is the error of its values. For example, f(t) = ((3 + t)^3, |t|) has the derivatives 27 and none:
+    `noise` is the error of the values. For example, f(t) = ((3 + t)^3, |t|) has the derivatives 27 and none:
 
     >>> f = lambda t: np.array([(3 + t) ** 3, abs(t)])
     >>> right, wrong = np.array([27.0, 0.0]), np.array([27.0001, 0.5])
-    >>> [judge(f, f(0), analytic, 3e-3, 1e-9, 0.0).verdict.tolist() for analytic in (right, wrong)]
+    >>> [judge(f, f(0), analytic, 3e-3, 1e-9, 0.0)[2].tolist() for analytic in (right, wrong)]
     [['pass', 'pass'], ['fail', 'inconclusive']]
 
     `right` agrees with R from the first step on. `wrong` does not; from three steps it looks like this:
@@ -108,7 +100,7 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
     [False False] [False  True]
     [ True  True] [False  True]
 
-    By the third, R has twice moved by 1e-11 or less, and will not reach 27.0001, which is 1e-4 away: wrong. One more look
+    By the third, R has twice moved by 2e-11 or less, and will not reach 27.0001, which is 1e-4 away: wrong. One more look
     from CONFIRMING levels below says so too: fail. |t| bends as much from near as from far, so R says nothing about 0.5,
     from any step: inconclusive.
     """
@@ -141,7 +133,7 @@ def judge(value_at: Callable[[float], np.ndarray], centre: np.ndarray, analytic:
             is_last = np.all(is_wrong[is_open])  # then one look from much nearer confirms it
             level += CONFIRMING if is_last else 1
     verdict[(verdict == INCONCLUSIVE) & is_wrong & ~is_contradicted] = FAIL
-    return Judgement(numeric, bound, verdict)
+    return numeric, bound, verdict
 
 
 def largest_finite(*values: np.ndarray) -> np.ndarray:

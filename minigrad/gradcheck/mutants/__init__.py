@@ -10,7 +10,7 @@ False
 True
 """
 from . import attention, contract, elementwise, moves, rows
-from .base import FUNCTIONS, MUTANTS, Function, Mutant
+from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 from .diagnose import diagnose, grade_checker, with_backward
 
-__all__ = ["FUNCTIONS", "MUTANTS", "Function", "Mutant", "diagnose", "grade_checker", "with_backward"]
+__all__ = ["FUNCTIONS", "MUTANTS", "Differentiable", "Mutant", "diagnose", "grade_checker", "with_backward"]

@@ -150,7 +150,7 @@ family("attention", attention, attention_backward, heads_first, {
 }, {
     "mask skipped": ("dscores is not masked, or masked again",
                      dict(keep=lambda dscores: np.where(CAUSAL, dscores, 0.0)),
-                     "dscores = weights * (...), and the weights of masked places are exactly zero"),
+                     "dscores = weights * (...), and the weights of masked positions are exactly zero"),
 })
 
 

@@ -1,6 +1,6 @@
 """How a wrong backward is written: the right one, in plain NumPy, with one of its parts exchanged.
 
-A `Function` has a forward, and a backward whose parts are keyword arguments with the right defaults. A `Mutant` names
+A `Differentiable` has a forward, and a backward whose parts are keyword arguments with the right defaults. A `Mutant` names
 the parts that it exchanges, so a mistake is one line of data.
 """
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from ...tensor import Tensor, apply
 
 
 @dataclass(frozen=True)
-class Function:
+class Differentiable:
     """A right function: forward(*inputs) -> out, backward(dout, *inputs, **parts) -> one gradient per input.
 
     `inputs(generator)` draws what to check it on: floats get gradients, integers and booleans are constants.
@@ -55,15 +55,15 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Mutant(Function):
+class Mutant(Differentiable):
     """A function with a wrong backward; `equivalent` is the proof that it is right after all, if it is."""
 
     mistake: str = ""
-    right: Function | None = None
+    right: Differentiable | None = None
     equivalent: str = ""
 
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, Differentiable] = {}
 MUTANTS: dict[str, Mutant] = {}
 
 
@@ -73,7 +73,7 @@ def family(name: str, forward: Callable, backward: Callable, inputs: Callable, w
 
     wrong: {name: (the mistake in a sentence, {part: what stands there instead})}; equivalent: the same, and a proof.
     """
-    right = FUNCTIONS[name] = Function(name, forward, backward, inputs)
+    right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs)
     for key, (mistake, changes, *proof) in {**wrong, **(equivalent or {})}.items():
         title = f"{name}: {key}"
         MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, mistake, right, proof[0] if proof else "")

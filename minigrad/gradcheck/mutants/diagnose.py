@@ -4,10 +4,10 @@ from typing import Callable, Iterable
 
 import numpy as np
 
-from .base import FUNCTIONS, MUTANTS, Function, Mutant
+from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 
 
-def function_named(name: str) -> Function:
+def function_named(name: str) -> Differentiable:
     """One of FUNCTIONS; ValueError, with the nearest name, if there is none."""
     if name not in FUNCTIONS:
         nearest = difflib.get_close_matches(name, FUNCTIONS, 1, 0.0)[0]
@@ -15,10 +15,10 @@ def function_named(name: str) -> Function:
     return FUNCTIONS[name]
 
 
-def with_backward(name: str, backward: Callable) -> Function:
+def with_backward(name: str, backward: Callable) -> Differentiable:
     """The function `name` with somebody's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
     right = function_named(name)
-    return Function(f"{name} as handed in", right.forward, backward, right.inputs)
+    return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs)
 
 
 def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:
@@ -32,7 +32,7 @@ def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:
     arrays = right.inputs(np.random.default_rng(seed))
     dout = np.random.default_rng(seed + 1).standard_normal(np.shape(right.forward(*arrays)))
 
-    def gradients(function: Function) -> list[np.ndarray | None]:
+    def gradients(function: Differentiable) -> list[np.ndarray | None]:
         with np.errstate(all="ignore"):
             found = function.gradients(dout.copy(), *[a.copy() for a in arrays])
         return [None if g is None else np.asarray(g, dtype=np.float64) for g in found]
@@ -55,7 +55,7 @@ def agree(a: list, b: list) -> bool:
     return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
 
 
-def grade_checker(checker: Callable[[Function, list], bool], seeds: Iterable[int] = range(3)) -> dict[str, list[str]]:
+def grade_checker(checker: Callable[[Differentiable, list], bool], seeds: Iterable[int] = range(3)) -> dict[str, list[str]]:
     """What checker(function, inputs) -> bool gets wrong: {"missed": mutants, "false alarms": right functions}.
 
     >>> grade_checker(lambda function, inputs: False, seeds=[0])["missed"]

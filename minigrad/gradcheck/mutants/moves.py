@@ -38,7 +38,7 @@ moves("roll", lambda x: np.roll(x, 1, 1), lambda dout: np.roll(dout, -1, 1), {
     "same way": ("rolled on instead of back", lambda dout: np.roll(dout, 1, 1)),
 }, normal((3, 4)))
 moves("slice", lambda x: x[1:3], lambda dout: placed(dout, (4, 3), slice(1, 3)), {
-    "at the front": ("put back at the wrong place", lambda dout: placed(dout, (4, 3), slice(0, 2))),
+    "at the front": ("put back at the wrong rows", lambda dout: placed(dout, (4, 3), slice(0, 2))),
     "everywhere": ("the rows that were not taken get a gradient too", lambda dout: np.concatenate([dout, dout])),
 }, normal((4, 3)))
 REPEATED = np.array([0, 2, 0, 1, 2, 2])
