@@ -1,4 +1,4 @@
-"""A computation recorded once and replayed: the same kernels on the same memory, without the tape and without layers."""
+"""A computation captured once and replayed: the same kernels on the same memory, without the tape and without layers."""
 import dis
 import functools
 import operator
@@ -18,20 +18,20 @@ MOST_CAPTURED = 8  # of one step: for as many shapes of inputs; then the oldest 
 
 
 def compile(function: Callable) -> "Compiled":
-    """A faster form of `function(*tensors)`, such as a training step: recorded at the first call, and then replayed.
+    """A faster form of `function(*tensors)`, such as a training step: captured at the first call, and then replayed.
 
-    A replay copies the inputs to where those of the recording lie and makes the same calls again: the results have the
+    A replay copies the inputs to where those of the first call lie and makes the same calls again: the results have the
     same bits. What costs time in between, and more than the kernels if the model is tiny, is left out: layers, checks,
     the tape, fresh memory. The function takes Tensors and returns one, or a tuple of them, or None; results come back
     as copies, off the tape. It may call backward(), an optimizer's step() and zero_grad().
 
-    A recording holds for inputs of the same shapes, strides and dtypes, in the same thread, mode and number of threads,
+    A captured step holds for inputs of the same shapes, strides and dtypes, in the same thread, mode and number of threads,
     while the variables that the function reads refer to the same objects and the Tensors to the same memory, and until
-    an attribute of a module is set (by train() and eval() too) or a hook is registered; then there is a new one. What
-    Python decides is decided while recording, so Python must not look at values then: a RuntimeError says where the step
-    does (item(), an if, a write in place, a hook, create_graph). What functions of other modules read, or what is inside a
-    list or an object that is no module, stays as it was: call `forget()` when it changes. Under detect_anomaly() and
-    count_flops() nothing is replayed.
+    an attribute of a module is set (by train() and eval() too) or a hook is registered; then it is captured anew. What
+    Python decides is decided while the step is captured, so Python must not read values then: a RuntimeError says where
+    the step does (item(), an if, a write in place, a hook, create_graph). What functions of other modules read, or what is
+    inside a list or an object that is no module, stays as it was: call `forget()` when it changes. Under detect_anomaly()
+    and count_flops() nothing is replayed.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -40,7 +40,7 @@ def compile(function: Callable) -> "Compiled":
     ...     loss = (w * x).square().sum()
     ...     loss.backward()
     ...     return loss
-    >>> step(mg.tensor([1.0, 1.0])), step(mg.tensor([3.0, 1.0])).item()  # recorded, replayed
+    >>> step(mg.tensor([1.0, 1.0])), step(mg.tensor([3.0, 1.0])).item()  # captured, replayed
     (tensor(5.), 13.0)
     >>> w.grad  # accumulated: [2, 4] + [18, 4]
     tensor([20.,  8.])
@@ -64,19 +64,19 @@ class Compiled:
         if known is not None and known.is_current():
             return known.replay(inputs)
         self._captured.pop(key, None)
-        result, known = record(self.function, inputs)
+        result, known = captured(self.function, inputs)
         self._captured[key] = known
         for oldest in list(self._captured)[:-MOST_CAPTURED]:
             self._captured.pop(oldest, None)  # another thread may have been faster
         return result
 
     def forget(self) -> None:
-        """Record anew at the next call: something has changed that Python reads while recording."""
+        """Capture anew at the next call: something has changed that Python reads while a step is captured."""
         self._captured.clear()
 
 
 def _form(x: Tensor) -> tuple:
-    """What two inputs have in common for which the same recording serves: all but their values."""
+    """What two inputs have in common for which the same captured step serves: all but their values."""
     if not isinstance(x, Tensor):
         raise TypeError(f"compile: a compiled step takes Tensors, got {type(x).__name__}; wrap arrays and numbers with "
                         "minigrad.tensor, or let the step read them from outside if they never change")
@@ -158,7 +158,7 @@ def _contents(cell) -> Any:
 
 
 class _Captured:
-    """One recording, with the arrays of its inputs and results."""
+    """A captured step, with the arrays of its inputs and results."""
 
     def __init__(self, function: Callable, step: Capture, inputs: Sequence[np.ndarray], results: Any):
         self.pool, self.calls, self.sources = step.pool, step.calls, list(step.sources.values())
@@ -168,11 +168,11 @@ class _Captured:
         self.variables = self.around.now()
 
     def is_current(self) -> bool:
-        """Does what it was recorded with still hold?"""
+        """Does what it was captured with still hold?"""
         if self.generation != capture.generation or not all(map(operator.is_, self.around.now(), self.variables)):
             return False
         for tensor, array, node in self.sources:
-            if tensor.array is not array or tensor.node is not node or node is not None and node.hooks:
+            if tensor._array is not array or tensor.node is not node or node is not None and node.hooks:
                 return False
         return True
 
@@ -185,7 +185,7 @@ class _Captured:
         return copied(self.results)
 
 
-def record(function: Callable, inputs: Sequence[Tensor]) -> tuple[Any, _Captured]:
+def captured(function: Callable, inputs: Sequence[Tensor]) -> tuple[Any, _Captured]:
     """function(*inputs), and what it did."""
     arrays = [with_strides_of(x.array) for x in inputs]
     for array, x in zip(arrays, inputs):

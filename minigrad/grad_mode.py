@@ -61,7 +61,7 @@ class _GradModeBlock:
 
 
 class no_grad(_GradModeBlock):
-    """Operations inside are not recorded: faster, and nothing is kept for backward.
+    """Operations inside are not put on the tape: faster, and nothing is kept for backward.
 
     >>> with no_grad():
     ...     is_grad_enabled()
@@ -72,13 +72,13 @@ class no_grad(_GradModeBlock):
 
 
 class enable_grad(_GradModeBlock):
-    """Operations inside are recorded, also within `no_grad`."""
+    """Operations inside are put on the tape, also within `no_grad`."""
 
     mode = True
 
 
 class set_grad_enabled(_GradModeBlock):
-    """Switch recording on or off, for this thread: from now on, or for a `with` block or a decorated function."""
+    """Put operations on the tape or not, in this thread: from now on, or for a `with` block or a decorated function."""
 
     def __init__(self, mode: bool):
         super().__init__()

@@ -89,7 +89,7 @@ class Module:
 
     def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
         entry = (kind, hook)
-        self._hooks += (entry,)  # which outdates recordings, as setting any attribute does
+        self._hooks += (entry,)  # which outdates compiled steps, as setting any attribute does
         return HookHandle(self, entry, "_hooks")
 
     # ---- attributes ----
@@ -104,7 +104,7 @@ class Module:
             kind = "parameters" if isinstance(value, Parameter) else "module"
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call: "
                                  f"call super().__init__() first in {type(self).__name__}.__init__")
-        if name not in attributes or attributes[name] is not value:  # a recorded step may have read it
+        if name not in attributes or attributes[name] is not value:  # a compiled step may have read it
             outdate()
         attributes[name] = value
 
