@@ -29,7 +29,7 @@ class Function:
 
     forward(ctx, *inputs) gets the inputs, computes off the tape, and returns a Tensor, or a tuple of them.
     backward(ctx, *douts) gets a gradient for each output (None for integers, which have none) and returns one for each
-    input: a Tensor of the input's shape, or None. With create_graph it is on the tape, and so can be differentiated itself if
+    input: a Tensor of the input's shape, or None. With create_graph it is on the tape, and can itself be differentiated if
     it is made of Tensor operations.
 
     >>> class Cube(Function):
