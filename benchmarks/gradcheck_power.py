@@ -22,14 +22,17 @@ try:
 except ImportError:
     torch = None
 
-from minigrad import Tensor, ops
+from minigrad import Tensor
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Function
+from minigrad.ops import activations, arithmetic, comparison, reduce
 from minigrad.tensor import apply
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 ROUNDS = 20  # of all right ops
-KINKED = (ops.Abs, ops.Relu, ops.Maximum, ops.Minimum, ops.Max, ops.Min, ops.Clamp)
+KINKED = (
+    activations.Relu, arithmetic.Abs, comparison.Clamp, comparison.Maximum, comparison.Minimum, reduce.Max, reduce.Min,
+)
 
 
 def verdict(function: Function, seed: int) -> str:

@@ -16,90 +16,194 @@ from .creation import (
 )
 from .drawing import graph
 from .flops import count_flops
-from .function import Function
-from .functional import grad, hessian, hvp, jacobian, jvp, vjp
+from .custom import Function
+from .derivatives import grad, hessian, hvp, jacobian, jvp, vjp
 from .gradcheck import GradcheckReport, gradcheck_module, gradgradcheck
 from .kernels.jit import get_num_threads, set_num_threads
-from .methods import cat, einsum, matmul, meshgrid, stack, std_mean, take_along_dim, tensordot, var_mean, where
+from .ops.comparison import where
+from .ops.einsum import einsum
+from .ops.indexing import take_along_dim
+from .ops.matmul import matmul, tensordot
+from .ops.shape import cat, meshgrid, stack
+from .ops.statistics import std_mean, var_mean
 from .random import manual_seed
+from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .serialization import load, save
-from .tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .tensor import Tensor
 
 __version__ = "0.1.0"
 
 bool = bool_  # as torch.bool
 
-# The methods as functions: mg.exp(x) is x.exp().
-abs, acos, acosh, add, all, allclose = (
-    Tensor.abs, Tensor.acos, Tensor.acosh, Tensor.add, Tensor.all, Tensor.allclose,
-)
-amax, amin, any, arccos, arccosh, arcsin = (
-    Tensor.amax, Tensor.amin, Tensor.any, Tensor.arccos, Tensor.arccosh, Tensor.arcsin,
-)
-arcsinh, arctan, arctan2, arctanh, argmax, argmin = (
-    Tensor.arcsinh, Tensor.arctan, Tensor.arctan2, Tensor.arctanh, Tensor.argmax, Tensor.argmin,
-)
-argsort, asin, asinh, atan, atan2, atanh = (
-    Tensor.argsort, Tensor.asin, Tensor.asinh, Tensor.atan, Tensor.atan2, Tensor.atanh,
-)
-bmm, broadcast_to, ceil, chunk, clamp, clip = (
-    Tensor.bmm, Tensor.broadcast_to, Tensor.ceil, Tensor.chunk, Tensor.clamp, Tensor.clip,
-)
-clone, cos, cosh, count_nonzero, cumprod, cumsum = (
-    Tensor.clone, Tensor.cos, Tensor.cosh, Tensor.count_nonzero, Tensor.cumprod, Tensor.cumsum,
-)
-diag, diagonal, div, dot, eq, equal = (
-    Tensor.diag, Tensor.diagonal, Tensor.div, Tensor.dot, Tensor.eq, Tensor.equal,
-)
-erf, erfc, exp, exp2, expm1, flatten = (
-    Tensor.erf, Tensor.erfc, Tensor.exp, Tensor.exp2, Tensor.expm1, Tensor.flatten,
-)
-flip, floor, floor_divide, fmod, frac, gather = (
-    Tensor.flip, Tensor.floor, Tensor.floor_divide, Tensor.fmod, Tensor.frac, Tensor.gather,
-)
-ge, gelu, gt, index_add, index_select, isclose = (
-    Tensor.ge, Tensor.gelu, Tensor.gt, Tensor.index_add, Tensor.index_select, Tensor.isclose,
-)
-isfinite, isinf, isnan, kron, le, lerp = (
-    Tensor.isfinite, Tensor.isinf, Tensor.isnan, Tensor.kron, Tensor.le, Tensor.lerp,
-)
-log, log10, log1p, log2, log_softmax, logaddexp = (
-    Tensor.log, Tensor.log10, Tensor.log1p, Tensor.log2, Tensor.log_softmax, Tensor.logaddexp,
-)
-logcumsumexp, logical_and, logical_not, logical_or, logical_xor, logsumexp = (
-    Tensor.logcumsumexp, Tensor.logical_and, Tensor.logical_not, Tensor.logical_or, Tensor.logical_xor, Tensor.logsumexp,
-)
-lt, masked_fill, masked_select, max, maximum, mean = (
-    Tensor.lt, Tensor.masked_fill, Tensor.masked_select, Tensor.max, Tensor.maximum, Tensor.mean,
-)
-median, min, minimum, mm, movedim, mul = (
-    Tensor.median, Tensor.min, Tensor.minimum, Tensor.mm, Tensor.movedim, Tensor.mul,
-)
-multinomial, mv, nan_to_num, narrow, ne, neg = (
-    Tensor.multinomial, Tensor.mv, Tensor.nan_to_num, Tensor.narrow, Tensor.ne, Tensor.neg,
-)
-nonzero, norm, outer, permute, pow, prod = (
-    Tensor.nonzero, Tensor.norm, Tensor.outer, Tensor.permute, Tensor.pow, Tensor.prod,
-)
-reciprocal, relu, remainder, repeat_interleave, reshape, roll = (
-    Tensor.reciprocal, Tensor.relu, Tensor.remainder, Tensor.repeat_interleave, Tensor.reshape, Tensor.roll,
-)
-round, rsqrt, scatter_add, select, sigmoid, sign = (
-    Tensor.round, Tensor.rsqrt, Tensor.scatter_add, Tensor.select, Tensor.sigmoid, Tensor.sign,
-)
-sin, sinh, softmax, sort, split, sqrt = (
-    Tensor.sin, Tensor.sinh, Tensor.softmax, Tensor.sort, Tensor.split, Tensor.sqrt,
-)
-square, squeeze, std, sub, sum, swapaxes = (
-    Tensor.square, Tensor.squeeze, Tensor.std, Tensor.sub, Tensor.sum, Tensor.swapaxes,
-)
-t, tan, tanh, tile, topk, trace = (
-    Tensor.t, Tensor.tan, Tensor.tanh, Tensor.tile, Tensor.topk, Tensor.trace,
-)
-transpose, tril, triu, trunc, unbind, unflatten = (
-    Tensor.transpose, Tensor.tril, Tensor.triu, Tensor.trunc, Tensor.unbind, Tensor.unflatten,
-)
-unique, unsqueeze, var = (
-    Tensor.unique, Tensor.unsqueeze, Tensor.var,
-)
+# The methods as functions: mg.exp(x) is x.exp(). One line each, by the file of ops/ where they stand.
+
+# arithmetic
+abs = Tensor.abs
+add = Tensor.add
+ceil = Tensor.ceil
+div = Tensor.div
+floor = Tensor.floor
+floor_divide = Tensor.floor_divide
+fmod = Tensor.fmod
+frac = Tensor.frac
+mul = Tensor.mul
+neg = Tensor.neg
+pow = Tensor.pow
+reciprocal = Tensor.reciprocal
+remainder = Tensor.remainder
+round = Tensor.round
+sign = Tensor.sign
+square = Tensor.square
+sub = Tensor.sub
+trunc = Tensor.trunc
+
+# elementary
+acos = Tensor.acos
+acosh = Tensor.acosh
+arccos = Tensor.arccos
+arccosh = Tensor.arccosh
+arcsin = Tensor.arcsin
+arcsinh = Tensor.arcsinh
+arctan = Tensor.arctan
+arctan2 = Tensor.arctan2
+arctanh = Tensor.arctanh
+asin = Tensor.asin
+asinh = Tensor.asinh
+atan = Tensor.atan
+atan2 = Tensor.atan2
+atanh = Tensor.atanh
+cos = Tensor.cos
+cosh = Tensor.cosh
+erf = Tensor.erf
+erfc = Tensor.erfc
+exp = Tensor.exp
+exp2 = Tensor.exp2
+expm1 = Tensor.expm1
+log = Tensor.log
+log10 = Tensor.log10
+log1p = Tensor.log1p
+log2 = Tensor.log2
+rsqrt = Tensor.rsqrt
+sin = Tensor.sin
+sinh = Tensor.sinh
+sqrt = Tensor.sqrt
+tan = Tensor.tan
+tanh = Tensor.tanh
+
+# activations
+gelu = Tensor.gelu
+relu = Tensor.relu
+sigmoid = Tensor.sigmoid
+
+# comparison
+allclose = Tensor.allclose
+clamp = Tensor.clamp
+clip = Tensor.clip
+eq = Tensor.eq
+equal = Tensor.equal
+ge = Tensor.ge
+gt = Tensor.gt
+isclose = Tensor.isclose
+isfinite = Tensor.isfinite
+isinf = Tensor.isinf
+isnan = Tensor.isnan
+le = Tensor.le
+lerp = Tensor.lerp
+logical_and = Tensor.logical_and
+logical_not = Tensor.logical_not
+logical_or = Tensor.logical_or
+logical_xor = Tensor.logical_xor
+lt = Tensor.lt
+masked_fill = Tensor.masked_fill
+maximum = Tensor.maximum
+minimum = Tensor.minimum
+nan_to_num = Tensor.nan_to_num
+ne = Tensor.ne
+
+# reduce
+all = Tensor.all
+amax = Tensor.amax
+amin = Tensor.amin
+any = Tensor.any
+argmax = Tensor.argmax
+argmin = Tensor.argmin
+count_nonzero = Tensor.count_nonzero
+max = Tensor.max
+mean = Tensor.mean
+min = Tensor.min
+norm = Tensor.norm
+prod = Tensor.prod
+sum = Tensor.sum
+
+# statistics
+median = Tensor.median
+std = Tensor.std
+var = Tensor.var
+
+# cumulative
+cumprod = Tensor.cumprod
+cumsum = Tensor.cumsum
+
+# logsumexp
+logaddexp = Tensor.logaddexp
+logcumsumexp = Tensor.logcumsumexp
+logsumexp = Tensor.logsumexp
+
+# softmax
+log_softmax = Tensor.log_softmax
+softmax = Tensor.softmax
+
+# matmul
+bmm = Tensor.bmm
+dot = Tensor.dot
+kron = Tensor.kron
+mm = Tensor.mm
+mv = Tensor.mv
+outer = Tensor.outer
+
+# shape
+broadcast_to = Tensor.broadcast_to
+chunk = Tensor.chunk
+clone = Tensor.clone
+flatten = Tensor.flatten
+flip = Tensor.flip
+movedim = Tensor.movedim
+narrow = Tensor.narrow
+permute = Tensor.permute
+reshape = Tensor.reshape
+roll = Tensor.roll
+select = Tensor.select
+split = Tensor.split
+squeeze = Tensor.squeeze
+swapaxes = Tensor.swapaxes
+t = Tensor.t
+tile = Tensor.tile
+transpose = Tensor.transpose
+unbind = Tensor.unbind
+unflatten = Tensor.unflatten
+unsqueeze = Tensor.unsqueeze
+
+# diagonal
+diag = Tensor.diag
+diagonal = Tensor.diagonal
+trace = Tensor.trace
+tril = Tensor.tril
+triu = Tensor.triu
+
+# indexing
+gather = Tensor.gather
+index_add = Tensor.index_add
+index_select = Tensor.index_select
+masked_select = Tensor.masked_select
+nonzero = Tensor.nonzero
+repeat_interleave = Tensor.repeat_interleave
+scatter_add = Tensor.scatter_add
+
+# sorting
+argsort = Tensor.argsort
+sort = Tensor.sort
+topk = Tensor.topk
+unique = Tensor.unique
+
+# multinomial
+multinomial = Tensor.multinomial

@@ -1,17 +1,18 @@
 """Where did the first NaN or infinity come from? `detect_anomaly` watches every operation, forward and backward."""
 import os
 import traceback
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
-from .watchers import Watcher
+from .protocol import is_tensor
+from .runner import Observer
 
 PACKAGE = os.path.dirname(__file__)
 INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # what is not the user's code
 
 
-class detect_anomaly(Watcher):
+class detect_anomaly(Observer):
     """Inside this block the first NaN or infinity stops the program: in a result, or in a gradient.
 
     The error names the operation, the input, and the line of the program that applied it. An operation that was given a
@@ -27,8 +28,9 @@ class detect_anomaly(Watcher):
     RuntimeError: detect_anomaly: Log made -inf at (1,) from finite inputs, applied in ...
     """
 
-    def forward(self, op, arrays: Sequence, output: np.ndarray) -> None:
+    def forward(self, op, inputs, arrays, options):
         """Note where op was applied; RuntimeError if it made a NaN or infinity from finite inputs."""
+        output = super().forward(op, inputs, arrays, options)
         op.made_at = _user_line()
         op.sums = [_checksum(array) for array in op.saved]
         place = _first_bad(output)
@@ -36,28 +38,29 @@ class detect_anomaly(Watcher):
             raise RuntimeError(
                 f"detect_anomaly: {op.title} made {output[place]} at {place} from finite inputs, applied in {op.made_at}"
             )
+        return output
 
-    def backward(self, op, dout: Any, shares: Sequence) -> None:
+    def backward(self, op, dout, accumulated):
         """RuntimeError if backward made a NaN or infinity from a finite gradient, or if a saved array has changed."""
+        gradients = super().backward(op, dout, accumulated)
         where = op.made_at or "a place outside detect_anomaly()"
         if op.made_at and [_checksum(array) for array in op.saved] != op.sums:
             raise RuntimeError(f"detect_anomaly: an array that {op.title} saved has changed since; applied in {where}")
-        if _first_bad(dout) is not None:
-            return
-        for i, share in enumerate(shares):
-            place = None if op.parents[i] is None else _first_bad(share)
-            if place is not None:
+        for i, (parent, gradient) in enumerate(zip(op.parents, gradients)):
+            place = None if parent is None else _first_bad(gradient)
+            if place is not None and _first_bad(dout) is None:
                 raise RuntimeError(
                     f"detect_anomaly: the backward of {op.title} made a NaN or infinity at {place} in the gradient of "
                     f"input {i} from a finite gradient; applied in {where}"
                 )
+        return gradients
 
 
 def _first_bad(value: Any) -> tuple[int, ...] | None:
     """The index of the first NaN or infinity, if there is one."""
     if value is None:
         return None
-    array = np.asarray(value.array if hasattr(value, "apply_op") else value)
+    array = np.asarray(value.array if is_tensor(value) else value)
     bad = np.argwhere(~np.isfinite(array)) if array.dtype.kind == "f" else ()
     return tuple(int(i) for i in bad[0]) if len(bad) else None
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import numpy as np
 
-from .kernels import reduce
-
 from . import float_errors
+from .kernels import reduce
+from .protocol import is_tensor
 
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
 
@@ -30,7 +30,7 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     >>> as_array([1.0, 2.0]).dtype, as_array(np.arange(3, dtype=np.uint8)).dtype
     (dtype('float32'), dtype('int64'))
     """
-    if hasattr(data, "apply_op"):  # a Tensor
+    if is_tensor(data):
         data = data.array
     try:
         array = np.array(data, copy=copy)

@@ -7,12 +7,14 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import float_errors, recording, tape, watchers
+from . import capture, float_errors
+from .capture import Capture, Tracer
 from .kernels.buffers import with_strides_of
 from .kernels.jit import get_num_threads
+from .per_thread import this_thread
 from .tensor import Tensor, wrap
 
-MOST_RECORDINGS = 8  # of one step: for as many shapes of inputs; then the oldest goes
+MOST_CAPTURED = 8  # of one step: for as many shapes of inputs; then the oldest goes
 
 
 def compile(function: Callable) -> "Compiled":
@@ -51,26 +53,26 @@ class Compiled:
 
     def __init__(self, function: Callable):
         self.function = function
-        self._recordings: dict[tuple, _Recording] = {}
+        self._captured: dict[tuple, _Captured] = {}
         functools.update_wrapper(self, function)
 
     def __call__(self, *inputs: Tensor) -> Any:
-        if recording.state.recorder is not None or watchers.state.watchers:  # within another recording, or watched
+        if this_thread.runner is not None:  # within another step that is captured, or observed
             return self.function(*inputs)
-        key = (*map(_form, inputs), recording.state.thread, *_modes())
-        known = self._recordings.get(key)
+        key = (*map(_form, inputs), this_thread.identity, *_modes())
+        known = self._captured.get(key)
         if known is not None and known.is_current():
             return known.replay(inputs)
-        self._recordings.pop(key, None)
+        self._captured.pop(key, None)
         result, known = record(self.function, inputs)
-        self._recordings[key] = known
-        for oldest in list(self._recordings)[:-MOST_RECORDINGS]:
-            self._recordings.pop(oldest, None)  # another thread may have been faster
+        self._captured[key] = known
+        for oldest in list(self._captured)[:-MOST_CAPTURED]:
+            self._captured.pop(oldest, None)  # another thread may have been faster
         return result
 
     def forget(self) -> None:
         """Record anew at the next call: something has changed that Python reads while recording."""
-        self._recordings.clear()
+        self._captured.clear()
 
 
 def _form(x: Tensor) -> tuple:
@@ -87,7 +89,7 @@ def _form(x: Tensor) -> tuple:
 
 def _modes() -> tuple[int, bool]:
     """What a computation depends on beside its inputs, in this Python thread."""
-    return get_num_threads(), tape.mode.enabled
+    return get_num_threads(), this_thread.grad_enabled
 
 
 class Surroundings:
@@ -155,19 +157,19 @@ def _contents(cell) -> Any:
         return None
 
 
-class _Recording:
+class _Captured:
     """One recording, with the arrays of its inputs and results."""
 
-    def __init__(self, function: Callable, recorder: recording.Recorder, inputs: Sequence[np.ndarray], results: Any):
-        self.pool, self.calls, self.sources = recorder.pool, recorder.calls, list(recorder.sources.values())
+    def __init__(self, function: Callable, step: Capture, inputs: Sequence[np.ndarray], results: Any):
+        self.pool, self.calls, self.sources = step.pool, step.calls, list(step.sources.values())
         self.inputs, self.results = inputs, results
-        self.generation = recording.generation
+        self.generation = capture.generation
         self.around = Surroundings(function)
         self.variables = self.around.now()
 
     def is_current(self) -> bool:
         """Does what it was recorded with still hold?"""
-        if self.generation != recording.generation or not all(map(operator.is_, self.around.now(), self.variables)):
+        if self.generation != capture.generation or not all(map(operator.is_, self.around.now(), self.variables)):
             return False
         for tensor, array, node in self.sources:
             if tensor.array is not array or tensor.node is not node or node is not None and node.hooks:
@@ -183,35 +185,34 @@ class _Recording:
         return copied(self.results)
 
 
-def record(function: Callable, inputs: Sequence[Tensor]) -> tuple[Any, _Recording]:
+def record(function: Callable, inputs: Sequence[Tensor]) -> tuple[Any, _Captured]:
     """function(*inputs), and what it did."""
     arrays = [with_strides_of(x.array) for x in inputs]
     for array, x in zip(arrays, inputs):
         array[...] = x.array
     modes = _modes()
-    with recording.Recorder() as recorder:
-        results = function(*[wrap(recording.Closed(array)) for array in arrays])
-        results = opened_results(results, recorder)
+    with Capture() as step:
+        results = function(*[Tracer.of(array, None, step) for array in arrays])
+        results = arrays_of(results, step)
     if _modes() != modes:
         raise RuntimeError("compile: this step leaves another grad mode or number of threads than it found, which a replay "
                            "would not; set them outside, or in a with block")
-    known = _Recording(function, recorder, arrays, results)
+    known = _Captured(function, step, arrays, results)
     return copied(results), known
 
 
-def opened_results(results: Any, recorder: recording.Recorder) -> Any:
+def arrays_of(results: Any, step: Capture) -> Any:
     """The arrays of Tensors that a step returned."""
     if results is None:
         return None
     if isinstance(results, (tuple, list)):
-        return tuple(opened_results(result, recorder) for result in results)
+        return tuple(arrays_of(result, step) for result in results)
     if not isinstance(results, Tensor):
         raise TypeError(f"compile: a compiled step returns Tensors, got {type(results).__name__}")
-    if results.requires_grad and not recorder.is_differentiated:
+    if results.requires_grad and not step.is_differentiated:
         raise RuntimeError("compile: a replay's results are off the tape, and this step calls no backward(); call it "
                            "inside, or compute under no_grad()")
-    recorder.note_source(results)
-    return recording.opened(results.array)
+    return step.array_of(results)
 
 
 def copied(results: Any) -> Any:

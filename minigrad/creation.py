@@ -5,7 +5,7 @@ import numpy as np
 
 from . import random
 from .arrays import as_array, as_dtype, float32, int64
-from .methods.operands import sizes
+from .ops.operands import sizes
 from .tensor import Tensor, wrap
 
 

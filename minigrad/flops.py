@@ -1,13 +1,10 @@
 """How much there is to compute: multiply-adds, counted from the shapes that operations are given."""
 import collections
-from typing import Any, Sequence
 
-import numpy as np
-
-from .watchers import Watcher
+from .runner import Observer
 
 
-class count_flops(Watcher):
+class count_flops(Observer):
     """Inside this block multiply-adds of matrix products are counted, operation by operation, forward and backward.
 
     `forward_counts` and `backward_counts` are Counters by the operation's name, `total` is the sum of all. A multiply-add
@@ -26,12 +23,15 @@ class count_flops(Watcher):
         self.forward_counts, self.backward_counts = collections.Counter(), collections.Counter()
         return super().__enter__()
 
-    def forward(self, op, arrays: Sequence, output: np.ndarray) -> None:
+    def forward(self, op, inputs, arrays, options):
+        output = super().forward(op, inputs, arrays, options)
         op.multiply_adds = op.count(arrays, output)
         _add(self.forward_counts, op, op.multiply_adds)
+        return output
 
-    def backward(self, op, dout: Any, shares: Sequence) -> None:
+    def backward(self, op, dout, accumulated):
         _add(self.backward_counts, op, op.count_backward(getattr(op, "multiply_adds", 0)))
+        return super().backward(op, dout, accumulated)
 
     @property
     def total(self) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from . import recording
+from .runner import opaque, refuse
 
 _generator = np.random.default_rng()
 
@@ -17,11 +17,11 @@ if hasattr(os, "register_at_fork"):
 
 def generator() -> np.random.Generator:
     """The generator itself."""
-    recording.refuse("draws from the generator in Python", "draw with minigrad's functions, or outside")
+    refuse("draws from the generator in Python", "draw with minigrad's functions, or outside")
     return _generator
 
 
-@recording.as_it_is
+@opaque
 def manual_seed(seed: int) -> np.random.Generator:
     """Start the generator anew from `seed`, a non-negative int: what is drawn afterwards is the same every time.
 
@@ -36,11 +36,11 @@ def manual_seed(seed: int) -> np.random.Generator:
 
 def get_state() -> dict[str, Any]:
     """Where the generator is, as a dict that JSON can hold."""
-    recording.refuse("looks at the generator's state", "look at it outside")
+    refuse("looks at the generator's state", "look at it outside")
     return _generator.bit_generator.state
 
 
-@recording.as_it_is
+@opaque
 def set_state(state: dict[str, Any]) -> None:
     """Go on from where `get_state` was called."""
     _generator.bit_generator.state = state

@@ -4,19 +4,16 @@ Every value that needs a gradient has a `Node`, the place where its gradient arr
 leaf if the user did. An `Op` points to the nodes of its inputs; nothing points the other way, so a graph that is no
 longer used is freed at once, without the garbage collector.
 
-This file knows no Tensor and no kernel. Gradients are arrays here (or anything that adds like arrays).
+This file knows no Tensor and no kernel. Gradients are arrays here, or whatever adds like arrays, and who computes with
+them is the `runner` that `walk` is given; see runner.py.
 """
-import functools
 import heapq
-import inspect
-import operator
-import threading
 from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
-from . import float_errors, recording, watchers, writes
-from .arrays import exact_sum
+from . import float_errors, versions
+from .protocol import is_tensor
 
 
 class Node:
@@ -30,25 +27,10 @@ class Node:
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
         self.shape = shape
         self.dtype = dtype
-        self.order = writes.now()
-
-    def accumulate(self, gradient, fresh: bool) -> None:
-        """Add to `grad` a gradient that arrived; `fresh` says that nobody else holds this array.
-
-        A Tensor, which is on the tape itself, is added to a new one, and kept as a copy: nobody else holds that either.
-        """
-        if is_tensor(gradient):
-            self.grad = gradient.clone() if self.grad is None else gradient + self.grad
-        elif self.grad is None:
-            self.grad = np.asarray(gradient) if fresh else np.array(gradient, order="C")
-        elif is_tensor(self.grad):  # somebody has looked at it
-            self.grad.array += gradient
-            writes.note_write(self.grad.array)
-        else:
-            self.grad += gradient
+        self.order = versions.now()
 
     def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state, order=writes.now())  # what was pickled is as young as its copy
+        self.__dict__.update(state, order=versions.now())  # what was pickled is as young as its copy
 
 
 class Op(Node):
@@ -70,9 +52,9 @@ class Op(Node):
     saved: tuple | None = ()
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
-    by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `recording` can call again
-    adds_to: int | None = None  # the input whose gradient so far backward takes as `so_far`, and adds to its own share
-    is_replayed: bool | None = None  # in a recording: is forward called again in replays, or are kernels?
+    by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `capture` can launch again
+    accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
+    is_replayed: bool | None = None  # in a captured step: is forward called again in replays, or are kernels?
 
     def forward(self, *arrays, **options) -> np.ndarray:
         raise NotImplementedError
@@ -81,7 +63,7 @@ class Op(Node):
         raise NotImplementedError
 
     def save(self, *arrays) -> None:
-        """Keep arrays for backward; they are let go when backward has run."""
+        """Keep arrays for backward; they are freed when backward has run."""
         self.saved = arrays
 
     def needs(self, i: int) -> bool:
@@ -105,14 +87,14 @@ class Op(Node):
         self.parents = parents
         self.shape = output.shape
         self.dtype = output.dtype
-        self.order = writes.now()
+        self.order = versions.now()
         self.options = options
         if self.saved:  # to know the inputs and the output again among the saved arrays
             self.identities = tuple(map(id, values))
 
     @classmethod
     def call(cls, *inputs, **options):
-        """Apply the operation inside a formula: to arrays, or recorded to Tensors."""
+        """Apply the operation inside a formula: to arrays, or to Tensors, on the tape."""
         for value in inputs:
             if is_tensor(value):
                 return value.apply_op(cls, *inputs, **options)
@@ -123,47 +105,29 @@ class Op(Node):
         """An application to be: a Node in the making, that `record` completes if a gradient is wanted."""
         return cls.__new__(cls)
 
-    def input_gradients(self, dout, so_far: np.ndarray | None = None) -> tuple:
-        """One gradient per input, from backward; on the tape itself if dout is a Tensor. `so_far`: see `adds_to`."""
+    def input_gradients(self, dout, runner, accumulated: np.ndarray | None = None) -> tuple:
+        """One gradient per input, from backward. `accumulated`: see `accumulates_into`."""
         if self.saved is None:
             raise RuntimeError(
-                f"Trying to backward through the graph a second time: {self.title} has let its saved arrays go. Call "
-                "backward(retain_graph=True) the first time, or compute the loss anew."
+                f"Trying to backward through the graph a second time: {self.title} has freed its saved arrays. Call "
+                "backward(retain_graph=True) the first time, or compute the loss again."
             )
-        if writes.latest > self.order:
+        if versions.latest > self.order:
             self._check_saved()
-        recorder = recording.state.recorder if recording.recorders else None
-        if is_tensor(dout):
-            if recorder is not None:
-                raise RuntimeError("compile: create_graph=True cannot be replayed; don't compile this step")
-            gradients = self._recorded_backward(dout)
-        else:
-            options = {} if so_far is None else {"so_far": so_far}
-            if recorder is None:
-                gradients = self.backward(dout, *self.saved, **options)
-            else:
-                gradients = recorder.backward(self, dout, options)
-        if type(gradients) is not tuple:
-            gradients = (gradients,)
+        gradients = runner.backward(self, dout, accumulated)
         if len(gradients) != len(self.parents):
             raise RuntimeError(
                 f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs"
             )
         return gradients
 
-    def _recorded_backward(self, dout):
-        """Backward on Tensors. A saved array that is an input or the output takes its place on the tape again."""
-        places = dict(zip(self.identities, self.parents + (self,))) if self.saved else {}
-        saved = [dout.placed(array, places[id(array)]) if places.get(id(array)) else array for array in self.saved]
-        return self.backward(dout, *saved)
-
     def _check_saved(self) -> None:
         for array in self.saved:
-            if isinstance(array, np.ndarray) and writes.last_write(array)[0] > self.order:
+            if isinstance(array, np.ndarray) and versions.last_write(array)[0] > self.order:
                 raise RuntimeError(
                     f"one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"{self.title} has saved an array of shape {array.shape} that was written to afterwards; clone() it "
-                    "before, or compute anew"
+                    "before, or compute it again"
                 )
 
     @property
@@ -172,16 +136,6 @@ class Op(Node):
 
     def __repr__(self):
         return f"<{self.title}>"
-
-
-class Identity(Op):
-    """out = x, a place of its own on the tape"""
-
-    def forward(self, x):
-        return x
-
-    def backward(self, dout):
-        return dout
 
 
 class Fused(Op):
@@ -198,149 +152,83 @@ class Fused(Op):
     def definition(*inputs, **options):
         raise NotImplementedError
 
-    def _recorded_backward(self, dout):
-        """The gradient of the definition, between places of its own and the output."""
-        places = [None] * len(self.parents)
-        inputs = list(self.saved[: len(self.parents)])
-        for i, parent in enumerate(self.parents):
-            if parent is not None:
-                places[i] = placed_now(parent, inputs[i])
-                inputs[i] = dout.placed(inputs[i], places[i])
-        with enable_grad():
-            output = type(self).definition(*inputs, **self.options)
-        wanted = [place for place in places if place is not None]
-        found = iter(gradients({output.node: dout}, wanted, retain_graph=True))
-        return tuple(None if place is None else next(found) for place in places)
-
-
-def placed_now(parent: Node | None, array: np.ndarray) -> Node | None:
-    """A new place on the tape for a value that has just been changed in place; none for a constant."""
-    if parent is None:
-        return None
-    place = Identity.blank()
-    place.record((parent,), (array, array), {}, array)
-    return place
-
-
-def tell_apart(arrays: list, parents: Sequence[Node | None]) -> None:
-    """Give each input an array object of its own where one array has two places on the tape, as in x * x.detach():
-    saved arrays are known again by their identity."""
-    for i, array in enumerate(arrays):
-        if isinstance(array, np.ndarray) and any(
-            array is arrays[j] and parents[i] is not parents[j] for j in range(i)
-        ):
-            arrays[i] = array.view()
-
 
 def are_contiguous(arrays: Sequence) -> bool:
     """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
     return all(array.flags.carray and array.size for array in arrays if isinstance(array, np.ndarray))
 
 
-def is_tensor(value: Any) -> bool:
-    """Is it a Tensor? All that the tape and the ops know of Tensors is that they can apply ops."""
-    return hasattr(value, "apply_op")
-
-
-def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
-    """Sum a gradient over the axes along which its value was broadcast, back to the value's shape.
-
-    If out[i, j] = x[j] then dx[j] = sum_i dout[i, j]: each copy sends its gradient back.
-
-    >>> unbroadcast(np.ones((2, 3)), (1, 3))
-    array([[2., 2., 2.]])
-    """
-    extra = gradient.ndim - len(shape)
-    stretched = tuple(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1)
-    if extra < 0 or any(n not in (1, gradient.shape[i + extra]) for i, n in enumerate(shape)):
-        raise RuntimeError(f"{where}: a gradient of shape {gradient.shape} does not fit an input of shape {shape}")
-    if extra or stretched:
-        axes = tuple(range(extra)) + stretched
-        gradient = gradient.sum(axes, keepdim=True) if is_tensor(gradient) else exact_sum(gradient, axes)
-    return gradient.reshape(shape)
-
-
 @float_errors.ignored
-def walk(
-    roots: dict[Node, Any], retain_graph: bool, found: dict[Node, Any] | None = None, within: set[Node] = frozenset()
-) -> None:
+def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None = None, within: set | None = None) -> None:
     """Send gradients back from the roots, and let them accumulate in the leaves (and where retain_grad() asks for it).
 
     With `found`, nothing accumulates; it is filled with the gradients of all nodes visited, which are those in `within`.
-
-    A node may pass its gradient on only when all of it has arrived. With b = a + a and c = a * b, sending the gradient
-    of c to a at once, and a's share onward, would miss what b still owes to a. A node is made after all of its inputs,
-    so going from the youngest to the oldest is such an order, and a heap of the nodes reached so far gives it.
     """
-    arrived = {node: (gradient, False) for node, gradient in roots.items()}
-    youngest_first = [(-node.order, node) for node in arrived]
-    heapq.heapify(youngest_first)
-    watching = watchers.state.watchers
-    call, recorder = recording.call, recording.current()
-    while youngest_first:
-        _, node = heapq.heappop(youngest_first)
-        dout, fresh = arrived.pop(node)
+    arrived = _Arrived(roots)
+    while arrived.waiting:
+        _, node = heapq.heappop(arrived.waiting)
+        dout, is_fresh = arrived.sums.pop(node)
+        if node.hooks:
+            dout, is_fresh = runner.run_hooks(node, dout), False
         is_leaf = not isinstance(node, Op)
-        if recorder is not None:
-            recorder.check(node, is_leaf)
-        for hook in node.hooks:
-            dout, fresh = hook(dout), False
         if found is not None:
             found[node] = dout
         elif is_leaf or node.retains_grad:
-            if recorder is None:
-                node.accumulate(dout, fresh and is_leaf)
-            else:
-                recorder.accumulate(node, dout)
+            runner.accumulate(node, dout, is_fresh and is_leaf)
         if is_leaf:
             continue
-        so_far = None if watching else _to_add_to(node, dout, arrived)  # watchers see what each op makes by itself
-        shares = node.input_gradients(dout, so_far)
-        for watcher in watching:
-            watcher.backward(node, dout, shares)
-        for i, parent in enumerate(node.parents):
-            share = shares[i]
-            if parent is None or share is None or found is not None and parent not in within:
+        accumulated = arrived.to_accumulate_into(node, dout, runner) if node.accumulates_into is not None else None
+        for i, gradient in enumerate(node.input_gradients(dout, runner, accumulated)):
+            parent, is_fresh = node.parents[i], node.fresh_gradients
+            if parent is None or gradient is None or within is not None and parent not in within:
                 continue
-            fresh = node.fresh_gradients
-            if share.shape != parent.shape:
-                share, fresh = call(unbroadcast, share, parent.shape, f"{node.title}, input {i}"), True
-            if share.dtype != parent.dtype:
-                share, fresh = call(_cast, share, parent.dtype), True
-            if parent not in arrived:
-                arrived[parent] = share, fresh
-                heapq.heappush(youngest_first, (-parent.order, parent))
-                continue
-            if so_far is not None and i == node.adds_to:
-                arrived[parent] = share, fresh  # the whole sum
-                continue
-            total, is_ours = arrived[parent]
-            in_place = is_ours and isinstance(total, np.ndarray)
-            arrived[parent] = call(operator.iadd if in_place else operator.add, total, share), True
+            if gradient.shape != parent.shape or gradient.dtype != parent.dtype:
+                gradient, is_fresh = runner.fit(gradient, parent, f"{node.title}, input {i}"), True
+            is_sum = accumulated is not None and i == node.accumulates_into
+            arrived.add(parent, gradient, is_fresh, None if is_sum else runner)
         if not retain_graph and node.saved:
             node.saved = None
 
 
-def _to_add_to(op: Op, dout, arrived: dict[Node, tuple[Any, bool]]) -> np.ndarray | None:
-    """What has arrived for the input that op adds to, if it has and op's backward is a kernel's: see `Op.adds_to`."""
-    if op.adds_to is None or op.parents[op.adds_to] not in arrived or is_tensor(dout):
-        return None
-    total, _ = arrived[op.parents[op.adds_to]]
-    return total if isinstance(total, np.ndarray) and total.flags.carray else None
+class _Arrived:
+    """The gradients that have arrived at nodes, added up, and the order in which nodes pass theirs on.
+
+    A node may do so only when all of its gradient has arrived. With b = a + a and c = a * b, sending the gradient of c to
+    a at once, and a's onward, would miss what b still owes to a. A node is made after all of its inputs, so going from the
+    youngest to the oldest is such an order, and a heap of the nodes reached so far gives it.
+    """
+
+    def __init__(self, roots: dict[Node, Any]):
+        self.sums = {node: (gradient, False) for node, gradient in roots.items()}  # and does nobody else hold the array?
+        self.waiting = [(-node.order, node) for node in roots]
+        heapq.heapify(self.waiting)
+
+    def add(self, node: Node, gradient, is_fresh: bool, runner) -> None:
+        """One more gradient for this node; without a runner it is the whole sum, with all that had arrived."""
+        known = self.sums.get(node)
+        if known is None:
+            heapq.heappush(self.waiting, (-node.order, node))
+        elif runner is not None:
+            total, is_ours = known
+            gradient, is_fresh = runner.add(total, gradient, is_ours), True
+        self.sums[node] = gradient, is_fresh
+
+    def to_accumulate_into(self, op: Op, dout, runner) -> np.ndarray | None:
+        """What has arrived for the input that op accumulates into, if its backward can add to it."""
+        if not runner.accumulates or op.parents[op.accumulates_into] not in self.sums or is_tensor(dout):
+            return None
+        total, _ = self.sums[op.parents[op.accumulates_into]]
+        return total if isinstance(total, np.ndarray) and total.flags.carray else None
 
 
-def _cast(gradient, dtype: np.dtype):
-    return gradient.astype(dtype)
-
-
-def gradients(roots: dict[Node, Any], wanted: Sequence[Node], retain_graph: bool) -> list:
+def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner, retain_graph: bool) -> list:
     """The gradients of sum(value * gradient), over the roots, at the wanted nodes; None where nothing leads there.
 
     No `grad` is touched, and only nodes that lead to a wanted one are visited.
     """
     within = leading_to(wanted, roots)
     found = {}
-    walk({root: gradient for root, gradient in roots.items() if root in within}, retain_graph, found, within)
+    walk({root: gradient for root, gradient in roots.items() if root in within}, runner, retain_graph, found, within)
     return [found.get(node) for node in wanted]
 
 
@@ -359,103 +247,3 @@ def leading_to(wanted: Sequence[Node], roots: Iterable[Node]) -> set[Node]:
         if isinstance(node, Op) and any(parent in leading for parent in node.parents):
             leading.add(node)
     return leading
-
-
-# ------------------------------------------------------------------------------------------------ modes of a thread
-
-class _GradMode(threading.local):
-    enabled = True  # each Python thread starts with gradients on
-
-
-mode = _GradMode()
-
-
-def is_grad_enabled() -> bool:
-    """Are operations of this Python thread recorded?"""
-    return mode.enabled
-
-
-class _GradModeBlock:
-    """A `with` block, or the decorator of a function or generator, inside which the mode is `self.mode`."""
-
-    mode: bool
-
-    def __init__(self):
-        self._before = []  # a stack, so that one object can be entered twice
-
-    def __enter__(self):
-        self._before.append(mode.enabled)
-        mode.enabled = self.mode
-        return self
-
-    def __exit__(self, *exception):
-        mode.enabled = self._before.pop()
-
-    def _new(self) -> "_GradModeBlock":
-        return type(self)()
-
-    def __call__(self, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def wrapped(*args, **kwargs):
-            with self._new():
-                return function(*args, **kwargs)
-
-        @functools.wraps(function)
-        def wrapped_generator(*args, **kwargs):  # the mode holds while the generator runs, not while it waits
-            generator = function(*args, **kwargs)
-            resume, sent = generator.send, None
-            while True:
-                with self._new():
-                    try:
-                        value = resume(sent)
-                    except StopIteration as stop:
-                        return stop.value
-                    finally:
-                        sent = None  # an exception would keep its frames alive
-                try:
-                    resume, sent = generator.send, (yield value)
-                except GeneratorExit:
-                    with self._new():
-                        generator.close()
-                    raise
-                except BaseException as error:  # noqa: BLE001  it is the generator's
-                    resume, sent = generator.throw, error
-
-        return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped
-
-
-class no_grad(_GradModeBlock):
-    """Operations inside are not recorded: faster, and nothing is kept for backward.
-
-    >>> with no_grad():
-    ...     is_grad_enabled()
-    False
-    """
-
-    mode = False
-
-
-class enable_grad(_GradModeBlock):
-    """Operations inside are recorded, also within `no_grad`."""
-
-    mode = True
-
-
-class set_grad_enabled(_GradModeBlock):
-    """Switch recording on or off, for this thread: from now on, or for a `with` block or a decorated function."""
-
-    def __init__(self, mode: bool):
-        super().__init__()
-        self.mode = bool(mode)
-        super().__enter__()
-
-    def __enter__(self):
-        return self
-
-    def _new(self):
-        return set_grad_enabled(self.mode)
-
-    def __call__(self, function: Callable) -> Callable:
-        self.__exit__()
-        return super().__call__(function)
-

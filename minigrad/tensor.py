@@ -1,29 +1,31 @@
 """Tensor: an array that remembers how it was made.
 
-A Tensor is `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods unwrap the
-arrays, name an operation, and wrap the result again; what an operation computes, and its gradient, is in `ops`.
-Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `writes.note_write`.
+A Tensor is `array`, a NumPy array, and `node`, its place on the tape: None if no gradient is wanted. Methods name an
+operation; `apply_op` unwraps the arrays, runs it, wraps the result, and puts it on the tape. What an operation computes,
+and its gradient, is in `ops`; who runs it, in runner.py.
+Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `versions.note_write`.
 """
-import functools
 import warnings
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import float_errors, ops, recording, tape, watchers, writes
+from . import float_errors, ops, tape, versions
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
-from .methods import ElementwiseMethods, MatmulMethods, NumpyFunctions, ReduceMethods, ShapeMethods
-from .methods.indexing import integers_apart, joined_index, plain_index
-from .methods.operands import sizes
-from .ops.assignment import SetAt
-from .tape import Node, Op
-from .watched import WatchedArray
+from .grad_mode import enable_grad
+from .ops.comparison import Where
+from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
+from .ops.operands import sizes
+from .per_thread import this_thread
+from .runner import current, opaque, refuse
+from .tape import Fused, Node, Op
+from .versions import VersionedArray
 
 
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
 
 
-class RemovableHook:
+class HookHandle:
     """What registering a hook gives: `remove()` takes the hook off again."""
 
     def __init__(self, node: Node, hook: Callable):
@@ -33,7 +35,7 @@ class RemovableHook:
         self.node.hooks = tuple(hook for hook in self.node.hooks if hook is not self.hook)
 
 
-class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, NumpyFunctions):
+class Tensor(ops.Methods):
     """An n-dimensional array with gradients. The data are copied, but those of a Tensor are shared.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
@@ -47,35 +49,44 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     made = 0  # when, of one that has no place on the tape
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
-        self.array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
+        self._array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
         self.node: Node | None = None
-        self.made = writes.now()
+        self.made = versions.now()
         if requires_grad:
             self.requires_grad_()
 
     @property
-    def data(self) -> WatchedArray:
+    def array(self) -> np.ndarray:
+        """The plain array, for the library."""
+        return self._array
+
+    @array.setter
+    def array(self, array: np.ndarray) -> None:
+        self._array = array
+
+    @property
+    def data(self) -> VersionedArray:
         """The array, shared. Writing to it is allowed, and noted: a backward that needs the old values is refused.
 
         Another array can be assigned, on the tape one of the same shape, which is converted to this dtype. Graphs of
         before keep the old one.
         """
-        return self._values().view(WatchedArray)
+        return self._values().view(VersionedArray)
 
     @data.setter
     def data(self, value: Any) -> None:
-        recording.refuse_write()
+        refuse_write()
         array = as_array(value, None if self.node is None else self.dtype)
         if array.shape != self.shape and self.node is not None:
             raise ValueError(f"data: this tensor is on the tape with shape {self.shape}, got {array.shape}")
-        is_same_memory = array.__array_interface__ == self.array.__array_interface__  # as after `data += ...`
+        is_same_memory = array.__array_interface__ == self._array.__array_interface__  # as after `data += ...`
         if not is_same_memory:
-            self.array = array
+            self._array = array
 
     def _values(self) -> np.ndarray:
-        """The array for Python that looks at it, which a step that is being recorded must not do."""
-        recording.refuse_look(self.array)
-        return self.array
+        """The array for Python that reads it, which a step that is captured must not do."""
+        current().refuse_read(self)
+        return self._array
 
     # ------------------------------------------------------------------------------------------------ the tape
 
@@ -94,10 +105,10 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                 raise RuntimeError("only leaf tensors can stop requiring a gradient; use detach() on a computed one")
             self.frozen, self.node = self.node or self.frozen, None
         elif self.node is None:
-            if self.array.dtype.kind != "f":
+            if self._array.dtype.kind != "f":
                 raise TypeError(f"only floating point tensors can require gradients, got {self.dtype}")
-            is_thawed = self.frozen and (self.frozen.shape, self.frozen.dtype) == (self.array.shape, self.array.dtype)
-            self.node = self.frozen if is_thawed else Node(self.array.shape, self.array.dtype)
+            is_thawed = self.frozen and (self.frozen.shape, self.frozen.dtype) == (self._array.shape, self._array.dtype)
+            self.node = self.frozen if is_thawed else Node(self._array.shape, self._array.dtype)
         return self
 
     @property
@@ -113,11 +124,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     @property
     def grad(self) -> "Tensor | None":
         """The gradient that has accumulated here: of a leaf, or of a computed tensor after retain_grad()."""
-        if recording.recorders and recording.state.recorder is not None:
-            raise RuntimeError(
-                "compile: this step looks at a gradient in Python, which a replay would not; look at it outside (an "
-                "optimizer with max_grad_norm clips inside its step)"
-            )
+        refuse("reads a gradient in Python", "read it outside (an optimizer with max_grad_norm clips inside its step)")
         node = self.node or self.frozen
         if node is None or node.grad is None:
             if isinstance(node, Op) and not node.retains_grad:
@@ -135,12 +142,12 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def grad(self, gradient: "Tensor | None") -> None:
         node = self.node or self.frozen
         if gradient is None:
-            if recording.recorders:
+            if this_thread.runner is not None:
                 self._forget_gradient()
             elif node is not None:
                 node.grad = None
             return
-        recording.refuse_write()
+        refuse_write()
         if node is None:
             raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
         if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
@@ -154,7 +161,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         gradient = None if node is None else node.grad
         return gradient.array if isinstance(gradient, Tensor) else gradient
 
-    @recording.as_it_is
+    @opaque
     def _forget_gradient(self) -> None:
         node = self.node or self.frozen
         if node is not None:
@@ -181,11 +188,11 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         27.0
         """
         upstream = self.upstream(gradient, create_graph)
-        before, tape.mode.enabled = tape.mode.enabled, create_graph
+        before, this_thread.grad_enabled = this_thread.grad_enabled, create_graph
         try:
-            tape.walk({self.node: upstream}, create_graph if retain_graph is None else retain_graph)
+            tape.walk({self.node: upstream}, current(), create_graph if retain_graph is None else retain_graph)
         finally:
-            tape.mode.enabled = before
+            this_thread.grad_enabled = before
 
     def upstream(self, gradient: "Tensor | None", on_tape: bool = False) -> "np.ndarray | Tensor":
         """The checked gradient to start a backward with, by default 1; a Tensor if the walk is to be recorded."""
@@ -194,24 +201,24 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing below this tensor "
                 "has requires_grad=True, or it was computed under no_grad()"
             )
-        if writes.on_tape:
+        if versions.on_tape:
             check_current("backward", (self,))
         if gradient is None:
-            if self.array.size != 1:
+            if self._array.size != 1:
                 raise RuntimeError(
                     f"grad can be implicitly created only for scalar outputs; this one has shape {self.shape}: pass "
                     "a gradient of that shape, or reduce it to a scalar first"
                 )
-            array = ONE[self.array.dtype].copy().reshape(self.array.shape)  # a hook may write to it
+            array = ONE[self._array.dtype].copy().reshape(self._array.shape)  # a hook may write to it
         else:
-            array = as_array(gradient, self.array.dtype)
-            if array.shape != self.array.shape:
+            array = as_array(gradient, self._array.dtype)
+            if array.shape != self._array.shape:
                 raise ValueError(f"backward: expected a gradient of shape {self.shape}, got {array.shape}")
         if not on_tape:
             return array
         return gradient.to(self.dtype) if isinstance(gradient, Tensor) else wrap(array)
 
-    def register_hook(self, hook: "Callable[[Tensor], Tensor | None]") -> "RemovableHook":
+    def register_hook(self, hook: "Callable[[Tensor], Tensor | None]") -> "HookHandle":
         """Call hook(gradient) when the whole gradient of this tensor is there; what it returns replaces the gradient.
 
         >>> x = Tensor([3.0], requires_grad=True)
@@ -234,7 +241,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             return result if isinstance(gradient, Tensor) else result.array.astype(gradient.dtype, copy=False)
 
         self.node.hooks = self.node.hooks + (on_arrival,)
-        return RemovableHook(self.node, on_arrival)
+        return HookHandle(self.node, on_arrival)
 
     @property
     def name(self) -> str | None:
@@ -249,86 +256,65 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def detach(self) -> "Tensor":
         """The same data, off the tape: a constant, that shares memory. Detach anew after a write on the tape."""
-        return wrap(self.array)
-
-    def clone(self) -> "Tensor":
-        """A copy, on the tape."""
-        return apply(ops.Clone, self)
+        return current().made(wrap(self._array))
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
         """Run an operation on Tensors, arrays, scalars or None; on the tape, if a Tensor among them wants that."""
-        recorder = recording.state.recorder if recording.recorders else None
-        arrays, parents, wants_gradient = [], [], False
-        for value in inputs:
-            if isinstance(value, Tensor):
-                node = value.node
-                arrays.append(value.array)
-                parents.append(node)
-                if node is not None:
-                    wants_gradient = True
-            else:
-                arrays.append(value)
-                parents.append(None)
-        if len(arrays) > 1 and (len(arrays) > 2 or arrays[0] is arrays[1]):
-            tape.tell_apart(arrays, parents)
+        runner = this_thread.runner  # asked only if it is not the plain one, since calls take time
+        arrays, parents = unwrapped(inputs)
         op = operation.__new__(operation)
         token = float_errors.ignore()
         try:
-            if recorder is None:
-                result = out = op.forward(*arrays, **options)
-            else:
-                for value in inputs:
-                    if isinstance(value, Tensor):
-                        recorder.note_source(value)
-                arrays = [recording.opened(array) for array in arrays]
-                result = out = recorder.forward(op, arrays, options)
+            result = op.forward(*arrays, **options) if runner is None else runner.forward(op, inputs, arrays, options)
         finally:
             float_errors.restore(token)
+        out = result
         if type(out) is not np.ndarray:  # NumPy turns 0-d results into scalars
             out = np.asarray(out)
         elif out is arrays[0]:
             out = out.view()
-        for watcher in watchers.state.watchers:
-            watcher.forward(op, arrays, out)
-        made = out
-        if recorder is not None:
-            made = recording.Closed(out)
-            if not (wants_gradient and tape.mode.enabled):
-                op.saved = ()  # the recording holds on to the op, and nobody will ask for these
-        if not tape.mode.enabled:
-            return wrap(made)
-        if writes.on_tape:
-            check_current(op.title, inputs)
-        if not wants_gradient:
-            return wrap(made)
-        op.record(tuple(parents), (*arrays, result), options, out)
-        return wrap(made, op)
+        node = None
+        if this_thread.grad_enabled:
+            if versions.on_tape:
+                check_current(op.title, inputs)
+            if parents is not None:
+                op.record(tuple(parents), (*arrays, result), options, out)
+                node = op
+        tensor = wrap(out, node)
+        return tensor if runner is None else runner.made(tensor)
 
-    @staticmethod
-    def placed(array: np.ndarray, node: Node) -> "Tensor":
-        """A Tensor of this array at a known place on the tape."""
-        return wrap(np.asarray(array), node)
+    def through(self, op: Op) -> Any:
+        """The gradients of op's inputs if this is its output's, on the tape themselves.
+
+        Among what op saved, an input or the output takes its place on the tape again. A fused op's backward is a kernel,
+        which is not on the tape, so its definition is differentiated instead.
+        """
+        if isinstance(op, Fused):
+            return _through_definition(op, self)
+        places = dict(zip(op.identities, (*op.parents, op))) if op.saved else {}
+        saved = [wrap(np.asarray(a), places[id(a)]) if places.get(id(a)) is not None else a for a in op.saved]
+        return op.backward(self, *saved)
 
     @staticmethod
     def constant(function: Callable, *values) -> "Tensor":
         """function(*values), of arrays where Tensors are given, as a result that has no gradient."""
-        array = np.asarray(recording.call(function, *map(recording.array_of, values)))
-        return wrap(array if recording.state.recorder is None else recording.Closed(array))
+        runner = current()
+        return runner.made(wrap(np.asarray(runner.compute(function, *values))))
 
     # ------------------------------------------------------------------------------------------------ what it is
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+        return self._array.shape
 
     @property
     def ndim(self) -> int:
-        return self.array.ndim
+        return self._array.ndim
 
     @property
     def dtype(self) -> np.dtype:
-        return self.array.dtype
+        return self._array.dtype
 
     def size(self, dim: int | None = None):
         return self.shape if dim is None else self.shape[dim]
@@ -337,16 +323,16 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return self.ndim
 
     def numel(self) -> int:
-        return self.array.size
+        return self._array.size
 
     def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
-        return len(self.array)
+        return len(self._array)
 
     def item(self) -> int | float | bool:
         """The one element, as a Python number."""
-        if self.array.size != 1:
+        if self._array.size != 1:
             raise ValueError(f"item: only one element can become a Python number; this tensor has shape {self.shape}")
         return self._values().item()
 
@@ -363,7 +349,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         if self.requires_grad:
             raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
         array = np.array(self._values(), dtype=dtype, copy=copy)
-        if array is self.array:  # np.asarray hands this on as a plain array, and would not tell of writes
+        if array is self._array:  # np.asarray hands this on as a plain array, and would not tell of writes
             array = array.view()
             array.flags.writeable = False
         return array
@@ -375,12 +361,12 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return int(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "i" or self.array.size != 1:
+        if self.dtype.kind not in "i" or self._array.size != 1:
             raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
         return self._values().item()
 
     def __bool__(self) -> bool:
-        if self.array.size != 1:
+        if self._array.size != 1:
             raise ValueError(f"the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()")
         return bool(self._values().item())
 
@@ -396,7 +382,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         return format(self.item(), spec) if self.ndim == 0 else repr(self)
 
     def __repr__(self) -> str:
-        text = np.array2string(self.array, separator=", ", precision=4, prefix="tensor(")
+        text = np.array2string(self._array, separator=", ", precision=4, prefix="tensor(")
         extras = [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
         if self.grad_fn is not None:
             extras.append(f"grad_fn={self.grad_fn}")
@@ -409,7 +395,7 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy.array, copy.node, copy.frozen = self.array.copy(), None, None
+        copy._array, copy.node, copy.frozen = self._array.copy(), None, None
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy
 
@@ -422,15 +408,15 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
         backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
         gradient can only be written to under no_grad().
         """
-        recording.refuse_write()
+        refuse_write()
         node = result.node if isinstance(result, Tensor) else None
-        on_tape = tape.is_grad_enabled() and (self.node is not None or node is not None)
+        on_tape = this_thread.grad_enabled and (self.node is not None or node is not None)
         if on_tape and self.is_leaf and self.node is not None:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
                 "make a new tensor"
             )
-        elif tape.is_grad_enabled():
+        elif this_thread.grad_enabled:
             check_current("in place", (result,))
         array = result.array if isinstance(result, Tensor) else result
         if array.shape != self.shape:
@@ -439,15 +425,15 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
             raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
         self._check_writable()
         if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
-            node = apply(ops.Where, array.astype(self.dtype), self, condition=np.True_).node
-        self.array[...] = array
-        writes.note_write(self.array, on_tape)
+            node = apply(Where, array.astype(self.dtype), self, condition=np.True_).node
+        self._array[...] = array
+        versions.note_write(self._array, on_tape)
         if on_tape:
-            self.node = tape.placed_now(node, self.array)
+            self.node = placed_now(node, self._array)
         return self
 
     def _check_writable(self) -> None:
-        if not self.array.flags.writeable:
+        if not self._array.flags.writeable:
             raise RuntimeError(
                 "unsupported operation: this memory cannot be written to; as after expand(), one element may stand in "
                 "several places. clone() the tensor before"
@@ -455,28 +441,28 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def _before(self) -> "Tensor":
         """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
-        if not (self.requires_grad and tape.is_grad_enabled()):
+        if not (self.requires_grad and this_thread.grad_enabled):
             return self
         check_current("in place", (self,))
-        return wrap(self.array.copy(), self.node)
+        return wrap(self._array.copy(), self.node)
 
     def __setitem__(self, index, value) -> None:
-        recording.refuse_write()
+        refuse_write()
         value = value if isinstance(value, Tensor) else Tensor(value)
         if value.ndim and value.shape[0] == 1:  # leading axes of length 1 may be more than the item has
             value = value.reshape(value.shape[next((i for i, n in enumerate(value.shape) if n != 1), value.ndim):])
         basic, advanced = integers_apart(plain_index(index))
-        on_tape = tape.is_grad_enabled() and (self.requires_grad or value.requires_grad)
+        on_tape = this_thread.grad_enabled and (self.requires_grad or value.requires_grad)
         self._check_writable()
         if on_tape:
             index = advanced if basic is None else joined_index(basic, advanced, self.shape)
             self.write(apply(SetAt, self, value.to(self.dtype), index=index))
         else:
-            if tape.is_grad_enabled():
+            if this_thread.grad_enabled:
                 check_current("in place", (value,))
-            target = self.array if basic is None else self.array[basic]
-            target[advanced] = value.array
-            writes.note_item_written(target, advanced)
+            target = self._array if basic is None else self._array[basic]
+            target[advanced] = value._array
+            versions.note_item_written(target, advanced)
 
     def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + _scaled(other, alpha))
     def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - _scaled(other, alpha))
@@ -495,25 +481,9 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
 
     def fill_(self, value: float) -> "Tensor": return self.write(np.full(self.shape, value, self.dtype))
 
-    # ------------------------------------------------------------------------------------------------ dtypes
+    # ------------------------------------------------------------------------------------------------ new ones
 
-    def to(self, dtype: Any) -> "Tensor":
-        """This tensor in another dtype; itself if it is of that dtype."""
-        dtype = as_dtype(dtype)
-        if dtype == self.dtype:
-            return self
-        if dtype.kind == "f" and self.dtype.kind == "f":
-            return apply(ops.Cast, self, dtype=dtype)
-        return self.constant(functools.partial(as_array, dtype=dtype), self)
-
-    astype = to
-
-    def float(self): return self.to(float32)
-    def double(self): return self.to(float64)
-    def long(self): return self.to(int64)
-    def bool(self): return self.to(bool_)
-
-    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: "bool" = False) -> "Tensor":
+    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False) -> "Tensor":
         """A tensor of this size, filled, in this tensor's dtype if no other is given; so are new_zeros and the others."""
         dtype = self.dtype if dtype is None else as_dtype(dtype)
         return wrap(np.full(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
@@ -521,20 +491,85 @@ class Tensor(ElementwiseMethods, ReduceMethods, ShapeMethods, MatmulMethods, Num
     def new_zeros(self, *size, **options): return self.new_full(sizes(size), 0, **options)
     def new_ones(self, *size, **options): return self.new_full(sizes(size), 1, **options)
     new_empty = new_zeros
-    def cpu(self): return self
 
 
 def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     """A Tensor of an array that is known to be right: no checks, no copy."""
     tensor = Tensor.__new__(Tensor)
-    tensor.array = array
+    tensor._array = array
     tensor.node = node
     if node is None:
-        tensor.made = writes.now()
+        tensor.made = versions.now()
     return tensor
 
 
 apply = Tensor.apply_op
+
+
+def unwrapped(inputs: Sequence) -> tuple[list, list | None]:
+    """The arrays of an operation's inputs, and their places on the tape; None for these if none of them has one."""
+    arrays, parents, wants_gradient = [], [], False
+    for value in inputs:
+        if isinstance(value, Tensor):
+            node = value.node
+            arrays.append(value._array)
+            parents.append(node)
+            if node is not None:
+                wants_gradient = True
+        else:
+            arrays.append(value)
+            parents.append(None)
+    if not wants_gradient:
+        return arrays, None
+    if len(arrays) > 1 and (len(arrays) > 2 or arrays[0] is arrays[1]):
+        _tell_apart(arrays, parents)
+    return arrays, parents
+
+
+def _tell_apart(arrays: list, parents: list) -> None:
+    """Give each input an array object of its own where one array has two places on the tape, as in x * x.detach():
+    saved arrays are known again by their identity."""
+    for i, array in enumerate(arrays):
+        if isinstance(array, np.ndarray) and any(
+            array is arrays[j] and parents[i] is not parents[j] for j in range(i)
+        ):
+            arrays[i] = array.view()
+
+
+class Identity(Op):
+    """out = x, a place of its own on the tape"""
+
+    def forward(self, x):
+        return x
+
+    def backward(self, dout):
+        return dout
+
+
+def placed_now(parent: Node | None, array: np.ndarray) -> Node | None:
+    """A new place on the tape for a value that has just been changed in place; none for a constant."""
+    if parent is None:
+        return None
+    place = Identity.blank()
+    place.record((parent,), (array, array), {}, array)
+    return place
+
+
+def _through_definition(op: Fused, dout: Tensor) -> tuple:
+    """The gradients of op's definition, between new places on the tape for its inputs and its output."""
+    inputs = list(op.saved[: len(op.parents)])
+    places = [placed_now(parent, array) for parent, array in zip(op.parents, inputs)]
+    inputs = [array if place is None else wrap(np.asarray(array), place) for array, place in zip(inputs, places)]
+    with enable_grad():
+        output = type(op).definition(*inputs, **op.options)
+    wanted = [place for place in places if place is not None]
+    found = iter(tape.gradients({output.node: dout}, wanted, current(), retain_graph=True))
+    return tuple(None if place is None else next(found) for place in places)
+
+
+def refuse_write() -> None:
+    """RuntimeError in a compiled step: a write in place is not an op."""
+    refuse("writes to a tensor in place", "make a new tensor, or don't compile this step")
 
 
 def _scaled(x, alpha: float):
@@ -548,7 +583,7 @@ def check_current(name: str, inputs: Sequence) -> None:
         if not isinstance(value, Tensor):
             continue
         age = value.made if value.node is None else value.node.order
-        if writes.last_write(recording.opened(value.array))[1] > age:
+        if versions.last_write(value._array)[1] > age:
             raise RuntimeError(
                 f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
                 "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "

@@ -1,4 +1,4 @@
-"""`python -m models`: the command `minigrad`."""
+"""`python -m models`: the command `minigrad`. (The one import upwards; nobody imports this file.)"""
 import sys
 
 from cli.__main__ import main

@@ -2,7 +2,7 @@
 import numpy as np
 
 import nn
-from minigrad import writes
+from minigrad import versions
 from minigrad.kernels.adamw import address
 from minigrad.kernels.decode import decode
 from minigrad.kernels.jit import ready
@@ -89,7 +89,7 @@ class Decoder:
         self.ends, self.blocks = addresses[:4], addresses[4:].reshape(self.config.layers, 12)
         norms = [norm for block in model.blocks for norm in (block.ln_1, block.ln_2)] + [model.ln_f]
         self.eps = np.array([norm.eps for norm in norms])
-        self.latest_write = writes.latest
+        self.latest_write = versions.latest
         self.cached = np.empty((self.keys.shape[1], 0), np.int64)  # the tokens (B, T) whose keys and values are kept
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ class Decoder:
         if tokens.ndim != 2 or len(tokens) != batch_size or not 1 <= tokens.shape[1] <= context:
             raise ValueError(f"expected tokens ({batch_size}, T) with 1 <= T <= {context} (the model's context), got "
                              f"{tokens.shape}; crop the sequences")
-        if self.latest_write != writes.latest:
+        if self.latest_write != versions.latest:
             self._look_up()
         start = self._count_known(tokens)
         logits = decode(tokens[:, start:], start, self.config.vocabulary_size, self.ends, self.blocks, self.eps,

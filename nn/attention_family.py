@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 import minigrad as mg
-from minigrad import recording
+from minigrad.runner import compute
 from minigrad.tensor import Tensor
 from nn import functional as F
 from nn import init
@@ -250,7 +250,7 @@ def _check_padding(layer: str, mask: Tensor, shape: tuple[int, int]) -> None:
     """ValueError for a key_padding_mask that does not fit or hides all keys of a sequence."""
     if mask.shape != shape or mask.dtype != bool:
         raise ValueError(f"{layer}: key_padding_mask must be boolean, of shape {shape}, got {mask.dtype} {mask.shape}")
-    recording.call(_check_some_key_is_seen, layer, recording.array_of(mask))
+    compute(_check_some_key_is_seen, layer, mask)
 
 
 def _check_some_key_is_seen(layer: str, mask: np.ndarray) -> np.ndarray:

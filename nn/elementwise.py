@@ -2,8 +2,8 @@
 import math
 
 from minigrad import ops
-from minigrad.methods import where
-from minigrad.methods.operands import floating
+from minigrad.ops.comparison import where
+from minigrad.ops.operands import floating
 from minigrad.tensor import Tensor, apply
 
 
@@ -67,7 +67,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
-    return apply(ops.Softplus, floating(x), beta=float(beta), threshold=float(threshold))
+    return apply(ops.activations.Softplus, floating(x), beta=float(beta), threshold=float(threshold))
 
 
 def logsigmoid(x: Tensor) -> Tensor:

@@ -7,9 +7,11 @@ from typing import Sequence
 
 import numpy as np
 
-from minigrad import ops, random, recording
-from minigrad.methods import pad as pad_with, where
-from minigrad.methods.operands import floating
+from minigrad import ops, random
+from minigrad.ops.comparison import where
+from minigrad.ops.operands import floating
+from minigrad.ops.shape import pad as pad_with
+from minigrad.runner import compute
 from minigrad.tensor import Tensor, apply
 from nn.elementwise import (  # activations and losses are part of this namespace
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
@@ -29,7 +31,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     if activation is not None and activation not in ACTIVATIONS:
         raise ValueError(f"linear: activation must be None or one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     _check_linear("linear", x.shape, x, weight, bias)
-    out = apply(ops.Linear, x, weight, bias)
+    out = apply(ops.matmul.Linear, x, weight, bias)
     return out if activation is None else ACTIVATIONS[activation](out)
 
 
@@ -44,7 +46,7 @@ def mlp(x: Tensor, expand: Tensor, expand_bias: Tensor | None, project: Tensor, 
     _check_linear("mlp, expand", x.shape, x, expand, expand_bias)
     _check_linear("mlp, project", expand.shape[:1], x, project, project_bias)
     approximate = "tanh" if activation == "gelu_tanh" else "none"
-    return apply(ops.MLP, x, expand, expand_bias, project, project_bias, approximate=approximate)
+    return apply(ops.matmul.MLP, x, expand, expand_bias, project, project_bias, approximate=approximate)
 
 
 def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
@@ -76,10 +78,10 @@ def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, posit
         _same_dtype("embedding", weight, positions)
     ids = class_ids("embedding: ids", ids, weight.shape[0])
     if padding_idx is None:
-        return apply(ops.Embedding, weight, positions, ids=ids)
+        return apply(ops.embedding.Embedding, weight, positions, ids=ids)
     padding_idx = row_of_padding("embedding", padding_idx, weight.shape[0])
-    rows = apply(ops.Embedding, weight, None, ids=ids)
-    is_padding = recording.call(np.equal, ids, padding_idx)[..., None]
+    rows = apply(ops.embedding.Embedding, weight, None, ids=ids)
+    is_padding = compute(np.equal, ids, padding_idx)[..., None]
     rows = where(is_padding, rows.detach(), rows)
     return rows if positions is None else rows + positions[: ids.shape[-1]]
 
@@ -100,10 +102,10 @@ def layer_norm(
     x = floating(x)
     axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
     if len(axes) == 1:
-        return apply(ops.LayerNorm, x, weight, bias, eps=eps)
+        return apply(ops.layer_norm.LayerNorm, x, weight, bias, eps=eps)
     flat = [p if p is None else p.reshape(-1) for p in (weight, bias)]
     rows = x.flatten(-len(axes))
-    return apply(ops.LayerNorm, rows, *flat, eps=eps).reshape(x.shape)
+    return apply(ops.layer_norm.LayerNorm, rows, *flat, eps=eps).reshape(x.shape)
 
 
 DENOMINATORS = {  # of layer norm, from the variance
@@ -172,8 +174,8 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
         raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
     if not training or p == 0.0:
         return x
-    keep = recording.call(_draw_keep, x.shape, float(p))
-    return apply(ops.Dropout, x, keep=keep, p=float(p))
+    keep = compute(_draw_keep, x.shape, float(p))
+    return apply(ops.dropout.Dropout, x, keep=keep, p=float(p))
 
 
 def _draw_keep(shape: tuple[int, ...], p: float) -> np.ndarray:
@@ -248,11 +250,11 @@ def scaled_dot_product_attention(
                 f"scaled_dot_product_attention: a mask of shape {attn_mask.shape} does not broadcast to {scores_shape}"
             )
     if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or (mask is not None and mask.requires_grad):
-        out, weights = ops.spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
+        out, weights = ops.attention.spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
         return out if dropout_p == 0.0 else dropout(weights, dropout_p) @ v
     lead = (1,) * (4 - q.ndim)
     q4, k4, v4 = (x.reshape(lead + x.shape) if lead else x for x in (q, k, v))
-    out = apply(ops.ScaledDotProductAttention, q4, k4, v4, mask, is_causal=is_causal, scale=scale)
+    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, is_causal=is_causal, scale=scale)
     return out.reshape(q.shape[:-1] + v.shape[-1:]) if lead else out
 
 
@@ -262,7 +264,7 @@ def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False) ->
         raise ValueError(
             f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}"
         )
-    return apply(ops.PackedAttention, packed, num_heads=num_heads, is_causal=is_causal)
+    return apply(ops.attention.PackedAttention, packed, num_heads=num_heads, is_causal=is_causal)
 
 
 def _same_dtype(name: str, x: Tensor, *others: Tensor | None) -> None:

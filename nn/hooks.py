@@ -2,7 +2,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from minigrad import Function, recording
+from minigrad import Function
+from minigrad.capture import outdate
 from minigrad.tensor import Tensor
 
 
@@ -15,7 +16,7 @@ class HookHandle:
     def remove(self) -> None:
         if self._entry in self._hooks:
             self._hooks.remove(self._entry)
-            recording.outdate()
+            outdate()
 
 
 class Watch(Function):

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from minigrad import ops, recording
-from minigrad.methods import where
-from minigrad.methods.operands import floating, promote
+from minigrad import ops
+from minigrad.ops.comparison import where
+from minigrad.ops.operands import floating, promote
+from minigrad.runner import compute
 from minigrad.tensor import Tensor, apply
 
 
@@ -37,7 +38,7 @@ def cross_entropy(
     rows = floating(classes_last)
     rows = rows if rows.ndim == 2 else rows.reshape(ids.size, logits.shape[class_dim])
     loss = apply(
-        ops.CrossEntropy, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction,
+        ops.cross_entropy.CrossEntropy, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
     )
     return loss.reshape(targets.shape) if reduction == "none" else loss
@@ -87,8 +88,8 @@ def binary_cross_entropy(
     """
     _check_same_shape("binary_cross_entropy", p, target)
     p, target = promote(floating(p), floating(target))
-    recording.call(_check_probabilities, recording.array_of(p))
-    losses = apply(ops.BinaryCrossEntropy, p, target)
+    compute(_check_probabilities, p)
+    losses = apply(ops.binary_cross_entropy.BinaryCrossEntropy, p, target)
     return _reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
 
 
@@ -108,7 +109,7 @@ def binary_cross_entropy_with_logits(
     log p = -softplus(-logits) and log(1 - p) = -softplus(logits), so that no p near 0 or 1 loses its digits.
     """
     _check_same_shape("binary_cross_entropy_with_logits", logits, target)
-    minus_log_p, minus_log_q = (apply(ops.Softplus, floating(x), threshold=math.inf) for x in (-logits, logits))
+    minus_log_p, minus_log_q = (apply(ops.activations.Softplus, floating(x), threshold=math.inf) for x in (-logits, logits))
     of_true = target if pos_weight is None else pos_weight * target
     losses = of_true * minus_log_p + (1.0 - target) * minus_log_q
     return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
@@ -131,7 +132,7 @@ def kl_div(log_probabilities: Tensor, target: Tensor, reduction: str = "mean", l
 
 def class_ids(name: str, ids: Tensor, classes: int, ignore_index: int | None = None) -> np.ndarray:
     """The ids as an array, each in 0 to classes - 1 (or ignore_index): a kernel would read other memory."""
-    return recording.call(_checked_ids, recording.array_of(ids), name, classes, ignore_index)
+    return compute(_checked_ids, ids, name, classes, ignore_index)
 
 
 def _checked_ids(ids: np.ndarray, name: str, classes: int, ignore_index: int | None) -> np.ndarray:
@@ -168,11 +169,11 @@ def _weighted_loss(
     class_dim = min(log_p.ndim, 2) - 1
     classes = log_p.shape[class_dim]
     weights = _class_weights(name, weight, log_p, class_dim)
-    is_target = recording.call(_is_target, ids, class_dim, classes, ignore_index)
+    is_target = compute(_is_target, ids, class_dim, classes, ignore_index)
     of_target = where(is_target, weights, 0.0).sum(class_dim)
     losses = -(where(is_target, log_p, 0.0) * weights).sum(class_dim)
     if label_smoothing:
-        is_counted = recording.call(np.not_equal, ids, ignore_index)
+        is_counted = compute(np.not_equal, ids, ignore_index)
         of_all = -where(is_counted, (log_p * weights).sum(class_dim), 0.0)
         losses = (1.0 - label_smoothing) * losses + label_smoothing / classes * of_all
     return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(name, losses, reduction)

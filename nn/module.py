@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad import recording
+from minigrad.capture import outdate
+from minigrad.runner import opaque, refuse
 from minigrad.tensor import Tensor
 from nn.hooks import HookHandle, call_with_hooks
 
@@ -62,7 +63,7 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if self._hooks:
-            recording.refuse(f"calls {type(self).__name__}, which has hooks", "remove them, or don't compile this step")
+            refuse(f"calls {type(self).__name__}, which has hooks", "remove them, or don't compile this step")
             return call_with_hooks(self, self._hooks, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -90,7 +91,7 @@ class Module:
         if not self._hooks:
             self._hooks = []
         self._hooks.append((kind, hook))
-        recording.outdate()
+        outdate()
         return HookHandle(self._hooks, (kind, hook))
 
     # ---- attributes ----
@@ -106,7 +107,7 @@ class Module:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call: "
                                  f"call super().__init__() first in {type(self).__name__}.__init__")
         if name not in attributes or attributes[name] is not value:  # a step that was recorded may have read it
-            recording.outdate()
+            outdate()
         attributes[name] = value
 
     def _check_replacement(self, name: str, value: Any) -> None:
@@ -127,7 +128,7 @@ class Module:
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
         self._buffers.pop(name, None)
-        recording.outdate()
+        outdate()
 
     def __getattr__(self, name: str) -> Any:  # called for what is not found
         message = f"'{type(self).__name__}' object has no attribute '{name}'"
@@ -277,7 +278,7 @@ class Module:
     def eval(self) -> "Module":
         return self.train(False)
 
-    @recording.as_it_is
+    @opaque
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros."""
         zero_grads(self.parameters(), set_to_none)

@@ -40,9 +40,9 @@ AGAIN = "each block also does the ones before it, with the same result"
 
 # (file, function, mutation as printed): why no test can tell it from the original
 EQUIVALENT: dict[tuple[str, str, str], str] = {
-    ("minigrad/ops/elementwise.py", "Step", "return value 0 doubled"): "twice zero",
-    ("minigrad/ops/elementwise.py", "FloorDivide", "return value 0 doubled"): "twice zero",
-    ("minigrad/ops/elementwise.py", "FloorDivide", "return value 1 doubled"): "twice zero",
+    ("minigrad/ops/arithmetic.py", "Step", "return value 0 doubled"): "twice zero",
+    ("minigrad/ops/arithmetic.py", "FloorDivide", "return value 0 doubled"): "twice zero",
+    ("minigrad/ops/arithmetic.py", "FloorDivide", "return value 1 doubled"): "twice zero",
     ("minigrad/ops/indexing.py", "add_at", "part.dtype.kind == 'i'  ->  part.dtype.kind != 'i'"): SLOWER,
     ("minigrad/ops/indexing.py", "add_at", "len(parts) == 1  ->  len(parts) != 1"): SLOWER,
     ("minigrad/ops/indexing.py", "add_at", "x.dtype.kind == 'f'  ->  x.dtype.kind != 'f'"): SLOWER,
@@ -63,14 +63,14 @@ class Mutant:
 
 
 def backward_functions(tree: ast.Module):
-    """(name of the class or kernel, function, or table of derivatives) of all backwards in a file."""
+    """(name of the class or kernel, function) of all backwards in a file, rows of elementary functions among them."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from ((node.name, f) for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "backward")
         elif isinstance(node, ast.FunctionDef) and ("backward" in node.name or node.name in SHARED):
             yield node.name, node
-        elif isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "DERIVATIVES":
-            yield "Elementary", node
+        elif isinstance(node, ast.Assign) and getattr(getattr(node.value, "func", None), "id", "") == "elementary":
+            yield node.targets[0].id, node.value.args[1]
 
 
 def variants(node: ast.AST):

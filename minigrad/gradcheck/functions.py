@@ -5,8 +5,9 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .. import random, tape
-from ..functional import grad
+from .. import random
+from ..derivatives import grad
+from ..grad_mode import enable_grad
 from ..tape import Op
 from ..tensor import Tensor
 from .check import Options, check, leaf_copies
@@ -103,7 +104,7 @@ def gradgradcheck(
         point, upstream = arguments[: len(inputs)], arguments[len(inputs) :]
         wanted: list[Tensor] = []
         mapped(list(point), lambda x, _: wanted.append(x) if isinstance(x, Tensor) and x.requires_grad else None, "")
-        with tape.enable_grad():
+        with enable_grad():
             outputs = [out for out in floats(fn(*point)) if out.requires_grad]
             return grad(outputs, wanted, upstream, create_graph=True, allow_unused=True, materialize_grads=True)
 
@@ -166,7 +167,7 @@ def _gradients_in(dtype: np.dtype, fn: Callable, inputs: tuple, state: Any, seed
     if not leaves:
         raise ValueError("compare_float32: none of the inputs requires a gradient; make them with requires_grad=True")
     random.set_state(state)
-    with tape.enable_grad():
+    with enable_grad():
         outputs = [out for out in floats(fn(*copies)) if out.requires_grad]
     if not outputs:
         raise ValueError("compare_float32: no output depends on an input that requires a gradient")

@@ -6,6 +6,8 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from .. import random, tape
+from ..grad_mode import enable_grad, no_grad
+from ..runner import current
 from ..tensor import Tensor
 
 
@@ -70,14 +72,14 @@ class Problem:
     def outputs(self) -> tuple[Tensor, ...]:
         """The floating-point outputs, on the tape."""
         self._start()
-        with tape.enable_grad():
+        with enable_grad():
             return floats(self.function())
 
     def values(self) -> np.ndarray:
         """All output values, as a vector."""
         self._start()
         self.evaluations += 1
-        with tape.no_grad():
+        with no_grad():
             return flat(out.array for out in floats(self.function()))
 
     def gradients(self, outputs: Sequence[Tensor], upstream: np.ndarray, on_tape: bool = False
@@ -89,11 +91,11 @@ class Problem:
         wanted = [leaf.node for leaf in self.leaves.values()]
         starts = roots(outputs, upstream)
         if not on_tape:
-            with tape.no_grad():
-                return tape.gradients(starts, wanted, True)
-        with tape.enable_grad():
+            with no_grad():
+                return tape.gradients(starts, wanted, current(), True)
+        with enable_grad():
             starts = {node: Tensor.constant(np.asarray, array) for node, array in starts.items()}
-            return [g if g is None else np.asarray(g.array) for g in tape.gradients(starts, wanted, True)]
+            return [g if g is None else np.asarray(g.array) for g in tape.gradients(starts, wanted, current(), True)]
 
     def move(self, generator: np.random.Generator, upward: bool) -> None:
         """Go to a point nearby, where the function has its kinks elsewhere. Infinities stay where they are."""
@@ -144,8 +146,8 @@ class Point:
     def terms(self) -> float:
         """The largest number on the way back: where gradients cancel, about 1e-16 of that remains."""
         ops = [node for node in nodes_below(self.outputs) if isinstance(node, tape.Op)]
-        with tape.no_grad():
-            arrived = tape.gradients(roots(self.outputs, self.upstream), ops, True)
+        with no_grad():
+            arrived = tape.gradients(roots(self.outputs, self.upstream), ops, current(), True)
         sizes = [np.max(np.abs(g), initial=0.0) for g in arrived if g is not None]
         return float(max((size for size in sizes if np.isfinite(size)), default=0.0))
 

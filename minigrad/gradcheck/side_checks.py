@@ -4,6 +4,8 @@ from typing import Callable, Sequence
 import numpy as np
 
 from .. import tape
+from ..grad_mode import no_grad
+from ..runner import EAGER
 from ..tape import Op
 from ..tensor import Tensor
 from .problem import CANCELLED, Point, Problem, nodes_below, roots, same_bits
@@ -130,8 +132,8 @@ def one_by_one(point: Point) -> str:
 def each_op(point: Point, saved: dict[Op, list]) -> str:
     """Each op on the way: its backward changes no array, hands out none that it keeps, has the right dtype, and takes
     any layout of the upstream."""
-    with tape.no_grad():
-        arrived = tape.gradients(roots(point.outputs, point.upstream), list(saved), True)
+    with no_grad():
+        arrived = tape.gradients(roots(point.outputs, point.upstream), list(saved), EAGER, True)
         for op, dout in zip(saved, arrived):
             detail = SAME if dout is None else op_contract(op, np.array(dout), saved[op], point.terms)
             if detail:
@@ -146,7 +148,7 @@ def saved_arrays(outputs: Sequence[Tensor]) -> dict[Op, list]:
 
 
 def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms: float) -> str:
-    before, shares = dout.copy(), op.input_gradients(dout)
+    before, shares = dout.copy(), op.input_gradients(dout, EAGER)
     saved = [array for array in op.saved if isinstance(array, np.ndarray)]
     if not same_bits(dout, before):
         return "changes the upstream gradient that it is given"
@@ -163,7 +165,7 @@ def op_contract(op: Op, dout: np.ndarray, saved_before: list[np.ndarray], terms:
             return "promises fresh gradients, but one shares memory with the upstream or another gradient"
     for layout, lay_out in LAYOUTS.items():
         laid_out = lay_out(dout)
-        expected, got = (op.input_gradients(u) for u in (np.array(laid_out, order="C"), laid_out))
+        expected, got = (op.input_gradients(u, EAGER) for u in (np.array(laid_out, order="C"), laid_out))
         pairs = [(x, y) for x, y in zip(expected, got) if x is not None and y is not None]
         if not all(nearly_equal(np.asarray(x), np.asarray(y), terms) for x, y in pairs):
             return f"is another one when the upstream lies in memory {layout}"

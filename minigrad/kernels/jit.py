@@ -14,6 +14,7 @@ from llvmlite.binding import Linkage
 from numba.core import codegen, compiler
 from numba.core.compiler_lock import global_compiler_lock
 
+from ..per_thread import this_thread
 from .cache import KernelCache
 
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
@@ -111,15 +112,6 @@ def _launch_in_turn(dispatcher, arguments):
         return dispatcher(*arguments)
 
 
-class _Observer(threading.local):
-    """Who is told of each launch of this Python thread, as observe(dispatcher, arguments); see minigrad/recording.py."""
-
-    observe: Callable | None = None
-
-
-observer = _Observer()
-
-
 def kernel(function: Callable | None = None, *, parallel: bool = False) -> Callable:
     """Compile a function that Python calls with arrays; they pass through `ready` first, but not in its `ungated` form.
 
@@ -133,19 +125,20 @@ def kernel(function: Callable | None = None, *, parallel: bool = False) -> Calla
 
     def ungated(*arguments):
         result = _launch_in_turn(dispatcher, arguments) if parallel and take_turns else dispatcher(*arguments)
-        if observer.observe is not None:
-            observer.observe(dispatcher, arguments)
+        if this_thread.observe_launch is not None:
+            this_thread.observe_launch(dispatcher, arguments)
         return result
 
     @functools.wraps(function)
     def launch(*arguments):
         gated = [ready(a) if type(a) is np.ndarray else a for a in arguments]
         result = _launch_in_turn(dispatcher, gated) if parallel and take_turns else dispatcher(*gated)
-        if observer.observe is not None:
+        observe = this_thread.observe_launch
+        if observe is not None:
             for array, copy in zip(arguments, gated):
                 if copy is not array:
-                    observer.observe(np.copyto, (copy, array))
-            observer.observe(dispatcher, gated)
+                    observe(np.copyto, (copy, array))
+            observe(dispatcher, gated)
         return result
 
     launch.dispatcher, launch.ungated = dispatcher, ungated

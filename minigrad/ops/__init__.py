@@ -1,20 +1,30 @@
-"""Differentiable operations, one file per family: the formula, then a class with forward and backward side by side."""
-from .attention import PackedAttention, ScaledDotProductAttention, spelled_out_attention
-from .binary_cross_entropy import BinaryCrossEntropy
-from .cross_entropy import CrossEntropy
-from .dropout import Dropout
-from .elementwise import (
-    DERIVATIVES, Abs, Add, Atan2, Cast, Clamp, Cos, Div, Elementary, Erf, Exp, Expm1, FloorDivide, Fmod, Gelu, Log, Log1p,
-    LogAddExp, Maximum, Minimum, Mul, Neg, Pow, Relu, Remainder, Rsqrt, Sigmoid, Sin, Softplus, Sqrt, Step, Sub, Tanh,
-    Where, erfc,
-)
-from .einsum import Einsum
-from .embedding import Embedding
-from .indexing import AddAt, Diagonal, Index
-from .layer_norm import LayerNorm
-from .matmul import MLP, Linear, MatMul
-from .reduce import (
-    CumProd, CumSum, LogCumSumExp, LogSumExp, Max, Mean, Median, Min, Norm, Prod, Std, Sum, Var,
-)
-from .shape import Clone, Concatenate, Expand, Permute, Reshape
-from .softmax import LogSoftmax, Softmax
+"""What can be computed with Tensors, one file per family: for each op its formula and derivation, a class with forward and
+backward side by side, and the method or function that users call.
+
+`Methods` joins the methods of all families: it is the base of Tensor. They know `array`, `apply_op` and `constant` of it.
+"""
+from . import attention, binary_cross_entropy, cross_entropy, dropout, embedding, layer_norm
+from .activations import ActivationMethods
+from .arithmetic import ArithmeticMethods
+from .comparison import ComparisonMethods
+from .cumulative import CumulativeMethods
+from .diagonal import DiagonalMethods
+from .dtypes import DtypeMethods
+from .elementary import ElementaryMethods
+from .indexing import IndexingMethods
+from .matmul import MatmulMethods
+from .multinomial import MultinomialMethods
+from .numpy_protocol import NumpyProtocol
+from .reduce import ReduceMethods
+from .shape import ShapeMethods
+from .softmax import SoftmaxMethods
+from .sorting import SortingMethods
+from .statistics import StatisticsMethods
+
+
+class Methods(
+    ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
+    CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, SortingMethods,
+    MultinomialMethods, DtypeMethods, NumpyProtocol,
+):
+    pass

@@ -4,14 +4,20 @@
     weights = softmax(scores), row by row  (Tq, Tk)
     out = weights @ v                      (Tq, D)
 
-and backwards, line by line:
+and backwards, from the last line to the first:
 
-    dv = weights^T @ dout,  dweights = dout @ v^T
+    dv = weights^T @ dout,  dweights = dout @ v^T                  (the gradients of a matrix product)
     dscores = weights * (dweights - rowsum(dweights * weights))
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
-The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, and recompute the
-weights block by block. rowsum(dweights * weights) = rowsum(dout * out), which needs no block at all.
+dscores: each row of weights is a softmax of its scores, w_j = e^(s_j) / sum_k e^(s_k). By the quotient rule
+    dw_j/ds_i = w_j ([j = i] - w_i):  raising s_i raises w_i, at the cost of all in proportion to their weights, so
+    dscores_i = sum_j dweights_j dw_j/ds_i = w_i (dweights_i - sum_j dweights_j w_j)
+The last sum is one number for each row, and needs no weights if out is kept:
+    sum_j dweights_j w_j = sum_j (sum_d dout_d v_jd) w_j = sum_d dout_d (sum_j w_j v_jd) = sum_d dout_d out_d
+
+The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, recompute the weights
+block by block, and take rowsum(dout * out) in place of rowsum(dweights * weights).
 """
 import math
 

@@ -11,8 +11,11 @@ class CrossEntropy(Fused):
     """loss_n = log(sum_v e^(x_nv)) - sum_v q_nv x_nv for logits x (N, V) and targets (N,); then mean, sum or none
 
     The target distribution q is 1 at target_n, else 0; with label smoothing s, q = (1 - s) [v = target_n] + s / V.
-    dx_nv = dloss_n * (softmax(x_n)_v - q_nv): the probabilities, less those wanted. Rows whose target is
-    ignore_index have no loss and no gradient, and the mean is over the others; over none at all it is NaN.
+    The gradient, of one row: loss = -sum_v q_v log p_v, where log p_v = x_v - log(sum_w e^(x_w)), the log-softmax. The
+    logarithm's derivative by x_w is e^(x_w) / sum = p_w, so d log p_v / dx_w = [v = w] - p_w, and as the q_v sum to 1,
+        dx_w = -dloss sum_v q_v ([v = w] - p_w) = dloss (p_w - q_w):  the probabilities, less those wanted.
+    Rows whose target is ignore_index have no loss and no gradient, and the mean is over the others; over none at all it
+    is NaN.
     Forward already computes the slope dloss_n/dx_n, in the same pass; it is saved beside x (for the definition).
     """
 

@@ -11,16 +11,19 @@ class LayerNorm(Fused):
     """out = x_hat * weight + bias,  x_hat = (x - mean) / sqrt(variance + eps), mean and variance over the last axis
 
     Forward, for each row of C elements: 1. mean  2. rstd = 1 / sqrt(variance + eps)  3. x_hat  4. scale and shift.
-    Backward, in reverse:
+    Backward, in reverse, with c = x - mean, so that x_hat = c * rstd (sums over the row where nothing else is said):
       4. dbias = sum of dout,  dweight = sum of dout * x_hat  (over rows),  dx_hat = dout * weight
-      3.-1. x_hat depends on all x of its row, through mean and variance too. All three together:
-            dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat)),
-            which takes out of dx_hat what only shifts a row or scales it: those do not change x_hat.
+      3. drstd = sum(dx_hat * c),  dc = dx_hat * rstd
+      2. drstd/dvariance = -rstd^3 / 2, and variance = mean(c^2), so dvariance/dc = 2 c / C. Through rstd, dc gets
+         drstd * (-rstd^3 / 2) * 2 c / C = -rstd^3 * c * mean(dx_hat * c) = -rstd * x_hat * mean(dx_hat * x_hat)
+      1. dx = dc - mean(dc), as each x also goes into the mean, which is taken off all; the mean of x_hat is 0, so
+            dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
+         Taken out of dx_hat is what only shifts the row or scales it: those do not change x_hat.
     Saves x, mean and rstd; recomputes x_hat. What has arrived for x on other ways is added in the same pass.
     """
 
     by_kernels = True
-    adds_to = 0  # as in x + f(layer_norm(x)), where the gradient of the sum is there already
+    accumulates_into = 0  # as in x + f(layer_norm(x)), where the gradient of the sum is there already
 
     @staticmethod
     def definition(x, weight=None, bias=None, *, eps=1e-5):
@@ -40,11 +43,11 @@ class LayerNorm(Fused):
         self.save(x, weight, bias, mean, rstd)
         return out
 
-    def backward(self, dout, x, weight, bias, mean, rstd, so_far=None):
+    def backward(self, dout, x, weight, bias, mean, rstd, accumulated=None):
         scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
         dx = empty_like(x)
         dweight, dbias = np.empty((2,) + scale.shape, x.dtype)
-        so_far = dx[:0] if so_far is None else so_far
-        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, so_far.reshape(-1), as_rows(dx), dweight,
-                                    dbias)
+        accumulated = dx[:0] if accumulated is None else accumulated
+        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, accumulated.reshape(-1), as_rows(dx),
+                                    dweight, dbias)
         return dx, dweight, dbias

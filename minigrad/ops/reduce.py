@@ -1,15 +1,21 @@
-"""Functions that reduce axes (sum, mean, max, ...) or run along one. `axis` is None (all), an int, or a tuple of ints.
+"""Reductions: functions that reduce axes. For an Op, `axis` is None (all), an int, or a tuple of ints.
 
 Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout lines up with the input again. Sums are
 those of kernels/reduce.py: exact to a rounding or a few along any axis, where NumPy's lose digits if they are long.
+Methods take PyTorch's `dim` and `keepdim`, and NumPy's `axis` and `keepdims`, which mean the same.
 """
+import functools
 import math
+from typing import Callable
 
 import numpy as np
 
-from ..kernels.reduce import running_sum, sum, wide_sum
+from ..kernels.reduce import sum
 from ..tape import Fused, Op
-from .elementwise import LogAddExp, select
+from .comparison import select
+from .numpy_protocol import answers
+from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
+from .sorting import ValuesAndIndices
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
@@ -60,50 +66,6 @@ class Mean(Op):
         return spread(share, self.x_shape, self.axis)
 
 
-def centred(x, axis):
-    """x - mean over axis, twice: the mean of large numbers is rounded, and what it leaves is a mean too"""
-    for _ in range(2):
-        x = x - Mean.call(x, axis=axis, keepdims=True)
-    return x
-
-
-class Var(Op):
-    """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
-
-    The mean moves with x too, but the sum of x - mean is 0, so that adds nothing. Where the mean is large, its rounding
-    to the dtype of x, `low`, is not small beside x - mean: out is less by low^2, and `centred` takes the mean out twice.
-    """
-
-    def forward(self, x, *, axis=None, keepdims=False, correction=1):
-        self.axis = axis
-        self.save(x)
-        n = count(x.shape, axis)
-        self.divisor = max(n - correction, 0)
-        mean = np.divide(wide_sum(x, axis, keepdims=True), n)
-        high = mean.astype(x.dtype)
-        centred = np.asarray(x - high)
-        squares = wide_sum(np.square(centred, out=centred), axis, keepdims=True) - n * np.square(mean - high)
-        out = np.divide(np.maximum(squares, 0.0), self.divisor).astype(x.dtype)
-        return out if keepdims else np.squeeze(out, axis=axis)
-
-    def backward(self, dout, x):
-        share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
-        return share * centred(x, self.axis)
-
-
-class Std(Var):
-    """out = sqrt(variance over axis):  dx = dout / out * (x - mean) / (n - correction), 0 where out is 0"""
-
-    def forward(self, x, **options):
-        out = np.sqrt(super().forward(x, **options))
-        self.save(x, out)
-        return out
-
-    def backward(self, dout, x, out):
-        is_zero = out == 0
-        return super().backward(np.where(is_zero, 0.0, dout) * 0.5 / np.where(is_zero, 1.0, out), x)
-
-
 class Max(Op):
     """out = max of x over axis: the largest elements share dout evenly (as PyTorch's amax and max())"""
 
@@ -126,20 +88,6 @@ class Min(Max):
     """out = min of x over axis: the smallest elements share dout evenly"""
 
     reduction = staticmethod(np.min)
-
-
-class Median(Max):
-    """out = the middle element of x in order of size, of two the smaller; NaN if there is one, or if there is nothing
-
-    Elements equal to it share dout evenly.
-    """
-
-    @staticmethod
-    def reduction(x, axis, keepdims):
-        if not x.size:
-            return np.array(math.nan, x.dtype)
-        ascending = np.sort(x, axis=None)  # NaN comes last
-        return ascending[-1] if np.isnan(ascending[-1]) else ascending[(x.size - 1) // 2]
 
 
 class LogSumExp(Op):
@@ -212,76 +160,120 @@ class Prod(Fused):
         return dout[..., None] * before * after
 
 
-def scan(combine, x):
-    """out_i = x_0 combined with x_1 ... x_i along the last axis: each round doubles how many elements are combined"""
-    span = 1
-    while span < x.shape[-1]:
-        x = np.concatenate([x[..., :span], combine(x[..., span:], x[..., :-span])], axis=-1)
-        span *= 2
-    return x
+def reduce(operation, x, dim, keepdim: bool, **options):
+    axis = None if dim is None else checked_axes(operation.__name__.lower(), x, dim)
+    return x.apply_op(operation, x, axis=axis, keepdims=keepdim, **options)
 
 
-def carried_back(dout, ratio):
-    """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
-    g = dout.copy()
-    for i in reversed(range(g.shape[-1] - 1)):
-        g[..., i] += ratio[..., i] * g[..., i + 1]
-    return g
+def reduce_constant(function: Callable, x, dim, keepdim: bool):
+    """A reduction without gradient."""
+    axes = checked_axes(function.__name__, x, dim)
+    return x.constant(functools.partial(function, axis=axes, keepdims=keepdim), x)
 
 
-class CumProd(Fused):
-    """out_i = x_0 * ... * x_i along the last axis:  dx_i = out_(i-1) * g_i,  g_i = dout_i + x_(i+1) g_(i+1)
-
-    g_i is the whole gradient of out_i, as out_(i+1) = out_i x_(i+1). Nothing is divided, so zeros do no harm.
-    """
-
-    @staticmethod
-    def definition(x):
-        return scan(lambda a, b: a * b, x)
-
-    def forward(self, x):
-        out = np.cumprod(x, axis=-1)
-        self.save(x, out)
-        return out
-
-    def backward(self, dout, x, out):
-        dx = carried_back(dout, x[..., 1:])
-        dx[..., 1:] *= out[..., :-1]
-        return dx
+def position(function: Callable, x, dim: int | None, keepdim: bool):
+    """argmax and argmin: the first of equal ones."""
+    dim = None if dim is None or x.ndim == 0 else check_dim(function.__name__, x, dim)
+    return x.constant(functools.partial(function, axis=dim, keepdims=keepdim), x)
 
 
-class LogCumSumExp(Fused):
-    """out_i = log(e^(x_0) + ... + e^(x_i)) along the last axis:  dx_i = e^(x_i - out_i) g_i,
-    g_i = dout_i + e^(out_i - out_(i+1)) g_(i+1)
-
-    g_i is the whole gradient of out_i, as out_(i+1) = log(e^(out_i) + e^(x_(i+1))). No exponent is positive. Where out is
-    -inf, the gradient is 0.
-    """
-
-    @staticmethod
-    def definition(x):
-        return scan(LogAddExp.call, x)
-
-    def forward(self, x):
-        out = np.logaddexp.accumulate(x, axis=-1)
-        self.save(x, out)
-        return out
-
-    def backward(self, dout, x, out):
-        finite = np.where(out == -np.inf, 0.0, out)
-        ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
-        return weights * carried_back(dout, ratio)
+def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
+    """The three forms of max and min."""
+    if dim is None:
+        return x.apply_op(operation, x, axis=None)
+    if not isinstance(dim, (int, np.integer)):
+        return elementwise(x, dim)
+    dim = check_dim(operation.__name__.lower(), x, dim)
+    return values_and_indices(x, position(arg_function, x, dim, True), dim, keepdim)
 
 
-class CumSum(Op):
-    """out_i = x_0 + ... + x_i along axis:  dx_i = dout_i + dout_(i+1) + ..., as x_i goes into all later sums
+def values_and_indices(x, indices, dim: int, keepdim: bool):
+    """The elements at these indices, one along dim, with the indices."""
+    values = x.gather(dim, indices)
+    return ValuesAndIndices(*(part if keepdim or not x.ndim else part.squeeze(dim) for part in (values, indices)))
 
-    The sums in reverse, from the last element to the first, are each other's gradient with these.
-    """
 
-    def forward(self, x, *, axis, reverse=False):
-        self.axis, self.reverse = axis, reverse
-        return running_sum(x, axis, reverse)
+@methods_with_numpy_names
+class ReduceMethods:
+    @answers(np.sum)
+    def sum(self, dim=None, keepdim=False):
+        return reduce(Sum, self, dim, keepdim)
 
-    def backward(self, dout):
-        return CumSum.call(dout, axis=self.axis, reverse=not self.reverse)
+    @answers(np.mean)
+    def mean(self, dim=None, keepdim=False):
+        """The sum divided by the number of elements; of integers and booleans in float32, as NumPy gives fractions too.
+
+        >>> from minigrad import tensor
+        >>> tensor([1, 2]).mean()
+        tensor(1.5)
+        """
+        return reduce(Mean, floating(self), dim, keepdim)
+
+    @answers(np.prod)
+    def prod(self, dim=None, keepdim=False):
+        """The product. Its gradient is right also where elements are zero."""
+        axes = checked_axes("prod", self, dim)
+        if self.dtype.kind != "f":
+            return self.constant(functools.partial(np.prod, axis=axes, keepdims=keepdim), self)
+        axes = range(self.ndim) if axes is None else axes
+        others = [d for d in range(self.ndim) if d not in axes]
+        kept, count = [self.shape[d] for d in others], math.prod(self.shape[d] for d in axes)
+        out = self.apply_op(Prod, self.permute(*others, *axes).reshape(kept + [count]))
+        return out.reshape([1 if d in axes else n for d, n in enumerate(self.shape)]) if keepdim else out
+
+    @answers(np.max)
+    def amax(self, dim=None, keepdim=False):
+        """The maximum; equal largest elements share the gradient."""
+        return reduce(Max, self, dim, keepdim)
+
+    @answers(np.min)
+    def amin(self, dim=None, keepdim=False):
+        """The minimum; equal smallest elements share the gradient."""
+        return reduce(Min, self, dim, keepdim)
+
+    def max(self, dim=None, keepdim=False):
+        """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
+        return extreme(Max, type(self).maximum, np.argmax, self, dim, keepdim)
+
+    def min(self, dim=None, keepdim=False):
+        """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
+        return extreme(Min, type(self).minimum, np.argmin, self, dim, keepdim)
+
+    @answers(np.argmax)
+    def argmax(self, dim=None, keepdim=False):
+        return position(np.argmax, self, dim, keepdim)
+
+    @answers(np.argmin)
+    def argmin(self, dim=None, keepdim=False):
+        return position(np.argmin, self, dim, keepdim)
+
+    @answers(np.any)
+    def any(self, dim=None, keepdim=False):
+        return reduce_constant(np.any, self, dim, keepdim)
+
+    @answers(np.all)
+    def all(self, dim=None, keepdim=False):
+        return reduce_constant(np.all, self, dim, keepdim)
+
+    def count_nonzero(self, dim=None):
+        return reduce_constant(np.count_nonzero, self, dim, False)
+
+    def logsumexp(self, dim, keepdim=False):
+        """log(sum of e^x), without overflow."""
+        return reduce(LogSumExp, floating(self), dim, keepdim)
+
+    def norm(self, p="fro", dim=None, keepdim=False):
+        """(sum of |x|^p)^(1/p): p = 2 by default; inf and -inf are the extremes of |x|, 0 counts what is not 0.
+
+        The gradient is 0 where the norm is 0; equal largest elements share it.
+        """
+        if isinstance(p, str) and p != "fro":
+            raise ValueError(f"norm: p is a number or 'fro', got {p!r}")
+        self, p = floating(self), 2.0 if p == "fro" else float(p)
+        if p == math.inf or p == -math.inf:
+            return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
+        if p == 0:
+            return self.sign().abs().sum(dim, keepdim)
+        if p == 1:
+            return self.abs().sum(dim, keepdim)
+        return reduce(Norm, self, dim, keepdim, p=p)

@@ -1,7 +1,14 @@
 """Functions that move elements and compute nothing: backward moves them back. They give views where NumPy does."""
+import math
+from typing import Sequence
+
 import numpy as np
 
+from ..protocol import is_tensor
 from ..tape import Op
+from .indexing import AddAt
+from .numpy_protocol import answers
+from .operands import cast, check_dim, common_dtype, sizes
 
 
 class Clone(Op):
@@ -59,3 +66,265 @@ class Concatenate(Op):
         before = (slice(None),) * (self.axis % dout.ndim)
         starts = [0] + self.ends[:-1]
         return tuple(dout[before + (slice(start, end),)] for start, end in zip(starts, self.ends))
+
+
+@answers(np.concatenate)
+def cat(tensors: Sequence, dim: int = 0):
+    """The tensors one after the other along dim."""
+    tensors = tuple(tensors)
+    if not tensors:
+        raise ValueError("cat: expected a non-empty sequence of tensors")
+    for i, t in enumerate(tensors):
+        if t.ndim == 0:
+            raise ValueError(f"cat: zero-dimensional tensor (at position {i}) cannot be concatenated; stack() can")
+    dim = check_dim("cat", tensors[0], dim)
+    dtype = common_dtype(*tensors)
+    try:
+        return Concatenate.call(*[t if t.dtype == dtype else cast(t, dtype) for t in tensors], axis=dim)
+    except ValueError:
+        raise ValueError(f"cat: sizes must match except along dim {dim}, got {[t.shape for t in tensors]}") from None
+
+
+@answers(np.stack)
+def stack(tensors: Sequence, dim: int = 0):
+    """The tensors side by side along a new axis."""
+    return cat([t.unsqueeze(dim) if is_tensor(t) else np.expand_dims(t, dim) for t in tensors], dim)
+
+
+def meshgrid(*tensors, indexing: str = "ij") -> tuple:
+    """Each vector (a number is a vector of one) spread over the grid of all, which has an axis for each.
+
+    With indexing "xy" the first two axes of the grid are swapped.
+
+    >>> from minigrad import tensor
+    >>> [grid.tolist() for grid in meshgrid(tensor([1, 2]), tensor([3, 4]))]
+    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    """
+    vectors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"meshgrid: indexing is 'ij' or 'xy', got {indexing!r}")
+    if not vectors or any(v.ndim > 1 for v in vectors):
+        raise ValueError(f"meshgrid: expected vectors, got shapes {[v.shape for v in vectors]}")
+    if len({v.dtype for v in vectors}) > 1:
+        raise TypeError(f"meshgrid: expected one dtype, got {[str(v.dtype) for v in vectors]}; convert with .to(dtype)")
+    shape = [v.numel() for v in vectors]
+    grids = [v.reshape([-1 if i == d else 1 for i in range(len(shape))]).expand(shape) for d, v in enumerate(vectors)]
+    return tuple(grid.transpose(0, 1) if indexing == "xy" and len(shape) > 1 else grid for grid in grids)
+
+
+def pad(x, widths: Sequence[int], value: float = 0.0):
+    """x with `value` before and after: widths (before, after) of the last axis, then of the one before it, and so on.
+
+    A negative width cuts off.
+    """
+    if len(widths) % 2 or len(widths) > 2 * x.ndim:
+        raise ValueError(f"pad: expected two widths per axis, at most {2 * x.ndim} for shape {x.shape}, got {widths}")
+    pairs = [(0, 0)] * (x.ndim - len(widths) // 2) + list(zip(widths[-2::-2], widths[::-2]))
+    shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pairs))
+    if any(n < 0 for n in shape):
+        raise ValueError(f"pad: widths {tuple(widths)} leave a negative length of {x.shape}")
+    kept = x[tuple(slice(max(-before, 0), n + min(after, 0)) for n, (before, after) in zip(x.shape, pairs))]
+    place = tuple(slice(max(before, 0), max(before, 0) + n) for n, (before, _) in zip(kept.shape, pairs))
+    padded = x.apply_op(AddAt, kept, index=place, shape=shape)
+    if value == 0:
+        return padded
+    is_new = np.ones(shape, bool)
+    is_new[place] = False
+    return padded.masked_fill(is_new, value)
+
+
+def _filled(x, dim: int, lengths: Sequence[int]) -> tuple[int, ...]:
+    """The lengths that axis dim is unflattened to, with -1 replaced."""
+    lengths, known = tuple(lengths), math.prod(n for n in lengths if n != -1)
+    filled = tuple(x.shape[dim] // max(known, 1) if n == -1 else n for n in lengths)
+    if lengths.count(-1) > 1 or math.prod(filled) != x.shape[dim]:
+        raise ValueError(f"unflatten: {lengths} don't multiply up to {x.shape[dim]}, axis {dim} of {x.shape}")
+    return filled
+
+
+class ShapeMethods:
+    def clone(self):
+        """A copy, on the tape."""
+        return self.apply_op(Clone, self)
+
+    @answers(np.reshape)
+    def reshape(self, *shape):
+        shape = sizes(shape)
+        try:
+            return self.apply_op(Reshape, self, shape=shape)
+        except ValueError:
+            raise ValueError(
+                f"shape {shape} is invalid for a tensor of shape {self.shape} ({self.numel()} elements)"
+            ) from None
+
+    view = reshape
+
+    @answers(np.ravel)
+    def flatten(self, start_dim: int = 0, end_dim: int = -1):
+        if self.ndim == 0:
+            return self.reshape(1)
+        start, end = check_dim("flatten", self, start_dim), check_dim("flatten", self, end_dim)
+        return self.reshape(self.shape[:start] + (math.prod(self.shape[start : end + 1]),) + self.shape[end + 1 :])
+
+    def unflatten(self, dim: int, sizes: Sequence[int]):
+        """One axis as several, whose lengths (one may be -1) multiply to its own."""
+        dim = check_dim("unflatten", self, dim)
+        return self.reshape(self.shape[:dim] + _filled(self, dim, sizes) + self.shape[dim + 1 :])
+
+    @answers(np.squeeze)
+    def squeeze(self, dim: int | Sequence[int] | None = None):
+        """Drop axes of length 1: all, or those named."""
+        dims = range(self.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        drop = [check_dim("squeeze", self, d) for d in dims]
+        return self.reshape(tuple(n for i, n in enumerate(self.shape) if n != 1 or i not in drop))
+
+    @answers(np.expand_dims)
+    def unsqueeze(self, dim: int):
+        if not -self.ndim - 1 <= dim <= self.ndim:
+            raise IndexError(f"unsqueeze: dim {dim} is out of range for a tensor of shape {self.shape}")
+        dim %= self.ndim + 1
+        return self.reshape(self.shape[:dim] + (1,) + self.shape[dim:])
+
+    def permute(self, *dims):
+        axes = tuple(check_dim("permute", self, d) for d in sizes(dims))
+        if sorted(axes) != list(range(self.ndim)):
+            raise ValueError(f"permute: {sizes(dims)} is no permutation of the {self.ndim} axes of {self.shape}")
+        return self.apply_op(Permute, self, axes=axes)
+
+    @answers(np.swapaxes)
+    def transpose(self, dim0: int, dim1: int):
+        axes = list(range(self.ndim))
+        dim0, dim1 = check_dim("transpose", self, dim0), check_dim("transpose", self, dim1)
+        if axes:
+            axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
+        return self.apply_op(Permute, self, axes=tuple(axes))
+
+    swapaxes = swapdims = transpose
+
+    def t(self):
+        """A matrix transposed."""
+        if self.ndim > 2:
+            raise ValueError(f"t() expects a tensor with <= 2 dimensions, got shape {self.shape}")
+        return self.T
+
+    @answers(np.moveaxis)
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]):
+        """Move axes to other places; the rest stays in order."""
+        sources, places = ((d,) if isinstance(d, (int, np.integer)) else tuple(d) for d in (source, destination))
+        sources, places = (tuple(check_dim("movedim", self, d) for d in dims) for dims in (sources, places))
+        if len(sources) != len(places) or len(set(sources)) != len(sources) or len(set(places)) != len(places):
+            raise ValueError(f"movedim: expected as many places as axes, each once, got {source} and {destination}")
+        order = [d for d in range(self.ndim) if d not in sources]
+        for place, d in sorted(zip(places, sources)):
+            order.insert(place, d)
+        return self.permute(order)
+
+    moveaxis = movedim
+
+    @property
+    def T(self):
+        """All axes reversed."""
+        return self.permute(*reversed(range(self.ndim)))
+
+    @property
+    def mT(self):
+        """The last two axes swapped."""
+        return self.transpose(-2, -1)
+
+    @answers(np.broadcast_to)
+    def expand(self, *shape):
+        """Repeat axes of length 1, without a copy; -1 keeps an axis as it is."""
+        shape = sizes(shape)
+        lead = len(shape) - self.ndim
+        wanted = tuple(self.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(shape))
+        try:
+            return self.apply_op(Expand, self, shape=wanted)
+        except ValueError:
+            raise ValueError(f"expand: shape {self.shape} does not broadcast to {shape}") from None
+
+    broadcast_to = expand
+
+    def expand_as(self, other): return self.expand(other.shape)
+    def view_as(self, other): return self.reshape(other.shape)
+    def reshape_as(self, other): return self.reshape(other.shape)
+
+    def repeat(self, *repeats):
+        """The whole tensor repeats[i] times along axis i; more repeats than axes make new ones in front."""
+        repeats = sizes(repeats)
+        if len(repeats) < self.ndim:
+            raise ValueError(f"repeat: expected at least {self.ndim} numbers for shape {self.shape}, got {repeats}")
+        shape = (1,) * (len(repeats) - self.ndim) + self.shape
+        copies = self.reshape(tuple(n for size in shape for n in (1, size)))
+        copies = copies.expand(tuple(n for pair in zip(repeats, shape) for n in pair))
+        return copies.clone().reshape(tuple(count * n for count, n in zip(repeats, shape)))
+
+    def tile(self, *repeats):
+        """As repeat, but missing numbers, in front, are 1."""
+        repeats = sizes(repeats)
+        return self.repeat((1,) * (self.ndim - len(repeats)) + repeats)
+
+    def flip(self, *dims):
+        """A copy with the order along the axes reversed."""
+        axes = [check_dim("flip", self, d) for d in sizes(dims)]
+        if len(set(axes)) != len(axes):
+            raise ValueError(f"flip: dim {max(axes, key=axes.count)} appears multiple times in {sizes(dims)}")
+        return self[tuple(slice(None, None, -1 if i in axes else None) for i in range(self.ndim))].clone()
+
+    @answers(np.roll, shift="shifts", axis="dims")
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
+        """Shift the elements along axes; what leaves at the end comes in at the start. Without dims, as one row."""
+        if dims is None:
+            return self.flatten().roll(shifts, 0).reshape(self.shape)
+        shifts, dims = ((n,) if isinstance(n, (int, np.integer)) else tuple(n) for n in (shifts, dims))
+        if len(shifts) != len(dims):
+            raise ValueError(f"roll: expected as many shifts as dims, got {shifts} and {dims}")
+        x = self
+        for shift, dim in zip(shifts, dims):
+            dim = check_dim("roll", x, dim)
+            if x.numel() and shift % x.shape[dim]:
+                head = x.shape[dim] - shift % x.shape[dim]
+                x = cat(x.split([head, x.shape[dim] - head], dim)[::-1], dim)
+        return x.clone() if x is self else x
+
+    def contiguous(self):
+        return self if self._array.flags.c_contiguous else self.clone()
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple:
+        """Pieces along dim: of one size (the last may be smaller), or of the given sizes."""
+        dim = check_dim("split", self, dim)
+        n = self.shape[dim]
+        if isinstance(split_size, (int, np.integer)):
+            if split_size <= 0:
+                raise ValueError(f"split: expected a positive size, got {split_size}")
+            split_size = [min(split_size, n - start) for start in range(0, n, split_size)] or [0]
+        if sum(split_size) != n:
+            raise ValueError(f"split: sizes {list(split_size)} do not add up to {n}, axis {dim} of {self.shape}")
+        ends = np.cumsum(split_size).tolist()
+        before = (slice(None),) * dim
+        return tuple(self[before + (slice(end - size, end),)] for size, end in zip(split_size, ends))
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple:
+        """At most `chunks` pieces of equal size along dim; the last may be smaller."""
+        if chunks < 1:
+            raise ValueError(f"chunk: expected at least 1 chunk, got {chunks}")
+        return self.split(max(1, -(-self.shape[dim] // chunks)), dim)
+
+    def unbind(self, dim: int = 0) -> tuple:
+        """All slices along dim, without that axis."""
+        before = (slice(None),) * check_dim("unbind", self, dim)
+        return tuple(self[before + (i,)] for i in range(self.shape[dim]))
+
+    def narrow(self, dim: int, start: int, length: int):
+        """`length` elements along dim, from `start`."""
+        dim = check_dim("narrow", self, dim)
+        if length < 0 or not 0 <= start <= self.shape[dim] - length:
+            raise IndexError(f"narrow: start {start} and length {length} leave axis {dim} of shape {self.shape}")
+        return self[(slice(None),) * dim + (slice(start, start + length),)]
+
+    def select(self, dim: int, index: int):
+        """The slice at `index` along dim, without that axis."""
+        return self[(slice(None),) * check_dim("select", self, dim) + (index,)]
+
+
+answers(np.transpose)(lambda x, axes=None: x.T if axes is None else x.permute(axes))
+answers(np.flip)(lambda x, dim=None: x.flip(range(x.ndim) if dim is None else dim))

@@ -11,6 +11,7 @@ from ..kernels import softmax as kernels
 from ..kernels.buffers import empty_like
 from ..kernels.rows import as_rows
 from ..tape import Fused
+from .operands import check_dim, floating, methods_with_numpy_names
 
 
 def shifted(x, dim):
@@ -71,3 +72,16 @@ def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
     if out.size:
         kernel(*map(as_rows, moved), as_rows(out))
     return np.moveaxis(out, -1, dim)
+
+
+@methods_with_numpy_names
+class SoftmaxMethods:
+    def softmax(self, dim: int):
+        """e^x / sum of e^x along dim. In float32, where e^(x - max) is below 2^-126 it is 0: denormals would be slow."""
+        dim, x = check_dim("softmax", self, dim), floating(self)
+        return self.apply_op(Softmax, x, dim=dim) if x.ndim else x.reshape(1).softmax(0).reshape(())
+
+    def log_softmax(self, dim: int):
+        """x - log(sum of e^x along dim)."""
+        dim, x = check_dim("log_softmax", self, dim), floating(self)
+        return self.apply_op(LogSoftmax, x, dim=dim) if x.ndim else x.reshape(1).log_softmax(0).reshape(())

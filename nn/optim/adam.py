@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import recording
+from minigrad.runner import opaque
 from minigrad.kernels.adamw import address, adamw_step, cut_into_blocks, sums_of_squares
 from minigrad.kernels.jit import ready
 from minigrad.tensor import Tensor
@@ -55,7 +55,7 @@ class Adam(Optimizer):
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return "step", *MOMENTS[: 3 if group["amsgrad"] else 2]
 
-    @recording.as_it_is
+    @opaque
     def step(self) -> None:
         if not all(table.fits(self.param_groups) for table in self._tables):
             self._tables = []

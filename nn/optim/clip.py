@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad.kernels.adamw import norm
 from minigrad.tensor import Tensor
-from minigrad.writes import note_write
+from minigrad.versions import note_write
 
 
 def clip_coefficient(total_norm: float, max_norm: float) -> float:

@@ -4,7 +4,7 @@ import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from minigrad import recording
+from minigrad.runner import opaque
 from nn.checks import positive_int
 from nn.optim.optimizer import Optimizer
 
@@ -82,7 +82,7 @@ class LRScheduler:
         """The rates in use."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    @recording.as_it_is
+    @opaque
     def step(self) -> None:
         """Go to the next epoch, and set its rates."""
         self.last_epoch += 1

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import recording
+from minigrad.runner import opaque
 from minigrad.tensor import Tensor
-from minigrad.writes import note_write
+from minigrad.versions import note_write
 from nn.module import zero_grads
 
 # What a group's options must be: a test, which NaN fails, and how it reads in the error.
@@ -81,7 +81,7 @@ class Optimizer:
             if parameter.grad is not None:
                 note_write(parameter.array)
 
-    @recording.as_it_is
+    @opaque
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros."""
         for group in self.param_groups:

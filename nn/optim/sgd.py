@@ -3,7 +3,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from minigrad import recording
+from minigrad.runner import opaque
 from minigrad.tensor import Tensor
 from nn.optim.optimizer import Optimizer
 
@@ -43,7 +43,7 @@ class SGD(Optimizer):
             raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening, "
                              f"got momentum={group['momentum']}, dampening={group['dampening']}")
 
-    @recording.as_it_is
+    @opaque
     def step(self) -> None:
         for group in self.param_groups:
             for parameter in group["params"]:

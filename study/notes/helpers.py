@@ -10,7 +10,7 @@ from models.architectures import make_model
 from models.task import Task
 from models.train import Trainer, TrainingConfig
 from models.transformer import Block, TransformerConfig
-from study.notes.claims import require
+from study.notes.claims import Refuted, require
 
 EXACT = 1e-12  # what rounding may leave in float64
 
@@ -44,7 +44,7 @@ def refusal(function: Callable, *arguments) -> str:
         function(*arguments)
     except ValueError as error:
         return str(error)
-    require(False, "it should be a ValueError, and is none")
+    raise Refuted("it should raise a ValueError, and raises none")
 
 
 # formulas

@@ -44,6 +44,11 @@ def test_what_cannot_be_imported(start, error):
     assert start("-m cli info", f"raise {error}") == (2, "", expected)
 
 
+def test_python_m_models_is_the_command(start):
+    assert start("-m models --help") == start("-m cli --help")
+    assert start("-m models info --fast")[0] == 2
+
+
 def test_closed_output(start):
     expected = "minigrad: error: the output is closed; send it to a file, or to /dev/null\n"
     assert start("-m cli info >&-") == (2, "", expected)

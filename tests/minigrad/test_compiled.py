@@ -7,9 +7,10 @@ import nn
 import nn.functional as F
 from cases import CASES
 from layouts import EXPANDED, LAYOUTS, enlarge, mapped
-from minigrad import recording
-from minigrad.kernels import buffers
-from minigrad.kernels.buffers import Pool
+from minigrad.capture import Capture
+from minigrad.kernels import pool as pools
+from minigrad.kernels.pool import Pool
+from minigrad.per_thread import this_thread
 from minigrad.tensor import apply
 from models import PRESETS, CausalTransformer
 from naive import Constant
@@ -319,25 +320,25 @@ def writing(x):
 
 
 REFUSED = {
-    "item": (lambda x: x * x.sum().item(), "looks at the values"),
-    "if": (lambda x: x if (x > 0).all() else -x, "looks at the values"),
-    "float": (lambda x: x * float(x.sum()), "looks at the values"),
-    "numpy": (lambda x: mg.tensor(np.asarray(x)), "looks at the values"),
-    "data": (lambda x: mg.tensor(x.data + 1), "looks at the values"),
-    "a parameter's value": (lambda x: x * W.sum(0).detach() * W[0].item(), "looks at the values"),
-    "a parameter's item": (lambda x: x * SCALE.item(), "looks at the values"),
-    "a parameter's data": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "looks at the values"),
-    "list": (lambda x: mg.tensor(x.tolist()), "looks at the values"),
-    "index": (lambda x: x[(x > 0)], "looks at the values"),
-    "nonzero": (lambda x: x.nonzero(), "looks at the values"),
-    "a parameter's nonzero": (lambda x: SCALE.nonzero(), "looks at the values"),
-    "unique": (lambda x: x.unique(), "looks at the values"),
-    "a parameter's unique": (lambda x: x * SCALE.unique(), "looks at the values"),
-    "repeat_interleave": (lambda x: x.repeat_interleave(x.long()), "looks at the values"),
-    "repeats from outside": (lambda x: x.repeat_interleave(REPEATS), "looks at the values"),
+    "item": (lambda x: x * x.sum().item(), "reads the values"),
+    "if": (lambda x: x if (x > 0).all() else -x, "reads the values"),
+    "float": (lambda x: x * float(x.sum()), "reads the values"),
+    "numpy": (lambda x: mg.tensor(np.asarray(x)), "reads the values"),
+    "data": (lambda x: mg.tensor(x.data + 1), "reads the values"),
+    "a parameter's value": (lambda x: x * W.sum(0).detach() * W[0].item(), "reads the values"),
+    "a parameter's item": (lambda x: x * SCALE.item(), "reads the values"),
+    "a parameter's data": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "reads the values"),
+    "list": (lambda x: mg.tensor(x.tolist()), "reads the values"),
+    "index": (lambda x: x[(x > 0)], "reads the values"),
+    "nonzero": (lambda x: x.nonzero(), "reads the values"),
+    "a parameter's nonzero": (lambda x: SCALE.nonzero(), "reads the values"),
+    "unique": (lambda x: x.unique(), "reads the values"),
+    "a parameter's unique": (lambda x: x * SCALE.unique(), "reads the values"),
+    "repeat_interleave": (lambda x: x.repeat_interleave(x.long()), "reads the values"),
+    "repeats from outside": (lambda x: x.repeat_interleave(REPEATS), "reads the values"),
     "in place": (writing, "in place"),
     "hook": (with_hook, "hook"),
-    "gradient": (lambda x: (W * x).sum().backward() or W.grad, "looks at a gradient"),
+    "gradient": (lambda x: (W * x).sum().backward() or W.grad, "reads a gradient"),
     "create_graph": (lambda x: (W * x).sum().backward(create_graph=True), "create_graph"),
     "on the tape": (lambda x: W * x, "calls no backward"),
 }
@@ -348,7 +349,7 @@ def test_what_cannot_be_replayed_is_refused(name):
     function, words = REFUSED[name]
     with pytest.raises(RuntimeError, match=words):
         mg.compile(function)(mg.tensor([1.0, 2.0]))
-    assert recording.state.recorder is None
+    assert this_thread.runner is None
     assert (mg.tensor([1.0]) + 1).item() == 2.0  # all is as before
 
 
@@ -367,17 +368,17 @@ def test_memory_is_used_again_within_a_recording():
             x = F.gelu(x)
         return x
 
-    with recording.Recorder() as recorder:
+    with Capture() as step:
         chain(mg.randn(512, 512))
-    assert recorder.pool.nbytes() <= 4 * 512 * 512 * 4
+    assert step.pool.nbytes() <= 4 * 512 * 512 * 4
 
 
 def test_memory_of_a_recording_is_not_given_back():
     held, x = [], mg.randn(4096, 1024)
-    with mg.no_grad(), recording.Recorder() as recorder:
+    with mg.no_grad(), Capture() as step:
         for rows in range(4096, 0, -256):  # ever other sizes, and at the end more memory unused than used
             x = F.gelu(x[:rows] * 1.0)
-            held.append(recorder.pool.nbytes())
+            held.append(step.pool.nbytes())
     assert held == sorted(held) and held[-1] > 1 << 27
 
 
@@ -402,7 +403,7 @@ def test_pool_forgets_sizes_that_are_out_of_use():
 def test_pool_keeps_what_the_next_step_needs(monkeypatch):
     """Activations lie idle at the end of a step, and gradients at its start: neither is given back."""
     pool, dtype, made = Pool(), np.dtype(np.uint8), []
-    monkeypatch.setattr(buffers, "aligned", lambda size, make=buffers.aligned: made.append(size) or make(size))
+    monkeypatch.setattr(pools, "aligned", lambda size, make=pools.aligned: made.append(size) or make(size))
     gradients = []
     for _ in range(4):
         gradients.clear()

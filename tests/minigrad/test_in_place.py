@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from minigrad import writes
+from minigrad import versions
 
 
 def leaf(*values):
@@ -448,13 +448,13 @@ def test_an_overwritten_value_stays_on_the_tape(overwrite):
 def test_memory_that_is_gone_slows_nothing_down():
     """Operations look for stale inputs only while memory lives that was written to on the tape."""
     gc.collect()
-    assert not writes.on_tape
+    assert not versions.on_tape
     y = leaf(1.0, 2.0) * 1.0
     y += 1.0
-    assert writes.on_tape
+    assert versions.on_tape
     del y
     gc.collect()
-    assert not writes.on_tape
+    assert not versions.on_tape
 
 
 @pytest.mark.parametrize("copy", [

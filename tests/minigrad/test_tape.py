@@ -10,7 +10,8 @@ import pytest
 
 import minigrad as mg
 import nn.functional as F
-from minigrad.tape import Op, unbroadcast
+from minigrad.runner import unbroadcast
+from minigrad.tape import Op
 from minigrad.tensor import apply
 
 

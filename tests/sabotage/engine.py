@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 
-from minigrad import compiled, creation, recording, tape, writes
+from minigrad import capture, compiled, creation, per_thread, runner, tape, versions
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
 from sabotage.edit import edit
@@ -24,25 +24,31 @@ def nothing(original):
 
 
 def in_the_pool(original):
-    def accumulate(self, node, gradient):
+    def accumulate(self, node, gradient, is_fresh):
         self.is_differentiated = True
-        node.accumulate(self.lent(gradient), True)
-        self.calls.append((node.accumulate, (self.lent(gradient), True)))
+        runner.EAGER.accumulate(node, self.lent(gradient), True)
+        self.calls.append((runner.EAGER.accumulate, (node, self.lent(gradient), True)))
     return accumulate
 
 
 def without_hooks(original):
     def is_current(self):
-        return self.generation == recording.generation and all(
+        return self.generation == capture.generation and all(
             tensor.array is array and tensor.node is node for tensor, array, node in self.sources)
     return is_current
 
 
 def of_nobody(original):
-    def check(self, node, is_leaf):
-        if node.hooks or node.retains_grad:
-            original(self, node, is_leaf)
-    return check
+    def backward(self, op, dout, accumulated):
+        op.is_replayed = op.is_replayed is None or op.is_replayed
+        return original(self, op, dout, accumulated)
+    return backward
+
+
+def without_sources(original):
+    def array_of(self, value):
+        return value._array if isinstance(value, tensor.Tensor) else value
+    return array_of
 
 
 def kept_on_tape(original):
@@ -56,53 +62,54 @@ def once(original):
 
 
 def always_fresh(original):
-    def accumulate(self, gradient, fresh):
-        original(self, gradient, True)
+    def accumulate(self, node, gradient, is_fresh):
+        original(self, node, gradient, True)
     return accumulate
 
 
 SABOTAGES = [
     Sabotage(f"compile: {name}", COMPILED, apply) for name, apply in {
-        "gradients lie in the recording's pool": replaced(recording.Recorder, "accumulate", in_the_pool),
-        "a gradient that is held is written to": lambda: setattr(recording, "UNUSED_COPY", 10**9),
-        "attributes of modules are not looked at": replaced(recording, "outdate", nothing),
-        "tensors from outside are not looked at": replaced(recording.Recorder, "note_source", nothing),
+        "gradients lie in the recording's pool": replaced(capture.Capture, "accumulate", in_the_pool),
+        "a gradient that is held is written to": lambda: setattr(capture, "UNUSED_COPY", 10**9),
+        "attributes of modules are not looked at": replaced(capture, "outdate", nothing),
+        "tensors from outside are not looked at": replaced(capture.Capture, "array_of", without_sources),
         "tensors read by functions are not looked at": replaced(
-            recording, "array_of", lambda original: lambda value: getattr(value, "array", value)),
-        "hooks of leaves are not looked at": replaced(compiled._Recording, "is_current", without_hooks),
+            capture.Capture, "compute", lambda original: lambda self, function, *values: self.call(
+                function, *[without_sources(None)(self, value) for value in values])),
+        "hooks of leaves are not looked at": replaced(compiled._Captured, "is_current", without_hooks),
         "variables are not looked at": replaced(compiled.Surroundings, "now", lambda original: lambda self: []),
         "called functions are not read": replaced(compiled.Surroundings, "_read_below", nothing),
-        "nothing is refused": replaced(recording, "refuse", nothing),
-        "values may be looked at": replaced(recording, "refuse_look", nothing),
+        "nothing is refused": replaced(capture.Capture, "refuse", nothing),
+        "values may be read": replaced(capture.Capture, "refuse_read", nothing),
         "strides get lost within": replaced(
-            recording, "with_strides_of", lambda original: lambda array, make: make(array.shape, array.dtype)),
+            capture, "with_strides_of", lambda original: lambda array, make: make(array.shape, array.dtype)),
         "strides of inputs are not looked at": replaced(
             compiled, "_form", lambda original: lambda x: original(x)[:2]),
         "inputs may require gradients": replaced(
             compiled, "_form", lambda original: lambda x: original(x.detach())),
         "modes are not looked at": replaced(compiled, "_modes", lambda original: lambda: (0, True)),
-        "threads share recordings": lambda: setattr(recording.state.__class__, "thread", property(lambda self: 1, nothing(0))),
+        "threads share recordings": lambda: setattr(type(per_thread.this_thread), "identity", property(lambda self: 1, nothing(0))),
         "what an earlier recording made is read": replaced(
-            recording, "opened", lambda original: lambda value: getattr(value, "_array", value)),
+            capture.Tracer, "_array", lambda original: property(lambda self: self._memory)),
         "draws are made once": replaced(creation, "_drawn", once),
-        "a graph from outside is walked": replaced(recording.Recorder, "check", of_nobody),
+        "a graph from outside is walked": replaced(capture.Capture, "backward", of_nobody),
         "forget() forgets nothing": replaced(compiled.Compiled, "forget", nothing),
-        "memory is given back": replaced(recording, "Pool", lambda original: lambda keeps_all: original()),
+        "memory is given back": replaced(capture, "Pool", lambda original: lambda keeps_all: original()),
     }.items()
 ] + [
     Sabotage(f"tape: {name}", TAPE, apply) for name, apply in {
         "stale inputs are not looked at": replaced(tensor, "check_current", nothing),
-        "writes on the tape are noted as others": replaced(writes, "note_write", kept_on_tape),
-        "writes are not noted": replaced(writes, "note_write", nothing),
-        "memory that is gone stays noted": replaced(writes, "_forget", lambda original: lambda key: writes._memories.pop(key)),
+        "writes on the tape are noted as others": replaced(versions, "note_write", kept_on_tape),
+        "writes are not noted": replaced(versions, "note_write", nothing),
+        "memory that is gone stays noted": replaced(versions, "_forget", lambda original: lambda key: versions._memories.pop(key)),
         "an overwritten value keeps its gradient": edit("minigrad.tensor:Tensor.write", "np.True_", "np.False_"),
         "saved arrays may have changed": replaced(tape.Op, "_check_saved", nothing),
-        "a gradient is kept without a copy": replaced(tape.Node, "accumulate", always_fresh),
+        "a gradient is kept without a copy": replaced(runner.Runner, "accumulate", always_fresh),
         "a second backward is allowed": replaced(
-            tape, "walk", lambda original: lambda roots, retain, *rest: original(roots, True, *rest)),
-        "inputs are not told apart": replaced(tape, "tell_apart", nothing),
-        "gradients are not cast": replaced(tape, "_cast", lambda original: lambda gradient, dtype: gradient),
+            tape, "walk", lambda original: lambda roots, runner, retain, *rest: original(roots, runner, True, *rest)),
+        "inputs are not told apart": replaced(tensor, "_tell_apart", nothing),
+        "gradients are not cast": replaced(runner, "_cast", lambda original: lambda gradient, dtype: gradient),
         "gradients are not summed back": replaced(
-            tape, "unbroadcast", lambda original: lambda gradient, shape, where="": np.broadcast_to(gradient.flat[0], shape)),
+            runner, "unbroadcast", lambda original: lambda gradient, shape, where="": np.broadcast_to(gradient.flat[0], shape)),
     }.items()
 ]  # fmt: skip

@@ -341,7 +341,7 @@ GENERATING = edits(GENERATION, "models.generate", {
         "int(same.all(axis=0).argmin()) + 1"),
     "Decoder: cache of the first sequence": ("Decoder._count_known", "self.cached[:, :count] == tokens[:, :count]",
         "self.cached[:1, :count] == tokens[:1, :count]"),
-    "Decoder: changed parameters not noticed": ("Decoder.logits", "self.latest_write != writes.latest", "False"),
+    "Decoder: changed parameters not noticed": ("Decoder.logits", "self.latest_write != versions.latest", "False"),
     "Decoder: cache kept when parameters change": (
         "Decoder._look_up", "self.cached = np.empty((self.keys.shape[1], 0), np.int64)",
         'self.cached = self.__dict__.get("cached", np.empty((self.keys.shape[1], 0), np.int64))'),

@@ -169,14 +169,14 @@ FUNCTIONAL = [
     *edits(FUNCTIONS, "nn.functional", {
         "linear: activation ignored": ("linear", "out if activation is None", "out if True"),
         "linear: activation not checked": ("linear", "activation not in ACTIVATIONS", "False"),
-        "linear: bias ignored": ("linear", "apply(ops.Linear, x, weight, bias)", "apply(ops.Linear, x, weight, None)"),
+        "linear: bias ignored": ("linear", "apply(ops.matmul.Linear, x, weight, bias)", "apply(ops.matmul.Linear, x, weight, None)"),
         "linear: shape of the bias not checked": ("_check_linear", "bias.shape != (weight.shape[0],)", "False"),
         "linear: dtypes not checked": ("_check_linear", "_same_dtype(name, x, weight, bias)", "pass"),
         "mlp: activation ignored": (
             "mlp", "linear(linear(x, expand, expand_bias, activation), project, project_bias)\n    _check",
             "linear(linear(x, expand, expand_bias), project, project_bias)\n    _check"),
         "mlp: gelu_tanh is gelu": ("mlp", '"tanh" if', '"none" if'),
-        "mlp: expand_bias ignored": ("mlp", "apply(ops.MLP, x, expand, expand_bias,", "apply(ops.MLP, x, expand, None,"),
+        "mlp: expand_bias ignored": ("mlp", "apply(ops.matmul.MLP, x, expand, expand_bias,", "apply(ops.matmul.MLP, x, expand, None,"),
         "mlp: project_bias ignored": ("mlp", "project, project_bias, approximate", "project, None, approximate"),
         "embedding: positions ignored": ("embedding", "weight, positions, ids=ids", "weight, None, ids=ids"),
         "embedding: padding has a gradient": ("embedding", "rows.detach(), rows", "rows, rows"),
@@ -187,8 +187,8 @@ FUNCTIONAL = [
         "embedding: padding_idx from the end": ("row_of_padding", " % rows", ""),
         "embedding: length not checked": ("embedding", "ids.shape[-1] > len(positions)", "False"),
         "embedding: width of positions not checked": ("embedding", " or positions.shape[1:] != weight.shape[1:]", ""),
-        "layer_norm: eps ignored for one axis": ("layer_norm", "apply(ops.LayerNorm, x, weight, bias, eps=eps)",
-                                                 "apply(ops.LayerNorm, x, weight, bias)"),
+        "layer_norm: eps ignored for one axis": ("layer_norm", "apply(ops.layer_norm.LayerNorm, x, weight, bias, eps=eps)",
+                                                 "apply(ops.layer_norm.LayerNorm, x, weight, bias)"),
         "layer_norm: eps ignored for more axes": ("layer_norm", "*flat, eps=eps)", "*flat)"),
         "layer_norm: weight and bias ignored for more axes": ("layer_norm", "*flat, eps=eps)", "None, None, eps=eps)"),
         "rms_norm: eps ignored": ("rms_norm", "if eps is None else eps", "if True else eps"),
@@ -254,8 +254,8 @@ FUNCTIONAL = [
         "nll_loss: reduction ignored": ("nll_loss", "ignore_index, reduction)", "ignore_index, 'mean')"),
         "nll_loss: the mean is not weighted": ("_weighted_loss", "losses.sum() / of_target.sum()", "losses.mean()"),
         "nll_loss: ignored targets count": ("_is_target", " & (ids != ignore_index)", ""),
-        "cross_entropy: ignored targets are smoothed": ("_weighted_loss", "recording.call(np.not_equal, ids, ignore_index)",
-            "recording.call(np.equal, ids, ids)"),
+        "cross_entropy: ignored targets are smoothed": ("_weighted_loss", "compute(np.not_equal, ids, ignore_index)",
+            "compute(np.equal, ids, ids)"),
         "mse_loss: reduction ignored": ("mse_loss", "reduction)", "'mean')"),
         "l1_loss: reduction ignored": ("l1_loss", "reduction)", "'mean')"),
         "huber_loss: reduction ignored": ("huber_loss", "losses, reduction)", "losses, 'mean')"),
@@ -528,8 +528,8 @@ ATTENTION = [
         "Attention: padding not checked": ("_check_padding", "mask.shape != shape or mask.dtype != bool", "False"),
         "Attention: all hidden not checked": ("_check_some_key_is_seen", "hidden.any()", "False"),
         "Attention: all hidden not checked in a replay": (
-            "_check_padding", "recording.call(_check_some_key_is_seen, layer, recording.array_of(mask))",
-            "_check_some_key_is_seen(layer, recording.opened(mask.array))"),
+            "_check_padding", "compute(_check_some_key_is_seen, layer, mask)",
+            "_check_some_key_is_seen(layer, mask._array)"),
         "Attention: contradictions not checked": (
             "_check_sizes", 'query_key == "none" and key_size not in (None, layer.width)',
             "False"),
@@ -724,7 +724,7 @@ MODULE = [
         "Module: repr without its own": ("Module.__repr__", "[extra] if extra else []", "[]"),
     }),
     *edits(("tests/minigrad/test_compiled.py",), "nn.module", {
-        "Module: a new attribute outdates no recording": ("Module.__setattr__", "recording.outdate()", "pass"),
+        "Module: a new attribute outdates no captured step": ("Module.__setattr__", "outdate()", "pass"),
     }),
     *edits(HOOKS, "nn.hooks", {
         "hooks: pre-hooks replace nothing": (

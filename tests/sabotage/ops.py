@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import minigrad
-from cases import CASES, NEED_AN_AXIS
-from minigrad import Tensor, arrays, ops, tape
-from minigrad.kernels import buffers, jit
-from minigrad.ops.assignment import SetAt
+from cases import CASES, ELEMENTWISE, NEED_AN_AXIS
+from minigrad import Tensor, arrays, runner, tape
+from minigrad.kernels import jit, pool
+from minigrad.ops import (
+    arithmetic, attention, comparison, cross_entropy, cumulative, dtypes, einsum, embedding, indexing, layer_norm, matmul,
+    shape,
+)
 from minigrad.tape import Fused
 from naive import Constant
 
@@ -270,13 +273,17 @@ VALUE, GRADIENT, LAYOUTS, PRIVATE, FLOAT32, BACKWARD_FLOAT32, DEFINITION, NEEDED
         "compiled.py::test_replay_has_the_bits_of_the_op", "compiled.py::test_replay_reads_arrays_as_they_lie",
     )
 )  # fmt: skip
-VIEWS = {ops.Reshape, ops.Permute, ops.Expand, ops.Index}
-PASS_ON = {ops.Reshape, ops.Permute, ops.Expand, ops.Add, ops.Sub, ops.Clone, ops.Concatenate, ops.AddAt, ops.Remainder,
-           ops.Fmod}  # dout, or a view of it
-BROADCAST = {ops.Add, ops.Sub, ops.Mul, ops.Div, ops.Pow, ops.Maximum, ops.Minimum, ops.Remainder, ops.Fmod, ops.Where,
-             ops.MatMul, ops.Einsum, ops.Expand, SetAt}
-OFTEN_BY_KERNELS = {ops.Reshape, ops.MatMul, ops.ScaledDotProductAttention}  # or views: if they need not copy their inputs
-ZERO_GRADIENT = {ops.Step, ops.FloorDivide}
+VIEWS = {shape.Reshape, shape.Permute, shape.Expand, indexing.Index}
+PASS_ON = {  # dout, or a view of it
+    shape.Reshape, shape.Permute, shape.Expand, shape.Clone, shape.Concatenate, indexing.AddAt,
+    arithmetic.Add, arithmetic.Sub, arithmetic.Remainder, arithmetic.Fmod,
+}
+BROADCAST = {
+    arithmetic.Add, arithmetic.Sub, arithmetic.Mul, arithmetic.Div, arithmetic.Pow, arithmetic.Remainder, arithmetic.Fmod,
+    comparison.Maximum, comparison.Minimum, comparison.Where, matmul.MatMul, einsum.Einsum, shape.Expand, indexing.SetAt,
+}
+OFTEN_BY_KERNELS = {shape.Reshape, matmul.MatMul, attention.ScaledDotProductAttention}  # or views: if they need not copy
+ZERO_GRADIENT = {arithmetic.Step, arithmetic.FloorDivide}
 
 
 def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
@@ -297,13 +304,14 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     yield forward("refuses empty arrays", VALUE, refusing(lambda array: array.size == 0))
     if op not in NEED_AN_AXIS:
         yield forward("refuses 0-d arrays", VALUE, refusing(lambda array: array.ndim == 0))
-    if op not in NEED_AN_AXIS - {ops.CrossEntropy} | {ops.Expand, ops.Embedding}:
+    if op not in NEED_AN_AXIS - {cross_entropy.CrossEntropy} | {shape.Expand, embedding.Embedding}:
         yield forward("gives (1,) for 0-d", VALUE, no_longer_0d)
     yield forward("gives float64", FLOAT32, as_float64)
-    if family != "reduce" and op is not ops.CrossEntropy:
+    if family not in ("reduce", "statistics", "cumulative") and op is not cross_entropy.CrossEntropy:
         yield forward("stops after the first block", VALUE, beyond_the_first_block)
     yield forward("gives the same memory each time", PRIVATE, one_memory())
-    if family in ("elementwise", "dropout", "softmax", "layer_norm") or op in (ops.Clone, ops.CumSum):
+    is_one_to_one = op in ELEMENTWISE or family in ("softmax", "layer_norm") or op in (shape.Clone, cumulative.CumSum)
+    if is_one_to_one and family != "binary_cross_entropy":
         yield forward("writes its result into its input", PRIVATE, in_place)
     if op in VIEWS:
         yield forward("gives a copy", PRIVATE, as_copy)
@@ -341,7 +349,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         if issubclass(op, Fused):
             yield f"definition ignores {name}", DEFINITION, functools.partial(ignore_in_definition, op, name)
 
-    if op not in (ops.Permute, ops.Expand):  # which compute nothing: there is nothing to replay
+    if op not in (shape.Permute, shape.Expand):  # which compute nothing: there is nothing to replay
         test = REPLAY_OF_LAYOUTS if op.by_kernels or op in OFTEN_BY_KERNELS else REPLAY
         yield attribute("claims to be kernels alone", test, is_by_kernels=lambda self, arrays: True)
 
@@ -360,12 +368,12 @@ def memory_in_use():
     """Whatever has the right size is given out, whether or not somebody refers to it."""
     def empty(self, shape, dtype):
         size = math.prod(shape) * dtype.itemsize
-        if size < buffers.SMALL:
+        if size < pool.SMALL:
             return np.empty(shape, dtype)
-        owner, start = self._blocks.setdefault(size, [buffers.aligned(size)])[0]
+        owner, start = self._blocks.setdefault(size, [pool.aligned(size)])[0]
         return np.ndarray(shape, dtype, owner, start)
 
-    buffers.Pool.empty = empty
+    pool.Pool.empty = empty
 
 
 def other_byte_orders_stay():
@@ -383,8 +391,8 @@ def copies_for_sharing():
 
 
 def kept_without_a_copy():
-    accumulate = tape.Node.accumulate
-    tape.Node.accumulate = lambda self, gradient, fresh: accumulate(self, gradient, True)
+    accumulate = runner.Runner.accumulate
+    runner.Runner.accumulate = lambda self, node, gradient, is_fresh: accumulate(self, node, gradient, True)
 
 
 def without_broadcast_sum():
@@ -392,7 +400,7 @@ def without_broadcast_sum():
         extra = gradient.ndim - len(shape)
         return gradient[(0,) * extra][tuple(slice(1) if n == 1 else slice(None) for n in shape)]
 
-    tape.unbroadcast = first
+    runner.unbroadcast = first
 
 
 def contiguous_is_enough():
@@ -410,8 +418,8 @@ def gate_without(condition: str):
 
 def nothing_added():
     """Layer norm takes what has arrived on other ways, and does not add it."""
-    backward = ops.LayerNorm.backward
-    ops.LayerNorm.backward = lambda self, dout, *saved, so_far=None: backward(self, dout, *saved)
+    backward = layer_norm.LayerNorm.backward
+    layer_norm.LayerNorm.backward = lambda self, dout, *saved, accumulated=None: backward(self, dout, *saved)
 
 
 GATE = "tests/minigrad/kernels/test_jit.py::test_the_gate_copies_only_what_a_kernel_would_misread"
@@ -433,7 +441,7 @@ FOUNDATIONS = [
 ]
 CAST = [
     Sabotage(f"Cast: {what}", (f"{OPS_TESTS}::test_casts_change_no_layout",),
-             functools.partial(wrap, ops.Cast, change))
+             functools.partial(wrap, dtypes.Cast, change))
     for what, wrap, change in [
         *((f"{name} of input 0", forward_with, misread_input(0, misread)) for name, misread in MISREADINGS.items()),
         ("refuses empty arrays", forward_with, refusing(lambda array: array.size == 0)),

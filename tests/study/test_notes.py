@@ -113,7 +113,7 @@ def test_long_cells_go_on_below(made_up):
     assert " ".join(lines).split()[3:].count("many") == 20
 
 
-def test_refuted_claims_end_in_one_line(run, made_up):
+def test_refuted_claims_end_in_one_line(run, made_up, few_pictures):
     made_up(WET, FLOAT, CRASH)
     code, out, err = run("--write", "notes.md", "--plot", "pictures")
     assert (code, err) == (1, "minigrad: error: refuted: L1 (note 003), C5 (note 004)\n")

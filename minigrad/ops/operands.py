@@ -1,17 +1,17 @@
-"""What may stand beside a Tensor in an expression, and how two operands find a common dtype."""
-from typing import Any
+"""What may stand beside a Tensor in an expression, and how two operands find a common dtype; checks of axes and shapes."""
+import functools
+import inspect
+from typing import Any, Callable
 
 import numpy as np
 
-from .. import recording
 from ..arrays import as_array, bool_, float32, int64
+from ..protocol import is_tensor
+from ..runner import compute
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats
 NUMBERS = {bool: bool_, int: int64, float: float32}  # Python's, and what they are among themselves
-
-
-def is_tensor(value: Any) -> bool:
-    return hasattr(value, "apply_op")
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # which mean the same
 
 
 def operand(value: Any):
@@ -20,7 +20,7 @@ def operand(value: Any):
         return value
     if isinstance(value, np.generic):
         return value.item()
-    return recording.call(as_array, value, None, True)  # a copy: the caller may write to his array before backward
+    return compute(as_array, value, None, True)  # a copy: the caller may write to his array before backward
 
 
 def data_of(value: Any):
@@ -70,6 +70,29 @@ def _precedence(value) -> tuple[int, int, int, np.dtype]:
     return KINDS.index(dtype.kind), value.ndim > 0, dtype.itemsize, dtype
 
 
+def binary(operation, a, b):
+    """An elementwise operation on two operands, one of them a Tensor at least."""
+    if not (is_tensor(a) and is_tensor(b) and a._array.dtype == b._array.dtype):
+        a, b = promote(operand(a), operand(b))
+    return of_two(operation, a, b)
+
+
+def of_two(operation, a, b):
+    """An elementwise operation on operands of one dtype."""
+    tensor = a if is_tensor(a) else b
+    try:
+        return tensor.apply_op(operation, a, b)
+    except ValueError as error:
+        if "broadcast" not in str(error):
+            raise
+        raise broadcast_error(operation.__name__.lower(), a, b) from None
+
+
+def of_floats(operation, a, b):
+    """An elementwise operation on two operands as floats."""
+    return of_two(operation, *map(floating, promote(operand(a), operand(b))))
+
+
 def broadcast_error(name: str, *values) -> ValueError:
     shapes = " and ".join(str(np.shape(data_of(value))) for value in values)
     return ValueError(
@@ -90,3 +113,30 @@ def sizes(shape: tuple) -> tuple[int, ...]:
     if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):
         shape = shape[0]
     return tuple(int(n) for n in shape)
+
+
+def with_numpy_names(function: Callable) -> Callable:
+    """Let a function with `dim` and `keepdim` take `axis` and `keepdims` as well."""
+
+    @functools.wraps(function)
+    def renamed(*args, **options):
+        return function(*args, **{NUMPY_NAMES.get(name, name): value for name, value in options.items()})
+
+    return renamed
+
+
+def methods_with_numpy_names(family: type) -> type:
+    """Let all methods of a class take `axis` and `keepdims` as well."""
+    for name, method in inspect.getmembers(family, inspect.isfunction):
+        setattr(family, name, with_numpy_names(method))
+    return family
+
+
+def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
+    """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
+    if dim is None or isinstance(dim, (tuple, list)) and not dim:
+        return None
+    axes = tuple(check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name}: a dim appears multiple times in {dim}")
+    return axes if x.ndim else None

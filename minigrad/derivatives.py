@@ -7,7 +7,9 @@ from typing import Callable, Sequence
 import numpy as np
 
 from . import tape
-from .methods import stack
+from .grad_mode import enable_grad, set_grad_enabled
+from .ops.shape import stack
+from .runner import current
 from .tensor import Tensor, wrap
 
 Tensors = Tensor | Sequence[Tensor]
@@ -44,12 +46,12 @@ def grad(
         if not isinstance(x, Tensor) or x.node is None:
             raise RuntimeError(f"One of the differentiated Tensors does not require grad: input {i} of grad")
     roots = {}
-    with tape.set_grad_enabled(create_graph):
+    with set_grad_enabled(create_graph):
         for output, gradient in zip(outputs, upstreams):
             upstream = output.upstream(gradient, create_graph)
             roots[output.node] = roots[output.node] + upstream if output.node in roots else upstream
         wanted = list(dict.fromkeys(x.node for x in inputs))
-        found = tape.gradients(roots, wanted, create_graph if retain_graph is None else retain_graph)
+        found = tape.gradients(roots, wanted, current(), create_graph if retain_graph is None else retain_graph)
     of_node = dict(zip(wanted, found))
     results = []
     for i, x in enumerate(inputs):
@@ -74,7 +76,7 @@ def _leaves(inputs: Tensors, create_graph: bool) -> tuple[Tensor, ...]:
 
 
 def _evaluate(func: Callable, inputs: tuple[Tensor, ...]):
-    with tape.enable_grad():
+    with enable_grad():
         result = func(*inputs)
     for output in _as_tuple(result):
         if not isinstance(output, Tensor):

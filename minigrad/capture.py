@@ -1,0 +1,279 @@
+"""Capturing a computation: each call that computes, on which arrays, so that it can be made again without the tape.
+
+`minigrad.compile` (compiled.py) captures and replays. `Capture` is the runner of the thread while a step is captured, so
+the engine hands it all that it computes:
+
+- an op that is `by_kernels` is noted as the kernels that it launches, forward and backward;
+- any other op as its own `forward` and `backward`, to be run again, with the result copied to where it was;
+- what the tape adds up, and other functions of arrays, as calls of these functions;
+- what is opaque, such as an optimizer's step, as it stands, Python and all.
+
+Results lie in a pool of the capture's own and are freed as ever, so memory is used again within the step. The noted
+calls refer to it by address only; what outlives the step, results and gradients, is copied out of it. What Python does
+with values is not seen and cannot be replayed, so Tensors made by the step are `Tracer`s, which show none. What would make
+a replay another computation than the step itself is refused, or outdates what was captured:
+
+- a Tensor from outside that has another array or another place on the tape, or a hook: see `Capture.sources`;
+- an attribute of any module that has been set, or a hook registered: `outdate`;
+- a variable that the step reads and that refers to something else: `compiled.Surroundings`.
+"""
+import contextlib
+import functools
+import sys
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .kernels.buffers import with_strides_of
+from .kernels.pool import Pool
+from .per_thread import this_thread
+from .protocol import is_tensor
+from .runner import EAGER, Runner
+from .tensor import Tensor
+
+generation = 0  # counts what makes captured steps out of date that they cannot see, as when a module's attribute is set
+
+
+def outdate() -> None:
+    """Whatever has been captured has to be captured anew."""
+    global generation
+    generation += 1
+
+
+class Tracer(Tensor):
+    """A Tensor of a step while it is captured: it has a shape, a dtype and a place on the tape, but shows no values."""
+
+    @classmethod
+    def of(cls, array: np.ndarray, node, capture: "Capture") -> "Tracer":
+        tracer = cls.__new__(cls)
+        tracer.node, tracer._memory, tracer._capture = node, array, capture
+        return tracer
+
+    @property
+    def _array(self) -> np.ndarray:
+        """The memory, for the step's operations. RuntimeError after the step: it may be used for something else."""
+        if this_thread.runner is not self._capture:
+            raise RuntimeError("compile: this tensor was made while a step was captured, and has no values; return what is "
+                               "wanted outside")
+        return self._memory
+
+    @property
+    def array(self) -> np.ndarray:
+        self._capture.refuse_read(self)
+
+    shape = property(lambda self: self._memory.shape)
+    ndim = property(lambda self: self._memory.ndim)
+    dtype = property(lambda self: self._memory.dtype)
+
+    def __repr__(self) -> str:
+        return f"Tracer(shape={self._memory.shape}, dtype={self._memory.dtype})"
+
+
+class _Address:
+    """An array's place in memory, and nothing that keeps it alive."""
+
+    def __init__(self, array: np.ndarray):
+        self.__array_interface__ = array.__array_interface__
+
+
+class Capture(Runner):
+    """The calls of a step in order, as (function, arguments), and the pool in which their results lie."""
+
+    def __init__(self):
+        self.pool = Pool(keeps_all=True)
+        self.calls: list[tuple[Callable, Sequence]] = []
+        self.is_differentiated = False  # has a gradient arrived at a leaf?
+        self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node that they had
+
+    def __enter__(self) -> "Capture":
+        self._pool_before, this_thread.pool, this_thread.runner = this_thread.pool, self.pool, self
+        return self
+
+    def __exit__(self, *exception) -> None:
+        this_thread.pool, this_thread.runner = self._pool_before, None
+
+    @contextlib.contextmanager
+    def _suspended(self):
+        """Inside, all is as in a replay: nothing is noted, and memory comes from the thread's own pool."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            this_thread.pool, this_thread.runner = self.pool, self
+
+    # ------------------------------------------------------------------------------------------------ as a Runner
+
+    def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
+        for value in inputs:
+            self.array_of(value)
+        out = self._forward(op, arrays, options)
+        if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
+            op.saved = ()  # the capture holds on to the op, and nobody will ask for these
+        return out
+
+    def made(self, tensor: Tensor) -> Tracer:
+        return Tracer.of(tensor._array, tensor.node, self)
+
+    def backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
+        if is_tensor(dout):
+            raise RuntimeError("compile: create_graph=True cannot be replayed; don't compile this step")
+        if op.is_replayed is None:
+            raise RuntimeError(f"compile: backward reaches {op.title}, which was applied outside of this step, to make a "
+                               f"tensor of shape {op.shape}; compute that inside, or pass it as an input, detached")
+        options = {} if accumulated is None else {"accumulated": accumulated}
+        if not op.is_replayed and dout.flags.carray and dout.size:
+            gradients = self._by_launches(op.backward, (dout, *op.saved), options)
+            return gradients if type(gradients) is tuple else (gradients,)
+        with self._suspended():
+            gradients = super().backward(op, dout, accumulated)
+        gradients = [None if g is None else np.asarray(g) for g in gradients]
+        gradients = [g if g is None or _is_view(g, [dout]) else self.kept(g) for g in gradients]
+        targets = [None if g is None or _is_view(g, [dout]) else self.lent(g) for g in gradients]
+        saved = None if op.is_replayed else tuple(map(self.lent, op.saved))
+        options = {name: self.lent(array) for name, array in options.items()}
+        self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
+        return tuple(gradients)
+
+    def run_hooks(self, node, gradient) -> None:
+        raise RuntimeError(f"compile: a tensor of shape {node.shape} has a hook, which a replay would not call; return "
+                           "what you want to see, or don't compile this step")
+
+    def accumulate(self, node, gradient: np.ndarray, is_fresh: bool) -> None:
+        if node.retains_grad:
+            raise RuntimeError(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
+                               "not obey; return what you want to see, or don't compile this step")
+        self.is_differentiated = True
+        arrival = _Arrival(node, self.lent(gradient))
+        self.calls.append((arrival, ()))
+        with self._suspended():
+            arrival()
+
+    def call(self, function: Callable, *arguments) -> np.ndarray:
+        with self._suspended():
+            result = function(*arguments)
+        if any(result is value for value in arguments):  # computed in place
+            self.note(function, arguments)
+            return result
+        if _is_view(result, arguments):
+            return result
+        result = self.kept(np.asarray(result))
+        self.note(_call_into, (result, function, *arguments))
+        return result
+
+    def compute(self, function: Callable, *values) -> np.ndarray:
+        return self.call(function, *map(self.array_of, values))
+
+    def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
+        self.calls.append((functools.partial(function, **options), arguments))
+        with self._suspended():
+            return function(*arguments, **options)
+
+    def refuse(self, what: str, instead: str) -> None:
+        raise RuntimeError(f"compile: this step {what}, which a replay would not do; {instead}")
+
+    def refuse_read(self, tensor: Tensor) -> None:
+        raise RuntimeError(
+            f"compile: this step reads the values of a tensor of shape {tensor.shape} from Python (as item(), bool(), "
+            "numpy() or an index do), or writes to it in place; a replay would not. Return the tensor and look at it "
+            "outside, or don't compile this step"
+        )
+
+    # ------------------------------------------------------------------------------------------------ how it is done
+
+    def array_of(self, value: Any) -> Any:
+        """A Tensor's array, anything else as it is. The step reads it: if it was not made here, what is captured holds
+        while the Tensor has this array and this node."""
+        if not is_tensor(value):
+            return value
+        if type(value) is not Tracer:
+            self.sources.setdefault(id(value), (value, value._array, value.node))
+        return value._array
+
+    def lent(self, value: Any) -> Any:
+        """The same array for a noted call: if its memory is the pool's, without holding on to it."""
+        if isinstance(value, np.ndarray) and self.pool.owns(value):
+            return np.asarray(_Address(value))
+        return value
+
+    def note(self, function: Callable, arguments: Sequence) -> None:
+        """To be called again, on the same arrays."""
+        self.calls.append((function, tuple(map(self.lent, arguments))))
+
+    def kept(self, array: np.ndarray) -> np.ndarray:
+        """A copy in the pool, with the same strides: sums go through memory in its order, and their bits depend on it."""
+        copy = with_strides_of(array, self.pool.empty)
+        copy[...] = array
+        return copy
+
+    def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
+        op.is_replayed = not op.is_by_kernels(arrays)
+        if not op.is_replayed:
+            return self._by_launches(op.forward, arrays, options)
+        with self._suspended():
+            out = op.forward(*arrays, **options)
+        is_view = _is_view(out, arrays)
+        out = out if is_view else self.kept(np.asarray(out))
+        forward = functools.partial(op.forward, **options)
+        self.calls.append((_run if is_view else _call_into,
+                           (None if is_view else self.lent(out), forward, *map(self.lent, arrays))))
+        return out
+
+    def _by_launches(self, function: Callable, arguments: Sequence, options: dict) -> Any:
+        """function(*arguments, **options), noted as the kernels that it launches."""
+        this_thread.observe_launch = self.note
+        try:
+            return function(*arguments, **options)
+        finally:
+            this_thread.observe_launch = None
+
+
+class _Arrival:
+    """A gradient arrives at a leaf. What `grad` refers to is a copy, as the pool lends the gradient's memory again.
+
+    The copy is made in the same place each time, so that an optimizer need not look up where gradients are; unless
+    somebody still holds the last one, which is left to him.
+    """
+
+    def __init__(self, node, gradient: np.ndarray):
+        self.node, self.gradient = node, gradient
+        self.copy = np.empty(gradient.shape, gradient.dtype)  # views refer to it, as it owns its memory
+
+    def __call__(self) -> None:
+        node, gradient = self.node, self.gradient
+        if node.grad is not None:
+            EAGER.accumulate(node, gradient, is_fresh=False)
+            return
+        if sys.getrefcount(self.copy) > UNUSED_COPY:
+            self.copy = np.empty(gradient.shape, gradient.dtype)
+        np.copyto(self.copy, gradient)
+        node.grad = self.copy
+
+
+def _references_of_an_unused_copy() -> int:
+    """What sys.getrefcount gives in `_Arrival` for a copy that nobody else holds."""
+    arrival = _Arrival(None, np.empty(0))
+    return sys.getrefcount(arrival.copy)
+
+
+UNUSED_COPY = _references_of_an_unused_copy()
+
+
+def _is_view(result: Any, arguments: Sequence) -> bool:
+    return isinstance(result, np.ndarray) and any(
+        isinstance(value, np.ndarray) and np.may_share_memory(result, value) for value in arguments
+    )
+
+
+def _run(_, function: Callable, *arguments) -> None:
+    function(*arguments)
+
+
+def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:
+    target[...] = function(*arguments)
+
+
+def _backward_into(targets: Sequence, op, saved: tuple | None, dout: np.ndarray, options: dict) -> None:
+    gradients = op.backward(dout, *(op.saved if saved is None else saved), **options)
+    for target, gradient in zip(targets, gradients if type(gradients) is tuple else (gradients,)):
+        if target is not None:
+            target[...] = gradient

@@ -1,0 +1,83 @@
+"""Activations: relu, softplus, gelu. tanh and sigmoid stand in elementary.py, others in nn."""
+import math
+
+import numpy as np
+
+from ..kernels import elementwise as kernels
+from ..tape import Fused, Op
+from .comparison import select
+from .elementary import Erf, Sigmoid
+from .operands import floating
+
+
+class Relu(Op):
+    """out = max(x, 0):  dx = dout where x > 0, and 0 at 0; NaN stays NaN"""
+
+    def forward(self, x):
+        self.save(x)
+        return np.maximum(x, 0)
+
+    def backward(self, dout, x):
+        return select(x > 0, dout, 0.0)
+
+
+class Softplus(Op):
+    """out = log(1 + e^(beta x)) / beta:  dx = dout * sigmoid(beta x). Where beta x > threshold, out = x"""
+
+    def forward(self, x, *, beta=1.0, threshold=20.0):
+        self.beta, self.threshold = beta, threshold
+        self.save(x)
+        z = beta * x
+        return np.where(z > threshold, x, (np.maximum(z, 0) + np.log1p(np.exp(-np.abs(z)))) / beta)  # no overflow
+
+    def backward(self, dout, x):
+        z = self.beta * x
+        return dout * np.where(z > self.threshold, 1.0, Sigmoid.call(z))
+
+
+SQRT_2 = math.sqrt(2.0)
+SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+
+
+class Gelu(Fused):
+    """out = x * P(Z <= x), Z standard normal; or its approximation with tanh (Hendrycks and Gimpel, arXiv:1606.08415)
+
+    exact:  P = (1 + erf(x / sqrt 2)) / 2
+    tanh:   P ~ (1 + tanh u) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
+    By the product rule, dx = dout * (P + x P'), where
+    exact:  P' = e^(-x^2 / 2) / sqrt(2 pi), the density of Z: erf'(t) = 2/sqrt(pi) e^(-t^2) at t = x / sqrt 2, times t'/2
+    tanh:   P' = (1 - tanh(u)^2) u' / 2,  u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2)
+
+    Saves x; recomputes P.
+    """
+
+    by_kernels = True
+
+    @staticmethod
+    def definition(x, *, approximate="none"):
+        if approximate == "tanh":
+            u = SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)
+            return 0.5 * x * (1.0 + np.tanh(u))
+        return 0.5 * x * (1.0 + Erf.call(x / SQRT_2))
+
+    def forward(self, x, *, approximate="none"):
+        self.save(x)
+        self.use_tanh = approximate == "tanh"
+        out = kernels.empty_apart(x)
+        kernels.gelu_forward(x.reshape(-1), out.reshape(-1), self.use_tanh)
+        return out
+
+    def backward(self, dout, x):
+        dx = kernels.empty_apart(x)
+        kernels.gelu_backward(dout.reshape(-1), x.reshape(-1), dx.reshape(-1), self.use_tanh)
+        return dx
+
+
+class ActivationMethods:
+    def relu(self): return self.apply_op(Relu, self)
+
+    def gelu(self, approximate: str = "none"):
+        """x * P(Z <= x) for standard normal Z; 'tanh' is GPT-2's approximation."""
+        if approximate not in ("none", "tanh"):
+            raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
+        return self.apply_op(Gelu, floating(self), approximate=approximate)

@@ -1,0 +1,239 @@
+"""Arithmetic: + - * / ** % //, and rounding. Inputs of different shapes are broadcast.
+
+Broadcasting copies a value to many places, so its gradient is the sum over them: the tape does that (`unbroadcast`).
+"""
+from typing import Callable
+
+import numpy as np
+
+from ..arrays import bool_, int64
+from ..kernels import elementwise as kernels
+from ..kernels.buffers import empty_like
+from ..protocol import is_tensor
+from ..tape import Op
+from ..runner import compute
+from .numpy_protocol import answers, named
+from .operands import binary, cast, of_floats, of_two, operand, promote
+
+LARGE = 1 << 12  # elements, from which a kernel is faster
+
+
+class Add(Op):
+    """out = a + b"""
+
+    def forward(self, a, b):
+        if not self.is_by_kernels((a, b)):
+            return a + b
+        out = empty_like(a)
+        kernels.add_forward(a.reshape(-1), b.reshape(-1), out.reshape(-1))
+        return out
+
+    def backward(self, dout):
+        return dout, dout
+
+    def is_by_kernels(self, arrays):
+        """Large arrays of one shape, as in a residual connection, are added on all threads."""
+        a, b = arrays
+        return (
+            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.size >= LARGE and a.shape == b.shape
+            and a.dtype == b.dtype and a.dtype.kind == "f" and a.flags.carray and b.flags.carray
+        )
+
+
+class Sub(Op):
+    """out = a - b"""
+
+    def forward(self, a, b):
+        return a - b
+
+    def backward(self, dout):
+        return dout, (-dout if self.needs(1) else None)
+
+
+class Mul(Op):
+    """out = a * b"""
+
+    fresh_gradients = True
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return a * b
+
+    def backward(self, dout, a, b):
+        return (dout * b if self.needs(0) else None), (dout * a if self.needs(1) else None)
+
+
+class Div(Op):
+    """out = a / b:  da = dout / b,  db = -dout * a / b^2"""
+
+    fresh_gradients = True
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return a / b
+
+    def backward(self, dout, a, b):
+        da = dout / b
+        return da, (-da * a / b if self.needs(1) else None)
+
+
+class Neg(Op):
+    """out = -x"""
+
+    def forward(self, x):
+        return -x
+
+    def backward(self, dout):
+        return -dout
+
+
+class Pow(Op):
+    """out = a^b:  da = dout * b * a^(b-1),  db = dout * a^b * log a, taken as 0 where a = 0 and b >= 0
+
+    At b = 0 the function is constant in a, so da is 0 there, also where a = 0 makes a^(b-1) infinite.
+    """
+
+    def forward(self, a, b):
+        self.save(a, b)
+        if isinstance(b, (int, float)) and b in (3, 4):  # np.power takes 50 times as long, but for exponents -1 to 2
+            return a * a * (a if b == 3 else a * a)
+        return a**b
+
+    def backward(self, dout, a, b):
+        da = db = None
+        if self.needs(0):
+            if isinstance(b, (int, float)):
+                da = dout * (b * Pow.call(a, b - 1)) if b != 0 else dout * 0.0
+            else:
+                da = dout * np.where(b == 0, 0.0, b * a ** np.where(b == 0, 1.0, b - 1))
+        if self.needs(1):
+            a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # its logarithm in full precision
+            at_zero = (a == 0) & (b >= 0)
+            db = dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
+        return da, db
+
+
+class Abs(Op):
+    """out = |x|:  dx = dout * sign x, 0 at 0"""
+
+    def forward(self, x):
+        self.save(x)
+        return np.abs(x)
+
+    def backward(self, dout, x):
+        return dout * np.sign(x)
+
+
+class Remainder(Op):
+    """out = a - b * floor(a / b), with the sign of b:  da = dout,  db = -dout * floor(a / b)"""
+
+    function, quotient = staticmethod(np.remainder), staticmethod(np.floor_divide)
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return self.function(a, b)
+
+    def backward(self, dout, a, b):
+        return dout, (-dout * self.quotient(a, b) if self.needs(1) else None)
+
+
+class Fmod(Remainder):
+    """out = a - b * trunc(a / b), with the sign of a:  da = dout,  db = -dout * trunc(a / b)"""
+
+    function, quotient = staticmethod(np.fmod), staticmethod(lambda a, b: np.trunc(a / b))
+
+
+class FloorDivide(Op):
+    """out = floor(a / b): constant between its jumps, so da = db = 0"""
+
+    def forward(self, a, b):
+        return np.floor_divide(a, b)
+
+    def backward(self, dout):
+        return np.zeros_like(dout), np.zeros_like(dout)
+
+
+class Step(Op):
+    """out = floor, ceil, round, trunc or sign of x (`function`): constant between its jumps, so dx = 0"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, function):
+        return function(x).astype(x.dtype, copy=False)  # integers stay integers
+
+    def backward(self, dout):
+        return np.zeros_like(dout)
+
+
+def whole_quotient(operation, a, b):
+    """The floor of a / b, or what remains then. Between integers, dividing by 0 is an error."""
+    a, b = promote(operand(a), operand(b))
+    tensor = a if is_tensor(a) else b
+    if tensor.dtype == bool_:
+        a, b = cast(a, int64), cast(b, int64)
+    if tensor.dtype.kind != "f":
+        compute(_check_divisor, operation.__name__, a, b)
+    return of_two(operation, a, b)
+
+
+def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
+    if np.size(dividend) and not np.all(divisor):
+        raise ZeroDivisionError(f"{name}: an integer is divided by zero")
+    return np.asarray(divisor)
+
+
+def step(function: np.ufunc) -> Callable:
+    """The method that rounds with `function`, and which answers to it."""
+
+    @answers(function)
+    def method(self):
+        return self.apply_op(Step, self, function=function)
+
+    return named(method, function.__name__)
+
+
+class ArithmeticMethods:
+    @answers(np.add)
+    def __add__(self, other): return binary(Add, self, other)
+    def __radd__(self, other): return binary(Add, other, self)
+    @answers(np.subtract)
+    def __sub__(self, other): return binary(Sub, self, other)
+    def __rsub__(self, other): return binary(Sub, other, self)
+    @answers(np.multiply)
+    def __mul__(self, other): return binary(Mul, self, other)
+    def __rmul__(self, other): return binary(Mul, other, self)
+    @answers(np.divide)
+    def __truediv__(self, other): return of_floats(Div, self, other)
+    def __rtruediv__(self, other): return of_floats(Div, other, self)
+    @answers(np.power)
+    def __pow__(self, other): return binary(Pow, self, other)
+    def __rpow__(self, other): return binary(Pow, other, self)
+    @answers(np.remainder)
+    def __mod__(self, other): return whole_quotient(Remainder, self, other)
+    def __rmod__(self, other): return whole_quotient(Remainder, other, self)
+    @answers(np.floor_divide)
+    def __floordiv__(self, other): return whole_quotient(FloorDivide, self, other)
+    def __rfloordiv__(self, other): return whole_quotient(FloorDivide, other, self)
+    @answers(np.negative)
+    def __neg__(self): return self.apply_op(Neg, self)
+    def __pos__(self): return self
+    @answers(np.abs)
+    def __abs__(self): return self.apply_op(Abs, self)
+
+    add, sub, mul, div, pow, neg, abs = __add__, __sub__, __mul__, __truediv__, __pow__, __neg__, __abs__
+    remainder, floor_divide = __mod__, __floordiv__
+
+    @answers(np.fmod)
+    def fmod(self, other): return whole_quotient(Fmod, self, other)
+    def frac(self): return self.fmod(1.0)
+    @answers(np.reciprocal)
+    def reciprocal(self): return of_floats(Div, 1.0, self)
+    @answers(np.square)
+    def square(self): return cast(self, int64) ** 2 if self.dtype == bool_ else self * self
+    @answers(np.sign)
+    def sign(self): return self.clone() if self.dtype == bool_ else self.apply_op(Step, self, function=np.sign)
+
+    floor = step(np.floor)
+    ceil = step(np.ceil)
+    round = step(np.rint)
+    trunc = step(np.trunc)

@@ -1,0 +1,196 @@
+"""Comparisons and logic, and choosing between values: where, maximum, minimum, clamp."""
+import functools
+from typing import Callable
+
+import numpy as np
+
+from ..arrays import as_array, bool_
+from ..kernels import elementwise as kernels
+from ..protocol import is_tensor
+from ..tape import Op
+from ..runner import compute
+from .arithmetic import LARGE
+from .numpy_protocol import answers, named, without_gradient
+from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
+
+
+def select(condition, a, b):
+    """np.where, for formulas on arrays and Tensors; but a kernel for large arrays, where NumPy takes 4 ns an element"""
+    if type(condition) is not np.ndarray or condition.size < LARGE or is_tensor(a) or is_tensor(b):
+        return np.where(condition, a, b)
+    arrays = [x for x in (a, b) if isinstance(x, np.ndarray)]
+    shape = np.broadcast_shapes(condition.shape, *(x.shape for x in arrays))
+    if len({x.dtype for x in arrays}) != 1 or arrays[0].dtype.kind != "f":
+        return np.where(condition, a, b)
+    out = np.empty(shape, arrays[0].dtype)
+    a, b = (
+        np.broadcast_to(x, shape) if isinstance(x, np.ndarray) else np.full(shape, x, out.dtype) for x in (a, b)
+    )
+    condition = np.broadcast_to(condition, shape)
+    kernels.select_forward(condition.reshape(-1), a.reshape(-1), b.reshape(-1), out.reshape(-1))
+    return out
+
+
+class Where(Op):
+    """out = a where condition, else b: each element's gradient goes to the input it came from
+
+    It selects; multiplying by a mask would turn an infinite gradient of the other branch into 0 * inf = NaN.
+    """
+
+    def forward(self, a, b, *, condition):
+        self.condition = condition
+        return select(condition, a, b)
+
+    def backward(self, dout):
+        da = select(self.condition, dout, 0.0) if self.needs(0) else None
+        return da, (select(self.condition, 0.0, dout) if self.needs(1) else None)
+
+
+@answers(np.where)
+def where(condition, a, b):
+    """a where condition holds, else b; broadcast. Each element's gradient goes where it came from."""
+    tensor = next((x for x in (a, b, condition) if is_tensor(x)), None)
+    if tensor is None:
+        raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
+    condition = compute(_mask, condition)
+    a, b = operand(a), operand(b)
+    if not is_tensor(a) and not is_tensor(b):
+        dtype = common_dtype(a, b)
+        a, b = as_array(a, dtype), as_array(b, dtype)
+    a, b = promote(a, b)
+    try:
+        return tensor.apply_op(Where, a, b, condition=condition)
+    except ValueError:
+        raise broadcast_error("where", condition, a, b) from None
+
+
+def _mask(condition) -> np.ndarray:
+    return as_array(condition, bool_, copy=True)  # nobody writes to it before backward
+
+
+def larger_takes(dout, a, b):
+    """dout where a > b, half of it where they are equal; NaN, which is the result, takes all"""
+    return select(a < b, 0.0, select(a == b, 0.5 * dout, dout))
+
+
+class Maximum(Op):
+    """out = max(a, b) elementwise: the larger input gets the gradient, equal inputs half each"""
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return np.maximum(a, b)
+
+    def backward(self, dout, a, b):
+        return larger_takes(dout, a, b), larger_takes(dout, b, a)
+
+
+class Minimum(Op):
+    """out = min(a, b) elementwise: the smaller input gets the gradient, equal inputs half each"""
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return np.minimum(a, b)
+
+    def backward(self, dout, a, b):
+        return larger_takes(dout, b, a), larger_takes(dout, a, b)
+
+
+class Clamp(Op):
+    """out = min(max(x, low), high), low and high numbers:  dx = dout where low <= x <= high, the edges too"""
+
+    def forward(self, x, *, low, high):
+        self.low, self.high = low, high
+        self.save(x)
+        return np.minimum(np.maximum(x, low), high)
+
+    def backward(self, dout, x):
+        return select((x >= self.low) & (x <= self.high), dout, 0.0)
+
+
+def comparison(ufunc: np.ufunc) -> Callable:
+    """The method for a comparison or a logical function of two operands, which has no gradient and answers to `ufunc`."""
+
+    @answers(ufunc)
+    def method(self, other):
+        tensor = self if is_tensor(self) else other
+        try:
+            return tensor.constant(ufunc, operand(self), operand(other))
+        except ValueError:
+            raise broadcast_error(ufunc.__name__, self, other) from None
+
+    return named(method, ufunc.__name__)
+
+
+class ComparisonMethods:
+    __hash__ = object.__hash__
+
+    eq = __eq__ = comparison(np.equal)
+    ne = __ne__ = comparison(np.not_equal)
+    lt = __lt__ = comparison(np.less)
+    le = __le__ = comparison(np.less_equal)
+    gt = __gt__ = comparison(np.greater)
+    ge = __ge__ = comparison(np.greater_equal)
+    __and__ = __rand__ = comparison(np.bitwise_and)
+    __or__ = __ror__ = comparison(np.bitwise_or)
+    __xor__ = __rxor__ = comparison(np.bitwise_xor)
+    __invert__ = without_gradient(np.invert)
+    logical_and = comparison(np.logical_and)
+    logical_or = comparison(np.logical_or)
+    logical_xor = comparison(np.logical_xor)
+    logical_not = without_gradient(np.logical_not)
+    isnan = without_gradient(np.isnan)
+    isinf = without_gradient(np.isinf)
+    isfinite = without_gradient(np.isfinite)
+
+    def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
+        """|self - other| <= atol + rtol |other|, elementwise."""
+        is_close = functools.partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan)
+        return self.constant(is_close, self, other)
+
+    def allclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        """Is |self - other| <= atol + rtol |other| everywhere?"""
+        return self.isclose(other, rtol, atol, equal_nan).array.all().item()
+
+    def equal(self, other) -> bool:
+        """Have both the same shape and the same elements?"""
+        return np.array_equal(values_of(self), values_of(other))
+
+    @answers(np.maximum)
+    def maximum(self, other): return binary(Maximum, self, other)
+    @answers(np.minimum)
+    def minimum(self, other): return binary(Minimum, self, other)
+
+    @answers(np.clip, a_min="min", a_max="max")
+    def clamp(self, min=None, max=None):
+        """self, but no less than min and no more than max: numbers, or Tensors, which get the gradient where they hold.
+
+        At the edges self itself does, with gradient 1. NaN stays NaN, also of a bound; where min > max the result is max.
+        """
+        if min is None and max is None:
+            raise ValueError("clamp: at least one of min and max must be given")
+        if not is_tensor(min) and not is_tensor(max) and self.dtype.kind == "f":
+            low, high = -np.inf if min is None else float(min), np.inf if max is None else float(max)
+            return self.apply_op(Clamp, self, low=low, high=high)
+        x = self if min is None else where((self < min) | (min != min), min, self)  # NaN is unequal to itself
+        return x if max is None else where((x > max) | (max != max), max, x)
+
+    clip = clamp
+
+    def where(self, condition, other):
+        """self where condition holds, else other."""
+        return where(condition, self, other)
+
+    def masked_fill(self, mask, value: float):
+        """self, but `value` where mask holds; no gradient there."""
+        return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self)
+
+    def lerp(self, end, weight):
+        """self + weight * (end - self), measured from the nearer of the two, so that both are reached exactly."""
+        way = end - self
+        return where(abs(weight) < 0.5, self + weight * way, end - (1 - weight) * way)
+
+    @answers(np.nan_to_num)
+    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):
+        """self with numbers for NaN and infinities, these by default the extremes of the dtype; no gradient there."""
+        replace = functools.partial(np.nan_to_num, nan=nan, posinf=posinf, neginf=neginf)
+        return where(self.isfinite(), self, self.constant(replace, self))

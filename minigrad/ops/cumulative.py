@@ -1,0 +1,113 @@
+"""Running sums and products, along one axis."""
+import functools
+
+import numpy as np
+
+from ..kernels.reduce import running_sum
+from ..tape import Fused, Op
+from .elementary import LogAddExp
+from .numpy_protocol import answers
+from .operands import check_dim, floating, methods_with_numpy_names
+
+
+class CumSum(Op):
+    """out_i = x_0 + ... + x_i along axis:  dx_i = dout_i + dout_(i+1) + ..., as x_i goes into all later sums
+
+    The sums in reverse, from the last element to the first, are each other's gradient with these.
+    """
+
+    def forward(self, x, *, axis, reverse=False):
+        self.axis, self.reverse = axis, reverse
+        return running_sum(x, axis, reverse)
+
+    def backward(self, dout):
+        return CumSum.call(dout, axis=self.axis, reverse=not self.reverse)
+
+
+class CumProd(Fused):
+    """out_i = x_0 * ... * x_i along the last axis:  dx_i = out_(i-1) * g_i,  g_i = dout_i + x_(i+1) g_(i+1)
+
+    g_i is the whole gradient of out_i, as out_(i+1) = out_i x_(i+1). Nothing is divided, so zeros do no harm.
+    """
+
+    @staticmethod
+    def definition(x):
+        return scan(lambda a, b: a * b, x)
+
+    def forward(self, x):
+        out = np.cumprod(x, axis=-1)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        dx = carried_back(dout, x[..., 1:])
+        dx[..., 1:] *= out[..., :-1]
+        return dx
+
+
+class LogCumSumExp(Fused):
+    """out_i = log(e^(x_0) + ... + e^(x_i)) along the last axis:  dx_i = e^(x_i - out_i) g_i,
+    g_i = dout_i + e^(out_i - out_(i+1)) g_(i+1)
+
+    g_i is the whole gradient of out_i, as out_(i+1) = log(e^(out_i) + e^(x_(i+1))). No exponent is positive. Where out is
+    -inf, the gradient is 0.
+    """
+
+    @staticmethod
+    def definition(x):
+        return scan(LogAddExp.call, x)
+
+    def forward(self, x):
+        out = np.logaddexp.accumulate(x, axis=-1)
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        finite = np.where(out == -np.inf, 0.0, out)
+        ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
+        return weights * carried_back(dout, ratio)
+
+
+def scan(combine, x):
+    """out_i = x_0 combined with x_1 ... x_i along the last axis: each round doubles how many elements are combined"""
+    span = 1
+    while span < x.shape[-1]:
+        x = np.concatenate([x[..., :span], combine(x[..., span:], x[..., :-span])], axis=-1)
+        span *= 2
+    return x
+
+
+def carried_back(dout, ratio):
+    """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
+    g = dout.copy()
+    for i in reversed(range(g.shape[-1] - 1)):
+        g[..., i] += ratio[..., i] * g[..., i + 1]
+    return g
+
+
+def along_last(operation, x, dim: int):
+    """An operation that runs along the last axis, along dim."""
+    x = x.movedim(dim, -1)
+    return x.apply_op(operation, x).movedim(-1, dim)
+
+
+@methods_with_numpy_names
+class CumulativeMethods:
+    @answers(np.cumsum)
+    def cumsum(self, dim: int):
+        """The running sums along dim."""
+        dim = check_dim("cumsum", self, dim)
+        return self.apply_op(CumSum, self, axis=dim) if self.ndim else self.sum()
+
+    @answers(np.cumprod)
+    def cumprod(self, dim: int):
+        """The running products along dim. Their gradient is right also where elements are zero."""
+        dim = check_dim("cumprod", self, dim)
+        if self.dtype.kind != "f":
+            return self.constant(functools.partial(np.cumprod, axis=dim), self).reshape(self.shape)
+        return along_last(CumProd, self, dim) if self.ndim else self.clone()
+
+    def logcumsumexp(self, dim: int):
+        """log(e^x_0 + ... + e^x_i), the running logsumexp along dim, without overflow."""
+        dim, x = check_dim("logcumsumexp", self, dim), floating(self)
+        return along_last(LogCumSumExp, x, dim) if x.ndim else x.clone()

@@ -1,0 +1,168 @@
+"""Elementary functions, of single elements: e^x, log x, sin x, ... For y = f(x), dx = dout * f'(x).
+
+A function that NumPy knows is a row of the table, and a method.
+"""
+import math
+from typing import Callable
+
+import numpy as np
+
+from ..kernels import elementwise as kernels
+from ..tape import Op
+from .numpy_protocol import answers, named
+from .operands import floating, of_floats
+
+
+class Elementary(Op):
+    """out = f(x):  dx = gradient(dout, x), or gradient(dout, out) if `saves` is "out"
+
+    Outside of its domain, and at its poles, f is NaN or infinite without a warning.
+    """
+
+    fresh_gradients = True
+    function: Callable
+    gradient: Callable
+    saves = "x"
+
+    def forward(self, x):
+        out = self.function(x)
+        self.save(out if self.saves == "out" else x)
+        return out
+
+    def backward(self, dout, saved):
+        return self.gradient(dout, saved)
+
+
+def elementary(function: Callable, gradient: Callable, saves: str = "x") -> type[Elementary]:
+    """The op of a function, called as the function is: a row of the table below."""
+    row = dict(function=staticmethod(function), gradient=staticmethod(gradient), saves=saves)
+    return type(function.__name__.capitalize(), (Elementary,), row)
+
+
+def rsqrt(x):
+    return 1 / np.sqrt(x)
+
+
+def sigmoid(x):
+    """1 / (1 + e^-x): where e^-x overflows, 0. (1 + tanh(x/2)) / 2 could not, but has no digits left long before that."""
+    out = np.negative(x, out=np.empty(x.shape, x.dtype))
+    np.exp(out, out=out)
+    out += 1
+    return np.reciprocal(out, out=out)
+
+
+def erf(x):
+    """2/sqrt(pi) * integral of e^(-t^2) from 0 to x"""
+    out = kernels.empty_apart(x)
+    kernels.erf_forward(x.reshape(-1), out.reshape(-1))
+    return out
+
+
+def erfc(x):
+    """1 - erf x, to the last digit also where erf x is nearly 1"""
+    return np.vectorize(math.erfc, otypes=[x.dtype])(x)
+
+
+Exp = elementary(np.exp, lambda dout, out: dout * out, saves="out")
+Exp2 = elementary(np.exp2, lambda dout, x: dout * (math.log(2) * np.exp2(x)))
+Expm1 = elementary(np.expm1, lambda dout, x: dout * np.exp(x))
+Log = elementary(np.log, lambda dout, x: dout / x)
+Log2 = elementary(np.log2, lambda dout, x: dout * (1 / (math.log(2) * x)))
+Log10 = elementary(np.log10, lambda dout, x: dout * (1 / (math.log(10) * x)))
+Log1p = elementary(np.log1p, lambda dout, x: dout / (1 + x))
+Sqrt = elementary(np.sqrt, lambda dout, out: dout * 0.5 / out, saves="out")
+Rsqrt = elementary(rsqrt, lambda dout, out: -0.5 * dout * out * out * out, saves="out")
+Sin = elementary(np.sin, lambda dout, x: dout * np.cos(x))
+Cos = elementary(np.cos, lambda dout, x: -dout * np.sin(x))
+Tan = elementary(np.tan, lambda dout, x: dout * (1 + np.square(np.tan(x))))
+Sinh = elementary(np.sinh, lambda dout, x: dout * np.cosh(x))
+Cosh = elementary(np.cosh, lambda dout, x: dout * np.sinh(x))
+Tanh = elementary(np.tanh, lambda dout, out: dout * (1 - out * out), saves="out")
+Sigmoid = elementary(sigmoid, lambda dout, out: dout * out * (1 - out), saves="out")
+Arcsin = elementary(np.arcsin, lambda dout, x: dout * (1 / np.sqrt((1 - x) * (1 + x))))  # 1 - x^2 loses digits near 1
+Arccos = elementary(np.arccos, lambda dout, x: dout * (-1 / np.sqrt((1 - x) * (1 + x))))
+Arctan = elementary(np.arctan, lambda dout, x: dout * (1 / (1 + x * x)))
+Arcsinh = elementary(np.arcsinh, lambda dout, x: dout * (1 / np.sqrt(1 + x * x)))
+Arccosh = elementary(np.arccosh, lambda dout, x: dout * (1 / (np.sqrt(x - 1) * np.sqrt(x + 1))))
+Arctanh = elementary(np.arctanh, lambda dout, x: dout * (1 / ((1 - x) * (1 + x))))
+Erf = elementary(erf, lambda dout, x: dout * (2 / math.sqrt(math.pi)) * np.exp(-x * x))
+Erfc = elementary(erfc, lambda dout, x: dout * (-2 / math.sqrt(math.pi) * np.exp(-x * x)))
+
+
+class Atan2(Op):
+    """out = angle of the point (b, a), from -pi to pi:  da = dout * b / (a^2 + b^2),  db = -dout * a / (a^2 + b^2)
+
+    At the origin, which has no angle, both are 0. The larger of |a| and |b| is taken out, as its square may overflow.
+    """
+
+    fresh_gradients = True
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return np.arctan2(a, b)
+
+    def backward(self, dout, a, b):
+        is_origin = (a == 0) & (b == 0)
+        size = np.where(is_origin, 1.0, np.maximum(abs(a), abs(b)))
+        a, b = a / size, b / size
+        share = dout / (size * np.where(is_origin, 1.0, a * a + b * b))
+        return share * b, -share * a
+
+
+class LogAddExp(Op):
+    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a); both 0 where a = b = -inf"""
+
+    fresh_gradients = True
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return np.logaddexp(a, b)
+
+    def backward(self, dout, a, b):
+        is_nothing = (a == -math.inf) & (b == -math.inf)
+        da, db = (np.where(is_nothing, -math.inf, apart) for apart in (a - b, b - a))
+        return dout * Sigmoid.call(da), dout * Sigmoid.call(db)
+
+
+def method(op: type[Elementary]) -> Callable:
+    """The method of a row, which the row's function calls for Tensors."""
+
+    @answers(op.function)
+    def of_self(self):
+        return self.apply_op(op, floating(self))
+
+    return named(of_self, op.function.__name__)
+
+
+class ElementaryMethods:
+    exp = method(Exp)
+    exp2 = method(Exp2)
+    expm1 = method(Expm1)
+    log = method(Log)
+    log2 = method(Log2)
+    log10 = method(Log10)
+    log1p = method(Log1p)
+    sqrt = method(Sqrt)
+    rsqrt = method(Rsqrt)
+    sin = method(Sin)
+    cos = method(Cos)
+    tan = method(Tan)
+    sinh = method(Sinh)
+    cosh = method(Cosh)
+    tanh = method(Tanh)
+    sigmoid = method(Sigmoid)
+    asin = arcsin = method(Arcsin)
+    acos = arccos = method(Arccos)
+    atan = arctan = method(Arctan)
+    asinh = arcsinh = method(Arcsinh)
+    acosh = arccosh = method(Arccosh)
+    atanh = arctanh = method(Arctanh)
+    erf = method(Erf)
+    erfc = method(Erfc)
+
+    @answers(np.arctan2)
+    def atan2(self, other): return of_floats(Atan2, self, other)
+    @answers(np.logaddexp)
+    def logaddexp(self, other): return of_floats(LogAddExp, self, other)
+
+    arctan2 = atan2

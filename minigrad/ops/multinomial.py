@@ -1,0 +1,44 @@
+"""Drawing at random, in proportion to weights. Draws have no gradient."""
+import functools
+
+import numpy as np
+
+from .. import random
+
+
+def _drawn(weights: np.ndarray, num_samples: int, replacement: bool) -> np.ndarray:
+    """Positions along the last axis, drawn in proportion to the weights."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = np.cumsum(weights, axis=-1, dtype=np.float64)
+    if not (np.isfinite(ends).all() and (weights >= 0).all()):
+        raise ValueError("multinomial: expected weights that are finite and not negative, got an inf, NaN or one below 0")
+    needed = 1 if replacement else num_samples
+    if (np.count_nonzero(weights, axis=-1) < needed).any():
+        raise ValueError(f"multinomial: a row of weights has fewer than {needed} that are not zero")
+    shape, generator = weights.shape[:-1] + (num_samples,), random.generator()
+    if not replacement:  # the first to come, if these are the rates at which they come: waiting is exponential then
+        with np.errstate(divide="ignore"):
+            log_waiting = np.log(generator.standard_exponential(weights.shape)) - np.log(weights)
+        return np.argsort(log_waiting, axis=-1)[..., :num_samples]
+    points = generator.random(shape) * ends[..., -1:]
+    rows = zip(ends.reshape(-1, weights.shape[-1]), points.reshape(-1, num_samples))
+    found = [np.searchsorted(row, drawn, side="right") for row, drawn in rows]
+    return np.array(found, np.int64).reshape(shape)
+
+
+class MultinomialMethods:
+    def multinomial(self, num_samples: int, replacement: bool = False):
+        """Positions drawn at random, with these weights: of a vector, or of each row of a matrix. They have no gradient.
+
+        Without replacement no position is drawn twice, and an error says if too few have a weight. The weights need not
+        sum to 1.
+        """
+        if self.dtype.kind != "f":
+            raise TypeError(f"multinomial: expected weights of a floating dtype, got {self.dtype}")
+        if self.ndim not in (1, 2):
+            raise ValueError(f"multinomial: expected a vector or a matrix of weights, got shape {self.shape}")
+        if num_samples < 1:
+            raise ValueError(f"multinomial: expected at least one sample, got {num_samples}")
+        if not replacement and num_samples > self.shape[-1]:
+            raise ValueError(f"multinomial: cannot draw {num_samples} of {self.shape[-1]} without replacement")
+        return self.constant(functools.partial(_drawn, num_samples=num_samples, replacement=replacement), self)

@@ -1,0 +1,131 @@
+"""Statistics: variance, standard deviation, median."""
+import functools
+import math
+
+import numpy as np
+
+from ..kernels.reduce import wide_sum
+from ..tape import Op
+from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
+from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
+
+
+def centred(x, axis):
+    """x - mean over axis, twice: the mean of large numbers is rounded, and what it leaves is a mean too"""
+    for _ in range(2):
+        x = x - Mean.call(x, axis=axis, keepdims=True)
+    return x
+
+
+class Var(Op):
+    """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
+
+    The mean moves with x too, but the sum of x - mean is 0, so that adds nothing. Where the mean is large, its rounding
+    to the dtype of x, `low`, is not small beside x - mean: out is less by low^2, and `centred` takes the mean out twice.
+    """
+
+    def forward(self, x, *, axis=None, keepdims=False, correction=1):
+        self.axis = axis
+        self.save(x)
+        n = count(x.shape, axis)
+        self.divisor = max(n - correction, 0)
+        mean = np.divide(wide_sum(x, axis, keepdims=True), n)
+        high = mean.astype(x.dtype)
+        centred = np.asarray(x - high)
+        squares = wide_sum(np.square(centred, out=centred), axis, keepdims=True) - n * np.square(mean - high)
+        out = np.divide(np.maximum(squares, 0.0), self.divisor).astype(x.dtype)
+        return out if keepdims else np.squeeze(out, axis=axis)
+
+    def backward(self, dout, x):
+        share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
+        return share * centred(x, self.axis)
+
+
+class Std(Var):
+    """out = sqrt(variance over axis):  dx = dout / out * (x - mean) / (n - correction), 0 where out is 0"""
+
+    def forward(self, x, **options):
+        out = np.sqrt(super().forward(x, **options))
+        self.save(x, out)
+        return out
+
+    def backward(self, dout, x, out):
+        is_zero = out == 0
+        return super().backward(np.where(is_zero, 0.0, dout) * 0.5 / np.where(is_zero, 1.0, out), x)
+
+
+class Median(Max):
+    """out = the middle element of x in order of size, of two the smaller; NaN if there is one, or if there is nothing
+
+    Elements equal to it share dout evenly.
+    """
+
+    @staticmethod
+    def reduction(x, axis, keepdims):
+        if not x.size:
+            return np.array(math.nan, x.dtype)
+        ascending = np.sort(x, axis=None)  # NaN comes last
+        return ascending[-1] if np.isnan(ascending[-1]) else ascending[(x.size - 1) // 2]
+
+
+def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float | None):
+    """The forms of var and std: a boolean in place of dim is `unbiased`, as in PyTorch."""
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+    correction = int(unbiased) if correction is None else float(correction)
+    return reduce(operation, floating(x), dim, keepdim, correction=correction)
+
+
+@with_numpy_names
+def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
+    """(x.var(...), x.mean(...))"""
+    return x.var(dim, unbiased, keepdim, correction=correction), _mean_beside(x, dim, keepdim)
+
+
+@with_numpy_names
+def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
+    """(x.std(...), x.mean(...))"""
+    return x.std(dim, unbiased, keepdim, correction=correction), _mean_beside(x, dim, keepdim)
+
+
+def _mean_beside(x, dim, keepdim: bool):
+    """The mean for the arguments of var, where a boolean in place of dim is `unbiased`."""
+    return x.mean(None if isinstance(dim, bool) else dim, keepdim)
+
+
+def middle(x: np.ndarray, dim: int) -> np.ndarray:
+    """The index along dim of the middle element in order of size, of two the smaller; of the first NaN, if there is one."""
+    row = np.atleast_1d(x)
+    order = np.argsort(row, axis=dim, kind="stable")
+    places = np.take(order, [(row.shape[dim] - 1) // 2], axis=dim)
+    is_nan = np.isnan(row)
+    places = np.where(is_nan.any(dim, keepdims=True), is_nan.argmax(dim, keepdims=True), places)
+    return places if x.ndim else places.reshape(())
+
+
+@methods_with_numpy_names
+class StatisticsMethods:
+    def var(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
+        """The mean of (x - mean)^2, with n - correction in place of n: correction is 1, or 0 if not unbiased.
+
+        var(False) is the biased one over all elements.
+        """
+        return variance(Var, self, dim, unbiased, keepdim, correction)
+
+    def std(self, dim=None, unbiased=True, keepdim=False, *, correction=None):
+        """The square root of var; its gradient is 0 where all elements are equal."""
+        return variance(Std, self, dim, unbiased, keepdim, correction)
+
+    def median(self, dim=None, keepdim=False):
+        """median(): the middle element, of two the smaller. median(dim): (values, indices). NaN if there is one.
+
+        The gradient goes to the elements equal to median(), evenly; to the one that median(dim) names.
+        """
+        if dim is None:
+            if not self.numel() and self.dtype.kind != "f":
+                raise ValueError(f"median: there is none of no integers, got shape {self.shape}")
+            return self.apply_op(Median, self)
+        dim = check_dim("median", self, dim)
+        if self.ndim and not self.shape[dim]:
+            raise IndexError(f"median: dim {dim} of shape {self.shape} has no elements")
+        indices = self.constant(functools.partial(middle, dim=dim), self)
+        return values_and_indices(self, indices, dim, keepdim)

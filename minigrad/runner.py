@@ -1,0 +1,168 @@
+"""Who does what a Python thread computes.
+
+The engine hands its work to the thread's `Runner`: an op forward or backward, a gradient that arrives at a leaf, any
+other function of arrays. It also tells the runner when Python reads values, or does what happens only once.
+
+- `EAGER`, which runs where nothing else was asked for, does the work and no more.
+- An `Observer` looks on inside a `with` block: `detect_anomaly` and `count_flops` are such.
+- `Capture` (capture.py) writes the work down, so that `compile` can do it again.
+"""
+import functools
+import operator
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from . import versions
+from .arrays import exact_sum
+from .per_thread import this_thread
+from .protocol import is_tensor
+
+
+class Runner:
+    """Does the work."""
+
+    accumulates = True  # may an op add its gradient to what has arrived? (`Op.accumulates_into`)
+
+    def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
+        """The output of an op for these inputs: Tensors and others; `arrays` are theirs."""
+        return op.forward(*arrays, **options)
+
+    def made(self, tensor):
+        """A Tensor has been made of a result."""
+        return tensor
+
+    def backward(self, op, dout, accumulated: np.ndarray | None) -> tuple:
+        """The gradients of an op's inputs; on the tape themselves if dout is a Tensor."""
+        if type(dout) is not np.ndarray and is_tensor(dout):
+            gradients = dout.through(op)
+        elif accumulated is None:
+            gradients = op.backward(dout, *op.saved)
+        else:
+            gradients = op.backward(dout, *op.saved, accumulated=accumulated)
+        return gradients if type(gradients) is tuple else (gradients,)
+
+    def run_hooks(self, node, gradient) -> Any:
+        """What a node's hooks make of its gradient."""
+        for hook in node.hooks:
+            gradient = hook(gradient)
+        return gradient
+
+    def fit(self, gradient, parent, where: str) -> Any:
+        """The gradient in the shape and dtype of the value that it belongs to."""
+        if gradient.shape != parent.shape:
+            gradient = self.call(unbroadcast, gradient, parent.shape, where)
+        return gradient if gradient.dtype == parent.dtype else self.call(_cast, gradient, parent.dtype)
+
+    def add(self, total, gradient, is_ours: bool) -> Any:
+        """The sum of two gradients; in place if nobody else holds the first."""
+        return self.call(operator.iadd if is_ours and isinstance(total, np.ndarray) else operator.add, total, gradient)
+
+    def accumulate(self, node, gradient, is_fresh: bool) -> None:
+        """Add a gradient that arrived to `node.grad`, which is an array until somebody looks at it, then a Tensor.
+
+        `is_fresh` says that nobody else holds the array. A gradient on the tape makes a new Tensor.
+        """
+        if type(gradient) is not np.ndarray and is_tensor(gradient):
+            node.grad = gradient.clone() if node.grad is None else gradient + node.grad
+        elif node.grad is None:
+            node.grad = np.asarray(gradient) if is_fresh else np.array(gradient, order="C")
+        elif is_tensor(node.grad):
+            array = node.grad.array
+            array += gradient
+            versions.note_write(array)
+        else:
+            node.grad += gradient
+
+    def call(self, function: Callable, *arguments) -> Any:
+        """function(*arguments), an array computed from arrays."""
+        return function(*arguments)
+
+    def compute(self, function: Callable, *values) -> Any:
+        """The same of the arrays of Tensors, where Tensors are given."""
+        return function(*[value.array if is_tensor(value) else value for value in values])
+
+    def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
+        """function(*arguments, **options), which reads and writes Tensors in its own way."""
+        return function(*arguments, **options)
+
+    def refuse(self, what: str, instead: str) -> None:
+        """Python does what happens once: a RuntimeError if this is to be done again without Python."""
+
+    def refuse_read(self, tensor) -> None:
+        """Python reads a Tensor's values: a RuntimeError if this is to be done again without Python."""
+
+
+EAGER = Runner()
+
+
+class Observer(Runner):
+    """Looks on, inside a `with` block, while the runner before does the work. Subclasses add to forward or backward."""
+
+    accumulates = False  # to see what each op makes by itself
+
+    def __enter__(self):
+        self._before, self._inner = this_thread.runner, current()
+        self._inner.refuse("observes operations (detect_anomaly, count_flops)", "observe the whole step, from outside")
+        this_thread.runner = self
+        return self
+
+    def __exit__(self, *exception):
+        this_thread.runner = self._before
+
+    def forward(self, op, inputs, arrays, options):
+        return self._inner.forward(op, inputs, arrays, options)
+
+    def made(self, tensor):
+        return self._inner.made(tensor)
+
+    def backward(self, op, dout, accumulated):
+        return self._inner.backward(op, dout, accumulated)
+
+
+def current() -> Runner:
+    """The runner of this Python thread."""
+    return this_thread.runner or EAGER
+
+
+def compute(function: Callable, *values) -> Any:
+    """function(*values), an array computed from arrays and from those of Tensors. A compiled step does it each time."""
+    return current().compute(function, *values)
+
+
+def opaque(function: Callable) -> Callable:
+    """Decorate a function that reads and writes Tensors in its own way: a compiled step calls it each time."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments, **options):
+        runner = this_thread.runner
+        return function(*arguments, **options) if runner is None else runner.opaque(function, arguments, options)
+
+    return wrapper
+
+
+def refuse(what: str, instead: str = "don't compile this step") -> None:
+    """RuntimeError in a compiled step: this happens once, and a replay would not do it."""
+    current().refuse(what, instead)
+
+
+def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
+    """Sum a gradient over the axes along which its value was broadcast, back to the value's shape.
+
+    If out[i, j] = x[j] then dx[j] = sum_i dout[i, j]: each copy sends its gradient back.
+
+    >>> unbroadcast(np.ones((2, 3)), (1, 3))
+    array([[2., 2., 2.]])
+    """
+    extra = gradient.ndim - len(shape)
+    stretched = tuple(i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1)
+    if extra < 0 or any(n not in (1, gradient.shape[i + extra]) for i, n in enumerate(shape)):
+        raise RuntimeError(f"{where}: a gradient of shape {gradient.shape} does not fit an input of shape {shape}")
+    if extra or stretched:
+        axes = tuple(range(extra)) + stretched
+        gradient = gradient.sum(axes, keepdim=True) if is_tensor(gradient) else exact_sum(gradient, axes)
+    return gradient.reshape(shape)
+
+
+def _cast(gradient, dtype: np.dtype):
+    return gradient.astype(dtype)
