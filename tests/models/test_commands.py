@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import models
-from minigrad.ops.matmul import MLP
 from cli.__main__ import main
+from minigrad.ops.matmul import MLP
 from models import TransformerConfig
 from models import checkpoint as checkpoints
 from models import gradcheck
