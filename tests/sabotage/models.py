@@ -18,7 +18,8 @@ DECODING = ("tests/models/test_decode.py",)
 TRANSLATION = ("tests/models/test_translate.py",)
 TRAINING = ("tests/models/test_train.py", "tests/models/test_data.py")
 TASK = ("tests/models/test_task.py",)
-RUN = ("tests/models/test_run.py",)
+RUN = ("tests/models/test_run.py", "-k", "interrupted or best or lock or damaged or how_long")
+START = ("tests/models/test_run.py", "-k", "another or rises or locked or bad_resume or bad_input")
 LOADING = ("tests/models/test_loading.py",)
 SAVING = ("tests/minigrad/test_serialization.py", "tests/models/test_checkpoint.py")
 TASKS = ("tests/models/test_tasks.py",)
@@ -458,22 +459,22 @@ TRAINER = edits(TRAINING, "models.train", {
         "starts[:limit]"),
     "windows: the end counts twice": ("windows", "np.where(is_real, tokens[positions + 1], IGNORED)",
         "tokens[positions + 1]"),
-}) + edits((*TRAINING, *RUN), "models.run", {
+}) + edits(TRAINING, "models.run", {
     "run: never evaluates on the way": ("train", "trainer.step % trainer.config.eval_every == 0 or trainer.is_finished()",
         "trainer.is_finished()"),
     "run: later lines of a resumed run stay": ("keep_metrics", 'if row["step"] <= step', ""),
     "run: no first checkpoint": ("train", "checkpoints.save(folder, trainer.checkpoint())  # from", "pass  # from"),
+}) + edits(RUN, "models.run", {
     "run: Ctrl-C saves nothing": ("train", "if is_stop or interrupted:", "if is_stop:"),
     "run: Ctrl-C draws nothing": ("train", "draw(trainer, folder)", "pass"),
     "run: the best is the last": ("save", 'row["val_loss"] == trainer.best_loss', 'row["val_loss"] is not None'),
     "run: no best checkpoint": ("save", 'row["val_loss"] == trainer.best_loss', "False"),
-    "run: draws with dropout": ("draw", "trainer.model.eval()", "pass"),
     "run: no lock": ("locked", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
     "run: locks are needed": ("locked", "except OSError:\n            pass", "except ZeroDivisionError:\n            pass"),
     "run: rows without a loss": ("_parse_row", 'math.isfinite(row["loss"])', "True"),
     "run: damaged rows": ("_parse_row", "except (ValueError, KeyError, TypeError, RecursionError, OverflowError):",
         "except ZeroDivisionError:"),
-    "run: the time left counts the first step": ("show_progress", "(step - first) if step", "step if step"),
+    "run: the time left counts the first step": ("show_progress", "/ (step - first)", "/ step"),
 })
 
 ON_TASKS = edits(TASK, "models.architectures", {
@@ -510,13 +511,15 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "task: sampling ignored": ("Task.respond", "if sampling:", "if False:"),
     "task: STOP missing": ("inputs_and_targets", "= STOP", "= PAD"),
     "task: START missing": ("inputs_and_targets", "constant_values=START", "constant_values=PAD"),
+}) + edits(LOADING, "models.run", {
+    "run: draws with dropout": ("draw", "trainer.model.eval()", "pass"),
 }) + edits(LOADING, "models.loading", {
     "load: in training mode": ("load", ".eval()", ""),
     "load: always the last": ("load", "find(run, best)", "find(run)"),
     "load: parameters stay as built": ("model_of", "load_parameters(model, checkpoint, path)", "pass"),
     "load: any size is built": ("model_config", "config.parameter_count() > LARGEST * max(count, 1)", "False"),
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
-}) + edits((*RUN, *LOADING), "models.commands.train", {
+}) + edits(START, "models.commands.train", {
     "train: --init-from loads nothing": ("start", "load_parameters(model, source, path)", "pass"),
     "train: --init-from has its own vocabulary": ("start", 'Vocabulary(source.dataset["symbols"])', "None"),
     "train: no lock for a resumed run": ("resume", "with runs.locked(folder):", "if True:"),
