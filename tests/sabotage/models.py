@@ -20,6 +20,7 @@ TRAINING = ("tests/models/test_train.py", "tests/models/test_data.py")
 TASK = ("tests/models/test_task.py",)
 RUN = ("tests/models/test_run.py", "-k", "interrupted or best or lock or damaged or how_long")
 START = ("tests/models/test_run.py", "-k", "another or rises or locked or bad_resume or bad_input")
+HOSTILE = ("tests/models/test_hostile_checkpoints.py", "-k", "members or sizes")
 LOADING = ("tests/models/test_loading.py",)
 SAVING = ("tests/minigrad/test_serialization.py", "tests/models/test_checkpoint.py")
 TASKS = ("tests/models/test_tasks.py",)
@@ -505,7 +506,6 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "task: examples are training's": ("Task.examples", "EXAMPLES_SEED", "0"),
     "task: shows what is wanted as what it got": ("Task.sample", "self.say(answers[i])", "self.say(target[i])"),
     "task: context not checked": ("Task.check_context", "self.examples(1)", "self.make(np.random.default_rng(0), 1, 1)"),
-    "task: text goes on after STOP": ("Task.decode", "if STOP in ids else ids", "if False else ids"),
     "task: unknown symbols": ("Task.encode", "unknown or not symbols", "not symbols"),
     "task: sources are images": ("Task.encode", "not self.symbols", "False"),
     "task: sampling ignored": ("Task.respond", "if sampling:", "if False:"),
@@ -517,7 +517,6 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "load: in training mode": ("load", ".eval()", ""),
     "load: always the last": ("load", "find(run, best)", "find(run)"),
     "load: parameters stay as built": ("model_of", "load_parameters(model, checkpoint, path)", "pass"),
-    "load: any size is built": ("model_config", "config.parameter_count() > LARGEST * max(count, 1)", "False"),
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
 }) + edits(START, "models.commands.train", {
     "train: --init-from loads nothing": ("start", "load_parameters(model, source, path)", "pass"),
@@ -527,6 +526,10 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "train: --text of a task's run": ("check_unchanged", 'if "text" in given and task:', "if False:"),
     "train: --task of a resumed run": ("check_unchanged", '"task": task or "a text", ', ""),
     "train: memory of batches that grow": ("check_memory", "training.final_batch_size or", ""),
+}) + edits(HOSTILE, "models.loading", {
+    "load: any size is built": ("model_config", "config.parameter_count() > LARGEST * max(count, 1)", "False"),
+}) + edits(HOSTILE, "minigrad.serialization", {
+    "load: arrays that are not listed": ("_read", "members != [HEADER, *listed]", "False"),
 }) + edits(SAVING, "minigrad.serialization", {
     "save: not flushed": ("replacing", "os.fsync(file.fileno())", "pass"),
     "save: temporary stays": ("replacing", "temporary.unlink(missing_ok=True)\n        raise type", "raise type"),
@@ -536,7 +539,8 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "save: scalars become arrays": ("_encode", '"scalar" if isinstance(value, np.generic) else "array"', '"array"'),
     "save: tensors become arrays": ("_decode", "Tensor(arrays[content])", "arrays[content]"),
     "load: other formats": ("_read", '!= format', "is None"),
-    "load: arrays that are not listed": ("_read", "members != [HEADER, *listed]", "False"),
+}) + edits(TASKS, "models.task", {
+    "task: text goes on after STOP": ("Task.decode", "if STOP in ids else ids", "if False else ids"),
 }) + edits(TASKS, "models.tasks", {
     "task copy: reversed": ("copy", "source.copy()", "source[:, ::-1].copy()"),
     "task reverse: copied": ("reverse", "source[:, ::-1].copy()", "source.copy()"),
