@@ -256,7 +256,7 @@ def test_full_disk_while_training(run, text_file, monkeypatch):
 
     def fill_up(descriptor):
         calls.append(descriptor)
-        if len(calls) > 8:  # each file flushes itself and its folder: a checkpoint, metrics.jsonl, two at step 3
+        if len(calls) > 8:  # each flushes its file and its folder: a checkpoint, metrics, two of step 3; this is of step 6
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fsync(descriptor)
 

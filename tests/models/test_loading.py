@@ -23,6 +23,7 @@ def test_a_model_of_a_task(task, name, tmp_path):
     model = models.load(tmp_path)
     assert type(model) is type(trainer.model) and not model.training and model.config == trainer.model.config
     assert model.tokenizer is task
+    assert (tmp_path / runs.SAMPLE).read_text() == task.sample(model, 0) + "\n"  # without dropout
     batch = [mg.tensor(array) for array in task.arguments(task.examples(3))]
     np.testing.assert_array_equal(model(*batch)[0].array, trainer.model.eval()(*batch)[0].array)
 

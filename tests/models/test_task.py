@@ -285,3 +285,13 @@ def test_a_context_that_is_too_short():
 def test_an_encoder_decoder_without_layers():
     with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
         make_model(TASKS["copy"], None, dataclasses.replace(TINY, layers=0))
+
+
+def test_the_last_evaluation_says_how_often_each_length_is_right(monkeypatch):
+    task = TASKS["copy"]
+    monkeypatch.setattr(Task, "accuracy", lambda self, model, count, length: length / 10)
+    measured = task.evaluate(make_model(task, None, TINY).eval(), TrainingConfig(eval_windows=6), is_last=True)
+    assert measured["accuracy_by_length"] == {length: length / 10 for length in range(3, 9)}
+    assert measured["accuracy"] == pytest.approx(0.55)
+    assert task.summary(measured).startswith("whole answers that are right:\n  length 3:   30.0%\n")
+    assert task.summary(measured).endswith("\n  overall:    55.0%")
