@@ -4,8 +4,8 @@ from typing import Callable
 
 import numpy as np
 
-from .kernels.adamw import address, adamw_step, cut_into_blocks, sums_of_squares
-from .kernels.jit import ready
+from .kernels.adamw import adamw_step, cut_into_blocks, sums_of_squares
+from .kernels.jit import address, ready
 from .tensor import Tensor
 from .versions import note_write
 

@@ -3,21 +3,15 @@
 Parameters and gradients are separate arrays, so kernels get a table of their addresses. Work is cut into blocks:
 a block lies in one array, and its size doesn't depend on the number of threads, so neither do the results.
 """
-import ctypes
 import math
 
 import numpy as np
 
-from minigrad.kernels.jit import jit, kernel, ready
-from minigrad.kernels.parallel import parallel_for
-from minigrad.kernels.simd import pointer, pointer_like
+from .jit import address, jit, kernel, ready
+from .parallel import parallel_for
+from .simd import pointer, pointer_like
 
 BLOCK = 8192  # elements; four float32 arrays of it fit in half of a 256 kB L2 cache
-
-
-def address(array: np.ndarray) -> int:
-    """Where the data of a `ready`, non-empty array starts (four times as fast as `array.ctypes.data`)."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(array))
 
 
 def cut_into_blocks(sizes: list[int]) -> np.ndarray:

@@ -3,6 +3,7 @@
 `jit` is for functions that kernels call; `kernel` is for functions that Python calls. Both compile at the first
 call with a new combination of dtypes, not at import; cache.py keeps the machine code on disk.
 """
+import ctypes
 import functools
 import os
 import threading
@@ -84,6 +85,11 @@ def ready(array: np.ndarray) -> np.ndarray:
     if array.flags.carray and array.dtype.isnative:
         return array
     return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def address(array: np.ndarray) -> int:
+    """Where the data of a `ready`, non-empty array starts (four times as fast as `array.ctypes.data`)."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(array))
 
 
 # Numba's fallback threading layer, workqueue, aborts the process when two threads launch at once: launches take turns

@@ -22,11 +22,10 @@ import math
 import numba
 import numpy as np
 
-from .adamw import address
 from .buffers import empty
 from .elementwise import ACTIVATIONS, activate
 from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces, register
-from .jit import jit, kernel, ready
+from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
 from .parallel import WORTH_A_THREAD, parallel_for
 from .rows import copy_to

@@ -3,8 +3,8 @@
 `fork_join(loop, data, parts)` calls loop(part) for each part, and returns when all are done. The calling thread and its
 helpers take parts as they come. With OpenMP each loop waits for a certain thread to come to its portion: with one other
 busy process on two cores, a training step of preset nano took 2.2 times as long, here 1.5. On two cores that
-many processes share, a launch takes 0.9 us here, 84 with OpenMP and 61 with workqueue (Numba 0.68); a compiled step of micro
-takes 3.9 ms, 145 with OpenMP, and with workqueue 1.3 times as long. To repeat it, set IS_SUPPORTED to False and run
+many processes share, a launch takes 0.9 us here, 84 with OpenMP and 61 with workqueue (Numba 0.68); a compiled step of
+micro takes 3.9 ms, 145 with OpenMP, and with workqueue 1.3 times as long. To repeat it, set IS_SUPPORTED to False and run
 `python -m benchmarks training_step` beside other processes. For
 
 - whoever is running takes the next part: a loop ends without the helpers if they are not there in time;
