@@ -119,7 +119,7 @@ def test_gradients(switches, scale):
     layer = make(scale, **switches)
     x = rows(layer, tokens(B, T, D).detach()).clone().requires_grad_()
     report = mg.gradcheck_module(layer, [x], progress=False, fast_mode=True, directions=1)
-    assert {entry.name for entry in report.inputs} == {*dict(layer.named_parameters()), "input 0"}
+    assert {entry.name for entry in report.inputs} == {*dict(layer.named_parameters()), "x"}
 
 
 @over(ALLOWED)
