@@ -31,7 +31,7 @@ from .protocol import is_tensor
 from .runner import EAGER, Runner
 from .tensor import Tensor
 
-generation = 0  # counts what makes captured steps out of date that they cannot see, as when a module's attribute is set
+generation = 0  # incremented by changes that captured steps cannot detect, as when a module's attribute is set
 
 
 def outdate() -> None:
@@ -117,11 +117,11 @@ class Capture(Runner):
     def backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
         if is_tensor(dout):
             raise RuntimeError("compile: create_graph=True cannot be replayed; don't compile this step")
-        if op.is_replayed is None:
+        if op.reruns_forward is None:
             raise RuntimeError(f"compile: backward reaches {op.title}, which was applied outside of this step, to make a "
                                f"tensor of shape {op.shape}; compute that inside, or pass it as an input, detached")
         options = {} if accumulated is None else {"accumulated": accumulated}
-        if not op.is_replayed and dout.flags.carray and dout.size:
+        if not op.reruns_forward and dout.flags.carray and dout.size:
             gradients = self._by_launches(op.backward, (dout, *op.saved), options)
             return gradients if type(gradients) is tuple else (gradients,)
         with self._suspended():
@@ -129,7 +129,7 @@ class Capture(Runner):
         gradients = [None if g is None else np.asarray(g) for g in gradients]
         gradients = [g if g is None or _is_view(g, [dout]) else self.kept(g) for g in gradients]
         targets = [None if g is None or _is_view(g, [dout]) else self.lent(g) for g in gradients]
-        saved = None if op.is_replayed else tuple(map(self.lent, op.saved))
+        saved = None if op.reruns_forward else tuple(map(self.lent, op.saved))
         options = {name: self.lent(array) for name, array in options.items()}
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(gradients)
@@ -206,8 +206,8 @@ class Capture(Runner):
         return copy
 
     def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
-        op.is_replayed = not op.is_by_kernels(arrays)
-        if not op.is_replayed:
+        op.reruns_forward = not op.is_by_kernels(arrays)
+        if not op.reruns_forward:
             return self._by_launches(op.forward, arrays, options)
         with self._suspended():
             out = op.forward(*arrays, **options)

@@ -13,7 +13,7 @@ from .ops.operands import floating, promote  # dtypes: integers as float32; two 
 from .ops.shape import pad  # pad(x, widths, value)
 from .runner import compute  # compute(function, *values): an array of arrays and those of Tensors, also in replays
 from .runner import opaque  # decorate what reads and writes Tensors in its own way: a replay calls it
-from .runner import refuse  # refuse(what, instead): RuntimeError in a compiled step, as a replay would not do this
+from .runner import refuse_in_capture  # refuse_in_capture(what, instead): a RuntimeError in a compiled step
 from .tensor import HookHandle  # what registering a hook gives
 from .tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 from .versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
@@ -21,5 +21,5 @@ from .versions import note_write  # note_write(array): it was written to, so a b
 
 __all__ = [
     "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "cache_folder", "compute", "floating", "latest_write",
-    "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse", "threading_layer",
+    "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "threading_layer",
 ]

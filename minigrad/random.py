@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .runner import opaque, refuse
+from .runner import opaque, refuse_in_capture
 
 _generator = np.random.default_rng()
 
@@ -17,7 +17,7 @@ if hasattr(os, "register_at_fork"):
 
 def generator() -> np.random.Generator:
     """The generator itself."""
-    refuse("draws from the generator in Python", "draw with minigrad's functions, or outside")
+    refuse_in_capture("draws from the generator in Python", "draw with minigrad's functions, or outside")
     return _generator
 
 
@@ -36,7 +36,7 @@ def manual_seed(seed: int) -> np.random.Generator:
 
 def get_state() -> dict[str, Any]:
     """Where the generator is, as a dict that JSON can hold."""
-    refuse("looks at the generator's state", "look at it outside")
+    refuse_in_capture("looks at the generator's state", "look at it outside")
     return _generator.bit_generator.state
 
 

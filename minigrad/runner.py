@@ -54,9 +54,9 @@ class Runner:
             gradient = self.call(unbroadcast, gradient, parent.shape, where)
         return gradient if gradient.dtype == parent.dtype else self.call(_cast, gradient, parent.dtype)
 
-    def add(self, total, gradient, is_ours: bool) -> Any:
+    def add(self, total, gradient, is_fresh: bool) -> Any:
         """The sum of two gradients; in place if nobody else holds the first."""
-        return self.call(operator.iadd if is_ours and isinstance(total, np.ndarray) else operator.add, total, gradient)
+        return self.call(operator.iadd if is_fresh and isinstance(total, np.ndarray) else operator.add, total, gradient)
 
     def accumulate(self, node, gradient, is_fresh: bool) -> None:
         """Add a gradient that arrived to `node.grad`, which is an array until somebody looks at it, then a Tensor.
@@ -87,10 +87,10 @@ class Runner:
         return function(*arguments, **options)
 
     def refuse(self, what: str, instead: str) -> None:
-        """Python does what happens once: a RuntimeError if this is to be done again without Python."""
+        """Called when Python does something that a replay would not repeat; raises while a step is captured."""
 
     def refuse_read(self, tensor) -> None:
-        """Python reads a Tensor's values: a RuntimeError if this is to be done again without Python."""
+        """Called when Python reads a Tensor's values; raises while a step is captured."""
 
 
 EAGER = Runner()
@@ -141,7 +141,7 @@ def opaque(function: Callable) -> Callable:
     return wrapper
 
 
-def refuse(what: str, instead: str = "don't compile this step") -> None:
+def refuse_in_capture(what: str, instead: str = "don't compile this step") -> None:
     """RuntimeError in a compiled step: this happens once, and a replay would not do it."""
     current().refuse(what, instead)
 

@@ -27,10 +27,10 @@ class Node:
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
         self.shape = shape
         self.dtype = dtype
-        self.order = versions.now()
+        self.order = versions.tick()
 
     def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state, order=versions.now())  # what was pickled is as young as its copy
+        self.__dict__.update(state, order=versions.tick())  # what was pickled is as young as its copy
 
 
 class Op(Node):
@@ -54,7 +54,7 @@ class Op(Node):
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
     by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `capture` can launch again
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
-    is_replayed: bool | None = None  # in a captured step: is forward called again in replays, or are kernels?
+    reruns_forward: bool | None = None  # in a captured step: does a replay call forward again, or only launch its kernels?
 
     def forward(self, *arrays, **options) -> np.ndarray:
         raise NotImplementedError
@@ -87,7 +87,7 @@ class Op(Node):
         self.parents = parents
         self.shape = output.shape
         self.dtype = output.dtype
-        self.order = versions.now()
+        self.order = versions.tick()
         self.options = options
         if self.saved:  # to know the inputs and the output again among the saved arrays
             self.identities = tuple(map(id, values))
@@ -184,8 +184,8 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
                 continue
             if gradient.shape != parent.shape or gradient.dtype != parent.dtype:
                 gradient, is_fresh = runner.fit(gradient, parent, f"{node.title}, input {i}"), True
-            is_sum = accumulated is not None and i == node.accumulates_into
-            arrived.add(parent, gradient, is_fresh, None if is_sum else runner)
+            is_sum = accumulated is not None and i == node.accumulates_into  # backward has added what had arrived
+            arrived.add(parent, gradient, is_fresh, runner, is_sum)
         if not retain_graph and node.saved:
             node.saved = None
 
@@ -199,18 +199,18 @@ class _Arrived:
     """
 
     def __init__(self, roots: dict[Node, Any]):
-        self.sums = {node: (gradient, False) for node, gradient in roots.items()}  # and does nobody else hold the array?
+        self.sums = {node: (gradient, False) for node, gradient in roots.items()}  # (gradient, does nobody else hold it?)
         self.waiting = [(-node.order, node) for node in roots]
         heapq.heapify(self.waiting)
 
-    def add(self, node: Node, gradient, is_fresh: bool, runner) -> None:
-        """One more gradient for this node; without a runner it is the whole sum, with all that had arrived."""
+    def add(self, node: Node, gradient, is_fresh: bool, runner, is_sum: bool = False) -> None:
+        """One more gradient for this node, or the sum of all of them."""
         known = self.sums.get(node)
         if known is None:
             heapq.heappush(self.waiting, (-node.order, node))
-        elif runner is not None:
-            total, is_ours = known
-            gradient, is_fresh = runner.add(total, gradient, is_ours), True
+        elif not is_sum:
+            total, total_is_fresh = known
+            gradient, is_fresh = runner.add(total, gradient, total_is_fresh), True
         self.sums[node] = gradient, is_fresh
 
     def to_accumulate_into(self, op: Op, dout, runner) -> np.ndarray | None:

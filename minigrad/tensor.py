@@ -17,7 +17,7 @@ from .ops.comparison import Where
 from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
 from .ops.operands import sizes
 from .per_thread import this_thread
-from .runner import current, opaque, refuse
+from .runner import current, opaque, refuse_in_capture
 from .tape import Fused, Node, Op
 from .versions import VersionedArray
 
@@ -52,7 +52,7 @@ class Tensor(ops.Methods):
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         self._array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
         self.node: Node | None = None
-        self.made = versions.now()
+        self.made = versions.tick()
         if requires_grad:
             self.requires_grad_()
 
@@ -125,7 +125,8 @@ class Tensor(ops.Methods):
     @property
     def grad(self) -> "Tensor | None":
         """The gradient that has accumulated here: of a leaf, or of a computed tensor after retain_grad()."""
-        refuse("reads a gradient in Python", "read it outside (an optimizer with max_grad_norm clips inside its step)")
+        refuse_in_capture("reads a gradient in Python",
+                          "read it outside (an optimizer with max_grad_norm clips inside its step)")
         node = self.node or self.frozen
         if node is None or node.grad is None:
             if isinstance(node, Op) and not node.retains_grad:
@@ -500,7 +501,7 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     tensor._array = array
     tensor.node = node
     if node is None:
-        tensor.made = versions.now()
+        tensor.made = versions.tick()
     return tensor
 
 
@@ -570,7 +571,7 @@ def _through_definition(op: Fused, dout: Tensor) -> tuple:
 
 def refuse_write() -> None:
     """RuntimeError in a compiled step: a write in place is not an op."""
-    refuse("writes to a tensor in place", "make a new tensor, or don't compile this step")
+    refuse_in_capture("writes to a tensor in place", "make a new tensor, or don't compile this step")
 
 
 def _scaled(x, alpha: float):

@@ -11,7 +11,7 @@ RuntimeError: one of the variables needed for gradient computation has been modi
 
 All tensors and all writes get their time from one clock. Writes are noted by memory, not by tensor: for the array that
 owns it, by the bytes from the first to the last that changed. So a view that is written to counts for all that overlap it,
-and what was written to beside an array does not count for it. A write that is itself to be differentiated (x += w, on the
+and writes to neighbouring memory do not affect it. A write that is itself to be differentiated (x += w, on the
 tape) is noted as such: tensors made before, which see the new values but have the old place on the tape, are out of date.
 """
 import itertools
@@ -22,8 +22,8 @@ import numpy as np
 from .protocol import is_tensor
 
 _clock = itertools.count(1)  # what happens later has the larger number: tensors made, and arrays written in place
-now = _clock.__next__
-latest = 0  # when anything was written
+tick = _clock.__next__
+latest = 0  # the time of the most recent write
 on_tape: set[int] = set()  # the memories, by id, of which a value on the tape has been changed in place; most often none
 
 
@@ -74,7 +74,7 @@ def note_write(array: np.ndarray, is_on_tape: bool = False) -> None:
         known = _memories[id(memory)] = _Memory(memory)
     if len(known.writes) > MANY_PARTS:
         known.writes = {WHOLE: known.last_write(WHOLE)}
-    latest = now()
+    latest = tick()
     known.writes[part] = latest, latest if is_on_tape else known.writes.get(part, (0, 0))[1]
     if is_on_tape:
         on_tape.add(id(memory))
@@ -94,7 +94,7 @@ def latest_write() -> int:
 
 
 def last_write(array: np.ndarray) -> tuple[int, int]:
-    """When the array's memory was last changed in place, and when last on the tape; 0 for never."""
+    """(when the array's memory was last changed in place, when last on the tape); 0 for never."""
     if not _memories:
         return 0, 0
     memory, part = owner_and_part(array)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import HookHandle, opaque, outdate, refuse
+from minigrad.extend import HookHandle, opaque, outdate, refuse_in_capture
 from nn.hooks import call_with_hooks
 
 
@@ -63,7 +63,7 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if self._hooks:
-            refuse(f"calls {type(self).__name__}, which has hooks", "remove them, or don't compile this step")
+            refuse_in_capture(f"calls {type(self).__name__}, which has hooks", "remove them, or don't compile this step")
             return call_with_hooks(self, self._hooks, args, kwargs)
         return self.forward(*args, **kwargs)
 

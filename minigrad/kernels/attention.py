@@ -258,7 +258,7 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
                     # 3. dweights = dout @ v.T - sum(out * dout)
                     _tile(tile_of_v, douts, row_size, keys, square, columns, D, minus_delta, B_IN_PLACE | ADD_BIAS,
                           zero, dscores, work)
-                    # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - sum(out * dout))
+                    # 2. weights = exp(scores - logsumexp);  dscores = weights * (what 3. made)
                     softmax_backward(scores, dscores, keys, square, columns, subtracted)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
                     adding = ACCUMULATE if first < last else 0

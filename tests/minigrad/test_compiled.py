@@ -203,7 +203,7 @@ def test_a_second_backward_leaves_the_gradients_of_the_first():
             w.grad = None
 
 
-def test_clearing_gradients_by_hand_is_replayed():
+def test_clearing_gradients_by_hand_reruns_forward():
     w = mg.tensor([1.0, 2.0], requires_grad=True)
 
     @mg.compile

@@ -40,7 +40,7 @@ def without_hooks(original):
 
 def of_nobody(original):
     def backward(self, op, dout, accumulated):
-        op.is_replayed = op.is_replayed is None or op.is_replayed
+        op.reruns_forward = op.reruns_forward is None or op.reruns_forward
         return original(self, op, dout, accumulated)
     return backward
 
