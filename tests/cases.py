@@ -26,7 +26,7 @@ def positive(*shape):
 
 
 def distinct(*shape):
-    """All elements at least 0.1 apart, and from zero: no kink of max, relu or abs is near."""
+    """All elements 0.1 apart, and at least 0.05 from zero: no kink of max, relu or abs is near."""
     n = int(np.prod(shape))
     return (random.permutation(n) - n / 2 + 0.5).reshape(shape) * 0.1
 

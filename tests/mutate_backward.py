@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.MatMult: None}
 COMPARED = {ast.Gt: ast.Lt, ast.Lt: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.GtE: ast.Lt, ast.LtE: ast.Gt}
 TESTS = (
-    "tests/minigrad/test_ops.py", "tests/minigrad/test_functional.py", "tests/minigrad/test_numbers.py",
+    "tests/minigrad/test_ops.py", "tests/minigrad/test_derivatives.py", "tests/minigrad/test_numbers.py",
     "tests/minigrad/kernels/test_attention.py",
 )  # fmt: skip
 FILES = "tape.py", "ops/*.py", "kernels/*.py"
