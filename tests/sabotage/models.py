@@ -113,7 +113,7 @@ BLOCK = [
         "MLP: bias of project ignored": ("MLP", "nn.Linear(hidden, config.width, bias=config.bias)",
             "nn.Linear(hidden, config.width)"),
         "with_positions: nothing added": ("with_positions", "config.positions not in FIXED", "True"),
-        "with_positions: tokens not scaled": ("with_positions", "x * math.sqrt(config.width)", "x"),
+        "with_positions: tokens not scaled": ("with_positions", "x * scale_of_tokens(config)", "x"),
         "with_positions: always sinusoidal": ("with_positions", "FIXED[config.positions]", 'FIXED["sinusoidal"]'),
         "with_positions: one late": ("with_positions", "config.width), dtype", "config.width, start=1), dtype"),
     }),
@@ -238,8 +238,8 @@ ENCODER_DECODER = edits(SEQUENCES, "models.encoder_decoder", {
     "Classifier: attends=False ignored": ("Classifier", "Encoder(config, attends)", "Encoder(config)"),
     "Classifier: dtype ignored": ("Classifier", "self.to(config.dtype)", "pass"),
     "Classifier: initialisation skipped": ("Classifier", "initialise(self,", "(lambda *_, **__: None)(self,"),
-    "Classifier: labels ignored": ("Classifier.forward", "F.cross_entropy(logits, labels)",
-        "F.cross_entropy(logits, labels * 0)"),
+    "Classifier: labels ignored": ("Classifier.forward", "F.cross_entropy(logits, labels,",
+        "F.cross_entropy(logits, labels * 0,"),
 }) + edits(SEQUENCES, "models.recurrent", {
     "RecurrentSeq2Seq: attends ignored": ("RecurrentSeq2Seq", "self.attends, C = config, attends,",
         "self.attends, C = config, True,"),
@@ -377,7 +377,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: denominators": ("_Translation.norm", 'norm.eps_at != "inside" or', ""),
     "CachedDecoder: variances": ("_Translation.norm", "or norm.unbiased", ""),
     "CachedDecoder: heads": ("_Translation.packed_heads", "or attention.num_heads != self.program.heads", ""),
-    "CachedDecoder: switches of attention": ("_Translation.general_heads", "layout=\"rows\", residual=False", "layout=\"rows\""),
+    "CachedDecoder: switches of attention": ("_Translation.general_heads", "residual=False", ""),
     "CachedDecoder: projections that differ": ("_Translation.general_heads", "kinds != {(None, has_bias)}", "False"),
     "CachedDecoder: activations anywhere": (
         "_Translation.linear", "(None,) if activated is None else ACTIVATIONS", "(None, *ACTIVATIONS)"),
