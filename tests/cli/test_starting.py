@@ -13,6 +13,11 @@ ROOT = str(pathlib.Path(cli.__file__).parents[1])
 INTERRUPT = f"import os, time\nos.kill(os.getpid(), {int(signal.SIGINT)})\ntime.sleep(60)\n"
 
 
+def listen_to_ctrl_c() -> None:
+    """As a command on a terminal does; a process in the background, and all that it starts, ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(tmp_path, monkeypatch):
     """A function that runs Python with arguments, a line of shell; `numba` replaces that module."""
@@ -23,7 +28,7 @@ def start(tmp_path, monkeypatch):
             (tmp_path / "numba.py").write_text(numba)
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path), ROOT)))
         process = subprocess.run(f"{sys.executable} {arguments}", shell=True, cwd=tmp_path, capture_output=True, text=True,
-                                 check=False)
+                                 check=False, preexec_fn=listen_to_ctrl_c)
         return process.returncode, process.stdout, process.stderr
 
     return run
