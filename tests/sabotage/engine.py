@@ -3,6 +3,7 @@ import sys
 
 import numpy as np
 
+import nn.module
 from minigrad import capture, compiled, creation, per_thread, runner, tape, versions
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
@@ -71,7 +72,7 @@ SABOTAGES = [
     Sabotage(f"compile: {name}", COMPILED, apply) for name, apply in {
         "gradients lie in the recording's pool": replaced(capture.Capture, "accumulate", in_the_pool),
         "a gradient that is held is written to": lambda: setattr(capture, "UNUSED_COPY", 10**9),
-        "attributes of modules are not looked at": replaced(capture, "outdate", nothing),
+        "attributes of modules are not looked at": replaced(nn.module, "outdate", nothing),
         "tensors from outside are not looked at": replaced(capture.Capture, "array_of", without_sources),
         "tensors read by functions are not looked at": replaced(
             capture.Capture, "compute", lambda original: lambda self, function, *values: self.call(
