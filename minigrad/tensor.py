@@ -197,7 +197,7 @@ class Tensor(ops.Methods):
             this_thread.grad_enabled = before
 
     def upstream(self, gradient: "Tensor | None", on_tape: bool = False) -> "np.ndarray | Tensor":
-        """The checked gradient to start a backward with, by default 1; a Tensor if the walk is to be recorded."""
+        """The checked gradient to start a backward with, by default 1; a Tensor if the walk is to be on the tape."""
         if self.node is None:
             raise RuntimeError(
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing below this tensor "

@@ -85,9 +85,9 @@ class _Translation:
             _expect(block, Block)
             _expect(block.mlp, MLP)
             _expect(block.mlp.expand, nn.Linear)
-        C, read_out = model.config.width, model.token_embedding.weight.array
+        C, vocabulary = model.config.width, model.token_embedding.weight.array
         hidden = [len(block.mlp.expand.weight) for block in model.blocks]
-        self.program = Program(read_out.dtype, model.config.heads, C, model.config.context)
+        self.program = Program(vocabulary.dtype, model.config.heads, C, model.config.context)
         self.streams = self.program.register(C), self.program.register(C)
         self.wide = self.program.register(max(3 * C, *hidden, 0))  # q, k, v side by side; the MLP before its activation
         self.mixed = self.program.register(max(C, *hidden, 0))  # the heads side by side; the MLP after its activation
@@ -100,7 +100,7 @@ class _Translation:
             last = self.norm(model.ln_f, last)
         else:
             _expect(model.ln_f, nn.Identity)
-        self.program.linear(last, read_out, None, self.program.register(len(read_out)))
+        self.program.linear(last, vocabulary, None, self.program.register(len(vocabulary)))
 
     def other(self, stream: int) -> int:
         return self.streams[1 - self.streams.index(stream)]

@@ -67,11 +67,11 @@ def attention(p, heads, x, context, hidden, causal=False, positions="none"):
     if positions not in ("rotary", "relative"):
         weights = np.split(p["in_proj_weight"], 3)
         biases = np.split(p["in_proj_bias"], 3) if "in_proj_bias" in p else [None] * 3
-        of_heads, read_out = lambda y: y, p.below("out_proj")
+        of_heads, projection = lambda y: y, p.below("out_proj")
     else:
         parts = [p.below(name) for name in ("query", "key", "value")]
         weights, biases = [part["weight"] for part in parts], [part.get("bias") for part in parts]
-        of_heads, read_out = turned if positions == "rotary" else lambda y: y, p.below("out")
+        of_heads, projection = turned if positions == "rotary" else lambda y: y, p.below("out")
     q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1)
                for source, weight, bias in zip((x, context, context), weights, biases))
     scores = of_heads(q) @ of_heads(k).swapaxes(-1, -2) / math.sqrt(q.shape[-1])
@@ -84,7 +84,7 @@ def attention(p, heads, x, context, hidden, causal=False, positions="none"):
         for b, s in np.argwhere(hidden):
             scores[b, :, :, s] = -np.inf
     weights = naive.softmax(scores, -1)
-    return linear(read_out, np.concatenate(list((weights @ v).swapaxes(0, 1)), axis=-1)), weights
+    return linear(projection, np.concatenate(list((weights @ v).swapaxes(0, 1)), axis=-1)), weights
 
 
 def block(p, config, x, hidden=None, causal=True, context=None, context_hidden=None, maps=None):

@@ -1,6 +1,6 @@
 """NumPy's functions on Tensors: np.exp(tensor), array * tensor, np.where(mask, tensor, 0).
 
-Formulas in NumPy's notation, as backwards and definitions write them, therefore run on Tensors too, and are recorded.
+Formulas in NumPy's notation, as backwards and definitions write them, therefore run on Tensors too, on the tape.
 """
 from typing import Callable
 

@@ -6,7 +6,7 @@ A `World` is a small network with all that a step may touch, drawn from a seed, 
 how often it goes back, where gradients are cleared, whether an optimizer steps inside. Two worlds of the same seed live the
 same life, one with the plain step and one with the compiled one: calls, and between them events that change something or
 hold on to something. After each call all results, gradients and parameters must have the same bits. Sizes lie on both sides
-of 32 kB, above which the memory of a recording is used again. A short form is tests/minigrad/test_fuzz.py.
+of 32 kB, above which the memory of a captured step is used again. A short form is tests/minigrad/test_fuzz.py.
 """
 import argparse
 import contextlib

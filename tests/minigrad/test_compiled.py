@@ -48,7 +48,7 @@ def test_replay_has_the_bits_of_the_op(case, dtype):
         return out.detach()
 
     compiled = mg.compile(step)
-    for seed in range(3):  # recorded, and replayed twice
+    for seed in range(3):  # captured, and replayed twice
         for original, leaf in zip(case.inputs, leaves):
             if isinstance(leaf, mg.Tensor):
                 leaf.data[...] = permuted(original, seed).astype(dtype)
@@ -63,7 +63,7 @@ COPIED = {name: (LAYOUTS | EXPANDED)[name] for name in (  # somewhere between an
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_replay_reads_arrays_as_they_lie(case):
-    """Each input and the upstream gradient by itself, and then all of them. (To rounding only: a recording keeps results
+    """Each input and the upstream gradient by itself, and then all of them. (To rounding only: a captured step keeps results
     in C order, where NumPy's have the order of the inputs, and a sum over them may go another way.)"""
     arrays = [x.astype(np.float32) if isinstance(x, np.ndarray) else x for x in case.inputs]
     arrays.append(np.asarray(apply(case.op, *arrays, **case.options).array) + 1)
@@ -83,7 +83,7 @@ def test_replay_reads_arrays_as_they_lie(case):
                 return out.detach()
 
             compiled, wanted = mg.compile(step), [x for x in leaves if isinstance(x, mg.Tensor) and x.requires_grad]
-            for _ in range(2):  # recorded, replayed
+            for _ in range(2):  # captured, replayed
                 got, expected = results_of(compiled, wanted), results_of(step, wanted)
                 for a, b in zip(got, expected, strict=True):
                     largest = np.max(np.abs(b), initial=1, where=np.isfinite(b))  # enlarged, some have no arcsin
@@ -192,7 +192,7 @@ def test_a_second_backward_leaves_the_gradients_of_the_first():
             (w * 2.0).tanh().sum().backward()
 
     compiled = mg.compile(step)
-    for _ in range(2):  # recorded, replayed
+    for _ in range(2):  # captured, replayed
         compiled()
         got = [w.grad.numpy().copy() for w in weights]
         for w in weights:
@@ -224,7 +224,7 @@ def test_results_are_copies():
     assert not first.requires_grad
 
 
-def test_it_is_recorded_anew_when_something_changes():
+def test_it_is_captured_anew_when_something_changes():
     step, w, runs = doubling()
     x = mg.tensor([3.0, 4.0])
     step(x), step(x)
@@ -234,7 +234,7 @@ def test_it_is_recorded_anew_when_something_changes():
     with mg.no_grad():
         w *= 2.0
     assert step(x).item() == 2 * (2 * 3 + 4 * 4)
-    assert len(runs) == 2  # values are not part of a recording
+    assert len(runs) == 2  # values are not part of a captured step
     w.data = np.array([1.0, 1.0], np.float32)
     assert step(x).item() == 14.0
     assert len(runs) == 3  # the parameter lies elsewhere
@@ -362,7 +362,7 @@ def test_inputs_and_results_are_tensors():
         mg.compile(lambda x: x)(W)
 
 
-def test_memory_is_used_again_within_a_recording():
+def test_memory_is_used_again_within_a_captured_step():
     def chain(x):
         for _ in range(30):
             x = F.gelu(x)
@@ -373,7 +373,7 @@ def test_memory_is_used_again_within_a_recording():
     assert step.pool.nbytes() <= 4 * 512 * 512 * 4
 
 
-def test_memory_of_a_recording_is_not_given_back():
+def test_memory_of_a_captured_step_is_not_given_back():
     held, x = [], mg.randn(4096, 1024)
     with mg.no_grad(), Capture() as step:
         for rows in range(4096, 0, -256):  # ever other sizes, and at the end more memory unused than used

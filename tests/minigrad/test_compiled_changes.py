@@ -1,6 +1,6 @@
 """What changes between the calls of a compiled step is followed, or refused; never dropped. And gradients own their memory.
 
-Sides of matrices are on both sides of 32 kB, above which a recording's memory is used again within the step.
+Sides of matrices are on both sides of 32 kB, above which a captured step's memory is used again within the step.
 """
 import gc
 import threading
@@ -114,7 +114,7 @@ CHANGES = {
 
 @both_sides
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_after_recording_is_followed_or_refused(name, side):
+def test_a_change_after_capturing_is_followed_or_refused(name, side):
     histories = []
     for wrap in (itself, mg.compile):
         study = Study(side)
@@ -143,7 +143,7 @@ def test_a_removed_hook_is_forgotten():
         step(study.x)
 
 
-def test_modes_of_the_thread_are_part_of_a_recording():
+def test_modes_of_the_thread_are_part_of_a_captured_step():
     w, runs = mg.ones(4, requires_grad=True), []
 
     @mg.compile
@@ -171,7 +171,7 @@ def with_graph_from_outside(x, made=mg.ones(2, requires_grad=True) * 2.0):
     (made * x).sum().backward(retain_graph=True)
 
 
-def under_a_watcher(x):
+def under_an_observer(x):
     with mg.count_flops():
         return x * 2
 
@@ -179,7 +179,7 @@ def under_a_watcher(x):
 REFUSED = {
     "a mode left behind": (leaves_another_mode, "leaves another grad mode"),
     "a graph from outside": (with_graph_from_outside, "Mul, which was applied outside of this step"),
-    "a watcher inside": (under_a_watcher, "observes operations"),
+    "an observer inside": (under_an_observer, "observes operations"),
     "a draw in Python": (lambda x: x * mg.random.generator().random(), "draws from the generator in Python"),
     "a mask as index": (lambda x, mask=mg.tensor([True, False]): x[mask], "reads the values"),
     "a mask to select": (lambda x, mask=mg.tensor([True, False]): x.masked_select(mask), "reads the values"),
@@ -199,20 +199,20 @@ def test_what_a_replay_would_drop_is_refused(name):
     assert this_thread.runner is None
 
 
-def test_an_input_that_requires_a_gradient_is_refused_after_recording():
+def test_an_input_that_requires_a_gradient_is_refused_after_capturing():
     step = mg.compile(lambda x: (x * 2).detach())
     step(mg.ones(2))
     with pytest.raises(RuntimeError, match="input of a compiled step requires a gradient"):
         step(mg.ones(2, requires_grad=True))
 
 
-def test_what_a_recording_leaves_behind_cannot_be_used():
+def test_what_a_captured_step_leaves_behind_cannot_be_used():
     kept = []
 
     @mg.compile
     def step(x):
         kept.append(x * 2)
-        return kept[0] + 1  # in the second recording, of the first
+        return kept[0] + 1  # in the second captured step, of the first
 
     step(mg.ones(2))
     with pytest.raises(RuntimeError, match="made while a step was captured"):
@@ -309,7 +309,7 @@ def test_gradients_stay_when_the_step_is_gone(side):
 
 
 @both_sides
-def test_gradients_stay_when_recordings_are_evicted(side):
+def test_gradients_stay_when_captured_steps_are_evicted(side):
     w = mg.ones(side, side, requires_grad=True)
 
     @mg.compile
@@ -318,7 +318,7 @@ def test_gradients_stay_when_recordings_are_evicted(side):
         loss.backward()
         return loss
 
-    for rows in range(1, 40):  # only 8 recordings are kept
+    for rows in range(1, 40):  # only 8 captured steps are kept
         step(mg.ones(rows, side))
     step.forget()
     assert np.all(w.grad.numpy() == sum(range(1, 40)))
@@ -362,7 +362,7 @@ def scaled(x):
     return x * GLOBAL
 
 
-def test_variables_that_the_step_reads_are_part_of_a_recording():
+def test_variables_that_the_step_reads_are_part_of_a_captured_step():
     global GLOBAL
     around, runs = 1.0, []
 
@@ -389,7 +389,7 @@ def test_variables_that_the_step_reads_are_part_of_a_recording():
 
 
 @both_sides
-def test_threads_have_recordings_of_their_own(side):
+def test_threads_have_captured_steps_of_their_own(side):
     """Ten threads, each with parameters of its own, replay one compiled step at once."""
     here = threading.local()
 

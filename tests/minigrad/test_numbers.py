@@ -154,7 +154,7 @@ def test_infinity_and_nan_are_values_without_warning(function, x):
         mg.grad(y, x, create_graph=True)
         y.backward()
         step = mg.compile(lambda x: function(x))
-        for _ in range(2):  # recorded, replayed
+        for _ in range(2):  # captured, replayed
             step(x.detach())
         with pytest.raises(FloatingPointError):
             np.exp(np.float32(89))  # the user's own NumPy is as it was

@@ -1,4 +1,4 @@
-"""The tape, its guard of memory that is written to, and recordings, each broken in turn."""
+"""The tape, its guard of memory that is written to, and captured steps, each broken in turn."""
 import sys
 
 import numpy as np
@@ -70,7 +70,7 @@ def always_fresh(original):
 
 SABOTAGES = [
     Sabotage(f"compile: {name}", COMPILED, apply) for name, apply in {
-        "gradients lie in the recording's pool": replaced(capture.Capture, "accumulate", in_the_pool),
+        "gradients lie in the step's pool": replaced(capture.Capture, "accumulate", in_the_pool),
         "a gradient that is held is written to": lambda: setattr(capture, "UNUSED_COPY", 10**9),
         "attributes of modules are not looked at": replaced(nn.module, "outdate", nothing),
         "tensors from outside are not looked at": replaced(capture.Capture, "array_of", without_sources),
@@ -89,8 +89,8 @@ SABOTAGES = [
         "inputs may require gradients": replaced(
             compiled, "_form", lambda original: lambda x: original(x.detach())),
         "modes are not looked at": replaced(compiled, "_modes", lambda original: lambda: (0, True)),
-        "threads share recordings": lambda: setattr(type(per_thread.this_thread), "identity", property(lambda self: 1, nothing(0))),
-        "what an earlier recording made is read": replaced(
+        "threads share captured steps": lambda: setattr(type(per_thread.this_thread), "identity", property(lambda self: 1, nothing(0))),
+        "what an earlier captured step made is read": replaced(
             capture.Tracer, "_array", lambda original: property(lambda self: self._memory)),
         "draws are made once": replaced(creation, "_drawn", once),
         "a graph from outside is walked": replaced(capture.Capture, "backward", of_nobody),

@@ -730,7 +730,7 @@ MODULE = [
         "Module: repr without its own": ("Module.__repr__", "[extra] if extra else []", "[]"),
     }),
     *edits(("tests/minigrad/test_compiled.py",), "nn.module", {
-        "Module: a new attribute outdates no recording": ("Module.__setattr__", "outdate()", "pass"),
+        "Module: a new attribute outdates no captured step": ("Module.__setattr__", "outdate()", "pass"),
     }),
     *edits(HOOKS, "nn.hooks", {
         "hooks: pre-hooks replace nothing": (
