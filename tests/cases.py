@@ -162,7 +162,7 @@ CASES = [
     Case(indexing.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=(None, Ellipsis, np.array([1, 1])))),
     Case(indexing.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=keep)),
     Case(diagonal.Diagonal, [normal(3, 4)], naive.diagonal, dict(offset=1)),
-    Case(diagonal.Diagonal, [normal(2, 4, 3)], naive.diagonal, dict(offset=-2)),
+    Case(diagonal.Diagonal, [normal(2, 5, 3)], naive.diagonal, dict(offset=-1)),
     Case(diagonal.Diagonal, [normal(2, 3)], naive.diagonal, dict(offset=5)),
     Case(indexing.AddAt, [normal(4, 2)], naive.add_at, dict(index=np.array([0, 2, 0, -1]), shape=(5, 2))),
     Case(indexing.AddAt, [normal(3, 2)], naive.add_at,
