@@ -20,8 +20,9 @@ class count_flops(Observer):
     """
 
     def __enter__(self):
+        super().__enter__()
         self.forward_counts, self.backward_counts = collections.Counter(), collections.Counter()
-        return super().__enter__()
+        return self
 
     def forward(self, op, inputs, arrays, options):
         output = super().forward(op, inputs, arrays, options)

@@ -100,15 +100,20 @@ class Observer(Runner):
     """Looks on, inside a `with` block, while the runner before does the work. Subclasses add to forward or backward."""
 
     accumulates = False  # to see what each op makes by itself
+    _inner: Runner | None = None  # the runner before, inside the block
 
     def __enter__(self):
-        self._before, self._inner = this_thread.runner, current()
-        self._inner.refuse("observes operations (detect_anomaly, count_flops)", "observe the whole step, from outside")
+        if self._inner is not None:
+            raise RuntimeError(f"{type(self).__name__}: this one is entered already; make another for the block inside")
+        before = current()
+        before.refuse("observes operations (detect_anomaly, count_flops)", "observe the whole step, from outside")
+        self._inner = before
         this_thread.runner = self
         return self
 
     def __exit__(self, *exception):
-        this_thread.runner = self._before
+        this_thread.runner = None if self._inner is EAGER else self._inner
+        self._inner = None
 
     def forward(self, op, inputs, arrays, options):
         return self._inner.forward(op, inputs, arrays, options)

@@ -41,6 +41,17 @@ def test_a_wrong_result_of_a_hook_is_refused():
         mg.ones(1).register_hook(print)
 
 
+@pytest.mark.parametrize("make", [mg.detect_anomaly, mg.count_flops])
+def test_an_observer_cannot_observe_itself(make):
+    observer, x = make(), leaf(1.0)
+    for _ in range(2):  # one after the other is allowed
+        with observer, make():
+            with pytest.raises(RuntimeError, match="entered already; make another"):
+                with observer:
+                    pass
+            assert (x * 2.0).item() == 2.0
+
+
 def test_an_anomaly_in_forward_names_op_place_and_line():
     with mg.detect_anomaly():
         x = leaf(1.0, 0.0)
