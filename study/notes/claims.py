@@ -1,14 +1,16 @@
 """What the lecture notes say, row by row, as functions that find out whether it is so.
 
 A claim is a function with the row's number, the note it stands in and a verdict; its docstring paraphrases the note. It
-computes, raises `Refuted` if the verdict does not hold, and returns the figures that it measured in a few words:
+computes, raises `Refuted` if the verdict does not hold, and returns in a sentence what was learnt, with the figures that
+it measured:
 
-    @claim("A5", note="000", verdict="true")
+    @claim("A5", note="000", section="Causal attention", formula="A_ts = I[t >= s] A_ts / sum_s'<=t A_ts'",
+           ours='nn.Attention(8, causal="renormalise")', code="nn/attention.py:Attention")
     def zeroing_and_renormalising_is_masking():
         \"\"\"Causal attention: set the weights of the future to zero and renormalise; the same as masking with -inf.\"\"\"
         ...
         require(difference < 1e-12, f"they differ by {difference:.0e}")
-        return f"largest difference {difference:.0e}"
+        return f"both give the same weights: the largest difference is {difference:.0e}"
 """
 import dataclasses
 from collections.abc import Callable
@@ -26,6 +28,11 @@ class Claim:
     note: str  # "000" to "004"
     verdict: str
     check: Callable[[], str]
+    section: str = ""  # the heading that it stands under, as printed
+    formula: str = ""  # as the note prints it
+    ours: str = ""  # the same, spelled in this project: the switch, the call
+    code: str = ""  # where that stands, as "nn/attention.py:Attention"
+    also: tuple[str, ...] = ()  # other notes that say the same
 
     @property
     def text(self) -> str:
@@ -40,11 +47,11 @@ class Claim:
 CLAIMS: list[Claim] = []
 
 
-def claim(row: str, note: str, verdict: str = TRUE) -> Callable[[Callable[[], str]], Callable[[], str]]:
-    """Register a function as the check of a row."""
+def claim(row: str, note: str, verdict: str = TRUE, **place) -> Callable[[Callable[[], str]], Callable[[], str]]:
+    """Register a function as the check of a row. `place`: the other fields of `Claim`."""
 
     def register(check: Callable[[], str]) -> Callable[[], str]:
-        CLAIMS.append(Claim(row, note, verdict, check))
+        CLAIMS.append(Claim(row, note, verdict, check, **place))
         return check
 
     return register

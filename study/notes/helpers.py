@@ -1,4 +1,6 @@
 """What the checks of several notes share: numbers, formulas, layers, gradients."""
+import dataclasses
+import statistics
 from collections.abc import Callable
 
 import numpy as np
@@ -96,6 +98,37 @@ def trained(task: Task, name: str, config: TransformerConfig, **training) -> nn.
     model = make_model(task, name, config)
     Trainer(model, task, TrainingConfig.of(task, **training)).train()
     return model
+
+
+# what depends on chance
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """What was measured with several seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    def __format__(self, spec: str) -> str:
+        low, high = (format(bound(self.values), spec) for bound in (min, max))
+        return f"{format(self.median, spec)} ({low} to {high})"
+
+
+def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
+    """measure(seed) for each seed, which seeds all generators first. A claim then holds for the median.
+
+    >>> f"{over_seeds(lambda seed: seed / 10):.1f}"
+    '0.2 (0.0 to 0.4)'
+    """
+
+    def run(seed: int) -> float:
+        mg.manual_seed(seed)
+        return float(measure(seed))
+
+    return Spread(tuple(run(seed) for seed in range(seeds)))
 
 
 # gradients
