@@ -30,6 +30,7 @@ from .random import manual_seed
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .serialization import load, save
 from .tensor import Tensor
+from .tracing import trace
 
 __version__ = "0.1.0"
 
@@ -184,7 +185,6 @@ unsqueeze = Tensor.unsqueeze
 # diagonal
 diag = Tensor.diag
 diagonal = Tensor.diagonal
-trace = Tensor.trace
 tril = Tensor.tril
 triu = Tensor.triu
 

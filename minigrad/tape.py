@@ -23,6 +23,7 @@ class Node:
     retains_grad = False
     hooks: tuple[Callable, ...] = ()  # called with the whole gradient before it goes on; may replace it
     name: str | None = None
+    traced: Any = None  # what mg.trace has kept of the value here
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
         self.shape = shape

@@ -36,17 +36,17 @@ def default_scale(q) -> float:
 def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
     """The definition: (out, weights). A row in which everything is masked gets zero weights, not NaN."""
     scale = default_scale(q) if scale is None else scale
-    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
+    scores = masked_scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if is_causal:
         allowed = np.tril(np.ones(scores.shape[-2:], bool))
-        scores = np.where(allowed, scores, -np.inf)
+        masked_scores = np.where(allowed, scores, -np.inf)
         # A NaN or infinity in a later value must not reach an earlier row as 0 * NaN; see the kernels, which skip it.
     if mask is not None:
-        scores = scores + mask
+        masked_scores = masked_scores + mask
     if scores.shape[-1] == 0:
-        return np.matmul(scores, v), scores
-    largest = np.max(scores, axis=-1, keepdims=True)
-    e = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
+        return np.matmul(masked_scores, v), masked_scores
+    largest = np.max(masked_scores, axis=-1, keepdims=True)
+    e = np.exp(masked_scores - np.where(largest == -np.inf, 0.0, largest))
     total = np.sum(e, axis=-1, keepdims=True)
     weights = e / np.where(total == 0.0, 1.0, total)
     return np.matmul(weights, v), weights

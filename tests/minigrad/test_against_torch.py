@@ -127,7 +127,7 @@ EXPRESSIONS = {
     "cat stack": (lambda m, F, a, b: m.cat([a, b, a], dim=1).sum(1) * m.stack([a, b], dim=1).sum(2).sum(1), x34, y34),
     "split chunk": (lambda m, F, a: a.split([1, 3], dim=2)[1] * a.chunk(2, dim=2)[0].sum(2, keepdim=True), x234),
     "split size": (lambda m, F, a: a.split(3, dim=1)[1] * 2.0, x34),
-    "trace": (lambda m, F, a: a.trace() * m.trace(a[:2]), x44),
+    "trace": (lambda m, F, a: a.trace() * a[:2].trace(), x44),
     "meshgrid": (lambda m, F, a, b, c: sum(x * (i + 1) for i, x in enumerate(m.meshgrid(a, b, c[0], indexing="ij"))), x4, x34[0], x4),
     "meshgrid xy": (lambda m, F, a, b: m.meshgrid([a, b], indexing="xy")[0] * m.meshgrid(a, b, indexing="xy")[1], x4, normal(3)),
     "unfold": (lambda m, F, a: a.unfold(1, 2, 1) * a.unfold(-2, 2, 1) + a.unfold(2, 3, 2).sum(), x234),

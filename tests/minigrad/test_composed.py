@@ -68,7 +68,7 @@ COMPOSED = {
         lambda x: mg.stack(mg.std_mean(x)), lambda x: np.stack([x.std(ddof=1), x.mean()]), normal(3, 4)),
     "std_mean unbiased": (
         lambda x: mg.stack(mg.std_mean(x, False)), lambda x: np.stack([x.std(), x.mean()]), normal(3, 4)),
-    "trace": (mg.trace, lambda x: x[0, 0] + x[1, 1] + x[2, 2], normal(3, 4)),
+    "trace": (mg.Tensor.trace, lambda x: x[0, 0] + x[1, 1] + x[2, 2], normal(3, 4)),
     "index_add": (lambda x, y: x.index_add(-1, mg.tensor([2, 0, 2]), y, alpha=-0.5), index_add, normal(2, 4), normal(2, 3)),
     "repeat_interleave": (
         lambda x: x.repeat_interleave(mg.tensor([2, 0, 1]), -2), lambda x: np.stack([x[0], x[0], x[2]]), normal(3, 4)),

@@ -1,0 +1,9 @@
+"""Follow a computation number by number, forward and backward: `mg.trace`.
+
+trace.py keeps what ran, as steps.py has it; names.py finds what to call each tensor; formulas.py has the formula of each
+op; table.py makes text of a trace, plain.py what JSON takes.
+"""
+from .steps import Step, TracedTensor
+from .trace import Trace, trace
+
+__all__ = ["Step", "Trace", "TracedTensor", "trace"]

@@ -1,0 +1,28 @@
+"""Arrays, options and other values as lists, numbers and strings."""
+import math
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """The same in what JSON has; numbers that are not finite as "NaN", "Infinity", "-Infinity".
+
+    >>> plain({"index": (slice(None), 1), "mask": np.array([True, False]), "fill": -np.inf})
+    {'index': [{'slice': [None, None, None]}, 1], 'mask': [True, False], 'fill': '-Infinity'}
+    """
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.astype(float).tolist() if value.dtype.kind == "f" else value.tolist())
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, slice):
+        return {"slice": plain([value.start, value.stop, value.step])}
+    if value is Ellipsis:
+        return "..."
+    return getattr(value, "__name__", str(value))
