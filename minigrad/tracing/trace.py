@@ -222,7 +222,7 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     >>> t["weights"].value
     array([[0.26894142, 0.73105858]])
     >>> t["scores"].gradient
-    array([[-1.93730618,  1.93730618]])
+    array([[-1.93632646,  1.93632646]])
     >>> [step.op for step in t.steps]
     ['Permute', 'MatMul', 'Softmax', 'MatMul', 'Mul', 'Sum']
     """

@@ -1,0 +1,374 @@
+"""`mg.trace`: what it keeps is what ran, under the names that a reader expects, and nothing else changes."""
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from cases import CASES
+from minigrad.runner import EAGER, current
+from minigrad.tape import Fused
+from minigrad.tensor import apply
+from minigrad.tracing import TracedTensor
+
+random = np.random.default_rng(0)
+GAIN = mg.tensor([2.0, 3.0], dtype=mg.float64, requires_grad=True)  # a global, used in a traced function
+
+
+def leaf(*shape):
+    return mg.tensor(random.standard_normal(shape), requires_grad=True)
+
+
+def attend(q, k, v, upstream):
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    masked_scores = mg.where(mg.tensor(np.tri(len(q), len(k), dtype=bool)), scores, -np.inf)
+    weights = masked_scores.softmax(-1)
+    output = weights @ v
+    loss = (output * upstream).sum()
+    return loss * 1.0
+
+
+def weighted(y):
+    """A scalar to which each element of y counts differently."""
+    return (y * mg.tensor(np.cos(np.arange(y.numel())).reshape(y.shape), dtype=y.dtype)).sum()
+
+
+def test_values_and_gradients_of_attention_are_those_of_a_plain_run():
+    q, k, v, upstream = (leaf(4, 3) for _ in range(4))
+    t = mg.trace(attend, q, k, v, upstream)
+    assert all(x.grad is None for x in (q, k, v, upstream))
+
+    scores = q @ k.mT * 3**-0.5
+    masked_scores = mg.where(mg.tensor(np.tri(4, dtype=bool)), scores, -np.inf)
+    weights = masked_scores.softmax(-1)
+    output = weights @ v
+    loss = (output * upstream).sum()
+    for x in (scores, masked_scores, weights, output):
+        x.retain_grad()
+    loss.backward()
+    expected = dict(q=q, k=k, v=v, upstream=upstream, scores=scores, masked_scores=masked_scores, weights=weights,
+                    output=output)
+    for name, tensor in expected.items():
+        assert np.array_equal(t[name].value, tensor.array), name
+        assert np.array_equal(t[name].gradient, tensor.grad.array), name
+    assert t["loss"].value == loss.item() and t["loss"].gradient == 1.0
+    assert [step.op for step in t.steps] == ["Permute", "MatMul", "Mul", "Where", "Softmax", "MatMul", "Mul", "Sum", "Mul"]
+    assert [tensor.name for tensor in t.tensors[:4]] == ["q", "k", "v", "upstream"]
+
+
+@pytest.mark.parametrize("spelled_out", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_tensors_gradient_is_the_sum_of_what_its_uses_sent(case, spelled_out):
+    inputs = [mg.tensor(x, requires_grad=x.dtype.kind == "f") if isinstance(x, np.ndarray) else x for x in case.inputs]
+    leaves = [x for x in inputs if isinstance(x, mg.Tensor) and x.requires_grad]
+    with mg.trace(spelled_out=spelled_out) as t:
+        out = apply(case.op, *inputs, **case.options)
+        loss = weighted(out)
+        if loss.requires_grad:
+            loss.backward()
+    plain = [x.clone().detach().requires_grad_() if any(x is leaf for leaf in leaves) else x for x in inputs]
+    expected = apply(case.op, *plain, **case.options)
+    assert np.allclose(out.array, expected.array, rtol=1e-9, atol=1e-12, equal_nan=True)
+    if not loss.requires_grad:
+        return
+    weighted(expected).backward()
+    for x, same in zip(inputs, plain):
+        if any(x is leaf for leaf in leaves) and same.grad is not None:
+            kept = t._of(x)
+            assert np.allclose(kept.gradient, same.grad.array, rtol=1e-9, atol=1e-12, equal_nan=True)
+            assert np.array_equal(kept.gradient, x.grad.array, equal_nan=True)
+    for tensor in t.tensors:
+        sent = [gradient for step in t.steps for value, gradient in zip(step.inputs, step.gradients)
+                if value is tensor and gradient is not None]
+        assert all(gradient.shape == tensor.shape for gradient in sent)
+        if sent and tensor.gradient is not None:
+            assert np.allclose(sum(sent), tensor.gradient, rtol=1e-12, atol=0, equal_nan=True)
+    if spelled_out:
+        assert not any(step.op == case.op.__name__ for step in t.steps if issubclass(case.op, Fused))
+
+
+def test_fused_attention_spelled_out_shows_scores_mask_weights_output():
+    q, k, v = (leaf(1, 1, 3, 2) for _ in range(3))
+
+    def loss(q, k, v):
+        return (F.scaled_dot_product_attention(q, k, v, is_causal=True) * q).sum()
+
+    assert [step.op for step in mg.trace(loss, q, k, v).steps] == ["ScaledDotProductAttention", "Mul", "Sum"]
+    t = mg.trace(loss, q, k, v, spelled_out=True)
+    names = [tensor.name for tensor in t.tensors]
+    assert [name for name in names if name in ("scores", "masked_scores", "weights", "output")] == [
+        "scores", "masked_scores", "weights", "output"]
+    assert (t["masked_scores"].value[0, 0][np.triu_indices(3, 1)] == -np.inf).all()
+    expected = F.attention_weights(q, k, is_causal=True)
+    assert np.allclose(t["weights"].value, expected.array, atol=1e-15)
+    assert np.allclose(t["weights"].value @ v.array, t["output"].value, atol=1e-15)
+
+
+# ---------------------------------------------------------------------------------------------------------- names
+
+def test_names_come_from_variables_arguments_globals_and_closures():
+    shift = leaf(2)
+
+    def inner(x):
+        hidden = x * GAIN
+        return hidden + shift
+
+    def outer(x):
+        first = inner(x)
+        first = first * 2.0
+        return weighted(first)
+
+    t = mg.trace(outer, leaf(3, 2))
+    names = [tensor.name for tensor in t.tensors]
+    assert names[:6] == ["x", "GAIN", "hidden", "shift", "first", "first_2"]
+    assert len(set(names)) == len(names)
+
+
+def test_in_a_block_variables_are_known_up_to_its_end():
+    x = leaf(3)
+    with mg.trace() as t:
+        last = x.exp()
+    assert [step.output.name for step in t.steps] == ["last"] and t["x"].kind == "input"
+
+
+def test_given_names_come_before_variables():
+    x, y = leaf(2), leaf(2)
+    x.name = "input"
+    with mg.trace(names={"other": y}) as t:
+        z = x * y
+        z.name = "product"
+        z.sum()
+    assert [tensor.name for tensor in t.tensors] == ["input", "other", "product", "sum"]
+
+
+def test_parameters_are_called_by_their_path():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2, bias=False)))
+    for t in (mg.trace(model, mg.randn(2, 3), gradient=mg.ones(2, 2)), mg.trace(lambda x: model(x).sum(), mg.randn(2, 3))):
+        assert {"0.weight", "0.bias", "2.0.weight"} <= {tensor.name for tensor in t.tensors if tensor.learns}
+        assert t["2.0.weight"].gradient.shape == (2, 4)
+    with mg.trace() as t:
+        model(mg.randn(2, 3))
+    assert t["2.0.weight"].gradient is None
+
+
+def test_a_name_that_is_not_there_lists_those_that_are():
+    t = mg.trace(lambda x: x.exp().sum(), leaf(2))
+    with pytest.raises(KeyError, match="no tensor is called 'y'; there are x, exp, sum"):
+        t["y"]
+
+
+# --------------------------------------------------------------------------- what else a program does in a trace
+
+def test_a_trace_in_place_keeps_both_values():
+    x = leaf(3)
+    with mg.trace() as t:
+        y = x * 2.0
+        y += 1.0
+        y[0] = x[1]
+        weighted(y).backward()
+    changes = [tensor.value.tolist() for tensor in t.tensors if tensor.shape == (3,)]
+    a, b, c = x.tolist()
+    assert [2 * a, 2 * b, 2 * c] in changes and [2 * a + 1, 2 * b + 1, 2 * c + 1] in changes
+    assert [b, 2 * b + 1, 2 * c + 1] in changes
+    assert np.array_equal(t["x"].gradient, x.grad.array)
+
+
+def test_what_changes_without_the_tape_is_kept_anew():
+    w = leaf(2)
+    with mg.trace() as t:
+        first = (w * 3.0).sum()
+        with mg.no_grad():
+            w *= 0.0
+        second = (w * 3.0).sum()
+    assert t["w"].value.any() and not t["w_2"].value.any() and first.item() != second.item() == 0.0
+
+
+def test_two_losses_add_and_a_second_walk_begins_anew():
+    x = leaf(3)
+    with mg.trace() as t:
+        y = x * 2.0
+        y.sum().backward(retain_graph=True)
+        (x * 5.0).sum().backward()
+    assert t["x"].gradient.tolist() == [7.0] * 3 and x.grad.tolist() == [7.0] * 3
+    with mg.trace() as t:
+        y = x * 2.0
+        y.sum().backward(retain_graph=True)
+        y.backward(mg.tensor([1.0, 0.0, -1.0]))
+    assert t["x"].gradient.tolist() == [2.0, 0.0, -2.0]
+
+
+def test_grad_hooks_and_gradients_of_gradients():
+    x = leaf(3)
+    with mg.trace() as t:
+        y = x * x
+        y.register_hook(lambda gradient: gradient * 10.0)
+        (g,) = mg.grad((y * x).sum(), [x], create_graph=True)
+        (g * g).sum().backward()
+    assert np.allclose(t["g"].value, 11 * 0 + g.array)
+    plain = mg.tensor(x.array, requires_grad=True)
+    y = plain * plain
+    y.register_hook(lambda gradient: gradient * 10.0)
+    (g,) = mg.grad((y * plain).sum(), [plain], create_graph=True)
+    (g * g).sum().backward()
+    assert np.array_equal(x.grad.array, plain.grad.array)
+
+
+def test_a_function_is_one_step():
+    class Cube(mg.Function):
+        """out = x^3;  dx = 3 x^2 dout"""
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, dout):
+            (x,) = ctx.saved_tensors
+            return dout * 3.0 * x * x
+
+    t = mg.trace(lambda x: weighted(Cube.apply(x)), leaf(3))
+    assert [step.op for step in t.steps] == ["Cube", "Mul", "Sum"]
+    assert np.allclose(t["x"].gradient, 3 * t["x"].value ** 2 * np.cos(np.arange(3)))
+
+
+def test_without_a_gradient_a_result_that_is_no_scalar_stays_forward():
+    t = mg.trace(lambda x: x * 2.0, [[1.0, 2.0]])
+    assert t["x"].gradient is None and t.result.tolist() == [[2.0, 4.0]] and "has not run" in t.table()
+    t = mg.trace(lambda x: x * 2.0, [[1.0, 2.0]], gradient=[[1.0, -1.0]])
+    assert t["x"].gradient.tolist() == [[2.0, -2.0]]
+
+
+def test_it_looks_on_in_its_thread_and_its_block_only():
+    x, seen = leaf(2), []
+    with mg.trace() as t:
+        thread = threading.Thread(target=lambda: seen.append((x * 2.0, current() is EAGER)))
+        thread.start()
+        thread.join()
+        with pytest.raises(RuntimeError, match="entered already"), t:
+            pass
+        y = x * 3.0
+    y.sum().backward()
+    assert [step.op for step in t.steps] == ["Mul"] and t["x"].gradient is None and seen[0][1] and current() is EAGER
+
+
+def test_an_error_leaves_the_trace_readable():
+    x = leaf(2)
+    with pytest.raises(ValueError):
+        with mg.trace() as t:
+            y = x * 2.0
+            y @ mg.ones(3, 3, dtype=mg.float64)
+    assert t["y"].value.tolist() == (2 * x.array).tolist() and current() is EAGER
+
+
+def test_it_works_beside_other_observers_and_compiled_steps():
+    x = leaf(3)
+    step = mg.compile(lambda: weighted(x * 2.0))
+    with mg.trace() as t, mg.detect_anomaly(), mg.count_flops():
+        loss = step()
+        loss.backward()
+    assert t["x"].gradient == pytest.approx(2 * np.cos(np.arange(3))) and t.steps
+
+    def observed():
+        with mg.trace():
+            return x * 2.0
+
+    with pytest.raises(RuntimeError, match="observes operations"):
+        mg.compile(observed)()
+
+
+def test_what_it_keeps_does_not_change_with_the_program():
+    x = leaf(3)
+    with mg.trace() as t:
+        y = x * 2.0
+    before = t["y"].value.copy()
+    with mg.no_grad():
+        y.data[:] = 0.0
+        x.data[:] = 0.0
+    assert np.array_equal(t["y"].value, before) and t["x"].value.any()
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns of the variance of a single element
+@pytest.mark.parametrize("spelled_out", [False, True])
+def test_random_programs_go_on_as_without_a_trace(spelled_out):
+    pytest.importorskip("torch")
+    from fuzz import programs
+
+    for seed in range(40):
+        expected = programs.run(seed)
+        with mg.trace(spelled_out=spelled_out) as t:
+            assert programs.run(seed) == expected
+        assert len({tensor.name for tensor in t.tensors}) == len(t.tensors)
+
+
+# ------------------------------------------------------------------------------------------- what is shown of it
+
+def small_trace():
+    return mg.trace(attend, *(leaf(2, 2) for _ in range(4)))
+
+
+def test_json_has_it_all():
+    t = small_trace()
+    data = json.loads(json.dumps(t.as_dict(), allow_nan=False))
+    by_name = {tensor["name"]: tensor for tensor in data["tensors"]}
+    assert by_name["masked_scores"]["value"][0][1] == "-Infinity"
+    for name, tensor in by_name.items():
+        kept = t[name]
+        assert np.array_equal(np.array(tensor["value"], float), kept.value), name
+        assert tensor["shape"] == list(kept.shape) and (tensor["gradient"] is None) == (kept.gradient is None)
+    for step, kept in zip(data["steps"], t.steps, strict=True):
+        assert step["output"] in by_name and step["op"] == kept.op
+        assert all(set(value) in ({"tensor"}, {"constant"}) for value in step["inputs"])
+    where = next(step for step in data["steps"] if step["op"] == "Where")
+    assert where["options"]["condition"] == [[True, False], [True, True]]
+    assert data["result"] == t.steps[-1].output.name
+
+
+def test_the_table_has_each_step_forward_and_backward():
+    t = small_trace()
+    text = t.table()
+    assert repr(text) == text  # an interpreter prints it
+    for number, step in enumerate(t.steps, 1):
+        assert text.count(f"\n{number}. ") == 2, step.op
+    assert "weights = Softmax(masked_scores, dim=1)" in text and "to masked_scores [[" in text
+    of_q = text.split("dq [[")[1].split("]]")[0].replace("]", " ").replace("[", " ")
+    assert np.allclose(np.array(of_q.split(), float), t["q"].gradient.ravel(), atol=6e-5)
+
+
+def test_graphs_show_values_and_gradients():
+    x = mg.tensor([1.5, 2.5], requires_grad=True)
+    with mg.trace():
+        y = x * 4.0
+        loss = y.sum()
+        loss.backward()
+    text = str(mg.graph(loss, values=True, gradients=True))
+    assert "[1.5 2.5]" in text and "[ 6. 10.]" in text and text.count("gradient") == 3 and "y = Mul" in text
+    assert "gradient" not in str(mg.graph(loss, values=True)) and "1.5" not in str(mg.graph(loss, gradients=True))
+    svg = mg.graph(loss, values=True, gradients=True).svg()
+    assert "[ 6. 10.]" in svg and svg.count("<rect") == 4
+    assert "6. 10." in mg.graph(loss, values=True).mermaid()
+    with pytest.raises(RuntimeError, match="inside `with mg.trace"):
+        mg.graph(mg.tensor([1.0], requires_grad=True).exp(), values=True)
+    with pytest.raises(RuntimeError, match="no step is on the tape"):
+        mg.trace(lambda x: x * 2, mg.ones(2)).graph()
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda: mg.trace(mg.ones(2, 2)), "the trace of a matrix is x.trace()"),
+    (lambda: mg.trace(3), "expected a function and its inputs, got int"),
+    (lambda: mg.trace(None, 3), "expected a function before its inputs"),
+    (lambda: mg.trace(lambda: 3, gradient=1.0), "the function returned int, no Tensor"),
+])
+def test_bad_calls(call, says):
+    with pytest.raises(TypeError) as error:
+        call()
+    assert says in str(error.value)
+
+
+def test_a_traced_tensor_tells_whether_it_learns():
+    t = small_trace()
+    assert isinstance(t["q"], TracedTensor) and t["q"].learns and t["q"].kind == "input"
+    assert not any(tensor.learns for tensor in t.tensors if tensor.kind == "constant")
