@@ -104,9 +104,9 @@ class Trace(Observer):
             if parent is None or gradient is None or not isinstance(value, TracedTensor):
                 step.gradients.append(None)
                 continue
-            sent = unbroadcast(_copy(gradient), value.shape, f"{step.op}").astype(value.value.dtype)
+            sent = unbroadcast(_copy(gradient), value.shape, step.op).astype(value.value.dtype)
             step.gradients.append(sent)
-            value.gradient = sent.copy() if value.gradient is None else value.gradient + sent
+            value.gradient = sent if value.gradient is None else value.gradient + sent
 
     def _forget_gradients(self) -> None:
         for step in self.steps:

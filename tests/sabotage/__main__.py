@@ -31,7 +31,7 @@ import pytest  # noqa: E402
 
 from sabotage.base import Sabotage  # noqa: E402
 
-PARTS = "engine", "ops", "nn", "models", "commands"
+PARTS = "engine", "ops", "tracing", "nn", "models", "commands"
 SECONDS = 120  # a process that takes longer hangs
 GREEN, NOTICED, NOT_APPLIED = 0, 1, 99  # exit codes of a process with a sabotage
 SLIPS = "NameError", "UnboundLocalError", "SyntaxError"  # of who wrote the sabotage

@@ -131,7 +131,8 @@ def test_in_a_block_variables_are_known_up_to_its_end():
     x = leaf(3)
     with mg.trace() as t:
         last = x.exp()
-    assert [step.output.name for step in t.steps] == ["last"] and t["x"].kind == "input"
+    assert [step.output.name for step in t.steps] == ["last"] and t["last"].shape == last.shape
+    assert t["x"].kind == "input"
 
 
 def test_given_names_come_before_variables():
@@ -173,6 +174,7 @@ def test_a_trace_in_place_keeps_both_values():
     a, b, c = x.tolist()
     assert [2 * a, 2 * b, 2 * c] in changes and [2 * a + 1, 2 * b + 1, 2 * c + 1] in changes
     assert [b, 2 * b + 1, 2 * c + 1] in changes
+    assert [tensor.name for tensor in t.tensors if tensor.kind == "input"] == ["x"]
     assert np.array_equal(t["x"].gradient, x.grad.array)
 
 
@@ -333,6 +335,8 @@ def test_the_table_has_each_step_forward_and_backward():
     assert repr(text) == text  # an interpreter prints it
     for number, step in enumerate(t.steps, 1):
         assert text.count(f"\n{number}. ") == 2, step.op
+    backward = text.split("\nbackward")[1]
+    assert backward.index(f"\n{len(t.steps)}. ") < backward.index("\n5. ") < backward.index("\n1. ")
     assert "weights = Softmax(masked_scores, dim=1)" in text and "to masked_scores [[" in text
     of_q = text.split("dq [[")[1].split("]]")[0].replace("]", " ").replace("[", " ")
     assert np.allclose(np.array(of_q.split(), float), t["q"].gradient.ravel(), atol=6e-5)

@@ -1,0 +1,63 @@
+"""Sabotages of `mg.trace` and of what is shown of it."""
+from sabotage.edit import edits
+
+TRACE = ("tests/minigrad/tracing/test_trace.py", "-k", "not random_programs")
+
+SABOTAGES = [
+    *edits(TRACE, "minigrad.tracing.trace", {
+        "trace: runner not given back": ("Trace.__exit__", "super().__exit__(*exception)", "super()"),
+        "trace: variables at the end not named": ("Trace.__exit__", "self._name_variables(self._outermost)", "pass"),
+        "trace: what an op does inside is a step": ("Trace.forward", "if self._is_inside:", "if False:"),
+        "trace: never spelled out": ("Trace.forward", "self.spelled_out and", "False and"),
+        "trace: always spelled out": ("Trace.forward", "self.spelled_out and", ""),
+        "trace: the definition's tensor not taken": ("Trace.made", "return self._spelled.pop()", "return tensor"),
+        "trace: the definition's result unnamed": (
+            "Trace.forward", 'self._fallback[self._traced(result)] = "output"', "pass"),
+        "trace: a Function's backward shows its inside": (
+            "Trace.backward", "self._is_inside or not is_tensor(dout)", "self._is_inside"),
+        "trace: a second walk adds": ("Trace._keep_gradients", "self._forget_gradients()", "pass"),
+        "trace: a gradient in the broadcast shape": (
+            "Trace._keep_gradients", "unbroadcast(_copy(gradient), value.shape, step.op)", "_copy(gradient)"),
+        "trace: the last use's gradient only": (
+            "Trace._keep_gradients", "value.gradient + sent", "sent"),
+        "trace: a gradient before its hooks": ("Trace._keep_gradients", "step.output.gradient = _copy(dout)", "pass"),
+        "trace: changes in place unseen": (
+            "Trace._traced", "known is not None and np.array_equal", "known is not None or np.array_equal"),
+        "trace: a write in place cuts": ("Trace._of", "isinstance(node, Identity)", "False"),
+        "trace: values not copied": ("Trace._keep", "np.array(tensor.array)", "tensor.array"),
+        "trace: given names ignored": ("Trace._keep", 'self._given.get(id(tensor), "")', '""'),
+        "trace: a tensor's own name ignored": (
+            "Trace._name_variables", "kept.name = tensor.name or kept.name", "pass"),
+        "trace: the innermost name wins": ("Trace._name_variables", "kept.name = kept.name or name", "kept.name = name"),
+        "trace: a name twice": (
+            "Trace._name_the_rest", "taken.add(kept.name)", "pass"),
+        "trace: leaves accumulate": ("trace", ", found={})", ")"),
+        "trace: the given gradient ignored": ("trace", "result.upstream(gradient)", "result.upstream(None)"),
+        "trace: inputs not in their order": ("trace", 'kept._traced(value).kind = "input"', "pass"),
+        "trace: inputs learn nothing": ("_leaf", 'requires_grad=array.dtype.kind == "f"', "requires_grad=False"),
+        "trace: results' gradients not in JSON": (
+            "Trace.as_dict", '"gradient": plain(t.gradient)', '"gradient": None'),
+    }),
+    *edits(TRACE, "minigrad.tracing.names", {
+        "names: globals unseen": ("tensors_in", "{**used, **frame.f_locals}", "frame.f_locals"),
+        "names: parameters unseen": ("tensors_in", "yield from value.named_parameters()", "pass"),
+        "names: definitions unseen": ("frames_within", 'or "spelled_out" in code.co_name', ""),
+        "names: inwards first": ("frames_within", "found[::-1]", "found"),
+        "names: numbers from 1": ("unique", "itertools.count(2)", "itertools.count(1)"),
+    }),
+    *edits(TRACE, "minigrad.tracing.plain", {
+        "json: infinity as a number": ("plain", "value if math.isfinite(value)", "value if value == value"),
+        "json: infinities positive": ("plain", 'if value > 0 else "-Infinity"', 'if True else "-Infinity"'),
+    }),
+    *edits(TRACE, "minigrad.tracing.table", {
+        "table: backward in forward's order": ("as_table", "reversed(ran)", "ran"),
+        "table: gradients left out": ("as_table", "if totals:", "if False:"),
+        "table: what was sent left out": ("as_table", "if sent is not None]", "if False]"),
+    }),
+    *edits(TRACE, "minigrad.drawing", {
+        "graph: values left out": ("Graph.numbers", "if self.values and", "if False and"),
+        "graph: gradients left out": ("Graph.numbers", "if self.gradients and", "if False and"),
+        "graph: values unasked": ("Graph.numbers", "if self.values and", "if"),
+        "graph: what was not kept drawn without a word": ("graph_of", "if (values or gradients)", "if False"),
+    }),
+]
