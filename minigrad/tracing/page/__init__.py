@@ -10,14 +10,14 @@ switch is turned or a mistake is made, it computes all of them itself, with a sm
     formulas.js               formulas as MathML, and the terms of a number written out
     page.js                   draws all that, and lets it be pointed at, stepped through and edited
 
-`write` and `html` take the dict of `Trace.as_dict()` and `extras`, a dict of what a trace cannot know. All of it may be left
-out. Names are those of the trace's tensors; a step goes by the name of its output.
+`write` and `html` take the dict of `Trace.as_dict()` and `extras`, a dict of what a trace cannot know. All of it may be
+left out. Names are those of the trace's tensors; a step goes by the name of its output.
 
     title           the heading; else the trace's title
     introduction    text, or a list of paragraphs, below the heading
     layout          [[name, ...], ...]: which tensors stand side by side, row by row. What is not in it stands in a last
                     row, "In between". Without it: the inputs and constants, then the results
-    labels          {name: {"rows": [...], "columns": [...]}}, of the last two axes: tokens, letters, words. Else 0, 1, 2, ...
+    labels          {name: {"rows": [...], "columns": [...]}}, of the last two axes: tokens, letters. Else 0, 1, 2, ...
     symbols         {name: "P"}: what a tensor is called in formulas and in terms written out; else its name
     editable        [name, ...]: which tensors can be edited; else all inputs
     steps           {name: {"title": ..., "joins": [name, ...], "forward": WORDS, "backward": WORDS}}
@@ -40,8 +40,8 @@ out. Names are those of the trace's tensors; a step goes by the name of its outp
     notes           text, or a list of paragraphs, at the foot of the page
 
 A formula is `<math>...</math>`, or text in this notation: `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`, `e^(x_i)`, `a / b`,
-`sqrt(D)`, `dS^T`; names that the trace's tensors have are replaced by their symbols. All other text is text: nothing in it is
-markup.
+`sqrt(D)`, `dS^T`; names that the trace's tensors have are replaced by their symbols. All other text is text: nothing in
+it is markup.
 
 Cells carry data-tensor, data-index ("1,0", and "" for a scalar), data-kind ("value" or "gradient") and data-value (all
 digits); those that can be edited are `input` elements with the same attributes.
@@ -70,7 +70,9 @@ EXTRAS = {
 }
 
 
-def write(trace: Mapping, path: str | os.PathLike, *, extras: Mapping | None = None, overwrite: bool = False) -> pathlib.Path:
+def write(
+    trace: Mapping, path: str | os.PathLike, *, extras: Mapping | None = None, overwrite: bool = False
+) -> pathlib.Path:
     """Write the page of a trace (`Trace.as_dict()`) to a file, whole or not at all, and give its path.
 
     A file that is there is replaced if it is such a page, or with `overwrite`; FileExistsError if not. OSError if the file
@@ -109,10 +111,10 @@ def html(trace: Mapping, extras: Mapping | None = None) -> str:
         "script": script,
         "data": as_json(data),
     }
-    page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))  # what is put in is not searched again
-    if len(page.encode()) > MOST_BYTES:
-        raise ValueError(f"the page would have {len(page.encode()):,} bytes, and the most is {MOST_BYTES:,}; trace a part of "
-                         "the computation, or fewer rows")
+    page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))  # none is searched for others
+    if (size := len(page.encode())) > MOST_BYTES:
+        raise ValueError(f"the page would have {size:,} bytes, and the most is {MOST_BYTES:,}; trace a part of the "
+                         "computation, or fewer rows")
     return page
 
 
