@@ -187,7 +187,7 @@ class Trace(Observer):
                 for t in self.tensors
             ],
             "steps": [
-                {"op": s.op, "formula": s.formula, "backward": s.backward, "options": plain(s.options),
+                {"op": s.op, "formula": s.formula, "backward": s.backward, "options": plain(_options(s)),
                  "inputs": [{"tensor": x.name} if isinstance(x, TracedTensor) else {"constant": plain(x)}
                             for x in s.inputs],
                  "output": s.output.name, "gradients": plain(s.gradients)}
@@ -255,6 +255,12 @@ def _leaf(value: Any) -> Any:
         return value
     array = np.asarray(value)
     return Tensor(array, requires_grad=array.dtype.kind == "f", dtype=array.dtype)
+
+
+def _options(step: Step) -> dict[str, Any]:
+    """The step's options; an index as a tuple always, as x[i] is x[i,]: in a list it could not be told from an array."""
+    index = step.options.get("index", ())
+    return step.options if type(index) is tuple else {**step.options, "index": (index,)}
 
 
 def _copy(gradient) -> np.ndarray:
