@@ -60,7 +60,7 @@ class Function:
         """Run forward on the inputs, and put it on the tape if one of them needs a gradient."""
         run = _Run(cls, inputs)
         tensors = [x for x in inputs if isinstance(x, Tensor)]
-        joined = apply(type(cls.__name__, (_FunctionOp,), {"run": run}), *tensors)
+        joined = apply(type(cls.__name__, (_FunctionOp,), {"run": run, "__doc__": cls.__doc__}), *tensors)
         outputs = tuple(output if piece is None else run.cut(joined, piece) for output, piece in run.outputs)
         return outputs if run.is_tuple else outputs[0]
 
@@ -110,7 +110,7 @@ class _Run:
 
 
 class _FunctionOp(Op):
-    """A Function on the tape."""
+    """out = forward(x):  dx = backward(dout), both as the Function says"""
 
     run: _Run
 

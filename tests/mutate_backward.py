@@ -68,7 +68,7 @@ def backward_functions(tree: ast.Module):
         elif isinstance(node, ast.FunctionDef) and ("backward" in node.name or node.name in SHARED):
             yield node.name, node
         elif isinstance(node, ast.Assign) and getattr(getattr(node.value, "func", None), "id", "") == "elementary":
-            yield node.targets[0].id, node.value.args[1]
+            yield node.targets[0].id, node.value.args[2]
 
 
 def variants(node: ast.AST):

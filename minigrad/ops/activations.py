@@ -11,7 +11,7 @@ from .operands import floating
 
 
 class Relu(Op):
-    """out = max(x, 0):  dx = dout where x > 0, and 0 at 0; NaN stays NaN"""
+    """out = max(x, 0):  dx = dout where x > 0, else 0. NaN stays NaN"""
 
     def forward(self, x):
         self.save(x)
@@ -40,15 +40,14 @@ SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
 class Gelu(Fused):
-    """out = x * P(Z <= x), Z standard normal; or its approximation with tanh (Hendrycks and Gimpel, arXiv:1606.08415)
+    """out = x * Phi(x), Phi(x) = P(Z <= x) for a standard normal Z:  dx = dout * (Phi(x) + x * Phi'(x))
 
-    exact:  P = (1 + erf(x / sqrt 2)) / 2
-    tanh:   P ~ (1 + tanh u) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
-    By the product rule, dx = dout * (P + x P'), where
-    exact:  P' = e^(-x^2 / 2) / sqrt(2 pi), the density of Z: erf'(t) = 2/sqrt(pi) e^(-t^2) at t = x / sqrt 2, times t'/2
-    tanh:   P' = (1 - tanh(u)^2) u' / 2,  u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2)
-
-    Saves x; recomputes P.
+    That is the product rule (Hendrycks and Gimpel, arXiv:1606.08415). The approximation takes another Phi, with tanh.
+    exact:  Phi = (1 + erf(t)) / 2,  t = x / sqrt 2
+            Phi' = erf'(t) t' / 2 = e^(-x^2 / 2) / sqrt(2 pi), the density of Z, as erf'(t) = 2/sqrt(pi) e^(-t^2)
+    tanh:   Phi = (1 + tanh u) / 2,  u = sqrt(2/pi) (x + 0.044715 x^3)
+            Phi' = (1 - tanh(u)^2) u' / 2,  u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2)
+    Saves x; recomputes Phi.
     """
 
     by_kernels = True

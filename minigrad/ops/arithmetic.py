@@ -19,7 +19,7 @@ LARGE = 1 << 12  # elements, from which a kernel is faster
 
 
 class Add(Op):
-    """out = a + b"""
+    """out = a + b:  da = dout,  db = dout"""
 
     def forward(self, a, b):
         if not self.is_by_kernels((a, b)):
@@ -41,7 +41,7 @@ class Add(Op):
 
 
 class Sub(Op):
-    """out = a - b"""
+    """out = a - b:  da = dout,  db = -dout"""
 
     def forward(self, a, b):
         return a - b
@@ -51,7 +51,7 @@ class Sub(Op):
 
 
 class Mul(Op):
-    """out = a * b"""
+    """out = a * b:  da = dout * b,  db = dout * a"""
 
     fresh_gradients = True
 
@@ -78,7 +78,7 @@ class Div(Op):
 
 
 class Neg(Op):
-    """out = -x"""
+    """out = -x:  dx = -dout"""
 
     def forward(self, x):
         return -x
@@ -144,7 +144,7 @@ class Fmod(Remainder):
 
 
 class FloorDivide(Op):
-    """out = floor(a / b): constant between its jumps, so da = db = 0"""
+    """out = floor(a / b):  da = 0,  db = 0, as it is constant between its jumps"""
 
     def forward(self, a, b):
         return np.floor_divide(a, b)
@@ -154,7 +154,7 @@ class FloorDivide(Op):
 
 
 class Step(Op):
-    """out = floor, ceil, round, trunc or sign of x (`function`): constant between its jumps, so dx = 0"""
+    """out = floor, ceil, round, trunc or sign of x (`function`):  dx = 0, as it is constant between its jumps"""
 
     fresh_gradients = True
 

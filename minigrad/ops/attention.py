@@ -53,9 +53,12 @@ def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
 
 
 class ScaledDotProductAttention(Fused):
-    """out = softmax(q @ k^T * scale + mask) @ v, for q (B, H, Tq, D), k, v (B, H, Tk, D), mask (B, H, Tq, Tk) or less
+    """out = weights @ v, weights = softmax(q @ k^T * scale + mask):
+    dv = weights^T @ dout,  dweights = dout @ v^T,  dscores = weights * (dweights - rowsum(dweights * weights)),
+    dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
-    A causal query i sees the keys 0 to i. Saves q, k, v, mask, out and the logsumexp of the scores (B, H, Tq).
+    q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or what broadcasts to it. A causal query i sees the keys
+    0 to i. Saves q, k, v, mask, out and the logsumexp of the scores (B, H, Tq).
     """
 
     @staticmethod
@@ -102,8 +105,9 @@ def merge_heads(out):
 
 
 class PackedAttention(Fused):
-    """Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C), [q | k | v] -> out (B, T, C)
+    """out = attention of each head of q, k, v, where packed = [q | k | v]:  dpacked = [dq | dk | dv]
 
+    Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C) -> out (B, T, C).
     The same function as ScaledDotProductAttention between a split and a merge of heads; the kernels read and write the
     packed arrays in place. Saves packed, out and the logsumexp of the scores (B, H, T).
     """

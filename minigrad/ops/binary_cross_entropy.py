@@ -10,11 +10,11 @@ LEAST_VARIANCE = 1e-12  # of a coin that is always right, so that the gradient s
 
 
 class BinaryCrossEntropy(Op):
-    """out = -(target * log p + (1 - target) * log(1 - p)), with logarithms of at least -100
+    """out = -(target * log p + (1 - target) * log(1 - p)), with logarithms of at least -100:
+    dp = dout * (p - target) / (p (1 - p)),  dtarget = dout * (log(1 - p) - log p)
 
-    dp = dout * (p - target) / (p (1 - p)):  -target / p + (1 - target) / (1 - p), over one denominator. It is at least
-    1e-12, so that where p is 0 or 1, dp is finite and points from p to the target.
-    dtarget = dout * (log(1 - p) - log p)
+    dp is -target / p + (1 - target) / (1 - p), over one denominator. That is at least 1e-12, so that where p is 0 or 1,
+    dp is finite and points from p to the target.
     """
 
     def forward(self, p, target):

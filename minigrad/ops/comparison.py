@@ -32,7 +32,7 @@ def select(condition, a, b):
 
 
 class Where(Op):
-    """out = a where condition, else b: each element's gradient goes to the input it came from
+    """out = a where condition, else b:  da = dout where condition, else 0,  db = 0 where condition, else dout
 
     It selects; multiplying by a mask would turn an infinite gradient of the other branch into 0 * inf = NaN.
     """
@@ -74,7 +74,7 @@ def larger_takes(dout, a, b):
 
 
 class Maximum(Op):
-    """out = max(a, b) elementwise: the larger input gets the gradient, equal inputs half each"""
+    """out = max(a, b) elementwise:  da = dout where a > b, dout / 2 where a = b, else 0,  db = the same from b's side"""
 
     def forward(self, a, b):
         self.save(a, b)
@@ -85,7 +85,7 @@ class Maximum(Op):
 
 
 class Minimum(Op):
-    """out = min(a, b) elementwise: the smaller input gets the gradient, equal inputs half each"""
+    """out = min(a, b) elementwise:  da = dout where a < b, dout / 2 where a = b, else 0,  db = the same from b's side"""
 
     def forward(self, a, b):
         self.save(a, b)

@@ -8,8 +8,9 @@ from .softmax import LogSoftmax
 
 
 class CrossEntropy(Fused):
-    """loss_n = log(sum_v e^(x_nv)) - sum_v q_nv x_nv for logits x (N, V) and targets (N,); then mean, sum or none
+    """out = columnsum(logsumexp - rowsum(q * x)) / N, logsumexp = log(rowsum(e^x)):  dx = dout * (softmax(x) - q) / N
 
+    x (N, V) are logits, targets (N,). That is the mean of the rows' losses; `reduction` can also be "sum" or "none".
     The target distribution q is 1 at target_n, else 0; with label smoothing s, q = (1 - s) [v = target_n] + s / V.
     The gradient, of one row: loss = -sum_v q_v log p_v, where log p_v = x_v - log(sum_w e^(x_w)), the log-softmax. The
     logarithm's derivative by x_w is e^(x_w) / sum = p_w, so d log p_v / dx_w = [v = w] - p_w, and as the q_v sum to 1,

@@ -8,7 +8,7 @@ from .numpy_protocol import answers
 
 
 class Diagonal(Op):
-    """out[..., i] = x[..., i, i + offset], a view:  dx is dout there, zero elsewhere"""
+    """out[..., i] = x[..., i, i + offset], a view:  dx[..., i, i + offset] = dout[..., i], else 0"""
 
     def forward(self, x, *, offset):
         self.offset, self.x_shape = offset, x.shape

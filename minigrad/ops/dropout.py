@@ -3,9 +3,9 @@ from ..tape import Op
 
 
 class Dropout(Op):
-    """out = x * keep / (1 - p), keep = 1 with probability 1 - p, else 0, so that the mean of out is x
+    """out = x * keep / (1 - p):  dx = dout * keep / (1 - p), with the same keep
 
-    dx = dout * keep / (1 - p), with the same keep, which is saved.
+    keep is 1 with probability 1 - p, else 0, so that the mean of out is x. It is saved.
     """
 
     fresh_gradients = True

@@ -8,7 +8,7 @@ from ..tape import Op
 
 
 class Cast(Op):
-    """out = x in another floating dtype: the tape casts the gradient back"""
+    """out = x in another floating dtype:  dx = dout, which the tape casts back"""
 
     def forward(self, x, *, dtype):
         return x.astype(dtype)

@@ -16,10 +16,9 @@ LABELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Einsum(Op):
-    """out = einsum("labels,labels,...->labels", a, b, ...); no label twice in one factor
+    """out = einsum("labels,labels,...->labels", a, b, ...):  dx = einsum of dout and the other factors, to the labels of x
 
-    dx = einsum of dout with the other factors, to the labels of x. A label that only x has was summed over alone: there
-    dx is the same for all its places.
+    No label is twice in one factor. One that only x has was summed over alone: there dx is the same for all its places.
     """
 
     def forward(self, *factors, subscripts):

@@ -1,6 +1,7 @@
 """Elementary functions, of single elements: e^x, log x, sin x, ... For out = f(x), dx = dout * f'(x).
 
-Each is a row of the table, where f' is written in x, or in out if that is cheaper; and a method below.
+Each is a row of the table, where f' is written in x, or in out if that is cheaper; and a method below. The row's formula
+is what a reader reads, and its code may be another form of it, which keeps more digits.
 """
 import math
 from typing import Callable
@@ -33,9 +34,9 @@ class Elementary(Op):
         return self.gradient(dout, saved)
 
 
-def elementary(function: Callable, gradient: Callable, saves: str = "x") -> type[Elementary]:
-    """The op of a function, named after it: a row of the table below."""
-    row = dict(function=staticmethod(function), gradient=staticmethod(gradient), saves=saves)
+def elementary(formula: str, function: Callable, gradient: Callable, saves: str = "x") -> type[Elementary]:
+    """The op of a function, named after it: a row of the table below. The formula is its docstring."""
+    row = dict(__doc__=formula, function=staticmethod(function), gradient=staticmethod(gradient), saves=saves)
     return type(function.__name__.capitalize(), (Elementary,), row)
 
 
@@ -63,30 +64,40 @@ def erfc(x):
     return np.vectorize(math.erfc, otypes=[x.dtype])(x)
 
 
-Exp = elementary(np.exp, lambda dout, out: dout * out, saves="out")
-Exp2 = elementary(np.exp2, lambda dout, x: dout * (math.log(2) * np.exp2(x)))
-Expm1 = elementary(np.expm1, lambda dout, x: dout * np.exp(x))
-Log = elementary(np.log, lambda dout, x: dout / x)
-Log2 = elementary(np.log2, lambda dout, x: dout * (1 / (math.log(2) * x)))
-Log10 = elementary(np.log10, lambda dout, x: dout * (1 / (math.log(10) * x)))
-Log1p = elementary(np.log1p, lambda dout, x: dout / (1 + x))
-Sqrt = elementary(np.sqrt, lambda dout, out: dout * 0.5 / out, saves="out")
-Rsqrt = elementary(rsqrt, lambda dout, out: -0.5 * dout * out * out * out, saves="out")
-Sin = elementary(np.sin, lambda dout, x: dout * np.cos(x))
-Cos = elementary(np.cos, lambda dout, x: -dout * np.sin(x))
-Tan = elementary(np.tan, lambda dout, x: dout * (1 + np.square(np.tan(x))))
-Sinh = elementary(np.sinh, lambda dout, x: dout * np.cosh(x))
-Cosh = elementary(np.cosh, lambda dout, x: dout * np.sinh(x))
-Tanh = elementary(np.tanh, lambda dout, out: dout * (1 - out * out), saves="out")
-Sigmoid = elementary(sigmoid, lambda dout, out: dout * out * (1 - out), saves="out")
-Arcsin = elementary(np.arcsin, lambda dout, x: dout * (1 / np.sqrt((1 - x) * (1 + x))))  # 1 - x^2 loses digits near 1
-Arccos = elementary(np.arccos, lambda dout, x: dout * (-1 / np.sqrt((1 - x) * (1 + x))))
-Arctan = elementary(np.arctan, lambda dout, x: dout * (1 / (1 + x * x)))
-Arcsinh = elementary(np.arcsinh, lambda dout, x: dout * (1 / np.sqrt(1 + x * x)))
-Arccosh = elementary(np.arccosh, lambda dout, x: dout * (1 / (np.sqrt(x - 1) * np.sqrt(x + 1))))
-Arctanh = elementary(np.arctanh, lambda dout, x: dout * (1 / ((1 - x) * (1 + x))))
-Erf = elementary(erf, lambda dout, x: dout * (2 / math.sqrt(math.pi)) * np.exp(-x * x))
-Erfc = elementary(erfc, lambda dout, x: dout * (-2 / math.sqrt(math.pi) * np.exp(-x * x)))
+Exp = elementary("out = e^x:  dx = dout * out", np.exp, lambda dout, out: dout * out, saves="out")
+Exp2 = elementary("out = 2^x:  dx = dout * log 2 * 2^x", np.exp2, lambda dout, x: dout * (math.log(2) * np.exp2(x)))
+Expm1 = elementary("out = e^x - 1:  dx = dout * e^x", np.expm1, lambda dout, x: dout * np.exp(x))
+Log = elementary("out = log x:  dx = dout / x", np.log, lambda dout, x: dout / x)
+Log2 = elementary("out = log x / log 2:  dx = dout / (log 2 * x)", np.log2, lambda dout, x: dout * (1 / (math.log(2) * x)))
+Log10 = elementary("out = log x / log 10:  dx = dout / (log 10 * x)",
+                   np.log10, lambda dout, x: dout * (1 / (math.log(10) * x)))
+Log1p = elementary("out = log(1 + x):  dx = dout / (1 + x)", np.log1p, lambda dout, x: dout / (1 + x))
+Sqrt = elementary("out = sqrt x:  dx = dout / (2 * out)", np.sqrt, lambda dout, out: dout * 0.5 / out, saves="out")
+Rsqrt = elementary("out = 1 / sqrt x:  dx = -dout * out^3 / 2",
+                   rsqrt, lambda dout, out: -0.5 * dout * out * out * out, saves="out")
+Sin = elementary("out = sin x:  dx = dout * cos x", np.sin, lambda dout, x: dout * np.cos(x))
+Cos = elementary("out = cos x:  dx = -dout * sin x", np.cos, lambda dout, x: -dout * np.sin(x))
+Tan = elementary("out = tan x:  dx = dout * (1 + (tan x)^2)", np.tan, lambda dout, x: dout * (1 + np.square(np.tan(x))))
+Sinh = elementary("out = sinh x:  dx = dout * cosh x", np.sinh, lambda dout, x: dout * np.cosh(x))
+Cosh = elementary("out = cosh x:  dx = dout * sinh x", np.cosh, lambda dout, x: dout * np.sinh(x))
+Tanh = elementary("out = tanh x:  dx = dout * (1 - out^2)", np.tanh, lambda dout, out: dout * (1 - out * out), saves="out")
+Sigmoid = elementary("out = 1 / (1 + e^-x):  dx = dout * out * (1 - out)",
+                     sigmoid, lambda dout, out: dout * out * (1 - out), saves="out")
+Arcsin = elementary("out = arcsin x:  dx = dout / sqrt(1 - x^2)",
+                    np.arcsin, lambda dout, x: dout * (1 / np.sqrt((1 - x) * (1 + x))))  # 1 - x^2 loses digits near 1
+Arccos = elementary("out = arccos x:  dx = -dout / sqrt(1 - x^2)",
+                    np.arccos, lambda dout, x: dout * (-1 / np.sqrt((1 - x) * (1 + x))))
+Arctan = elementary("out = arctan x:  dx = dout / (1 + x^2)", np.arctan, lambda dout, x: dout * (1 / (1 + x * x)))
+Arcsinh = elementary("out = arcsinh x:  dx = dout / sqrt(1 + x^2)",
+                     np.arcsinh, lambda dout, x: dout * (1 / np.sqrt(1 + x * x)))
+Arccosh = elementary("out = arccosh x:  dx = dout / sqrt(x^2 - 1)",
+                     np.arccosh, lambda dout, x: dout * (1 / (np.sqrt(x - 1) * np.sqrt(x + 1))))
+Arctanh = elementary("out = arctanh x:  dx = dout / (1 - x^2)",
+                     np.arctanh, lambda dout, x: dout * (1 / ((1 - x) * (1 + x))))
+Erf = elementary("out = erf x:  dx = dout * 2 / sqrt(pi) * e^(-x^2)",
+                 erf, lambda dout, x: dout * (2 / math.sqrt(math.pi)) * np.exp(-x * x))
+Erfc = elementary("out = 1 - erf x:  dx = -dout * 2 / sqrt(pi) * e^(-x^2)",
+                  erfc, lambda dout, x: dout * (-2 / math.sqrt(math.pi) * np.exp(-x * x)))
 
 
 class Atan2(Op):
@@ -110,7 +121,10 @@ class Atan2(Op):
 
 
 class LogAddExp(Op):
-    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a); both 0 where a = b = -inf"""
+    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a)
+
+    Both are 0 where a = b = -inf.
+    """
 
     fresh_gradients = True
 

@@ -6,11 +6,11 @@ from ..tape import Fused
 
 
 class Embedding(Fused):
-    """out = weight[ids] [+ positions], weight (V, C), ids (...) -> (..., C); positions (P, C) for ids (..., T), T <= P
+    """out = weight[ids] + positions:  dweight[v] = sum of dout where ids = v,  dpositions[t] = sum of dout at time t
 
-    With positions, row t of that table is added at time t, the last axis of ids.
-    dweight[v] = sum of dout over all places where id v stands; rows that nobody used get zero.
-    dpositions[t] = sum of dout over all places at time t.
+    weight (V, C), ids (...) -> (..., C). Without positions, nothing is added; with them, (P, C), ids are (..., T), T <= P,
+    and row t is added at time t. out_i = sum_v [ids_i = v] weight_v is a matrix product with zeros and ones, so
+        dweight_v = sum_i [ids_i = v] dout_i:  an id that stands twice gets two gradients, one that nobody used gets zero.
     """
 
     by_kernels = True

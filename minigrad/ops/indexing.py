@@ -43,7 +43,7 @@ def add_at(out, index, x) -> None:
 
 
 class Index(Op):
-    """out = x[index]:  dx[index] += dout, zero elsewhere"""
+    """out = x[index]:  dx = zeros, then dx[index] += dout"""
 
     def forward(self, x, *, index):
         self.index, self.x_shape = index, x.shape
@@ -73,7 +73,7 @@ class AddAt(Op):
 
 
 class SetAt(Op):
-    """out = x, but out[index] = value:  dvalue = dout[index], dx = dout, zero at index
+    """out = x, but out[index] = value:  dx = dout, but dx[index] = 0,  dvalue = dout[index]
 
     Where an index repeats, the last value stays, and only that one has a gradient in truth; that case is refused.
     """

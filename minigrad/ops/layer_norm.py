@@ -8,11 +8,13 @@ from ..tape import Fused
 
 
 class LayerNorm(Fused):
-    """out = x_hat * weight + bias,  x_hat = (x - mean) / sqrt(variance + eps), mean and variance over the last axis
+    """out = x_hat * weight + bias, x_hat = (x - mean(x)) * rstd, rstd = 1 / sqrt(variance(x) + eps):
+    dbias = columnsum(dout),  dweight = columnsum(dout * x_hat),  dx_hat = dout * weight,
+    dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
 
     Forward, for each row of C elements: 1. mean  2. rstd = 1 / sqrt(variance + eps)  3. x_hat  4. scale and shift.
     Backward, in reverse, with c = x - mean, so that x_hat = c * rstd (sums over the row where nothing else is said):
-      4. dbias = sum of dout,  dweight = sum of dout * x_hat  (over rows),  dx_hat = dout * weight
+      4. dbias = columnsum(dout),  dweight = columnsum(dout * x_hat)  (the sums over all rows),  dx_hat = dout * weight
       3. drstd = sum(dx_hat * c),  dc = dx_hat * rstd
       2. drstd/dvariance = -rstd^3 / 2, and variance = mean(c^2), so dvariance/dc = 2 c / C. Through rstd, dc gets
          drstd * (-rstd^3 / 2) * 2 c / C = -rstd^3 * c * mean(dx_hat * c) = -rstd * x_hat * mean(dx_hat * x_hat)

@@ -19,7 +19,10 @@ from .operands import check_dim, operand
 
 
 class MatMul(Op):
-    """out = a @ b, (..., M, K) @ (..., K, N) -> (..., M, N), leading axes broadcast"""
+    """out = a @ b:  da = dout @ b^T,  db = a^T @ dout
+
+    (..., M, K) @ (..., K, N) -> (..., M, N), leading axes broadcast.
+    """
 
     def forward(self, a, b):
         self.save(a, b)
@@ -39,9 +42,9 @@ class MatMul(Op):
 
 
 class Linear(Fused):
-    """out = x @ weight^T + bias, x (..., I), weight (O, I), bias (O,) -> (..., O)
+    """out = x @ weight^T + bias:  dx = dout @ weight,  dweight = dout^T @ x,  dbias = columnsum(dout)
 
-    dx = dout @ weight,  dweight = dout^T @ x,  dbias = sum of dout over all rows. Leading axes are rows of one product.
+    x (..., I), weight (O, I), bias (O,) -> (..., O). Leading axes are rows of one product.
     """
 
     by_kernels = True
@@ -75,10 +78,11 @@ class Linear(Fused):
 
 
 class MLP(Fused):
-    """out = gelu(h) @ project^T + project_bias, h = x @ expand^T + expand_bias, over the last axis
+    """out = gelu(h) @ project^T + project_bias, h = x @ expand^T + expand_bias:
+    dproject = dout^T @ gelu(h),  dproject_bias = columnsum(dout),  dh = (dout @ project) * gelu'(h),
+    dexpand = dh^T @ x,  dexpand_bias = columnsum(dh),  dx = dh @ expand
 
     x (..., I), expand (H, I), expand_bias (H,), project (O, H), project_bias (O,) -> (..., O).
-    dproject = dout^T @ gelu(h),  dgelu = dout @ project,  dh = dgelu * gelu'(h), and from there as in Linear.
     Saves x and h, but not gelu(h): it comes with dh, from the same exponentials.
     """
 

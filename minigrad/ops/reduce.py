@@ -67,7 +67,7 @@ class Mean(Op):
 
 
 class Max(Op):
-    """out = max of x over axis: the largest elements share dout evenly (as PyTorch's amax and max())"""
+    """out = max of x over axis:  dx = dout / n at the n elements that are largest, else 0 (as PyTorch's amax and max())"""
 
     reduction = staticmethod(np.max)
 
@@ -85,7 +85,7 @@ class Max(Op):
 
 
 class Min(Max):
-    """out = min of x over axis: the smallest elements share dout evenly"""
+    """out = min of x over axis:  dx = dout / n at the n elements that are smallest, else 0"""
 
     reduction = staticmethod(np.min)
 

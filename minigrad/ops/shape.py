@@ -33,7 +33,7 @@ class Reshape(Op):
 
 
 class Permute(Op):
-    """out[i_axes[0], i_axes[1], ...] = x[i_0, i_1, ...]: the inverse permutation brings dout back"""
+    """out[i_axes[0], i_axes[1], ...] = x[i_0, i_1, ...]:  dx = dout with the inverse permutation of its axes"""
 
     def forward(self, x, *, axes):
         self.axes = axes
@@ -45,7 +45,7 @@ class Permute(Op):
 
 
 class Expand(Op):
-    """out = x repeated along axes of length 1, without a copy: the tape sums dout over the repetitions"""
+    """out = x repeated along axes of length 1, without a copy:  dx = dout, which the tape sums over the repetitions"""
 
     def forward(self, x, *, shape):
         return np.broadcast_to(x, shape)
@@ -55,7 +55,7 @@ class Expand(Op):
 
 
 class Concatenate(Op):
-    """out = the inputs one after the other along axis: each gets its piece of dout"""
+    """out = the inputs one after the other along axis:  dx = its piece of dout, for each input x"""
 
     def forward(self, *arrays, axis):
         self.axis = axis

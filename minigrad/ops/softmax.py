@@ -23,7 +23,7 @@ def shifted(x, dim):
 
 
 class Softmax(Fused):
-    """out = e^x / sum of e^x along dim.  dx = out * (dout - sum of dout * out)
+    """out = e^x / sum(e^x), sums along dim:  dx = out * (dout - sum(dout * out))
 
     A row of -inf has no softmax: NaN, as in PyTorch. Saves x (for the definition) and out.
     """
@@ -44,7 +44,7 @@ class Softmax(Fused):
 
 
 class LogSoftmax(Fused):
-    """out = x - log(sum of e^x) along dim.  dx = dout - e^out * sum of dout"""
+    """out = x - log(sum(e^x)), sums along dim:  dx = dout - e^out * sum(dout)"""
 
     @staticmethod
     def definition(x, *, dim):

@@ -55,9 +55,9 @@ class Std(Var):
 
 
 class Median(Max):
-    """out = the middle element of x in order of size, of two the smaller; NaN if there is one, or if there is nothing
+    """out = the middle element of x in order of size:  dx = dout / n at the n elements equal to it, else 0
 
-    Elements equal to it share dout evenly.
+    Of two in the middle it is the smaller. It is NaN if there is one, or if there is nothing.
     """
 
     @staticmethod

@@ -1,16 +1,20 @@
-"""The formulas of an op, from the first line of its docstring: "out = ...:  dx = ..."."""
+"""What an op computes and what its gradients are, as its docstring says."""
+import inspect
 import re
 
 from ..tape import Op
 
 
 def formula(op: type[Op]) -> tuple[str, str]:
-    """(the formula of forward, that of backward); empty where the docstring has none.
+    """The first paragraph of an op's docstring, in two: what out is, and what goes back. Empty if it is not written so.
 
-    >>> from minigrad.ops.softmax import Softmax
-    >>> formula(Softmax)
-    ('out = e^x / sum of e^x along dim', 'dx = out * (dout - sum of dout * out)')
+    >>> from minigrad.ops.arithmetic import Mul
+    >>> formula(Mul)
+    ('out = a * b', 'da = dout * b,  db = dout * a')
     """
-    first = (op.__doc__ or "").strip().split("\n")[0]
-    forward, *rest = re.split(r"[.:;,]?\s\s+(?=d\w+ =)", first, maxsplit=1)
-    return (forward, *rest) if rest else (forward, "")
+    for base in op.__mro__:  # an op without a docstring is like the one that it is made from
+        paragraph = inspect.cleandoc(base.__doc__ or "").partition("\n\n")[0]
+        forward, _, backward = re.sub(r"\n\s*", "  ", paragraph).partition(":  ")
+        if backward:
+            return forward, backward
+    return "", ""

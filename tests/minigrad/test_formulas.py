@@ -1,0 +1,162 @@
+"""Each op says in one form what it computes and what its gradients are; where that can be computed, it is right."""
+import inspect
+import math
+import re
+
+import numpy as np
+import pytest
+
+import minigrad
+from minigrad.custom import Function, _FunctionOp
+from minigrad.ops import activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, softmax
+from minigrad.tape import Fused, Op
+from minigrad.tracing.formulas import formula
+
+NO_FORMULA = {Op, Fused}
+NO_GRADIENT = {(attention.ScaledDotProductAttention, "mask")}
+
+
+def below(cls: type) -> set[type]:
+    return {cls} | {leaf for child in cls.__subclasses__() for leaf in below(child)}
+
+
+OPS = sorted((op for op in below(Op) - NO_FORMULA
+              if op.__module__.startswith("minigrad.") and "gradcheck" not in op.__module__
+              and op.__bases__ != (_FunctionOp,)), key=lambda op: op.__name__)
+
+
+def inputs_of(op: type) -> list[str]:
+    """The arrays that forward takes: arguments by position; "x" for any number of them."""
+    parameters = list(inspect.signature(op.forward).parameters.values())[1:]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return ["x"]
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+def test_every_op_says_what_out_is_and_each_inputs_gradient(op):
+    forward, backward = formula(op)
+    assert re.match(r"out(\S*|\[.*?\]) = \S", forward)
+    for name in inputs_of(op):
+        if (op, name) not in NO_GRADIENT:
+            assert re.search(rf"(^|, ) *d{name}(_\w+|\[.*?\])? = \S", backward), (name, backward)
+
+
+def test_an_op_without_a_docstring_has_the_formula_of_the_one_it_is_made_from():
+    class Larger(arithmetic.Add):
+        pass
+
+    assert formula(Larger) == formula(arithmetic.Add)
+
+
+def test_an_op_of_another_form_has_no_formula():
+    class Other(Op):
+        """Something else: it says."""
+
+    assert formula(Other) == formula(Op) == ("", "")
+
+
+def test_a_function_of_ones_own_says_it_in_its_docstring():
+    class Square(Function):
+        """out = x^2:  dx = 2 x dout"""
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * x
+
+    class Silent(Square):
+        pass
+
+    x = minigrad.ones(2, requires_grad=True)
+    assert formula(type(Square.apply(x).grad_fn)) == ("out = x^2", "dx = 2 x dout")
+    assert formula(type(Silent.apply(x).grad_fn))[0] == "out = forward(x)"
+
+
+# -------------------------------------------------------------------------------------- formulas, computed
+
+READ = [  # how the docstrings write, and how Python does
+    (r", sums along dim$", ""),
+    (r"\^T", ".mT"),
+    (r"\^", "**"),
+    (r"gelu'", "gelu_slope"),
+    (r"Phi'", "density"),
+    (r"\|(\w+)\|", r"abs(\1)"),
+    (r"\b(log|sqrt|erf|(?:arc)?(?:sin|cos|tan)h?) (\w+)", r"\1(\2)"),
+]
+FUNCTIONS = {name: getattr(np, name) for name in (
+    "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh",
+    "arctanh", "abs",
+)} | {
+    "e": math.e,
+    "pi": math.pi,
+    "erf": np.vectorize(math.erf),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "gelu": lambda x: x * FUNCTIONS["Phi"](x),
+    "gelu_slope": lambda x: FUNCTIONS["Phi"](x) + x * FUNCTIONS["density"](x),
+    "Phi": lambda x: np.vectorize(math.erfc)(-x / math.sqrt(2)) / 2,
+    "density": lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi),
+    "sum": lambda x: x.sum(-1, keepdims=True),
+    "rowsum": lambda x: x.sum(-1, keepdims=True),
+    "columnsum": lambda x: x.sum(0),
+    "mean": lambda x: x.mean(-1, keepdims=True),
+    "variance": lambda x: x.var(-1, keepdims=True),
+    "softmax": lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True),
+}
+
+random = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return random.standard_normal(shape)
+
+
+A, B, TARGETS = normal(3, 4), normal(3, 4), np.array([2, 0, 3])
+COMPUTED = {  # op: inputs, options
+    arithmetic.Add: ((A, B), {}),
+    arithmetic.Sub: ((A, B), {}),
+    arithmetic.Mul: ((A, B), {}),
+    arithmetic.Div: ((A, B), {}),
+    arithmetic.Neg: ((A,), {}),
+    elementary.LogAddExp: ((A, B), {}),
+    activations.Gelu: ((A,), {}),
+    softmax.Softmax: ((A,), {"dim": -1}),
+    softmax.LogSoftmax: ((A,), {"dim": -1}),
+    matmul.MatMul: ((normal(2, 3, 4), normal(2, 4, 5)), {}),
+    matmul.Linear: ((A, normal(2, 4), normal(2)), {}),
+    matmul.MLP: ((A, normal(5, 4), normal(5), normal(2, 5), normal(2)), {}),
+    layer_norm.LayerNorm: ((A, normal(4), normal(4)), {"eps": 0.1}),
+    cross_entropy.CrossEntropy: ((A,), {"targets": TARGETS}),
+    attention.ScaledDotProductAttention: (
+        (normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 4), normal(1, 2, 3, 5)), {"scale": 0.7}),
+} | {
+    op: ((random.uniform(1.1, 2.0, (3, 4)) if op is elementary.Arccosh else random.uniform(0.1, 0.9, (3, 4)),), {})
+    for op in elementary.Elementary.__subclasses__()
+}
+
+
+def definitions(text: str) -> list[tuple[str, str]]:
+    """The (name, expression) of "a = ..., b = ..." """
+    for pattern, replacement in READ:
+        text = re.sub(pattern, replacement, text)
+    return [tuple(part.split(" = ", 1)) for part in re.split(r", +(?=[\w']+(?:\(x\))? = )", text)]
+
+
+@pytest.mark.parametrize("op", COMPUTED, ids=lambda op: op.__name__)
+def test_formula_is_what_the_op_computes(op):
+    arrays, options = COMPUTED[op]
+    tensors = [minigrad.tensor(array, requires_grad=(op, name) not in NO_GRADIENT)
+               for name, array in zip(inputs_of(op), arrays)]
+    out = tensors[0].apply_op(op, *tensors, **options)
+    dout = normal(*out.shape)
+    out.backward(minigrad.tensor(dout))
+
+    forward, backward = map(definitions, formula(op))
+    of_cross_entropy = {"N": len(TARGETS), "q": np.eye(4)[TARGETS]}
+    known = FUNCTIONS | of_cross_entropy | options | dict(zip(inputs_of(op), arrays)) | {"dout": dout}
+    for name, expression in [*forward[::-1], *backward]:  # what is said last is needed first
+        if "(" not in name:  # Phi(x) = ... is among FUNCTIONS
+            known[name] = eval(expression, {}, known)
+    np.testing.assert_allclose(known["out"], out.data, rtol=1e-9)
+    for name, tensor in zip(inputs_of(op), tensors):
+        if tensor.requires_grad:
+            np.testing.assert_allclose(known[f"d{name}"], tensor.grad.data, rtol=1e-9, atol=1e-12)
