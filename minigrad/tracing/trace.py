@@ -1,5 +1,8 @@
 """`trace` keeps each operation with its inputs, its output, and the gradients that pass: forward and backward, by name."""
+import html
 import inspect
+import os
+import pathlib
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +17,7 @@ from ..runner import Observer, current, unbroadcast
 from ..tape import Fused, Op
 from ..tensor import Identity, Tensor
 from . import names as naming
+from . import page
 from .formulas import formula
 from .plain import plain
 from .steps import Step, TracedTensor
@@ -175,6 +179,23 @@ class Trace(Observer):
         if not on_tape:
             raise RuntimeError("trace: no step is on the tape; a graph needs an input that requires a gradient")
         return graph_of(on_tape[-1], values, gradients)
+
+    def save(self, path: str | os.PathLike, *, title: str = "", overwrite: bool = False) -> pathlib.Path:
+        """Write a page that shows all of it, to be pointed at, stepped through and edited; the path of the file.
+
+        It needs no network. A file that is there is replaced only if it is such a page, or with `overwrite`, else
+        FileExistsError. ValueError if there are more numbers than a page shows. See `minigrad.tracing.page`.
+        """
+        return page.write(self.as_dict(), path, extras={"title": title} if title else {}, overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        """The same page in a frame, for a notebook; the table, if there is too much for a page."""
+        try:
+            content = page.html(self.as_dict())
+        except ValueError:
+            return f"<pre>{html.escape(self.table())}</pre>"
+        style = "width: 100%; height: 40em; border: 0"
+        return f'<iframe title="Trace" style="{style}" srcdoc="{html.escape(content)}"></iframe>'
 
     def as_dict(self) -> dict[str, Any]:
         """All of it in lists, numbers and strings, as JSON has them; numbers that are not finite as "NaN", "Infinity"."""

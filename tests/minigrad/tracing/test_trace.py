@@ -360,6 +360,27 @@ def test_graphs_show_values_and_gradients():
         mg.trace(lambda x: x * 2, mg.ones(2)).graph()
 
 
+def test_a_trace_saves_itself_as_a_page_and_replaces_no_other_file(tmp_path):
+    t, path = small_trace(), tmp_path / "page.html"
+    assert t.save(path, title="a < b") == path and "a &lt; b" in path.read_text()
+    t.save(path)
+    assert "a &lt; b" not in path.read_text()
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="is no page of minigrad's"):
+        t.save(path)
+    assert path.read_text() == "mine"
+    t.save(path, overwrite=True)
+    assert "<!doctype html>" in path.read_text().lower()
+
+
+def test_in_a_notebook_a_trace_is_its_page_or_its_table():
+    assert small_trace()._repr_html_().startswith("<iframe") and 'srcdoc="&lt;!' in small_trace()._repr_html_()
+    large = mg.trace(lambda x: (x * 2).sum(), np.ones((100, 100)))
+    assert large._repr_html_().startswith("<pre>")
+    with pytest.raises(ValueError, match="numbers"):
+        large.save("never.html")
+
+
 @pytest.mark.parametrize("call, says", [
     (lambda: mg.trace(mg.ones(2, 2)), "the trace of a matrix is x.trace()"),
     (lambda: mg.trace(3), "expected a function and its inputs, got int"),
