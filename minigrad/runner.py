@@ -4,7 +4,7 @@ The engine hands its work to the thread's `Runner`: an op forward or backward, a
 other function of arrays. It also tells the runner when Python reads values, or does what happens only once.
 
 - `EAGER`, which runs where nothing else was asked for, does the work and no more.
-- An `Observer` looks on inside a `with` block: `detect_anomaly` and `count_flops` are such.
+- An `Observer` looks on inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are such.
 - `Capture` (capture.py) writes the work down, so that `compile` can do it again.
 """
 import functools
@@ -106,7 +106,7 @@ class Observer(Runner):
         if self._inner is not None:
             raise RuntimeError(f"{type(self).__name__}: this one is entered already; make another for the block inside")
         before = current()
-        before.refuse("observes operations (detect_anomaly, count_flops)", "observe the whole step, from outside")
+        before.refuse("observes operations (detect_anomaly, count_flops, trace)", "observe the whole step, from outside")
         self._inner = before
         this_thread.runner = self
         return self
