@@ -52,7 +52,7 @@ class Graph:
         for i, (label, shape, parents) in enumerate(zip(labels, shapes, self.parents)):
             origin = f"from {', '.join(map(str, parents))}" if parents else "leaf"
             lines.append(f"{i:{number}}  {label:{max(width, 5)}} {shape:{shape_width}}  {origin}")
-            lines += [f"{'':{number}}    {line}" for line in self.numbers(i)]
+            lines += [f"{'':{number}}    {line}".rstrip() for line in self.numbers(i)]
         return "\n".join(lines)
 
     def mermaid(self) -> str:
@@ -164,4 +164,6 @@ def graph_of(node: Node, values: bool, gradients: bool) -> Graph:
 
 
 def _lines(array: np.ndarray) -> list[str]:
-    return np.array2string(array, precision=4, suppress_small=True, threshold=100).splitlines()
+    """The numbers, in lines of one length, so that columns stay below each other when each line is centred."""
+    lines = np.array2string(array, precision=4, suppress_small=True, threshold=100).splitlines()
+    return [line.ljust(max(map(len, lines))) for line in lines]
