@@ -1,8 +1,8 @@
 """Scaled dot-product attention (Vaswani et al., arXiv:1706.03762), for one head of queries q, keys k, values v:
 
-    scores = q @ k^T * scale + mask        (Tq, Tk)
-    weights = softmax(scores), row by row  (Tq, Tk)
-    out = weights @ v                      (Tq, D)
+    scores = q @ k^T * scale + mask        (Tq, Tk), S in papers
+    weights = softmax(scores), row by row  (Tq, Tk), P
+    out = weights @ v                      (Tq, D),  O
 
 and backwards, from the last line to the first:
 
@@ -17,7 +17,8 @@ The last sum is one number for each row, and needs no weights if out is kept:
     sum_j dweights_j w_j = sum_j (sum_d dout_d v_jd) w_j = sum_d dout_d (sum_j w_j v_jd) = sum_d dout_d out_d
 
 The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, recompute the weights
-block by block, and take rowsum(dout * out) in place of rowsum(dweights * weights).
+block by block, and take rowsum(dout * out) in place of rowsum(dweights * weights). In smaller steps, with numbers to
+follow: docs/backprop_through_attention.md.
 """
 import math
 
