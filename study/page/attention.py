@@ -2,7 +2,7 @@
 
     q, k, v       = x @ w_q, x @ w_k, x @ w_v      where it starts from x
     scores        = q @ k^T * scale                (Tq, Tk), + bias where positions add one
-    masked_scores = scores, and -inf above the diagonal, where it is causal
+    masked_scores = scores; -inf where the mask is False: above the diagonal, if it is causal
     weights       = softmax(masked_scores), row by row
     output        = weights @ v                    (Tq, Dv), and @ w_o where it starts from x
     loss          = sum(output * upstream)         the loss of a small read-out: its gradient at output is upstream
@@ -85,12 +85,8 @@ def attention(head: Head, inputs: dict[str, Tensor]) -> Tensor:
         bias = mg.tensor(head.bias, dtype=mg.float64)
         scaled_products = products * head.factor
         scores = scaled_products + bias
-    if head.causal:
-        past = mg.tensor(head.mask)
-        masked_scores = mg.where(past, scores, -math.inf)
-        weights = masked_scores.softmax(-1)
-    else:
-        weights = scores.softmax(-1)
+    masked_scores = mg.where(mg.tensor(head.mask), scores, -math.inf)
+    weights = masked_scores.softmax(-1)
     if head.starts_from_x:
         attended = weights @ v
         output = attended @ w_o
