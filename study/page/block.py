@@ -29,6 +29,12 @@ class BlockInputs:
     heads: int = 1
     causal: bool = True
 
+    @property
+    def mask(self) -> np.ndarray:
+        """(T, T), True where a token sees another."""
+        tokens = len(self.upstream)
+        return np.tri(tokens, dtype=bool) if self.causal else np.ones((tokens, tokens), dtype=bool)
+
     def tensors(self) -> dict[str, Tensor]:
         """The inputs as Tensors that require gradients."""
         return {name: mg.tensor(array, dtype=mg.float64, requires_grad=True) for name, array in self.inputs.items()}
@@ -88,8 +94,7 @@ def attend(numbers: BlockInputs, inputs: dict[str, Tensor], x: Tensor) -> Tensor
     k_transposed = k_heads.mT
     products = q_heads @ k_transposed
     scores = products * math.sqrt(H / C)
-    mask = np.tri(T, dtype=bool) if numbers.causal else np.ones((T, T), dtype=bool)
-    masked_scores = mg.where(mg.tensor(mask), scores, -math.inf)
+    masked_scores = mg.where(mg.tensor(numbers.mask), scores, -math.inf)
     weights = masked_scores.softmax(-1)
     attended = weights @ v_heads
     merged = attended if H == 1 else attended.transpose(0, 1).reshape(T, C)

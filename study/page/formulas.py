@@ -1,8 +1,10 @@
-"""What the page says of each step of attention and of a block, forward and backward: formula, and derivation in two or three
-lines, in the words of `minigrad/ops/attention.py` and `softmax.py`. In formulas the tensors have the SYMBOLS of textbooks.
+"""What the page says of each step of attention and of a block, forward and backward: the formula, and its derivation in two
+or three lines, in the words of `minigrad/ops/attention.py` and `softmax.py`. Tensors have the SYMBOLS of textbooks.
 """
-from study.page.attention import FROM_X, Head
-from study.page.block import BlockInputs
+from collections.abc import Container
+
+from models.transformer import PLACEMENTS
+from study.page.attention import Head
 
 SYMBOLS = {
     "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",
@@ -39,19 +41,19 @@ SCORES = step(
     SCORES_BACK, joins=("k_transposed", "products"))
 SCORES_WITH_BIAS = step(
     "Scores: how well each query and key agree, and how far apart they are",
-    ("S_ij = s sum_d Q_id K_jd + B_ij", "S = s Q K^T + B, where B depends on i - j only: what this model learnt of distances.",
+    ("S_ij = s sum_d Q_id K_jd + B_ij", "S = s Q K^T + B, where B is what the model learnt of each distance i - j.",
      "s = 1 / sqrt(D) keeps the variance of the scores, whatever D is."),
     SCORES_BACK, joins=("k_transposed", "products", "scaled_products"))
 MASKED = step(
     "Mask: no token sees those after it",
     ("M = S, and -∞ where masked", "A masked score is -∞, so its weight will be e^(-∞) = 0."),
-    ("dS = dM, and 0 where masked", "What is masked has weight 0, and dM is a multiple of the weight: it is 0 there already."))
+    ("dS = dM, and 0 where masked", "What is masked has weight 0, and dM is a multiple of the weight, so it is 0 there."))
 WEIGHTS = step(
     "Softmax: scores to weights, row by row",
     ("P_ij = e^(M_ij) / sum_k e^(M_ik)", "Each row is positive and sums to 1: what one key gains, the others lose."),
     ("dM_ij = P_ij (dP_ij - sum_k dP_ik P_ik)",
-     "By the quotient rule, dP_ij / dM_ik = P_ij ([j = k] - P_ik): raising one score raises its weight, at the cost of all in "
-     "proportion to their weights.",
+     "By the quotient rule, dP_ij / dM_ik = P_ij ([j = k] - P_ik): raising a score raises its weight, at the cost of all "
+     "in proportion to their weights.",
      "So dM_ik is the sum over j of dP_ij P_ij ([j = k] - P_ik), which is P_ik (dP_ik - the sum over j of dP_ij P_ij).",
      "The last sum is one number for each row. Each row of dM sums to 0."))
 READ_OUT = step(
@@ -86,3 +88,38 @@ def of_head(head: Head) -> dict[str, dict]:
     projections = {"q": "Queries", "k": "Keys", "v": "Values"}
     return {name: projection(name, title) for name, title in projections.items()} | steps | {
         "attended": product("attended", "Values, by the weights"), "output": PROJECTED}
+
+
+BLOCK_TITLES = {
+    "q": "Queries", "k": "Keys", "v": "Values",
+    "attention_input": "Layer norm before attention", "attention": "Output projection",
+    "attention_sum": "Residual connection around attention", "attention_output": "Layer norm after attention",
+    "mlp_input": "Layer norm before the MLP", "hidden": "MLP: into more features", "activated": "MLP: gelu",
+    "mlp": "MLP: and back", "mlp_sum": "Residual connection around the MLP", "output": "Output of the block",
+}
+
+
+def of_block(names: Container[str]) -> dict[str, dict]:
+    """The words of the steps of a block, of those that are there."""
+    words = {name: {"title": title} for name, title in BLOCK_TITLES.items()}
+    words |= {"scores": SCORES, "masked_scores": MASKED, "weights": WEIGHTS,
+              "attended": product("attended", "Values, by the weights"), "loss": READ_OUT}
+    return {name: step for name, step in words.items() if name in names}
+
+
+def placement_in_words(name: str) -> str:
+    """What a block of this placement computes.
+
+    >>> placement_in_words("pre")
+    'pre: y = x + attention(norm(x)), output = y + mlp(norm(y))'
+    >>> placement_in_words("post_attention_only")
+    'post_attention_only: y = norm(x + attention(x)), output = norm(mlp(y))'
+    """
+    parts = []
+    for (x, out, function), rule in zip((("x", "y", "attention"), ("y", "output", "mlp")), PLACEMENTS[name]):
+        inner = f"norm({x})" if rule.norm_before else x
+        formula = f"{function}({inner})"
+        if rule.residual is not None:
+            formula = f"{x if rule.residual == 'x' else inner} + {formula}"
+        parts.append(f"{out} = " + (f"norm({formula})" if rule.norm_after else formula))
+    return f"{name}: {', '.join(parts)}"

@@ -20,16 +20,16 @@ def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int) -> Hea
     ValueError for another kind of model, no such layer or head, or a text that does not fit."""
     model = loading.load(find(run))
     if not isinstance(model, CausalTransformer):
-        raise ValueError(f"{run} is a run on task {model.tokenizer.name!r}; give one on a text, a causal transformer such as "
-                         "`minigrad train` makes")
+        raise ValueError(f"{run} is a run on task {model.tokenizer.name!r}; give one on a text, a causal transformer such "
+                         "as `minigrad train` makes")
     config = model.config
     for flag, value, count in (("layer", layer, config.layers), ("head", head, config.heads)):
         if not 1 <= value <= count:
             known = f"{flag}s 1 to {count}" if count > 1 else f"{flag} 1 only" if count else f"no {flag}"
             raise ValueError(f"--{flag} {value} is not there: {run} has {known}")
     if not 2 <= len(text) <= config.context:
-        raise ValueError(f"the text has {len(text)} character{'s' * (len(text) != 1)}; it needs 2, to predict the second from "
-                         f"the first, to {config.context}, the model's context")
+        raise ValueError(f"the text has {len(text)} character{'s' * (len(text) != 1)}; give at least 2, so that there is a "
+                         f"next one, and at most {config.context}, the model's context")
     labels = tuple(VISIBLE.get(letter, letter) for letter in text)
     return head_of_model(model, model.tokenizer.encode(text), layer, head, labels)
 
