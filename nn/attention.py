@@ -123,7 +123,7 @@ class Attention(Module):
             x, memory = x[None], None if memory is None else memory[None]
         source = x if memory is None else memory
         self._check_shapes(x, source, key_padding_mask)
-        q, k, v = self._project(x, source)
+        q, k, v = self.project(x, source)
         mask = self._mask(q, k, key_padding_mask)
         is_causal = self.causal == "mask" and mask is None
         if need_weights or self.causal == "renormalise":
@@ -143,8 +143,8 @@ class Attention(Module):
         y = y if self.layout == "rows" else y.mT
         return (y, shown) if need_weights else y
 
-    def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """q (B, H, Tq, D_k), k (B, H, Tk, D_k), v (B, H, Tk, D_v)"""
+    def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q (B, H, Tq, D_k), k (B, H, Tk, D_k), v (B, H, Tk, D_v), with rotary positions."""
         query = None if self.query_key == "none" else self.query
         q = self._split(x, query)
         if self.query_key == "separate":
@@ -168,15 +168,19 @@ class Attention(Module):
         queries, keys = q.shape[2], k.shape[2]
         parts = []
         if self.positions == "relative":
-            distance = np.arange(queries)[:, None] - np.arange(keys)
-            index = np.clip(distance, -self.max_distance, self.max_distance) + self.max_distance
-            parts.append(self.relative_bias[:, index][None])
+            parts.append(self.position_bias(queries, keys)[None])
         if key_padding_mask is not None:
             hidden = key_padding_mask[:, None, None, :]
             parts.append(mg.zeros(hidden.shape, dtype=q.dtype).masked_fill(hidden, -math.inf))
         if parts and self.causal == "mask":
             parts.append(Tensor(np.where(np.tri(queries, keys, dtype=bool), 0.0, -np.inf), dtype=q.dtype))
         return sum(parts[1:], parts[0]).to(q.dtype) if parts else None
+
+    def position_bias(self, queries: int, keys: int) -> Tensor:
+        """What positions="relative" adds to the scores, (H, Tq, Tk)."""
+        distance = np.arange(queries)[:, None] - np.arange(keys)
+        index = np.clip(distance, -self.max_distance, self.max_distance) + self.max_distance
+        return self.relative_bias[:, index]
 
     def _shown(self, weights: Tensor, is_batched: bool) -> tuple[Tensor, Tensor]:
         """The weights in the caller's form, and these (B, H, Tq, Tk), computed from that: y depends on what is returned."""

@@ -98,7 +98,7 @@ class MultiHeadAttention(Module):
             packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
             return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal))
 
-        q, k, v = self._project(query, key, value)
+        q, k, v = self.project(query, key, value)
         mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
         is_causal = is_causal and mask is None
         if need_weights:
@@ -119,7 +119,7 @@ class MultiHeadAttention(Module):
             raise ValueError("MultiHeadAttention: query, key and value must have the same B, and key and value the "
                              f"same T, got {query.shape}, {key.shape} and {value.shape}")
 
-    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         """q, k, v: (B, H, T, D)"""
         if self.is_packed:
             weights = self.in_proj_weight.split(self.embed_dim)

@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "cli", "study", "models", "nn", "minigrad"  # each may import those after it
 PUBLIC = (  # beside its names
     "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.ops", "minigrad.random", "minigrad.serialization",
+    "minigrad.tracing",
 )
 
 BASE = "minigrad.per_thread", "minigrad.pool"  # memory and what each thread has of its own, below all

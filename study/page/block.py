@@ -1,0 +1,113 @@
+"""A whole block of a transformer, attention and MLP, as plain steps in float64, with any placement of norms and residuals.
+
+It is `models.transformer.Block` without biases and dropout, its fused parts spelled out. What x is multiplied by stands to
+its right, so a matrix here is the transpose of a Linear's weight.
+"""
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import minigrad as mg
+import nn.functional as F
+from minigrad import Tensor
+from models.transformer import PLACEMENTS
+
+T, C, HIDDEN = 3, 4, 6  # of the block on the page
+SUBLAYERS = "attention", "mlp"
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockInputs:
+    """The numbers that a block computes with: x (T, C), w_q, w_k, w_v, w_o (C, C), w_in (C, hidden), w_out (hidden, C), the
+    gains of its norms, gain_attention and gain_mlp (C), where there are; and the upstream gradient of its output (T, C)."""
+
+    inputs: dict[str, np.ndarray]
+    upstream: np.ndarray
+    placement: str = "pre"  # a key of PLACEMENTS
+    heads: int = 1
+    causal: bool = True
+
+    @property
+    def mask(self) -> np.ndarray:
+        """(T, T), True where a token sees another."""
+        tokens = len(self.upstream)
+        return np.tri(tokens, dtype=bool) if self.causal else np.ones((tokens, tokens), dtype=bool)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The inputs as Tensors that require gradients."""
+        return {name: mg.tensor(array, dtype=mg.float64, requires_grad=True) for name, array in self.inputs.items()}
+
+
+def draw(placement: str, heads: int = 1, causal: bool = True, seed: int = 0) -> BlockInputs:
+    """A block of numbers with one decimal, which are easy to read."""
+    generator = np.random.default_rng(seed)
+    shapes = {"x": (T, C), "w_q": (C, C), "w_k": (C, C), "w_v": (C, C), "w_o": (C, C), "w_in": (C, HIDDEN),
+              "w_out": (HIDDEN, C)}
+    inputs = {name: generator.normal(size=shape).round(1) for name, shape in shapes.items()}
+    for name, sublayer in zip(SUBLAYERS, PLACEMENTS[placement]):
+        if sublayer.norm_before or sublayer.norm_after:
+            inputs[f"gain_{name}"] = generator.uniform(0.5, 1.5, size=C).round(1)
+    return BlockInputs(inputs, generator.normal(size=(T, C)).round(1), placement, heads, causal)
+
+
+def block(numbers: BlockInputs, inputs: dict[str, Tensor]) -> Tensor:
+    """The loss sum(output * upstream) of a block with these Tensors as its inputs."""
+    for name, tensor in inputs.items():
+        tensor.name = name
+    attended = sublayer(0, numbers, inputs, inputs["x"], lambda inner: attend(numbers, inputs, inner))
+    output = sublayer(1, numbers, inputs, attended, lambda inner: mlp(inputs, inner))
+    output.name = "output"
+    upstream = mg.tensor(numbers.upstream, dtype=mg.float64)
+    read_out = output * upstream
+    loss = read_out.sum()
+    return loss
+
+
+def sublayer(which: int, numbers: BlockInputs, inputs: dict[str, Tensor], x: Tensor, function: Callable[[Tensor], Tensor]
+             ) -> Tensor:
+    """As `models.transformer.Block` does it: a norm before or after, and what is added to the function's result."""
+    name, rule = SUBLAYERS[which], PLACEMENTS[numbers.placement][which]
+
+    def norm(x: Tensor) -> Tensor:
+        return F.layer_norm(x, (x.shape[-1],), inputs[f"gain_{name}"])
+
+    inner = named(f"{name}_input", norm(x)) if rule.norm_before else x
+    out = named(name, function(inner))
+    if rule.residual is not None:
+        out = named(f"{name}_sum", (x if rule.residual == "x" else inner) + out)
+    return named(f"{name}_output", norm(out)) if rule.norm_after else out
+
+
+def attend(numbers: BlockInputs, inputs: dict[str, Tensor], x: Tensor) -> Tensor:
+    """Attention of all heads, with its output projection. With several, (T, C) is split into (H, T, D)."""
+    T, C, H = *x.shape, numbers.heads
+
+    def split(x: Tensor) -> Tensor:
+        return x if H == 1 else x.reshape(T, H, C // H).transpose(0, 1)
+
+    q = x @ inputs["w_q"]
+    k = x @ inputs["w_k"]
+    v = x @ inputs["w_v"]
+    q_heads, k_heads, v_heads = split(q), split(k), split(v)
+    k_transposed = k_heads.mT
+    products = q_heads @ k_transposed
+    scores = products * math.sqrt(H / C)
+    masked_scores = mg.where(mg.tensor(numbers.mask), scores, -math.inf)
+    weights = masked_scores.softmax(-1)
+    attended = weights @ v_heads
+    merged = attended if H == 1 else attended.transpose(0, 1).reshape(T, C)
+    return merged @ inputs["w_o"]
+
+
+def mlp(inputs: dict[str, Tensor], x: Tensor) -> Tensor:
+    """gelu(x @ w_in) @ w_out"""
+    hidden = x @ inputs["w_in"]
+    activated = hidden.gelu()
+    return activated @ inputs["w_out"]
+
+
+def named(name: str, tensor: Tensor) -> Tensor:
+    tensor.name = name
+    return tensor

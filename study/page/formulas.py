@@ -1,0 +1,125 @@
+"""What the page says of each step of attention and of a block, forward and backward: the formula, and its derivation in two
+or three lines, in the words of `minigrad/ops/attention.py` and `softmax.py`. Tensors have the SYMBOLS of textbooks.
+"""
+from collections.abc import Container
+
+from models.transformer import PLACEMENTS
+from study.page.attention import Head
+
+SYMBOLS = {
+    "q": "Q", "k": "K", "v": "V", "x": "X", "w_q": "W_q", "w_k": "W_k", "w_v": "W_v", "w_o": "W_o", "bias": "B",
+    "scores": "S", "masked_scores": "M", "weights": "P", "attended": "A", "output": "O", "upstream": "U", "loss": "L",
+}
+
+
+def step(title: str, forward: tuple[str, ...], backward: tuple[str, ...], joins: tuple[str, ...] = ()) -> dict:
+    """A step in the form of the page's extras; `forward` and `backward` are a formula and the lines of its derivation."""
+    words = {way: {"formula": lines[0], "derivation": list(lines[1:])}
+             for way, lines in (("forward", forward), ("backward", backward))}
+    return {"title": title, "joins": list(joins), **words}
+
+
+def projection(name: str, what: str) -> dict:
+    letter, weight = SYMBOLS[name], SYMBOLS[f"w_{name}"]
+    return step(
+        what,
+        (f"{letter} = X {weight}", f"Each row of {letter} is that token's row of X, seen through {weight}."),
+        (f"d{weight} = X^T d{letter}",
+         f"A matrix product sends a gradient to both factors: d{weight} = X^T d{letter}, and d{letter} {weight}^T to X.",
+         "X is used three times, so dX is the sum of what arrives through Q, K and V."))
+
+
+SCORES_BACK = (
+    "dQ = s dS K,  dK = s dS^T Q",
+    "S_ij = s times the sum over d of Q_id K_jd, so raising Q_id raises S_ij by s K_jd.",
+    "Q_id is in all scores of row i: dQ_id = s times the sum over j of dS_ij K_jd, the keys, each by its score's gradient.",
+    "K_jd is in all scores of column j: dK_jd = s times the sum over i of dS_ij Q_id. Hence the transpose.")
+SCORES = step(
+    "Scores: how well each query and key agree",
+    ("S_ij = s sum_d Q_id K_jd", "S = s Q K^T: the scalar product of query i and key j, times the scale s.",
+     "s = 1 / sqrt(D) keeps the variance of the scores, whatever D is."),
+    SCORES_BACK, joins=("k_transposed", "products"))
+SCORES_WITH_BIAS = step(
+    "Scores: how well each query and key agree, and how far apart they are",
+    ("S_ij = s sum_d Q_id K_jd + B_ij", "S = s Q K^T + B, where B is what the model learnt of each distance i - j.",
+     "s = 1 / sqrt(D) keeps the variance of the scores, whatever D is."),
+    SCORES_BACK, joins=("k_transposed", "products", "scaled_products"))
+MASKED = step(
+    "Mask: no token sees those after it",
+    ("M = S, and -∞ where masked", "A masked score is -∞, so its weight will be e^(-∞) = 0."),
+    ("dS = dM, and 0 where masked", "What is masked has weight 0, and dM is a multiple of the weight, so it is 0 there."))
+WEIGHTS = step(
+    "Softmax: scores to weights, row by row",
+    ("P_ij = e^(M_ij) / sum_k e^(M_ik)", "Each row is positive and sums to 1: what one key gains, the others lose."),
+    ("dM_ij = P_ij (dP_ij - sum_k dP_ik P_ik)",
+     "By the quotient rule, dP_ij / dM_ik = P_ij ([j = k] - P_ik): raising a score raises its weight, at the cost of all "
+     "in proportion to their weights.",
+     "So dM_ik is the sum over j of dP_ij P_ij ([j = k] - P_ik), which is P_ik (dP_ik - the sum over j of dP_ij P_ij).",
+     "The last sum is one number for each row. Each row of dM sums to 0."))
+READ_OUT = step(
+    "Loss of a small read-out",
+    ("L = sum_id O_id U_id", "Any loss that follows has some gradient at O. Here it is U, which you may edit."),
+    ("dO = U", "L is linear in O: raising O_id by a little raises L by U_id times as much."), joins=("read_out",))
+
+
+def product(name: str, title: str) -> dict:
+    """weights @ v"""
+    letter = SYMBOLS[name]
+    return step(
+        title,
+        (f"{letter}_id = sum_j P_ij V_jd", f"{letter} = P V: each row is a mean of the values, weighted by that row of P."),
+        (f"dP = d{letter} V^T,  dV = P^T d{letter}",
+         f"Raising P_ij adds that much of V_j to row i: dP_ij is the sum over d of d{letter}_id V_jd.",
+         f"Raising V_jd raises {letter}_id by P_ij for each query i: dV_jd is the sum over i of P_ij d{letter}_id. "
+         "Hence the transpose."))
+
+
+PROJECTED = step(
+    "Output projection", ("O = A W_o", "What the head has read, put into the terms of the tokens."),
+    ("dA = dO W_o^T,  dW_o = A^T dO", "A matrix product sends a gradient to both factors."))
+
+
+def of_head(head: Head) -> dict[str, dict]:
+    """The words of each step of a head."""
+    steps = {"scores": SCORES if head.bias is None else SCORES_WITH_BIAS, "masked_scores": MASKED, "weights": WEIGHTS,
+             "loss": READ_OUT}
+    if not head.starts_from_x:
+        return steps | {"output": product("output", "Output: values, by the weights")}
+    projections = {"q": "Queries", "k": "Keys", "v": "Values"}
+    return {name: projection(name, title) for name, title in projections.items()} | steps | {
+        "attended": product("attended", "Values, by the weights"), "output": PROJECTED}
+
+
+BLOCK_TITLES = {
+    "q": "Queries", "k": "Keys", "v": "Values",
+    "attention_input": "Layer norm before attention", "attention": "Output projection",
+    "attention_sum": "Residual connection around attention", "attention_output": "Layer norm after attention",
+    "mlp_input": "Layer norm before the MLP", "hidden": "MLP: into more features", "activated": "MLP: gelu",
+    "mlp": "MLP: and back", "mlp_sum": "Residual connection around the MLP", "output": "Output of the block",
+}
+
+
+def of_block(names: Container[str]) -> dict[str, dict]:
+    """The words of the steps of a block, of those that are there."""
+    words = {name: {"title": title} for name, title in BLOCK_TITLES.items()}
+    words |= {"scores": SCORES, "masked_scores": MASKED, "weights": WEIGHTS,
+              "attended": product("attended", "Values, by the weights"), "loss": READ_OUT}
+    return {name: step for name, step in words.items() if name in names}
+
+
+def placement_in_words(name: str) -> str:
+    """What a block of this placement computes.
+
+    >>> placement_in_words("pre")
+    'pre: y = x + attention(norm(x)), output = y + mlp(norm(y))'
+    >>> placement_in_words("post_attention_only")
+    'post_attention_only: y = norm(x + attention(x)), output = norm(mlp(y))'
+    """
+    parts = []
+    for (x, out, function), rule in zip((("x", "y", "attention"), ("y", "output", "mlp")), PLACEMENTS[name]):
+        inner = f"norm({x})" if rule.norm_before else x
+        formula = f"{function}({inner})"
+        if rule.residual is not None:
+            formula = f"{x if rule.residual == 'x' else inner} + {formula}"
+        parts.append(f"{out} = " + (f"norm({formula})" if rule.norm_after else formula))
+    return f"{name}: {', '.join(parts)}"

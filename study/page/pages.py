@@ -1,0 +1,146 @@
+"""The pages: a trace of a head or of a block, and what stands around its numbers."""
+import bisect
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.tracing import Trace
+from minigrad.tracing.page import MOST_NUMBERS
+from study.page import block, formulas
+from study.page.attention import FROM_Q_K_V, Head, attention
+from study.page.mistakes import MISTAKES, check
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """What `minigrad.tracing.page.write` takes."""
+
+    trace: dict[str, Any]
+    extras: dict[str, Any]
+
+
+def page_of_head(head: Head, title: str = "One head of attention", *introduction: str) -> Page:
+    """The page of a head, with its switches, mistakes and shares; ValueError if it has more numbers than a page shows."""
+    check_size(head)
+    trace = trace_of(attention, head)
+    return Page(trace.as_dict(), {
+        "title": title,
+        "introduction": [*introduction, STORY],
+        "layout": layout(head),
+        "labels": labels(head),
+        "symbols": symbols(trace),
+        "editable": [*head.inputs, "upstream"],
+        "steps": formulas.of_head(head),
+        "switches": [causal_switch(head.causal, head.mask), scale_switch(head)],
+        "mistakes": [
+            {"name": mistake.name, "title": mistake.title, "sentence": mistake.sentence,
+             "check": "\n".join(check(head, mistake)), **mistake.on_page(head)}
+            for mistake in MISTAKES if mistake.fits(head)
+        ],
+        "shares": [through_q_k_v("x")] if head.starts_from_x else [],
+    })
+
+
+def page_of_block(numbers: block.BlockInputs) -> Page:
+    """The page of a block, with the shares of its inputs' gradients."""
+    trace = trace_of(block.block, numbers)
+    return Page(trace.as_dict(), {
+        "title": "A block of a transformer",
+        "introduction": [formulas.placement_in_words(numbers.placement), STORY],
+        "symbols": symbols(trace),
+        "editable": [*numbers.inputs, "upstream"],
+        "steps": formulas.of_block([step.output.name for step in trace.steps]),
+        "switches": [causal_switch(numbers.causal, numbers.mask)],
+        "shares": [],
+    })
+
+
+STORY = "Forward above, backward below. Point at a number to see what it is made of; change an input, and all follow."
+
+
+def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
+    """The trace of a loss, forward and backward."""
+    inputs = numbers.tensors()
+    with mg.trace() as trace:
+        loss = function(numbers, inputs)
+        loss.backward()
+    return trace
+
+
+def symbols(trace: Trace) -> dict[str, str]:
+    """The textbooks' letters of the tensors that are there."""
+    return {tensor.name: formulas.SYMBOLS[tensor.name] for tensor in trace.tensors if tensor.name in formulas.SYMBOLS}
+
+
+def layout(head: Head) -> list[list[str]]:
+    """Which matrices stand side by side."""
+    weights = ["scores", "masked_scores", "weights"]
+    if head.starts_from_x:
+        return [["x", "w_q", "w_k", "w_v"], ["q", "k", "v"], weights, ["attended", "w_o", "output"], ["upstream", "loss"]]
+    return [["q", "k", "v"], weights, ["output", "upstream", "loss"]]
+
+
+def labels(head: Head) -> dict[str, dict[str, list[str]]]:
+    """The tokens' labels at the rows, or both sides, of the matrices that have a row for each token."""
+    if not head.labels:
+        return {}
+    rows = {"rows": list(head.labels)}
+    both = {**rows, "columns": list(head.labels)}
+    of_tokens = {name: rows for name in ("q", "k", "v", "output", "upstream")}
+    if head.starts_from_x:
+        of_tokens |= {"x": rows, "attended": rows}
+    if head.bias is not None:
+        of_tokens |= {"bias": both}
+    return of_tokens | {name: both for name in ("scores", "masked_scores", "weights")}
+
+
+def causal_switch(causal: bool, mask: np.ndarray) -> dict[str, Any]:
+    """Mask the future, or not."""
+    choices = [("causal", np.tri(*mask.shape, dtype=bool)), ("all tokens", np.ones(mask.shape, dtype=bool))]
+    if not causal:
+        choices = choices[::-1]
+    (first, _), (second, other) = choices
+    return {"name": "causal", "label": "Each token sees", "choices": [
+        {"label": first, "sets": []},
+        {"label": second, "sets": [{"step": "masked_scores", "option": "condition", "value": other.tolist()}]},
+    ]}
+
+
+def scale_switch(head: Head) -> dict[str, Any]:
+    """The scale, to be typed."""
+    step = "scores" if head.bias is None else "scaled_products"
+    return {"name": "scale", "label": "scale", "number": {"step": step, "input": 1, "value": head.factor}}
+
+
+def through_q_k_v(name: str, *others: tuple[str, str]) -> dict[str, Any]:
+    """Shares of a gradient: through q, k, v, and others (label, name)."""
+    through = [*others, *((formulas.SYMBOLS[part], part) for part in FROM_Q_K_V)]
+    return {"tensor": name, "through": [{"label": label, "tensor": part} for label, part in through]}
+
+
+def check_size(head: Head) -> None:
+    """ValueError that says which part would do, if there are more numbers than a page shows."""
+    count = numbers_in(head)
+    if count > MOST_NUMBERS:
+        most = bisect.bisect(range(1, max(head.tokens)), MOST_NUMBERS, key=lambda tokens: numbers_in(cut(head, tokens)))
+        names = "x" if head.starts_from_x else "q, k, v"
+        part = f"the first {most} rows of {names} and upstream" if most else "a few columns of each matrix"
+        if head.labels:
+            part = f"{most} tokens" if most else part
+        raise ValueError(f"this makes {count:,} numbers, values and gradients together, and a page shows at most "
+                         f"{MOST_NUMBERS:,}; keep {part}")
+
+
+def cut(head: Head, tokens: int) -> Head:
+    """The first tokens alone."""
+    inputs = {name: array[:tokens] if name in ("q", "k", "v", "x") else array for name, array in head.inputs.items()}
+    bias = None if head.bias is None else head.bias[:tokens, :tokens]
+    return dataclasses.replace(head, inputs=inputs, upstream=head.upstream[:tokens], bias=bias)
+
+
+def numbers_in(head: Head) -> int:
+    """How many values and gradients a page would show."""
+    return sum(tensor.value.size * (1 + (tensor.gradient is not None)) for tensor in trace_of(attention, head).tensors)

@@ -1,0 +1,67 @@
+"""A head of a trained transformer on a text: q, k and v as the model computes them, and the gradient that its own loss
+sends to the head's output. The model's float32 numbers are taken to float64.
+"""
+import os
+
+import numpy as np
+
+import minigrad as mg
+import nn
+from models import CausalTransformer, loading
+from models.checkpoint import find
+from models.data import IGNORED
+from study.page.attention import Head
+
+VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}  # letters that a label would not show
+
+
+def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int) -> Head:
+    """Head `head` of layer `layer`, both counted from 1, on a text. CheckpointError for a run that cannot be loaded;
+    ValueError for another kind of model, no such layer or head, or a text that does not fit."""
+    model = loading.load(find(run))
+    if not isinstance(model, CausalTransformer):
+        raise ValueError(f"{run} is a run on task {model.tokenizer.name!r}; give one on a text, a causal transformer such "
+                         "as `minigrad train` makes")
+    config = model.config
+    for flag, value, count in (("layer", layer, config.layers), ("head", head, config.heads)):
+        if not 1 <= value <= count:
+            known = f"{flag}s 1 to {count}" if count > 1 else f"{flag} 1 only" if count else f"no {flag}"
+            raise ValueError(f"--{flag} {value} is not there: {run} has {known}")
+    if not 2 <= len(text) <= config.context:
+        raise ValueError(f"the text has {len(text)} character{'s' * (len(text) != 1)}; give at least 2, so that there is a "
+                         f"next one, and at most {config.context}, the model's context")
+    labels = tuple(VISIBLE.get(letter, letter) for letter in text)
+    return head_of_model(model, model.tokenizer.encode(text), layer, head, labels)
+
+
+def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head: int, labels: tuple[str, ...] = ()
+                  ) -> Head:
+    """A head, layer and head counted from 1, on tokens (T,). The loss is the model's: the mean cross-entropy of each next
+    token; for the last there is none."""
+    attention = model.blocks[layer - 1].attention
+    is_plain = isinstance(attention, nn.MultiHeadAttention)
+    seen = {}
+    handles = [attention.register_forward_pre_hook(lambda module, inputs: seen.update(x=inputs[0])),
+               (attention.out_proj if is_plain else attention.out).register_forward_pre_hook(
+                   lambda module, inputs: seen.update(heads=inputs[0]))]  # (1, T, C): all heads side by side
+    try:
+        targets = np.append(tokens[1:], IGNORED)
+        _, loss = model(mg.tensor(tokens[None]), mg.tensor(targets[None]))
+    finally:
+        for handle in handles:
+            handle.remove()
+    x, (dheads,) = seen["x"], mg.grad(loss, [seen["heads"]])
+    q, k, v = attention.project(x, x, x) if is_plain else attention.project(x, x)  # (1, H, T, D)
+    size, T = v.shape[-1], len(tokens)
+    has_bias = not is_plain and attention.positions == "relative"
+    return Head(
+        {name: as_float64(part[0, head - 1]) for name, part in (("q", q), ("k", k), ("v", v))},
+        as_float64(dheads[0, :, size * (head - 1): size * head]),
+        scale=None if is_plain else attention.factor,
+        bias=as_float64(attention.position_bias(T, T)[head - 1]) if has_bias else None,
+        labels=labels,
+    )
+
+
+def as_float64(tensor: mg.Tensor) -> np.ndarray:
+    return tensor.detach().numpy().astype(np.float64)
