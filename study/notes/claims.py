@@ -28,11 +28,12 @@ class Claim:
     note: str  # "000" to "004"
     verdict: str
     check: Callable[[], str]
-    section: str = ""  # the heading that it stands under, as printed
-    formula: str = ""  # as the note prints it
+    section: str = ""  # the heading that it stands under, as printed: one of contents.NOTES
+    formula: str = ""  # as the note prints it, or its words where it prints none
     ours: str = ""  # the same, spelled in this project: the switch, the call
-    code: str = ""  # where that stands, as "nn/attention.py:Attention"
-    also: tuple[str, ...] = ()  # other notes that say the same
+    code: str = ""  # where that stands, as "nn/attention.py:Attention"; several with commas
+    also: tuple[str, ...] = ()  # where else it stands: "003", or with the heading "003: Self-attention"
+    formerly: tuple[str, ...] = ()  # rows that said the same, and are now this one
 
     @property
     def text(self) -> str:
@@ -42,6 +43,17 @@ class Claim:
     @property
     def name(self) -> str:
         return self.check.__name__
+
+    @property
+    def line(self) -> int:
+        """Where it begins in its file."""
+        return self.check.__code__.co_firstlineno
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """(note, section) of all that say it, its own first; a section is "" if it is not known."""
+        others = (place.partition(": ") for place in self.also)
+        return [(self.note, self.section), *((note, section) for note, _, section in others)]
 
 
 CLAIMS: list[Claim] = []

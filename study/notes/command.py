@@ -1,56 +1,85 @@
-"""`minigrad notes`: a table of all claims; exit code 1 if one is refuted."""
+"""`minigrad notes`: a table of all claims, or some of them in full; exit code 1 if one is refuted."""
 import argparse
 import pathlib
 
 from models.commands.shared import CheckFailed, UsageError, check_writable
-from study.notes import plots, report
+from study.notes import document, plots, report
+from study.notes.claims import Claim
 
-DOCUMENT, PICTURES = "docs/lecture_notes.md", "docs/lecture_notes"  # where notes go
+PICTURES = report.DOCUMENT.removesuffix(".md")  # the folder
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--row", metavar="ROW", nargs="+", help="only these rows of the list, such as A5, in full")
-    parser.add_argument("--write", metavar="FILE", nargs="?", const=DOCUMENT,
-                        help=f"write the results as a document (default: {DOCUMENT})")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--row", metavar="ROW", nargs="+", help="only these rows, such as A5, each in full")
+    which.add_argument("--note", metavar="NOTE", nargs="+", help="only these notes, such as 003")
+    parser.add_argument("--write", metavar="FILE", nargs="?", const=report.DOCUMENT,
+                        help=f"write the results as a document (default: {report.DOCUMENT})")
     parser.add_argument("--plot", metavar="DIR", nargs="?", const=PICTURES,
-                        help=f"draw pictures, those of --row or all, into this folder (default: {PICTURES})")
+                        help=f"draw pictures, of all rows or those chosen, into this folder (default: {PICTURES})")
 
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
+    check_document(given)
+    folder = pathlib.Path(given.get("plot", PICTURES))
     try:
-        claims = report.select(given.get("row"))
-        pictures = plots.about([claim.row for claim in claims]) if {"row", "plot"} <= given.keys() else plots.PICTURES
+        claims = report.select(given.get("row"), given.get("note"))
+        pictures = chosen_pictures(given, claims)
     except ValueError as error:
         raise UsageError(error) from None
-    check_places(given)
-    if "row" not in given:
-        print(report.header())
-    show, outcomes = report.in_full if "row" in given else report.as_line, []
-    for claim in claims:
-        outcomes.append(report.check(claim))
-        print(show(outcomes[-1]), flush=True)
+    if "plot" in given:
+        check_writable(folder, "--plot")
+    outcomes = show_in_full(claims, folder) if "row" in given else show_table(claims, given.get("note", ()))
     refuted = [f"{outcome.claim.row} (note {outcome.claim.note})" for outcome in outcomes if not outcome.holds]
     if refuted:
         raise CheckFailed(f"refuted: {', '.join(refuted)}")
-    if "row" not in given:
-        print(report.summary(outcomes))
-    if "plot" in given:
-        for path in plots.draw(pictures, pathlib.Path(given["plot"])):
-            print(path)
+    for path in plots.draw(pictures, folder):
+        print(path)
     if "write" in given:
-        report.write(outcomes, pathlib.Path(given["write"]), plots.captions())
+        document.write(outcomes, pathlib.Path(given["write"]), plots.legends())
         print(given["write"])
     return 0
 
 
-def check_places(given: dict) -> None:
-    """UsageError if what is asked for cannot be written there."""
-    if "row" in given and "write" in given:
-        raise UsageError("--write takes all rows, got --row; leave one of the two out")
-    if "write" in given and pathlib.Path(given["write"]).is_dir():
-        raise UsageError(f"{given['write'] or repr('')} is a folder; name a file with --write")
-    for flag in ("write", "plot"):
+def chosen_pictures(given: dict, claims: list[Claim]) -> list[str]:
+    """The names of those to draw; ValueError if the chosen rows have none."""
+    if "plot" not in given:
+        return []
+    return plots.about([claim.row for claim in claims]) if given.keys() & {"row", "note"} else list(plots.PICTURES)
+
+
+def show_table(claims: list[Claim], notes: list[str]) -> list[report.Outcome]:
+    """Run claims and print a line of each, under the headings of their notes."""
+    outcomes, heading = [], None
+    print(report.header())
+    for claim in claims:
+        if heading != (heading := report.heading(claim)):
+            print(heading)
+        outcomes.append(report.check(claim))
+        print(report.as_line(outcomes[-1]), flush=True)
+    print(report.summary(outcomes))
+    for line in report.pointers(claims, notes):
+        print(line)
+    return outcomes
+
+
+def show_in_full(claims: list[Claim], folder: pathlib.Path) -> list[report.Outcome]:
+    """Run claims and print all there is to say of each."""
+    outcomes = []
+    for claim in claims:
+        outcomes.append(report.check(claim))
+        print(report.in_full(outcomes[-1], plots.where(claim.row, folder)), flush=True)
+    return outcomes
+
+
+def check_document(given: dict) -> None:
+    """UsageError if there can be no document, or not there."""
+    if "write" not in given:
+        return
+    for flag in ("row", "note"):
         if flag in given:
-            path = pathlib.Path(given[flag])
-            check_writable(path.parent if flag == "write" else path, f"--{flag}")
+            raise UsageError(f"--write takes all rows, got --{flag}; leave one of the two out")
+    if pathlib.Path(given["write"]).is_dir():
+        raise UsageError(f"{given['write'] or repr('')} is a folder; name a file with --write")
+    check_writable(pathlib.Path(given["write"]).parent, "--write")

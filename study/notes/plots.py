@@ -275,23 +275,35 @@ PICTURES = {  # {name: (what draws it, the rows that it is about)}
 }
 
 
-def about(rows: list[str]) -> list[str]:
+def about(rows: Iterable[str]) -> list[str]:
     """The names of the pictures of these rows; ValueError if there are none."""
-    names = [name for name, (_, its_rows) in PICTURES.items() if set(rows) & set(its_rows)]
+    names = [name for name, (_, its_rows) in PICTURES.items() if {*rows} & {*its_rows}]
     if not names:
-        having = ", ".join(row for _, its_rows in PICTURES.values() for row in its_rows)
+        having = ", ".join(dict.fromkeys(row for _, its_rows in PICTURES.values() for row in its_rows))
         raise ValueError(f"there is no picture of {', '.join(rows)}; there are pictures of {having}")
     return names
+
+
+def where(row: str, folder: pathlib.Path) -> str:
+    """Where the pictures of a row are, or how to get them; "" if it has none."""
+    names = [name for name, (_, its_rows) in PICTURES.items() if row in its_rows]
+    missing = [name for name in names if not file_of(name, folder).exists()]
+    if missing:
+        return f"`minigrad notes --row {row} --plot` draws {' and '.join(missing)}"
+    return ", ".join(str(file_of(name, folder)) for name in names)
 
 
 def draw(names: Iterable[str], folder: pathlib.Path) -> Iterator[pathlib.Path]:
     """Draw pictures into a folder; the path of each."""
     for name in names:
-        path = folder / f"{name}.png"
-        PICTURES[name][0]().savefig(path, dpi=110)
-        yield path
+        PICTURES[name][0]().savefig(file_of(name, folder), dpi=110)
+        yield file_of(name, folder)
 
 
-def captions() -> dict[str, str]:
-    """{file name: what the picture shows}"""
-    return {f"{name}.png": " ".join(picture.__doc__.split()) for name, (picture, _) in PICTURES.items()}
+def file_of(name: str, folder: pathlib.Path) -> pathlib.Path:
+    return folder / f"{name}.png"
+
+
+def legends() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """{file name: (what the picture shows, the rows that it is about)}"""
+    return {f"{name}.png": (" ".join(picture.__doc__.split()), rows) for name, (picture, rows) in PICTURES.items()}

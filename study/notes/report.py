@@ -1,12 +1,12 @@
-"""What the claims of the lecture notes come to: as lines for the terminal, and as a document."""
+"""The claims of the lecture notes in the notes' order, what they come to, and how a terminal shows it."""
 import dataclasses
 import itertools
-import pathlib
 import textwrap
 import time
 from collections.abc import Iterable
 
 from study.notes import CLAIMS, Claim, Refuted
+from study.notes.contents import NOTES
 
 FAMILIES = {
     "L": "Layout and tokens",
@@ -20,21 +20,15 @@ FAMILIES = {
     "C": "Cost and depth",
     "E": "Misprints",
 }
-NOTES = {
-    "000": "transformers, tokens as rows",
-    "001": "from RNNs to the encoder-decoder",
-    "002": "introduction, tokens as columns",
-    "003": "slides on chapter 12",
-    "004": "lecture 7",
-}
-WIDTHS = {"row": 4, "note": 4, "verdict": 18, "measured": 62, "seconds": 7}  # of the columns on a terminal
+DOCUMENT = "docs/lecture_notes.md"
+WIDTHS = {"row": 4, "note": 4, "verdict": 18, "what was learnt": 62, "seconds": 7}  # of the columns on a terminal
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     claim: Claim
     holds: bool
-    measured: str
+    learnt: str  # a sentence with figures
     seconds: float
 
     @property
@@ -42,52 +36,66 @@ class Outcome:
         return self.claim.verdict if self.holds else "REFUTED"
 
 
-def select(rows: list[str] | None = None) -> list[Claim]:
-    """The claims of these rows, or all, family by family; ValueError if there is no such row."""
-    known = {claim.row for claim in CLAIMS}
-    wanted = known if rows is None else {row.upper() for row in rows}
-    unknown = sorted(wanted - known)
-    if unknown:
-        raise ValueError(f"there is no row {', '.join(unknown)}; there are {', '.join(sorted(known, key=place))}")
-    return sorted((claim for claim in CLAIMS if claim.row in wanted), key=lambda claim: (place(claim.row), claim.note))
-
-
-def place(row: str) -> tuple[int, int]:
-    """Where a row stands: A10 comes after A9."""
-    return list(FAMILIES).index(row[0]), int(row[1:])
-
-
 def check(claim: Claim) -> Outcome:
     """Run a claim. One that crashes does not hold either."""
     started = time.perf_counter()
     try:
-        holds, measured = True, claim.check()
+        holds, learnt = True, claim.check()
     except Refuted as reason:
-        holds, measured = False, str(reason)
+        holds, learnt = False, str(reason)
     except Exception as error:  # noqa: BLE001  it is reported
-        holds, measured = False, f"{type(error).__name__}: {error}"
-    return Outcome(claim, holds, measured, time.perf_counter() - started)
+        holds, learnt = False, f"{type(error).__name__}: {error}"
+    return Outcome(claim, holds, learnt, time.perf_counter() - started)
 
+
+# which claims, in which order
+
+def select(rows: Iterable[str] | None = None, notes: Iterable[str] | None = None) -> list[Claim]:
+    """The claims of these rows, or of these notes, or all, in the notes' order; ValueError if there is no such row or
+    note."""
+    wanted = None if rows is None else {row_of(row.upper()) for row in rows}
+    notes = NOTES if notes is None else [note.zfill(3) for note in notes]
+    if unknown := [note for note in notes if note not in NOTES]:
+        raise ValueError(f"there is no note {', '.join(unknown)}; there are {', '.join(NOTES)}")
+    return sorted((claim for claim in CLAIMS if claim.note in notes and (wanted is None or claim.row in wanted)), key=place)
+
+
+def row_of(row: str) -> str:
+    """The row itself, or that which says the same now; ValueError if there is none."""
+    for claim in CLAIMS:
+        if row == claim.row or row in claim.formerly:
+            return claim.row
+    known = ", ".join(sorted((claim.row for claim in CLAIMS), key=by_number))
+    raise ValueError(f"there is no row {row}; there are {known}")
+
+
+def place(claim: Claim) -> tuple[str, int]:
+    """Where it stands: its note and the number of its section; within a section, claims keep the order of their file."""
+    headings = list(NOTES[claim.note].sections)
+    return claim.note, headings.index(claim.section) if claim.section else len(headings)
+
+
+def by_number(row: str) -> tuple[int, int]:
+    """The place of a row in its family: A10 comes after A9."""
+    return list(FAMILIES).index(row[0]), int(row[1:])
+
+
+# on a terminal
 
 def header() -> str:
-    """The first two lines of the table on a terminal."""
+    """The first two lines of the table."""
     return "\n".join([lines_of(WIDTHS), "-" * (sum(WIDTHS.values()) + 2 * (len(WIDTHS) - 1))])
 
 
+def heading(claim: Claim) -> str:
+    """The line above the claims of a section."""
+    return f"\nnote {claim.note}: {claim.section or 'without a section'}"
+
+
 def as_line(outcome: Outcome) -> str:
-    """A row of the table on a terminal."""
+    """A row of the table."""
     claim = outcome.claim
-    return lines_of([claim.row, claim.note, outcome.verdict, outcome.measured, f"{outcome.seconds:7.2f}"])
-
-
-def in_full(outcome: Outcome) -> str:
-    """A claim with what the note says, and where its code stands."""
-    claim = outcome.claim
-    parts = {"it says": claim.text, "verdict": outcome.verdict, "measured": outcome.measured,
-             "seconds": f"{outcome.seconds:.2f}", "code": f"{claim.check.__module__}.{claim.name}"}
-    lines = [textwrap.fill(text, 100, initial_indent=f"  {name:8}  ", subsequent_indent=12 * " ", break_on_hyphens=False)
-             for name, text in parts.items()]
-    return "\n".join([f"{claim.row}, note {claim.note}: {NOTES[claim.note]}", *lines])
+    return lines_of([claim.row, claim.note, outcome.verdict, outcome.learnt, f"{outcome.seconds:7.2f}"])
 
 
 def lines_of(cells: Iterable[str]) -> str:
@@ -97,43 +105,48 @@ def lines_of(cells: Iterable[str]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, WIDTHS.values())).rstrip() for row in rows)
 
 
-def summary(outcomes: list[Outcome]) -> str:
+def in_full(outcome: Outcome, picture: str) -> str:
+    """A claim beside what the note says and prints, `picture`, and where to read on."""
+    claim = outcome.claim
+    others = "; ".join(f"note {note}" + f', "{section}"' * bool(section) for note, section in claim.places[1:])
+    parts = {
+        "it says": claim.text,
+        "formula": claim.formula,
+        "here": claim.ours,
+        "verdict": outcome.verdict,
+        "learnt": f"{outcome.learnt} ({outcome.seconds:.2f} s)",
+        "picture": picture,
+        "read on": f"{claim.code}; {DOCUMENT}#{claim.row.lower()}; the claim's code: {source_of(claim)}:{claim.line}",
+        "also in": others,
+        "formerly": ", ".join(claim.formerly),
+    }
+    lines = [textwrap.fill(text, 100, initial_indent=f"  {name:8}  ", subsequent_indent=12 * " ", break_on_hyphens=False,
+                           break_long_words=False) for name, text in parts.items() if text]
+    section = f', section "{claim.section}"' if claim.section else ""
+    return "\n".join([f"{claim.row}: note {claim.note}, {NOTES[claim.note].title}{section}", *lines])
+
+
+def source_of(claim: Claim) -> str:
+    """The file of a claim, from the top of the source tree."""
+    return f"{claim.check.__module__.replace('.', '/')}.py"
+
+
+def pointers(claims: list[Claim], notes: Iterable[str]) -> list[str]:
+    """A line for each of the other claims that stand in these notes, too."""
+    return [f"said in note {note.zfill(3)} too: {claim.row} (note {claim.note}), {claim.name.replace('_', ' ')}"
+            for note in notes for claim in select() if claim not in claims and note.zfill(3) in dict(claim.places)]
+
+
+def count(verdicts: Iterable[str]) -> dict[str, int]:
     """How many claims turned out to be what."""
-    true = sum(outcome.verdict == "true" for outcome in outcomes)
-    conditional = sum(outcome.verdict.startswith("true ") for outcome in outcomes)
-    false = sum(outcome.verdict.startswith("false") for outcome in outcomes)
-    return f"{len(outcomes)} claims: {true} true, {conditional} true under a condition, {false} false as printed"
+    verdicts = list(verdicts)
+    return {
+        "true": verdicts.count("true"),
+        "true under a condition": sum(verdict.startswith("true ") for verdict in verdicts),
+        "false as printed": sum(verdict.startswith("false") for verdict in verdicts),
+    }
 
 
-def write(outcomes: list[Outcome], path: pathlib.Path, captions: dict[str, str]) -> None:
-    """Write the document, with those of the pictures {file name: caption} that are in the folder named like it."""
-    folder = path.with_suffix("")
-    pictures = {name: caption for name, caption in captions.items() if (folder / name).exists()}
-    path.write_text(as_markdown(outcomes, pictures, folder.name), encoding="utf-8")
-
-
-def as_markdown(outcomes: list[Outcome], pictures: dict[str, str], folder: str) -> str:
-    """The document, with pictures {file name: caption} from the folder beside it."""
-    parts = [
-        "# The lecture notes, claim by claim",
-        "Written by `minigrad notes --write`, which runs each claim with the code of this project; do not edit. "
-        "`minigrad notes --row A5` runs one of them, `study/notes/` holds their code. Verdicts are about what the "
-        "note says: for a misprint, the printed formula and the right one are both run.",
-        "The notes: " + "; ".join(f"**{note}** {title}" for note, title in NOTES.items()) + ".",
-        summary(outcomes) + ".",
-    ]
-    for letter, title in FAMILIES.items():
-        family = [outcome for outcome in outcomes if outcome.claim.row[0] == letter]
-        if family:
-            parts += [f"## {title}", markdown_table(family)]
-    if pictures:
-        parts += ["## Pictures", "Drawn by `minigrad notes --plot`."]
-        parts += [f"{caption}\n\n![{pathlib.Path(name).stem}]({folder}/{name})" for name, caption in pictures.items()]
-    return "\n\n".join(parts) + "\n"
-
-
-def markdown_table(outcomes: list[Outcome]) -> str:
-    rows = [["row", "note", "it says", "verdict", "measured"], ["---"] * 5]
-    rows += [[outcome.claim.row, outcome.claim.note, outcome.claim.text, outcome.verdict, outcome.measured]
-             for outcome in outcomes]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+def summary(outcomes: list[Outcome]) -> str:
+    counts = count(outcome.verdict for outcome in outcomes)
+    return f"{len(outcomes)} claims: " + ", ".join(f"{number} {what}" for what, number in counts.items())

@@ -1,14 +1,18 @@
 """`minigrad notes`: its table, document and exit codes, on made-up claims and a few real ones."""
 import pathlib
+import re
 
 import pytest
 
 import minigrad as mg
 from cli.__main__ import main
-from study.notes import CLAIMS, Claim, Refuted, plots, report
+from study.notes import CLAIMS, Claim, Refuted, document, plots, report
 from study.notes.claims import FALSE, TRUE, claim, require
+from study.notes.contents import NOTES
 
-CHEAP = ["A2", "N3", "P4"]
+CHEAP = ["A2", "N5", "P1"]
+DOCUMENT = document.ROOT / "docs/lecture_notes.md"
+REWRITE = "run `minigrad notes --write --plot`, and look at the pictures"
 
 
 def water_is_wet():
@@ -32,11 +36,12 @@ def crash():
     raise ZeroDivisionError("by zero")
 
 
-WET = Claim("A2", "000", TRUE, water_is_wet)
+WET = Claim("A2", "000", TRUE, water_is_wet, section="Self-Attention", formula="w | et", ours="nn.Water(1)",
+            code="nn/attention.py:Attention, nn/init.py", also=("003: Self-attention", "002"), formerly=("A7", "M3"))
 CONDITIONAL = Claim("A10", "001", "true if measured", water_is_wet)
-MISPRINT = Claim("E1", "002", FALSE, misprint)
-FLOAT = Claim("C5", "004", TRUE, stones_float)
-CRASH = Claim("L1", "003", TRUE, crash)
+MISPRINT = Claim("E1", "000", FALSE, misprint, section="Preliminaries", formula="1 = 2")
+FLOAT = Claim("C5", "004", TRUE, stones_float, section="Transformers")
+CRASH = Claim("L1", "003", TRUE, crash, section="Attention")
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +57,12 @@ def made_up(monkeypatch):
 
 @pytest.fixture
 def few_pictures(monkeypatch):
-    """Only the fastest picture."""
-    monkeypatch.setattr(plots, "PICTURES", {"positions": (plots.positions, ("A2", "E1"))})
+    """Only the fastest picture, of A2 and E1, and one that cannot be drawn."""
+    def fail():
+        """Nothing."""
+        raise AssertionError("this picture is not asked for")
+
+    monkeypatch.setattr(plots, "PICTURES", {"positions": (plots.positions, ("A2", "E1")), "other": (fail, ("C5",))})
 
 
 @pytest.fixture
@@ -68,11 +77,11 @@ def run(capsys):
 
 def test_outcomes():
     outcome = report.check(WET)
-    assert (outcome.holds, outcome.verdict, outcome.measured) == (True, "true", "100 % of | it")
+    assert (outcome.holds, outcome.verdict, outcome.learnt) == (True, "true", "100 % of | it")
     assert outcome.seconds >= 0
     outcome = report.check(FLOAT)
-    assert (outcome.holds, outcome.verdict, outcome.measured) == (False, "REFUTED", "none of 3 floated")
-    assert report.check(CRASH).measured == "ZeroDivisionError: by zero" and not report.check(CRASH).holds
+    assert (outcome.holds, outcome.verdict, outcome.learnt) == (False, "REFUTED", "none of 3 floated")
+    assert report.check(CRASH).learnt == "ZeroDivisionError: by zero" and not report.check(CRASH).holds
 
 
 def test_claims_are_registered_and_require_refutes():
@@ -87,12 +96,15 @@ def test_claims_are_registered_and_require_refutes():
         require(False, "this was found")
 
 
-def test_select_sorts_by_family_and_number(made_up):
-    made_up(MISPRINT, CONDITIONAL, FLOAT, WET, CRASH)
-    assert report.select() == [CRASH, WET, CONDITIONAL, FLOAT, MISPRINT]
-    assert report.select(["e1", "A10"]) == [CONDITIONAL, MISPRINT]
-    with pytest.raises(ValueError, match="there is no row A3, Z9; there are L1, A2, A10, C5, E1"):
-        report.select(["A2", "Z9", "A3"])
+def test_select_keeps_the_notes_order(made_up):
+    later = Claim("M1", "000", TRUE, water_is_wet, section="Self-Attention")
+    made_up(WET, FLOAT, CONDITIONAL, later, MISPRINT, CRASH)
+    assert report.select() == [MISPRINT, WET, later, CONDITIONAL, CRASH, FLOAT]
+    assert report.select(["e1", "A10"]) == [MISPRINT, CONDITIONAL]
+    assert report.select(["M3", "A7"]) == [WET]
+    assert report.select(notes=["4", "000"]) == [MISPRINT, WET, later, FLOAT]
+    with pytest.raises(ValueError, match="there is no row A3; there are L1, A2, A10, M1, C5, E1"):
+        report.select(["A2", "A3", "Z9"])
 
 
 def test_table_of_claims_that_hold(run, made_up):
@@ -100,10 +112,21 @@ def test_table_of_claims_that_hold(run, made_up):
     code, out, err = run()
     lines = out.splitlines()
     assert (code, err) == (0, "")
-    assert lines[0].split() == ["row", "note", "verdict", "measured", "seconds"] and set(lines[1]) == {"-"}
-    assert [line.split()[:2] for line in lines[2:5]] == [["A2", "000"], ["A10", "001"], ["E1", "002"]]
-    assert "100 % of | it" in lines[2] and "false as printed" in lines[4]
-    assert lines[5:] == ["3 claims: 1 true, 1 true under a condition, 1 false as printed"]
+    assert lines[0].split() == ["row", "note", "verdict", "what", "was", "learnt", "seconds"] and set(lines[1]) == {"-"}
+    assert [line for line in lines if line.startswith("note")] == [
+        "note 000: Preliminaries", "note 000: Self-Attention", "note 001: without a section"]
+    assert [line.split()[:2] for line in lines[4::3]] == [["E1", "000"], ["A2", "000"], ["A10", "001"]]
+    assert "false as printed" in lines[4] and "100 % of | it" in lines[7]
+    assert lines[-1] == "3 claims: 1 true, 1 true under a condition, 1 false as printed"
+
+
+def test_table_of_a_note(run, made_up):
+    made_up(WET, FLOAT, MISPRINT)
+    out = run("--note", "3", "004")[1]
+    assert "REFUTED" in out and "A2   000" not in out
+    assert out.endswith("1 claims: 0 true, 0 true under a condition, 0 false as printed\n"
+                        "said in note 003 too: A2 (note 000), water is wet\n")
+    assert "too:" not in run("--note", "000")[1]
 
 
 def test_long_cells_go_on_below(made_up):
@@ -121,14 +144,23 @@ def test_refuted_claims_end_in_one_line(run, made_up, few_pictures):
     assert not pathlib.Path("notes.md").exists() and not list(pathlib.Path("pictures").iterdir())
 
 
-def test_document(run, made_up, few_pictures):
-    made_up(MISPRINT, WET)
+def test_document(run, made_up, few_pictures, monkeypatch):
+    monkeypatch.delitem(plots.PICTURES, "other")
+    made_up(MISPRINT, WET, CONDITIONAL)
     code, out, _ = run("--plot", "here/notes", "--write", "here/notes.md")
     assert code == 0 and out.endswith("here/notes/positions.png\nhere/notes.md\n")
     text = pathlib.Path("here/notes.md").read_text()
-    assert "## Attention\n\n| row | note | it says | verdict | measured |\n| --- |" in text and "## Layout" not in text
-    assert "| A2 | 000 | Water is \\| wet. | true | 100 % of \\| it |\n" in text
-    assert "| E1 | 002 | A misprint. | false as printed | 1.0 instead of 2.0 |\n" in text
+    assert "| [Note 000](#note-000): Transformers | 2 | 1 | 0 | 1 |\n" in text and "| all | 3 | 1 | 1 | 1 |\n" in text
+    assert "| Preliminaries |  | [E1](#e1) misprint |\n" in text and "| Implementation | empty in the note |  |\n" in text
+    assert "### Self-Attention\n\n| row | the note | here | is it so? |\n| --- |" in text
+    wet = next(line for line in text.splitlines() if '<a id="a2">' in line)
+    assert f"test_notes.py#L{WET.line}) | Water is \\| wet.<br>`w \\| et` | `nn.Water(1)`<br>[" in wet
+    assert "nn/attention.py: Attention](" in wet and "[nn/init.py](" in wet and "**true**: 100 % of \\| it" in wet
+    (link,) = (link for link in links_of(wet) if link.endswith("init.py"))
+    assert pathlib.Path("here", link).samefile(document.ROOT / "nn/init.py")
+    assert "### Self-attention\n\nSaid here too: [A2](#a2) water is wet (note 000).\n" in text
+    assert "### Without a section\n\nSaid here too: [A2](#a2) water is wet (note 000).\n" in text
+    assert "| A: Attention | [A2](#a2), A7 (now [A2](#a2)), [A10](#a10) |\n" in text and "| M: " in text
     assert "![positions](notes/positions.png)" in text
     assert pathlib.Path("here/notes/positions.png").read_bytes().startswith(b"\x89PNG")
 
@@ -139,26 +171,85 @@ def test_without_pictures_the_document_shows_none(run, made_up):
     assert "## Pictures" not in pathlib.Path("docs/lecture_notes.md").read_text()
 
 
+def links_of(text: str) -> set[str]:
+    return set(re.findall(r"\]\(([^)\s]+)\)", text))
+
+
+def test_links_of_the_document_lead_somewhere():
+    text = DOCUMENT.read_text()
+    anchors, links = set(re.findall(r'<a id="([^"]+)">', text)), links_of(text)
+    assert len(links) > 150 and {link.partition("#")[0] for link in links} > {"", "lecture_notes/depth.png"}
+    for link in links:
+        file, _, place = link.partition("#")
+        if not file:
+            assert place in anchors, f"nothing is called {link}; {REWRITE}"
+        else:
+            assert (DOCUMENT.parent / file).is_file(), f"{link} leads nowhere; {REWRITE}"
+
+
+def test_the_document_is_of_these_claims():
+    """All of a row but what was measured."""
+    text = DOCUMENT.read_text()
+    assert text.count('<a id="') == len(CLAIMS) + len(NOTES) + len(plots.PICTURES), REWRITE
+    for each in CLAIMS:
+        cells = document.cells(report.Outcome(each, True, "", 0.0), "..")
+        assert document.table(cells, []).splitlines()[0].removesuffix("  |") in text, f"{each.row} is another; {REWRITE}"
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.row}-note_{claim.note}")
+def test_claims_say_where_they_stand(claim):
+    for note, section in claim.places:
+        assert section == "" or section in NOTES[note].sections, f"note {note} has no heading {section!r}"
+    for place in filter(None, map(str.strip, claim.code.split(","))):
+        path, _, name = place.partition(":")
+        source = (document.ROOT / path).read_text()
+        for part in filter(None, name.split(".")):
+            assert re.search(rf"^\s*(class|def) {part}\b|^{part}\b", source, re.MULTILINE), f"{place} is not there"
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_claims_are_complete(note):
+    """Section, formula, spelling and code: of all claims of a note, or (not yet) of none."""
+    claims = [claim for claim in CLAIMS if claim.note == note]
+    missing = [claim.row for claim in claims if not (claim.section and claim.formula and claim.ours and claim.code)]
+    assert not missing or len(missing) == len(claims), f"these say not all: {missing}"
+
+
+def test_rows_are_there_once():
+    rows = [row for claim in CLAIMS for row in (claim.row, *claim.formerly)]
+    assert len(rows) == len(set(rows)), f"twice: {sorted(row for row in set(rows) if rows.count(row) > 1)}"
+
+
 @pytest.mark.parametrize("row", CHEAP)
 def test_real_rows(run, row):
     code, out, _ = run("--row", row)
-    assert code == 0 and out.startswith(f"{row}, note 00")
+    assert code == 0 and out.startswith(f"{row}: note 00")
 
 
-def test_rows_in_full(run, made_up):
+def test_rows_in_full(run, made_up, few_pictures):
     made_up(MISPRINT, WET, CONDITIONAL)
     code, out, _ = run("--row", "A2", "E1")
-    wet, misprint = out.split("E1, note 002: ")
-    assert code == 0 and wet.startswith("A2, note 000: transformers, tokens as rows\n")
-    assert "  it says   Water is | wet.\n  verdict   true\n  measured  100 % of | it\n  seconds   0.00\n" in wet
-    assert "  verdict   false as printed\n" in misprint and misprint.endswith("misprint\n")
+    misprint, wet = out.split("A2: ")
+    assert code == 0 and wet.startswith('note 000, Transformers, section "Self-Attention"\n')
+    for line in ("  it says   Water is | wet.\n  formula   w | et\n  here      nn.Water(1)\n  verdict   true\n",
+                 "  learnt    100 % of | it (0.00 s)\n", "  picture   `minigrad notes --row A2 --plot` draws positions\n",
+                 "  read on   nn/attention.py:Attention, nn/init.py; docs/lecture_notes.md#a2; the claim", f"_notes.py:{WET.line}\n",
+                 '  also in   note 003, "Self-attention"; note 002\n', "  formerly  A7, M3\n"):
+        assert line in wet
+    assert "  verdict   false as printed\n" in misprint and not {"here", "also", "formerly"} & {*misprint.split()}
+    assert "\n\n" not in out and run("--row", "m3")[1].startswith("A2: ")
+    pathlib.Path("docs/lecture_notes").mkdir(parents=True)
+    pathlib.Path("docs/lecture_notes/positions.png").touch()
+    assert "  picture   docs/lecture_notes/positions.png\n" in run("--row", "A2")[1]
 
 
 def test_pictures_of_rows(run, made_up, few_pictures):
     made_up(MISPRINT, WET, CONDITIONAL)
-    assert run("--row", "E1", "A10", "--plot", "here")[1].endswith("here/positions.png\n")
-    expected = "minigrad: error: there is no picture of A10; there are pictures of A2, E1\n"
-    assert run("--row", "A10", "--plot", "there") == (2, "", expected) and not pathlib.Path("there").exists()
+    for choice in (["--row", "E1", "A10"], ["--note", "000"]):
+        assert run(*choice, "--plot", "here")[1].endswith("here/positions.png\n")
+    expected = "minigrad: error: there is no picture of A10; there are pictures of A2, E1, C5\n"
+    for choice in (["--row", "A10"], ["--note", "001"]):
+        assert run(*choice, "--plot", "there") == (2, "", expected) and not pathlib.Path("there").exists()
 
 
 def test_pictures_are_of_rows_that_exist():
@@ -170,6 +261,9 @@ def test_pictures_are_of_rows_that_exist():
     (["--row", "Z9"], "there is no row Z9; there are"),
     (["--row"], "--row: expected at least one argument"),
     (["--row", "A2", "--write"], "--write takes all rows, got --row; leave one of the two out"),
+    (["--note", "000", "--write"], "--write takes all rows, got --note; leave one of the two out"),
+    (["--note", "005"], "there is no note 005; there are 000, 001, 002, 003, 004"),
+    (["--note", "000", "--row", "A2"], "argument --row: not allowed with argument --note"),
     (["--plot", "file"], "cannot write to file (File exists); choose another folder with --plot"),
     (["--write", "file/notes.md"], "cannot write to file (File exists); choose another folder with --write"),
     (["--plots"], "unrecognized arguments: --plots (did you mean --plot?); see `minigrad notes --help`"),
@@ -197,6 +291,6 @@ def test_jacobians_of_softmax_in_the_picture():
 
 
 def test_pictures_have_captions():
-    captions = plots.captions()
-    assert captions.keys() == {f"{name}.png" for name in plots.PICTURES}
-    assert all(len(caption) > 40 for caption in captions.values())
+    legends = plots.legends()
+    assert legends.keys() == {f"{name}.png" for name in plots.PICTURES}
+    assert all(len(caption) > 40 for caption, _ in legends.values())

@@ -1,0 +1,142 @@
+"""The document that `minigrad notes --write` makes: the notes section by section, beside what this project has of them."""
+import collections
+import os
+import pathlib
+from collections.abc import Iterable
+
+from study.notes.claims import Claim
+from study.notes.contents import NOTES
+from study.notes.report import FAMILIES, Outcome, by_number, count, source_of
+
+ROOT = pathlib.Path(__file__).parents[2]  # of the source tree
+OPENING = """\
+Five lecture notes on transformers, each in its own order, beside what this project has of them. A row has what the note \
+says, with the formula as it prints it; the same in this project, with a link to the code; and whether it is so, with what \
+was measured. For a misprint, the printed formula and the right one are both run. Figures such as 1.2 (0.9 to 1.4) are the \
+median and the range of several seeds.
+
+Written by `minigrad notes --write`, which runs every claim; do not edit. `minigrad notes --row A5` runs one, \
+`minigrad notes --note 003` a note; a row's number leads to its code."""
+
+
+def write(outcomes: list[Outcome], path: pathlib.Path, pictures: dict[str, tuple[str, tuple[str, ...]]]) -> None:
+    """Write the document, with those of the pictures {file name: (caption, rows)} that are in the folder named like it."""
+    folder = path.with_suffix("")
+    there = {name: picture for name, picture in pictures.items() if (folder / name).exists()}
+    root = pathlib.Path(os.path.relpath(ROOT, path.parent.resolve())).as_posix()
+    path.write_text(as_markdown(outcomes, there, folder.name, root), encoding="utf-8")
+
+
+def as_markdown(outcomes: list[Outcome], pictures: dict[str, tuple[str, tuple[str, ...]]], folder: str, root: str) -> str:
+    """The document. Pictures are in `folder`; `root` leads to the source tree."""
+    by_place = collections.defaultdict(list)
+    for outcome in outcomes:
+        for place in outcome.claim.places:
+            by_place[place].append(outcome)
+    parts = ["# The lecture notes, section by section", OPENING, summary(outcomes)]
+    for note in NOTES:
+        parts += chapter(note, by_place, root)
+    if pictures:
+        parts += ["## Pictures", "Drawn by `minigrad notes --plot`."]
+        parts += [picture(name, caption, rows, folder) for name, (caption, rows) in pictures.items()]
+    parts += ["## Index", table(["family", "rows"], index(outcomes))]
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(outcomes: list[Outcome]) -> str:
+    """How many claims of each note are true or not."""
+    rows = []
+    for note in (*NOTES, "all"):
+        verdicts = [outcome.verdict for outcome in outcomes if note in (outcome.claim.note, "all")]
+        name = note if note == "all" else f"[Note {note}](#note-{note}): {NOTES[note].title}"
+        rows.append([name, str(len(verdicts)), *map(str, count(verdicts).values())])
+    return table(["note", "claims", *count([])], rows)
+
+
+# a note
+
+def chapter(note: str, by_place: dict[tuple[str, str], list[Outcome]], root: str) -> list[str]:
+    """A note: its title, its sections and what stands in each."""
+    content = NOTES[note]
+    source = content.source[0].upper() + content.source[1:]
+    parts = [anchor(f"note-{note}"), f"## Note {note}: {content.title}", f"{source}."]
+    contents = [[heading, remark, ", ".join(name_with_link(outcome.claim, note) for outcome in by_place[note, heading])]
+                for heading, remark in content.sections.items()]
+    parts.append(table(["section", "", "rows"], contents))
+    for heading in content.sections:
+        parts += section(heading, by_place[note, heading], note, root)
+    if elsewhere := by_place[note, ""]:
+        parts += section("Without a section", elsewhere, note, root)
+    return parts
+
+
+def section(heading: str, outcomes: list[Outcome], note: str, root: str) -> list[str]:
+    """A heading with its rows, and pointers to those of other notes that say the same."""
+    own = [outcome for outcome in outcomes if outcome.claim.note == note]
+    others = [outcome for outcome in outcomes if outcome.claim.note != note]
+    parts = [f"### {heading}"] if outcomes else []
+    if own:
+        parts.append(table(["row", "the note", "here", "is it so?"], (cells(outcome, root) for outcome in own)))
+    if others:
+        parts.append("Said here too: " + ", ".join(name_with_link(outcome.claim, note) for outcome in others) + ".")
+    return parts
+
+
+def cells(outcome: Outcome, root: str) -> list[str]:
+    """A row: its number, what the note says and prints, the same here, the verdict and what was learnt."""
+    claim = outcome.claim
+    number = f"{anchor(claim.row.lower())}[{claim.row}]({root}/{source_of(claim)}#L{claim.line})"
+    says = lines(claim.text, code(claim.formula))
+    here = lines(code(claim.ours), *(link_to_code(part.strip(), root) for part in claim.code.split(",") if part))
+    return [number, says, here, f"**{outcome.verdict}**: {outcome.learnt}"]
+
+
+def name_with_link(claim: Claim, note: str) -> str:
+    """As [A5](#a5) zeroing and renormalising."""
+    of_note = "" if claim.note == note else f" (note {claim.note})"
+    return f"[{claim.row}](#{claim.row.lower()}) {claim.name.replace('_', ' ')}{of_note}"
+
+
+def link_to_code(place: str, root: str) -> str:
+    """Of "nn/attention.py:Attention"."""
+    path, _, name = place.partition(":")
+    return f"[{path}{': ' * bool(name)}{name}]({root}/{path})"
+
+
+# the end
+
+def picture(name: str, caption: str, rows: tuple[str, ...], folder: str) -> str:
+    stem = pathlib.Path(name).stem
+    links = ", ".join(f"[{row}](#{row.lower()})" for row in rows)
+    return f"{anchor(f'picture-{stem}')}\n\n### {stem}\n\n{caption} It is about {links}.\n\n![{stem}]({folder}/{name})"
+
+
+def index(outcomes: Iterable[Outcome]) -> list[list[str]]:
+    """All rows by family and number, and what became of those that were merged."""
+    links = {}
+    for claim in (outcome.claim for outcome in outcomes):
+        links[claim.row] = f"[{claim.row}](#{claim.row.lower()})"
+        links |= {row: f"{row} (now [{claim.row}](#{claim.row.lower()}))" for row in claim.formerly}
+    return [[f"{letter}: {title}", ", ".join(links[row] for row in sorted(links, key=by_number) if row[0] == letter)]
+            for letter, title in FAMILIES.items() if any(row[0] == letter for row in links)]
+
+
+# Markdown
+
+def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    titles = list(titles)
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def lines(*parts: str) -> str:
+    """In one cell."""
+    return "<br>".join(part for part in parts if part)
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text and "`" not in text else text
+
+
+def anchor(name: str) -> str:
+    return f'<a id="{name}"></a>'
