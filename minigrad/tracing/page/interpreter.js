@@ -1,1 +1,394 @@
 "use strict";
+/* Runs a trace by the rules of ops.js: forward from its inputs, backward from where its gradients start. */
+
+/** What a rule sees of one step; see ops.js. The numbers and the terms of a step share what is computed on the way. */
+class Context {
+  constructor(m, inputs, options, kept, ways, plain) {
+    Object.assign(this, {m, inputs, options, kept, ways, plain: plain || this});
+    this.shapes = inputs.map(input => input ? input.shape : []);
+  }
+
+  get terms() {
+    const c = new Context(terms, this.inputs, this.options, this.kept, this.ways, this);
+    return Object.assign(c, {output: this.output, gradient: this.gradient, shape: this.shape, valueOf: this.valueOf});
+  }
+
+  /** The same step with another gradient arriving: dout(index). */
+  with(dout) {
+    const c = new Context(this.m, this.inputs, this.options, this.kept, new Map());
+    const arriving = this.dout.bind(this);
+    Object.assign(c, {output: this.output, shape: this.shape, dout: index => dout(arriving, index)});
+    if (this.m === terms) c.plain = this.plain.with(dout);
+    return c;
+  }
+
+  has(i) { return Boolean(this.inputs[i]); }
+  x(i, index) { return this.m.source(this.inputs[i], index); }
+  out(index) { return this.m.source(this.output, index); }
+  dout(index) { return this.m.source(this.gradient, index); }
+
+  keep(name, make) {
+    if (!this.kept.has(name)) this.kept.set(name, make());
+    return this.kept.get(name);
+  }
+
+  once(name, shape, rule) {
+    return this.m === numbers ? this.numbersOf(name, shape, rule) : index => rule(this, within(shape, index));
+  }
+
+  aside(name, shape, rule) {
+    if (!this.ways.has(name)) this.ways.set(name, {shape, rule});
+    return this.read(name);
+  }
+
+  read(name) {
+    const {shape, rule} = this.ways.get(name);
+    const read = this.plain.numbersOf(name, shape, rule);
+    if (this.m === numbers) return read;
+    return index => term("aside", [], read(index), {name, index, written: () => rule(this, index)});
+  }
+
+  numbersOf(name, shape, rule) {
+    const way = this.ways.get(name) || {shape, rule};
+    this.ways.set(name, way);
+    if (!way.data) {
+      way.data = new Float64Array(product(shape));
+      for (let place = 0; place < way.data.length; place++) way.data[place] = rule(this, unravel(shape, place));
+    }
+    return index => way.data[ravel(shape, index)];
+  }
+}
+
+const asNumbers = nested => Float64Array.from(flatten(nested), Number);
+
+class Computation {
+  constructor(trace) {
+    this.tensors = new Map();
+    for (const t of trace.tensors) {
+      this.tensors.set(t.name, {
+        name: t.name, shape: t.shape, kind: t.kind, learns: t.learns, dtype: t.dtype, uses: [], step: null,
+        value: asNumbers(t.value), gradient: t.gradient === null ? null : asNumbers(t.gradient),
+      });
+    }
+    this.steps = trace.steps.map((step, number) => ({
+      ...step, number, op: OPS[step.op], opName: step.op, kept: new Map(), problem: null,
+      inputs: step.inputs.map(input => "tensor" in input ? this.tensors.get(input.tensor) : this.constant(input.constant)),
+    }));
+    for (const step of this.steps) {
+      step.output = this.tensors.get(step.output);
+      step.output.step = step;
+      step.sent = step.inputs.map((input, i) => {
+        const sent = step.gradients[i] ?? null;
+        if (sent !== null) input.uses.push({step, slot: i});
+        return sent === "all" ? input.gradient : sent === null ? null : asNumbers(sent);
+      });
+    }
+    /* Where backward starts: what no step sends. */
+    this.seeds = [...this.tensors.values()].filter(t => t.gradient && !t.uses.length && t.step);
+    this.asTraced = this.tracedPass();
+    this.steps.forEach(step => { step.problem = this.differs(step); });
+    this.isClosed = this.steps.every(step => !step.problem);
+  }
+
+  constant(value) {
+    return value === null ? null : {name: null, shape: shapeOf(value), value: asNumbers(value), uses: []};
+  }
+
+  /** The trace's own numbers, in the form of a pass. */
+  tracedPass() {
+    const pass = {values: new Map(), gradients: new Map(), contexts: [], back: [], sent: this.steps.map(step => step.sent)};
+    pass.readFrom = pass;
+    for (const t of this.tensors.values()) {
+      pass.values.set(t.name, this.label(t, "value", t.value));
+      if (t.gradient) pass.gradients.set(t.name, this.label(t, "gradient", t.gradient));
+    }
+    for (const step of this.steps) {
+      if (!step.op) continue;
+      pass.contexts[step.number] = this.context(step, pass, {});
+      Object.assign(pass.contexts[step.number], {output: pass.values.get(step.output.name), shape: step.output.shape});
+    }
+    return pass;
+  }
+
+  label(t, kind, data) { return {name: t.name, kind, shape: t.shape, data}; }
+
+  /** Why a step's rule does not give what the trace has; null if it does. */
+  differs(step) {
+    if (!step.op) return `the page does not know the op ${step.opName}`;
+    const isClose = (found, expected) => {
+      const finite = expected.filter(Number.isFinite).map(Math.abs);
+      const scale = Math.max(1e-300, ...finite) * (step.output.dtype === "float64" ? 1e-8 : 1e-3);
+      return found.length === expected.length
+        && found.every((x, i) => Object.is(x, expected[i]) || x === expected[i] || Math.abs(x - expected[i]) <= scale);
+    };
+    try {
+      const output = this.run(step, this.context(step, this.asTraced, {}));
+      if (`${output.shape}` !== `${step.output.shape}` || !isClose(output.data, step.output.value)) {
+        return `the page computes another ${step.opName}`;
+      }
+      for (const [i, sent] of step.sent.entries()) {
+        if (!sent) continue;
+        const c = this.backwardContext(this.asTraced, step);
+        if (!isClose(this.send(step, c, i, null), sent)) return `the page computes another gradient of ${step.opName}`;
+      }
+    } catch (error) {
+      return `the page cannot compute this ${step.opName} (${error.message})`;
+    }
+    return null;
+  }
+
+  /** The steps that a tensor, or a step, leads to. */
+  after(name) {
+    const reached = new Set([name]), found = new Set();
+    for (const step of this.steps) {
+      if (step.output.name === name || step.inputs.some(input => input && reached.has(input.name))) {
+        reached.add(step.output.name);
+        found.add(step);
+      }
+    }
+    return found;
+  }
+
+  /** What stands in the way of changing a tensor or a step (by its output): a step whose numbers would not follow. */
+  obstacle(name) {
+    if (this.isClosed) return null;
+    const changed = this.after(name);
+    for (const step of this.steps) {
+      if (!step.problem) continue;
+      const passes = step.sent.some(Boolean);
+      const meets = passes && [...this.after(step.output.name)].some(other => changed.has(other));
+      if (changed.has(step) || meets) return step;
+    }
+    return null;
+  }
+
+  /* ---------------------------------------------------------------------------------------------- forward */
+
+  context(step, pass, sets) {
+    const constants = (sets.constants || new Map()).get(step.output.name) || {};
+    const inputs = step.inputs.map((input, i) => {
+      if (input && input.name !== null) return pass.values.get(input.name);
+      const constant = i in constants ? this.constant(constants[i]) : input;
+      return constant && {name: null, kind: "value", shape: constant.shape, data: constant.value};
+    });
+    const options = (sets.options || new Map()).get(step.output.name);
+    const c = new Context(numbers, inputs, {...step.options, ...options}, options ? new Map() : step.kept, new Map());
+    c.valueOf = name => pass.values.get(name);
+    return c;
+  }
+
+  run(step, c) {
+    c.shape = step.op.shape(c);
+    const output = tensor(c.shape);
+    for (let place = 0; place < output.data.length; place++) {
+      output.data[place] = step.op.value(c, unravel(c.shape, place));
+    }
+    return output;
+  }
+
+  /** All values, of these inputs ({name: data}) with these SETs. With `base` and `steps`, those steps anew and all else from it. */
+  forward(inputs = new Map(), sets = [], base = null, steps = null) {
+    const gathered = gather(sets);
+    const pass = {values: new Map(base ? base.values : []), contexts: [], inputs, sets};
+    for (const t of this.tensors.values()) {
+      if (t.step || base && !inputs.has(t.name)) continue;
+      pass.values.set(t.name, this.label(t, "value", inputs.get(t.name) || gathered.tensors.get(t.name) || t.value));
+    }
+    for (const step of this.steps) {
+      if (steps && !steps.has(step)) continue;
+      if (step.problem) { // nothing that changed leads here
+        pass.values.set(step.output.name, this.asTraced.values.get(step.output.name));
+        continue;
+      }
+      const c = pass.contexts[step.number] = this.context(step, pass, gathered);
+      c.output = this.label(step.output, "value", this.run(step, c).data);
+      if (`${c.shape}` !== `${step.output.shape}`) throw new Error(`${step.output.name} would have another shape`);
+      pass.values.set(step.output.name, c.output);
+    }
+    return pass;
+  }
+
+  /** What is differentiated: the sum of each result that backward starts from, times the gradient it starts with. */
+  objective(pass) {
+    let total = 0;
+    for (const seed of this.seeds) {
+      const {data} = pass.values.get(seed.name);
+      for (let i = 0; i < data.length; i++) if (seed.gradient[i] !== 0) total += data[i] * seed.gradient[i];
+    }
+    return total;
+  }
+
+  /* ---------------------------------------------------------------------------------------------- backward */
+
+  /** All gradients of a pass, with or without a mistake; `of`: the pass whose values backward reads, if another. */
+  backward(pass, mistake = null, of = pass) {
+    pass.gradients = new Map();
+    pass.sent = this.steps.map(() => []);
+    pass.back = [];
+    pass.mistake = mistake;
+    pass.readFrom = of;
+    for (const t of this.tensors.values()) {
+      if (t.gradient) pass.gradients.set(t.name, this.label(t, "gradient", new Float64Array(product(t.shape))));
+    }
+    for (const seed of this.seeds) pass.gradients.get(seed.name).data.set(seed.gradient);
+    for (const step of this.steps.slice().reverse()) {
+      const c = this.backwardContext(pass, step);
+      step.sent.forEach((sent, i) => {
+        if (!sent) return;
+        const data = c ? this.send(step, c, i, mistake) : sent;
+        pass.sent[step.number][i] = data;
+        const total = pass.gradients.get(step.inputs[i].name).data;
+        for (let k = 0; k < total.length; k++) total[k] += data[k];
+      });
+    }
+    for (const [name, other] of Object.entries(mistake && mistake.exchanges || {})) {
+      pass.exchanged = pass.exchanged || new Map([...pass.gradients].map(([key, t]) => [key, t.data]));
+      pass.gradients.get(name).data = pass.exchanged.get(other);
+    }
+    return pass;
+  }
+
+  backwardContext(pass, step) {
+    if (step.problem) return null;
+    if (!pass.back[step.number]) {
+      const from = pass.readFrom, c = this.context(step, from, gather(from.sets));
+      Object.assign(c, {output: from.values.get(step.output.name), shape: step.output.shape});
+      c.gradient = pass.gradients.get(step.output.name);
+      pass.back[step.number] = c;
+    }
+    return pass.back[step.number];
+  }
+
+  gradientShape(step, c, slot) { return step.op.gradientShape ? step.op.gradientShape(c, slot) : c.shapes[slot]; }
+
+  /** The rule of a step's gradient, wrong where a mistake says so. */
+  rule(step, mistake) {
+    const right = (c, slot, index) => step.op.gradient(c, slot, index);
+    const wrong = mistake && mistake.steps && mistake.steps[step.output.name];
+    if (!wrong) return right;
+    return (c, slot, index) => (wrong.input ?? slot) === slot ? MISTAKES[wrong.rule].gradient(c, slot, index, wrong, right)
+      ?? right(c, slot, index) : right(c, slot, index);
+  }
+
+  /** What a step sends to an input, in its shape: where the input was broadcast, what comes back is summed. */
+  send(step, c, slot, mistake) {
+    const over = this.gradientShape(step, c, slot), shape = c.shapes[slot], data = new Float64Array(product(shape));
+    const rule = this.rule(step, mistake);
+    for (let place = 0, n = product(over); place < n; place++) {
+      const index = unravel(over, place);
+      data[ravel(shape, index)] += rule(c, slot, index);
+    }
+    return data;
+  }
+
+  /* ---------------------------------------------------------------------------------------------- explanations */
+
+  /** The terms of a number; of a gradient, a list: one for each step that sent a part. */
+  explain(pass, name, index, kind) {
+    const t = this.tensors.get(name);
+    if (kind === "value") {
+      if (!t.step) return {parts: [], kind: t.kind};
+      const c = pass.contexts[t.step.number];
+      if (t.step.problem || !c) return {parts: [], reads: this.inputsOf(t.step), problem: t.step.problem};
+      return {parts: [{step: t.step, term: t.step.op.value(c.terms, index)}]};
+    }
+    const exchanged = pass.mistake && pass.mistake.exchanges && pass.mistake.exchanges[name];
+    if (exchanged) return {parts: [], exchanged};
+    const parts = t.uses.map(({step, slot}) => {
+      const c = this.backwardContext(pass, step);
+      if (!c) return {step, slot, problem: step.problem, value: pass.sent[step.number][slot][ravel(t.shape, index)]};
+      const rule = this.rule(step, pass.mistake), over = this.gradientShape(step, c, slot);
+      const from = preimages(over, t.shape, index).map(at => rule(c.terms, slot, at));
+      return {step, slot, term: from.length === 1 ? from[0] : terms.sum(from.length, k => from[k])};
+    });
+    return {parts, isSeed: this.seeds.includes(t)};
+  }
+
+  inputsOf(step) { return step.inputs.filter(input => input && input.name); }
+
+  /** The tensors that a step reads and writes, forward or backward: [{name, kind}]. */
+  touches(steps, isBackward) {
+    const made = new Set(steps.map(step => step.output.name));
+    const key = (name, kind) => `${kind} ${name}`, reads = new Map(), writes = new Map();
+    const note = (map, name, kind) => map.set(key(name, kind), {name, kind});
+    for (const step of steps) {
+      if (!isBackward) {
+        for (const input of this.inputsOf(step)) if (!made.has(input.name)) note(reads, input.name, "value");
+        note(writes, step.output.name, "value");
+        continue;
+      }
+      step.sent.forEach((sent, slot) => {
+        if (!sent) return;
+        note(writes, step.inputs[slot].name, "gradient");
+        const c = this.backwardContext(this.asTraced, step), over = c && this.gradientShape(step, c, slot);
+        if (c && product(over)) {
+          const index = over.map(n => n - 1);
+          for (const source of sourcesOf(step.op.gradient(c.terms, slot, index))) note(reads, source.name, source.kind);
+        } else note(reads, step.output.name, "gradient");
+      });
+    }
+    for (const name of writes.keys()) reads.delete(name);
+    return {reads: [...reads.values()], writes: [...writes.values()]};
+  }
+
+  /** What arrives at a tensor through others: [{label, data}]. Of a step that takes it, what that sends; else all ways. */
+  shares(pass, name, through) {
+    const t = this.tensors.get(name);
+    return through.map(({label, tensor}) => {
+      const direct = t.uses.filter(({step}) => step.output.name === tensor);
+      const data = new Float64Array(product(t.shape));
+      if (direct.length) {
+        for (const {step, slot} of direct) pass.sent[step.number][slot].forEach((x, i) => { data[i] += x; });
+        return {label, tensor, data};
+      }
+      const partial = {...pass, gradients: new Map(), back: []};
+      for (const other of this.tensors.values()) {
+        if (other.gradient) partial.gradients.set(other.name, this.label(other, "gradient", new Float64Array(product(other.shape))));
+      }
+      partial.gradients.get(tensor).data.set(pass.gradients.get(tensor).data);
+      for (const step of this.steps.slice(0, this.tensors.get(tensor).step.number + 1).reverse()) {
+        const arrived = partial.gradients.get(step.output.name);
+        if (step.problem || !arrived || arrived.data.every(x => x === 0)) continue;
+        const c = this.backwardContext(partial, step);
+        step.sent.forEach((sent, slot) => {
+          if (!sent) return;
+          const total = partial.gradients.get(step.inputs[slot].name).data;
+          this.send(step, c, slot, pass.mistake).forEach((x, i) => { total[i] += x; });
+        });
+      }
+      return {label, tensor, data: partial.gradients.get(name).data};
+    });
+  }
+}
+
+/** SETs, by what they are for. */
+function gather(sets = []) {
+  const found = {options: new Map(), constants: new Map(), tensors: new Map()};
+  for (const set of sets) {
+    if (set.tensor) { found.tensors.set(set.tensor, asNumbers(set.value)); continue; }
+    const [map, key] = set.option ? [found.options, set.option] : [found.constants, set.input];
+    map.set(set.step, {...map.get(set.step), [key]: set.value});
+  }
+  return found;
+}
+
+/** The indices of a broadcast shape that stand for one index of `shape`. */
+function preimages(over, shape, index) {
+  const extra = over.length - shape.length;
+  const free = over.map((n, d) => d < extra || shape[d - extra] === 1 ? n : 1);
+  return each(product(free), k => unravel(free, k).map((i, d) => free[d] > 1 || d < extra ? i : shape[d - extra] === 1 ? i : index[d - extra]));
+}
+
+/** The numbers of tensors that a term reads, in order, each once. */
+function sourcesOf(root) {
+  const found = new Map();
+  const visit = node => {
+    if (node.is === "source" && node.of.name) {
+      found.set(`${node.of.kind} ${node.of.name} ${node.index}`, {name: node.of.name, kind: node.of.kind, index: node.index});
+    }
+    if (node.is === "aside") visit(node.written());
+    node.parts.forEach(visit);
+  };
+  visit(root);
+  return [...found.values()];
+}
