@@ -100,7 +100,7 @@ class FormulaText {
     let below = null, above = null;
     while ((this.tokens[this.next] === "_" && !below) || (this.tokens[this.next] === "^" && !above)) {
       const sign = this.tokens[this.next++];
-      const script = this.script();
+      const script = this.script(sign === "_" ? name => name : this.rename);
       if (sign === "_") below = script; else above = script;
     }
     if (below && above) return math(isSum ? "munderover" : "msubsup", base, below, above);
@@ -108,8 +108,16 @@ class FormulaText {
     return above ? math("msup", base, above) : base;
   }
 
+  script(rename) {
+    const outer = this.rename;
+    this.rename = rename; // an index is no tensor
+    const made = this.scriptAtom();
+    this.rename = outer;
+    return made;
+  }
+
   /** ij is two indices; a word of more letters, or one that is a name, is one. */
-  script() {
+  scriptAtom() {
     const token = this.tokens[this.next];
     if (/^\p{L}{2,3}$/u.test(token || "") && this.rename(token) === token && !GREEK[token]) {
       this.next++;

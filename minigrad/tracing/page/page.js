@@ -267,6 +267,7 @@ function drawFormulas() {
     && steps.some(step => isBackward ? step.inputs.some((input, i) => input && input.name === pointed.name && step.sent[i])
       : step.output.name === pointed.name));
   const current = steps[state.step - 1] || made;
+  section.hidden = !current && Boolean(pointed);
   if (!current) {
     section.replaceChildren(element("h2", {}, "How to read this page"), ...paragraphs([
       "Point at any number, or move to it with the arrow keys: its terms are written out here, and the numbers that it comes "
@@ -308,7 +309,8 @@ function drawPointed(isSpoken = false) {
   lit.forEach(box => box.classList.remove("pointed", "source"));
   lit = [];
   const section = byId("number");
-  if (!state.pointed) { section.hidden = true; return; }
+  document.body.classList.toggle("pointing", Boolean(state.pointed));
+  if (!state.pointed) { section.hidden = byId("difference").hidden = true; return; }
   section.hidden = false;
   const {name, kind, index} = state.pointed, cell = cellAt(state.pointed);
   const light = (cell, role) => { if (cell) { cell.box.classList.add(role); lit.push(cell.box); } };
@@ -318,8 +320,10 @@ function drawPointed(isSpoken = false) {
   const head = element("h2", {}, symbol({name, kind}), element("span", {class: "at"}, bracketed(index)));
   const lines = writeOut(explained, value, sources => sources.forEach(source => light(cellAt(source), "source")));
   const isWrong = cell.box.classList.contains("wrong");
+  const close = element("button", {type: "button", class: "close", "aria-label": "Close"}, "×");
+  close.addEventListener("click", () => { state.pointed = null; drawPointed(); drawFormulas(); });
   section.replaceChildren(
-    head, element("p", {class: "hero"}, shown(value)), element("p", {class: "exact"}, String(value)),
+    close, head, element("p", {class: "hero"}, shown(value)), element("p", {class: "exact"}, String(value)),
     ...(isWrong ? [element("p", {class: "problem"}, `Wrong: ${shown(right.gradients.get(name).data[cell.place])} is right.`)] : []),
     ...lines,
   );
@@ -354,11 +358,8 @@ function writeOut(explained, value, light) {
     if (parts.length > 1) lines.push(element("h3", {}, `through ${symbolOf(part.step.output.name)}`));
     if (!part.term) { lines.push(element("p", {class: "problem"}, `${shown(part.value)}: ${part.problem}.`)); continue; }
     const written = ways.map(way => way.nodes(part.term));
-    const texts = written.map(nodes => element("span", {}, ...nodes).textContent);
+    const texts = written.map(nodes => nodes.map(node => node.textContent ?? node).join(""));
     lines.push(line("= ", ...written[0]));
-    written[1] = ways[1].nodes(part.term);
-    written[0] = ways[0].nodes(part.term);
-    lines[lines.length - 1] = line("= ", ...written[0]);
     if (texts[0] !== texts[1]) lines.push(line("= ", ...written[1]));
     if (texts[1] !== shown(part.term.value)) lines.push(line("= ", element("b", {}, shown(part.term.value))));
     for (const aside of asidesOf(part.term).values()) {
@@ -427,13 +428,13 @@ function buildDifference(section) {
   const row = (name, of) => element("tr", {}, element("th", {scope: "row"}, name), element("td", {class: of}));
   const plot = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   plot.setAttribute("role", "img");
-  plot.setAttribute("viewBox", "0 0 320 150");
+  plot.setAttribute("viewBox", "0 0 320 142");
   section.append(
     element("h2"),
     element("div", {class: "formula"}, formula("(L(x + h) - L(x - h)) / {2 h}")),
     element("table", {class: "compare"}, element("caption", {class: "unseen"}, "Difference and gradient"), element("tbody", {},
       row("differences", "of-differences"), row("backward", "of-backward"), row("error", "of-error"))),
-    element("label", {class: "h-slider"}, element("span", {class: "h"}), slider), plot,
+    plot, element("label", {class: "h-slider"}, slider, element("span", {class: "h"})),
   );
 }
 
@@ -464,7 +465,6 @@ function drawPlot(section, name, place, gradient) {
     ...[low, high].map(e => svg("text", {x: 30, y: y(e) + 4, class: "tick", "text-anchor": "end"}, `1e${e}`)),
     svg("text", {x: 40, y: 20, class: "side"}, "rounding"),
     svg("text", {x: 308, y: 20, class: "side", "text-anchor": "end"}, "truncation"),
-    svg("text", {x: 310, y: 148, class: "tick", "text-anchor": "end"}, "h"),
     svg("polyline", {points: points.map(p => p.map(v => v.toFixed(1)).join(",")).join(" "), class: "curve"}),
     ...(Number.isFinite(nowHeight) ? [svg("circle", {cx: x(now), cy: y(nowHeight), r: 4.5, class: "now"})] : []),
   );
@@ -552,7 +552,7 @@ function drawSwitches() {
   const isBlocked = set => computation.obstacle(set.step || set.tensor);
   (extras.switches || []).forEach((s, i) => {
     const sets = s.number ? [s.number] : s.choices.flatMap(choice => choice.sets);
-    const field = s.number ? element("input", {type: "text", inputmode: "decimal", autocomplete: "off", value: s.number.value})
+    const field = s.number ? element("input", {type: "text", inputmode: "decimal", autocomplete: "off", value: numberText(state.switches[i])})
       : element("select", {}, ...s.choices.map((choice, k) => element("option", {value: k}, choice.label)));
     field.id = `switch-${s.name}`;
     field.disabled = sets.some(isBlocked);
@@ -575,7 +575,7 @@ function turn(i, s, field) {
   const value = s.number ? parsed(field.value) : Number(field.value);
   if (!Number.isFinite(value)) {
     say(`${s.label}: “${field.value}” is no finite number; it stays ${state.switches[i]}.`);
-    field.value = state.switches[i];
+    field.value = numberText(state.switches[i]);
     return;
   }
   if (value === state.switches[i]) return;
@@ -585,7 +585,8 @@ function turn(i, s, field) {
   update();
 }
 
-function drawSwitchValues() { switchFields.forEach((field, i) => { field.value = state.switches[i]; }); }
+const numberText = x => String(Number(x.toPrecision(6)));
+const drawSwitchValues = () => switchFields.forEach((field, i) => { field.value = numberText(state.switches[i]); });
 
 /* ------------------------------------------------------------------------------------------------ the mistake, the shares */
 
@@ -727,6 +728,9 @@ function listen() {
   byId("reset").addEventListener("click", reset);
 }
 
+/** How high the controls stand, for what sticks below them. */
+const measureBar = () => document.documentElement.style.setProperty("--bar", `${byId("controls").offsetHeight}px`);
+
 function drawAll() {
   byId("title").textContent = extras.title || trace.title;
   byId("introduction").replaceChildren(...paragraphs(extras.introduction));
@@ -746,6 +750,8 @@ function drawAll() {
   drawGrids();
   drawSwitches();
   listen();
+  measureBar();
+  addEventListener("resize", measureBar);
   update();
   drawStep();
 }
