@@ -16,10 +16,11 @@ import nn
 import nn.functional as F
 from cli.__main__ import main
 from minigrad.gradcheck import mutants
+from minigrad.tracing import shares as shares_of
 from minigrad.tracing.page import MOST_BYTES, MOST_NUMBERS, html
 from models import CausalTransformer, TransformerConfig
 from models.transformer import PLACEMENTS, Block
-from study.page import block, formulas, mistakes, pages, trained
+from study.page import block, formulas, mistakes, pages, shares, trained
 from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head, attention
 
 H_STEP = 1e-6  # of central differences
@@ -138,6 +139,44 @@ def test_a_block_spelled_out_is_the_models_block(placement, number_of_heads, cau
         rows = slice(i * block.C, (i + 1) * block.C)
         assert trace[name].gradient.T == pytest.approx(expected["attention.in_proj_weight"].grad.numpy()[rows], abs=1e-12)
     assert trace["w_in"].gradient.T == pytest.approx(expected["mlp.expand.weight"].grad.numpy(), abs=1e-12)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("number_of_heads", [1, 2])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_shares_add_up_and_are_what_each_way_sends(placement, number_of_heads, causal):
+    numbers = block.draw(placement, number_of_heads, causal, seed=3)
+    trace = pages.trace_of(block.block, numbers)
+    gains = {"x": numbers.inputs.get("gain_attention")}
+    of_x, of_the_mlp = shares.ways_in_block(trace, placement).items()
+    for name, ways in (of_x, of_the_mlp):
+        found, whole = sum(shares_of(trace, name, list(ways)).values()), trace[name].gradient
+        assert abs(found - whole).max() <= 1e-12 * abs(whole).max()
+        assert len(set(ways.values())) == len(ways)
+    rule = PLACEMENTS[placement][0]
+    found = {label.split()[0]: share for label, share in zip(of_x[1].values(), shares_of(trace, "x", list(of_x[1])).values())}
+
+    def before_the_norm(gradient: np.ndarray) -> np.ndarray:
+        gain, x = mg.tensor(gains["x"]), mg.tensor(numbers.inputs["x"])
+        return mg.vjp(lambda x: F.layer_norm(x, (block.C,), gain), x, mg.tensor(gradient))[1].numpy()
+
+    for name in FROM_Q_K_V:
+        sent = trace[name].gradient @ numbers.inputs[f"w_{name}"].T
+        expected = before_the_norm(sent) if rule.norm_before else sent
+        assert found[name.upper()] == pytest.approx(expected, abs=1e-12)
+    assert ("the" in found) == (rule.residual is not None)
+    if rule.residual is not None:
+        sent = trace["attention_sum"].gradient
+        assert found["the"] == pytest.approx(before_the_norm(sent) if rule.residual == "inner" else sent, abs=1e-12)
+
+
+def test_shares_of_a_head_are_those_of_q_k_and_v():
+    head = small_head(from_x=True)
+    trace = pages.trace_of(attention, head)
+    found = shares_of(trace, "x", list(shares.ways_to_x()["x"]))
+    for (name, _), share in found.items():
+        assert share == pytest.approx(trace[name].gradient @ head.inputs[f"w_{name}"].T, abs=1e-13)
+    assert sum(found.values()) == pytest.approx(trace["x"].gradient, rel=1e-12)
 
 
 # ---- pages ----
