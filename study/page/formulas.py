@@ -19,58 +19,60 @@ def step(title: str, forward: tuple[str, ...], backward: tuple[str, ...], joins:
     return {"title": title, "joins": list(joins), **words}
 
 
-def projection(name: str, what: str) -> dict:
-    letter, weight = SYMBOLS[name], SYMBOLS[f"w_{name}"]
+def projection(name: str, title: str) -> dict:
+    """x @ w_q and its like"""
+    out, weight = SYMBOLS[name], SYMBOLS[f"w_{name}"]
     return step(
-        what,
-        (f"{letter} = X {weight}", f"Each row of {letter} is that token's row of X, seen through {weight}."),
-        (f"d{weight} = X^T d{letter}",
-         f"A matrix product sends a gradient to both factors: d{weight} = X^T d{letter}, and d{letter} {weight}^T to X.",
-         "X is used three times, so dX is the sum of what arrives through Q, K and V."))
+        title,
+        (f"{out} = X {weight}", f"Each row of `{out}` is that token's row of `X`, as `{weight}` sees it."),
+        (f"d{weight} = X^T d{out}",
+         f"A matrix product sends a gradient to both factors: `d{weight} = X^T d{out}`, and `d{out} {weight}^T` to `X`.",
+         "`X` is used three times, so `dX` is the sum of what arrives through `Q`, `K` and `V`."))
 
 
 SCORES_BACK = (
     "dQ = s dS K,  dK = s dS^T Q",
-    "S_ij = s times the sum over d of Q_id K_jd, so raising Q_id raises S_ij by s K_jd.",
-    "Q_id is in all scores of row i: dQ_id = s times the sum over j of dS_ij K_jd, the keys, each by its score's gradient.",
-    "K_jd is in all scores of column j: dK_jd = s times the sum over i of dS_ij Q_id. Hence the transpose.")
+    "`S_ij = s sum_d Q_id K_jd`, so raising `Q_id` raises `S_ij` by `s K_jd`.",
+    "`Q_id` is in all scores of row `i`: `dQ_id = s sum_j dS_ij K_jd`, the keys, each by the gradient of its score.",
+    "`K_jd` is in all scores of column `j`: `dK_jd = s sum_i dS_ij Q_id`. Hence the transpose.")
+VARIANCE = "`s = 1 / sqrt(D)` keeps the variance of the scores, whatever `D` is."
 SCORES = step(
     "Scores: how well each query and key agree",
-    ("S_ij = s sum_d Q_id K_jd", "S = s Q K^T: the scalar product of query i and key j, times the scale s.",
-     "s = 1 / sqrt(D) keeps the variance of the scores, whatever D is."),
+    ("S_ij = s sum_d Q_id K_jd", "`S = s Q K^T`: the scalar product of query `i` and key `j`, times a scale.", VARIANCE),
     SCORES_BACK, joins=("k_transposed", "products"))
 SCORES_WITH_BIAS = step(
     "Scores: how well each query and key agree, and how far apart they are",
-    ("S_ij = s sum_d Q_id K_jd + B_ij", "S = s Q K^T + B, where B is what the model learnt of each distance i - j.",
-     "s = 1 / sqrt(D) keeps the variance of the scores, whatever D is."),
+    ("S_ij = s sum_d Q_id K_jd + B_ij", "`S = s Q K^T + B`, where `B` is what the model learnt of each distance `i - j`.",
+     VARIANCE),
     SCORES_BACK, joins=("k_transposed", "products", "scaled_products"))
 MASKED = step(
     "Mask: no token sees those after it",
-    ("M = S, and -∞ where masked", "A masked score is -∞, so its weight will be e^(-∞) = 0."),
-    ("dS = dM, and 0 where masked", "What is masked has weight 0, and dM is a multiple of the weight, so it is 0 there."))
+    ("M = S, and -∞ where masked", "A masked score is `-∞`, so its weight will be `e^(-∞) = 0`."),
+    ("dS = dM, and 0 where masked",
+     "What is masked has weight 0, and `dM` is a multiple of the weight, so it is 0 there already."))
 WEIGHTS = step(
-    "Softmax: scores to weights, row by row",
+    "Softmax: scores to weights",
     ("P_ij = e^(M_ij) / sum_k e^(M_ik)", "Each row is positive and sums to 1: what one key gains, the others lose."),
     ("dM_ij = P_ij (dP_ij - sum_k dP_ik P_ik)",
-     "By the quotient rule, dP_ij / dM_ik = P_ij ([j = k] - P_ik): raising a score raises its weight, at the cost of all "
+     "By the quotient rule `∂P_ik / ∂M_ij = P_ik ([k = j] - P_ij)`: raising a score raises its weight, at the cost of all "
      "in proportion to their weights.",
-     "So dM_ik is the sum over j of dP_ij P_ij ([j = k] - P_ik), which is P_ik (dP_ik - the sum over j of dP_ij P_ij).",
-     "The last sum is one number for each row. Each row of dM sums to 0."))
+     "So `dM_ij = sum_k dP_ik P_ik ([k = j] - P_ij) = P_ij (dP_ij - sum_k dP_ik P_ik)`.",
+     "The last sum is one number for each row, and each row of `dM` sums to 0."))
 READ_OUT = step(
     "Loss of a small read-out",
-    ("L = sum_id O_id U_id", "Any loss that follows has some gradient at O. Here it is U, which you may edit."),
-    ("dO = U", "L is linear in O: raising O_id by a little raises L by U_id times as much."), joins=("read_out",))
+    ("L = sum_id O_id U_id", "Whatever loss follows has some gradient at `O`. Here it is `U`, and you may edit it."),
+    ("dO = U", "`L` is linear in `O`: raising `O_id` raises `L` by `U_id` times as much."), joins=("read_out",))
 
 
 def product(name: str, title: str) -> dict:
     """weights @ v"""
-    letter = SYMBOLS[name]
+    out = SYMBOLS[name]
     return step(
         title,
-        (f"{letter}_id = sum_j P_ij V_jd", f"{letter} = P V: each row is a mean of the values, weighted by that row of P."),
-        (f"dP = d{letter} V^T,  dV = P^T d{letter}",
-         f"Raising P_ij adds that much of V_j to row i: dP_ij is the sum over d of d{letter}_id V_jd.",
-         f"Raising V_jd raises {letter}_id by P_ij for each query i: dV_jd is the sum over i of P_ij d{letter}_id. "
+        (f"{out}_id = sum_j P_ij V_jd", f"`{out} = P V`: each row is a mean of the values, weighted by that row of `P`."),
+        (f"dP = d{out} V^T,  dV = P^T d{out}",
+         f"Raising `P_ij` adds that much of `V_j` to row `i`: `dP_ij = sum_d d{out}_id V_jd`.",
+         f"Raising `V_jd` raises `{out}_id` by `P_ij` for each query `i`: `dV_jd = sum_i P_ij d{out}_id`. "
          "Hence the transpose."))
 
 

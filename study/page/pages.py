@@ -9,8 +9,8 @@ import numpy as np
 import minigrad as mg
 from minigrad.tracing import Trace
 from minigrad.tracing.page import MOST_NUMBERS
-from study.page import block, formulas
-from study.page.attention import FROM_Q_K_V, Head, attention
+from study.page import block, formulas, shares
+from study.page.attention import Head, attention
 from study.page.mistakes import MISTAKES, check
 
 
@@ -40,7 +40,7 @@ def page_of_head(head: Head, title: str = "One head of attention", *introduction
              "check": "\n".join(check(head, mistake)), **mistake.on_page(head)}
             for mistake in MISTAKES if mistake.fits(head)
         ],
-        "shares": [through_q_k_v("x")] if head.starts_from_x else [],
+        "shares": tables(shares.ways_to_x()) if head.starts_from_x else [],
     })
 
 
@@ -54,7 +54,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
         "editable": [*numbers.inputs, "upstream"],
         "steps": formulas.of_block([step.output.name for step in trace.steps]),
         "switches": [causal_switch(numbers.causal, numbers.mask)],
-        "shares": [],
+        "shares": tables(shares.ways_in_block(trace, numbers.placement)),
     })
 
 
@@ -66,7 +66,7 @@ def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
     inputs = numbers.tensors()
     with mg.trace() as trace:
         loss = function(numbers, inputs)
-        loss.backward()
+        loss.backward(retain_graph=True)
     return trace
 
 
@@ -115,10 +115,11 @@ def scale_switch(head: Head) -> dict[str, Any]:
     return {"name": "scale", "label": "scale", "number": {"step": step, "input": 1, "value": head.factor}}
 
 
-def through_q_k_v(name: str, *others: tuple[str, str]) -> dict[str, Any]:
-    """Shares of a gradient: through q, k, v, and others (label, name)."""
-    through = [*others, *((formulas.SYMBOLS[part], part) for part in FROM_Q_K_V)]
-    return {"tensor": name, "through": [{"label": label, "tensor": part} for label, part in through]}
+def tables(ways_to: dict[str, shares.Ways]) -> list[dict[str, Any]]:
+    """A table of the ways to each tensor that has more than one."""
+    return [{"tensor": name, "through": [{"label": label, "tensor": step, "input": taken}
+                                         for (step, taken), label in ways.items()]}
+            for name, ways in ways_to.items() if len(ways) > 1]
 
 
 def check_size(head: Head) -> None:

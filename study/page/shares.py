@@ -1,0 +1,37 @@
+"""Where the gradient of x comes from: through q, k and v, and in a block through the residual connections and the norms.
+
+Each way is a step and the input that it takes: what it sends back to that input, which may be a norm of x, goes on to x.
+"""
+from minigrad.tracing import Trace
+from models.transformer import PLACEMENTS
+from study.page.attention import FROM_Q_K_V
+from study.page.formulas import SYMBOLS
+
+Ways = dict[tuple[str, str], str]  # {(step, input): what to call the way}
+
+
+def ways_to_x() -> dict[str, Ways]:
+    """Of a head that starts from x."""
+    return {"x": {(name, "x"): SYMBOLS[name] for name in FROM_Q_K_V}}
+
+
+def ways_in_block(trace: Trace, placement: str) -> dict[str, Ways]:
+    """Of a block: those to x, and those to what the MLP's sublayer starts from, by that tensor's name."""
+    found, x = {}, "x"
+    for name, rule, takers in zip(("attention", "mlp"), PLACEMENTS[placement], (FROM_Q_K_V, ("hidden",))):
+        inner = f"{name}_input" if rule.norm_before else x
+        after = " and the norm" if rule.norm_before else ""
+        found[x] = {}
+        if rule.residual is not None:
+            kept = x if rule.residual == "x" else inner
+            found[x][adder(trace, kept, name), kept] = "the residual" + (after if rule.residual == "inner" else "")
+        for taker in takers:
+            found[x][taker, inner] = SYMBOLS.get(taker, "the MLP") + after
+        x = f"{name}_output" if rule.norm_after else f"{name}_sum" if rule.residual is not None else name
+    return found
+
+
+def adder(trace: Trace, kept: str, added: str) -> str:
+    """The step that adds a sublayer's result to what is kept."""
+    return next(step.output.name for step in trace.steps
+                if step.op == "Add" and {trace[kept], trace[added]} <= set(step.inputs))

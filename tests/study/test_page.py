@@ -1,0 +1,694 @@
+"""`minigrad study`: the computations on its pages, where their numbers come from, known mistakes, and one line for whatever a
+user gets wrong. What the page does in a browser is tested in test_page_in_browser.py and tests/minigrad/tracing."""
+import dataclasses
+import json
+import math
+import pathlib
+import webbrowser
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from cli.__main__ import main
+from minigrad.gradcheck import mutants
+from minigrad.tracing import shares as shares_of
+from minigrad.tracing.page import MOST_BYTES, MOST_NUMBERS, html
+from models import CausalTransformer, TransformerConfig
+from models.transformer import PLACEMENTS, Block
+from study.page import block, formulas, mistakes, pages, shares, trained
+from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head, attention
+
+H_STEP = 1e-6  # of central differences
+
+
+@st.composite
+def heads(draw, from_x: bool | None = None) -> Head:
+    """Heads of all shapes and both forms, causal or not, with a scale of their own or not."""
+    size = st.integers(1, 6)
+    queries, keys, features, value_features, width, out_width = (draw(size) for _ in range(6))
+    generator = np.random.default_rng(draw(st.integers(0, 10_000)))
+    if draw(st.booleans()) if from_x is None else from_x:
+        shapes = {"x": (queries, width), "w_q": (width, features), "w_k": (width, features), "w_v": (width, value_features),
+                  "w_o": (value_features, out_width), "upstream": (queries, out_width)}
+    else:
+        shapes = {"q": (queries, features), "k": (keys, features), "v": (keys, value_features),
+                  "upstream": (queries, value_features)}
+    arrays = {name: generator.normal(size=shape) for name, shape in shapes.items()}
+    return Head(arrays, arrays.pop("upstream"), draw(st.booleans()), draw(st.none() | st.floats(-2, 2)))
+
+
+def reference(head: Head, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All values of a head, number by number."""
+    a = dict(arrays)
+    if "x" in a:
+        a["q"], a["k"], a["v"] = (a["x"] @ a[name] for name in ("w_q", "w_k", "w_v"))
+    (queries, size), keys = a["q"].shape, len(a["k"])
+    scale = 1 / math.sqrt(size) if head.scale is None else head.scale
+    a["scores"] = np.array([[scale * sum(a["q"][i] * a["k"][j]) for j in range(keys)] for i in range(queries)])
+    a["weights"] = np.zeros((queries, keys))
+    for i in range(queries):
+        seen = [j for j in range(keys) if j <= i or not head.causal]
+        e = [math.exp(a["scores"][i, j] - max(a["scores"][i, seen])) for j in seen]
+        a["weights"][i, seen] = np.array(e) / sum(e)
+    a["output"] = a["weights"] @ a["v"]
+    if "x" in a:
+        a["output"] = a["output"] @ a["w_o"]
+    a["loss"] = np.sum(a["output"] * head.upstream)
+    return a
+
+
+def differences(function, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Central differences of function(arrays), a number, in each entry."""
+    found = {}
+    for name, array in arrays.items():
+        found[name] = np.zeros(array.shape)
+        for index in np.ndindex(array.shape):
+            ends = [arrays | {name: array + sign * H_STEP * (np.indices(array.shape).T == index).all(-1).T} for sign in (1, -1)]
+            found[name][index] = (function(ends[0]) - function(ends[1])) / (2 * H_STEP)
+    return found
+
+
+# ---- the computations ----
+
+@settings(max_examples=60, deadline=None)
+@given(heads())
+def test_values_and_gradients_of_a_head(head):
+    trace = pages.trace_of(attention, head)
+    values = reference(head, head.inputs)
+    for name, value in values.items():
+        assert trace[name].value == pytest.approx(value, abs=1e-12), name
+    for name, gradient in differences(lambda arrays: reference(head, arrays)["loss"], head.inputs).items():
+        assert trace[name].gradient == pytest.approx(gradient, abs=1e-7 * max(1, abs(gradient).max())), name
+    assert trace["output"].gradient == pytest.approx(head.upstream, abs=0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(heads(from_x=False))
+def test_a_head_is_what_the_fused_kernels_compute(head):
+    tensors = head.tensors()
+    q, k, v = (tensors[name] for name in FROM_Q_K_V)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=head.causal, scale=head.scale)
+    out.backward(mg.tensor(head.upstream))
+    trace = pages.trace_of(attention, head)
+    assert trace["output"].value == pytest.approx(out.detach().numpy(), abs=1e-12)
+    for name in FROM_Q_K_V:
+        assert trace[name].gradient == pytest.approx(tensors[name].grad.numpy(), abs=1e-12), name
+
+
+def test_the_default_is_small_and_readable():
+    assert DEFAULT.causal and DEFAULT.tokens == (4, 4) and DEFAULT.inputs["q"].shape == (4, 3)
+    for array in [*DEFAULT.inputs.values(), DEFAULT.upstream]:
+        assert (array == array.round(2)).all()
+
+
+def test_masked_scores_stand_for_the_mask():
+    trace = pages.trace_of(attention, DEFAULT)
+    future = ~np.tri(4, dtype=bool)
+    assert (trace["masked_scores"].value[future] == -math.inf).all() and np.isfinite(trace["scores"].value).all()
+    free = pages.trace_of(attention, dataclasses.replace(DEFAULT, causal=False))
+    assert (free["masked_scores"].value == free["scores"].value).all()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("number_of_heads", [1, 2])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_block_spelled_out_is_the_models_block(placement, number_of_heads, causal):
+    numbers = block.draw(placement, number_of_heads, causal, seed=1)
+    config = TransformerConfig(heads=number_of_heads, width=block.C, bias=False, dtype="float64", placement=placement)
+    layer = Block(dataclasses.replace(config, mlp_ratio=2), is_causal=causal).to(mg.float64)
+    a = numbers.inputs
+    a["w_in"], a["w_out"] = np.random.default_rng(2).normal(size=(2, block.C, 8))  # 2 C hidden features, as the model's
+    a["w_out"] = a["w_out"].T
+    parameters = {"attention.in_proj_weight": np.vstack([a["w_q"].T, a["w_k"].T, a["w_v"].T]),
+                  "attention.out_proj.weight": a["w_o"].T, "mlp.expand.weight": a["w_in"].T, "mlp.project.weight": a["w_out"].T,
+                  "ln_1.weight": a.get("gain_attention"), "ln_2.weight": a.get("gain_mlp")}
+    layer.load_state_dict({name: array for name, array in parameters.items() if array is not None})
+    x = mg.tensor(a["x"][None], requires_grad=True)
+    out = layer(x)
+    out.backward(mg.tensor(numbers.upstream[None]))
+    trace = pages.trace_of(block.block, numbers)
+    assert trace["output"].value == pytest.approx(out[0].detach().numpy(), abs=1e-12)
+    assert trace["x"].gradient == pytest.approx(x.grad[0].numpy(), abs=1e-12)
+    expected = dict(layer.named_parameters())
+    for i, name in enumerate(("w_q", "w_k", "w_v")):
+        rows = slice(i * block.C, (i + 1) * block.C)
+        assert trace[name].gradient.T == pytest.approx(expected["attention.in_proj_weight"].grad.numpy()[rows], abs=1e-12)
+    assert trace["w_in"].gradient.T == pytest.approx(expected["mlp.expand.weight"].grad.numpy(), abs=1e-12)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("number_of_heads", [1, 2])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_shares_add_up_and_are_what_each_way_sends(placement, number_of_heads, causal):
+    numbers = block.draw(placement, number_of_heads, causal, seed=3)
+    trace = pages.trace_of(block.block, numbers)
+    gains = {"x": numbers.inputs.get("gain_attention")}
+    of_x, of_the_mlp = shares.ways_in_block(trace, placement).items()
+    for name, ways in (of_x, of_the_mlp):
+        found, whole = sum(shares_of(trace, name, list(ways)).values()), trace[name].gradient
+        assert abs(found - whole).max() <= 1e-12 * abs(whole).max()
+        assert len(set(ways.values())) == len(ways)
+    rule = PLACEMENTS[placement][0]
+    found = {label.split()[0]: share for label, share in zip(of_x[1].values(), shares_of(trace, "x", list(of_x[1])).values())}
+
+    def before_the_norm(gradient: np.ndarray) -> np.ndarray:
+        gain, x = mg.tensor(gains["x"]), mg.tensor(numbers.inputs["x"])
+        return mg.vjp(lambda x: F.layer_norm(x, (block.C,), gain), x, mg.tensor(gradient))[1].numpy()
+
+    for name in FROM_Q_K_V:
+        sent = trace[name].gradient @ numbers.inputs[f"w_{name}"].T
+        expected = before_the_norm(sent) if rule.norm_before else sent
+        assert found[name.upper()] == pytest.approx(expected, abs=1e-12)
+    assert ("the" in found) == (rule.residual is not None)
+    if rule.residual is not None:
+        sent = trace["attention_sum"].gradient
+        assert found["the"] == pytest.approx(before_the_norm(sent) if rule.residual == "inner" else sent, abs=1e-12)
+
+
+def test_shares_of_a_head_are_those_of_q_k_and_v():
+    head = small_head(from_x=True)
+    trace = pages.trace_of(attention, head)
+    found = shares_of(trace, "x", list(shares.ways_to_x()["x"]))
+    for (name, _), share in found.items():
+        assert share == pytest.approx(trace[name].gradient @ head.inputs[f"w_{name}"].T, abs=1e-13)
+    assert sum(found.values()) == pytest.approx(trace["x"].gradient, rel=1e-12)
+
+
+# ---- pages ----
+
+def small_head(from_x: bool = False, **changes) -> Head:
+    generator = np.random.default_rng(0)
+    shapes = [(4, 3), (3, 4), (3, 4), (3, 2), (2, 3)] if from_x else [(4, 3), (4, 3), (4, 3)]
+    arrays = {name: generator.normal(size=shape) for name, shape in zip(FROM_X if from_x else FROM_Q_K_V, shapes)}
+    return dataclasses.replace(Head(arrays, generator.normal(size=(4, 3))), **changes)
+
+
+PAGES = {
+    "default": lambda: pages.page_of_head(DEFAULT),
+    "x": lambda: pages.page_of_head(small_head(from_x=True)),
+    "labels": lambda: pages.page_of_head(small_head(labels=("a", "b", "</script>", "&"))),
+    "bias": lambda: pages.page_of_head(small_head(bias=np.eye(4))),
+    "more queries than keys": lambda: pages.page_of_head(
+        Head({"q": np.ones((5, 2)), "k": np.eye(3, 2), "v": np.eye(3, 4)}, np.ones((5, 4)), causal=False)),
+    **{f"block {name}": lambda name=name: pages.page_of_block(block.draw(name)) for name in PLACEMENTS},
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_can_be_made(name):
+    page = PAGES[name]()
+    content = html(page.trace, page.extras)
+    assert len(content.encode()) < MOST_BYTES and content.count("</script>") == 2
+    made = {step["output"] for step in page.trace["steps"]}
+    assert page.extras["steps"].keys() <= made
+    for switch in page.extras["switches"]:
+        for choice in switch.get("choices", ()):
+            assert all(one["step"] in made for one in choice["sets"])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_switch_sets_the_mask_of_the_other_choice(causal):
+    head = dataclasses.replace(DEFAULT, causal=causal)
+    page = pages.page_of_head(head)
+    (first, second), scale = page.extras["switches"][0]["choices"], page.extras["switches"][1]["number"]
+    other = pages.trace_of(attention, dataclasses.replace(head, causal=not causal)).as_dict()
+    expected = next(step for step in other["steps"] if step["output"] == "masked_scores")["options"]["condition"]
+    assert first["sets"] == [] and [one["value"] for one in second["sets"]] == [expected]
+    step = next(step for step in page.trace["steps"] if step["output"] == scale["step"])
+    assert step["inputs"][scale["input"]] == {"constant": scale["value"]} == {"constant": head.factor}
+
+
+def test_scale_with_a_bias_is_that_of_the_products():
+    page = pages.page_of_head(small_head(bias=np.eye(4)))
+    asked = page.extras["switches"][1]["number"]
+    step = next(step for step in page.trace["steps"] if step["output"] == asked["step"])
+    assert step["inputs"][asked["input"]] == {"constant": asked["value"]}
+
+
+@pytest.mark.parametrize("head", [small_head(), small_head(from_x=True), small_head(bias=np.eye(4))], ids=["qkv", "x", "bias"])
+def test_too_large_a_head_is_told_which_part_would_do(head, monkeypatch):
+    monkeypatch.setattr(pages, "MISTAKES", [])  # they take time
+
+    def tall(tokens: int) -> Head:
+        grown = {name: np.resize(array, (tokens, array.shape[1])) if name in "qkvx" else array
+                 for name, array in head.inputs.items()}
+        bias = None if head.bias is None else np.ones((tokens, tokens))
+        return dataclasses.replace(head, inputs=grown, upstream=np.ones((tokens, 3)), bias=bias)
+
+    with pytest.raises(ValueError, match=r"keep the first \d+ rows of .*upstream") as error:
+        pages.page_of_head(tall(50))
+    most = int(str(error.value).split("the first ")[1].split()[0])
+    assert pages.numbers_in(tall(most)) <= MOST_NUMBERS < pages.numbers_in(tall(most + 1))
+    page = pages.page_of_head(tall(most))
+    html(page.trace, page.extras)
+    wide = Head({"q": np.ones((1, 3000)), "k": np.ones((1, 3000)), "v": np.ones((1, 1))}, np.ones((1, 1)))
+    with pytest.raises(ValueError, match="keep a few columns of each matrix"):
+        pages.page_of_head(wide)
+
+
+def test_placements_in_words_are_what_the_block_computes():
+    assert all(formulas.placement_in_words(name).startswith(f"{name}: y = ") for name in PLACEMENTS)
+    assert len({formulas.placement_in_words(name).split(": ")[1] for name in PLACEMENTS}) == len(PLACEMENTS)
+
+
+# ---- mistakes ----
+
+MUTANTS_OF_ATTENTION = [mistake for mistake in mistakes.MISTAKES if mistake.name.startswith("attention: ")]
+MUTANTS_OF_SOFTMAX = [mistake for mistake in mistakes.MISTAKES if mistake.name.startswith("softmax: ")]
+
+
+@settings(max_examples=40, deadline=None)
+@given(heads())
+def test_the_right_backward_is_the_engines(head):
+    trace = pages.trace_of(attention, head)
+    found = mistakes.backward(head, mistakes.forward(head, head.inputs), head.upstream, {})
+    for name, gradient in found.items():
+        assert gradient == pytest.approx(trace[name].gradient, abs=1e-11), name
+
+
+@pytest.mark.parametrize("mistake", MUTANTS_OF_ATTENTION, ids=lambda mistake: mistake.name)
+def test_a_mistake_is_the_mutant_of_its_name(mistake):
+    generator = np.random.default_rng(3)
+    q, k, v, upstream = generator.normal(size=(4, 4, 4))
+    head = Head(dict(q=q, k=k, v=v), upstream)
+    found = mistake.gradients(head, head.inputs, upstream)
+    expected = mutants.MUTANTS[mistake.name].gradients(upstream[None, None], q[None, None], k[None, None], v[None, None])
+    for name, gradient in zip(FROM_Q_K_V, expected):
+        assert found[name] == pytest.approx(gradient[0, 0], abs=1e-12), name
+    assert bool(mistake.equivalent) == bool(mutants.MUTANTS[mistake.name].equivalent)
+
+
+@pytest.mark.parametrize("mistake", MUTANTS_OF_SOFTMAX, ids=lambda mistake: mistake.name)
+def test_a_mistake_in_softmax_is_the_mutant_of_its_name(mistake):
+    scores, dweights = np.random.default_rng(4).normal(size=(2, 4, 4))
+    h = mistakes.Known(weights=np.exp(scores) / np.exp(scores).sum(-1, keepdims=True), dweights=dweights)
+    (expected,) = mutants.MUTANTS[mistake.name].gradients(dweights, scores)
+    assert mistake.changes["masked_scores"](h) == pytest.approx(expected, abs=1e-12)
+
+
+def test_mistakes_in_the_paths_to_x():
+    head = small_head(from_x=True)
+    trace = pages.trace_of(attention, head)
+    sent = {name: trace[name].gradient @ head.inputs[f"w_{name}"].T for name in FROM_Q_K_V}
+    expected = {"self_attention: overwritten": sent["v"], "self_attention: query's path dropped": sent["k"] + sent["v"],
+                "self_attention: averaged": (sent["q"] + sent["k"] + sent["v"]) / 3}
+    for mistake in mistakes.MISTAKES:
+        if mistake.name in expected:
+            found = mistake.gradients(head, head.inputs, head.upstream)
+            assert found["x"] == pytest.approx(expected.pop(mistake.name), abs=1e-12) and mistake.fits(head)
+            assert not mistake.fits(DEFAULT)
+    assert not expected
+
+
+def test_every_mistake_has_a_name_of_its_own_that_is_known():
+    names = [mistake.name for mistake in mistakes.MISTAKES]
+    assert len(set(names)) == len(names) >= 20 and set(names) <= mutants.MUTANTS.keys()
+    assert all(mistake.steps or mistake.mask or mistake.exchanges for mistake in mistakes.MISTAKES)
+
+
+@pytest.mark.parametrize("head", [DEFAULT, small_head(from_x=True)], ids=["qkv", "x"])
+def test_gradcheck_says_of_each_mistake_what_is_so(head):
+    for mistake in filter(lambda mistake: mistake.fits(head), mistakes.MISTAKES):
+        lines = mistakes.check(head, mistake)
+        assert lines[0] == f"gradcheck: {'PASS' if mistake.equivalent else 'FAIL'}", mistake.name
+        assert len([line for line in lines if line.endswith(("pass", "fail"))]) == len(head.inputs)
+    no_scale = next(mistake for mistake in mistakes.MISTAKES if mistake.name == "attention: no scale")
+    if head is DEFAULT:
+        assert "  backward / differences is 1.73205 everywhere: sqrt(N) with N = 3 (dim 1 of q)" in mistakes.check(head, no_scale)
+
+
+def test_of_large_matrices_gradcheck_sees_a_corner():
+    generator = np.random.default_rng(0)
+    shapes = {"x": (9, 6), "w_q": (6, 5), "w_k": (6, 5), "w_v": (6, 7), "w_o": (7, 2)}
+    head = Head({name: generator.normal(size=shape) for name, shape in shapes.items()}, np.ones((9, 2)), bias=np.eye(9))
+    for mistake in filter(lambda mistake: mistake.fits(head), mistakes.MISTAKES):
+        verdict = "PASS" if mistake.equivalent else "FAIL"
+        assert mistakes.check(head, mistake)[0] == f"gradcheck of the first 4 rows and columns: {verdict}", mistake.name
+
+
+def test_a_mistake_that_the_shapes_would_give_away_is_left_out():
+    fits = {mistake.name for mistake in mistakes.MISTAKES if mistake.fits(DEFAULT)}
+    assert "attention: dweights without transpose" not in fits and "attention: dk without transpose" in fits
+    square = Head({name: np.random.default_rng(0).normal(size=(4, 4)) for name in FROM_Q_K_V}, np.ones((4, 4)))
+    assert "attention: dweights without transpose" in {m.name for m in mistakes.MISTAKES if m.fits(square)}
+    tall = Head({"q": np.ones((5, 2)), "k": np.ones((3, 2)), "v": np.ones((3, 2))}, np.ones((5, 2)))
+    fits = {mistake.name for mistake in mistakes.MISTAKES if mistake.fits(tall)}
+    assert "attention: no rowsum" in fits and "attention: dv without transpose" not in fits
+
+
+# ---- heads of trained models ----
+
+CONFIG = TransformerConfig(vocabulary_size=6, context=8, layers=3, heads=2, width=8)
+TOKENS = np.array([0, 3, 1, 5, 3, 2])
+VARIANTS = {
+    "learned": {}, "rotary": dict(positions="rotary"), "relative": dict(positions="relative"), "no bias": dict(bias=False),
+    "sinusoidal": dict(positions="sinusoidal"), "post": dict(placement="post"), "inner": dict(placement="inner"),
+    "one head": dict(heads=1), "float64": dict(dtype="float64"), "dropout": dict(dropout=0.5),
+}
+
+
+def random_model(**changes) -> CausalTransformer:
+    """With weights large enough that heads differ."""
+    mg.manual_seed(0)
+    model = CausalTransformer(dataclasses.replace(CONFIG, **changes)).eval()
+    for parameter in model.parameters():
+        parameter.data[...] += 0.5 * np.random.default_rng(parameter.numel()).normal(size=parameter.shape)
+    return model
+
+
+@pytest.mark.parametrize("layer", [1, 3])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_weights_are_those_of_the_models_own_attention(variant, layer):
+    model = random_model(**VARIANTS[variant])
+    inner = []
+    ours = model.blocks[layer - 1].attention
+    handle = ours.register_forward_pre_hook(lambda module, arguments: inner.append(arguments[0]))
+    model(mg.tensor(TOKENS[None]))
+    handle.remove()
+    options = {} if isinstance(ours, nn.Attention) else dict(average_attn_weights=False, is_causal=True)
+    _, expected = ours(inner[0], need_weights=True, **options)
+    for head in range(1, model.config.heads + 1):
+        trace = pages.trace_of(attention, trained.head_of_model(model, TOKENS, layer, head))
+        assert trace["weights"].value == pytest.approx(expected[0, head - 1].detach().numpy(), abs=1e-6)
+
+
+def out_projection(ours: nn.Module) -> nn.Module:
+    return ours.out if isinstance(ours, nn.Attention) else ours.out_proj
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_upstream_is_what_the_models_loss_sends_to_the_head(variant):
+    """By differences of the model's loss, when something is added to what the head gives to the output projection."""
+    model = random_model(**VARIANTS[variant] | dict(dtype="float64"))
+    layer, head, D = 2, model.config.heads, model.config.width // model.config.heads
+    trace = pages.trace_of(attention, trained.head_of_model(model, TOKENS, layer, head))
+    targets = mg.tensor(np.append(TOKENS[1:], -100)[None])
+    given = []
+
+    def loss(change: np.ndarray) -> float:
+        everywhere = np.zeros((1, len(TOKENS), model.config.width))
+        everywhere[0, :, D * (head - 1): D * head] = change
+
+        def add(module, arguments):
+            given.append(arguments[0].detach().numpy()[0, :, D * (head - 1): D * head])
+            return arguments[0] + mg.tensor(everywhere),
+        handle = out_projection(model.blocks[layer - 1].attention).register_forward_pre_hook(add)
+        try:
+            return model(mg.tensor(TOKENS[None]), targets)[1].item()
+        finally:
+            handle.remove()
+
+    direction = np.random.default_rng(0).normal(size=(len(TOKENS), D))
+    slope = (loss(1e-5 * direction) - loss(-1e-5 * direction)) / 2e-5
+    assert (trace["output"].gradient * direction).sum() == pytest.approx(slope, rel=1e-6)
+    assert trace["output"].value == pytest.approx(given[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["learned", "no bias", "post", "one head"])
+def test_gradients_of_q_k_v_are_those_of_the_models_kernel(variant):
+    model = random_model(**VARIANTS[variant])
+    H, (T,) = model.config.heads, TOKENS.shape
+    targets = np.append(TOKENS[1:], -100)
+    whole = mg.trace(lambda: model(mg.tensor(TOKENS[None]), mg.tensor(targets[None]))[1])
+    packed = [step for step in whole.steps if step.op == "PackedAttention"][1].gradients[0].reshape(T, 3, H, -1)
+    for head in range(H):
+        trace = pages.trace_of(attention, trained.head_of_model(model, TOKENS, 2, head + 1))
+        for i, name in enumerate(FROM_Q_K_V):
+            expected = packed[:, i, head]
+            assert trace[name].gradient == pytest.approx(expected, abs=1e-5 * float(abs(expected).max())), name
+
+
+def test_a_relative_bias_is_the_models_for_the_future_too():
+    model = random_model(positions="relative")
+    found = trained.head_of_model(model, TOKENS, 1, 2).bias
+    learnt = model.blocks[0].attention.relative_bias.detach().numpy()[1]
+    expected = [[learnt[i - j + CONFIG.context] for j in range(len(TOKENS))] for i in range(len(TOKENS))]
+    assert found == pytest.approx(np.array(expected), abs=0)
+
+
+def test_a_model_is_left_as_it_was():
+    model = random_model()
+    trained.head_of_model(model, TOKENS, 1, 1)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not any(module.has_hooks for module in model.modules())
+
+
+# ---- the command ----
+
+Q_K_V = {"q": [[1, 0.5], [0, 2]], "k": [[1, 1], [-1, 0.5]], "v": [[1, 2], [3, 4]], "upstream": [[1, 0], [0.5, -1]]}
+X = {"x": [[1, 0.5], [0, 2]], "w_q": [[1], [2]], "w_k": [[1], [-1]], "w_v": [[1, 0, 1], [2, 1, 0]],
+     "w_o": [[1, 2], [0, 1], [1, 1]], "upstream": [[1, 0], [0.5, -1]]}
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """What a browser was asked to open; it does."""
+    urls = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: urls.append(url) or True)
+    return urls
+
+
+@pytest.fixture
+def run(capsys, opened):
+    """A function that calls the command, and returns its exit code, stdout and stderr."""
+    def call(*arguments) -> tuple[int, str, str]:
+        code = main(["study", *map(str, arguments)])
+        return code, *capsys.readouterr()
+    return call
+
+
+def data_in(path: str) -> dict:
+    """What a page holds."""
+    content = pathlib.Path(path).read_text(encoding="utf-8")
+    return json.loads(content.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+
+
+def write_json(given, path: str = "numbers.json") -> str:
+    pathlib.Path(path).write_text(given if isinstance(given, str) else json.dumps(given), encoding="utf-8")
+    return path
+
+
+def test_a_page_is_written_and_opened(run, opened, tmp_path):
+    assert run() == (0, "study.html\n", "")
+    assert opened == [(tmp_path / "study.html").as_uri()]
+    names = [tensor["name"] for tensor in data_in("study.html")["trace"]["tensors"]]
+    assert {"q", "k", "v", "scores", "masked_scores", "weights", "output", "upstream", "loss"} <= set(names)
+    assert run("--no-open", "--out", "new/folder/page.html")[:2] == (0, "new/folder/page.html\n")
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize("answer", [False, webbrowser.Error("none"), OSError("none")])
+def test_without_a_browser_the_page_is_there_all_the_same(run, monkeypatch, answer, tmp_path):
+    def no_browser(url):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    monkeypatch.setattr(webbrowser, "open", no_browser)
+    code, out, err = run()
+    assert (code, err) == (0, "") and out.splitlines()[-1] == (
+        f"no browser opens here; open {(tmp_path / 'study.html').as_uri()} in one")
+
+
+def test_nothing_is_overwritten_unasked_but_pages(run):
+    pathlib.Path("mine.html").write_text("my homework")
+    code, out, err = run("--out", "mine.html", "--no-open")
+    assert (code, out) == (2, "") and pathlib.Path("mine.html").read_text() == "my homework"
+    assert err == ("minigrad: error: mine.html is there, and is no page of minigrad's; give another name with --out, or "
+                   "--force\n")
+    assert run("--out", "mine.html", "--no-open", "--force")[0] == 0
+    first = pathlib.Path("mine.html").read_text()
+    assert run("--out", "mine.html", "--no-open", "--input", write_json(Q_K_V))[0] == 0
+    assert pathlib.Path("mine.html").read_text() != first != "my homework"
+
+
+def test_a_page_that_fails_leaves_the_one_before(run):
+    assert run("--no-open")[0] == 0
+    before = pathlib.Path("study.html").read_bytes()
+    assert run("--no-open", "--input", write_json("{"))[0] == 2
+    assert pathlib.Path("study.html").read_bytes() == before
+
+
+@pytest.mark.parametrize("given", [Q_K_V, X], ids=["q", "x"])
+@pytest.mark.parametrize("options", [{}, {"causal": False}, {"scale": -0.5, "labels": ["<b>", "&"]}, {"scale": None}])
+def test_numbers_of_ones_own(run, given, options):
+    assert run("--no-open", "--input", write_json(given | options)) == (0, "study.html\n", "")
+    page = data_in("study.html")
+    values = {tensor["name"]: tensor["value"] for tensor in page["trace"]["tensors"]}
+    arrays = {name: np.array(rows, dtype=float) for name, rows in given.items()}
+    head = Head(arrays, arrays.pop("upstream"), options.get("causal", True), options.get("scale"))
+    for name, value in reference(head, arrays).items():
+        assert np.array(values[name]) == pytest.approx(value, abs=1e-12), name
+    assert values["upstream"] == given["upstream"]
+    assert page["extras"]["labels"].get("weights", {}).get("columns") == options.get("labels")
+    assert set(page["extras"]["editable"]) == given.keys()
+
+
+@pytest.mark.parametrize("placement", [[], *([name] for name in PLACEMENTS)], ids=str)
+def test_blocks(run, placement):
+    assert run("--no-open", "--block", *placement)[0] == 0
+    extras = data_in("study.html")["extras"]
+    assert extras["introduction"][0] == formulas.placement_in_words(*placement or ["pre"])
+
+
+def changed(**changes) -> dict:
+    return {name: value for name, value in (Q_K_V | changes).items() if value is not None}
+
+
+BAD_NUMBERS = [  # what stands in the file, and what is said of it
+    ("", "numbers.json is empty; give a file with text"),
+    ("{", "numbers.json: no JSON: expecting property name enclosed in double quotes in line 1, column 2"),
+    ('{"q": [[1, 2],\n [3, 4]', "no JSON: expecting ',' delimiter in line 2, column 8"),
+    ("[" * 100_000, "its lists are nested too deeply; a matrix is a list of rows"),
+    ("[1]", "expected an object with q, k, v and upstream, got a list"),
+    ("3", "expected an object with q, k, v and upstream, got the number 3"),
+    ("{}", "it lacks q, k, v, upstream; give q, k, v and upstream"),
+    ('{"q": [[1]], "q": [[2]]}', "'q' stands there twice"),
+    (changed(v=None), "it lacks v; give q, k, v and upstream"),
+    ({**X, "w_o": None} | {"w_p": [[1]]}, "unknown 'w_p'; known are x, w_q, w_k, w_v, w_o, upstream, causal, scale, labels"),
+    ({name: X[name] for name in ("x", "upstream")}, "it lacks w_q, w_k, w_v, w_o; give x, w_q, w_k, w_v, w_o and upstream"),
+    (X | {"q": [[1]]}, "it has x, and also q; give q, k and v, or x with w_q, w_k, w_v and w_o"),
+    (changed(casual=True), "unknown 'casual'"),
+    (changed(q=[[1, 2], [3]]), "q is ragged: row 0 has 2 numbers, row 1 has 1"),
+    (changed(q=[[1, 2, 3], [4, 5, 6]]), "q and k must have as many columns; got q (2, 3), k (2, 2)"),
+    (changed(v=[[1, 2]]), "k and v must have as many rows; got k (2, 2), v (1, 2)"),
+    (changed(upstream=[[1, 2, 3]]), "upstream must have the output's shape, (2, 2); got q (2, 2), v (2, 2), upstream (1, 3)"),
+    (X | {"w_q": [[1]]}, "x has 2 columns, and w_q must have as many rows; got x (2, 2), w_q (1, 1)"),
+    (X | {"w_v": [[1, 2]]}, "x has 2 columns, and w_v must have as many rows; got x (2, 2), w_v (1, 2)"),
+    (X | {"w_k": [[1, 2], [3, 4]]}, "w_q and w_k must have the same shape; got w_q (2, 1), w_k (2, 2)"),
+    (X | {"w_o": [[1, 2]]}, "w_v has 3 columns, and w_o must have as many rows; got w_v (2, 3), w_o (1, 2)"),
+    (X | {"upstream": [[1], [2]]}, "upstream must have the output's shape, (2, 2); got x (2, 2), w_o (3, 2), upstream (2, 1)"),
+    (changed(q=[[math.nan, 1], [1, 1]]), "NaN is no number; a page starts from finite ones"),
+    (changed(scale=-math.inf), "-Infinity is no number"),
+    (json.dumps(Q_K_V).replace("0.5", "1e999"), "q[0][1] is inf; numbers go up to 1,000,000 here"),
+    (json.dumps(Q_K_V).replace("0.5", "9" * 5000), "q[0][1] is inf; numbers go up to 1,000,000 here"),
+    (changed(v=[[1, 2], [3, -1e7]]), "v[1][1] is -1e+07; numbers go up to 1,000,000 here"),
+    (changed(q=[[1, True], [0, 2]]), "q[0][1] must be a number, got true"),
+    (changed(q=[[1, "2"], [0, 2]]), "q[0][1] must be a number, got the string '2'"),
+    (changed(q=[[1, None], [0, 2]]), "q[0][1] must be a number, got null"),
+    (changed(q=[[[1, 2]], [0]]), "q[0][0] must be a number, got a list"),
+    (changed(q=[1, 2]), "q[0] must be a row, a list of numbers, got the number 1"),
+    (changed(q=5), "q must be a list of rows of numbers, got the number 5"),
+    (changed(q=[]), "q must be a list of rows of numbers, got an empty list"),
+    (changed(q=[[], []]), "q[0] must be a row, a list of numbers, got an empty list"),
+    (changed(q={"a": 1}), "q must be a list of rows of numbers, got an object"),
+    (changed(causal=1), "causal must be true or false, got the number 1"),
+    (changed(causal="yes"), "causal must be true or false, got the string 'yes'"),
+    (changed(scale=True), "scale must be a number, got true"),
+    (changed(scale="2"), "scale must be a number, got the string '2'"),
+    (changed(labels="ab"), "labels must be a list of strings, got the string 'ab'"),
+    (changed(labels=["a", 2]), "labels must be a list of strings, got a list"),
+    (changed(labels=["a"]), "labels has 1 string for 2 tokens"),
+    (changed(labels=["a", "b" * 13]), "labels[1] has 13 characters, expected 1 to 12"),
+    (changed(labels=["a", ""]), "labels[1] has 0 characters, expected 1 to 12"),
+    (changed(k=[[1, 1]], v=[[1, 2]], labels=["a", "b"]), "labels has 2 strings for 2 queries and 1 keys; leave it out"),
+    ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "and a page shows at most 6,000; keep the first 4 rows of q, k, v and upst"),
+    ({"q": [[1.5] * 800] * 800}, "bytes, far more than a page can show; keep a few rows and columns of each matrix"),
+]
+
+
+@pytest.mark.parametrize("given, says", BAD_NUMBERS, ids=[says[:40] for _, says in BAD_NUMBERS])
+def test_bad_numbers(run, given, says):
+    one_line(run("--no-open", "--input", write_json(given)), says)
+    assert not pathlib.Path("study.html").exists()
+
+
+def one_line(code_and_output, says: str, code: int = 2) -> None:
+    found, out, err = code_and_output
+    assert (found, out) == (code, ""), err
+    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and says in err, err
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--input", "nowhere.json"], "cannot read nowhere.json (No such file or directory)"),
+    (["--input", ""], "cannot read '' (No such file or directory)"),
+    (["--input", "."], "cannot read . (Is a directory)"),
+    (["--input", "binary"], "binary is not UTF-8 (byte 1 is 0xff); convert it with iconv"),
+    (["--input", "/dev/zero"], "/dev/zero is a pipe, socket or device"),
+    (["--input", "numbers.json", "--block"], "--input and --block are two pages; give one of them"),
+    (["--input", "numbers.json", "--checkpoint", "run"], "--input and --checkpoint are two pages; give one of them"),
+    (["--text", "abc"], "--text goes with --checkpoint RUN, a trained model; give both"),
+    (["--block", "--layer", "1"], "--layer goes with --checkpoint RUN, a trained model; give both"),
+    (["--head", "1"], "--head goes with --checkpoint RUN"),
+    (["--head", "one"], "--head: invalid int value: 'one'"),
+    (["--checkpoint", "run"], "--checkpoint needs a text for the model to read; give one with --text"),
+    (["--block", "sideways"], "invalid choice: 'sideways'"),
+    (["--out", "."], ". is a folder; name a file with --out"),
+    (["--out", ""], ". is a folder; name a file with --out"),
+    (["--out", "file/page.html"], "cannot write to file (File exists); choose another folder with --out"),
+    (["--inputs", "x"], "unrecognized arguments: --inputs x (did you mean --input?)"),
+    (["numbers.json"], "unrecognized arguments: numbers.json"),
+])
+def test_bad_usage(run, arguments, says):
+    pathlib.Path("file").write_text("")
+    pathlib.Path("binary").write_bytes(b"[\xff]")
+    write_json(Q_K_V)
+    one_line(run(*arguments, "--no-open"), says)
+    assert not pathlib.Path("study.html").exists()
+
+
+# ---- the command, on checkpoints ----
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Folders of runs of one step: a text, and tasks with models of other kinds."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "text.txt").write_text("ab ba\ncd " * 500)
+    tiny = ["--width", "8", "--steps", "2", "--batch-size", "2"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", *tiny, "--layers", "2", "--heads", "2", "--context", "8", "--text", "text.txt", "--out", "text"]) == 0
+        for task, model in (("reverse", "rnn"), ("bank", "encoder"), ("copy", "causal")):
+            assert main(["train", *tiny, "--task", task, "--model", model, "--out", model, "--threads", "1"]) == 0
+    return folder
+
+
+def test_a_head_of_a_trained_model(run, runs):
+    assert run("--checkpoint", runs / "text", "--text", "ab\ncd", "--layer", 2, "--head", 2, "--no-open")[0] == 0
+    page = data_in("study.html")
+    assert page["extras"]["title"] == "Head 2 of layer 2"
+    assert page["extras"]["labels"]["weights"] == {"rows": [*"ab⏎cd"], "columns": [*"ab⏎cd"]}
+    expected = trained.head_of_run(runs / "text", "ab\ncd", 2, 2)
+    values = {tensor["name"]: tensor["value"] for tensor in page["trace"]["tensors"]}
+    assert all(values[name] == expected.inputs[name].tolist() for name in FROM_Q_K_V)
+    assert values["upstream"] == expected.upstream.tolist()
+    assert run("--checkpoint", runs / "text", "--text", "ab", "--no-open")[0] == 0
+    assert data_in("study.html")["extras"]["title"] == "Head 1 of layer 1"
+
+
+@pytest.mark.parametrize("name, flags, says", [
+    ("text", ["--layer", "3"], "--layer 3 is not there: RUN has layers 1 to 2"),
+    ("text", ["--layer", "0"], "--layer 0 is not there: RUN has layers 1 to 2"),
+    ("text", ["--head", "-1"], "--head -1 is not there: RUN has heads 1 to 2"),
+    ("text", ["--text", "abé€"], "the vocabulary has no 'é' '€'; it knows these 6: '\\n abcd'"),
+    ("text", ["--text", "a"], "the text has 1 character; give at least 2, so that there is a next one, and at most 8"),
+    ("text", ["--text", ""], "the text has 0 characters; give at least 2"),
+    ("text", ["--text", "abcdabcda"], "the text has 9 characters; give at least 2, so that there is a next one, and at most 8"),
+    ("rnn", [], "RUN is a run on task 'reverse'; give one on a text, a causal transformer such as `minigrad train` makes"),
+    ("encoder", [], "RUN is a run on task 'bank'; give one on a text"),
+    ("causal", [], "RUN is a run on task 'copy'; give one on a text"),
+])
+def test_bad_checkpoints(run, runs, name, flags, says):
+    text = [] if "--text" in flags else ["--text", "abc"]
+    one_line(run("--checkpoint", runs / name, *text, *flags, "--no-open"), says.replace("RUN", str(runs / name)))
+    assert not pathlib.Path("study.html").exists()
+
+
+def test_no_checkpoint(run):
+    one_line(run("--checkpoint", "nowhere", "--text", "abc", "--no-open"), "nowhere does not exist; give the folder of a run", 1)
+    pathlib.Path("file.npz").write_text("no archive")
+    one_line(run("--checkpoint", "file.npz", "--text", "abc", "--no-open"), "file.npz", 1)
+
+
+def test_a_text_that_is_too_long_for_a_page(run, runs, monkeypatch):
+    monkeypatch.setattr(pages, "MOST_NUMBERS", 200)
+    one_line(run("--checkpoint", runs / "text", "--text", "abcdabcd", "--no-open"), "a page shows at most 200; keep 2 tokens")
