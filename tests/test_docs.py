@@ -44,7 +44,7 @@ def test_links_lead_somewhere(document):
 
 
 def test_links_are_found():
-    assert "#part-2-flash-attention" in links(GUIDE) and "../minigrad/ops/attention.py" in links(GUIDE)
+    assert "#part-3-flash-attention" in links(GUIDE) and "../minigrad/ops/attention.py" in links(GUIDE)
     assert not is_there(GUIDE, "#part-9") and not is_there(GUIDE, "../minigrad/ops/no.py")
 
 
