@@ -3,7 +3,8 @@
     y_j = e^(x_j) / Z,  Z = sum_k e^(x_k)
 
 By the quotient rule, dy_j/dx_i = ([i = j] e^(x_j) Z - e^(x_j) e^(x_i)) / Z^2 = y_j ([i = j] - y_i): raising x_i takes from
-all other y_j. Summing over j, dx_i = sum_j dout_j dy_j/dx_i = y_i (dout_i - sum_j dout_j y_j). Kernels work along the last axis; other axes are moved there.
+all other y_j. Summing over j, dx_i = sum_j dout_j dy_j/dx_i = y_i (dout_i - sum_j dout_j y_j).
+Kernels work along the last axis; other axes are moved there.
 """
 import numpy as np
 
