@@ -1,4 +1,4 @@
-"""Documents: links lead somewhere, numbers in the guide's prose are those that its examples print, and so does its notebook."""
+"""Documents: links lead somewhere, numbers in the guide's prose are printed by its examples, and its notebook runs."""
 import ast
 import doctest
 import functools
@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from docs.notebook import CODE, GUIDE, NOTEBOOK, notebook
+from docs.pictures import DY, X
 from study.page.attention import DEFAULT
 from study.page.mistakes import MISTAKES
 
@@ -95,6 +96,10 @@ def test_the_guide_has_the_numbers_of_the_page_and_its_mistakes():
     named = {mistake.title for mistake in MISTAKES if mistake.title in text}
     assert named == {"no scale", "only the diagonal", "dk not transposed", "not masked again"}
     assert {mistake.title for mistake in MISTAKES if mistake.equivalent} == {"not masked again"}
+
+
+def test_the_picture_of_softmax_has_the_numbers_of_the_guide():
+    assert f"x, dy = np.array({X}), np.array({DY})" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_notebook_is_that_of_the_guide():
