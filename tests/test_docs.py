@@ -1,5 +1,7 @@
-"""Documents: links lead somewhere, numbers in the guide's prose are those that its examples print, and so does its notebook."""
+"""Documents: links lead somewhere, numbers in the guide's prose are printed by its examples, and its notebook runs."""
+import ast
 import doctest
+import functools
 import json
 import os
 import pathlib
@@ -10,6 +12,9 @@ import sys
 import pytest
 
 from docs.notebook import CODE, GUIDE, NOTEBOOK, notebook
+from docs.pictures import DY, X
+from study.page.attention import DEFAULT
+from study.page.mistakes import MISTAKES
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
@@ -20,10 +25,15 @@ def prose(document: pathlib.Path) -> str:
     return FENCED.sub("", document.read_text(encoding="utf-8"))
 
 
+@functools.cache
 def anchors(document: pathlib.Path) -> set[str]:
-    """The names that GitHub gives to headings: lower case, hyphens for spaces, no other signs."""
+    """Of a document, its ids and the names that GitHub gives to headings: lower case, hyphens for spaces, no other signs.
+    Of code, its lines."""
+    if document.suffix != ".md":
+        return {f"L{line}" for line in range(1, document.read_text(encoding="utf-8").count("\n") + 1)}
     headings = re.findall(r"^#+ (.*)$", prose(document), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    names = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return names | set(re.findall(r'<a id="([^"]+)">', prose(document)))
 
 
 def links(document: pathlib.Path) -> list[str]:
@@ -35,7 +45,7 @@ def links(document: pathlib.Path) -> list[str]:
 def is_there(document: pathlib.Path, target: str) -> bool:
     path, _, anchor = target.partition("#")
     file = document.parent / path if path else document
-    return file.exists() and (not anchor or file.suffix == ".md" and anchor in anchors(file))
+    return file.exists() and (not anchor or anchor in anchors(file))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
@@ -44,8 +54,8 @@ def test_links_lead_somewhere(document):
 
 
 def test_links_are_found():
-    assert "#part-2-flash-attention" in links(GUIDE) and "../minigrad/ops/attention.py" in links(GUIDE)
-    assert not is_there(GUIDE, "#part-9") and not is_there(GUIDE, "../minigrad/ops/no.py")
+    assert "#part-3-flash-attention" in links(GUIDE) and "../minigrad/ops/attention.py" in links(GUIDE)
+    assert not any(is_there(GUIDE, target) for target in ("#part-9", "../minigrad/ops/no.py", "../minigrad/tape.py#L9999"))
 
 
 # ------------------------------------------------------------------------------------------------ the guide
@@ -74,6 +84,22 @@ def test_numbers_are_found():
     assert unprinted(f"### 1. It is 0.25, or -1.0, not 0.5\n0.25, -1.0 and `0.75`\n{example}") == {0.75}
     assert unprinted(f"x_1 = 1.0 (0.250 - 3.5), arXiv:1706.03762\n{example}") == {1.0, 3.5}
     assert sum(bool(NUMBER.search(CODE.sub("", section))) for section in SECTIONS) > 3
+
+
+def test_the_guide_has_the_numbers_of_the_page_and_its_mistakes():
+    examples, = (section for section in SECTIONS if section.startswith("### 8."))
+    given = re.findall(r"^>>> (\w+) = np.array\((\[\[.*)\)$", examples, re.MULTILINE)
+    page = DEFAULT.inputs | {"dO": DEFAULT.upstream}
+    assert {name: ast.literal_eval(rows) for name, rows in given} == {name: x.tolist() for name, x in page.items()}
+
+    text, = (" ".join(section.split()) for section in SECTIONS if section.startswith("### 12."))
+    named = {mistake.title for mistake in MISTAKES if mistake.title in text}
+    assert named == {"no scale", "only the diagonal", "dk not transposed", "not masked again"}
+    assert {mistake.title for mistake in MISTAKES if mistake.equivalent} == {"not masked again"}
+
+
+def test_the_picture_of_softmax_has_the_numbers_of_the_guide():
+    assert f"x, dy = np.array({X}), np.array({DY})" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_notebook_is_that_of_the_guide():

@@ -11,7 +11,7 @@ and backwards, from the last line to the first:
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
 dscores: each row of weights is a softmax of its scores, w_j = e^(s_j) / sum_k e^(s_k). By the quotient rule
-    dw_j/ds_i = w_j ([j = i] - w_i):  raising s_i raises w_i, at the cost of all in proportion to their weights, so
+    dw_j/ds_i = w_j ([i = j] - w_i):  raising s_i raises w_i, at the cost of all in proportion to their weights, so
     dscores_i = sum_j dweights_j dw_j/ds_i = w_i (dweights_i - sum_j dweights_j w_j)
 The last sum is one number for each row, and needs no weights if out is kept:
     sum_j dweights_j w_j = sum_j (sum_d dout_d v_jd) w_j = sum_d dout_d (sum_j w_j v_jd) = sum_d dout_d out_d

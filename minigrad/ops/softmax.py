@@ -1,9 +1,10 @@
 """Softmax and its logarithm, along one axis (dim).
 
-    y_j = e^(x_j) / sum_k e^(x_k)
+    y_j = e^(x_j) / Z,  Z = sum_k e^(x_k)
 
-so dy_j/dx_k = y_j ([j = k] - y_k), and summing over j, dx_k = y_k (dout_k - sum_j dout_j y_j): raising x_k takes from
-all other y_j. Kernels work along the last axis; other axes are moved there.
+By the quotient rule, dy_j/dx_i = ([i = j] e^(x_j) Z - e^(x_j) e^(x_i)) / Z^2 = y_j ([i = j] - y_i): raising x_i takes from
+all other y_j. Summing over j, dx_i = sum_j dout_j dy_j/dx_i = y_i (dout_i - sum_j dout_j y_j).
+Kernels work along the last axis; other axes are moved there.
 """
 import numpy as np
 

@@ -2,6 +2,7 @@
 from sabotage.edit import edits
 
 TRACE = ("tests/minigrad/tracing/test_trace.py", "-k", "not random_programs")
+FORMULAS = ("tests/minigrad/tracing/test_formulas.py",)
 
 SABOTAGES = [
     *edits(TRACE, "minigrad.tracing.trace", {
@@ -53,6 +54,15 @@ SABOTAGES = [
         "table: backward in forward's order": ("as_table", "reversed(ran)", "ran"),
         "table: gradients left out": ("as_table", "if totals:", "if False:"),
         "table: what was sent left out": ("as_table", "if sent is not None]", "if False]"),
+    }),
+    *edits(FORMULAS, "minigrad.tracing.formulas", {
+        "formula: from a docstring of its own only": ("formula", "op.__mro__", "(op,)"),
+        "formula: from the first line only": ("formula", '.partition("\\n\\n")', '.partition("\\n")'),
+        "formula: lines not joined": ("formula", 're.sub(r"\\n\\s*", "  ", paragraph)', "paragraph"),
+        "formula: any sentence with a colon": ("formula", '.partition(":  ")', '.partition(":")'),
+    }),
+    *edits(FORMULAS, "minigrad.custom", {
+        "formula: a Function's docstring unread": ("Function.apply", '"__doc__": cls.__doc__', '"__doc__": None'),
     }),
     *edits(TRACE, "minigrad.drawing", {
         "graph: values left out": ("Graph.numbers", "if self.values and", "if False and"),
