@@ -43,9 +43,9 @@ def test_info(run):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    ([], "a command is missing (there are train, sample, gradcheck, notes, info); see `minigrad --help`"),
+    ([], f"a command is missing (there are {', '.join(COMMANDS)}); see `minigrad --help`"),
     ([""], "a command is missing"),
-    (["fly"], "'fly' is no command (there are train, sample, gradcheck, notes, info); see `minigrad --help`"),
+    (["fly"], f"'fly' is no command (there are {', '.join(COMMANDS)}); see `minigrad --help`"),
     (["trian"], "'trian' is no command (did you mean train?); see `minigrad --help`"),
     (["--helpp"], "'--helpp' is no command"),
     (["info", "--thread", "2"], "unrecognized arguments: --thread 2 (did you mean --threads?); see `minigrad info --help`"),
