@@ -3,9 +3,10 @@ stayed green.
 
     python tests/sabotage [--jobs 2] [--part nn] [--only Attention] [--list] [--verbose]
 
-The parts are listed in engine.py, ops.py, nn.py, models.py and commands.py, each with the tests that are for it. Those tests run once as things
-are, and then again for each sabotage, in a process forked from that one, where test modules, kernels and PyTorch are
-loaded already; a test has to fail then. (A forked process has no threads but its own, and kernels do all parts there.)
+The parts are listed in engine.py, ops.py, nn.py, models.py and commands.py, each with the tests that are for it, and in
+note_001.py with the claims of that note. Those tests run once as things are, and then again for each sabotage, in a
+process forked from that one, where test modules, kernels and PyTorch are loaded already; a test has to fail then. (A
+forked process has no threads but its own, and kernels do all parts there.)
 
 What stays green shows a hole in the tests, unless `explained` says why no test can see it. To be looked at are also
 selections of tests that are empty or fail without any sabotage, and sabotages that cannot be applied any more or fail
@@ -31,7 +32,7 @@ import pytest  # noqa: E402
 
 from sabotage.base import Sabotage  # noqa: E402
 
-PARTS = "engine", "ops", "tracing", "nn", "models", "commands"
+PARTS = "engine", "ops", "tracing", "nn", "models", "note_001", "commands"
 SECONDS = 120  # a process that takes longer hangs
 GREEN, NOTICED, NOT_APPLIED = 0, 1, 99  # exit codes of a process with a sabotage
 SLIPS = "NameError", "UnboundLocalError", "SyntaxError"  # of who wrote the sabotage
