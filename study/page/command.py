@@ -73,11 +73,12 @@ def check_flags(given: dict) -> None:
 
 def check_place(path: pathlib.Path, overwrite: bool) -> None:
     """UsageError if the page cannot be written there, or would overwrite what is none."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder; name a file with --out")
+    if path.exists() and not path.is_file():
+        kind = "folder" if path.is_dir() else "pipe, socket or device"
+        raise UsageError(f"{path} is a {kind}; name a file with --out")
     check_writable(path.parent)
     try:
-        if path.exists() and not overwrite and not is_page(path):
+        if path.is_file() and not overwrite and not is_page(path):
             raise UsageError(f"{path} is there, and is no page of minigrad's; give another name with --out, or --force")
     except OSError as error:
         raise UsageError(f"cannot write {path} ({error.strerror}); give another name with --out") from None

@@ -124,15 +124,13 @@ def tables(ways_to: dict[str, shares.Ways]) -> list[dict[str, Any]]:
 
 def check_size(head: Head) -> None:
     """ValueError that says which part would do, if there are more numbers than a page shows."""
-    count = numbers_in(head)
-    if count > MOST_NUMBERS:
-        most = bisect.bisect(range(1, max(head.tokens)), MOST_NUMBERS, key=lambda tokens: numbers_in(cut(head, tokens)))
-        names = "x" if head.starts_from_x else "q, k, v"
-        part = f"the first {most} rows of {names} and upstream" if most else "a few columns of each matrix"
-        if head.labels:
-            part = f"{most} tokens" if most else part
-        raise ValueError(f"this makes {count:,} numbers, values and gradients together, and a page shows at most "
-                         f"{MOST_NUMBERS:,}; keep {part}")
+    if is_small(head):
+        return
+    most = bisect.bisect_left(range(1, max(head.tokens)), True, key=lambda tokens: not is_small(cut(head, tokens)))
+    names = "x" if head.starts_from_x else "q, k, v"
+    part = f"{most} tokens" if head.labels else f"the first {most} rows of {names} and upstream"
+    raise ValueError(f"this makes more than the {MOST_NUMBERS:,} numbers, values and gradients together, that a page "
+                     f"shows; keep {part if most else 'a few columns of each matrix'}")
 
 
 def cut(head: Head, tokens: int) -> Head:
@@ -140,6 +138,12 @@ def cut(head: Head, tokens: int) -> Head:
     inputs = {name: array[:tokens] if name in ("q", "k", "v", "x") else array for name, array in head.inputs.items()}
     bias = None if head.bias is None else head.bias[:tokens, :tokens]
     return dataclasses.replace(head, inputs=inputs, upstream=head.upstream[:tokens], bias=bias)
+
+
+def is_small(head: Head) -> bool:
+    """Do its values and gradients fit on a page? Large ones are not computed to find out."""
+    queries, keys = head.tokens
+    return queries * keys <= MOST_NUMBERS and numbers_in(head) <= MOST_NUMBERS
 
 
 def numbers_in(head: Head) -> int:

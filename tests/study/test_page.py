@@ -3,6 +3,7 @@ user gets wrong. What the page does in a browser is tested in test_page_in_brows
 import dataclasses
 import json
 import math
+import os
 import pathlib
 import webbrowser
 
@@ -39,7 +40,9 @@ def heads(draw, from_x: bool | None = None) -> Head:
         shapes = {"q": (queries, features), "k": (keys, features), "v": (keys, value_features),
                   "upstream": (queries, value_features)}
     arrays = {name: generator.normal(size=shape) for name, shape in shapes.items()}
-    return Head(arrays, arrays.pop("upstream"), draw(st.booleans()), draw(st.none() | st.floats(-2, 2)))
+    tokens = queries, queries if "x" in arrays else keys
+    bias = generator.normal(size=tokens) if draw(st.booleans()) else None
+    return Head(arrays, arrays.pop("upstream"), draw(st.booleans()), draw(st.none() | st.floats(-2, 2)), bias)
 
 
 def reference(head: Head, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -50,6 +53,7 @@ def reference(head: Head, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray
     (queries, size), keys = a["q"].shape, len(a["k"])
     scale = 1 / math.sqrt(size) if head.scale is None else head.scale
     a["scores"] = np.array([[scale * sum(a["q"][i] * a["k"][j]) for j in range(keys)] for i in range(queries)])
+    a["scores"] += 0.0 if head.bias is None else head.bias
     a["weights"] = np.zeros((queries, keys))
     for i in range(queries):
         seen = [j for j in range(keys) if j <= i or not head.causal]
@@ -92,7 +96,8 @@ def test_values_and_gradients_of_a_head(head):
 def test_a_head_is_what_the_fused_kernels_compute(head):
     tensors = head.tensors()
     q, k, v = (tensors[name] for name in FROM_Q_K_V)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=head.causal, scale=head.scale)
+    past = mg.where(mg.tensor(head.mask), 0.0 if head.bias is None else mg.tensor(head.bias), -math.inf)
+    out = F.scaled_dot_product_attention(q, k, v, past, scale=head.scale)
     out.backward(mg.tensor(head.upstream))
     trace = pages.trace_of(attention, head)
     assert trace["output"].value == pytest.approx(out.detach().numpy(), abs=1e-12)
@@ -338,7 +343,8 @@ def test_a_mistake_that_the_shapes_would_give_away_is_left_out():
     assert "attention: dweights without transpose" in {m.name for m in mistakes.MISTAKES if m.fits(square)}
     tall = Head({"q": np.ones((5, 2)), "k": np.ones((3, 2)), "v": np.ones((3, 2))}, np.ones((5, 2)))
     fits = {mistake.name for mistake in mistakes.MISTAKES if mistake.fits(tall)}
-    assert "attention: no rowsum" in fits and "attention: dv without transpose" not in fits
+    assert "attention: no rowsum" in fits
+    assert not fits & {"attention: dv without transpose", "attention: dq and dk exchanged"}
 
 
 # ---- heads of trained models ----
@@ -591,7 +597,8 @@ BAD_NUMBERS = [  # what stands in the file, and what is said of it
     (changed(labels=["a", "b" * 13]), "labels[1] has 13 characters, expected 1 to 12"),
     (changed(labels=["a", ""]), "labels[1] has 0 characters, expected 1 to 12"),
     (changed(k=[[1, 1]], v=[[1, 2]], labels=["a", "b"]), "labels has 2 strings for 2 queries and 1 keys; leave it out"),
-    ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "and a page shows at most 6,000; keep the first 4 rows of q, k, v and upst"),
+    ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "this makes more than the 6,000 numbers, values and gradients together, that a page shows; keep the first 4 rows of q, "),
+    ({name: [[1]] * 90_000 for name in Q_K_V}, "keep the first 26 rows of q, k, v and upstream"),
     ({"q": [[1.5] * 800] * 800}, "bytes, far more than a page can show; keep a few rows and columns of each matrix"),
 ]
 
@@ -624,6 +631,8 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--block", "sideways"], "invalid choice: 'sideways'"),
     (["--out", "."], ". is a folder; name a file with --out"),
     (["--out", ""], ". is a folder; name a file with --out"),
+    (["--out", "pipe"], "pipe is a pipe, socket or device; name a file with --out"),
+    (["--out", "pipe", "--force"], "pipe is a pipe, socket or device; name a file with --out"),
     (["--out", "file/page.html"], "cannot write to file (File exists); choose another folder with --out"),
     (["--inputs", "x"], "unrecognized arguments: --inputs x (did you mean --input?)"),
     (["numbers.json"], "unrecognized arguments: numbers.json"),
@@ -631,6 +640,7 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
 def test_bad_usage(run, arguments, says):
     pathlib.Path("file").write_text("")
     pathlib.Path("binary").write_bytes(b"[\xff]")
+    os.mkfifo("pipe")
     write_json(Q_K_V)
     one_line(run(*arguments, "--no-open"), says)
     assert not pathlib.Path("study.html").exists()
@@ -691,4 +701,4 @@ def test_no_checkpoint(run):
 
 def test_a_text_that_is_too_long_for_a_page(run, runs, monkeypatch):
     monkeypatch.setattr(pages, "MOST_NUMBERS", 200)
-    one_line(run("--checkpoint", runs / "text", "--text", "abcdabcd", "--no-open"), "a page shows at most 200; keep 2 tokens")
+    one_line(run("--checkpoint", runs / "text", "--text", "abcdabcd", "--no-open"), "that a page shows; keep 2 tokens")
