@@ -16,6 +16,7 @@ from cli.starting import starting
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
+    "look": ("models.commands.look", "Show where each head of a trained model looks as it reads a text."),
     "gradcheck": ("models.commands.gradcheck",
                   "Check all gradients of a small float64 model by finite differences."),
     "notes": ("study.notes.command", "Find out, claim by claim, whether what the lecture notes say is so."),

@@ -1,4 +1,5 @@
 """models: transformers, and what it takes to train and use them."""
+from models.attention_maps import attention_maps
 from models.checkpoint import Checkpoint, CheckpointError
 from models.data import Corpus, Vocabulary, load_corpus
 from models.generate import generate, generate_batch
@@ -9,6 +10,6 @@ from models.transformer import PRESETS, CausalTransformer, Preset, TransformerCo
 
 __all__ = [
     "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Trainer",
-    "TrainingConfig", "TrainingError", "TransformerConfig", "Vocabulary", "generate", "generate_batch", "load",
-    "load_corpus", "respond",
+    "TrainingConfig", "TrainingError", "TransformerConfig", "Vocabulary", "attention_maps", "generate", "generate_batch",
+    "load", "load_corpus", "respond",
 ]

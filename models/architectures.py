@@ -26,7 +26,7 @@ class CausalSeq2Seq(Seq2Seq):
     def encode(self, source: Tensor) -> Tensor:
         return source
 
-    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor, weights: list | None = None) -> Tensor:
+    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
         logits, _ = self.model(mg.cat([memory, inputs], dim=1))
         return logits[:, memory.shape[1] :]
 

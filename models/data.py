@@ -16,13 +16,16 @@ import pydoc_data.topics
 
 import minigrad as mg
 import nn
+from models.attention_maps import attention_maps, has_attention
 from models.generate import generate
+from models.pictures import PICTURE, LabelledMap, draw_maps, labelled, visible
 from models.training_config import TrainingConfig
 
 IGNORED = -100  # a target that counts neither for the loss nor for a gradient
 TRAINING_FRACTION = 0.9  # the first part of a text is for training, the rest for validation
 LAST_TOKENS = 1_000_000  # of the validation text, in the last evaluation: seconds, or a few minutes for large models
 SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # of a sample, in tokens
+PICTURE_LENGTH = 32  # of the text whose attention is drawn at the end, in tokens
 
 # The default corpus has a fixed vocabulary, newline and printable ASCII, so that every Python version gives the same
 # model shapes. Quotes and dashes become their ASCII neighbours, tabs become spaces; an accented letter loses its
@@ -88,6 +91,16 @@ class Vocabulary:
         ids = generate(model, self.encode(prompt), tokens, temperature, **sampling)
         return itertools.chain([prompt], (self.decode([i]) for i in ids))
 
+    def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
+        """(A title, the attention maps of a model that reads the prompt). ValueError if it cannot, or has none."""
+        if not prompt:
+            raise ValueError("the prompt is empty; give at least one character")
+        ids, context = self.encode(prompt), model.config.context
+        if len(ids) > context:
+            raise ValueError(f"a prompt of {len(ids)} characters does not fit into the model's context of {context}")
+        symbols = visible(prompt)
+        return "", labelled(attention_maps(model, ids), lambda path: (symbols, symbols))
+
 
 def code_points(text: str) -> np.ndarray:
     """The Unicode code point of each character, (len(text),) uint32."""
@@ -141,8 +154,14 @@ class Corpus:
         return self.vocabulary.decode(ids)
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
-        """The names of the pictures drawn of the model: none."""
-        return []
+        """Draw where the model looks as it reads the beginning of the validation text, if it does look. The names of the
+        pictures."""
+        if not has_attention(model):
+            return []
+        text = self.vocabulary.decode(self.validation[: min(PICTURE_LENGTH, model.config.context)])
+        title, maps = self.vocabulary.look(model, text)
+        draw_maps(maps, title, folder / PICTURE)
+        return [PICTURE]
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""

@@ -12,6 +12,7 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
+from models.attention_maps import attention_maps, has_attention
 from models.transformer import Block, TransformerConfig, initialise, with_positions
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
@@ -60,12 +61,16 @@ class Decoder(Stack):
     def __init__(self, config: TransformerConfig):
         super().__init__(config, has_memory=True)
 
-    def forward(self, tokens: Tensor, memory: Tensor, memory_padding: Tensor | None = None,
-                weights: list | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, memory: Tensor, memory_padding: Tensor | None = None) -> Tensor:
         x = self.embed(tokens)
         for block in self.blocks:
-            x = block(x, memory=memory, memory_padding=memory_padding, weights=weights)
+            x = block(x, memory=memory, memory_padding=memory_padding)
         return self.ln_f(x)
+
+
+def looks_at_source(name: str) -> bool:
+    """Is this, among a Seq2Seq's attention maps, one from the decoder to the source?"""
+    return name == "attention" or name.endswith(".cross_attention")
 
 
 class Seq2Seq(nn.Module):
@@ -78,7 +83,7 @@ class Seq2Seq(nn.Module):
     def encode(self, source: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} has no encode()")
 
-    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor, weights: list | None = None) -> Tensor:
+    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} has no decode()")
 
     def forward(self, source: Tensor, inputs: Tensor, targets: Tensor | None = None,
@@ -94,13 +99,9 @@ class Seq2Seq(nn.Module):
     def attention_map(self, source: Tensor, inputs: Tensor) -> np.ndarray | None:
         """The weights (B, T, S) with which each step looked at the source: the last layer's, mean over its heads. None for
         a model that has no such attention."""
-        weights = []
-        with mg.no_grad():
-            self.decode(self.encode(source), source == PAD, inputs, weights)
-        if not weights:
-            return None
-        last = weights[-1].array
-        return last.mean(axis=1) if last.ndim == 4 else last
+        maps = attention_maps(self, source, inputs) if has_attention(self) else {}
+        to_source = [weights for name, weights in maps.items() if looks_at_source(name)]
+        return to_source[-1].mean(axis=1)[:, -inputs.shape[1] :] if to_source else None
 
 
 class EncoderDecoder(Seq2Seq):
@@ -122,8 +123,8 @@ class EncoderDecoder(Seq2Seq):
     def encode(self, source: Tensor) -> Tensor:
         return self.encoder(source, source == PAD)
 
-    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor, weights: list | None = None) -> Tensor:
-        x = self.decoder(inputs, memory, padding, weights)
+    def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
+        x = self.decoder(inputs, memory, padding)
         return F.linear(x, self.decoder.token_embedding.weight)
 
 

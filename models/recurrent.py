@@ -41,19 +41,15 @@ class RecurrentSeq2Seq(Seq2Seq):
             return states, last
         return states, self.first_state(mg.cat([last[0], last[1]], dim=-1))[None]
 
-    def decode(self, memory: tuple[Tensor, Tensor], padding: Tensor, inputs: Tensor,
-               weights: list | None = None) -> Tensor:
+    def decode(self, memory: tuple[Tensor, Tensor], padding: Tensor, inputs: Tensor) -> Tensor:
         states, s = memory
         x = self.target_embedding(inputs)
         if not self.attends:
             return self.out(self.decoder(x, s)[0])
         c, _ = self.attention(s[0][:, None], states, padding)
-        outputs, rows = [], []
+        outputs = []
         for t in range(inputs.shape[1]):
             out, s = self.decoder(mg.cat([x[:, t : t + 1], c], dim=-1), s)
-            c, row = self.attention(out, states, padding)
+            c, _ = self.attention(out, states, padding)
             outputs.append(mg.cat([out, c], dim=-1))
-            rows.append(row)
-        if weights is not None:
-            weights.append(mg.cat(rows, dim=1))
         return self.out(mg.cat(outputs, dim=1))

@@ -21,12 +21,13 @@ except ImportError:  # Windows
 from minigrad.figures import new_figure
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
-from models.task import PICTURE
+from models.pictures import PICTURE
+from models.task import ALIGNMENT
 from models.train import Trainer, TrainingError
 
 METRICS, PLOT, SAMPLE = "metrics.jsonl", "loss.png", "sample.txt"
 FILES = checkpoints.NAME, checkpoints.PREVIOUS, checkpoints.BEST, METRICS, PLOT, SAMPLE  # that every finished run has
-TAKEN = *FILES, PICTURE  # of which a new run writes over none
+TAKEN = *FILES, PICTURE, ALIGNMENT  # of which a new run writes over none
 FIRST_STEPS = 5  # after the first, until a line says how long it will take
 SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 

@@ -4,6 +4,7 @@ A task of kind "sequence" has sources (B, S) and targets (B, T) of token ids, pa
 inputs and labels (B,). All examples of a batch have the same `length`, which says how hard they are.
 """
 import dataclasses
+import math
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,9 +13,10 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from minigrad.figures import new_figure
+from models.attention_maps import attention_maps, has_attention
 from models.data import IGNORED, mean_loss
-from models.encoder_decoder import PAD, START, STOP
+from models.encoder_decoder import PAD, START, STOP, looks_at_source
+from models.pictures import PICTURE, LabelledMap, draw_maps, labelled
 from models.training_config import TrainingConfig
 from models.transformer import TransformerConfig
 from models.translate import greedy
@@ -23,7 +25,7 @@ FIRST = 3  # the token id of a task's first symbol; before it come PAD, START an
 DEFAULTS = dict(batch_size=64, lr=2e-3, final_lr=0.0, beta2=0.98, weight_decay=0.01, decay_all=True, seed=0)  # of training
 TEST_EXAMPLES, TEST_SEED = 200, 1_000_000  # of each length, for the accuracy
 EXAMPLES, EXAMPLES_SEED = 3, 2_000_000  # shown at the end
-PICTURE = "attention.png"
+ALIGNMENT = "alignment.png"  # a picture of which symbol of the source each symbol of the answer comes from
 Make = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
 
 
@@ -91,13 +93,7 @@ class Task:
         """The model's answer to a source."""
         if sampling:
             raise ValueError(f"{next(iter(sampling))} makes no sense with task {self.name!r}: its answer is the likeliest")
-        source = self.encode(prompt or "")[None]
-        length = source.shape[1]
-        try:
-            return iter([self.say(self.answer(model, source, length + 1)[0])])
-        except ValueError:
-            raise ValueError(f"a source of {length} symbols and its answer do not fit into the model's context of "
-                             f"{model.config.context}") from None
+        return iter([self.say(self._answer_to(model, self.encode(prompt or "")[None])[0])])
 
     def say(self, answer: np.ndarray) -> str:
         """An answer or a target in words."""
@@ -134,6 +130,15 @@ class Task:
         with mg.no_grad():
             logits, _ = model(mg.tensor(source))
         return logits.array.argmax(axis=1)
+
+    def _answer_to(self, model: nn.Module, source: np.ndarray) -> np.ndarray:
+        """The answer to sources of any length; ValueError if both do not fit into the model's context."""
+        length = source.shape[1]
+        try:
+            return self.answer(model, source, length + 1)
+        except ValueError:
+            raise ValueError(f"a source of {length} symbols and its answer do not fit into the model's context of "
+                             f"{model.config.context}") from None
 
     def is_right(self, model: nn.Module, examples: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Whether each answer is right, all of it, (B,)."""
@@ -180,33 +185,70 @@ class Task:
         """The longest there are in training, but new ones."""
         return self.make(np.random.default_rng(EXAMPLES_SEED), count, self.lengths[1])
 
-    def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
-        """Draw where the model looked at the source of one example, for each symbol of its answer, if it does look. The
-        names of the pictures."""
-        if self.classes:
-            return []
-        source, target = self.examples(1)
-        answer = greedy(model, source, target.shape[1] + 1)
-        inputs = np.hstack([[[START]], answer[:, :-1]])
-        weights = model.attention_map(mg.tensor(source), mg.tensor(inputs))  # (1, T, S)
-        if weights is None:
-            return []
-        columns, rows = ([self._name(token) for token in ids.tolist()] for ids in (source[0], answer[0]))
-        figure, axes = new_figure(1, 1, 2.5 + 0.4 * len(columns), 2 + 0.4 * len(rows))
-        heat = axes.imshow(weights[0], cmap="Blues", vmin=0, vmax=1)
-        axes.set_xticks(range(len(columns)), columns, rotation=0 if max(map(len, columns)) < 3 else 90)
-        axes.set_yticks(range(len(rows)), rows)
-        axes.set(xlabel="source", ylabel="answer", title=self.name)
-        figure.colorbar(heat, ax=axes, label="weight")
-        figure.savefig(folder / PICTURE, dpi=120)
-        return [PICTURE]
+    def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
+        """(What the model makes of a source, by default an example; the attention maps on the way). ValueError if it
+        cannot, or has none."""
+        source = self.examples(1)[0] if prompt is None else self.encode(prompt)[None]
+        answer = self._answer_to(model, source)
+        inputs = [] if self.classes else [decoder_inputs(answer)]
+        maps = attention_maps(model, source, *inputs)
+        read = self._names(source[0]) if self.symbols else patches(next(iter(maps.values())).shape[-1])
+        written = self._names(inputs[0][0]) if inputs else []
 
-    def _name(self, token: int) -> str:
-        return {PAD: "pad", START: "start", STOP: "stop"}.get(token) or self.symbols[token - FIRST]
+        def axes(path):
+            if looks_at_source(path):
+                return (written if path.startswith("decoder") else ["", *written]), read  # an RNN's first state
+            own = {"encoder": read, "decoder": written, "model": read + written}[path.partition(".")[0]]
+            return own, own
+
+        title = f"{self.name}: {' '.join(read) if self.symbols else 'an image'} → {self.say(answer[0])}"
+        return title, labelled({path: weights[0] for path, weights in maps.items()}, axes)
+
+    def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
+        """Draw where the model looks, if it does look, as it treats an example: all layers and heads, and for a decoder
+        that looks at the source one picture of that. The names of the pictures."""
+        if not has_attention(model):
+            return []
+        title, maps = self.look(model)
+        draw_maps(maps, title, folder / PICTURE)
+        alignment = None if self.classes else self._alignment(model, self.examples(1)[0])
+        if alignment is None:
+            return [PICTURE]
+        draw_maps([alignment], path=folder / ALIGNMENT)
+        return [PICTURE, ALIGNMENT]
+
+    def _alignment(self, model: nn.Module, source: np.ndarray) -> LabelledMap | None:
+        """Where a Seq2Seq looks at the source for each symbol of its answer, in the mean of the last layer's heads."""
+        answer = self._answer_to(model, source)
+        weights = model.attention_map(mg.tensor(source), mg.tensor(decoder_inputs(answer)))  # (1, T, S)
+        if weights is None:
+            return None
+        return LabelledMap(f"{self.name}, last layer", 1, weights, self._names(answer[0]), self._names(source[0]),
+                           ["mean of the heads"])
+
+    def _names(self, ids: np.ndarray) -> list[str]:
+        """What stands on an axis for these tokens."""
+        return [{PAD: "pad", START: "start", STOP: "stop"}.get(token) or self.symbols[token - FIRST]
+                for token in ids.tolist()]
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""
         return {"task": self.name}
+
+
+def decoder_inputs(answer: np.ndarray) -> np.ndarray:
+    """What the decoder was given when it gave an answer (B, T): START, and all but the last token."""
+    return np.hstack([np.full((len(answer), 1), START), answer[:, :-1]])
+
+
+def patches(count: int) -> list[str]:
+    """The names of the patches of a square image: row and column.
+
+    >>> patches(4)
+    ['1,1', '1,2', '2,1', '2,2']
+    """
+    side = math.isqrt(count)
+    return [f"{i // side + 1},{i % side + 1}" for i in range(count)]
 
 
 def inputs_and_targets(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -167,13 +167,13 @@ class Block(nn.Module):
         return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
 
     def forward(self, x: Tensor, padding: Tensor | None = None, memory: Tensor | None = None,
-                memory_padding: Tensor | None = None, weights: list | None = None) -> Tensor:
-        """x (B, T, C), memory (B, S, C); `padding` (B, T) and `memory_padding` (B, S) are True at padding. The weights
-        (B, H, T, S) of the attention to the memory are appended to the list `weights`, if given."""
+                memory_padding: Tensor | None = None) -> Tensor:
+        """x (B, T, C), memory (B, S, C); `padding` (B, T) and `memory_padding` (B, S) are True at padding."""
         if self.attends:
             x = self._add(0, self.ln_1, x, lambda inner: self._attend(inner, padding))
         if memory is not None:
-            x = self._add(0, self.ln_context, x, lambda inner: self._cross(inner, memory, memory_padding, weights))
+            x = self._add(0, self.ln_context, x, lambda inner: self.cross_attention(
+                inner, memory, key_padding_mask=memory_padding))
         return self._add(1, self.ln_2, x, self.mlp)
 
     def _add(self, which: int, norm: nn.LayerNorm | None, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -189,14 +189,6 @@ class Block(nn.Module):
         if isinstance(self.attention, nn.Attention):
             return self.attention(x, key_padding_mask=padding)
         return self.attention(x, key_padding_mask=padding, is_causal=self.is_causal)
-
-    def _cross(self, x: Tensor, memory: Tensor, padding: Tensor | None, weights: list | None) -> Tensor:
-        if weights is None:
-            return self.cross_attention(x, memory, key_padding_mask=padding)
-        out, own = self.cross_attention(x, memory, key_padding_mask=padding, need_weights=True,
-                                        average_attn_weights=False)
-        weights.append(own)
-        return out
 
 
 def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:

@@ -63,8 +63,8 @@ def call_with_hooks(module: Any, hooks: tuple[tuple[str, Callable], ...], args: 
         args = _with_backward_hook(args, at_input)
     output = module.forward(*args, **kwargs)
     for kind, hook in hooks:
-        if kind == "forward":
-            result = hook(module, args, output)
+        if kind in ("forward", "forward with kwargs"):
+            result = hook(module, args, output) if kind == "forward" else hook(module, args, kwargs, output)
             output = output if result is None else result
     if backward_hooks:
         is_tuple = isinstance(output, tuple)

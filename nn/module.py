@@ -73,9 +73,10 @@ class Module:
         """Before forward, call hook(module, args); what it returns, if not None, replaces the arguments."""
         return self._register_hook("pre", hook)
 
-    def register_forward_hook(self, hook: Callable) -> HookHandle:
-        """After forward, call hook(module, args, output); what it returns, if not None, replaces the output."""
-        return self._register_hook("forward", hook)
+    def register_forward_hook(self, hook: Callable, *, with_kwargs: bool = False) -> HookHandle:
+        """After forward, call hook(module, args, output), or hook(module, args, kwargs, output) if it wants the keyword
+        arguments, too; what it returns, if not None, replaces the output."""
+        return self._register_hook("forward with kwargs" if with_kwargs else "forward", hook)
 
     def register_full_backward_hook(self, hook: Callable) -> HookHandle:
         """In backward, call hook(module, grad_input, grad_output), tuples of Tensors: the gradients of the positional

@@ -20,6 +20,7 @@ from models import TransformerConfig
 from models import checkpoint as checkpoints
 from models import gradcheck
 from models import run as runs
+from models.pictures import PICTURE
 
 TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
         "--eval-every", "3", "--eval-windows", "2"]
@@ -42,7 +43,7 @@ def test_train_sample_and_numbered_folders(run, text_file):
     for folder in ("runs/nano", "runs/nano-2"):
         code, out, err = run("train", *TINY, "--text", text_file)
         assert code == 0 and "6 steps in" in out and "step 6/6: loss" in err
-        assert sorted(os.listdir(folder)) == sorted(runs.FILES)
+        assert set(os.listdir(folder)) == {*runs.FILES, PICTURE}
     code, out, err = run("sample", "--checkpoint", "runs/nano", "--prompt", "abc", "--tokens", 20, "--seed", 1)
     assert (code, err, out[:3], len(out)) == (0, "", "abc", 24)
     assert run("sample", "--checkpoint", "runs/nano", "--prompt", "abc", "--tokens", 20, "--seed", 1)[1] == out

@@ -110,13 +110,6 @@ def test_an_attention_map_is_the_last_layers(name):
     np.testing.assert_allclose(model.attention_map(mg.tensor(source), mg.tensor(inputs)), expected, atol=1e-9)
 
 
-def test_weights_are_those_of_each_layer_and_head():
-    model, weights = make("encoder-decoder", layers=3), []
-    source, inputs = arguments("encoder-decoder")
-    model.decode(model.encode(source), source == PAD, inputs, weights)
-    assert [w.shape for w in weights] == [(3, CONFIG.heads, 4, 5)] * 3
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_every_parameter_counts(name):
     """Also those that the formulas may have forgotten: each gets a gradient."""

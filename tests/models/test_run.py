@@ -11,6 +11,7 @@ from models import TASKS, load
 from models import checkpoint as checkpoints
 from models import run as runs
 from models import task as tasks
+from models.pictures import PICTURE
 from models.architectures import ARCHITECTURES
 from models.run import locked, read_metrics
 from models.task import Task
@@ -18,7 +19,10 @@ from models.train import Trainer
 
 SIZES = ["--width", "8", "--layers", "1", "--heads", "2"]
 TINY = ["--steps", "6", "--batch-size", "4", "--eval-every", "2", "--eval-windows", "6"]
-TASK_FILES = *runs.FILES, tasks.PICTURE
+PICTURES = {  # of attention, beside runs.FILES
+    "encoder-decoder": {PICTURE, tasks.ALIGNMENT}, "rnn-attention": {PICTURE, tasks.ALIGNMENT}, "causal": {PICTURE},
+    "rnn": set(), "encoder": {PICTURE}, "no-attention": set(),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +71,9 @@ def press_ctrl_c(monkeypatch, at_step: int) -> None:
 def test_every_model_of_a_task_leaves_its_files_and_can_be_sampled(run, name):
     task = "reverse" if name in ARCHITECTURES["sequence"] else "sentiment"
     code, out, err = run("train", "--task", task, "--model", name, *TINY, *(SIZES[:2] if name.startswith("rnn") else SIZES))
-    folder, looks = f"runs/{task}-{name}", name in ("encoder-decoder", "rnn-attention")
+    folder = f"runs/{task}-{name}"
     assert code == 0 and f"{TASKS[task].description}, steps 0 to 6" in err and "step 6/6: loss" in err
-    assert sorted(os.listdir(folder)) == sorted(TASK_FILES if looks else runs.FILES)
+    assert set(os.listdir(folder)) == {*runs.FILES, *PICTURES[name]}
     assert out.count("source: ") == out.count("wanted: ") == out.count("got: ") == 3
     assert pathlib.Path(folder, runs.SAMPLE).read_text() in out
     assert "6 steps in" in out and "length 4:" in out and "overall:" in out and f"{folder}{os.sep} holds" in out
@@ -98,7 +102,8 @@ def test_interrupted_and_resumed_is_as_never_interrupted(run, flags, monkeypatch
     assert (code, out) == (130, "")
     assert err.endswith("minigrad: stopped after step 3; the checkpoint is saved: go on with --resume parts\n")
     assert checkpoints.load("parts").step == 3 and pathlib.Path("parts", runs.PLOT).exists()
-    assert pathlib.Path("parts", tasks.PICTURE).exists() == ("reverse" in flags)
+    assert pathlib.Path("parts", PICTURE).exists()
+    assert pathlib.Path("parts", tasks.ALIGNMENT).exists() == ("reverse" in flags)
     assert run("train", "--resume", "parts")[0] == 0
     assert_same_runs("whole", "parts")
 

@@ -268,13 +268,14 @@ def test_a_sample_shows_what_the_model_says():
                                for ids, label in zip(source, labels))
 
 
-@pytest.mark.parametrize("name, has_picture", [("encoder-decoder", True), ("rnn-attention", True), ("causal", False),
-                                               ("rnn", False), ("encoder", False)])
-def test_attention_to_the_source_is_drawn(name, has_picture, tmp_path):
-    task = TASKS["bank" if name == "encoder" else "copy"]
-    names = task.illustrate(make_model(task, name, TINY).eval(), tmp_path)
-    assert names == ["attention.png"] * has_picture
-    assert [path.name for path in tmp_path.iterdir()] == names
+@pytest.mark.parametrize("name, pictures", [
+    ("encoder-decoder", ["attention.png", "alignment.png"]), ("rnn-attention", ["attention.png", "alignment.png"]),
+    ("causal", ["attention.png"]), ("rnn", []), ("encoder", ["attention.png"]), ("no-attention", []),
+])
+def test_attention_is_drawn(name, pictures, tmp_path):
+    task = TASKS["bank" if name in ("encoder", "no-attention") else "copy"]
+    assert task.illustrate(make_model(task, name, TINY).eval(), tmp_path) == pictures
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)
 
 
 def test_a_context_that_is_too_short():

@@ -30,6 +30,14 @@ def test_forward_hooks_see_and_replace(layer):
     assert len(seen) == 1
 
 
+def test_forward_hooks_with_keyword_arguments():
+    seen, module = [], Split()
+    module.register_forward_hook(lambda module, args, kwargs, out: seen.append((len(args), kwargs, len(out))) or (args[0],),
+                                 with_kwargs=True)
+    x = mg.ones(2)
+    assert module(x, factor=3.0) == (x,) and seen == [(1, {"factor": 3.0}, 2)]
+
+
 def test_backward_hooks_see_both_gradients_and_replace_the_inputs(layer):
     seen = []
 

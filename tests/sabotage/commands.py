@@ -3,6 +3,7 @@ from sabotage.edit import edits
 
 MAIN = "tests/cli/test_main.py",
 COMMANDS = "tests/models/test_commands.py", "-k", "not real_process"
+LOOK = "tests/models/test_look.py",
 NOTES = "tests/study/test_notes.py",
 
 SABOTAGES = [
@@ -29,6 +30,18 @@ SABOTAGES = [
         "commands: flags of all configs everywhere": ("add_fields", "field.name not in names", "False"),
         "commands: no --no-bias": ("add_fields", "if kind is bool", "if False"),
         "commands: folders are not tried": ("check_writable", "folder.mkdir(parents=True, exist_ok=True)", "return"),
+    }),
+    *edits(LOOK, "models.commands.look", {
+        "look: over any file": ("check_place", "path.exists() and not is_ours(path)", "False"),
+        "look: not over its own": ("check_place", "and not is_ours(path)", ""),
+        "look: any kind of file": ("check_place", 'path.suffix != ".png"', "False"),
+        "look: places are not tried": ("check_place", "check_writable(path.parent)", "pass"),
+        "look: always the last": ("run", '"best" in given', "False"),
+        "look: --out ignored": ("run", '"out" in given', "False"),
+        "look: --prompt ignored": ("run", 'given.get("prompt")', "None"),
+        "look: any layer and head": ("chosen", "not 1 <= number <= count", "False"),
+        "look: --layer ignored": ("chosen", "layer in (None, found.layer)", "True"),
+        "look: --head ignored": ("chosen", "maps if head is None else", "maps if True else"),
     }),
     *edits(NOTES, "models.commands.shared", {
         "commands: what fails a check is bad usage": ("run", "f\"error: {error}\", 1", "f\"error: {error}\", 2"),

@@ -21,6 +21,8 @@ RUN = ("tests/models/test_run.py", "-k", "interrupted or best or lock or damaged
 START = ("tests/models/test_run.py", "-k", "another or rises or locked or bad_resume or bad_input")
 HOSTILE = ("tests/models/test_hostile_checkpoints.py", "-k", "members or sizes")
 LOADING = ("tests/models/test_loading.py",)
+DRAWN = ("tests/models/test_pictures.py",)
+LOOKING = ("tests/models/test_attention_maps.py",)
 SAVING = ("tests/minigrad/test_serialization.py", "tests/models/test_checkpoint.py")
 TASKS = ("tests/models/test_tasks.py",)
 
@@ -61,10 +63,8 @@ BLOCK = [
         "Block: attention to the memory skipped": ("Block.forward", "if memory is not None:", "if False:"),
         "Block: MLP skipped": ("Block.forward", "return self._add(1, self.ln_2, x, self.mlp)", "return x"),
         "Block: padding ignored": ("Block.forward", "self._attend(inner, padding)", "self._attend(inner, None)"),
-        "Block: padding of the memory ignored": ("Block.forward", "memory, memory_padding, weights)",
-            "memory, None, weights)"),
-        "Block: padding of the memory ignored, with weights": ("Block._cross", "key_padding_mask=padding, need_weights",
-            "need_weights"),
+        "Block: padding of the memory ignored": ("Block.forward", "inner, memory, key_padding_mask=memory_padding",
+            "inner, memory"),
         "Block: padding ignored within nn.Attention": ("Block._attend", "self.attention(x, key_padding_mask=padding)",
             "self.attention(x)"),
         "Block: causal ignored": ("Block._attend", "is_causal=self.is_causal", "is_causal=False"),
@@ -74,9 +74,7 @@ BLOCK = [
         "Block: always causal within nn.Attention": ("Block._make_attention", '"mask" if self.is_causal else False',
             '"mask"'),
         "Block: attention to itself instead of the memory": (
-            "Block._cross", "self.cross_attention(x, memory, key_padding_mask=padding)",
-            "self.cross_attention(x, x)"),
-        "Block: weights are averaged": ("Block._cross", "average_attn_weights=False", "average_attn_weights=True"),
+            "Block.forward", "inner, memory, key_padding_mask=memory_padding", "inner"),
         "Block: dropout skipped": ("Block._add", "self.dropout(function(inner))", "function(inner)"),
         "Block: dropout of attention ignored": (
             "Block._make_attention", "nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout,",
@@ -211,13 +209,15 @@ ENCODER_DECODER = edits(SEQUENCES, "models.encoder_decoder", {
         "label_smoothing=0.0)"),
     "Seq2Seq: padding counts for the loss": ("Seq2Seq.forward", "ignore_index=PAD", "ignore_index=-100"),
     "Seq2Seq: padding of the source ignored": ("Seq2Seq.forward", "source == PAD, inputs)", "source == -1, inputs)"),
-    "Seq2Seq: attention map of the first layer": ("Seq2Seq.attention_map", "weights[-1]", "weights[0]"),
-    "Seq2Seq: attention map of the first head": ("Seq2Seq.attention_map", "last.mean(axis=1)", "last[:, 0]"),
-    "Seq2Seq: attention map ignores padding": ("Seq2Seq.attention_map", "source == PAD", "source == -1"),
+    "Seq2Seq: attention map of the first layer": ("Seq2Seq.attention_map", "to_source[-1]", "to_source[0]"),
+    "Seq2Seq: attention map of the first head": ("Seq2Seq.attention_map", ".mean(axis=1)", "[:, 0]"),
+    "Seq2Seq: attention map with the first state": ("Seq2Seq.attention_map", "-inputs.shape[1] :", "0 :"),
+    "Seq2Seq: attention map of the decoder to itself": ("looks_at_source", 'name.endswith(".cross_attention")',
+        'name.endswith(".attention")'),
     "EncoderDecoder: encoder skipped": ("EncoderDecoder.encode", "self.encoder(source, source == PAD)",
         "self.encoder.embed(source)"),
     "EncoderDecoder: encoder sees padding": ("EncoderDecoder.encode", "source == PAD", "source == -1"),
-    "EncoderDecoder: padding ignored": ("EncoderDecoder.decode", "memory, padding, weights", "memory, None, weights"),
+    "EncoderDecoder: padding ignored": ("EncoderDecoder.decode", "memory, padding)", "memory, None)"),
     "EncoderDecoder: output projection by the encoder's embedding": ("EncoderDecoder.decode", "self.decoder.token_embedding",
         "self.encoder.token_embedding"),
     "EncoderDecoder: dtype ignored": ("EncoderDecoder", "self.to(config.dtype)", "pass"),
@@ -266,8 +266,6 @@ ENCODER_DECODER = edits(SEQUENCES, "models.encoder_decoder", {
     "RecurrentSeq2Seq: source and target share the embedding": ("RecurrentSeq2Seq.decode", "self.target_embedding",
         "self.source_embedding"),
     "RecurrentSeq2Seq: dtype ignored": ("RecurrentSeq2Seq", "self.to(config.dtype)", "pass"),
-    "RecurrentSeq2Seq: weights of the first step only": ("RecurrentSeq2Seq.decode", "mg.cat(rows, dim=1)",
-        "mg.cat(rows[:1] * len(rows), dim=1)"),
 }) + edits(SEQUENCES, "models.architectures", {
     "CausalSeq2Seq: source ignored": ("CausalSeq2Seq.decode", "mg.cat([memory, inputs], dim=1)",
         "mg.cat([memory * 0, inputs], dim=1)"),
@@ -587,6 +585,60 @@ ON_TASKS = edits(TASK, "models.architectures", {
         CAUSAL, lambda: transformer.PRESETS.__setitem__("nano", transformer.PRESETS["micro"])),
 ]
 
+MAPS = edits(LOOKING, "models.attention_maps", {
+    "attention_maps: with dropout": ("attention_maps", "_twin(model).eval()", "_twin(model)"),
+    "attention_maps: on the model itself": ("attention_maps", "_twin(model).eval()", "model.eval()"),
+    "attention_maps: on a model of its own": ("_twin", "isinstance(value, Tensor)}", "False}"),
+    "attention_maps: on the tape": ("attention_maps", "with mg.no_grad():", "if True:"),
+    "attention_maps: the first of a batch": ("attention_maps", "maps if is_batched else", "maps if False else"),
+    "attention_maps: no layer is no error": ("attention_maps", "if not calls:", "if False:"),
+    "attention_maps: weights of the mean head": ("attention_maps", "_watch(module, needed,", "_watch(module, {\"need_weights\": True},"),
+    "attention_maps: masks and switches of the call ignored": ("_watch", "signature.bind(*args, **kwargs)",
+        "signature.bind(*args)"),
+    "attention_maps: keys by queries": ("_watch", 'getattr(module, "layout", "rows") == "columns"', "False"),
+    "attention_maps: the last call only": ("_watch", "calls.setdefault(path, [])", "calls.__setitem__(path, []) or calls[path]"),
+    "attention_maps: steps of a recurrent decoder apart": ("_named", "if all(weights.shape[2] == 1 for weights in found):",
+        "if False:"),
+})
+
+DRAWING = edits(DRAWN, "models.pictures", {
+    "pictures: the future is not grey": ("LabelledMap.shown", "& self.hides_future", "& False"),
+    "pictures: any zero above the diagonal hides the future": ("LabelledMap.hides_future", "np.triu(self.weights, 1).any()",
+        "np.triu(self.weights, 1).all()"),
+    "pictures: one token hides the future": ("LabelledMap.hides_future", "keys > 1", "keys > 0"),
+    "pictures: head 1 for all": ("LabelledMap.of_head", "[number - 1 : number]", "[:1]"),
+    "pictures: a head loses its number": ("LabelledMap.titles", "in self.heads or [", "in ["),
+    "pictures: layers from 0": ("labelled", "int(numbered[2]) + 1", "int(numbered[2])"),
+    "pictures: the model's name in titles": ("labelled", '(None, "model", "attention")', '(None, "attention")'),
+    "pictures: blanks as they are": ("visible", "VISIBLE.get(symbol) or ", ""),
+    "pictures: glyphs that are missing": ("_visible", " and has_glyph(character)", ""),
+    "pictures: accents alone": ("_visible", '"CMZ"', '"CZ"'),
+    "pictures: keys at the queries": ("_draw_head", "(layer.queries, axes.set_yticks), (layer.keys", "(layer.keys, axes.set_yticks), (layer.keys"),
+    "pictures: symbols of any number": ("_draw_head", "if len(labels) <= MOST_LABELS:", "if True:"),
+    "pictures: words are not turned": ("_draw_head", "90 if is_turned else 0", "0"),
+    "pictures: symbols as formulas": ("_draw_head", "else 0, parse_math=False)", "else 0)"),
+    "pictures: titles as formulas": ("draw_maps", 'va="top", parse_math=False', 'va="top"'),
+    "pictures: colours to the largest": ("_draw_head", "vmin=0, vmax=1, ", ""),
+    "pictures: one head for all": ("_draw_head", "layer.shown()[head]", "layer.shown()[0]"),
+    "pictures: any number of panels": ("draw_maps", "rows = maps[: MOST_PANELS // heads]", "rows = maps"),
+    "pictures: layers left out in silence": ("draw_maps", "if shown < all_of_them:", "if False:"),
+    "pictures: labels larger than their cells": ("_measures", "0.8 * 72", "2 * 72"),
+    "pictures: all files are ours": ("is_ours", "OURS.encode() in file.read(1000)", "True"),
+    "pictures: a query without choice counts": ("where_heads_look", "first = int(layer.hides_future)", "first = 0"),
+    "pictures: the largest weight, whatever the share": ("where_heads_look", "item[1][0] - item[1][1]", "item[1][0]"),
+    "pictures: ahead is back": ("where_heads_look", "(np.diagonal, offset=distance)", "(np.diagonal, offset=-distance)"),
+    "pictures: words on attention to a source": ("where_heads_look", "if queries != keys or queries < 2:", "if queries < 2:"),
+}) + edits(DRAWN, "models.task", {
+    "task: queries of the decoder read": ("Task.look", "own = {", 'own = {"decoder": read} or {'),
+    "task: START missing in what the decoder reads": ("decoder_inputs", "START), answer", "STOP), answer"),
+    "task: patches in columns": ("patches", "{i // side + 1},{i % side + 1}", "{i % side + 1},{i // side + 1}"),
+}) + edits(DRAWN, "models.data", {
+    "text: any prompt is read": ("Vocabulary.look", "if len(ids) > context:", "if False:"),
+    "text: the empty prompt": ("Vocabulary.look", "if not prompt:", "if prompt is None:"),
+    "text: blanks are not seen": ("Vocabulary.look", "symbols = visible(prompt)", "symbols = list(prompt)"),
+    "text: the training text is drawn": ("Corpus.illustrate", "self.validation[", "self.train["),
+})
+
 OTHERS = [
     Sabotage("MLP: hooks not called",
         HOOKS, edit("models.transformer:MLP.forward", "expand.has_hooks or project.has_hooks", "False")),
@@ -598,4 +650,4 @@ EXPLAINED = {
 }
 
 SABOTAGES = explained(EXPLAINED, [*BLOCK, *CAUSAL_MODEL, *ENCODER_DECODER, *TRANSLATING, *GENERATING, *TRAINER, *ON_TASKS,
-                                  *OTHERS])
+                                  *MAPS, *DRAWING, *OTHERS])

@@ -738,8 +738,10 @@ MODULE = [
             "pass\n    backward"),
         "hooks: forward hooks replace nothing": ("call_with_hooks", "output = output if result is None else result",
             "pass"),
-        "hooks: forward hooks see the old arguments": ("call_with_hooks", "result = hook(module, args, output)",
-            "result = hook(module, (), output)"),
+        "hooks: forward hooks see the old arguments": ("call_with_hooks", "hook(module, args, output)",
+            "hook(module, (), output)"),
+        "hooks: keywords kept from forward hooks": ("call_with_hooks", "hook(module, args, kwargs, output)",
+            "hook(module, args, {}, output)"),
         "hooks: keywords lost": ("call_with_hooks", "output = module.forward(*args, **kwargs)",
             "output = module.forward(*args)"),
         "hooks: backward hooks replace nothing": (

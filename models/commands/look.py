@@ -1,0 +1,54 @@
+"""`minigrad look`: where each head of a trained model looks as it reads a text, as a picture and in words."""
+import argparse
+import pathlib
+
+from models import loading
+from models.checkpoint import find
+from models.commands.shared import UsageError, check_writable
+from models.pictures import LabelledMap, draw_maps, is_ours, where_heads_look
+
+PICTURE = "look.png"  # in the run's folder
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or a checkpoint file")
+    parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
+    parser.add_argument("--prompt", help="the text that it reads, or a task's source (default: an example of the task)")
+    parser.add_argument("--layer", type=int, help="this layer only, from 1 (default: all)")
+    parser.add_argument("--head", type=int, help="this head only, from 1 (default: all)")
+    parser.add_argument("--out", metavar="PNG", help=f"where the picture goes (default: {PICTURE} in the run's folder)")
+
+
+def run(options: argparse.Namespace) -> int:
+    given = vars(options)
+    checkpoint = find(options.run, best="best" in given)
+    path = pathlib.Path(given["out"]) if "out" in given else checkpoint.parent / PICTURE
+    check_place(path)
+    model = loading.load(checkpoint)
+    try:
+        title, maps = model.tokenizer.look(model, given.get("prompt"))
+    except ValueError as error:
+        raise UsageError(error) from None
+    maps = chosen(maps, given.get("layer"), given.get("head"))
+    draw_maps(maps, title, path)
+    print("\n".join([*(line for layer in maps for line in where_heads_look(layer)), f"{path} shows it"]))
+    return 0
+
+
+def check_place(path: pathlib.Path) -> None:
+    """UsageError if the picture cannot go there, or would replace anything but a picture of attention."""
+    if path.suffix != ".png":
+        raise UsageError(f"the picture is a PNG, but --out is {str(path)!r}; choose a name that ends with .png")
+    check_writable(path.parent)
+    if path.exists() and not is_ours(path):
+        raise UsageError(f"{path} exists, and is no picture of attention; choose another --out")
+
+
+def chosen(maps: list[LabelledMap], layer: int | None, head: int | None) -> list[LabelledMap]:
+    """The maps of this layer and head; UsageError if there is no such one."""
+    for name, number, count in (("layer", layer, max(found.layer for found in maps)),
+                                ("head", head, max(len(found.weights) for found in maps))):
+        if number is not None and not 1 <= number <= count:
+            raise UsageError(f"the model has no {name} {number}; choose --{name} from 1 to {count}")
+    maps = [found for found in maps if layer in (None, found.layer)]
+    return maps if head is None else [found.of_head(head) for found in maps]

@@ -1,0 +1,175 @@
+"""Attention maps as pictures: a row for each layer, a panel for each head, with what is read on the axes."""
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from minigrad.figures import has_glyph, new_figure
+
+PICTURE = "attention.png"  # of a run's folder
+MOST_LABELS = 64  # symbols that an axis has room for; a longer one has positions instead
+MOST_PANELS = 144  # heads in one picture; further layers are left out
+LARGEST = 8000  # pixels of a side
+OURS = "minigrad: attention maps"  # what a picture's file says of itself
+VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledMap:
+    """The attention maps of a layer, with what stands at its rows and columns."""
+
+    title: str  # "decoder, layer 2, cross-attention"
+    layer: int  # from 1
+    weights: np.ndarray  # (H, Tq, Tk)
+    queries: Sequence[str]  # (Tq,)
+    keys: Sequence[str]  # (Tk,)
+    heads: Sequence[str] = ()  # (H,), by default "head 1" and so on
+
+    @property
+    def hides_future(self) -> bool:
+        """Is it causal, with all weights above the diagonal zero?"""
+        queries, keys = self.weights.shape[1:]
+        return queries == keys > 1 and not np.triu(self.weights, 1).any()
+
+    def shown(self) -> np.ma.MaskedArray:
+        """The weights, without the future."""
+        return np.ma.array(self.weights, mask=np.broadcast_to(np.triu(np.ones(self.weights.shape[1:]), 1) > 0,
+                                                              self.weights.shape) & self.hides_future)
+
+    def of_head(self, number: int) -> "LabelledMap":
+        """Of one head, from 1."""
+        return dataclasses.replace(self, weights=self.weights[number - 1 : number], heads=[f"head {number}"])
+
+    def titles(self) -> list[str]:
+        """Of its heads."""
+        return [f"{self.title}, {head}" for head in self.heads or [f"head {i + 1}" for i in range(len(self.weights))]]
+
+
+def labelled(maps: dict[str, np.ndarray], axes: Callable[[str], tuple[Sequence[str], Sequence[str]]]) -> list[LabelledMap]:
+    """What `attention_maps` found in one sequence, with axes(path): what stands at the queries and at the keys.
+
+    >>> (found,) = labelled({"decoder.blocks.1.cross_attention": np.ones((4, 1, 2)) / 2}, lambda path: ("c", "ab"))
+    >>> found.title, found.layer
+    ('decoder, layer 2, cross-attention', 2)
+    """
+    found = []
+    for i, (path, weights) in enumerate(maps.items(), 1):
+        layer, title = i, path
+        numbered = re.fullmatch(r"(?:(.+)\.)?\w+\.(\d+)\.(.+)", path)
+        if numbered:
+            layer = int(numbered[2]) + 1
+            parts = numbered[1], f"layer {layer}", numbered[3]
+            title = ", ".join(part for part in parts if part not in (None, "model", "attention"))
+        found.append(LabelledMap(title.replace("_", "-"), layer, weights, *axes(path)))
+    return found
+
+
+def visible(symbols: Sequence[str]) -> list[str]:
+    """Symbols as they can be seen on an axis: blanks as ␣, line ends as ↵, and what cannot be drawn by its number.
+
+    >>> visible("a \\n\\x07")
+    ['a', '␣', '↵', '\\\\x07']
+    """
+    return [VISIBLE.get(symbol) or "".join(map(_visible, symbol)) for symbol in symbols]
+
+
+def _visible(character: str) -> str:
+    is_seen = unicodedata.category(character)[0] not in "CMZ" and has_glyph(character)  # no control, accent or blank
+    return character if is_seen else character.encode("unicode_escape").decode()
+
+
+def draw_maps(maps: Sequence[LabelledMap], title: str = "", path: str | os.PathLike | None = None):
+    """Matplotlib's figure of the weights, from 0, white, to 1; the future, which causal attention hides, is grey.
+
+    Rows are layers, columns heads. Axes of up to MOST_LABELS symbols show these, longer ones positions. Of more than
+    MOST_PANELS heads the first layers are drawn, and the title says so. Saved to `path` if one is given.
+    """
+    most_heads = max(len(layer.weights) for layer in maps)
+    heads = min(most_heads, MOST_PANELS)
+    rows = maps[: MOST_PANELS // heads]
+    for shown, all_of_them, what in ((len(rows), len(maps), "layers"), (heads, most_heads, "heads")):
+        if shown < all_of_them:
+            title = f"{title}\n(the first {shown} of {all_of_them} {what})".strip()
+    size, font, margin = _measures(rows)
+    width, height = heads * (size + margin) + 1.2, len(rows) * (size + margin + 0.3) + (0.7 if title else 0.3)
+    figure, panels = new_figure(len(rows), heads, width, height, layout=None, squeeze=False)
+    figure.subplots_adjust(left=margin / width, right=1 - 1.2 / width, bottom=(margin + 0.1) / height,
+                           top=1 - (0.9 if title else 0.5) / height, wspace=margin / size, hspace=(margin + 0.3) / size)
+    for row, layer in zip(panels, rows):
+        for head, axes in enumerate(row):
+            if head < len(layer.weights):
+                image = _draw_head(axes, layer, head, font)
+            else:
+                axes.set_axis_off()
+    scale = figure.add_axes([1 - 0.9 / width, 1 - (size + 0.5 + 0.4 * bool(title)) / height, 0.15 / width, size / height])
+    figure.colorbar(image, cax=scale, label="weight")
+    figure.suptitle(title, y=1 - 0.1 / height, va="top", parse_math=False)
+    if path is not None:
+        figure.savefig(path, dpi=min(100, LARGEST / max(width, height)), metadata={"Description": OURS})
+    return figure
+
+
+def is_ours(path: str | os.PathLike) -> bool:
+    """Is this file a picture that `draw_maps` made?"""
+    path = pathlib.Path(path)
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return OURS.encode() in file.read(1000)
+
+
+def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:
+    """Of a panel, in inches: its size, and the margin for labels; and their font size in points."""
+    longest = max(max(layer.weights.shape[1:]) for layer in maps)
+    size = float(np.clip(0.1 * longest, 2.2, 0.1 * MOST_LABELS))
+    font = min(9.0, 0.8 * 72 * size / min(longest, MOST_LABELS))
+    letters = max(len(symbol) for layer in maps for symbol in [*layer.queries, *layer.keys, "00"])
+    return size, font, 0.5 + 0.65 * font * min(letters, 20) / 72
+
+
+def _draw_head(axes, layer: LabelledMap, head: int, font: float):
+    image = axes.imshow(layer.shown()[head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_facecolor("lightgrey")  # behind what is masked
+    axes.set_title(layer.titles()[head], fontsize=9, parse_math=False)
+    axes.set_xlabel("key: what it looks at", fontsize=8)
+    axes.set_ylabel("query: who looks", fontsize=8)
+    axes.tick_params(labelsize=font, length=2)
+    for labels, set_ticks in ((layer.queries, axes.set_yticks), (layer.keys, axes.set_xticks)):
+        if len(labels) <= MOST_LABELS:
+            is_turned = set_ticks == axes.set_xticks and max(map(len, labels)) > 2
+            set_ticks(range(len(labels)), labels, rotation=90 if is_turned else 0, parse_math=False)
+    return image
+
+
+def where_heads_look(layer: LabelledMap) -> list[str]:
+    """For each head of a layer that attends to what it reads itself: the place that gets most beyond its even share.
+
+    Places are the first symbol, and distances to the query that at least half of the queries have; a query that sees
+    itself alone does not count. Each place is given with its mean weight, and what an even spread would give it.
+
+    >>> one_back = np.array([[[1.0, 0, 0, 0], [0.9, 0.1, 0, 0], [0, 0.7, 0.3, 0], [0, 0, 0.8, 0.2]]])
+    >>> where_heads_look(LabelledMap("layer 1", 1, one_back, "abcd", "abcd"))
+    ['layer 1, head 1: looks most at the symbol 1 back, weight 0.80 on average (evenly spread 0.36)']
+    """
+    heads, queries, keys = layer.weights.shape
+    if queries != keys or queries < 2:
+        return []
+    first = int(layer.hides_future)
+    even = np.tril(np.ones((queries, keys))) if first else np.ones((queries, keys))
+    even /= even.sum(1, keepdims=True)
+    places = {"the first symbol": lambda weights: weights[first:, 0], "itself": lambda weights: np.diagonal(weights)[first:]}
+    for distance in range(1, queries // 2 + 1):
+        places[f"the symbol {distance} back"] = functools.partial(np.diagonal, offset=-distance)
+        if not first:
+            places[f"the symbol {distance} ahead"] = functools.partial(np.diagonal, offset=distance)
+    lines = []
+    for title, weights in zip(layer.titles(), layer.weights):
+        means = {place: (float(at(weights).mean()), float(at(even).mean())) for place, at in places.items()}
+        place, (mean, share) = max(means.items(), key=lambda item: item[1][0] - item[1][1])
+        lines.append(f"{title}: looks most at {place}, weight {mean:.2f} on average (evenly spread {share:.2f})")
+    return lines
