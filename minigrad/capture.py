@@ -68,6 +68,8 @@ class Tracer(Tensor):
     def __repr__(self) -> str:
         return f"Tracer(shape={self._memory.shape}, dtype={self._memory.dtype})"
 
+    _repr_html_ = None  # it has no numbers to show
+
 
 class _Address:
     """An array's place in memory, and nothing that keeps it alive."""

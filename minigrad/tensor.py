@@ -13,6 +13,7 @@ import numpy as np
 from . import float_errors, ops, tape, versions
 from .arrays import as_array, as_dtype, bool_, float32, float64, int64
 from .grad_mode import enable_grad
+from .html import html_of_tensor
 from .ops.comparison import Where
 from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
 from .ops.operands import sizes
@@ -391,6 +392,11 @@ class Tensor(ops.Methods):
         elif self.requires_grad:
             extras.append("requires_grad=True")
         return f"tensor({', '.join([text] + extras)})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the numbers on colours, and the gradient beside them."""
+        place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
+        return html_of_tensor(self._array, self.grad_array(), f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}")
 
     def __deepcopy__(self, memo) -> "Tensor":
         if not self.is_leaf:

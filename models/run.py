@@ -28,6 +28,8 @@ from models.train import Trainer, TrainingError
 METRICS, PLOT, SAMPLE = "metrics.jsonl", "loss.png", "sample.txt"
 FILES = checkpoints.NAME, checkpoints.PREVIOUS, checkpoints.BEST, METRICS, PLOT, SAMPLE  # that every finished run has
 TAKEN = *FILES, PICTURE, ALIGNMENT  # of which a new run writes over none
+LAYER_MEASURES = "grad_norm", "update_to_weight"  # of each layer, in a row of metrics.jsonl
+MOST_NAMES = 20  # of layers, in the legend of a plot
 FIRST_STEPS = 5  # after the first, until a line says how long it will take
 SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 
@@ -73,7 +75,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
             catch_interrupt() as interrupted:
         while not trainer.is_finished():
             row = trainer.train_step()
-            is_stop = trainer.step % trainer.config.eval_every == 0 or trainer.is_finished()
+            is_stop = trainer.is_stop(trainer.step)
             if is_stop:
                 row |= trainer.evaluate()
             metrics.write(json.dumps(row) + "\n")
@@ -134,11 +136,14 @@ def read_metrics(path: pathlib.Path) -> list[tuple[str, dict]]:
 
 
 def _parse_row(line: str) -> dict | None:
-    """What a line of metrics.jsonl says; None unless it has a step, a loss, and a validation loss or null."""
+    """What a line of metrics.jsonl says; None unless it has a step, a loss, a validation loss or null, and numbers or
+    nulls of layers, if it has any."""
     try:
         row = json.loads(line)
-        is_right = type(row["step"]) is int and math.isfinite(row["loss"]) and math.isfinite(row["val_loss"] or 0)
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        layers = [layer[measure] for layer in (row.get("layers") or {}).values() for measure in LAYER_MEASURES]
+        measured = [row["loss"], *(value for value in (row["val_loss"], *layers) if value is not None)]
+        is_right = type(row["step"]) is int and all(map(math.isfinite, measured))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
     return row if is_right else None
 
@@ -198,16 +203,28 @@ def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
 
 
 def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:
-    """Draw the losses of metrics.jsonl over the steps: training (each batch, and smoothed), and validation. The picture's
-    name, in a list, which is empty if there are no losses."""
+    """Draw the losses of metrics.jsonl over the steps: training (each batch, and smoothed), and validation; and beside
+    them how large the gradient and the update of each layer were. The picture's name, in a list, which is empty if there
+    are no losses."""
     rows = [row for _, row in read_metrics(metrics)]
     if not rows:
         return []
+    measured = [row for row in rows if row.get("layers")]
+    figure, panels = new_figure(1, 3 if measured else 1, 19 if measured else 7, 4.5, squeeze=False)
+    _plot_losses(panels[0, 0], rows)
+    if measured:
+        _plot_layers(panels[0, 1], measured, "grad_norm", "norm of the gradient, before clipping")
+        _plot_layers(panels[0, 2], measured, "update_to_weight", "norm of the update / norm of the weights")
+        figure.legend(*panels[0, 1].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    figure.savefig(image, dpi=100)
+    return [image.name]
+
+
+def _plot_losses(axes, rows: list[dict]) -> None:
     steps, losses = np.array([(row["step"], row["loss"]) for row in rows]).T
     evaluated = [(row["step"], row["val_loss"]) for row in rows if row["val_loss"] is not None]
     pieces = min(40, len(rows))
     smooth = [[piece.mean() for piece in np.array_split(values, pieces)] for values in (steps, losses)]
-    figure, axes = new_figure(1, 1, 7, 4.5)
     axes.plot(steps, losses, color="C0", alpha=0.25, linewidth=0.8, label="training, each batch")
     axes.plot(*smooth, color="C0", label=f"training, mean of {math.ceil(len(rows) / pieces)} batches")
     if evaluated:
@@ -215,5 +232,16 @@ def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:
     axes.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0.95 * min(losses), None))
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(image, dpi=120)
-    return [image.name]
+
+
+def _plot_layers(axes, rows: list[dict], measure: str, label: str) -> None:
+    """A line for each layer, from dark to bright in the order of the model."""
+    names = list(dict.fromkeys(name for row in rows for name in row["layers"]))
+    colours = np.linspace((0.25, 0.0, 0.45), (0.95, 0.75, 0.15), len(names))
+    every = math.ceil(len(names) / MOST_NAMES)
+    for i, (name, colour) in enumerate(zip(names, colours)):
+        points = [(row["step"], row["layers"][name][measure]) for row in rows if name in row["layers"]]
+        steps, values = zip(*[(step, math.nan if value is None else value) for step, value in points])
+        axes.plot(steps, values, color=colour, marker=".", linewidth=1, label=name if i % every == 0 else None)
+    axes.set(xlabel="step", ylabel=label, yscale="log")
+    axes.grid(alpha=0.3)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import pathlib
+import re
 import time
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import numpy as np
 
 import minigrad as mg
 import nn
+from minigrad.extend import norm
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, remedy
 from models.loading import load_parameters
 from models.training_config import TrainingConfig
@@ -69,6 +71,7 @@ class Trainer:
         groups = [{"params": decaying, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = nn.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2),
                                         max_grad_norm=config.max_grad_norm)
+        self._layers = layers_of(model)
         self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}
         self._replayed = mg.compile(self._loss_and_gradients)
 
@@ -78,7 +81,8 @@ class Trainer:
         return loss
 
     def train_step(self) -> dict[str, Any]:
-        """One update: forward, backward, clip, AdamW. Returns what it measured, for metrics.jsonl.
+        """One update: forward, backward, clip, AdamW. Returns what it measured, for metrics.jsonl: at stops also of each
+        layer, see `LayerNorms`.
 
         TrainingError if the loss or the gradient is not finite.
         """
@@ -93,13 +97,19 @@ class Trainer:
             tokens += batch[0].size
         loss = sum(losses) / len(losses)
         self._check_finite("loss", loss)
+        before = LayerNorms(self._layers) if self.is_stop(self.step + 1) else None
         self.optimizer.step()
         self._check_finite("norm of the gradient", self.optimizer.grad_norm)
+        layers = before.measured() if before else None
         self.optimizer.zero_grad()
         self.step += 1
         return {"step": self.step, "loss": loss, "val_loss": None, "lr": lr,
-                "grad_norm": float(self.optimizer.grad_norm),
+                "grad_norm": float(self.optimizer.grad_norm), "layers": layers,
                 "tokens_per_second": round(tokens / (time.perf_counter() - started))}
+
+    def is_stop(self, step: int) -> bool:
+        """Is the model evaluated and saved after so many steps?"""
+        return step % self.config.eval_every == 0 or step >= self.config.steps
 
     def train(self) -> list[float]:
         """All steps that are left, and nothing else; their losses. The model is in evaluation mode afterwards."""
@@ -163,3 +173,40 @@ class Trainer:
             most = {"step": checkpoint.step, "exp_avg_sq": math.inf}.get(name.partition(".")[2])
             if most is not None and not (0 <= array.min() and array.max() <= most):
                 raise CheckpointError(f"{path} is damaged: its optimizer/{name} is not from 0 to {most}{remedy(path)}")
+
+
+def layers_of(model: nn.Module) -> dict[str, list[nn.Parameter]]:
+    """The parameters of each block of a model, and of each layer that is in no block.
+
+    >>> from models.transformer import PRESETS, CausalTransformer
+    >>> list(layers_of(CausalTransformer(PRESETS["micro"].config)))
+    ['token_embedding', 'position_embedding', 'blocks.0', 'blocks.1', 'ln_f']
+    """
+    layers = collections.defaultdict(list)
+    for name, parameter in model.named_parameters():
+        block = re.match(r"(.*?\b\d+)\.", name)
+        layers[block[1] if block else name.rpartition(".")[0]].append(parameter)
+    return dict(layers)
+
+
+class LayerNorms:
+    """How large gradients and updates are in each layer; made before an optimiser's step, asked after it.
+
+    Norms are those of all parameters of a layer as one vector: of the gradient, before it is clipped; and of the update
+    relative to that of the weights before it, which is None where these are all zero, or the update overflows.
+    """
+
+    def __init__(self, layers: dict[str, list[nn.Parameter]]):
+        self._layers = layers
+        self._weights = {name: [p.array.copy() for p in parameters] for name, parameters in layers.items()}
+
+    def measured(self) -> dict[str, dict[str, float | None]]:
+        """{layer: {"grad_norm": ..., "update_to_weight": ...}}"""
+        found = {}
+        for name, parameters in self._layers.items():
+            gradients = [p.grad_array() for p in parameters]
+            weight = norm(self._weights[name])
+            update = norm([p.array - before for p, before in zip(parameters, self._weights[name])])
+            found[name] = {"grad_norm": norm([g for g in gradients if g is not None]),
+                           "update_to_weight": update / weight if weight and math.isfinite(update) else None}
+        return found

@@ -87,9 +87,9 @@ STATUS = {
 
 
 class Census(list):
-    """The rows, one for each parameter; `str` gives a table."""
+    """The rows, one for each parameter; printed, it is a table."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = [["parameter", "shape", "uses", "zeros", "of the derivative", "status"]]
         rows += [[row.name, str(row.shape), str(row.uses), f"{row.zeros:.0%}", f"{row.fraction:.6g}", STATUS[row.status]]
                  for row in self]

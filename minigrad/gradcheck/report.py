@@ -3,13 +3,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..html import html_of_report
 from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, overall
 from .plot import plot_report
 
 PROJECTED = "sum(output * upstream)"  # the one number that backward(upstream) is the gradient of
 
-@dataclass
+@dataclass(repr=False)
 class InputReport:
     """One input: its Jacobian from backward and from differences, as (rows, columns).
 
@@ -76,6 +77,10 @@ class InputReport:
             lines += self.diagnosis()
         return lines + self.notes
 
+    def __repr__(self) -> str:
+        head = f"{self.name} {self.shape}, {self.checked}: {self.verdict.upper()}, error {self.error:.0e}"
+        return "\n".join([head, *(f"  {line}" for line in self.explain())])
+
     def diagnosis(self) -> list[str]:
         """Mistakes that can be told from the two Jacobians."""
         ratio = self.ratio
@@ -131,6 +136,9 @@ class GradcheckReport:
         head = "proves nothing" if self.is_vacuous else "note"
         lines += [f"  {head}: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_of_report(repr(self), self.verdict)
 
     @staticmethod
     def _row(report: InputReport) -> list[str]:

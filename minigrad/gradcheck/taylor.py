@@ -8,6 +8,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from ..html import html_of_report
 from ..tensor import Tensor
 from .differences import FAIL, INCONCLUSIVE, PASS, along, difference
 from .problem import Point, Problem, as_inputs, generator_for, problem_of
@@ -39,6 +40,9 @@ class TaylorReport:
         if self.is_vacuous:
             how = "no change above rounding: this proves nothing"
         return f"Taylor: {self.verdict.upper()}, {how}"
+
+    def _repr_html_(self) -> str:
+        return html_of_report(repr(self), self.verdict)
 
 
 def taylor(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, directions: int = 3, seed: int = 0

@@ -190,6 +190,11 @@ def test_without_locks(tmp_path, monkeypatch):
     (b'{"step": 1, "loss": 1.0, "val_loss": null}\n\xff\n{"step": 2, "loss": NaN, "val_loss": null}\n', [1]),
     (b'{"step": 1, "loss": 1.0, "val_loss": 2.0}\n{"step": 2, "lo', [1]),
     (b"[" * 100_000 + b"\n", []),
+    (b'{"step": 1, "loss": null, "val_loss": null}\n{"step": 2, "loss": 1.0, "val_loss": null, "layers": null}\n', [2]),
+    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": [1]}\n', []),
+    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": {"a": 1}}\n', []),
+    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": {"a": {"grad_norm": "x", "update_to_weight": 1}}}\n', []),
+    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": {"a": {"grad_norm": 1, "update_to_weight": null}}}\n', [1]),
 ])
 def test_damaged_metrics_are_repaired(run, text_file, content, kept):
     assert run("train", "--text", text_file, *TINY, *SIZES, "--context", "16", "--out", "here")[0] == 0

@@ -13,6 +13,7 @@ from models import CheckpointError, TrainingConfig, TrainingError, generate
 from models import checkpoint as checkpoints
 from models import data
 from models import run as runs
+from models import train
 
 # PyTorch gives the same, from the same parameters and batches.
 FIRST_TEN_LOSSES = [2.445873, 2.413718, 2.414271, 2.397594, 2.385541, 2.398971, 2.380981, 2.376919, 2.368304, 2.354171]
@@ -228,6 +229,94 @@ def test_files_of_a_run(make_trainer, tmp_path, capsys, monkeypatch):
     assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
     assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
     assert "step 10/10: loss" in err  # plain lines, since this is no terminal
+
+
+def test_how_large_gradients_and_updates_are_in_each_layer(make_trainer):
+    trainer = make_trainer(eval_every=2, max_grad_norm=0.01, steps=3, warmup_steps=1)
+    model, twin = trainer.model, make_trainer().model
+    layers = {"token_embedding": "token_embedding.", "position_embedding": "position_embedding.", "blocks.0": "blocks.0.",
+              "blocks.1": "blocks.1.", "ln_f": "ln_f."}
+    for step, is_stop in ((1, False), (2, True), (3, True)):  # the last is one
+        before = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+        twin.load_state_dict(before)
+        twin.zero_grad()
+        batches = np.random.default_rng()
+        batches.bit_generator.state = trainer.generator.bit_generator.state
+        twin(*map(mg.tensor, trainer.dataset.batch(batches, 8, 32)))[1].backward()
+        row = trainer.train_step()
+        if not is_stop:
+            assert row["layers"] is None
+            continue
+        assert list(row["layers"]) == list(layers)
+        for layer, prefix in layers.items():
+            names = [name for name in before if name.startswith(prefix)]
+            gradient, update, weight = (math.sqrt(sum(float((np.float64(array) ** 2).sum()) for array in arrays)) for arrays in (
+                [dict(twin.named_parameters())[name].grad.numpy() for name in names],
+                [model.state_dict()[name].numpy() - before[name] for name in names], [before[name] for name in names]))
+            assert row["layers"][layer]["grad_norm"] == pytest.approx(gradient, rel=1e-4)
+            assert row["layers"][layer]["update_to_weight"] == pytest.approx(update / weight, rel=1e-4)
+        total = math.sqrt(sum(layer["grad_norm"] ** 2 for layer in row["layers"].values()))
+        assert row["grad_norm"] == pytest.approx(total, rel=1e-6)
+
+
+def test_measuring_layers_changes_no_bit_and_takes_no_time_elsewhere(make_trainer, monkeypatch):
+    measured = []
+    monkeypatch.setattr(train, "LayerNorms", lambda layers, make=train.LayerNorms: measured.append(1) or make(layers))
+    trainers, losses = [], []
+    for every in (1, 100):
+        trainers.append(make_trainer(eval_every=every, dropout=0.1))
+        losses.append(trainers[-1].train())
+    assert losses[0] == losses[1] and len(measured) == 10 + 1
+    for a, b in zip(*[trainer.model.parameters() for trainer in trainers], strict=True):
+        np.testing.assert_array_equal(a.array, b.array)
+
+
+def test_layers_without_weights_and_frozen_ones():
+    layers = {"zero": [nn.Parameter(mg.zeros(2))], "frozen": [nn.Parameter(mg.ones(2), requires_grad=False)], "none": []}
+    layers["zero"][0].grad = mg.tensor([3.0, 4.0])
+    before = train.LayerNorms(layers)
+    layers["zero"][0].data[...] = 1
+    assert before.measured() == {"zero": {"grad_norm": 5.0, "update_to_weight": None},
+                                 "frozen": {"grad_norm": 0.0, "update_to_weight": 0.0},
+                                 "none": {"grad_norm": 0.0, "update_to_weight": None}}
+    layers["frozen"][0].data[...] = math.inf
+    assert before.measured()["frozen"]["update_to_weight"] is None
+
+
+@pytest.fixture
+def plotted(monkeypatch):
+    """The figures that runs have drawn."""
+    figures = []
+    monkeypatch.setattr(runs, "new_figure", lambda *size, make=runs.new_figure, **options: (
+        figures.append(made := make(*size, **options)), made)[1])
+    return figures
+
+
+def test_the_plot_shows_losses_and_layers(make_trainer, tmp_path, plotted):
+    runs.train(make_trainer(), tmp_path)
+    ((figure, panels),) = plotted
+    rows = metrics_of(tmp_path)
+    assert [axes.get_ylabel() for axes in panels[0]] == [
+        "loss (nats per token)", "norm of the gradient, before clipping", "norm of the update / norm of the weights"]
+    for axes, measure in zip(panels[0, 1:], ("grad_norm", "update_to_weight")):
+        assert axes.get_xlabel() == "step" and axes.get_yscale() == "log"
+        lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+        assert lines == {layer: [[step, rows[step - 1]["layers"][layer][measure]] for step in (4, 8, 10)]
+                         for layer in rows[9]["layers"]}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(rows[9]["layers"])
+
+
+def test_the_plot_of_many_layers_and_of_none(tmp_path, plotted):
+    layers = {f"blocks.{i}": {"grad_norm": i, "update_to_weight": None} for i in range(45)}
+    row = {"loss": 1.0, "val_loss": None}
+    (tmp_path / "many").write_text(json.dumps(row | {"step": 1, "layers": layers}) + "\n" + json.dumps(row | {"step": 2}) + "\n")
+    (tmp_path / "none").write_text(json.dumps(row | {"step": 1, "layers": None}) + "\n")
+    for name in ("many", "none"):
+        assert runs.plot_losses(tmp_path / name, tmp_path / f"{name}.png") == [f"{name}.png"]
+    (many, _), (none, panels) = plotted
+    assert [text.get_text() for text in many.legends[0].get_texts()] == [f"blocks.{i}" for i in range(0, 45, 3)]
+    assert panels.shape == (1, 1) and not none.legends
 
 
 def test_last_evaluation_of_a_long_text_takes_a_part_of_it(make_trainer, tmp_path, capsys, monkeypatch):

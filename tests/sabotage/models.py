@@ -22,6 +22,7 @@ RUN = ("tests/models/test_run.py", "-k", "interrupted or best or lock or damaged
 START = ("tests/models/test_run.py", "-k", "another or rises or locked or bad_resume or bad_input")
 HOSTILE = ("tests/models/test_hostile_checkpoints.py", "-k", "members or sizes")
 LOADING = ("tests/models/test_loading.py",)
+MEASURING = ("tests/models/test_train.py", "-k", "layers or plot or files")
 DRAWN = ("tests/models/test_pictures.py",)
 LOOKING = ("tests/models/test_attention_maps.py",)
 SAVING = ("tests/minigrad/test_serialization.py", "tests/models/test_checkpoint.py")
@@ -589,6 +590,29 @@ ON_TASKS = edits(TASK, "models.architectures", {
         CAUSAL, lambda: transformer.PRESETS.__setitem__("nano", transformer.PRESETS["micro"])),
 ]
 
+LAYERS = edits(MEASURING, "models.train", {
+    "layers: blocks are one layer": ("layers_of", "block[1] if block else", "'blocks' if block else"),
+    "layers: each parameter is one": ("layers_of", 'name.rpartition(".")[0]', "name"),
+    "layers: measured at every step": ("Trainer.train_step", "if self.is_stop(self.step + 1)", "if True"),
+    "layers: measured a step late": ("Trainer.train_step", "self.is_stop(self.step + 1)", "self.is_stop(self.step)"),
+    "layers: not measured at the end": ("Trainer.is_stop", " or step >= self.config.steps", ""),
+    "layers: the gradients are gone": ("Trainer.train_step", "layers = before.measured() if before else None",
+        "self.optimizer.zero_grad(); layers = before.measured() if before else None"),
+    "layers: weights after the step": ("LayerNorms", "p.array.copy()", "p.array"),
+    "layers: the update as it is": ("LayerNorms.measured", "update / weight if", "update if"),
+    "layers: relative to no weights": ("LayerNorms.measured", "if weight and math", "if math"),
+    "layers: an update that overflows": ("LayerNorms.measured", " and math.isfinite(update)", ""),
+    "layers: a gradient that is not there": ("LayerNorms.measured", " if g is not None", ""),
+}) + edits(MEASURING, "models.run", {
+    "plot: no layers": ("plot_losses", 'if row.get("layers")]', "if False]"),
+    "plot: gradients twice": ("plot_losses", 'measured, "update_to_weight"', 'measured, "grad_norm"'),
+    "plot: every layer has a name": ("_plot_layers", "if i % every == 0", "if True"),
+    "plot: layers on a linear scale": ("_plot_layers", 'yscale="log"', 'yscale="linear"'),
+    "plot: no legend of layers": ("plot_losses", "figure.legend(", "dict("),
+}) + edits(RUN, "models.run", {
+    "metrics: any layers": ("_parse_row", "for measure in LAYER_MEASURES]", "for measure in ()]"),
+})
+
 MAPS = edits(LOOKING, "models.attention_maps", {
     "attention_maps: with dropout": ("attention_maps", "_twin(model).eval()", "_twin(model)"),
     "attention_maps: on the model itself": ("attention_maps", "_twin(model).eval()", "model.eval()"),
@@ -654,4 +678,4 @@ EXPLAINED = {
 }
 
 SABOTAGES = explained(EXPLAINED, [*BLOCK, *CAUSAL_MODEL, *ENCODER_DECODER, *TRANSLATING, *GENERATING, *TRAINER, *ON_TASKS,
-                                  *MAPS, *DRAWING, *OTHERS])
+                                  *LAYERS, *MAPS, *DRAWING, *OTHERS])

@@ -1,0 +1,66 @@
+"""Tensors and reports as HTML, for notebooks. All text in it is escaped."""
+from html import escape
+
+import numpy as np
+
+MOST_NUMBERS, MOST_COLUMNS = 400, 24  # of a tensor whose numbers are shown
+DIGITS = 4
+COLOURS = {"pass": "#1a7f37", "fail": "#cf222e", "inconclusive": "#9a6700"}  # of a verdict
+BLUE, RED, GREY = (33, 102, 172), (178, 24, 43), (211, 211, 211)  # of positive, of negative, and of no finite numbers
+
+
+def html_of_tensor(array: np.ndarray, gradient: np.ndarray | None, title: str) -> str:
+    """A tensor: its title, its numbers, on blue if they are positive and on red if they are negative, and its gradient
+    beside it, if there is one. Of a large one only what numbers there are."""
+    values = array, *(() if gradient is None else (gradient,))
+    cells = "".join(f'<div><div style="color:gray">{escape(name)}</div>{_numbers(value)}</div>'
+                    for name, value in zip((title, "gradient"), values))
+    return f'<div style="display:flex;flex-wrap:wrap;gap:2em;font-size:90%">{cells}</div>'
+
+
+def html_of_report(text: str, verdict: str) -> str:
+    """A report's text as it stands, beside a bar in the colour of its verdict."""
+    return f'<pre style="border-left:6px solid {COLOURS[verdict]};padding-left:1em">{escape(text)}</pre>'
+
+
+def _numbers(array: np.ndarray) -> str:
+    columns = array.shape[-1] if array.ndim else 1
+    if array.size > MOST_NUMBERS or columns > MOST_COLUMNS or array.size == 0:
+        return f"<div>{escape(summary(array))}</div>"
+    finite = np.abs(array[np.isfinite(array)], dtype=np.float64)
+    largest = float(finite.max(initial=0.0))
+    tables = []
+    for index in np.ndindex(array.shape[:-2]):
+        rows = "".join(f"<tr>{''.join(_cell(value, largest) for value in row)}</tr>" for row in np.atleast_2d(array[index]))
+        name = f'<div style="color:gray">[{", ".join(map(str, index))}]</div>' if index else ""
+        tables.append(f'<div>{name}<table style="border-collapse:collapse">{rows}</table></div>')
+    return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(tables)}</div>'
+
+
+def _cell(value: np.generic, largest: float) -> str:
+    """A number on its colour, which is the stronger the nearer the number is to the largest."""
+    if not np.isfinite(value):
+        (r, g, b), text = GREY, "black"
+    else:
+        share = abs(float(value)) / largest if largest else 0.0
+        strongest = BLUE if value > 0 else RED
+        r, g, b = (round(255 + share * (part - 255)) for part in strongest)
+        text = "white" if share > 0.6 else "black"
+    shown = f"{value:.{DIGITS}g}" if isinstance(value, np.floating) else str(value)
+    return (f'<td style="background:rgb({r},{g},{b});color:{text};text-align:right;padding:2px 6px;font-family:monospace">'
+            f"{escape(shown)}</td>")
+
+
+def summary(array: np.ndarray) -> str:
+    """What numbers there are, in a line.
+
+    >>> summary(np.array([1.0, 3.0, np.nan]))
+    'from 1 to 3, mean 2, standard deviation 1; 1 of 3 not finite'
+    """
+    finite = array[np.isfinite(array)].astype(np.float64)
+    text = "no numbers"
+    if finite.size:
+        with np.errstate(over="ignore"):
+            found = finite.min(), finite.max(), finite.mean(), finite.std()
+        text = "from {} to {}, mean {}, standard deviation {}".format(*(f"{number:.{DIGITS}g}" for number in found))
+    return text if finite.size == array.size else f"{text}; {array.size - finite.size} of {array.size} not finite"
