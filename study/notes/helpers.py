@@ -95,7 +95,7 @@ def silence(block: Block) -> Block:
 
 def trained(task: Task, name: str, config: TransformerConfig, **training) -> nn.Module:
     """A model of this name after its training on a task."""
-    model = make_model(task, name, config)
+    model = make_model(task, name, config, training.get("seed", 0))
     Trainer(model, task, TrainingConfig.of(task, **training)).train()
     return model
 
@@ -113,8 +113,8 @@ class Spread:
         return statistics.median(self.values)
 
     def __format__(self, spec: str) -> str:
-        low, high = (format(bound(self.values), spec) for bound in (min, max))
-        return f"{format(self.median, spec)} ({low} to {high})"
+        middle, low, high = (format(value, spec) for value in (self.median, min(self.values), max(self.values)))
+        return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:

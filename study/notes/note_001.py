@@ -103,24 +103,6 @@ def word_vectors_of_words_used_alike_are_close():
 # ---- attention ----
 
 
-@claim("A3", note="001")
-def one_projection_for_queries_and_keys_gives_symmetric_scores():
-    """Notes 000 and 002: queries and keys may be the same projection of the tokens to K < D features; the scores are
-    then symmetric. (The weights are not: their rows are normalised.)"""
-    mg.manual_seed(0)
-    x = normal(0, 5, 8)
-    layer = plain_attention(8, query_key="shared", key_size=4)
-    y, weights = layer(mg.tensor(x), need_weights=True)
-    U = layer.query.weight.array
-    scores = np.array([[(U @ x[t]) @ (U @ x[s]) for s in range(5)] for t in range(5)])
-    difference = max(require_equal(weights[0], softmax(scores)), require_equal(y, softmax(scores) @ x))
-    asymmetry = largest(weights[0], weights[0].mT)
-    require(largest(scores, scores.T) < EXACT and asymmetry > 0.1, f"the weights are {asymmetry:.0e} from symmetric")
-    error = check_gradients(layer, x)
-    return (f"largest difference {difference:.0e}, gradients {error:.0e}; scores symmetric up to "
-            f"{largest(scores, scores.T):.0e}, weights up to {asymmetry:.2f}")
-
-
 @claim("A6", note="001")
 def scores_of_minus_infinity_hide_the_future():
     """The score of query i and key j is their product for j <= i and minus infinity for a later j, so that a decoder

@@ -7,57 +7,249 @@ from models.tasks import TASKS
 from models.transformer import Block, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
-    check_gradients, largest, normal, normalised, plain_attention, refusal, require_equal, silence, softmax, trained,
+    EXACT, check_gradients, largest, normal, normalised, over_seeds, plain_attention, refusal, require_equal, silence,
+    softmax, trained,
 )
 
 N, D, K = 5, 8, 4  # tokens, features, features after a projection
+ATTENTION = "nn/attention.py:Attention"
 
 
-def projecting_attention(query_key: str = "separate", layout: str = "rows") -> nn.Attention:
-    """Attention as the note has it, with projections to K features that are not small."""
-    mg.manual_seed(0)
-    layer = nn.Attention(D, query_key=query_key, key_size=K, value=False, output_projection="none", scale="none",
-                         layout=layout)
+def projecting_attention(query_key: str = "separate", layout: str = "rows", seed: int = 0, **switches) -> nn.Attention:
+    """Attention as the note has it, with scores that are neither small nor so large that one key gets all the weight."""
+    mg.manual_seed(seed)
+    layer = plain_attention(D, query_key=query_key, layout=layout, **{"key_size": K, **switches})
     for parameter in layer.parameters():
-        nn.init.normal_(parameter)
-    return layer.double()
+        nn.init.normal_(parameter, std=0.6)
+    return layer
 
 
-@claim("L2", note="002")
+# ---------------------------------------------------------------- modelling with tokens
+
+
+@claim("G10", note="002", section="Modelling with tokens", formula="One architecture, many applications",
+       ours="minigrad train --task sentiment, minigrad train --task stripes",
+       code="models/encoder_decoder.py:Classifier, models/tasks.py", also=("000: Positional Encodings",))
+def one_architecture_learns_words_and_images():
+    """Words were the original purpose, but the approach extends to images and much else: once data have been converted
+    to tokens, a transformer can be applied in roughly the same way."""
+    config = TransformerConfig(context=16, layers=1, heads=2, width=32)
+
+    def accuracy(task, model, steps):
+        return over_seeds(lambda seed: TASKS[task].accuracy(trained(
+            TASKS[task], model, config, steps=steps, seed=seed, batch_size=32, lr=5e-3, warmup_steps=20)))
+
+    words, images = accuracy("sentiment", "encoder", 250), accuracy("stripes", "encoder", 150)
+    require(min(words.median, images.median) > 0.99, f"{words:.1%} of the words and {images:.1%} of the images are right")
+    blind_words, blind_images = accuracy("sentiment", "no-attention", 250), accuracy("stripes", "no-attention", 150)
+    require(blind_words.median < 0.6 and blind_images.median < 0.95,
+            f"without attention {blind_words:.1%} and {blind_images:.1%} are right")
+    return (f"the same block learns whether words praise, with \"not\" before some of them ({words:.0%} right after 250 "
+            f"steps), and how stripes run in an image of 16 patches ({images:.0%} after 150); without attention "
+            f"{blind_words:.0%} and {blind_images:.0%} (5 seeds)")
+
+
+# ---------------------------------------------------------------- self-attention
+
+
+@claim("L2", note="002", section="Self-attention",
+       formula="y_n = sum_n' x_n' A_n',n, that is Y^(m) = X^(m-1) A^(m), with sum_n' A_n',n = 1",
+       ours='nn.Attention(D, layout="columns")', code=ATTENTION)
 def columns_are_rows_transposed():
-    """Tokens stand in the columns of a D x N array, and attention multiplies from the right, Y = X A, by a matrix whose
+    """Tokens are the columns of a D x N array, and attention multiplies from the right, Y = X A, by an N x N array whose
     columns sum to one."""
     columns, rows = projecting_attention(layout="columns"), projecting_attention()
-    X, upstream = normal(0, 2, D, N)
-    by_columns, by_rows = mg.tensor(X, requires_grad=True), mg.tensor(X.T, requires_grad=True)
+    X, upstream = normal(0, 2, D, N), normal(1, 2, D, N)
+    by_columns, by_rows = mg.tensor(X, requires_grad=True), mg.tensor(X.swapaxes(1, 2), requires_grad=True)
     Y, A = columns(by_columns, need_weights=True)
     Y.backward(mg.tensor(upstream))
-    rows(by_rows).backward(mg.tensor(upstream.T))
+    rows(by_rows).backward(mg.tensor(upstream.swapaxes(1, 2)))
 
     U_q, U_k = columns.query.weight.array, columns.key.weight.array
-    expected = np.zeros((N, N))
-    for j in range(N):
-        for i in range(N):
-            expected[i, j] = np.exp((U_k @ X[:, i]) @ (U_q @ X[:, j]))
-        expected[:, j] /= expected[:, j].sum()
-    pairs = (A[0], expected), (Y, X @ expected), (A[0].array.sum(axis=0), 1.0)
-    forward = max(require_equal(*pair) for pair in pairs)
-    backward = max(require_equal(by_columns.grad.T, by_rows.grad),
+    forward = 0.0
+    for b in range(2):
+        expected = np.zeros((N, N))
+        for j in range(N):
+            for i in range(N):
+                expected[i, j] = np.exp((U_k @ X[b, :, i]) @ (U_q @ X[b, :, j]))
+            expected[:, j] /= expected[:, j].sum()
+        pairs = (A[b, 0], expected), (Y[b], X[b] @ expected), (A[b, 0].array.sum(axis=0), 1.0)
+        forward = max(forward, *(require_equal(*pair) for pair in pairs))
+    backward = max(require_equal(by_columns.grad.mT, by_rows.grad),
                    require_equal(columns.query.weight.grad, rows.query.weight.grad),
                    require_equal(columns.key.weight.grad, rows.key.weight.grad))
     check_gradients(columns, X)
-    return f"A, Y = X A and column sums within {forward:.0e}; dX, dU_q, dU_k of both layouts within {backward:.0e}"
+    return (f"A, Y = X A and its column sums are the formula's, within {forward:.0e}; it is attention of rows, "
+            f"transposed: gradients of the tokens and of both projections are the same, within {backward:.0e}")
 
 
-@claim("R5", note="002")
-def the_summary_block_is_mixed():
-    """At the end, attention is added to its normalised input, but the MLP to what it had before its norm."""
+@claim("A25", note="002", section="Self-attention",
+       formula="attention weights are adaptive ...; in CNNs they are fixed and shared across all inputs",
+       ours='nn.Attention(D); as fixed weights: positions="relative", with query and key zero', code=ATTENTION,
+       also=("000: Connection to Convolutional Neural Networks (CNNs)",))
+def attention_weights_are_adaptive():
+    """Attention weights are computed from the input itself. Convolutional networks use weighted sums, too, but their
+    weights are fixed and shared by all inputs."""
+    adaptive = projecting_attention()
+    fixed = projecting_attention(positions="relative", max_distance=N - 1)
+    for projection in (fixed.query, fixed.key):
+        nn.init.zeros_(projection.weight)
+    inputs, changes, bent = [mg.tensor(normal(seed, N, D)) for seed in (0, 1)], {}, {}
+    for name, layer in (("adaptive", adaptive), ("fixed", fixed)):
+        (first, A), (second, B) = (layer(x, need_weights=True) for x in inputs)
+        changes[name] = largest(A, B)
+        bent[name] = largest(layer(inputs[0] + inputs[1]), first + second)
+        diagonal = np.log(A.array[0]) - np.log(A.array[0]).diagonal()[:, None]  # scores, up to a number for each row
+        changes[name, "in time"] = largest(diagonal[1:, 1:], diagonal[:-1, :-1])
+    for name, change in changes.items():
+        is_adaptive = "adaptive" in name
+        require(change > 0.1 if is_adaptive else change < EXACT, f"{name}: the weights change by {change:.0e}")
+    require(bent["fixed"] < EXACT and bent["adaptive"] > 0.1, f"f(X + Z) is f(X) + f(Z) within {bent}")
+    return (f"for another input the weights change by up to {changes['adaptive']:.2f}, and from one place to the "
+            "next as well; weights by distance alone do neither, as in a convolution, so that only they are linear: "
+            f"f(X + Z) is off f(X) + f(Z) by {bent['fixed']:.0e}, and by {bent['adaptive']:.1f} with adaptive ones")
+
+
+@claim("E2", note="002", verdict=FALSE, section="Self-attention",
+       formula="A_ij = exp(x_i^T x_j^T) / sum_n' exp(x_i^T x_n'^T)",
+       ours='nn.Attention(D, layout="columns"): sum_n\' exp(x_n\'^T x_j)', code=ATTENTION)
+def the_printed_sum_normalises_columns():
+    """Similarities are exponentiated and divided by their sum over the second token, which normalises each column of
+    A."""
+    X, layer = mg.tensor(normal(0, D, N)), projecting_attention(layout="columns")
+    logits = X.T @ layer.key.weight.T @ layer.query.weight @ X  # of keys and queries
+    printed, mended = logits.softmax(1), logits.softmax(0)
+    Y, A = layer(X, need_weights=True)
+    difference = max(require_equal(mended, A[0]), require_equal(X @ mended, Y), require_equal(mended.sum(0), 1.0))
+    sums, wrong = printed.sum(0).array, largest(X @ printed, Y)
+    require(largest(sums, 1.0) > 0.1, f"the columns of the printed formula do sum to one: {sums}")
+    require(wrong > 0.1, f"the printed formula gives the layer's output within {wrong:.0e}")
+    return (f"as printed the columns sum to {', '.join(f'{total:.2f}' for total in sums)}, and the outputs, which "
+            f"are no averages then, are off by {wrong:.1f}; in Y = X A the second index is the query's, and the sum "
+            f"has to run over the first one (within {difference:.0e} of our layer)")
+
+
+@claim("A26", note="002", section="Self-attention",
+       formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T), U in R^(K x D)",
+       ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("000: Self-Attention",))
+def a_small_projection_leaves_components_out():
+    """Tokens are compared after a linear map U. If K < D it projects out some of their components, and compares them in a
+    space of fewer dimensions."""
+    x, small, square = normal(0, N, D), projecting_attention("shared"), projecting_attention("shared", key_size=D)
+    _, sizes, directions = np.linalg.svd(small.query.weight.array)
+    moved = x + np.outer(normal(1, N), directions[-1])  # U times the last direction is 0, as U has fewer rows than columns
+    changes = []
+    for layer in (small, square):
+        (y, A), (y_moved, B) = (layer(mg.tensor(tokens), need_weights=True) for tokens in (x, moved))
+        changes.append(largest(A, B))
+        require(largest(y, y_moved) > 0.1, "the outputs do not change")
+    require(changes[0] < EXACT and changes[1] > 0.01 and len(sizes) == K, f"the weights change by {changes}")
+    return (f"of {D} dimensions {D - K} do not count for the weights: tokens that are moved along one of them keep "
+            f"theirs, within {changes[0]:.0e}, though what is averaged changes; with K = D weights change by "
+            f"{changes[1]:.2f}")
+
+
+@claim("E1", note="002", verdict=FALSE, section="Self-attention",
+       formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T)",
+       ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION)
+def one_projection_makes_attention_symmetric():
+    """With the same map U for both tokens the attention matrix is symmetric: any two tokens attend to each other with
+    equal strengths. Two maps, U_k and U_q, address this."""
+    x, kept = mg.tensor(normal(0, N, D)), {}
+
+    def asymmetry(query_key, seed):
+        """Of the weights; and of the logits that give them."""
+        layer = projecting_attention(query_key, seed=seed)
+        q = layer.query(x)
+        logits = q @ (q if query_key == "shared" else layer.key(x)).T
+        weights = layer(x, need_weights=True)[1][0]
+        require_equal(weights, softmax(logits.array))
+        kept.setdefault(query_key, []).append(largest(logits, logits.T))
+        return largest(weights, weights.T)
+
+    shared = over_seeds(lambda seed: asymmetry("shared", seed))
+    over_seeds(lambda seed: asymmetry("separate", seed))
+    logits, separate = max(kept["shared"]), min(kept["separate"])
+    require(logits < EXACT, f"the logits of one projection are asymmetric by {logits:.0e}")
+    require(shared.median > 0.1, f"the weights are symmetric within {shared:.0e}")
+    require(separate > 0.1, f"the logits of two projections are symmetric within {separate:.0e}")
+    return (f"only the logits of one projection are symmetric (within {logits:.0e}), which note 000 says of the "
+            "numerators: as each token then normalises over keys of its own, the weights of two tokens for each "
+            f"other differ by up to {shared:.2f} (5 seeds); with two projections the logits differ as well, by "
+            f"{separate:.0f} or more")
+
+
+@claim("E12", note="002", verdict=FALSE, section="Self-attention",
+       formula="exp(x_i^T x_j^T); X^(m) = (x_1, ..., x_N^(m)) given; x^(m)_n with n within the superscript",
+       ours="exp(x_i^T x_j); X^(m-1); x_n^(m) = MLP(y_n^(m))", code=f"{ATTENTION}, models/transformer.py:MLP",
+       also=("002: Multi-layer perceptron",))
+def the_transposes_and_superscripts():
+    """The similarity is a product of both tokens transposed; layer m is given X^(m) in the text, and X^(m-1) in the
+    formula; the MLP's result has its index in the superscript."""
     mg.manual_seed(0)
-    block = Block(TransformerConfig(width=D, heads=2, placement="mixed"), is_causal=False).double()
+    X, layer = mg.tensor(normal(0, D, N)), plain_attention(D, query_key="none", layout="columns")
+    x_i, x_j, U = X[:, 1:2], X[:, 2:3], mg.tensor(normal(1, K, D))
+    messages = refusal(lambda: x_i.T @ x_j.T), refusal(lambda: x_i.T @ U.T @ U @ x_j.T)
+    require(all("cannot be multiplied" in message for message in messages), f"{messages}")
+    Y, A = layer(X, need_weights=True)
+    logits = np.array([[(X[:, i : i + 1].T @ X[:, j : j + 1]).item() for j in range(N)] for i in range(N)])
+    expected = np.exp(logits) / np.exp(logits).sum(axis=0)
+    difference = max(require_equal(A[0], expected), require_equal(Y, X @ A[0]))
+
+    mlp = nn.Sequential(nn.Linear(D, 4 * D, activation="relu"), nn.Linear(4 * D, D)).double()
+    of_all = mlp(Y.T).T
+    token_by_token = np.stack([mlp(Y[:, n]).array for n in range(N)], axis=1)
+    difference = max(difference, require_equal(of_all, token_by_token))
+    wrong_input = largest(layer(of_all), Y)
+    require(wrong_input > 0.1, f"X^(m) and X^(m-1) give the same within {wrong_input:.0e}")
+    return (f"x_i^T x_j^T multiplies (1 x {D}) by (1 x {D}), which is not defined; with x_i^T x_j, Y = X^(m-1) A and "
+            f"x_n = MLP(y_n) all is consistent, within {difference:.0e}; a layer that is given its own result, "
+            f"X^(m), is off by {wrong_input:.1f}")
+
+
+# ---------------------------------------------------------------- several heads, and the block
+
+
+def mixed_block(heads: int = 2) -> Block:
+    """The note's block in float64, with matrices that are not small."""
+    mg.manual_seed(0)
+    block = Block(TransformerConfig(width=D, heads=heads, placement="mixed"), is_causal=False).double()
     for name, parameter in block.named_parameters():
         if not name.startswith("ln"):
             nn.init.normal_(parameter, std=0.4)
-    x = normal(1, 1, N, D)
+    return block
+
+
+@claim("E16", note="002", verdict=FALSE, section="Multi-head self-attention",
+       formula="In order to increase the capacity of the self-attention layer",
+       ours="TransformerConfig(heads=H): note 000 has the formula, A10", code="models/transformer.py:Block")
+def the_description_is_self_contained():
+    """The overview includes a self-contained mathematical description of the architecture, and a concise
+    implementation."""
+    # The sentence on several heads breaks off. Six headings have no text: skip connections and normalisation, positional
+    # embeddings, implementation, the complementary view, extensions, and relations to other architectures.
+    x = mg.tensor(normal(1, 1, N, D))
+    blocks = [mixed_block(heads) for heads in (1, 2, 4)]
+    for block in blocks[1:]:
+        for ours, other in zip(block.parameters(), blocks[0].parameters()):
+            require(np.array_equal(ours.array, other.array), "the parameters differ")
+    one, *others = (block(x) for block in blocks)
+    apart = min(largest(one, other) for other in others)
+    require(apart > 0.1, f"blocks of 1, 2 and 4 heads differ by {apart:.0e} only")
+    order = [3, 0, 4, 2, 1]
+    alike = require_equal(one[:, order], blocks[0](x[:, order]))
+    return ("its block does not follow from the text, which breaks off where several heads begin: with the same "
+            f"matrices, 1, 2 and 4 heads give outputs that differ by {apart:.1f} or more; positions are an empty "
+            f"heading, too, and without them the order of tokens does not matter (within {alike:.0e}); so are norms "
+            "and the implementation, six in all")
+
+
+@claim("R5", note="002", section="Putting it together",
+       formula="X' = LayerNorm(X), Y = X' + MHSA(X'), Y' = LayerNorm(Y), X = Y + MLP(Y')",
+       ours='TransformerConfig(placement="mixed")', code="models/transformer.py:Block")
+def the_summary_block_is_mixed():
+    """In summary, what attention gives is added to its normalised input, and what the MLP gives to Y itself."""
+    block, x = mixed_block(), normal(1, 1, N, D)
     X_bar = normalised(x)
     Y = X_bar + block.attention(mg.tensor(X_bar)).array
     expected = Y + block.mlp(mg.tensor(normalised(Y))).array
@@ -74,84 +266,6 @@ def the_summary_block_is_mixed():
     idle = silence(block)(mg.tensor(x))
     require_equal(idle, normalised(x))
     from_identity = largest(idle, x)
-    return (f"spelled out within {difference:.0e}; {others['inner']:.2f} from note 000's block and "
-            f"{others['pre']:.2f} from pre-norm; with zero outputs it is LN(X), {from_identity:.2f} from X")
-
-
-@claim("G10", note="002")
-def attention_resolves_words_and_sees_images():
-    """Tokens can be words, whose meaning attention takes from the words around them, such as the bank of a river or one
-    for cash (note 003), and just as well patches of an image."""
-    bank, stripes = TASKS["bank"], TASKS["stripes"]
-    right = {}
-    for task, name, width, steps in ((bank, "no-attention", 32, 150), (bank, "encoder", 32, 150),
-                                     (stripes, "encoder", 64, 300)):
-        config = TransformerConfig(context=16, layers=1, heads=4, width=width)
-        right[task.name, name] = task.accuracy(trained(task, name, config, steps=steps, lr=3e-3, warmup_steps=20))
-    blind, bank_right, stripes_right = right.values()
-    require(abs(blind - 0.5) < 0.06, f"without attention {blind:.1%} of the banks are right")
-    require(bank_right > 0.99, f"with attention only {bank_right:.1%} of the banks are right")
-    require(stripes_right > 0.95, f"only {stripes_right:.1%} of the stripes are right")
-    return (f"bank: {blind:.0%} without attention, {bank_right:.0%} with it; stripes from 2 x 2 patches: "
-            f"{stripes_right:.0%}")
-
-
-@claim("E1", note="002", verdict=FALSE)
-def one_projection_makes_attention_symmetric():
-    """With the same map U for both tokens the attention matrix would be symmetric: any two tokens would attend to each
-    other equally. (Only the logits are symmetric; each token then normalises over keys of its own.)"""
-    x, asymmetry = mg.tensor(normal(0, N, D)), {}
-    for query_key in ("shared", "separate"):
-        layer = projecting_attention(query_key)
-        q = layer.query(x)
-        logits = q @ (q if query_key == "shared" else layer.key(x)).T
-        weights = layer(x, need_weights=True)[1][0]
-        require_equal(weights, softmax(logits.array))
-        asymmetry[query_key] = largest(logits, logits.T), largest(weights, weights.T)
-    (logits, weights), (separate_logits, _) = asymmetry["shared"], asymmetry["separate"]
-    require(logits < 1e-12, f"the logits of one projection are asymmetric by {logits:.0e}")
-    require(weights > 0.1, f"the weights are symmetric within {weights:.0e}")
-    require(separate_logits > 0.1, f"the logits of two projections are symmetric within {separate_logits:.0e}")
-    return (f"one projection: logits asymmetric by {logits:.0e}, weights by {weights:.3f}; two projections: logits by "
-            f"{separate_logits:.1f}")
-
-
-@claim("E2", note="002", verdict=FALSE)
-def the_printed_sum_normalises_columns():
-    """Exponentiated similarities are divided by their sum over the second index, so that each column of A sums to one.
-    (The second index belongs to the query in Y = X A: the sum must run over the first one.)"""
-    X, layer = mg.tensor(normal(0, D, N)), projecting_attention(layout="columns")
-    logits = X.T @ layer.key.weight.T @ layer.query.weight @ X  # of keys and queries
-    printed, mended = logits.softmax(1), logits.softmax(0)
-    Y, A = layer(X, need_weights=True)
-    difference = max(require_equal(mended, A[0]), require_equal(X @ mended, Y), require_equal(mended.sum(0), 1.0))
-    sums, wrong = printed.sum(0).array, largest(X @ printed, Y)
-    beyond = ((X @ printed).max(1)[0] - X.max(1)[0]).max().item()
-    require(largest(sums, 1.0) > 0.1, f"the columns of the printed formula do sum to one: {sums}")
-    require(wrong > 0.1, f"the printed formula gives the layer's output within {wrong:.0e}")
-    return (f"column sums as printed {', '.join(f'{total:.2f}' for total in sums)}, its output off by {wrong:.2f} and "
-            f"{beyond:.2f} above the largest token; over the first index within {difference:.0e}")
-
-
-@claim("E12", note="002", verdict=FALSE)
-def the_transposes_and_superscripts():
-    """A similarity is written with both tokens transposed, the result's superscript includes its index, and layer m's
-    input is called X^(m) in the text but X^(m-1) in the formula. (x_iᵀ x_j, x_n^(m), and X^(m-1) throughout.)"""
-    mg.manual_seed(0)
-    X, layer = mg.tensor(normal(0, D, N)), plain_attention(D, query_key="none", layout="columns")
-    x_i, x_j, U = X[:, 1:2], X[:, 2:3], mg.tensor(normal(1, K, D))
-    refusal(lambda: x_i.T @ x_j.T)
-    refusal(lambda: x_i.T @ U.T @ U @ x_j.T)
-    Y, A = layer(X, need_weights=True)
-    logits = np.array([[(X[:, i : i + 1].T @ X[:, j : j + 1]).item() for j in range(N)] for i in range(N)])
-    expected = np.exp(logits) / np.exp(logits).sum(axis=0)
-    difference = max(require_equal(A[0], expected), require_equal(Y, X @ A[0]))
-
-    mlp = nn.Sequential(nn.Linear(D, 4 * D, activation="relu"), nn.Linear(4 * D, D)).double()
-    of_all = mlp(Y.T).T
-    token_by_token = np.stack([mlp(Y[:, n]).array for n in range(N)], axis=1)
-    difference = max(difference, require_equal(of_all, token_by_token))
-    wrong_input = largest(layer(of_all), Y)
-    require(wrong_input > 0.1, f"X^(m) and X^(m-1) give the same within {wrong_input:.0e}")
-    return (f"(1 x {D}) times (1 x {D}) does not multiply; x_iᵀ x_j, Y = X^(m-1) A and x_n = MLP(y_n) within "
-            f"{difference:.0e}; reading X^(m) for the input is off by {wrong_input:.2f}")
+    return (f"the block is the formula's, within {difference:.0e}; with the same weights it is {others['inner']:.1f} "
+            f"from note 000's block, which adds the MLP to LN(Y), and {others['pre']:.1f} from pre-norm; where "
+            f"nothing is learnt it is LN(X), {from_identity:.1f} from X, and not the identity")
