@@ -23,6 +23,7 @@ from study.notes.helpers import (
 )
 
 ATTENTION, TRANSFORMER = "nn/attention.py:Attention", "models/transformer.py"  # where most of it stands
+HEADS = 2  # of the blocks below
 
 # ---------------------------------------------------------------- the note's formulas, slowly, in NumPy
 
@@ -41,8 +42,8 @@ def mhsa(layer: nn.MultiHeadAttention, x: np.ndarray) -> np.ndarray:
     """What the layer computes, head by head; the factor 1/sqrt(head size) is the note's U_q's to have."""
     weights, biases = (np.split(p.array, 3) for p in (layer.in_proj_weight, layer.in_proj_bias))
     q, k, v = (x @ weight.T + bias for weight, bias in zip(weights, biases))
-    size = x.shape[1] // layer.num_heads
-    heads = [slice(h * size, (h + 1) * size) for h in range(layer.num_heads)]
+    size = x.shape[1] // HEADS
+    heads = [slice(h * size, (h + 1) * size) for h in range(HEADS)]
     outputs = [attend(q[:, own] / math.sqrt(size), k[:, own], v[:, own]) for own in heads]
     return np.hstack(outputs) @ layer.out_proj.weight.array.T + layer.out_proj.bias.array
 
@@ -58,7 +59,7 @@ def mlp(layer: MLP, x: np.ndarray) -> np.ndarray:
 
 def make_block(placement: str) -> Block:
     """A small bidirectional block in float64, none of whose parameters is zero or one."""
-    block = Block(TransformerConfig(context=8, heads=2, width=4, placement=placement), is_causal=False).double()
+    block = Block(TransformerConfig(context=8, heads=HEADS, width=4, placement=placement), is_causal=False).double()
     for seed, parameter in enumerate(block.parameters()):
         parameter.data[...] = 0.5 * normal(seed, *parameter.shape)
     return block
@@ -772,7 +773,8 @@ def positions_are_added_to_content():
     x = encoding(content)
     require(np.array_equal(x.array, content.array + encoding.weight.array[:T]), "it is not the sum")
     waves = nn.PositionEncoding("sinusoidal", D)(content)
-    require(np.array_equal(waves.array, content.array + nn.position.sinusoidal(T, D)), "sinusoids are not added")
+    basis = [[(math.cos if i % 2 else math.sin)(t / 10_000 ** (i // 2 * 2 / D)) for i in range(D)] for t in range(T)]
+    require_equal(waves, content.array + basis)
     x.tanh().backward(mg.tensor(normal(22, B, T, D)))
     gradient = encoding.weight.grad.array.copy()
     difference = require_equal(gradient[:T], content.grad.array.sum(0))
@@ -1004,13 +1006,14 @@ def minibatches_grow():
 
     ways = {"batch_size": 32}, {"batch_size": 8, "accumulation": 4}
     trainings = [TrainingConfig.of(copy_task, steps=5, warmup_steps=2, **way) for way in ways]
-    losses = [Trainer(make_model(copy_task, "encoder-decoder", config), of_one_length("copy", 4), training).train()
-              for training in trainings]
-    apart = max(abs(a - b) for a, b in zip(*losses))
-    require(apart < 1e-9, f"losses differ by {apart:.0e}")
+    trainers = [Trainer(make_model(copy_task, "encoder-decoder", config), of_one_length("copy", 4), training)
+                for training in trainings]
+    steps = [[trainer.train_step() for _ in range(5)] for trainer in trainers]
+    apart = max(abs(a[name] - b[name]) for a, b in zip(*steps) for name in ("loss", "grad_norm"))
+    require(apart < 1e-9, f"losses and lengths of gradients differ by {apart:.0e}")
     return (f"nine steps take batches of {', '.join(map(str, sizes))}; a batch too large for the memory can be taken "
-            f"in four parts, whose mean gradient is the same, within {difference:.0e}, and so are the losses of 5 "
-            f"steps, within {apart:.0e}")
+            f"in four parts, whose mean gradient is the same, within {difference:.0e}; so are losses and lengths of "
+            f"gradients in five steps of training, within {apart:.0e}")
 
 
 @claim("T7", note="000", section="Training", formula="dropout", ours="nn.Dropout(p), TransformerConfig(dropout=p)",

@@ -17,6 +17,12 @@ def edits(tests: tuple[str, ...], module: str, rows: dict[str, tuple[str, str, s
     return [Sabotage(name, tests, edit(f"{module}:{path}", old, new)) for name, (path, old, new) in rows.items()]
 
 
+def of_claims(note: str, rows: dict[str, dict[str, tuple[str, str, str]]]) -> list[Sabotage]:
+    """Sabotages {row: {name: (place, old, new)}}, see `edit`, which the row's own claim on a lecture note has to notice."""
+    return [Sabotage(f"{row}: {name}", ("tests/study/test_claims.py", "-k", f"{row}-note_{note}"), edit(*change))
+            for row, changes in rows.items() for name, change in changes.items()]
+
+
 def explained(reasons: dict[str, str], sabotages: list[Sabotage]) -> list[Sabotage]:
     """The sabotages, with the reasons why no test can see some of them, by their names."""
     if unknown := reasons.keys() - {sabotage.name for sabotage in sabotages}:
