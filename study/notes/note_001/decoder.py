@@ -1,0 +1,418 @@
+"""Note 001, "The Transformer Decoder": multi-head attention, residual connections and layer norm."""
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from minigrad import Tensor
+from models.architectures import make_model
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
+from models.transformer import PLACEMENTS, Block, CausalTransformer, TransformerConfig
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    EXACT, Spread, check_gradients, influence, largest, matrices, normal, normalised, over_seeds, plain_attention, refusal,
+    require_causal, require_equal, silence, softmax, values,
+)
+from study.notes.note_001.fitting import fit
+
+NOTES_BLOCK = TransformerConfig(  # masked attention, Add & Norm, feed-forward, Add & Norm
+    vocabulary_size=16, context=12, layers=2, heads=2, width=16, placement="post", final_norm=False, activation="relu",
+    mlp_ratio=5)
+
+
+@claim("G1", note="001", section="The Transformer Decoder", ours='CausalTransformer(TransformerConfig(placement="post"))',
+       code="models/transformer.py:CausalTransformer")
+def a_decoder_block_is_attention_and_a_feed_forward_network_with_add_and_norm():
+    """A decoder is a stack of blocks: masked multi-head attention, Add & Norm, a feed-forward network, Add & Norm."""
+    mg.manual_seed(0)
+    block, x = Block(NOTES_BLOCK).double(), mg.tensor(normal(0, 1, 6, 16))
+    z = normalised(x.array + block.attention(x, is_causal=True).array)
+    difference = require_equal(block(x), normalised(z + block.mlp(mg.tensor(z)).array))
+    require_causal(influence(block, x))
+
+    def loss_on_one_batch(seed: int) -> float:
+        tokens = np.random.default_rng(seed).integers(0, 16, (4, 13))
+        tokens[:, 0] = range(4)  # else the second token could not be told
+        model, batch = CausalTransformer(NOTES_BLOCK), (tokens[:, :-1], tokens[:, 1:])
+        return fit(lambda inputs, targets: model(inputs, targets)[1], model.parameters(), lambda: batch, steps=300, lr=5e-3)
+
+    loss = over_seeds(loss_on_one_batch)
+    require(loss.median < 0.05, f"the loss on one batch is {loss:.2f} nats")
+    return (f"Add & Norm is the norm after the sum: spelled out within {difference:.0e}, and the future has an "
+            "influence of exactly 0; two blocks learn 4 random texts of 13 tokens by heart in 300 steps, loss "
+            f"{math.log(16):.2f} -> {loss:.3f} nats (5 seeds)")
+
+
+# ---- masked multi-head attention ----
+
+
+def centred_scores(weights: np.ndarray | Tensor) -> np.ndarray:
+    """The scores that a softmax had, but for what is added to a whole row: each row's mean is 0."""
+    logarithms = np.log(values(weights))
+    return logarithms - logarithms.mean(axis=-1, keepdims=True)
+
+
+@claim("A8", note="001", section="Sequence-Stacked form of attention", also=("003",),
+       formula="output = softmax(XQ (XK)^T) XV in R^(n x d)",
+       ours='nn.Attention(d, scale="none", output_projection="none")', code="nn/attention.py:Attention")
+def attention_of_stacked_rows_is_two_matrix_products():
+    """With the inputs stacked as rows of X, all query-key products are one matrix multiplication, and all weighted
+    averages are another."""
+    mg.manual_seed(0)
+    n, d = 5, 8
+    X, layer = normal(0, n, d), plain_attention(8, value=True)
+    Q, K, V = matrices(layer)
+    expected = np.zeros((n, d))
+    for i in range(n):
+        scores = [(X[i] @ Q) @ (X[j] @ K) for j in range(n)]
+        total = sum(math.exp(score) for score in scores)
+        for j in range(n):
+            expected[i] += math.exp(scores[j]) / total * (X[j] @ V)
+    difference = max(require_equal(layer(mg.tensor(X)), expected),
+                     require_equal(softmax(X @ Q @ (X @ K).T) @ X @ V, expected))
+    error = check_gradients(layer, X)
+    return (f"word by word in loops, and as two products of matrices: the same within {difference:.0e}; gradients by "
+            f"X, Q, K and V are right within {error:.0e}")
+
+
+@claim("E14", note="001", section="Multi-headed attention", verdict=FALSE,
+       formula="x_i^T Q^T K x_j, and X Q_l K_l^T X^T", ours='nn.Attention(8, scale="none").query.weight, which is Q^T',
+       code="nn/attention.py:Attention")
+def two_conventions_for_the_same_matrices():
+    """The score of words i and j is x_i^T Q^T K x_j, and all scores together are X Q K^T X^T."""
+    mg.manual_seed(0)
+    n, d, h = 4, 8, 2
+    X, layer = normal(0, n, d), plain_attention(d, value=True)
+    Q, K, _ = matrices(layer)
+    ours = centred_scores(layer(mg.tensor(X), need_weights=True)[1][0])
+    rows = X @ Q @ K.T @ X.T
+    literal = np.array([[x @ Q.T @ K @ y for y in X] for x in X])
+    turned = np.array([[x @ Q @ K.T @ y for y in X] for x in X])
+    difference = max(require_equal(ours, rows - rows.mean(axis=1, keepdims=True)), require_equal(rows, turned))
+    mistake = largest(literal, rows)
+    narrow = [mg.tensor(normal(seed, d, d // h)) for seed in (1, 2)]
+    message = refusal(lambda: mg.tensor(X) @ (narrow[0].mT @ narrow[1]))
+    require(mistake > 0.1 and "cannot be multiplied" in message, f"{mistake:.0e}, {message!r}")
+    return ("the first is for matrices that multiply columns, the second for rows: with the same Q and K they differ "
+            f"by {mistake:.2f}, and with Q and K of d x d/h the first cannot be computed; x_i^T Q K^T x_j is the "
+            f"second, within {difference:.0e}")
+
+
+def head_after_head(layer: nn.Attention, x: Tensor) -> Tensor:
+    """Multi-head attention of x (n, d) as a loop over its heads."""
+    outputs, size = [], layer.key_size
+    for head in range(layer.heads):
+        rows = slice(head * size, (head + 1) * size)
+        q, k, v = (x @ projection.weight[rows].mT for projection in (layer.query, layer.key, layer.value))
+        outputs.append((q @ k.mT / math.sqrt(size)).softmax(-1) @ v)
+    return layer.out(mg.cat(outputs, dim=-1))
+
+
+@claim("A12", note="001", section="Multi-headed attention", formula="output = [output_1; ...; output_h] Y, Y in R^(d x d)",
+       ours="nn.Attention(12, heads=3)", code="nn/attention.py:Attention", also=("003", "004"))
+def heads_are_a_batch_axis_after_reshape_and_transpose():
+    """Each of h heads has Q, K, V of d x d/h, and their outputs are combined by Y, d x d. All heads are computed at
+    once: XQ is reshaped to n x h x d/h and transposed to h x n x d/h, so that the head axis is like a batch axis."""
+    mg.manual_seed(0)
+    n, d, h = 5, 12, 3
+    layer = nn.Attention(d, heads=h).double()
+    x, upstream = mg.tensor(normal(0, n, d), requires_grad=True), mg.tensor(normal(1, n, d))
+    at_once, one_by_one = layer(x), head_after_head(layer, x)
+    difference = require_equal(at_once, one_by_one)
+    wanted = [x, *layer.parameters()]
+    gradients = [mg.grad((y * upstream).sum(), wanted) for y in (at_once, one_by_one)]
+    gradient_difference = max(require_equal(a, b) for a, b in zip(*gradients))
+    check_gradients(layer, x)
+
+    parts = [mg.tensor(x.array @ matrix) for matrix in matrices(layer)]
+    right = [part.reshape(n, h, d // h).transpose(0, 1) for part in parts]
+    wrong = [part.reshape(h, n, d // h) for part in parts]
+    right, wrong = (layer.out(F.scaled_dot_product_attention(*of_heads).transpose(0, 1).reshape(n, d))
+                    for of_heads in (right, wrong))
+    require_equal(right, at_once)
+    mistake = largest(wrong, at_once)
+    require(mistake > 0.01, "a reshape to h x n x d/h without the transpose makes no difference")
+    return (f"all heads at once are a loop over heads, within {difference:.0e}, gradients within "
+            f"{gradient_difference:.0e}; a reshape to h x n x d/h without the transpose mixes words and heads, raises "
+            f"no error, and is off by {mistake:.2f}")
+
+
+@claim("E25", note="001", section="Multi-headed attention", verdict=FALSE, formula="output_l in R^(d/h)",
+       ours='nn.Attention(12, heads=3, output_projection="none")', code="nn/attention.py:Attention")
+def a_heads_output_is_a_vector():
+    """The output of a head, for all inputs X, is in R^(d/h)."""
+    n, d, h = 5, 12, 3
+    layer = nn.Attention(d, heads=h, output_projection="none").double()
+    X = normal(0, n, d)
+    heads = np.split(layer(mg.tensor(X)).array, h, axis=1)
+    Q, K, V = (np.split(matrix, h, axis=1) for matrix in matrices(layer))
+    expected = [softmax(X @ q @ k.T @ X.T / math.sqrt(d / h)) @ X @ v for q, k, v in zip(Q, K, V)]
+    difference = max(require_equal(a, b) for a, b in zip(heads, expected))
+    shapes = {head.shape for head in heads}
+    require(shapes == {(n, d // h)}, f"heads give {shapes}")
+    return (f"softmax(X Q_l K_l^T X^T) X V_l is {n} x {d // h} for {n} words and {h} heads of d = {d}, a row of d/h "
+            f"for each word (the layer's heads within {difference:.0e})")
+
+
+@claim("C4", note="001", section="Multi-headed attention",
+       verdict="true if multiply-adds are counted, and not the h n^2 exponentials", ours="nn.Attention(16, heads=h)",
+       code="nn/attention.py:Attention")
+def more_heads_cost_no_more():
+    """Though h attention heads are computed, it is not really more costly: the matrices are the same sizes."""
+    n, d = 10, 16
+    x = mg.tensor(normal(0, 1, n, d), requires_grad=True)
+    forward, total, parameters, exponentials = set(), set(), set(), []
+    for h in (1, 2, 4, 8):
+        layer = nn.Attention(d, heads=h).double()
+        with mg.count_flops() as count:
+            layer(x).sum().backward()
+        forward.add(count.forward_counts.total())
+        total.add(count.total)
+        parameters.add(sum(parameter.numel() for parameter in layer.parameters()))
+        exponentials.append(layer(x, need_weights=True)[1].numel())
+    expected = 4 * n * d * d + 2 * n * n * d
+    require(forward == {expected} and len(total) == 1, f"multiply-adds forward {forward}, in all {total}")
+    require(parameters == {4 * d * d}, f"parameters {parameters}")
+    return (f"with 1, 2, 4, 8 heads 4 d^2 = {4 * d * d} parameters and 4 n d^2 + 2 n^2 d = {expected} multiply-adds "
+            f"each; only the exponentials grow, {', '.join(map(str, exponentials))}")
+
+
+# ---- scaled dot product ----
+
+
+def jacobian_of_softmax(scores: np.ndarray) -> float:
+    """The mean over rows of the norm of the diagonal of softmax's Jacobian, from our backward."""
+    z = mg.tensor(scores, requires_grad=True)
+    p = z.softmax(-1)
+    diagonal = [mg.grad(p[:, i].sum(), z, retain_graph=True)[0].array[:, i] for i in range(scores.shape[1])]
+    require_equal(np.stack(diagonal, axis=1), p.array * (1 - p.array))
+    return float(np.linalg.norm(diagonal, axis=0).mean())
+
+
+def sensitivity(scale: str, d: int) -> float:
+    """That norm, for the scores of a layer whose queries and keys are standard normal, d wide."""
+    layer = nn.Attention(d, scale=scale, value=False, output_projection="none").double()
+    for projection in (layer.query, layer.key):
+        projection.weight.data[...] = np.eye(d)
+    queries, keys = mg.randn(1, 500, d, dtype="float64"), mg.randn(1, 16, d, dtype="float64")
+    return jacobian_of_softmax(centred_scores(layer(queries, keys, need_weights=True)[1][0, 0]))
+
+
+@claim("A17", note="001", section="Scaled Dot Product", also=("003",), ours='nn.Attention(d, scale="none" or "d_k")',
+       code="nn/attention.py:Attention")
+def large_scores_make_gradients_of_softmax_small():
+    """Scaled dot product attention aids in training. For a large dimensionality the dot products between vectors become
+    large, and so do the inputs of the softmax, which makes the gradients small."""
+    sizes = 4, 64, 256
+    raw, divided = ([over_seeds(lambda seed, scale=scale, d=d: sensitivity(scale, d)) for d in sizes]
+                    for scale in ("none", "d_k"))
+    require(raw[0].median > 1.5 * raw[1].median and raw[0].median > 3 * raw[2].median, f"as they are: {raw}")
+    medians = [found.median for found in divided]
+    require(max(medians) < 1.2 * min(medians), f"divided: {medians}")
+    return ("how strongly 16 weights answer to their own scores (the norm of the diagonal of the softmax's Jacobian): "
+            f"{', '.join(f'{found:.3f}' for found in raw)} for d = 4, 64, 256; with scores divided by sqrt(d) "
+            f"{', '.join(f'{found:.3f}' for found in divided)}, whatever the d (5 seeds)")
+
+
+def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
+    """X Q_l K_l^T X^T for each head, (h, n, n); each row's mean is 0."""
+    Q, K, _ = (np.split(matrix, layer.heads, axis=1) for matrix in matrices(layer))
+    scores = np.array([X @ q @ k.T @ X.T for q, k in zip(Q, K)])
+    return scores - scores.mean(axis=-1, keepdims=True)
+
+
+@claim("E28", note="001", section="Scaled Dot Product", verdict=FALSE, formula="(nothing is printed)",
+       ours='nn.Attention(16, heads=h, scale="none")', code="nn/attention.py:Attention")
+def the_formula_without_the_scale_is_missing():
+    """The scaled function stands in place of the self-attention function seen so far, of which an empty formula is left."""
+    X, differences = normal(0, 6, 16), []
+    for h in (1, 2, 4):
+        layer = nn.Attention(16, heads=h, scale="none").double()
+        weights = layer(mg.tensor(X), need_weights=True)[1]
+        differences.append(require_equal(centred_scores(weights), scores_in_heads(layer, X)))
+    return ("what stands under \"Multi-headed attention\" belongs there, output_l = softmax(X Q_l K_l^T X^T) X V_l: "
+            f"the scores of a layer without a scale within {max(differences):.0e}, for 1, 2, 4 heads")
+
+
+@claim("A15", note="001", section="Scaled Dot Product", also=("003",),
+       formula="output_l = softmax(X Q_l K_l^T X^T / sqrt(d/h)) X V_l", ours='nn.Attention(16, heads=h, scale="d_k")',
+       code="nn/attention.py:Attention")
+def scores_are_divided_by_the_root_of_the_head_size():
+    """Attention scores are divided by sqrt(d/h), so that they do not become large just as a function of d/h."""
+    mg.manual_seed(0)
+    d, x, ratios, differences = 16, mg.tensor(normal(0, 6, 16)), [], []
+    for h in (1, 2, 4):
+        layer, by_width = (nn.Attention(d, heads=h, scale=scale).double() for scale in ("d_k", "d_model"))
+        by_width.load_state_dict(layer.state_dict())
+        scores, of_width = (centred_scores(each(x, need_weights=True)[1]) for each in (layer, by_width))
+        differences.append(require_equal(scores, scores_in_heads(layer, x.array) / math.sqrt(d / h)))
+        require_equal(of_width, scores_in_heads(layer, x.array) / math.sqrt(d))
+        ratios.append(scores.std() / of_width.std())
+    require(largest(np.array(ratios), np.sqrt([1, 2, 4])) < EXACT, f"scores are {ratios} times those divided by sqrt(d)")
+    shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    return (f"the layer's scores are X Q_l K_l^T X^T / sqrt(d/h), within {max(differences):.0e}; the width of a head "
+            f"counts and not that of the model: divided by sqrt(d) they would be {shown} times smaller with 1, 2, 4 "
+            "heads")
+
+
+# ---- residual connections ----
+
+
+@claim("C6", note="001", section="Residual Connections", verdict="true if no norm stands on the residual path",
+       formula="X^(i) = X^(i-1) + Layer(X^(i-1))", ours='TransformerConfig(placement="residual" or "pre")', also=("000",),
+       code="models/transformer.py:PLACEMENTS")
+def the_gradient_of_a_residual_connection_is_1():
+    """The layer is added to its input, so that only the residual has to be learned. The gradient through the residual
+    connection is great: it is 1; and there is a bias towards the identity function."""
+    x, distances = mg.tensor(normal(0, 1, 3, 4)), {}
+
+    def jacobian(function):
+        return mg.jacobian(function, x).array.reshape(12, 12)
+
+    for placement in PLACEMENTS:
+        mg.manual_seed(0)
+        block = silence(Block(TransformerConfig(width=4, heads=2, placement=placement)).double())
+        distances[placement] = largest(jacobian(block), np.eye(12))
+    is_identity = {placement: distance < EXACT for placement, distance in distances.items()}
+    require(is_identity == {placement: placement in ("pre", "residual") for placement in PLACEMENTS}, f"{distances}")
+    block = Block(TransformerConfig(width=4, heads=2, placement="residual"), attends=False).double()
+    added = require_equal(jacobian(block), np.eye(12) + jacobian(block.mlp))
+    others = ", ".join(f"{placement} {distance:.2g}" for placement, distance in distances.items() if distance > EXACT)
+    return (f"the Jacobian of X + Layer(X) is I plus that of the layer, within {added:.0e}, and exactly I where layers "
+            "give 0, with placement \"residual\" or \"pre\"; a norm on the way spoils it, in this note's Add & Norm, "
+            f"too: distance from I then {others}")
+
+
+SHALLOW, DEEP, STEPS = 2, 8, 400
+ENOUGH = 0.1  # nats
+
+
+@functools.cache
+def losses(placement: str, layers: int, seed: int) -> np.ndarray:
+    """Of each step, when a decoder learns to copy 4 letters."""
+    task = dataclasses.replace(TASKS["copy"], lengths=(4, 4))
+    config = TransformerConfig(context=12, layers=layers, heads=2, width=16, placement=placement, final_norm=False)
+    model = make_model(task, "causal", config, seed=seed)
+    training = TrainingConfig.of(task, steps=STEPS, batch_size=16, lr=5e-3, seed=seed)
+    return np.array(Trainer(model, task, training).train())
+
+
+def final_loss(placement: str) -> Spread:
+    return over_seeds(lambda seed: losses(placement, DEEP, seed)[-20:].mean())
+
+
+def steps_until_learnt(placement: str, layers: int) -> Spread:
+    """Until the mean loss of 10 steps is below ENOUGH; all of them if it never is."""
+
+    def measure(seed: int) -> float:
+        below = np.convolve(losses(placement, layers, seed), np.ones(10) / 10, mode="valid") < ENOUGH
+        return float(10 + below.argmax()) if below.any() else float(STEPS)
+
+    return over_seeds(measure)
+
+
+@claim("R18", note="001", section="Residual Connections", formula="X^(i) = X^(i-1) + Layer(X^(i-1))",
+       ours='TransformerConfig(placement="none" or "residual")', code="models/transformer.py:PLACEMENTS")
+def residual_connections_help_models_train_better():
+    """Residual connections are a trick to help models train better."""
+    without, added = final_loss("none"), final_loss("residual")
+    # of 5 tokens 4 are one of 10 letters, and 1 is STOP
+    nothing = 0.8 * math.log(10) - 0.8 * math.log(0.8) - 0.2 * math.log(0.2)
+    require(added.median < 0.05 and without.median > 0.9 * nothing, f"without {without:.2f}, with {added:.4f} nats")
+    return (f"a decoder of {DEEP} blocks that learns to copy 4 letters of 10: after {STEPS} steps the loss is "
+            f"{added:.4f} nats with residual connections, and {without:.2f} without, which is that of who knows only "
+            f"how often each symbol occurs, {nothing:.2f} (5 seeds; 2,000 steps leave it there)")
+
+
+# ---- layer norm ----
+
+
+@claim("N18", note="001", section="Layer Normalization", verdict="true if the stack is deep",
+       ours='TransformerConfig(placement="residual" or "post" or "pre")', code="models/transformer.py:PLACEMENTS")
+def layer_norm_helps_models_train_faster():
+    """Layer normalization is a trick to help models train faster."""
+    placements = "residual", "post", "pre"
+    shallow, deep = ([steps_until_learnt(placement, layers) for placement in placements] for layers in (SHALLOW, DEEP))
+    in_words = [f"{alone:.0f} with residual connections alone, {post:.0f} with this note's Add & Norm, {pre:.0f} with "
+                "norms before the layers" for alone, post, pre in (shallow, deep)]
+    require(max(steps.median for steps in deep[1:]) < 0.9 * deep[0].median < 0.9 * STEPS, f"{DEEP} blocks: {in_words[1]}")
+    require(max(steps.median for steps in shallow) < 1.3 * min(steps.median for steps in shallow),
+            f"{SHALLOW} blocks: {in_words[0]}")
+    return (f"steps until {DEEP} blocks copy 4 letters (mean loss below {ENOUGH} nats): {in_words[1]}; of {SHALLOW} "
+            f"blocks it makes little difference: {in_words[0]} (5 seeds)")
+
+
+@claim("N17", note="001", section="Layer Normalization", ours="nn.LayerNorm(16)", code="nn/layer_norm.py:LayerNorm")
+def layer_norm_normalises_gradients():
+    """It cuts down on uninformative variation in the hidden vectors; its success may be due to its normalizing
+    gradients."""
+    layer = nn.LayerNorm(16, eps=0.0).double()
+    x, upstream, gradients = normal(0, 4, 16), mg.tensor(normal(1, 4, 16)), {}
+    expected = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+    for scale in (1, 10, 100):
+        y, gradient = mg.vjp(layer, mg.tensor(scale * x + 5), upstream)
+        require_equal(y, expected, 1e-10)
+        gradients[scale] = gradient.array
+    g, mean = upstream.array, lambda a: a.mean(-1, keepdims=True)
+    require_equal(gradients[1], (g - mean(g) - expected * mean(g * expected)) / x.std(-1, keepdims=True), 1e-10)
+    difference = max(largest(scale * gradients[scale], gradients[1]) for scale in (10, 100))
+    require(difference < 1e-10, f"the gradients of scaled inputs differ by {difference:.0e}")
+    norms = ", ".join(f"{np.linalg.norm(gradient):.2g}" for gradient in gradients.values())
+    return ("inputs 1, 10, 100 times as large, and shifted by 5, give the same output, and a gradient that is as many "
+            f"times smaller ({norms}, within {difference:.0e}): what grew too large moves less. Whether its success is "
+            "due to that is not shown here")
+
+
+@claim("E4", note="001", section="Layer Normalization", verdict=FALSE,
+       formula="output = (x - mu) / (sqrt(sigma) + eps) * gamma + beta",
+       ours='nn.LayerNorm(64, eps_at="double_root"); meant is eps_at="outside"', code="nn/layer_norm.py:LayerNorm")
+def layer_norm_gives_mean_1_and_divides_by_the_root_of_the_deviation():
+    """Layer norm normalises to unit mean and standard deviation: x minus its mean mu, divided by sqrt(sigma) + eps,
+    where sigma = sqrt(sum of (x_j - mu)^2 / d) is the standard deviation, times a gain gamma, plus a bias beta."""
+    x, gain, bias, eps = 9 * normal(0, 8, 64) + 3, normal(1, 64), normal(2, 64), 1e-3
+    centred, sigma = x - x.mean(-1, keepdims=True), x.std(-1, keepdims=True)
+    forms = {
+        "as printed": ({"eps_at": "double_root"}, np.sqrt(sigma) + eps),
+        "sigma + eps": ({"eps_at": "outside"}, sigma + eps),
+        "sum / (d - 1)": ({"eps_at": "outside", "unbiased": True}, sigma * math.sqrt(64 / 63) + eps),
+        "sqrt(sigma^2 + eps)": ({}, np.sqrt(sigma**2 + eps)),
+    }
+    difference, deviations = 0.0, {}
+    for name, (switches, denominator) in forms.items():
+        layer = nn.LayerNorm(64, eps=eps, **switches).double()
+        plain = layer(mg.tensor(x)).array
+        require(np.abs(plain.mean(axis=-1)).max() < EXACT, f"{name}: the mean is {plain.mean(axis=-1)}")
+        deviations[name] = float(plain.std(axis=-1).mean())
+        layer.weight.data[...], layer.bias.data[...] = gain, bias
+        difference = max(difference, require_equal(layer(mg.tensor(x)), centred / denominator * gain + bias))
+        check_gradients(layer, x[:2], fast_mode=True)
+    printed, meant = deviations.pop("as printed"), deviations["sigma + eps"]
+    require(printed > 2 and abs(meant - 1) < 1e-3, f"as printed {printed:.2f}, {deviations}")
+    shown = ", ".join(f"{deviation:.4f} ({name})" for name, deviation in deviations.items())
+    return (f"the mean is 0, not 1; sigma is a root already, and its root leaves a deviation of {printed:.2f}, the "
+            f"root of the input's 9, where sigma itself leaves 1: {shown}. GPT-2 and PyTorch have the last one (each "
+            f"within {difference:.0e} of its formula)")
+
+
+@claim("N5", note="001", section="Layer Normalization", formula="gamma in R^d and beta in R^d (Can omit!)",
+       ours="nn.LayerNorm(16, elementwise_affine=False)", code="nn/layer_norm.py:LayerNorm")
+def gain_and_bias_of_layer_norm_can_be_left_out():
+    """The learned gain and bias of layer norm can be omitted."""
+    plain, affine = nn.LayerNorm(16, elementwise_affine=False), nn.LayerNorm(16).double()
+    count = sum(parameter.numel() for parameter in plain.parameters())
+    require(count == 0, f"there are {count} parameters")
+    x = 2 * normal(0, 5, 16) + 3
+    y = plain(mg.tensor(x))
+    difference = max(require_equal(y, normalised(x)), require_equal(affine(mg.tensor(x)), y))
+    affine.weight.data[...], affine.bias.data[...] = normal(1, 16), normal(2, 16)
+    require_equal(affine(mg.tensor(x)), y.array * affine.weight.array + affine.bias.array)
+    without_bias = [name for name, _ in nn.LayerNorm(16, bias=False).named_parameters()]
+    require(without_bias == ["weight"], f"bias=False leaves {without_bias}")
+    error = check_gradients(plain, x)
+    return (f"without them it has no parameters, and is the norm with gain 1 and bias 0, within {difference:.0e} "
+            f"(gradients {error:.0e}); the bias alone can be left out, too")

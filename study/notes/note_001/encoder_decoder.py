@@ -1,0 +1,220 @@
+"""Note 001, "Transformer Encoder", "Putting them both together", and "Problems"."""
+import dataclasses
+
+import numpy as np
+
+import minigrad as mg
+import nn
+from models.architectures import make_model
+from models.encoder_decoder import Encoder, EncoderDecoder
+from models.task import FIRST
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
+from models.transformer import Block, CausalTransformer, TransformerConfig
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    check_gradients, influence, largest, matrices, normal, over_seeds, require_causal, require_equal, softmax,
+)
+from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
+from study.notes.note_001.fitting import fit
+
+
+@claim("G2", note="001", section="Transformer Encoder", ours="Encoder(config), of Block(config, is_causal=False)",
+       code="models/encoder_decoder.py:Encoder")
+def an_encoder_is_a_decoder_without_the_mask():
+    """A decoder constrains to unidirectional context. An encoder has bidirectional context, as a bidirectional RNN has:
+    the masking in the self-attention is removed."""
+    mg.manual_seed(0)
+    x, rnn = normal(0, 1, 6, 16), nn.RNN(16, 16, bidirectional=True).double()
+    decoder, encoder = Block(NOTES_BLOCK).double(), Block(NOTES_BLOCK, is_causal=False).double()
+    encoder.load_state_dict(decoder.state_dict())
+    last = require_equal(encoder(mg.tensor(x))[:, -1], decoder(mg.tensor(x))[:, -1])
+    whole = Encoder(NOTES_BLOCK).double()
+    pairs = [int((influence(layer, x) > 0).sum()) for layer in (decoder, encoder, whole, lambda x: rnn(x)[0])]
+    require(pairs == [21, 36, 36, 36], f"pairs with an influence: {pairs}")
+    require_causal(influence(decoder, x))
+    weakest = influence(whole, x).min()
+    require(weakest > 1e-4, f"the weakest influence is {weakest:.0e}")
+    return ("with the same parameters, all 36 pairs of 6 tokens have an influence on each other in an encoder's block "
+            f"(the weakest in two blocks {weakest:.3f}), as in a bidirectional RNN, and 21 in a decoder's; what "
+            f"becomes of the last token, which sees all in both, is the same within {last:.0e}")
+
+
+# ---- encoder and decoder together ----
+
+SMALL = TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=32)
+STEPS = 400
+
+
+def answered_right(name: str):
+    """Of a seed: how many of 500 new sequences of 4 letters an encoder-decoder answers without a mistake, after
+    training."""
+
+    def measure(seed: int) -> float:
+        task = dataclasses.replace(TASKS[name], lengths=(4, 4))
+        model = make_model(task, "encoder-decoder", SMALL, seed=seed)
+        training = TrainingConfig.of(task, steps=STEPS, batch_size=32, lr=5e-3, warmup_steps=50, seed=seed)
+        Trainer(model, task, training).train()
+        return task.accuracy(model, 500)
+
+    return over_seeds(measure)
+
+
+def changed_by_each(function, tokens: np.ndarray) -> np.ndarray:
+    """(T, S): how much of what comes out at t changes with another symbol at s. function: (B, S) -> (B, T, C)."""
+    others = np.repeat(tokens[None], len(tokens) + 1, axis=0)
+    others[1:] += np.eye(len(tokens), dtype=int)
+    out = function(mg.tensor(others)).array
+    return np.abs(out[1:] - out[0]).max(axis=2).T
+
+
+@claim("G3", note="001", section="Putting them both together", ours='make_model(task, "encoder-decoder", config)',
+       code="models/encoder_decoder.py:EncoderDecoder", also=("004",))
+def an_encoder_and_a_decoder_are_put_together():
+    """Encoder and decoder are put together: the decoder attends to the outputs of the encoder."""
+    mg.manual_seed(0)
+    model = EncoderDecoder(SMALL).double()
+    source, inputs = FIRST + np.arange(5), FIRST + np.arange(4)
+    fixed_source, fixed_inputs = mg.tensor(np.tile(source, (5, 1))), mg.tensor(np.tile(inputs, (6, 1)))
+    of_memory = changed_by_each(model.encode, source)
+    of_logits = changed_by_each(lambda source: model(source, fixed_inputs)[0], source)
+    of_inputs = changed_by_each(lambda inputs: model(fixed_source, inputs)[0], inputs)
+    weakest = min(of_memory.min(), of_logits.min())
+    require(weakest > 1e-4, f"some symbol of the source changes what is made of another one by {weakest:.0e} only")
+    require_causal(of_inputs)
+    reversing, sorting = answered_right("reverse"), answered_right("sort")
+    require(min(reversing.median, sorting.median) > 0.99, f"reversed {reversing:.1%}, sorted {sorting:.1%}")
+    return ("each token of the source changes all of the encoder's outputs, and through them all of the decoder's (by "
+            f"{weakest:.3f} at least), which does not see the future of its own; one block each reverses "
+            f"{reversing:.1%} and sorts {sorting:.1%} of new sequences of 4 letters after {STEPS} steps (5 seeds)")
+
+
+@claim("A18", note="001", section="Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
+       ours="nn.Attention(8, heads=2, memory_width=6)(z, h)", code="nn/attention.py:Attention")
+def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder():
+    """In self-attention keys, queries and values come from the same source. In cross-attention keys and values are
+    drawn from the encoder's outputs h, like a memory, and queries from the decoder's inputs z."""
+    mg.manual_seed(0)
+    z, h = normal(0, 1, 3, 8), normal(1, 1, 5, 6)
+    layer = nn.Attention(8, heads=2, memory_width=6).double()
+    Q, K, V = matrices(layer)
+    expected = np.zeros((3, 8))
+    for part in (slice(0, 4), slice(4, 8)):
+        for i in range(3):
+            weights = softmax(np.array([(z[0, i] @ Q[:, part]) @ (h[0, j] @ K[:, part]) / 2 for j in range(5)]))
+            expected[i, part] = sum(weights[j] * (h[0, j] @ V[:, part]) for j in range(5))
+    difference = require_equal(layer(mg.tensor(z), mg.tensor(h))[0], expected @ layer.out.weight.array.T)
+    error = check_gradients(layer, z, h)
+    same = nn.Attention(8, heads=2).double()
+    require_equal(same(mg.tensor(z), mg.tensor(z)), same(mg.tensor(z)))
+    return (f"3 queries and 5 keys, of other widths: the formulas, in loops, within {difference:.0e}; gradients reach "
+            f"z, h and all matrices, right within {error:.0e}; with h = z it is self-attention")
+
+
+@claim("E26", note="001", section="Cross-attention", verdict=FALSE,
+       formula="h_1, ..., h_n output vectors of the encoder; x_i in R^d; z_1, ..., z_n, z_i in R^d",
+       ours="EncoderDecoder(config)(source, inputs)", code="models/encoder_decoder.py:EncoderDecoder")
+def encoder_and_decoder_have_one_length():
+    """The encoder's outputs are h_1 to h_n, where x_i is in R^d, and the decoder's inputs z_1 to z_n: of both there are
+    n."""
+    mg.manual_seed(0)
+    model, weights = EncoderDecoder(SMALL).double(), []
+    source, inputs = (mg.tensor(FIRST + np.arange(n)[None]) for n in (7, 4))
+    h = model.encode(source)
+    logits = model.decode(h, source == 0, inputs, weights)
+    require(h.shape == (1, 7, 32) and logits.shape == (1, 4, 13), f"outputs {h.shape}, logits {logits.shape}")
+    shape = weights[0].shape[2:]
+    require(shape == (4, 7), f"the weights are {shape}")
+    require_equal(weights[0].sum(-1), np.ones((1, 2, 4)))
+    return ("it is h_i that is in R^d, and there are as many as the source has tokens, not the target: with a source "
+            f"of 7 and 4 tokens said so far, h is 7 x 32 and the weights are {shape[0]} x {shape[1]}, each row with "
+            "the sum 1")
+
+
+# ---- problems ----
+
+
+def rotated(x: np.ndarray) -> np.ndarray:
+    """Each pair of features 2i, 2i + 1 of row t turned by the angle t / 10000^(2i / D), as complex numbers."""
+    T, D = x.shape
+    angles = np.arange(T)[:, None] / 10_000 ** (np.arange(0, D, 2) / D)
+    turned = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
+    return np.stack([turned.real, turned.imag], axis=2).reshape(T, D)
+
+
+def scores_with_positions(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
+    """Of each head, (H, T, T), from the formulas; each row's mean is 0."""
+    Q, K, _ = (np.split(matrix, layer.heads, axis=1) for matrix in matrices(layer))
+    T, scores = len(X), []
+    for head in range(layer.heads):
+        q, k = X @ Q[head], X @ K[head]
+        q, k = (rotated(q), rotated(k)) if layer.positions == "rotary" else (q, k)
+        bias = np.zeros((T, T))
+        if layer.positions == "relative":
+            table, most = layer.relative_bias.array[head], layer.max_distance
+            bias = np.array([[table[most + t - s] for s in range(T)] for t in range(T)])
+        scores.append(q @ k.T / np.sqrt(layer.key_size) + bias)
+    return np.array(scores) - np.mean(scores, axis=-1, keepdims=True)
+
+
+BEFORE, SYMBOLS, LENGTH = 2, 6, 8  # the task: which token stood so many places before? Trained at this length
+
+
+def told_beyond(positions: str):
+    """Of a seed: how often a layer is right beyond the length that it was trained with, up to twice as long."""
+
+    def measure(seed: int) -> float:
+        generator = np.random.default_rng(seed)
+        config = TransformerConfig(vocabulary_size=SYMBOLS, context=2 * LENGTH, layers=1, heads=2, width=24,
+                                   positions=positions)
+        model = CausalTransformer(config)
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 2 and "relative" not in name:
+                nn.init.normal_(parameter, std=24**-0.5)
+
+        def draw(count=32, length=LENGTH):
+            tokens = generator.integers(0, SYMBOLS, (count, length))
+            return tokens, np.hstack([np.full((count, BEFORE), -100), tokens[:, :-BEFORE]])
+
+        fit(lambda tokens, targets: model(tokens, targets)[1], model.parameters(), draw, steps=300, lr=1e-2)
+        tokens, targets = draw(300, 2 * LENGTH)
+        right = model(mg.tensor(tokens))[0].array.argmax(-1) == targets
+        within = right[:, BEFORE:LENGTH].mean()
+        require(within > 0.97, f"{positions} positions: {within:.0%} right at the length of training")
+        return float(right[:, LENGTH:].mean())
+
+    return over_seeds(measure)
+
+
+@claim("P8", note="001", section="Problems", verdict="true if texts may be longer than in training",
+       ours='nn.Attention(8, heads=2, positions="rotary" or "relative")', code="nn/attention.py:Attention")
+def absolute_indices_are_not_the_best_positions():
+    """Simple absolute indices are not the best way to represent position."""
+    mg.manual_seed(0)
+    D, ahead, tokens = 8, normal(0, 7, 8), normal(1, 5, 8)
+    moved = {}
+    for positions in ("rotary", "relative", "none"):
+        layer = nn.Attention(D, heads=2, positions=positions).double()
+        if positions == "relative":
+            layer.relative_bias.data[...] = normal(2, *layer.relative_bias.shape)
+        absolute = nn.PositionEncoding("sinusoidal" if positions == "none" else "none", D)
+        inputs = [absolute(mg.tensor(x)) for x in (tokens, np.vstack([ahead, tokens]))]
+        at_start, later = (centred_scores(layer(x, need_weights=True)[1]) for x in inputs)
+        require_equal(at_start, scores_with_positions(layer, inputs[0].array))
+        moved[positions] = largest(at_start, centred_scores(np.exp(later[:, 7:, 7:])))
+        without = nn.Attention(D, heads=2).double()
+        without.load_state_dict(layer.state_dict(), strict=False)
+        same = largest(at_start, centred_scores(without(inputs[0], need_weights=True)[1]))
+        require((same > 0.01) == (positions != "none"), f"{positions} positions change scores by {same:.0e}")
+    require(max(moved["rotary"], moved["relative"]) < 1e-12 and moved["none"] > 0.01, f"7 places later: {moved}")
+
+    right = {positions: told_beyond(positions) for positions in ("learned", "sinusoidal", "relative", "rotary")}
+    shown = {positions: f"{share:.0%}" for positions, share in right.items()}
+    require(max(right["learned"].median, right["sinusoidal"].median) + 0.2
+            < min(right["relative"].median, right["rotary"].median), f"right beyond the length of training: {shown}")
+    return (f"the same words 7 places later have other scores where sinusoids are added (by {moved['none']:.2f}), and "
+            f"the same ones with rotary ({moved['rotary']:.0e}) or relative positions ({moved['relative']:.0e}); a "
+            f"layer that learned to name the token 2 places before, in texts of {LENGTH} (300 steps), is right in "
+            f"places {LENGTH + 1} to {2 * LENGTH} with learned positions in {shown['learned']}, sinusoids "
+            f"{shown['sinusoidal']}, relative {shown['relative']}, rotary {shown['rotary']}; chance is "
+            f"{1 / SYMBOLS:.0%} (5 seeds)")

@@ -1,0 +1,202 @@
+"""Note 001, "Premise" to "Attention: The savior": recurrent networks, and what attention does better."""
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from minigrad import Tensor
+from study.notes.claims import claim, require
+from study.notes.helpers import influence, longest_chain, normal, over_seeds, require_equal
+from study.notes.note_001.fitting import fit
+
+# ---- word vectors ----
+
+WORD_CLASSES, WORDS_EACH, NEIGHBOURS_EACH = 3, 8, 4  # words of a class stand among the same neighbours
+WORDS = np.arange(WORD_CLASSES * WORDS_EACH)
+VOCABULARY_SIZE = len(WORDS) + WORD_CLASSES * NEIGHBOURS_EACH
+
+
+def synthetic_corpus(generator: np.random.Generator, sentences: int) -> np.ndarray:
+    """(sentences, 3): a word between two neighbours of its class; one neighbour in ten is of any class."""
+    words = generator.integers(0, len(WORDS), sentences)
+    of_class = generator.integers(0, NEIGHBOURS_EACH, (2, sentences)) + words // WORDS_EACH * NEIGHBOURS_EACH
+    of_any = generator.integers(0, WORD_CLASSES * NEIGHBOURS_EACH, (2, sentences))
+    before, after = np.where(generator.random((2, sentences)) < 0.1, of_any, of_class) + len(WORDS)
+    return np.stack([before, words, after], axis=1)
+
+
+@functools.cache
+def skip_gram(seed: int) -> nn.Embedding:
+    """Word vectors from which the words that stand beside a word can be told (Word2Vec's skip-gram)."""
+    generator = np.random.default_rng(seed)
+    sentences = synthetic_corpus(generator, 4000)
+    centres = np.concatenate([sentences[:, i] for i in (0, 1, 1, 2)])
+    beside = np.concatenate([sentences[:, i] for i in (1, 0, 2, 1)])
+    vectors, predict = nn.Embedding(VOCABULARY_SIZE, 8), nn.Linear(8, VOCABULARY_SIZE, bias=False)
+
+    def draw():
+        batch = generator.integers(0, len(centres), 256)
+        return centres[batch], beside[batch]
+
+    fit(lambda centres, beside: F.cross_entropy(predict(vectors(centres)), beside),
+        [*vectors.parameters(), *predict.parameters()], draw, steps=300, lr=0.05)
+    return vectors
+
+
+def mean_cosine(vectors: nn.Embedding, alike: bool) -> float:
+    """Of the vectors of two words of the same class, or of different classes."""
+    unit = F.normalize(vectors.weight[: len(WORDS)]).array
+    is_alike = np.equal.outer(WORDS // WORDS_EACH, WORDS // WORDS_EACH)
+    return float((unit @ unit.T)[is_alike & ~np.eye(len(unit), dtype=bool) if alike else ~is_alike].mean())
+
+
+def told_from_frozen(vectors: nn.Embedding) -> float:
+    """How many of the words of odd number a linear classifier tells the class of, which saw those of even number."""
+    vectors.zero_grad()
+    vectors.requires_grad_(False)
+    before = vectors.weight.array.copy()
+    seen, unseen = WORDS[::2], WORDS[1::2]
+    classify = nn.Linear(vectors.embedding_dim, WORD_CLASSES)
+    fit(lambda words, classes: F.cross_entropy(classify(vectors(words)), classes), classify.parameters(),
+        lambda: (seen, seen // WORDS_EACH), steps=100, lr=0.1)
+    require(vectors.weight.grad is None and np.array_equal(vectors.weight.array, before), "frozen vectors have moved")
+    found = classify(vectors(mg.tensor(unseen))).array.argmax(axis=1)
+    return float((found == unseen // WORDS_EACH).mean())
+
+
+@claim("L6", note="001", section="Premise", ours="nn.Embedding(36, 8), then .requires_grad_(False)",
+       code="nn/embedding.py:Embedding")
+def word_vectors_were_used_to_understand_text():
+    """Before 2017, recurrent neural networks and Word2Vec models were used to understand text with deep learning."""
+    alike, unlike = (over_seeds(lambda seed, is_alike=is_alike: mean_cosine(skip_gram(seed), is_alike))
+                     for is_alike in (True, False))
+    told = over_seeds(lambda seed: told_from_frozen(skip_gram(seed)))
+    by_chance = over_seeds(lambda seed: told_from_frozen(nn.Embedding(VOCABULARY_SIZE, 8)))
+    require(alike.median > 0.7 and unlike.median < 0.4, f"cosine {alike:.2f} of words used alike, {unlike:.2f} of others")
+    require(told.median > 0.95 > 0.7 > by_chance.median, f"told: {told:.0%}, from random vectors {by_chance:.0%}")
+    return ("vectors that are trained to predict the neighbours of a word know what is used alike: their cosine is "
+            f"{alike:.2f} within a class of words and {unlike:.2f} between classes; frozen, they tell the class of "
+            f"{told:.0%} of the words that a classifier never saw, random vectors of {by_chance:.0%} (300 steps, 5 "
+            "seeds)")
+
+
+# ---- distances ----
+
+
+def first_to_last(layer: Callable[[Tensor], Tensor], x: np.ndarray) -> tuple[np.ndarray, int]:
+    """d out_T / d x_1, and the longest chain of operations in between; x (1, T, D)."""
+    rest = mg.tensor(x[:, 1:])
+
+    def last(first):
+        return layer(mg.cat([first, rest], dim=1))[:, -1]
+
+    first = mg.tensor(x[:, :1], requires_grad=True)
+    return mg.jacobian(last, first).array[0, :, 0, 0], longest_chain(last(first))
+
+
+def states_of(rnn: nn.RNN) -> Callable[[Tensor], Tensor]:
+    return lambda x: rnn(x)[0]
+
+
+def recurrent_network(gain: float | None = None) -> nn.RNN:
+    """With recurrent weights of deviation gain / sqrt(H), or those that it starts with."""
+    rnn = nn.RNN(8, 32).double()
+    if gain is not None:
+        nn.init.normal_(rnn.weight_hh_l0, std=gain / rnn.hidden_size**0.5)
+    return rnn
+
+
+@claim("C7", note="001", section="Linear Interaction Distance", ours="nn.RNN(8, 8), nn.Attention(8, heads=2)",
+       code="nn/recurrent.py:RNN")
+def distant_words_interact_after_many_steps_or_one():
+    """Recurrent networks take O(sequence length) steps for distant words to interact. With attention the maximum
+    interaction distance is O(1), since all words interact at every layer."""
+    mg.manual_seed(0)
+    T, lengths = 12, (4, 16, 64)
+    attention, rnn = nn.Attention(8, heads=2).double(), nn.RNN(8, 8).double()
+    reach = influence(attention, normal(0, 1, T, 8))
+    require(bool((reach > 1e-6).all()), f"the smallest influence in a layer of attention is {reach.min():.0e}")
+    chains = {name: [first_to_last(layer, normal(0, 1, n, 8))[1] for n in lengths]
+              for name, layer in (("attention", attention), ("RNN", states_of(rnn)))}
+    each = np.diff(chains["RNN"]) / np.diff(lengths)
+    require(each[0] == each[1] >= 1 and len(set(chains["attention"])) == 1, f"operations in a row: {chains}")
+    in_rnn, in_attention = (", ".join(map(str, chains[name])) for name in ("RNN", "attention"))
+    return (f"from the first of 4, 16, 64 tokens to the last result {in_rnn} operations follow one another in an RNN, "
+            f"{each[0]:.0f} for each token, and {in_attention} in attention; in one layer of attention all {T * T} "
+            f"pairs of {T} tokens interact, the weakest with a derivative of {reach.min():.3f}")
+
+
+def norm_over(make: Callable[[], Callable[[Tensor], Tensor]], T: int) -> Callable[[int], float]:
+    """Of a seed: |d out_T / d x_1| in a layer that `make` makes."""
+    return lambda seed: np.linalg.norm(first_to_last(make(), 0.1 * normal(seed, 1, T, 8))[0])
+
+
+@claim("G8", note="001", section="Linear Interaction Distance", ours="nn.RNN(8, 32)", code="nn/recurrent.py:RNN")
+def gradients_of_an_rnn_vanish_or_explode_with_distance():
+    """Recurrent networks have gradient problems over long distances."""
+    rnn, x = recurrent_network(), normal(4, 1, 4, 8)
+    W_ih, W_hh = rnn.weight_ih_l0.array, rnn.weight_hh_l0.array
+    states = rnn(mg.tensor(x))[0].array[0]
+    expected = np.diag(1 - states[0] ** 2) @ W_ih
+    for state in states[1:]:
+        expected = np.diag(1 - state**2) @ W_hh @ expected
+    require_equal(first_to_last(states_of(rnn), x)[0], expected)
+
+    lengths = 4, 16, 64
+    makers = {"as it starts": lambda: states_of(recurrent_network()), "larger": lambda: states_of(recurrent_network(3)),
+              "attention": lambda: nn.Attention(8).double()}
+    found = {name: [over_seeds(norm_over(make, T)) for T in lengths] for name, make in makers.items()}
+    shown = {name: ", ".join(f"{norm.median:.1g}" for norm in norms) for name, norms in found.items()}
+    small, large, attention = found.values()
+    require(small[2].median < 1e-6 * small[0].median, f"with small weights: {shown}")
+    require(large[2].median > 1e3 * large[0].median, f"with large weights: {shown}")
+    require(1 / 64 < attention[2].median / attention[0].median < 4 / 16, f"in attention: {shown}")
+    return (f"|d out_T / d x_1| at T = 4, 16, 64 is a product of T matrices in an RNN: {shown['as it starts']} with "
+            f"the weights that it starts with (deviation 0.6 / sqrt(H)), {shown['larger']} with weights of 3 / "
+            f"sqrt(H); in attention {shown['attention']}, as the weight of a token is 1/T (medians of 5 seeds; at T = "
+            f"64 {small[2]:.0e}, {large[2]:.0e}, {attention[2]:.0e})")
+
+
+class Recall(nn.Module):
+    """Logits of the first token, from what a layer makes of a sequence at its last token."""
+
+    def __init__(self, layer: nn.Module, symbols: int, width: int):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(symbols, width), nn.PositionEncoding("sinusoidal", width)
+        self.layer, self.out = layer, nn.Linear(width, symbols)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.positions(self.embedding(tokens))
+        states = self.layer(x)[0] if isinstance(self.layer, nn.RNN) else self.layer(x)
+        return self.out(states[:, -1])
+
+
+def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: int = 8, width: int = 32) -> Callable:
+    """Of a seed: how often the first of T random tokens is recalled, after training."""
+
+    def measure(seed: int) -> float:
+        generator = np.random.default_rng(seed)
+        model = Recall(make_layer(), symbols, width)
+        fit(lambda tokens: F.cross_entropy(model(tokens), tokens[:, 0]), model.parameters(),
+            lambda: (generator.integers(0, symbols, (32, T)),), steps, lr=3e-3)
+        tokens = generator.integers(0, symbols, (500, T))
+        return float((model(mg.tensor(tokens)).array.argmax(-1) == tokens[:, 0]).mean())
+
+    return measure
+
+
+@claim("G22", note="001", section="Linear Interaction Distance", ours='nn.RNN(32, 32), nn.Attention(32, causal="mask")',
+       code="nn/recurrent.py:RNN")
+def an_rnn_hardly_learns_from_far_away():
+    """Long-distance dependencies are difficult to learn, because of the gradient problems of recurrent networks."""
+    rnn, attention = lambda: nn.RNN(32, 32), lambda: nn.Attention(32, causal="mask")
+    near, far = over_seeds(recalled(rnn, 4, 300)), over_seeds(recalled(rnn, 16, 1200))
+    of_attention = over_seeds(recalled(attention, 48, 300))
+    require(near.median > 0.99 and of_attention.median > 0.99, f"RNN, 4 tokens: {near:.0%}; attention: {of_attention:.0%}")
+    require(far.median < 0.3, f"an RNN recalls the first of 16 tokens: {far:.0%}")
+    return (f"which of 8 symbols came first? An RNN of 32 units tells it of 4 tokens after 300 steps ({near:.0%} "
+            f"right), and of 16 tokens not after 1200 ({far:.0%}; chance 12%); attention tells it of 48 after 300 "
+            f"({of_attention:.0%}; 5 seeds)")

@@ -1,0 +1,315 @@
+"""Note 001, "Barriers and solutions for self-attention as a building block", and "Minimal Self-attention architecture"."""
+import math
+
+import numpy as np
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from models.transformer import MLP, CausalTransformer, TransformerConfig
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    check_gradients, influence, largest, matrices, normal, over_seeds, refusal, require_causal, require_equal,
+    softmax,
+)
+from study.notes.note_001.fitting import fit
+
+# ---- 1. sequence order ----
+
+
+@claim("P3", note="001", section="Learned absolute position representations",
+       formula="p in R^(d x n), each p_i a column of that matrix",
+       ours='nn.PositionEncoding("learned", d, size=n)', code="nn/position.py:PositionEncoding")
+def learned_positions_end_where_their_table_ends():
+    """Let all position vectors be parameters, one for each index. This is flexible, each position can fit the data; but
+    it cannot extrapolate beyond index n."""
+    mg.manual_seed(0)
+    encoding = nn.PositionEncoding("learned", 4, size=6).double()
+    x = normal(0, 2, 4, 4)
+    difference = require_equal(encoding(mg.tensor(x)), x + encoding.weight.array[:4])
+    check_gradients(encoding, x)
+    (encoding(mg.tensor(x)) * mg.tensor(normal(1, 2, 4, 4))).sum().backward()
+    gradient = encoding.weight.grad.array
+    require(gradient[:4].all() and not gradient[4:].any(), "the gradient is not on the 4 rows that were used")
+    message = refusal(encoding, mg.tensor(normal(0, 7, 4)))
+    require("size 6" in message and "position 6" in message, f"7 tokens with 6 positions: {message!r}")
+    model = CausalTransformer(TransformerConfig(vocabulary_size=5, context=6, layers=1, heads=1, width=4))
+    require("6 (the model's context)" in refusal(model, mg.zeros(1, 7, dtype=mg.int64)), "a model takes 7 tokens")
+    return (f"x_i + p_i within {difference:.0e}; 4 tokens give a gradient to the first 4 of 6 positions only, so a "
+            f"position that no text reaches is never learned; and 7 tokens are an error: \"{message.split(';')[0]}\"")
+
+
+@claim("E27", note="001", section="Learned absolute position representations", verdict="true if p is transposed",
+       formula="p in R^(d x n), x̄_i = x_i + p_i; X in R^(n x d)",
+       ours="nn.PositionEncoding(...).weight, which is n x d", code="nn/position.py:PositionEncoding")
+def positions_are_columns_and_tokens_are_rows():
+    """The position vectors are the columns of a d x n matrix, and are added to the inputs, which elsewhere are the rows
+    of an n x d matrix."""
+    n, d = 5, 3
+    X, encoding = mg.tensor(normal(0, n, d)), nn.PositionEncoding("learned", d, size=n).double()
+    encoding.weight.data[...] = normal(1, n, d)
+    p = encoding.weight.mT.detach()
+    message = refusal(lambda: X + p)
+    one_by_one = np.array([X.array[i] + p.array[:, i] for i in range(n)])
+    difference = max(require_equal(encoding(X), one_by_one), require_equal(X + p.mT, one_by_one))
+    return (f"token by token, x_i + p_i is X + p^T, within {difference:.0e}; as the matrices are printed they cannot "
+            f"be added: \"{message.split(';')[0]}\"")
+
+
+# ---- 2. adding non-linearities ----
+
+
+def stacked_attention(X: np.ndarray) -> tuple:
+    """Two layers without read-out; what they make of X together; their weights A, and their matrices V."""
+    mg.manual_seed(0)
+    layers = [nn.Attention(X.shape[1], output_projection="none").double() for _ in range(2)]
+    y, weights = mg.tensor(X), []
+    for layer in layers:
+        for parameter in layer.parameters():
+            nn.init.normal_(parameter, std=0.6)  # else the second layer's weights are nearly equal
+        y, A = layer(y, need_weights=True)
+        weights.append(A.array[0])
+    return layers, y.array, weights, [matrices(layer)[2] for layer in layers]
+
+
+@claim("M3", note="001", section="2. Adding non-linearities", verdict="true if the weights are held fixed", also=("003",),
+       formula="o_i = sum_k alpha*_ij V* x_k", ours='nn.Attention(8, output_projection="none"), twice',
+       code="nn/attention.py:Attention")
+def two_attention_layers_without_nonlinearity_are_one():
+    """Attention has no element-wise nonlinearities: two stacked layers look a lot like a single one, a linear
+    combination of a linear transformation of the input."""
+    X, moved = normal(0, 6, 8), normal(1, 6, 8)
+    (first, second), y, (A_1, A_2), (V_1, V_2) = stacked_attention(X)
+    frozen = require_equal(y, (A_2 @ A_1) @ X @ (V_1 @ V_2))
+    live = largest(second(first(mg.tensor(moved))), (A_2 @ A_1) @ moved @ (V_1 @ V_2))
+    doubled, A = first(mg.tensor(2 * X), need_weights=True)
+    twice = largest(doubled, 2 * first(mg.tensor(X)))
+    fixed = require_equal(A_1 @ (2 * X) @ V_1, 2 * first(mg.tensor(X)).array)
+    require(min(live, twice, largest(A[0], A_1)) > 0.1, f"the function is nearly linear: {live:.0e}, {twice:.0e}")
+    return (f"for one X the two layers are A_2 A_1 X V_1 V_2, within {frozen:.0e}, and one layer is linear, within "
+            f"{fixed:.0e}, if its weights A are kept; but A depends on X: another X misses the product by {live:.2f}, "
+            f"and |f(2X) - 2 f(X)| is {twice:.2f}")
+
+
+@claim("E5", note="001", section="2. Adding non-linearities", verdict=FALSE,
+       formula="sum_k (alpha_jk sum_i alpha_ij) V^(2) V^(1) x_k", ours='nn.Attention(8, output_projection="none"), twice',
+       code="nn/attention.py:Attention")
+def stacked_weights_are_a_product_with_sums_of_columns():
+    """Two stacked layers have the weights alpha*, which are alpha_jk times the sum of alpha_ij over i."""
+    X = normal(0, 6, 8)
+    _, y, (A_1, A_2), (V_1, V_2) = stacked_attention(X)
+    corrected = require_equal(y, (A_2 @ A_1) @ X @ V_1 @ V_2)
+    as_printed = A_1 * A_2.sum(axis=0)[:, None]  # row j, which the left side does not have
+    literal, same_alpha = (largest(y, A @ X @ V_1 @ V_2) for A in (as_printed, A_1 * A_1.sum(axis=0)[:, None]))
+    sums = as_printed.sum(axis=1)
+    require(min(literal, same_alpha) > 0.01, f"as printed it differs by {literal:.0e}, {same_alpha:.0e}")
+    require(largest(sums, 1.0) > 0.1, f"as printed, rows sum to {sums}")
+    return ("the sum must run over j, and each layer has weights of its own: alpha*_ik = sum_j alpha^(2)_ij "
+            f"alpha^(1)_jk gives the layers' output within {corrected:.0e}; as printed it is off by {literal:.2f} "
+            f"(with one alpha {same_alpha:.2f}), and rows of weights sum to {sums.min():.2f} ... {sums.max():.2f} "
+            "instead of 1")
+
+
+@claim("M2", note="001", section="2. Adding non-linearities", formula="h_FF = W_2 ReLU(W_1 h_self-attention + b_1) + b_2",
+       ours='MLP(TransformerConfig(activation="relu", mlp_ratio=5))', code="models/transformer.py:MLP")
+def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
+    """A feed-forward network is applied to each token independently, and is much wider inside than the model, often 5
+    d."""
+    mg.manual_seed(0)
+    d, counts, differences = 4, {}, []
+    for ratio in (5, 4):
+        mlp = MLP(TransformerConfig(width=d, heads=1, activation="relu", mlp_ratio=ratio)).double()
+        W_1, b_1, W_2, b_2 = (parameter.array for parameter in mlp.parameters())
+        tokens = normal(0, 200, d)
+        inner = tokens @ W_1.T + b_1
+        h = tokens[np.abs(inner).min(axis=1) > 0.02][:3]  # whose differences meet no kink
+        expected = np.array([W_2 @ np.maximum(W_1 @ token + b_1, 0) + b_2 for token in h])
+        differences.append(require_equal(mlp(mg.tensor(h)), expected))
+        check_gradients(mlp, h)
+        require_equal(mlp(mg.tensor(h[::-1].copy())), expected[::-1])
+        counts[ratio] = sum(parameter.numel() for parameter in mlp.parameters())
+        require(counts[ratio] == 2 * ratio * d * d + ratio * d + d, f"there are {counts[ratio]} parameters")
+    attention = sum(parameter.numel() for parameter in nn.Attention(d).parameters())
+    return (f"token by token within {max(differences):.0e}; 5 d wide inside, it has {counts[5]} parameters for d = "
+            f"{d}, and attention {attention}: most of a block's ({counts[4]} with 4 d, GPT's choice)")
+
+
+@claim("E6", note="001", section="2. Adding non-linearities", verdict=FALSE, formula="W_1 in R^(5d x d), W_2 in R^(5d x d)",
+       ours="mlp.expand.weight, mlp.project.weight", code="models/transformer.py:MLP")
+def both_matrices_of_the_feed_forward_network_have_the_same_shape():
+    """W_1 and W_2 of the feed-forward network are both of shape 5d x d."""
+    d, h = 4, mg.tensor(normal(0, 4))
+    mlp = MLP(TransformerConfig(width=d, heads=1, activation="relu", mlp_ratio=5)).double()
+    inner = mlp.expand(h)
+    message = refusal(lambda: mg.tensor(normal(1, 5 * d, d)) @ inner)
+    require("cannot be multiplied" in message, f"(5d, d) times 5d numbers: {message!r}")
+    require(mlp.expand.weight.shape == (5 * d, d) and mlp.project.weight.shape == (d, 5 * d), "the shapes are others")
+    difference = require_equal(mlp(h), mlp.project.weight.array @ inner.array + mlp.project.bias.array)
+    return (f"W_2 must be d x 5d: so the network is what the formula says, within {difference:.0e}; as printed, "
+            f"\"{message.split(':')[0]}\"")
+
+
+# ---- 3. masking the future ----
+
+
+@claim("A34", note="001", section="3. Masking the future in self-attention",
+       ours="layer(x[:, t : t + 1], x[:, : t + 1]) for each t", code="nn/attention.py:Attention")
+def keys_of_the_past_only_can_be_given_at_each_step():
+    """At every timestep the set of keys and queries could be changed to include only past words; that is
+    inefficient."""
+    mg.manual_seed(0)
+    n, d = 32, 16
+    x, layer, masked = mg.tensor(normal(0, 1, n, d)), nn.Attention(d, heads=2).double(), nn.Attention(
+        d, heads=2, causal="mask").double()
+    masked.load_state_dict(layer.state_dict())
+    with mg.count_flops() as at_once:
+        expected = masked(x)
+    with mg.count_flops() as last_only:
+        rows = mg.cat([layer(x[:, t : t + 1], x[:, : t + 1]) for t in range(n)], dim=1)
+    with mg.count_flops() as anew:
+        for t in range(n):
+            layer(x[:, : t + 1])
+    difference = require_equal(rows, expected)
+    require(largest(layer(x), expected) > 0.01, "the mask makes no difference")
+    ratios = [count.forward_counts.total() / at_once.forward_counts.total() for count in (last_only, anew)]
+    require(1 < ratios[0] < ratios[1], f"the multiply-adds are {ratios} times those with a mask")
+    return (f"the same numbers as with a mask, within {difference:.0e}; but for {n} words there are {n} small "
+            f"attentions one after the other instead of one, with {ratios[0]:.1f} times the multiply-adds if keys are "
+            f"made anew, and {ratios[1]:.1f} times if queries are, too")
+
+
+@claim("E7", note="001", section="3. Masking the future in self-attention", verdict=FALSE,
+       formula="e_ij = -inf for j > i", ours='nn.Attention(8, causal="mask")', code="nn/attention.py:Attention")
+def scores_of_zero_hide_the_future():
+    """Attention to future words is masked out by setting attention scores to zero."""
+    mg.manual_seed(0)
+    T, x = 6, normal(0, 6, 8)
+    layer = nn.Attention(8, causal="mask").double()
+    Q, K, _ = matrices(layer)
+    scores, past = (x @ Q) @ (x @ K).T / math.sqrt(8), np.tri(T)
+    literal = mg.tensor(scores * past).softmax(-1).array
+    weights = layer(mg.tensor(x), need_weights=True)[1][0].array
+    difference = require_equal(weights, softmax(np.where(past, scores, -math.inf)))
+    leaked, hidden = (A[past == 0].sum() / T for A in (literal, weights))
+    require(leaked > 0.1 and hidden == 0, f"the future has {leaked:.2f} and {hidden:.2f} of the weight")
+    first = literal[0, 1:].sum()
+    return (f"a score of 0 is a weight of e^0 = 1 before normalising: the future keeps {leaked:.0%} of all weight, and "
+            f"{first:.0%} of the first word's; with the -inf of the formula below it keeps {hidden:.0f} (the layer's "
+            f"weights within {difference:.0e})")
+
+
+@claim("A6", note="001", section="3. Masking the future in self-attention", also=("000",),
+       formula="e_ij = q_i^T k_j if j <= i, -inf if j > i", ours='nn.Attention(8, heads=2, causal="mask")',
+       code="nn/attention.py:Attention")
+def scores_of_minus_infinity_hide_the_future():
+    """To parallelise, the attention to future words is masked out: their scores are minus infinity."""
+    mg.manual_seed(0)
+    x, masked = normal(0, 6, 8), nn.Attention(8, heads=2, causal="mask").double()
+    Q, K, V = matrices(masked)
+    heads = []
+    for part in (slice(0, 4), slice(4, 8)):
+        scores = (x @ Q[:, part]) @ (x @ K[:, part]).T / 2
+        e = np.array([[scores[i, j] if j <= i else -math.inf for j in range(6)] for i in range(6)])
+        heads.append(softmax(e) @ x @ V[:, part])
+    difference = require_equal(masked(mg.tensor(x)), np.hstack(heads) @ masked.out.weight.array.T)
+    require_causal(influence(masked, x[None]))
+    require_rows_without_keys_are_finite()
+    return (f"the formula, in loops, within {difference:.0e}; no derivative by a future word is other than exactly 0, "
+            "all by past ones are not; a word that may see nothing gets 0, and finite gradients")
+
+
+def require_rows_without_keys_are_finite() -> None:
+    """Queries that may see no key: no NaN, neither forward nor backward."""
+    q, k, v = (mg.tensor(normal(seed, 1, 2, 4, 8), requires_grad=True) for seed in range(3))
+    sees = np.tri(4, dtype=bool)
+    sees[2] = False
+    out = F.scaled_dot_product_attention(q, k, v, mg.tensor(sees))
+    out.square().sum().backward()
+    require(not out.array[:, :, 2].any() and np.isfinite(out.array).all(), "the row without keys is not 0")
+    require(all(np.isfinite(part.grad.array).all() for part in (q, k, v)), "a gradient of the function is not finite")
+    layer = nn.MultiHeadAttention(8, 2).double()
+    x = mg.tensor(normal(3, 2, 4, 8), requires_grad=True)
+    padding = mg.tensor(np.array([[False, False, True, True], [True] * 4]))
+    for need_weights in (False, True):
+        result = layer(x, key_padding_mask=padding, need_weights=need_weights, is_causal=True)
+        y = result[0] if need_weights else result
+        y.square().sum().backward()
+        require(np.isfinite(y.array).all(), "a row without keys is not finite in MultiHeadAttention")
+        require_equal(y[1], np.broadcast_to(layer.out_proj.bias.array, (4, 8)))
+    gradients = [x.grad, *(parameter.grad for parameter in layer.parameters())]
+    require(all(np.isfinite(gradient.array).all() for gradient in gradients), "a gradient of the layer is not finite")
+
+
+# ---- the minimal architecture ----
+
+SYMBOLS, LENGTH, STEPS = 5, 8, 400
+MINIMAL = TransformerConfig(vocabulary_size=SYMBOLS, context=LENGTH, layers=1, heads=1, width=24, placement="none",
+                            final_norm=False, activation="relu", mlp_ratio=5)
+
+
+def minimal_model(without: str = "") -> CausalTransformer:
+    """Positions, masked attention of one head and a feed-forward network; or without one of the three."""
+    positions = "none" if without == "positions" else "learned"
+    model = CausalTransformer(TransformerConfig(**{**vars(MINIMAL), "positions": positions}))
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+    for block in model.blocks:
+        block.is_causal = without != "mask"
+        block.mlp = nn.Identity() if without == "feed-forward" else block.mlp
+    return model
+
+
+def recurrences(generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences x_t = x_{t-1} + 2 x_{t-2} (mod 5): the next one depends on two, on which is which, and not linearly."""
+    x = generator.integers(0, SYMBOLS, (count, LENGTH + 1))
+    for t in range(2, LENGTH + 1):
+        x[:, t] = (x[:, t - 1] + 2 * x[:, t - 2]) % SYMBOLS
+    targets = x[:, 1:].copy()
+    targets[:, 0] = -100
+    return x[:, :-1], targets
+
+
+def predicted(without: str, steps: int = STEPS):
+    """Of a seed: how often the model is right about the next token, without seeing it, after training."""
+
+    def measure(seed: int) -> float:
+        generator, model = np.random.default_rng(seed), minimal_model(without)
+        fit(lambda tokens, targets: model(tokens, targets)[1], model.parameters(), lambda: recurrences(generator, 32),
+            steps, lr=5e-3)
+        for block in model.blocks:
+            block.is_causal = True
+        tokens, targets = recurrences(generator, 300)
+        return float((model(mg.tensor(tokens))[0].array.argmax(-1) == targets)[:, 1:].mean())
+
+    return measure
+
+
+@claim("G21", note="001", section="Minimal Self-attention architecture",  # where the note has a picture
+       ours='TransformerConfig(placement="none", heads=1, final_norm=False, activation="relu")',
+       code="models/transformer.py:CausalTransformer")
+def attention_needs_positions_a_nonlinearity_and_a_mask():
+    """Self-attention becomes a building block with three additions: positions for the order of the sequence, a
+    feed-forward network for nonlinearity, and a mask over the future."""
+    mg.manual_seed(0)
+    model = minimal_model().double()
+    tokens = recurrences(np.random.default_rng(0), 1)[0]
+    block, E = model.blocks[0], model.token_embedding.weight.array
+    x = E[tokens[0]] + model.position_embedding.weight.array
+    q, k, v = np.split(x @ block.attention.in_proj_weight.array.T + block.attention.in_proj_bias.array, 3, axis=1)
+    scores = np.where(np.tri(LENGTH, dtype=bool), q @ k.T / math.sqrt(MINIMAL.width), -math.inf)
+    y = softmax(scores) @ v @ block.attention.out_proj.weight.array.T + block.attention.out_proj.bias.array
+    inner = np.maximum(y @ block.mlp.expand.weight.array.T + block.mlp.expand.bias.array, 0)
+    logits = (inner @ block.mlp.project.weight.array.T + block.mlp.project.bias.array) @ E.T
+    difference = require_equal(model(mg.tensor(tokens))[0][0], logits)
+
+    right = {without: over_seeds(predicted(without)) for without in ("", "positions", "feed-forward", "mask")}
+    shown = {name: f"{share:.0%}" for name, share in right.items()}
+    whole = right.pop("")
+    require(whole.median > 0.99, f"the whole architecture is right about {shown['']}")
+    require(all(part.median < 0.96 for part in right.values()), f"parts left out: {shown}")
+    return (f"the three additions, and no residual connection or norm, within {difference:.0e} of the formulas; one "
+            f"such layer learns x_t = x_(t-1) + 2 x_(t-2) mod 5 ({shown['']} right after {STEPS} steps), without "
+            f"positions {shown['positions']}, without the feed-forward network {shown['feed-forward']}, and if it is "
+            f"trained without the mask, it copies the future and is right about {shown['mask']} once that is hidden (5 "
+            "seeds)")
