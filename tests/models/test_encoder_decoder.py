@@ -42,9 +42,16 @@ def examples(batch=3, length=5, steps=4):
     return [mg.tensor(array) for array in (source, inputs, targets)]
 
 
+def assert_right_gradients(report):
+    """And none of zeros alone: those of a part that never runs are, by backward and by differences."""
+    assert report
+    assert not [entry.name for entry in report.inputs if not entry.analytic.any()]
+
+
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_gradients(name):
-    assert gradcheck_module(make(name), tuple(examples()), select=lambda result: result[1], raise_exception=False)
+    assert_right_gradients(gradcheck_module(make(name), tuple(examples()), select=lambda result: result[1],
+                                            raise_exception=False))
 
 
 @pytest.mark.parametrize("changes", [dict(placement=p) for p in PLACEMENTS if p != "pre"]
@@ -53,8 +60,8 @@ def test_gradients(name):
 def test_gradients_of_variants(changes):
     """Along random directions, which no wrong gradient withstands; entry by entry it would take a minute."""
     model = make("encoder-decoder", **changes)
-    report = gradcheck_module(model, tuple(examples()), select=lambda result: result[1], raise_exception=False, fast_mode=True)
-    assert report
+    assert_right_gradients(gradcheck_module(model, tuple(examples()), select=lambda result: result[1],
+                                            raise_exception=False, fast_mode=True))
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
@@ -65,6 +72,15 @@ def test_a_decoder_does_not_see_what_it_is_to_say(name):
     before, after = (model(source, mg.tensor(x))[0].detach().numpy() for x in (inputs.detach().numpy(), changed))
     np.testing.assert_allclose(before[:, :2], after[:, :2], rtol=1e-12)
     assert np.abs(before[:, 2:] - after[:, 2:]).max() > 1e-3
+
+
+def test_each_output_of_an_encoder_depends_on_all_tokens():
+    model, source = make("encoder-decoder"), examples()[0].numpy()[1:]  # rows without padding
+    before = model.encode(mg.tensor(source)).detach().numpy()
+    for s in range(source.shape[1]):
+        changed = source.copy()
+        changed[:, s] = 3 + (changed[:, s] - 2) % 6  # another symbol
+        assert (np.abs(model.encode(mg.tensor(changed)).detach().numpy() - before).max(axis=2) > 1e-6).all()
 
 
 def test_an_encoder_sees_all_but_padding():
@@ -105,7 +121,8 @@ def test_classifier(pooling, attends):
     source, _, _ = examples()
     model = shaken(Classifier(CONFIG, 3, pooling, attends))
     labels = mg.tensor(np.array([0, 2, 1]))
-    assert gradcheck_module(model, (source, labels), select=lambda result: result[1], raise_exception=False)
+    assert_right_gradients(gradcheck_module(model, (source, labels), select=lambda result: result[1],
+                                            raise_exception=False))
     changed = source.detach().numpy().copy()
     changed[1, 0] = 3 + (changed[1, 0] - 2) % 6  # another symbol
     is_seen = np.abs((model(mg.tensor(changed))[0] - model(source)[0]).detach().numpy())[1].max() > 1e-9

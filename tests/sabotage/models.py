@@ -11,6 +11,7 @@ from sabotage.edit import default, edit, edits, explained
 REFERENCES = ("tests/models/test_references.py",)
 CAUSAL = (*REFERENCES, "tests/models/test_transformer.py", "tests/models/test_variants.py", "-k", "not gradients")
 SEQUENCES = (*REFERENCES, "tests/models/test_encoder_decoder.py", "-k", "not gradients and not test_classifier")
+ENCODING = ("tests/models/test_encoder_decoder.py", "-k", "each_output")  # tests that compare with no reference
 HOOKS = ("tests/models/test_transformer.py", "-k", "hooks")
 GENERATION = ("tests/models/test_generate.py",)
 DECODING = ("tests/models/test_decode.py",)
@@ -240,6 +241,9 @@ ENCODER_DECODER = edits(SEQUENCES, "models.encoder_decoder", {
     "Classifier: initialisation skipped": ("Classifier", "initialise(self,", "(lambda *_, **__: None)(self,"),
     "Classifier: labels ignored": ("Classifier.forward", "F.cross_entropy(logits, labels,",
         "F.cross_entropy(logits, labels * 0,"),
+}) + edits(ENCODING, "models.encoder_decoder", {
+    "EncoderDecoder: encoder skipped, without references": ("EncoderDecoder.encode", "self.encoder(source, source == PAD)",
+        "self.encoder.embed(source)"),
 }) + edits(SEQUENCES, "models.recurrent", {
     "RecurrentSeq2Seq: attends ignored": ("RecurrentSeq2Seq", "self.attends, C = config, attends,",
         "self.attends, C = config, True,"),

@@ -1,6 +1,5 @@
 """Note 001, "The Transformer Decoder": multi-head attention, residual connections and layer norm."""
 import dataclasses
-import functools
 import math
 
 import numpy as np
@@ -194,13 +193,13 @@ def jacobian_of_softmax(scores: np.ndarray) -> float:
     return float(np.linalg.norm(diagonal, axis=0).mean())
 
 
-def sensitivity(scale: str, d: int) -> float:
-    """That norm, for the scores of a layer whose queries and keys are standard normal, d wide."""
+def scores_of(scale: str, d: int) -> np.ndarray:
+    """The scores of 500 queries and 16 keys that are standard normal, d wide, (500, 16)."""
     layer = nn.Attention(d, scale=scale, value=False, output_projection="none").double()
     for projection in (layer.query, layer.key):
         projection.weight.data[...] = np.eye(d)
     queries, keys = mg.randn(1, 500, d, dtype="float64"), mg.randn(1, 16, d, dtype="float64")
-    return jacobian_of_softmax(centred_scores(layer(queries, keys, need_weights=True)[1][0, 0]))
+    return centred_scores(layer(queries, keys, need_weights=True)[1][0, 0])
 
 
 @claim("A17", note="001", section="Scaled Dot Product", also=("003",), ours='nn.Attention(d, scale="none" or "d_k")',
@@ -209,14 +208,19 @@ def large_scores_make_gradients_of_softmax_small():
     """Scaled dot product attention aids in training. For a large dimensionality the dot products between vectors become
     large, and so do the inputs of the softmax, which makes the gradients small."""
     sizes = 4, 64, 256
-    raw, divided = ([over_seeds(lambda seed, scale=scale, d=d: sensitivity(scale, d)) for d in sizes]
+    raw, divided = ([over_seeds(lambda seed, scale=scale, d=d: jacobian_of_softmax(scores_of(scale, d))) for d in sizes]
                     for scale in ("none", "d_k"))
+    large, even = ([over_seeds(lambda seed, scale=scale, d=d: scores_of(scale, d).std()) for d in sizes]
+                   for scale in ("none", "d_k"))
     require(raw[0].median > 1.5 * raw[1].median and raw[0].median > 3 * raw[2].median, f"as they are: {raw}")
     medians = [found.median for found in divided]
     require(max(medians) < 1.2 * min(medians), f"divided: {medians}")
-    return ("how strongly 16 weights answer to their own scores (the norm of the diagonal of the softmax's Jacobian): "
-            f"{', '.join(f'{found:.3f}' for found in raw)} for d = 4, 64, 256; with scores divided by sqrt(d) "
-            f"{', '.join(f'{found:.3f}' for found in divided)}, whatever the d (5 seeds)")
+    require(all(abs(found.median - 1) < 0.1 for found in even), f"deviations of divided scores: {even}")
+    return (f"scores of d = 4, 64, 256 have a deviation of {', '.join(f'{found.median:.1f}' for found in large)}, and "
+            f"{', '.join(f'{found.median:.2f}' for found in even)} divided by sqrt(d); how strongly 16 weights answer "
+            "to their own scores (the norm of the diagonal of the softmax's Jacobian) falls from "
+            f"{', '.join(f'{found:.3f}' for found in raw)}, and divided stays at "
+            f"{', '.join(f'{found:.3f}' for found in divided)} (5 seeds)")
 
 
 def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
@@ -229,7 +233,8 @@ def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
 @claim("E28", note="001", section="Scaled Dot Product", verdict=FALSE, formula="(nothing is printed)",
        ours='nn.Attention(16, heads=h, scale="none")', code="nn/attention.py:Attention")
 def the_formula_without_the_scale_is_missing():
-    """The scaled function stands in place of the self-attention function seen so far, of which an empty formula is left."""
+    """The scaled function stands in place of the self-attention function seen so far, of which an empty formula is
+    left."""
     X, differences = normal(0, 6, 16), []
     for h in (1, 2, 4):
         layer = nn.Attention(16, heads=h, scale="none").double()
@@ -292,7 +297,6 @@ SHALLOW, DEEP, STEPS = 2, 8, 400
 ENOUGH = 0.1  # nats
 
 
-@functools.cache
 def losses(placement: str, layers: int, seed: int) -> np.ndarray:
     """Of each step, when a decoder learns to copy 4 letters."""
     task = dataclasses.replace(TASKS["copy"], lengths=(4, 4))

@@ -28,7 +28,6 @@ def synthetic_corpus(generator: np.random.Generator, sentences: int) -> np.ndarr
     return np.stack([before, words, after], axis=1)
 
 
-@functools.cache
 def skip_gram(seed: int) -> nn.Embedding:
     """Word vectors from which the words that stand beside a word can be told (Word2Vec's skip-gram)."""
     generator = np.random.default_rng(seed)
@@ -71,9 +70,10 @@ def told_from_frozen(vectors: nn.Embedding) -> float:
        code="nn/embedding.py:Embedding")
 def word_vectors_were_used_to_understand_text():
     """Before 2017, recurrent neural networks and Word2Vec models were used to understand text with deep learning."""
-    alike, unlike = (over_seeds(lambda seed, is_alike=is_alike: mean_cosine(skip_gram(seed), is_alike))
+    vectors = functools.cache(skip_gram)
+    alike, unlike = (over_seeds(lambda seed, is_alike=is_alike: mean_cosine(vectors(seed), is_alike))
                      for is_alike in (True, False))
-    told = over_seeds(lambda seed: told_from_frozen(skip_gram(seed)))
+    told = over_seeds(lambda seed: told_from_frozen(vectors(seed)))
     by_chance = over_seeds(lambda seed: told_from_frozen(nn.Embedding(VOCABULARY_SIZE, 8)))
     require(alike.median > 0.7 and unlike.median < 0.4, f"cosine {alike:.2f} of words used alike, {unlike:.2f} of others")
     require(told.median > 0.95 > 0.7 > by_chance.median, f"told: {told:.0%}, from random vectors {by_chance:.0%}")
