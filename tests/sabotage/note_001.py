@@ -169,7 +169,7 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     "N17": {
         "layer norm is skipped": ("nn.layer_norm:LayerNorm.forward", "return F.layer_norm(x,",
             "return (lambda x, *_: x)(x,"),
-        "backward of layer norm takes off no mean": ("minigrad.ops.layer_norm:LayerNorm.backward",
+        "layer norm's backward is halved": ("minigrad.ops.layer_norm:LayerNorm.backward",
             "as_rows(dout), as_rows(x)",
             "as_rows(dout) * np.float64(0.5), as_rows(x)"),
     },

@@ -198,7 +198,7 @@ def scores_of_zero_hide_the_future():
             f"weights within {difference:.0e})")
 
 
-@claim("A6", note="001", section="3. Masking the future in self-attention", also=("000",),
+@claim("A6", note="001", section="3. Masking the future in self-attention",
        formula="e_ij = q_i^T k_j if j <= i, -inf if j > i", ours='nn.Attention(8, heads=2, causal="mask")',
        code="nn/attention.py:Attention")
 def scores_of_minus_infinity_hide_the_future():
