@@ -20,8 +20,8 @@ from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
 from study.notes.note_001.fitting import fit
 
 
-@claim("G2", note="001", section="Transformer Encoder", ours="Encoder(config), of Block(config, is_causal=False)",
-       code="models/encoder_decoder.py:Encoder")
+@claim("G2", note="001", section="Transformer Encoder", formula="we remove the masking in the self-attention",
+       ours="Encoder(config), of Block(config, is_causal=False)", code="models/encoder_decoder.py:Encoder")
 def an_encoder_is_a_decoder_without_the_mask():
     """A decoder constrains to unidirectional context. An encoder has bidirectional context, as a bidirectional RNN has:
     the masking in the self-attention is removed."""
@@ -69,8 +69,8 @@ def changed_by_each(function, tokens: np.ndarray) -> np.ndarray:
     return np.abs(out[1:] - out[0]).max(axis=2).T
 
 
-@claim("G3", note="001", section="Putting them both together", ours='make_model(task, "encoder-decoder", config)',
-       code="models/encoder_decoder.py:EncoderDecoder", also=("004",))
+@claim("G3", note="001", section="Putting them both together", formula="(a picture)",
+       ours='make_model(task, "encoder-decoder", config)', code="models/encoder_decoder.py:EncoderDecoder")
 def an_encoder_and_a_decoder_are_put_together():
     """Encoder and decoder are put together: the decoder attends to the outputs of the encoder."""
     mg.manual_seed(0)
@@ -187,6 +187,7 @@ def told_within_and_beyond(positions: str) -> tuple[Spread, Spread]:
 
 
 @claim("P8", note="001", section="Problems", verdict="true if texts may be longer than in training",
+       formula="Simple absolute indices are not the best way to represent position",
        ours='nn.Attention(8, heads=2, positions="rotary" or "relative")', code="nn/attention.py:Attention")
 def absolute_indices_are_not_the_best_positions():
     """Simple absolute indices are not the best way to represent position."""
