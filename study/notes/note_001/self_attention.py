@@ -35,8 +35,9 @@ def learned_positions_end_where_their_table_ends():
     require("size 6" in message and "position 6" in message, f"7 tokens with 6 positions: {message!r}")
     model = CausalTransformer(TransformerConfig(vocabulary_size=5, context=6, layers=1, heads=1, width=4))
     require("6 (the model's context)" in refusal(model, mg.zeros(1, 7, dtype=mg.int64)), "a model takes 7 tokens")
-    return (f"x_i + p_i within {difference:.0e}; 4 tokens give a gradient to the first 4 of 6 positions only, so a "
-            f"position that no text reaches is never learned; and 7 tokens are an error: \"{message.split(';')[0]}\"")
+    return (f"row i of a table is added to token i (within {difference:.0e}); 4 tokens give a gradient to the first 4 "
+            "of 6 rows only, so a position that no text reaches is never learned; and 7 tokens are an error: "
+            f"\"{message.split(';')[0]}\"")
 
 
 @claim("E27", note="001", section="Learned absolute position representations", verdict="true if p is transposed",
@@ -131,8 +132,9 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
         counts[ratio] = sum(parameter.numel() for parameter in mlp.parameters())
         require(counts[ratio] == 2 * ratio * d * d + ratio * d + d, f"there are {counts[ratio]} parameters")
     attention = sum(parameter.numel() for parameter in nn.Attention(d).parameters())
-    return (f"token by token within {max(differences):.0e}; 5 d wide inside, it has {counts[5]} parameters for d = "
-            f"{d}, and attention {attention}: most of a block's ({counts[4]} with 4 d, GPT's choice)")
+    return (f"the formula, token by token, within {max(differences):.0e}; 5 d wide inside, it has {counts[5]} "
+            f"parameters for d = {d}, and attention {attention}: most of a block's ({counts[4]} with 4 d, GPT's "
+            "choice)")
 
 
 @claim("E6", note="001", section="2. Adding non-linearities", verdict=FALSE,
