@@ -50,7 +50,7 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     },
     "E5": {
         "attention adds its input": ("nn.attention:Attention.forward", "x + y if self.residual else y", "x + y"),
-        "values are keys": ("nn.attention:Attention._project",
+        "values are keys": ("nn.attention:Attention.project",
             "v = self._split(source, self.value if self.projects_value else None)",
             "v = k"),
     },
@@ -104,11 +104,11 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     },
     "A8": {
         "scores are scaled all the same": ("nn.attention:Attention._factor", '"none": 1.0', '"none": 0.5'),
-        "values are not projected": ("nn.attention:Attention._project", "self.value if self.projects_value else None",
+        "values are not projected": ("nn.attention:Attention.project", "self.value if self.projects_value else None",
             "None"),
     },
     "E14": {
-        "queries are keys": ("nn.attention:Attention._project", "return q, k, v", "return k, q, v"),
+        "queries are keys": ("nn.attention:Attention.project", "return q, k, v", "return k, q, v"),
         "scores are scaled all the same": ("nn.attention:Attention._factor", '"none": 1.0', '"none": 0.5'),
     },
     "A12": {
@@ -169,7 +169,7 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     "N17": {
         "layer norm is skipped": ("nn.layer_norm:LayerNorm.forward", "return F.layer_norm(x,",
             "return (lambda x, *_: x)(x,"),
-        "backward of layer norm takes off no mean": ("minigrad.ops.layer_norm:LayerNorm.backward",
+        "layer norm's backward is halved": ("minigrad.ops.layer_norm:LayerNorm.backward",
             "as_rows(dout), as_rows(x)",
             "as_rows(dout) * np.float64(0.5), as_rows(x)"),
     },
@@ -212,11 +212,11 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     "A18": {
         "the memory is ignored": ("nn.attention:Attention.forward", "x if memory is None else memory\n        self",
             "x\n        self"),
-        "values are keys": ("nn.attention:Attention._project",
+        "values are keys": ("nn.attention:Attention.project",
             "v = self._split(source, self.value if self.projects_value else None)",
             "v = k"),
-        "the memory has no gradient": ("nn.attention:Attention.forward", "q, k, v = self._project(x, source)",
-            "q, k, v = self._project(x, source.detach())"),
+        "the memory has no gradient": ("nn.attention:Attention.forward", "q, k, v = self.project(x, source)",
+            "q, k, v = self.project(x, source.detach())"),
     },
     "E26": {
         "a decoder attends to itself": OWN_MEMORY,
@@ -224,14 +224,14 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
             "weights.append(2 * own)"),
     },
     "P8": {
-        "rotary positions are ignored": ("nn.attention:Attention._project", 'self.positions == "rotary"', "False"),
+        "rotary positions are ignored": ("nn.attention:Attention.project", 'self.positions == "rotary"', "False"),
         "rotary positions turn by 0": ("nn.position:rotate", "angles = np", "angles = 0 * np"),
         "rotary positions turn backwards": ("nn.position:rotate", "angles = np", "angles = -1 * np"),
-        "only queries are turned": ("nn.attention:Attention._project", "rotate(q), rotate(k)", "rotate(q), k"),
+        "only queries are turned": ("nn.attention:Attention.project", "rotate(q), rotate(k)", "rotate(q), k"),
         "relative positions are ignored": ("nn.attention:Attention._mask", 'self.positions == "relative"', "False"),
-        "relative positions have the other sign": ("nn.attention:Attention._mask", "self.relative_bias[:, index][None]",
-            "-self.relative_bias[:, index][None]"),
-        "relative positions are mirrored": ("nn.attention:Attention._mask",
+        "relative positions have the other sign": ("nn.attention:Attention.position_bias", "return self",
+            "return -self"),
+        "relative positions are mirrored": ("nn.attention:Attention.position_bias",
             "np.arange(queries)[:, None] - np.arange(keys)",
             "np.arange(keys) - np.arange(queries)[:, None]"),
         "sinusoids are not added": ("nn.position:PositionEncoding.forward", "return x + p", "return x"),

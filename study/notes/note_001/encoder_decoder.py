@@ -1,5 +1,6 @@
 """Note 001, "Transformer Encoder", "Putting them both together", and "Problems"."""
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -13,14 +14,14 @@ from models.train import Trainer, TrainingConfig
 from models.transformer import Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
-    check_gradients, influence, largest, matrices, normal, over_seeds, require_causal, require_equal, softmax,
+    Spread, check_gradients, influence, largest, matrices, normal, over_seeds, require_causal, require_equal, softmax,
 )
 from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
 from study.notes.note_001.fitting import fit
 
 
-@claim("G2", note="001", section="Transformer Encoder", ours="Encoder(config), of Block(config, is_causal=False)",
-       code="models/encoder_decoder.py:Encoder")
+@claim("G2", note="001", section="Transformer Encoder", formula="we remove the masking in the self-attention",
+       ours="Encoder(config), of Block(config, is_causal=False)", code="models/encoder_decoder.py:Encoder")
 def an_encoder_is_a_decoder_without_the_mask():
     """A decoder constrains to unidirectional context. An encoder has bidirectional context, as a bidirectional RNN has:
     the masking in the self-attention is removed."""
@@ -68,8 +69,8 @@ def changed_by_each(function, tokens: np.ndarray) -> np.ndarray:
     return np.abs(out[1:] - out[0]).max(axis=2).T
 
 
-@claim("G3", note="001", section="Putting them both together", ours='make_model(task, "encoder-decoder", config)',
-       code="models/encoder_decoder.py:EncoderDecoder", also=("004",))
+@claim("G3", note="001", section="Putting them both together", formula="(a picture)",
+       ours='make_model(task, "encoder-decoder", config)', code="models/encoder_decoder.py:EncoderDecoder")
 def an_encoder_and_a_decoder_are_put_together():
     """Encoder and decoder are put together: the decoder attends to the outputs of the encoder."""
     mg.manual_seed(0)
@@ -160,33 +161,33 @@ def scores_with_positions(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
 BEFORE, SYMBOLS, LENGTH = 2, 6, 8  # the task: which token stood so many places before? Trained at this length
 
 
-def told_beyond(positions: str):
-    """Of a seed: how often a layer is right beyond the length that it was trained with, up to twice as long."""
+def told(positions: str, seed: int) -> tuple[float, float]:
+    """How often a layer is right after training, at its length and beyond, up to twice as far."""
+    generator = np.random.default_rng(seed)
+    config = TransformerConfig(vocabulary_size=SYMBOLS, context=2 * LENGTH, layers=1, heads=2, width=24,
+                               positions=positions)
+    model = CausalTransformer(config)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2 and "relative" not in name:
+            nn.init.normal_(parameter, std=config.width**-0.5)
 
-    def measure(seed: int) -> float:
-        generator = np.random.default_rng(seed)
-        config = TransformerConfig(vocabulary_size=SYMBOLS, context=2 * LENGTH, layers=1, heads=2, width=24,
-                                   positions=positions)
-        model = CausalTransformer(config)
-        for name, parameter in model.named_parameters():
-            if parameter.ndim == 2 and "relative" not in name:
-                nn.init.normal_(parameter, std=24**-0.5)
+    def draw(count: int = 32, length: int = LENGTH) -> tuple[np.ndarray, np.ndarray]:
+        tokens = generator.integers(0, SYMBOLS, (count, length))
+        return tokens, np.hstack([np.full((count, BEFORE), -100), tokens[:, :-BEFORE]])
 
-        def draw(count=32, length=LENGTH):
-            tokens = generator.integers(0, SYMBOLS, (count, length))
-            return tokens, np.hstack([np.full((count, BEFORE), -100), tokens[:, :-BEFORE]])
+    fit(lambda tokens, targets: model(tokens, targets)[1], model.parameters(), draw, steps=300, lr=1e-2)
+    tokens, targets = draw(300, 2 * LENGTH)
+    right = model(mg.tensor(tokens))[0].array.argmax(-1) == targets
+    return float(right[:, BEFORE:LENGTH].mean()), float(right[:, LENGTH:].mean())
 
-        fit(lambda tokens, targets: model(tokens, targets)[1], model.parameters(), draw, steps=300, lr=1e-2)
-        tokens, targets = draw(300, 2 * LENGTH)
-        right = model(mg.tensor(tokens))[0].array.argmax(-1) == targets
-        within = right[:, BEFORE:LENGTH].mean()
-        require(within > 0.97, f"{positions} positions: {within:.0%} right at the length of training")
-        return float(right[:, LENGTH:].mean())
 
-    return over_seeds(measure)
+def told_within_and_beyond(positions: str) -> tuple[Spread, Spread]:
+    once = functools.cache(told)
+    return over_seeds(lambda seed: once(positions, seed)[0]), over_seeds(lambda seed: once(positions, seed)[1])
 
 
 @claim("P8", note="001", section="Problems", verdict="true if texts may be longer than in training",
+       formula="Simple absolute indices are not the best way to represent position",
        ours='nn.Attention(8, heads=2, positions="rotary" or "relative")', code="nn/attention.py:Attention")
 def absolute_indices_are_not_the_best_positions():
     """Simple absolute indices are not the best way to represent position."""
@@ -208,8 +209,10 @@ def absolute_indices_are_not_the_best_positions():
         require((same > 0.01) == (positions != "none"), f"{positions} positions change scores by {same:.0e}")
     require(max(moved["rotary"], moved["relative"]) < 1e-12 and moved["none"] > 0.01, f"7 places later: {moved}")
 
-    right = {positions: told_beyond(positions) for positions in ("learned", "sinusoidal", "relative", "rotary")}
-    shown = {positions: f"{share:.0%}" for positions, share in right.items()}
+    shares = {kind: told_within_and_beyond(kind) for kind in ("learned", "sinusoidal", "relative", "rotary")}
+    within, right = ({kind: share[which] for kind, share in shares.items()} for which in (0, 1))
+    shown = {kind: f"{share:.0%}" for kind, share in right.items()}
+    require(min(share.median for share in within.values()) > 0.97, f"right at the length of training: {within}")
     require(max(right["learned"].median, right["sinusoidal"].median) + 0.2
             < min(right["relative"].median, right["rotary"].median), f"right beyond the length of training: {shown}")
     return (f"the same words 7 places later have other scores where sinusoids are added (by {moved['none']:.2f}), and "

@@ -66,8 +66,8 @@ def told_from_frozen(vectors: nn.Embedding) -> float:
     return float((found == unseen // WORDS_EACH).mean())
 
 
-@claim("L6", note="001", section="Premise", ours="nn.Embedding(36, 8), then .requires_grad_(False)",
-       code="nn/embedding.py:Embedding")
+@claim("L6", note="001", section="Premise", formula="Before 2017, Recurrent Neural Networks (RNNs) and Word2Vec models",
+       ours="nn.Embedding(36, 8), then .requires_grad_(False)", code="nn/embedding.py:Embedding")
 def word_vectors_were_used_to_understand_text():
     """Before 2017, recurrent neural networks and Word2Vec models were used to understand text with deep learning."""
     vectors = functools.cache(skip_gram)
@@ -109,8 +109,9 @@ def recurrent_network(gain: float | None = None) -> nn.RNN:
     return rnn
 
 
-@claim("C7", note="001", section="Linear Interaction Distance", ours="nn.RNN(8, 8), nn.Attention(8, heads=2)",
-       code="nn/recurrent.py:RNN")
+@claim("C7", note="001", section="Linear Interaction Distance",
+       formula="RNNs: O(sequence length) steps; attention: maximum interaction distance O(1)",
+       ours="nn.RNN(8, 8), nn.Attention(8, heads=2)", code="nn/recurrent.py:RNN, nn/attention.py:Attention")
 def distant_words_interact_after_many_steps_or_one():
     """Recurrent networks take O(sequence length) steps for distant words to interact. With attention the maximum
     interaction distance is O(1), since all words interact at every layer."""
@@ -134,7 +135,8 @@ def norm_over(make: Callable[[], Callable[[Tensor], Tensor]], T: int) -> Callabl
     return lambda seed: np.linalg.norm(first_to_last(make(), 0.1 * normal(seed, 1, T, 8))[0])
 
 
-@claim("G8", note="001", section="Linear Interaction Distance", ours="nn.RNN(8, 32)", code="nn/recurrent.py:RNN")
+@claim("G8", note="001", section="Linear Interaction Distance", formula="RNN gradient problems", ours="nn.RNN(8, 32)",
+       code="nn/recurrent.py:RNN")
 def gradients_of_an_rnn_vanish_or_explode_with_distance():
     """Recurrent networks have gradient problems over long distances."""
     rnn, x = recurrent_network(), normal(4, 1, 4, 8)
@@ -188,8 +190,9 @@ def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: i
     return measure
 
 
-@claim("G22", note="001", section="Linear Interaction Distance", ours='nn.RNN(32, 32), nn.Attention(32, causal="mask")',
-       code="nn/recurrent.py:RNN")
+@claim("G22", note="001", section="Linear Interaction Distance",
+       formula="Long distance dependencies are difficult to learn",
+       ours='nn.RNN(32, 32), nn.Attention(32, causal="mask")', code="nn/recurrent.py:RNN, nn/attention.py:Attention")
 def an_rnn_hardly_learns_from_far_away():
     """Long-distance dependencies are difficult to learn, because of the gradient problems of recurrent networks."""
     rnn, attention = lambda: nn.RNN(32, 32), lambda: nn.Attention(32, causal="mask")

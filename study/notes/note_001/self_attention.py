@@ -18,8 +18,8 @@ from study.notes.note_001.fitting import fit
 
 
 @claim("P3", note="001", section="Learned absolute position representations",
-       formula="p in R^(d x n), each p_i a column of that matrix",
-       ours='nn.PositionEncoding("learned", d, size=n)', code="nn/position.py:PositionEncoding")
+       formula="p in R^(d x n), each p_i a column of that matrix", ours='nn.PositionEncoding("learned", d, size=n)',
+       code="nn/position.py:PositionEncoding")
 def learned_positions_end_where_their_table_ends():
     """Let all position vectors be parameters, one for each index. This is flexible, each position can fit the data; but
     it cannot extrapolate beyond index n."""
@@ -35,8 +35,9 @@ def learned_positions_end_where_their_table_ends():
     require("size 6" in message and "position 6" in message, f"7 tokens with 6 positions: {message!r}")
     model = CausalTransformer(TransformerConfig(vocabulary_size=5, context=6, layers=1, heads=1, width=4))
     require("6 (the model's context)" in refusal(model, mg.zeros(1, 7, dtype=mg.int64)), "a model takes 7 tokens")
-    return (f"x_i + p_i within {difference:.0e}; 4 tokens give a gradient to the first 4 of 6 positions only, so a "
-            f"position that no text reaches is never learned; and 7 tokens are an error: \"{message.split(';')[0]}\"")
+    return (f"row i of a table is added to token i (within {difference:.0e}); 4 tokens give a gradient to the first 4 "
+            "of 6 rows only, so a position that no text reaches is never learned; and 7 tokens are an error: "
+            f"\"{message.split(';')[0]}\"")
 
 
 @claim("E27", note="001", section="Learned absolute position representations", verdict="true if p is transposed",
@@ -72,9 +73,9 @@ def stacked_attention(X: np.ndarray) -> tuple:
     return layers, y.array, weights, [matrices(layer)[2] for layer in layers]
 
 
-@claim("M3", note="001", section="2. Adding non-linearities", verdict="true if the weights are held fixed", also=("003",),
+@claim("M3", note="001", section="2. Adding non-linearities", verdict="true if the weights are held fixed",
        formula="o_i = sum_k alpha*_ij V* x_k", ours='nn.Attention(8, output_projection="none"), twice',
-       code="nn/attention.py:Attention")
+       code="nn/attention.py:Attention", also=("003: Transformer layers",), formerly=("C8",))
 def two_attention_layers_without_nonlinearity_are_one():
     """Attention has no element-wise nonlinearities: two stacked layers look a lot like a single one, a linear
     combination of a linear transformation of the input."""
@@ -92,8 +93,8 @@ def two_attention_layers_without_nonlinearity_are_one():
 
 
 @claim("E5", note="001", section="2. Adding non-linearities", verdict=FALSE,
-       formula="sum_k (alpha_jk sum_i alpha_ij) V^(2) V^(1) x_k", ours='nn.Attention(8, output_projection="none"), twice',
-       code="nn/attention.py:Attention")
+       formula="sum_k (alpha_jk sum_i alpha_ij) V^(2) V^(1) x_k",
+       ours='nn.Attention(8, output_projection="none"), twice', code="nn/attention.py:Attention")
 def stacked_weights_are_a_product_with_sums_of_columns():
     """Two stacked layers have the weights alpha*, which are alpha_jk times the sum of alpha_ij over i."""
     X = normal(0, 6, 8)
@@ -110,7 +111,8 @@ def stacked_weights_are_a_product_with_sums_of_columns():
             "instead of 1")
 
 
-@claim("M2", note="001", section="2. Adding non-linearities", formula="h_FF = W_2 ReLU(W_1 h_self-attention + b_1) + b_2",
+@claim("M2", note="001", section="2. Adding non-linearities",
+       formula="h_FF = W_2 ReLU(W_1 h_self-attention + b_1) + b_2",
        ours='MLP(TransformerConfig(activation="relu", mlp_ratio=5))', code="models/transformer.py:MLP")
 def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
     """A feed-forward network is applied to each token independently, and is much wider inside than the model, often 5
@@ -130,12 +132,14 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
         counts[ratio] = sum(parameter.numel() for parameter in mlp.parameters())
         require(counts[ratio] == 2 * ratio * d * d + ratio * d + d, f"there are {counts[ratio]} parameters")
     attention = sum(parameter.numel() for parameter in nn.Attention(d).parameters())
-    return (f"token by token within {max(differences):.0e}; 5 d wide inside, it has {counts[5]} parameters for d = "
-            f"{d}, and attention {attention}: most of a block's ({counts[4]} with 4 d, GPT's choice)")
+    return (f"the formula, token by token, within {max(differences):.0e}; 5 d wide inside, it has {counts[5]} "
+            f"parameters for d = {d}, and attention {attention}: most of a block's ({counts[4]} with 4 d, GPT's "
+            "choice)")
 
 
-@claim("E6", note="001", section="2. Adding non-linearities", verdict=FALSE, formula="W_1 in R^(5d x d), W_2 in R^(5d x d)",
-       ours="mlp.expand.weight, mlp.project.weight", code="models/transformer.py:MLP")
+@claim("E6", note="001", section="2. Adding non-linearities", verdict=FALSE,
+       formula="W_1 in R^(5d x d), W_2 in R^(5d x d)", ours="mlp.expand.weight, mlp.project.weight",
+       code="models/transformer.py:MLP")
 def both_matrices_of_the_feed_forward_network_have_the_same_shape():
     """W_1 and W_2 of the feed-forward network are both of shape 5d x d."""
     d, h = 4, mg.tensor(normal(0, 4))
@@ -153,6 +157,7 @@ def both_matrices_of_the_feed_forward_network_have_the_same_shape():
 
 
 @claim("A34", note="001", section="3. Masking the future in self-attention",
+       formula="change the set of keys and queries to include only past words (Inefficient !!!)",
        ours="layer(x[:, t : t + 1], x[:, : t + 1]) for each t", code="nn/attention.py:Attention")
 def keys_of_the_past_only_can_be_given_at_each_step():
     """At every timestep the set of keys and queries could be changed to include only past words; that is
@@ -198,7 +203,7 @@ def scores_of_zero_hide_the_future():
             f"weights within {difference:.0e})")
 
 
-@claim("A6", note="001", section="3. Masking the future in self-attention", also=("000",),
+@claim("A6", note="001", section="3. Masking the future in self-attention",
        formula="e_ij = q_i^T k_j if j <= i, -inf if j > i", ours='nn.Attention(8, heads=2, causal="mask")',
        code="nn/attention.py:Attention")
 def scores_of_minus_infinity_hide_the_future():
@@ -285,7 +290,7 @@ def predicted(without: str, steps: int = STEPS):
     return measure
 
 
-@claim("G21", note="001", section="Minimal Self-attention architecture",  # where the note has a picture
+@claim("G21", note="001", section="Minimal Self-attention architecture", formula="(a picture)",
        ours='TransformerConfig(placement="none", heads=1, final_norm=False, activation="relu")',
        code="models/transformer.py:CausalTransformer")
 def attention_needs_positions_a_nonlinearity_and_a_mask():
