@@ -1,4 +1,6 @@
 """What to call a tensor: as the variable that holds it where it is computed, and a parameter by its path."""
+import dis
+import functools
 import itertools
 import os
 import types
@@ -39,6 +41,23 @@ def tensors_in(frame: types.FrameType) -> Iterator[tuple[str, Any]]:
             yield name, value
         elif hasattr(value, "named_parameters"):
             yield from value.named_parameters()
+
+
+def assigned(frame: types.FrameType) -> str | None:
+    """The variable that takes the result of what the frame is running: output, in `output = weights @ v`."""
+    return _assignments(frame.f_code).get(frame.f_lasti)
+
+
+@functools.lru_cache(256)
+def _assignments(code: types.CodeType) -> dict[int, str]:
+    """{where an instruction or its caches stand: the variable in which the next one stores what it gave}"""
+    found = {}
+    for instruction, following in itertools.pairwise(dis.get_instructions(code)):
+        if following.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")):
+            name = following.argval  # a pair, if the instruction after it is joined to it
+            places = range(instruction.offset, following.offset, 2)
+            found |= dict.fromkeys(places, name if isinstance(name, str) else name[0])
+    return found
 
 
 def unique(name: str, taken: set[str]) -> str:

@@ -37,6 +37,7 @@ class Trace(Observer):
         self._step_of: dict[Op, Step] = {}
         self._outermost = None  # the frame whose variables name tensors
         self._fallback: dict[TracedTensor, str] = {}  # names for what no variable holds
+        self._instruction = None  # of the program, that made the last output
         self._running = None  # (op, inputs, options) of the step between its forward and its Tensor
         self._spelled: list[Tensor] = []  # the result of a definition, which takes the place of the fused op's
         self._is_inside = False  # of an op: what it does itself by operations is no step
@@ -87,6 +88,7 @@ class Trace(Observer):
             step = Step(op.title, *formula(type(op)), inputs, options, output)
             self.steps.append(step)
             self._step_of[op] = step
+            self._expect_a_name(output, sys._getframe(1))
         return tensor
 
     def backward(self, op, dout, accumulated):
@@ -141,6 +143,16 @@ class Trace(Observer):
         if tensor.node is not None:
             tensor.node.traced = kept
         return kept
+
+    def _expect_a_name(self, output: TracedTensor, innermost) -> None:
+        """What the program is about to assign the output to, if this is all that the assigned expression computes."""
+        frame = naming.frames_within(innermost, self._outermost)[-1]
+        instruction, name = (id(frame), frame.f_lasti), naming.assigned(frame)
+        if instruction == self._instruction:  # the output before was but a part of it
+            self._fallback.pop(self.steps[-2].output, None)
+        if name is not None:
+            self._fallback[output] = name
+        self._instruction = instruction
 
     def _name_variables(self, innermost) -> None:
         """Name what variables hold; the first name stays. A tensor's own name comes before all."""

@@ -30,6 +30,9 @@ SABOTAGES = [
         "trace: a tensor's own name ignored": (
             "Trace._name_variables", "kept.name = tensor.name or kept.name", "pass"),
         "trace: the innermost name wins": ("Trace._name_variables", "kept.name = kept.name or name", "kept.name = name"),
+        "trace: all parts of an expression have its name": (
+            "Trace._expect_a_name", "if instruction == self._instruction:", "if False:"),
+        "trace: what is returned has no name": ("Trace._expect_a_name", "if name is not None:", "if False:"),
         "trace: a name twice": (
             "Trace._name_the_rest", "taken.add(kept.name)", "pass"),
         "trace: leaves accumulate": ("trace", ", found={})", ")"),

@@ -135,6 +135,22 @@ def test_in_a_block_variables_are_known_up_to_its_end():
     assert t["x"].kind == "input"
 
 
+def test_what_a_function_returns_has_the_name_that_it_had_there():
+    def middle(x):
+        table = x.outer(x)  # two steps, of which the last is the table
+        for _ in range(2):
+            x = x * 2.0
+        if table.requires_grad:
+            output = table * x
+            return output
+
+    t = mg.trace(middle, leaf(3), gradient=mg.ones(3, 3))
+    assert [step.output.name for step in t.steps if step.op == "Mul"] == ["table", "x_2", "x_3", "output"]
+    assert [name for name in (tensor.name for tensor in t.tensors) if name.startswith(("table", "output"))] == [
+        "table", "output"]
+    assert mg.trace(lambda x: x.exp(), leaf(3)).steps[-1].output.name == "exp"
+
+
 def test_given_names_come_before_variables():
     x, y = leaf(2), leaf(2)
     x.name = "input"
