@@ -130,8 +130,8 @@ def test_names_come_from_variables_arguments_globals_and_closures():
 def test_in_a_block_variables_are_known_up_to_its_end():
     x = leaf(3)
     with mg.trace() as t:
-        last = x.exp()
-    assert [step.output.name for step in t.steps] == ["last"] and t["last"].shape == last.shape
+        last, other = x.exp(), x * 2.0
+    assert [step.output.name for step in t.steps] == ["last", "other"] and t["other"].shape == last.shape == other.shape
     assert t["x"].kind == "input"
 
 
