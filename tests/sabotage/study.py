@@ -132,6 +132,6 @@ SABOTAGES = [
         "inputs: messages without the file": ("read", 'f"{path}: {error}"', "str(error)"),
     }),
     *edits(COMMAND, "study.page.pages", {
-        "pages: too long a text": ("check_size", "if head.labels:", "if False:"),
+        "pages: too long a text": ("check_size", "if head.labels else", "if False else"),
     }),
 ]
