@@ -33,11 +33,11 @@ SABOTAGES = [
     *edits(MISTAKES, "study.page.mistakes", {
         "mistakes: softmax's backward without the sum": ("softmax_backward", " - rows(dweights * weights)", ""),
         "mistakes: the right one stands": ("backward", "changes.get(name, rule)(h)", "rule(h)"),
-        "mistakes: w_o without its gradient": ("backward", 'h.attended.T @ upstream', "0 * h.w_o"),
+        "mistakes: w_o without its gradient": ("backward", "FROM_OUTPUT | BACKWARD", "BACKWARD"),
         "mistakes: forward without a bias": ("forward", "+ h.bias", ""),
         "mistakes: all shapes fit": ("Mistake.fits", "all(wrong[name].shape == right[name].shape for name in right)", "True"),
         "mistakes: shapes that clash fit": ("Mistake.fits", "return False\n        return", "return True\n        return"),
-        "mistakes: paths to x without x": ("Mistake.fits", "self.changes.keys() - right.keys()", "False"),
+        "mistakes: paths to x without x": ("Mistake.fits", "not self.changes.keys() & right.keys()", "False"),
         "mistakes: softmax sees what is masked": ("softmax", "np.where(mask, scores, -np.inf)", "scores"),
         "mistakes: the first token sees none": ("but_the_first", "hides_itself[0, 0] = True", "pass"),
         "mistakes: gradcheck checks the right one": ("check", "mistake.gradients(head,", 'Mistake("", "", "", {}, {}).gradients(head,'),
