@@ -79,7 +79,6 @@ SABOTAGES = [
         "pages: the switch is always to all": ("causal_switch", "if not causal:", "if False:"),
         "pages: the scale is the default": ("scale_switch", '"value": head.factor', '"value": 0.5'),
         "pages: the scale of scores with a bias": ("scale_switch", 'if head.bias is None else "scaled_products"', ""),
-        "pages: large heads are computed": ("is_small", "queries * keys <= MOST_NUMBERS and ", ""),
         "pages: gradients do not count": ("numbers_in", "(1 + (tensor.gradient is not None))", "1"),
         "pages: one row too many": ("check_size", "range(1, max(head.tokens))", "range(max(head.tokens))"),
         "pages: biases are not cut": ("cut", "head.bias[:tokens, :tokens]", "head.bias"),
