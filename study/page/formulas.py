@@ -52,11 +52,11 @@ MASKED = step(
      "What is masked has weight 0, and `dM` is a multiple of the weight, so it is 0 there already."))
 WEIGHTS = step(
     "Softmax: scores to weights",
-    ("P_ij = e^(M_ij) / sum_k e^(M_ik)", "Each row is positive and sums to 1: what one key gains, the others lose."),
-    ("dM_ij = P_ij (dP_ij - sum_k dP_ik P_ik)",
-     "By the quotient rule `∂P_ik / ∂M_ij = P_ik ([k = j] - P_ij)`: raising a score raises its weight, at the cost of all "
-     "in proportion to their weights.",
-     "So `dM_ij = sum_k dP_ik P_ik ([k = j] - P_ij) = P_ij (dP_ij - sum_k dP_ik P_ik)`.",
+    ("P_ij = e^(M_ij) / sum_n e^(M_in)", "Each row is positive and sums to 1: what one key gains, the others lose."),
+    ("dM_ij = P_ij (dP_ij - sum_n dP_in P_in)",
+     "By the quotient rule `(∂P_in) / (∂M_ij) = P_in ([n = j] - P_ij)`: raising a score raises its weight, at the cost of "
+     "all in proportion to their weights.",
+     "All weights of the row add: `dM_ij = sum_n dP_in P_in ([n = j] - P_ij)`, and taking `P_ij` out gives the formula.",
      "The last sum is one number for each row, and each row of `dM` sums to 0."))
 READ_OUT = step(
     "Loss of a small read-out",

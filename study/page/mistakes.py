@@ -59,6 +59,10 @@ def but_the_first(mask: np.ndarray) -> np.ndarray:
     return hides_itself
 
 
+FROM_OUTPUT: dict[str, Rule] = {
+    "w_o": lambda h: h.attended.T @ h.doutput,
+    "attended": lambda h: h.doutput @ h.w_o.T,
+}
 BACKWARD: dict[str, Rule] = {  # of each gradient; `dattended` is that of weights @ v
     "v": lambda h: h.weights.T @ h.dattended,
     "weights": lambda h: h.dattended @ h.v.T,
@@ -79,11 +83,9 @@ TO_X: dict[str, Rule] = {
 def backward(head: Head, h: Known, upstream: np.ndarray, changes: dict[str, Rule]) -> dict[str, np.ndarray]:
     """The gradient of each tensor, by the rules of BACKWARD or, where there are, those of a mistake."""
     found, rules = {"output": upstream}, dict(BACKWARD)
-    h.dattended = upstream
+    h.doutput = h.dattended = upstream
     if head.starts_from_x:
-        h.dattended = found["attended"] = upstream @ h.w_o.T
-        found["w_o"] = h.attended.T @ upstream
-        rules |= TO_X
+        rules = FROM_OUTPUT | BACKWARD | TO_X
     for name, rule in rules.items():
         found[name] = changes.get(name, rule)(h)
         setattr(h, f"d{name}", found[name])
@@ -111,7 +113,7 @@ class Mistake:
     def fits(self, head: Head) -> bool:
         """Could this go unnoticed, with these shapes? Else it is an error, and no mistake."""
         right = backward(head, forward(head, head.inputs), head.upstream, {})
-        if self.changes.keys() - right.keys() or self.exchanges and head.starts_from_x:
+        if not self.changes.keys() & right.keys() or self.exchanges and head.starts_from_x:
             return False
         try:
             wrong = self.gradients(head, head.inputs, head.upstream)
@@ -121,8 +123,9 @@ class Mistake:
 
     def on_page(self, head: Head) -> dict:
         """What the page asks for; see `minigrad.tracing.page`."""
-        product = "attended" if head.starts_from_x else "output"  # the step weights @ v
-        asked = {"steps": {product if step == "weights @ v" else step: rule for step, rule in self.steps.items()}}
+        called = {"weights @ v": "attended" if head.starts_from_x else "output",
+                  "times scale": "scores" if head.bias is None else "scaled_products"}
+        asked = {"steps": {called.get(step, step): rule for step, rule in self.steps.items()}}
         if self.mask is not None:
             value = self.mask(head.mask).tolist()
             asked["recomputes"] = [{"step": "masked_scores", "option": "condition", "value": value}]
@@ -148,6 +151,7 @@ def in_mask(name: str, title: str, sentence: str, mask: Callable[[np.ndarray], n
         return softmax(h.scores, mask(h.mask))
 
     return Mistake(name, title, sentence, {
+        "w_o": lambda h: (weights(h) @ h.v).T @ h.doutput,
         "v": lambda h: weights(h).T @ h.dattended,
         "masked_scores": lambda h: softmax_backward(weights(h), h.dweights),
         "scores": lambda h: np.where(mask(h.mask), h.dmasked_scores, 0.0),
@@ -196,7 +200,11 @@ MISTAKES = [
             equivalent="dscores = weights * (...), and the weights of masked positions are exactly zero"),
     # ---- the scale ----
     in_product("attention: no scale", "no scale", "The scale is missing in dq and dk.", {"products": lambda h: h.dscores},
-               "scores", 0, "not transposed"),
+               "times scale", 0, "not transposed"),
+    in_product("attention: scale twice", "scale twice", "The scale is applied twice.",
+               {"products": lambda h: h.dscores * h.scale**2}, "times scale", 0, "twice the factor"),
+    in_product("attention: scale inverted", "divided by the scale", "Divided by the scale instead of multiplied.",
+               {"products": lambda h: h.dscores / h.scale}, "times scale", 0, "divided by the factor"),
     # ---- q @ k^T ----
     in_product("attention: dk without transpose", "dk not transposed", "dscores @ q for dscores^T @ q.",
                {"k": lambda h: h.dproducts @ h.q}, "products", 1, "matmul: upstream of b transposed"),

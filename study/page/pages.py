@@ -1,7 +1,7 @@
 """The pages: a trace of a head or of a block, and what stands around its numbers."""
 import bisect
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ def page_of_block(numbers: block.BlockInputs) -> Page:
     return Page(trace.as_dict(), {
         "title": "A block of a transformer",
         "introduction": [formulas.placement_in_words(numbers.placement), STORY],
+        "layout": block_layout({tensor.name for tensor in trace.tensors}),
         "symbols": symbols(trace),
         "editable": [*numbers.inputs, "upstream"],
         "steps": formulas.of_block([step.output.name for step in trace.steps]),
@@ -81,6 +82,15 @@ def layout(head: Head) -> list[list[str]]:
     if head.starts_from_x:
         return [["x", "w_q", "w_k", "w_v"], ["q", "k", "v"], weights, ["attended", "w_o", "output"], ["upstream", "loss"]]
     return [["q", "k", "v"], weights, ["output", "upstream", "loss"]]
+
+
+def block_layout(names: Container[str]) -> list[list[str]]:
+    """The same of a block, of those that are there."""
+    rows = [["x", "gain_attention", "attention_input"], ["w_q", "w_k", "w_v"], ["q", "k", "v"],
+            ["scores", "masked_scores", "weights"], ["attended", "w_o", "attention"],
+            ["attention_sum", "attention_output"], ["gain_mlp", "mlp_input", "w_in"], ["hidden", "activated"],
+            ["w_out", "mlp", "mlp_sum"], ["output", "upstream", "loss"]]
+    return [there for row in rows if (there := [name for name in row if name in names])]
 
 
 def labels(head: Head) -> dict[str, dict[str, list[str]]]:

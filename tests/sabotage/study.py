@@ -33,11 +33,11 @@ SABOTAGES = [
     *edits(MISTAKES, "study.page.mistakes", {
         "mistakes: softmax's backward without the sum": ("softmax_backward", " - rows(dweights * weights)", ""),
         "mistakes: the right one stands": ("backward", "changes.get(name, rule)(h)", "rule(h)"),
-        "mistakes: w_o without its gradient": ("backward", 'h.attended.T @ upstream', "0 * h.w_o"),
+        "mistakes: w_o without its gradient": ("backward", "FROM_OUTPUT | BACKWARD", "BACKWARD"),
         "mistakes: forward without a bias": ("forward", "+ h.bias", ""),
         "mistakes: all shapes fit": ("Mistake.fits", "all(wrong[name].shape == right[name].shape for name in right)", "True"),
         "mistakes: shapes that clash fit": ("Mistake.fits", "return False\n        return", "return True\n        return"),
-        "mistakes: paths to x without x": ("Mistake.fits", "self.changes.keys() - right.keys()", "False"),
+        "mistakes: paths to x without x": ("Mistake.fits", "not self.changes.keys() & right.keys()", "False"),
         "mistakes: softmax sees what is masked": ("softmax", "np.where(mask, scores, -np.inf)", "scores"),
         "mistakes: the first token sees none": ("but_the_first", "hides_itself[0, 0] = True", "pass"),
         "mistakes: gradcheck checks the right one": ("check", "mistake.gradients(head,", 'Mistake("", "", "", {}, {}).gradients(head,'),
@@ -79,7 +79,6 @@ SABOTAGES = [
         "pages: the switch is always to all": ("causal_switch", "if not causal:", "if False:"),
         "pages: the scale is the default": ("scale_switch", '"value": head.factor', '"value": 0.5'),
         "pages: the scale of scores with a bias": ("scale_switch", 'if head.bias is None else "scaled_products"', ""),
-        "pages: large heads are computed": ("is_small", "queries * keys <= MOST_NUMBERS and ", ""),
         "pages: gradients do not count": ("numbers_in", "(1 + (tensor.gradient is not None))", "1"),
         "pages: one row too many": ("check_size", "range(1, max(head.tokens))", "range(max(head.tokens))"),
         "pages: biases are not cut": ("cut", "head.bias[:tokens, :tokens]", "head.bias"),
@@ -132,6 +131,6 @@ SABOTAGES = [
         "inputs: messages without the file": ("read", 'f"{path}: {error}"', "str(error)"),
     }),
     *edits(COMMAND, "study.page.pages", {
-        "pages: too long a text": ("check_size", "if head.labels:", "if False:"),
+        "pages: too long a text": ("check_size", "if head.labels else", "if False else"),
     }),
 ]
