@@ -55,6 +55,7 @@ import math
 import os
 import pathlib
 import re
+import xml.etree.ElementTree
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -161,6 +162,17 @@ def _check(trace: Mapping, extras: Mapping) -> None:
     names = {tensor["name"] for tensor in trace["tensors"]}
     if missing := sorted(set(_names(extras)) - names):
         raise ValueError(f"extras name tensors that the trace has not: {missing}; it has {sorted(names)}")
+    for name, words in extras.get("steps", {}).items():
+        for way in ("forward", "backward"):
+            _check_formula(words.get(way, {}).get("formula", ""), f"extras: the {way} formula of {name!r}")
+
+
+def _check_formula(text: str, where: str) -> None:
+    if text.lstrip().startswith("<math"):
+        try:
+            xml.etree.ElementTree.fromstring(text)
+        except xml.etree.ElementTree.ParseError as error:
+            raise ValueError(f"{where} is no MathML ({error}); write elements in full, and signs as letters, not &names;") from None
 
 
 def _names(extras: Mapping) -> Iterator[str]:

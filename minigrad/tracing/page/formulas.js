@@ -44,8 +44,7 @@ function inTens(x) {
 /** A formula as MathML: "<math>...</math>", of whose elements the known ones are kept, or text in the notation of the extras. */
 function formula(text, rename = name => name) {
   if (/^\s*<math[\s>]/.test(text)) {
-    const parsed = new DOMParser().parseFromString(text, "text/html").querySelector("math");
-    const made = copiedMath(parsed);
+    const made = copiedMath(new DOMParser().parseFromString(text, "application/xml").documentElement);
     made.setAttribute("display", "block");
     return made;
   }

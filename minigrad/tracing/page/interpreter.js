@@ -115,9 +115,10 @@ class Computation {
   /** Why a step's rule does not give what the trace has; null if it does. */
   differs(step) {
     if (!step.op) return `the page does not know the op ${step.opName}`;
+    const isExact = [step.output, ...this.inputsOf(step)].every(t => t.dtype !== "float32");
     const isClose = (found, expected) => {
       const finite = expected.filter(Number.isFinite).map(Math.abs);
-      const scale = Math.max(1e-300, ...finite) * (step.output.dtype === "float64" ? 1e-8 : 1e-3);
+      const scale = Math.max(1e-300, ...finite) * (isExact ? 1e-8 : 1e-4);
       return found.length === expected.length
         && found.every((x, i) => Object.is(x, expected[i]) || x === expected[i] || Math.abs(x - expected[i]) <= scale);
     };

@@ -452,7 +452,7 @@ function drawPlot(section, name, place, gradient) {
   const heights = errors.map(error => Number.isFinite(error) ? Math.log10(Math.max(error, 1e-16)) : NaN);
   const known = heights.filter(Number.isFinite);
   const low = Math.floor(Math.min(...known, -10)), high = Math.max(low + 1, Math.ceil(Math.max(...known, -2)));
-  const x = e => 34 + (e + 12) / 11 * 276, y = height => 122 - (height - low) / (high - low) * 112;
+  const x = e => 34 + (e + 12) / 11 * 276, y = height => 122 - (height - low) / (high - low) * 98;
   const points = EXPONENTS.flatMap((e, i) => Number.isFinite(heights[i]) ? [[x(e), y(heights[i])]] : []);
   const best = EXPONENTS[heights.indexOf(Math.min(...known))];
   const now = EXPONENTS.reduce((a, b) => Math.abs(b - Math.log10(state.h)) < Math.abs(a - Math.log10(state.h)) ? b : a);
@@ -463,8 +463,8 @@ function drawPlot(section, name, place, gradient) {
     svg("line", {x1: 34, y1: 122, x2: 310, y2: 122, class: "axis"}),
     ...[-12, -9, -6, -3, -1].map(e => svg("text", {x: x(e), y: 137, class: "tick", "text-anchor": "middle"}, `1e${e}`)),
     ...[low, high].map(e => svg("text", {x: 30, y: y(e) + 4, class: "tick", "text-anchor": "end"}, `1e${e}`)),
-    svg("text", {x: 40, y: 20, class: "side"}, "rounding"),
-    svg("text", {x: 308, y: 20, class: "side", "text-anchor": "end"}, "truncation"),
+    svg("text", {x: 40, y: 12, class: "side"}, "rounding"),
+    svg("text", {x: 308, y: 12, class: "side", "text-anchor": "end"}, "truncation"),
     svg("polyline", {points: points.map(p => p.map(v => v.toFixed(1)).join(",")).join(" "), class: "curve"}),
     ...(Number.isFinite(nowHeight) ? [svg("circle", {cx: x(now), cy: y(nowHeight), r: 4.5, class: "now"})] : []),
   );
@@ -476,7 +476,7 @@ const say = text => { byId("message").textContent = text; byId("message").classL
 const parsed = text => /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(text.replace("−", "-")) ? Number(text.replace("−", "-")) : NaN;
 const snapshot = () => ({edits: new Map(state.edits), switches: state.switches.slice()});
 
-let editing = null; // {cell, before}: the edit under way, one for undo
+let editing = null; // {cell}: the edit under way, which is one for undo
 
 function edit(cell, x) {
   const {name} = cell.grid.t;
@@ -496,12 +496,20 @@ function typed(cell) {
   edit(cell, x);
 }
 
+/** What was followed while it was typed is taken back. */
+function takeBack(cell) {
+  if (!editing || editing.cell !== cell) return;
+  editing = null;
+  Object.assign(state, state.past.pop());
+  update();
+}
+
 /** What was typed becomes what is shown; if it is no number, the old one comes back. */
 function settle(cell, isLeft) {
-  const x = parsed(cell.value), exact = cell.getAttribute("data-value");
-  const isUntouched = cell.value === exact || cell.value === shown(Number(exact));
-  if (!isUntouched && !Number.isFinite(x)) {
-    say(`${cell.label}: “${cell.value}” is no finite number; it stays ${shown(Number(exact))}.`);
+  const text = cell.value, isUntouched = text === cell.getAttribute("data-value");
+  if (!isUntouched && !Number.isFinite(parsed(text)) && text !== shown(Number(cell.getAttribute("data-value")))) {
+    takeBack(cell);
+    say(`${cell.label}: “${text}” is no finite number; it stays ${shown(Number(cell.getAttribute("data-value")))}.`);
     cell.setAttribute("aria-invalid", "true");
     if (isLeft && cell.value === "") { // emptied, perhaps to be filled in a moment
       setTimeout(() => { if (cell !== document.activeElement && cell.value === "") settleText(cell); }, 1500);
@@ -710,7 +718,7 @@ function listen() {
     const cell = cellOf(event);
     if (!cell) return;
     if (event.key === "Enter" && cell.tagName === "INPUT") { typed(cell); settle(cell, false); cell.select(); }
-    if (event.key === "Escape" && cell.tagName === "INPUT") { cell.removeAttribute("aria-invalid"); settleText(cell); cell.select(); say(""); }
+    if (event.key === "Escape" && cell.tagName === "INPUT") { takeBack(cell); cell.removeAttribute("aria-invalid"); settleText(cell); cell.select(); say(""); }
     moveInGrid(event, cell);
   });
   document.addEventListener("keydown", event => {
@@ -728,8 +736,12 @@ function listen() {
   byId("reset").addEventListener("click", reset);
 }
 
-/** How high the controls stand, for what sticks below them. */
-const measureBar = () => document.documentElement.style.setProperty("--bar", `${byId("controls").offsetHeight}px`);
+/** How high the controls stand, for what sticks below them; and their part above the steps, which scrolls away where it is narrow. */
+function measureBar() {
+  const bar = byId("controls").offsetHeight, above = byId("previous").offsetTop - byId("controls").offsetTop;
+  document.documentElement.style.setProperty("--bar", `${bar}px`);
+  document.documentElement.style.setProperty("--above", `${Math.max(above - 12, 0)}px`);
+}
 
 function drawAll() {
   byId("title").textContent = extras.title || trace.title;

@@ -1,0 +1,109 @@
+"""Headless Chromium, for tests of pages: what stands on one, and what it does when it is touched."""
+import importlib.util
+import json
+import pathlib
+import shutil
+
+CELL = '[data-tensor="{}"][data-index="{}"][data-kind="{}"]'
+SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
+
+
+def missing() -> str:
+    """What is not there to run a browser with; empty if all is."""
+    packages = [name for name in ("selenium", "axe_playwright_python") if importlib.util.find_spec(name) is None]
+    programs = [name for name, found in (("Chromium", chromium()), ("its chromedriver", shutil.which("chromedriver"))) if not found]
+    return " and ".join(programs + packages)
+
+
+def chromium() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Browser:
+    """One Chromium. `open` a page, then look at it and touch it."""
+
+    def __init__(self):
+        from selenium import webdriver  # an extra
+
+        options = webdriver.ChromeOptions()
+        options.binary_location = chromium()
+        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        service = webdriver.ChromeService(shutil.which("chromedriver"))
+        self.driver = webdriver.Chrome(options=options, service=service)
+        self.driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # as if nobody used another window
+        self.resize("wide")
+
+    def quit(self) -> None:
+        self.driver.quit()
+
+    def resize(self, size: str) -> None:
+        width, height = SIZES[size]
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "narrow"})
+
+    def scheme(self, scheme: str) -> None:
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": scheme}]})
+
+    def open(self, path: pathlib.Path) -> None:
+        self.errors(), self.requests()  # of the page before
+        self.driver.get(path.as_uri())
+
+    def errors(self) -> list[str]:
+        """What the page has written to the console since it was opened, or since the last time."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """The addresses that were asked for, but for files."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return [url for url in urls if not url.startswith(("file:", "data:", "about:"))]
+
+    def run(self, script: str, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def cells(self) -> dict[tuple[str, str], dict[str, dict]]:
+        """{(tensor, kind): {index: {text, value, wrong, is_input}}} of all numbers on the page, as it shows them."""
+        rows = self.run("""
+            return [...document.querySelectorAll("[data-tensor]")].map(cell => {
+              const {tensor, index, kind, value} = cell.dataset, isInput = cell.tagName === "INPUT";
+              return [tensor, kind, index, {text: isInput ? cell.value : cell.textContent, value, is_input: isInput,
+                wrong: cell.closest("td").classList.contains("wrong")}];
+            })""")
+        found = {}
+        for tensor, kind, index, cell in rows:
+            assert index not in found.setdefault((tensor, kind), {}), f"{tensor} {kind} {index} stands there twice"
+            found[tensor, kind][index] = cell
+        return found
+
+    def cell(self, tensor: str, index: str, kind: str = "value"):
+        return self.driver.find_element("css selector", CELL.format(tensor, index, kind))
+
+    def type(self, tensor: str, index: str, text: str, *, then: str = "\ue007") -> None:
+        """Replace what stands in an input, and press Enter."""
+        cell = self.cell(tensor, index)
+        self.run("arguments[0].focus()", cell)
+        cell.send_keys("\ue009a\ue000", text, then)
+
+    def choose(self, selector: str, value) -> None:
+        """An option of a select, or the text of a field."""
+        self.run("""
+            const field = document.querySelector(arguments[0]);
+            field.value = arguments[1];
+            field.dispatchEvent(new Event("change"));""", selector, str(value))
+
+    def text(self, selector: str) -> str:
+        return self.run("return document.querySelector(arguments[0]).innerText", selector)
+
+    def accessibility(self) -> list[str]:
+        """What axe-core finds that is serious or critical."""
+        folder = pathlib.Path(importlib.util.find_spec("axe_playwright_python").origin).parent
+        self.run((folder / "axe.min.js").read_text(encoding="utf-8") + "; window.axe = axe;")
+        violations = self.driver.execute_async_script("""
+            const done = arguments[arguments.length - 1];
+            axe.run().then(result => done(result.violations), error => done([{impact: "critical", id: String(error), nodes: []}]));
+            """)
+        return [f"{v['id']}: {v['help']}: {[node['html'][:200] for node in v['nodes'][:3]]}" for v in violations
+                if v["impact"] in ("serious", "critical")]

@@ -1,0 +1,100 @@
+"""Attention as a traced computation, for tests of its page: numbers by names, traces by the engine, and what the page says."""
+import math
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.tracing import Trace
+
+INPUTS = "q", "k", "v", "upstream"
+
+
+def draw(random, t: int, d: int) -> dict[str, np.ndarray]:
+    return {name: random.standard_normal((t, d)) for name in INPUTS}
+
+
+def trace_of(inputs: dict[str, np.ndarray], causal: bool = True, scale: float | None = None) -> Trace:
+    q, k, v, upstream = (mg.tensor(inputs[name], dtype=mg.float64, requires_grad=True) for name in INPUTS)
+    t, d = q.shape
+    scale = 1 / math.sqrt(d) if scale is None else scale
+    mask = np.tri(t, dtype=bool) if causal else np.ones((t, t), bool)
+    with mg.trace() as trace:
+        k_transposed = k.T
+        products = q @ k_transposed
+        scores = products * scale
+        masked_scores = mg.where(mask, scores, -np.inf)
+        weights = masked_scores.softmax(-1)
+        output = weights @ v
+        read_out = output * upstream
+        loss = read_out.sum()
+        loss.backward()
+    return trace
+
+
+def extras_of(t: int, d: int) -> dict:
+    """Switches, mistakes and words for the page of such a trace."""
+    return {
+        "title": "Attention",
+        "introduction": "One head.",
+        "layout": [["q", "k", "v", "upstream"], ["scores", "masked_scores", "weights"], ["output", "loss"]],
+        "labels": {"q": {"rows": [f"token {i}" for i in range(t)]}},
+        "symbols": {"weights": "P", "masked_scores": "S"},
+        "steps": {
+            "scores": {"title": "Scores", "joins": ["k_transposed", "products"],
+                       "forward": {"formula": "S_ij = sum_d q_id k_jd / sqrt(D)", "derivation": ["Queries meet keys."]}},
+            "weights": {"backward": {"formula": "<math><mi>dS</mi></math>", "derivation": ["One line.", "Another."]}},
+        },
+        "switches": [
+            {"name": "causal", "label": "Mask", "choices": [
+                {"label": "as it was", "sets": []}, {"label": "none", "sets": [mask_set(np.ones((t, t), bool))]}]},
+            {"name": "scale", "label": "Scale", "number": {"step": "scores", "input": 1, "value": 1 / math.sqrt(d)}},
+        ],
+        "mistakes": [{"name": name, "title": name, "sentence": "It is wrong.", "check": "FAIL\n  of it", **wrong}
+                     for name, wrong in mistakes(t, d).items()],
+        "shares": [{"tensor": "scores", "through": [{"label": "all", "tensor": "masked_scores"}]}],
+    }
+
+
+def mask_set(mask: np.ndarray) -> dict:
+    return {"step": "masked_scores", "option": "condition", "value": mask}
+
+
+def mistakes(t: int, d: int) -> dict[str, dict]:
+    """The mutants of minigrad/gradcheck/mutants/attention.py, as mistakes of the page's steps."""
+    root = math.sqrt(d)
+
+    def at(**steps):
+        return {"steps": {name: {"rule": wrong} if isinstance(wrong, str) else wrong for name, wrong in steps.items()}}
+
+    def masked(mask):
+        return {"recomputes": [mask_set(mask)]}
+
+    return {
+        "no scale": at(scores={"rule": "times", "factor": root}),
+        "no scale in dq": at(products={"rule": "times", "input": 0, "factor": root}),
+        "no scale in dk": at(products={"rule": "times", "input": 1, "factor": root}),
+        "scale twice": at(scores={"rule": "times", "factor": 1 / root}),
+        "scale inverted": at(scores={"rule": "times", "factor": d}),
+        "no scale in the weights": {
+            **at(scores={"rule": "times", "factor": 1 / root}),
+            "recomputes": [{"step": "scores", "input": 1, "value": 1.0}]},
+        "dk without transpose": at(products={"rule": "upstream transposed", "input": 1}),
+        "dv without transpose": at(output="matmul: a not transposed"),
+        "dweights without transpose": at(output="matmul: b not transposed"),
+        "no rowsum": at(weights="softmax: no rowsum"),
+        "diagonal only": at(weights="softmax: diagonal only"),
+        "rowsum over queries": at(weights="softmax: wrong axis"),
+        "rowsum averaged": at(weights="softmax: mean"),
+        "no weights in dscores": at(weights="softmax: no weights"),
+        "sign": at(weights="sign"),
+        "no mask": masked(np.ones((t, t), bool)),
+        "mask off by one": masked(np.tri(t, k=-1, dtype=bool) | (np.arange(t) + np.arange(t)[:, None] == 0)),
+        "mask sees one ahead": masked(np.tri(t, k=1, dtype=bool)),
+        "mask transposed": masked(np.tri(t, dtype=bool).T),
+        "dv from scores": at(output={"rule": "matmul: another factor", "input": 1, "tensor": "masked_scores"}),
+        "dq and dk exchanged": {"exchanges": {"q": "k", "k": "q"}},
+        "dk and dv exchanged": {"exchanges": {"v": "k", "k": "v"}},
+        "dq from q": at(products={"rule": "matmul: a for b", "input": 0}),
+        "k has no gradient": at(k_transposed="zero"),
+        "weights constant": at(weights="zero"),
+    }
