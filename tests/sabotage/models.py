@@ -22,7 +22,7 @@ RUN = ("tests/models/test_run.py", "-k", "interrupted or best or lock or damaged
 START = ("tests/models/test_run.py", "-k", "another or rises or locked or bad_resume or bad_input")
 HOSTILE = ("tests/models/test_hostile_checkpoints.py", "-k", "members or sizes")
 LOADING = ("tests/models/test_loading.py",)
-MEASURING = ("tests/models/test_train.py", "-k", "layers or plot or files")
+MEASURING = ("tests/models/test_train.py", "-k", "layer or plot or files")
 DRAWN = ("tests/models/test_pictures.py",)
 LOOKING = ("tests/models/test_attention_maps.py",)
 SAVING = ("tests/minigrad/test_serialization.py", "tests/models/test_checkpoint.py")
@@ -609,7 +609,7 @@ LAYERS = edits(MEASURING, "models.train", {
     "plot: every layer has a name": ("_plot_layers", "if i % every == 0", "if True"),
     "plot: layers on a linear scale": ("_plot_layers", 'yscale="log"', 'yscale="linear"'),
     "plot: no legend of layers": ("plot_losses", "figure.legend(", "dict("),
-}) + edits(RUN, "models.run", {
+}) + edits((RUN[0], "-k", "damaged"), "models.run", {
     "metrics: any layers": ("_parse_row", "for measure in LAYER_MEASURES]", "for measure in ()]"),
 })
 

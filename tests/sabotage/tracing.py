@@ -1,8 +1,10 @@
-"""Sabotages of `mg.trace` and of what is shown of it."""
+"""Sabotages of `mg.trace` and of what is shown of it; and of what notebooks show of tensors and reports."""
 from sabotage.edit import edits
 
 TRACE = ("tests/minigrad/tracing/test_trace.py", "-k", "not random_programs")
 FORMULAS = ("tests/minigrad/tracing/test_formulas.py",)
+
+HTML = "tests/minigrad/test_html.py",
 
 SABOTAGES = [
     *edits(TRACE, "minigrad.tracing.trace", {
@@ -72,5 +74,28 @@ SABOTAGES = [
         "graph: gradients left out": ("Graph.numbers", "if self.gradients and", "if False and"),
         "graph: values unasked": ("Graph.numbers", "if self.values and", "if"),
         "graph: what was not kept drawn without a word": ("graph_of", "if (values or gradients)", "if False"),
+    }),
+    *edits(HTML, "minigrad.html", {
+        "html: tensors not escaped": ("html_of_tensor", "{escape(name)}", "{name}"),
+        "html: reports not escaped": ("html_of_report", "{escape(text)}", "{text}"),
+        "html: verdicts of one colour": ("html_of_report", "COLOURS[verdict]", "'#1a7f37'"),
+        "html: gradient left out": ("html_of_tensor", "() if gradient is None else (gradient,)", "()"),
+        "html: all numbers of any tensor": ("_numbers", "if array.size > MOST_NUMBERS or columns > MOST_COLUMNS or array.size == 0:",
+            "if False:"),
+        "html: any number of columns": ("_numbers", "columns > MOST_COLUMNS or", ""),
+        "html: any number of numbers": ("_numbers", "array.size > MOST_NUMBERS or", ""),
+        "html: parts without index": ("_numbers", "if index else", "if False else"),
+        "html: one colour for both signs": ("_cell", "BLUE if value > 0 else RED", "BLUE"),
+        "html: colours whatever the size": ("_cell", "abs(float(value)) / largest if largest else 0.0", "1.0"),
+        "html: no finite number has a size": ("_cell", "if not np.isfinite(value):", "if False:"),
+        "html: all digits": ("_cell", 'f"{value:.{DIGITS}g}" if', "str(value) if"),
+        "html: a summary of what is not finite": ("summary", "array[np.isfinite(array)].astype", "array.astype"),
+        "html: a summary warns of overflow": ("summary", 'over="ignore"', 'over="warn"'),
+    }),
+    *edits(HTML, "minigrad.tensor", {
+        "html: looking makes a Tensor of the gradient": ("Tensor._repr_html_", "self.grad_array()",
+            "None if self.grad is None else self.grad.array"),
+        "html: names left out": ("Tensor._repr_html_", "self.name or", "self.name and"),
+        "html: requires_grad left out": ("Tensor._repr_html_", "if self.requires_grad else", "if False else"),
     }),
 ]
