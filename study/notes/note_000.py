@@ -343,6 +343,39 @@ def zeroing_and_renormalising_is_masking():
             f"mask and becomes {lost:.0f} when renormalised")
 
 
+@claim("G11", note="000", section="Comparison to RNNs",
+       formula="a transformer with causal attention can directly attend to any one of the past tokens",
+       ours='nn.Attention(D, causal="mask"), beside nn.RNN(D, D)', code=f"{ATTENTION}, nn/recurrent.py:RNN")
+def causal_attention_reaches_any_past_token_directly():
+    """An RNN propagates information about past tokens via a hidden state; with causal attention a transformer can
+    directly attend to any one of the past tokens."""
+    T, x, worst = 6, np.eye(6), 0.0
+    layer = plain_attention(T, causal="mask")
+    layer.key.weight.data[...] = np.eye(T)
+    for distance in range(1 - T, T):
+        wanted = np.clip(np.arange(T) - distance, 0, T - 1)  # which token each of them looks for
+        layer.query.weight.data[...] = 100 * x[wanted].T
+        y, weights = layer(mg.tensor(x), need_weights=True)
+        is_past = wanted <= np.arange(T)
+        worst = max(worst, require_equal(weights[0].array[is_past], x[wanted][is_past]),
+                    require_equal(y.array[is_past], x[wanted][is_past]))
+        hidden = weights[0].array[np.arange(T), wanted][~is_past]
+        require(not hidden.any(), f"a later token has the weight {hidden.max(initial=0):.0e}")
+
+    mg.manual_seed(0)
+    rnn, text = nn.RNN(4, 4).double(), mg.tensor(normal(34, 1, T, 4), requires_grad=True)
+    states, _ = rnn(text)
+    _, state = rnn(text[:, :3])
+    at_once = require_equal(rnn(text[:, 3:], state)[0], states[:, 3:])
+    forgotten = largest(rnn(text[:, 3:])[0], states[:, 3:])
+    require(forgotten > 1e-3, f"without a state it goes on the same within {forgotten:.0e}")
+    (gradient,) = mg.grad((rnn(text[:, 3:], state.detach())[0] * mg.tensor(normal(35, 1, 3, 4))).sum(), [text])
+    require(not gradient.array[:, :3].any() and gradient.array[:, 3:].all(), "an RNN has another way into its past")
+    return (f"each of {T} tokens can take any one of those before it as it is, from the first to itself, within "
+            f"{worst:.0e}, and none of those after it; all that an RNN knows of its past is one state: from this "
+            f"alone it goes on as before (within {at_once:.0e}), and without its gradient none reaches the past")
+
+
 @claim("A20", note="000", section="Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
        ours='nn.Attention(D, positions="relative"), with query and key zero', code=ATTENTION,
        also=("002: Self-attention",))

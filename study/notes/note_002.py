@@ -222,8 +222,10 @@ def mixed_block(heads: int = 2) -> Block:
 
 
 @claim("E16", note="002", verdict=FALSE, section="Multi-head self-attention",
-       formula="In order to increase the capacity of the self-attention layer",
-       ours="TransformerConfig(heads=H): note 000 has the formula, A10", code="models/transformer.py:Block")
+       formula="a self-contained mathematical description ..., and a concise implementation; but of several heads only: "
+               "In order to increase the capacity of the self-attention layer",
+       ours="TransformerConfig(heads=H): note 000 has the formula, A10", code="models/transformer.py:Block",
+       also=("002: Introduction to transformers",))
 def the_description_is_self_contained():
     """The overview includes a self-contained mathematical description of the architecture, and a concise
     implementation."""

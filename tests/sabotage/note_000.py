@@ -13,7 +13,7 @@ MLP_SKIPPED = f"{BLOCK}.forward", "return self._add(1, self.ln_2, x, self.mlp)",
 HEADS_MERGED = f"{BLOCK}._make_attention", "nn.MultiHeadAttention(config.width, config.heads,", "nn.MultiHeadAttention(config.width, 1,"
 NOT_CAUSAL = f"{BLOCK}._attend", "is_causal=self.is_causal", "is_causal=False"
 SUMS_OF_COLUMNS = "nn.functional.attention:attention_weights", "return scores.softmax(-1)", "return scores.softmax(-2)"
-VALUES_ARE_KEYS = f"{ATTENTION}._project", "v = self._split(source, self.value if self.projects_value else None)", "v = k"
+VALUES_ARE_KEYS = f"{ATTENTION}.project", "v = self._split(source, self.value if self.projects_value else None)", "v = k"
 
 SABOTAGES = of_claims("000", {
     "C2": {
@@ -49,7 +49,7 @@ SABOTAGES = of_claims("000", {
     },
     "A2": {
         "scale=\"none\" scales": (f"{ATTENTION}._factor", '"none": 1.0', '"none": 0.5'),
-        "queries are other tokens'": (f"{ATTENTION}._project", "q = self._split(x, query)", "q = self._split(x, query).flip(2)"),
+        "queries are other tokens'": (f"{ATTENTION}.project", "q = self._split(x, query)", "q = self._split(x, query).flip(2)"),
         "an unused parameter": (ATTENTION, 'if query_key != "none":', "if True:"),
     },
     "A24": {
@@ -58,14 +58,14 @@ SABOTAGES = of_claims("000", {
         "the projection is left out": (f"{ATTENTION}._split", "if projection is None:", "if True:"),
     },
     "A3": {
-        "keys are other tokens'": (f"{ATTENTION}._project", "k = q if source is x", "k = q.flip(2) if source is x"),
+        "keys are other tokens'": (f"{ATTENTION}.project", "k = q if source is x", "k = q.flip(2) if source is x"),
         "scale=\"none\" scales": (f"{ATTENTION}._factor", '"none": 1.0', '"none": 0.5'),
         "sums of columns": SUMS_OF_COLUMNS,
     },
     "A4": {
-        "keys are projected as queries": (f"{ATTENTION}._project", "k = self._split(source, self.key)",
+        "keys are projected as queries": (f"{ATTENTION}.project", "k = self._split(source, self.key)",
             "k = self._split(source, self.query)"),
-        "queries and keys exchanged": (f"{ATTENTION}._project", "return q, k, v", "return k, q, v"),
+        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, k, v", "return k, q, v"),
     },
     "A5": {
         "causal=\"mask\" masks nothing": (f"{ATTENTION}.forward", 'self.causal == "mask" and mask is None', "False"),
@@ -75,11 +75,19 @@ SABOTAGES = of_claims("000", {
         "renormalise is masking": (f"{ATTENTION}.forward", "is_causal, self.factor)\n            if",
             "bool(self.causal), self.factor)\n            if"),
     },
+    "G11": {
+        "causal=\"mask\" masks nothing": (f"{ATTENTION}.forward", 'self.causal == "mask" and mask is None', "False"),
+        "the token itself is hidden, too": ("nn.functional.attention:attention_weights", "np.tri(*scores.shape[-2:], dtype=bool)",
+            "np.tri(*scores.shape[-2:], k=-1, dtype=bool)"),
+        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, k, v", "return k, q, v"),
+        "an RNN's state is lost": ("nn.recurrent:RNN._run", "b_hh if h is None", "b_hh if True"),
+        "an RNN sees the last token, too": ("nn.recurrent:RNN._run", "inputs[:, t] + before", "inputs[:, t] + inputs[:, t - 1] + before"),
+    },
     "A20": {
-        "distances have the other sign": (f"{ATTENTION}._mask", "np.arange(queries)[:, None] - np.arange(keys)",
+        "distances have the other sign": (f"{ATTENTION}.position_bias", "np.arange(queries)[:, None] - np.arange(keys)",
             "np.arange(keys) - np.arange(queries)[:, None]"),
         "distances are ignored": (f"{ATTENTION}._mask", 'if self.positions == "relative":', "if False:"),
-        "far distances are alike": (f"{ATTENTION}._mask", "-self.max_distance, self.max_distance) +", "-3, 3) +"),
+        "far distances are alike": (f"{ATTENTION}.position_bias", "-self.max_distance, self.max_distance) +", "-3, 3) +"),
         "relative positions are not causal": (f"{ATTENTION}._mask", 'if parts and self.causal == "mask":', "if False:"),
     },
     "A10": {

@@ -23,13 +23,13 @@ SABOTAGES = of_claims("002", {
         "the result is not turned back": (f"{ATTENTION}.forward", 'y if self.layout == "rows" else y.mT', "y"),
         "weights are not turned": (f"{ATTENTION}._shown", 'self.layout == "columns"', "False"),
         "sums of rows": SUMS_OF_COLUMNS,
-        "queries and keys exchanged": (f"{ATTENTION}._project", "return q, k, v", "return k, q, v"),
+        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, k, v", "return k, q, v"),
     },
     "A25": {
         "weights are uniform": UNIFORM,
         "distances are ignored": (f"{ATTENTION}._mask", 'if self.positions == "relative":', "if False:"),
-        "keys are all the same": (f"{ATTENTION}._project", "k = self._split(source, self.key)", "k = self._split(source * 0 + 1, self.key)"),
-        "fixed weights depend on the place": (f"{ATTENTION}._mask", "np.arange(queries)[:, None] - np.arange(keys)",
+        "keys are all the same": (f"{ATTENTION}.project", "k = self._split(source, self.key)", "k = self._split(source * 0 + 1, self.key)"),
+        "fixed weights depend on the place": (f"{ATTENTION}.position_bias", "np.arange(queries)[:, None] - np.arange(keys)",
             "np.arange(queries)[:, None] * np.arange(keys)"),
     },
     "E2": {
@@ -44,7 +44,7 @@ SABOTAGES = of_claims("002", {
     "E1": {
         "symmetric weights": ("nn.functional.attention:attention_weights", "return scores.softmax(-1)",
             "return scores.exp() / scores.exp().sum()"),
-        "keys are other tokens'": (f"{ATTENTION}._project", "k = q if source is x", "k = q.flip(2) if source is x"),
+        "keys are other tokens'": (f"{ATTENTION}.project", "k = q if source is x", "k = q.flip(2) if source is x"),
         "two projections are one": (ATTENTION, "self.key = Linear(self.memory_width, heads * self.key_size, bias)", "self.key = self.query"),
     },
     "E12": {
