@@ -1,12 +1,13 @@
 """What the checks of several notes share: numbers, formulas, layers, gradients."""
 import dataclasses
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 import minigrad as mg
 import nn
+import nn.functional as F
 from minigrad import Tensor
 from models.architectures import make_model
 from models.task import Task
@@ -95,9 +96,41 @@ def silence(block: Block) -> Block:
 
 def trained(task: Task, name: str, config: TransformerConfig, **training) -> nn.Module:
     """A model of this name after its training on a task."""
-    model = make_model(task, name, config)
+    model = make_model(task, name, config, training.get("seed", 0))
     Trainer(model, task, TrainingConfig.of(task, **training)).train()
     return model
+
+
+def fit(loss_of: Callable[..., Tensor], parameters: Iterable[Tensor], draw: Callable[[], tuple[np.ndarray, ...]],
+        steps: int, lr: float) -> float:
+    """Minimise loss_of(*draw()) with Adam, at a rate that falls to 0 in the second half; the mean of the last
+    losses."""
+    optimizer, losses = nn.optim.Adam(list(parameters), lr=lr), []
+
+    @mg.compile
+    def loss_and_gradients(*batch):
+        loss = loss_of(*batch)
+        loss.backward()
+        return loss
+
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = lr * min(1, 2 * (1 - step / steps))
+        optimizer.zero_grad()
+        losses.append(loss_and_gradients(*map(mg.tensor, draw())).item())
+        optimizer.step()
+    return float(np.mean(losses[-20:]))
+
+
+def read_out_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean cross-entropy of logits (..., V) for targets (...)."""
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+def choices(model: nn.Module, x: np.ndarray) -> np.ndarray:
+    """What a model that gives logits thinks the likeliest, (...)."""
+    with mg.no_grad():
+        return model(mg.tensor(x)).array.argmax(axis=-1)
 
 
 # what depends on chance
@@ -113,8 +146,8 @@ class Spread:
         return statistics.median(self.values)
 
     def __format__(self, spec: str) -> str:
-        low, high = (format(bound(self.values), spec) for bound in (min, max))
-        return f"{format(self.median, spec)} ({low} to {high})"
+        middle, low, high = (format(value, spec) for value in (self.median, min(self.values), max(self.values)))
+        return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
