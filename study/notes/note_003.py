@@ -445,7 +445,8 @@ def sinusoids_meet_the_demands():
     within, beyond = right(trained_with), right(tested_with)
     require(within.median > 0.99 and beyond.median < 0.8, f"right within {within:.0%}, beyond {beyond:.0%}")
     learned, _ = after_training(PreviousToken(8, 16, "learned", size=trained_with), 0, trained_with, steps=2)
-    refusal(lambda: learned(mg.zeros(1, tested_with, dtype=mg.int64)))
+    message = refusal(lambda: learned(mg.zeros(1, tested_with, dtype=mg.int64)))
+    require("positions 'learned'" in message, message)
     return (f"the vectors are the formula's within {formula:.0e}, a shift is one rotation within {shifted:.0e}, products "
             f"depend on the distance alone within {toeplitz:.0e}, and {T} positions are {closest(r):.2f} or more apart. "
             "There is a vector for any position, but a model has not learnt what to do with it: attention trained for 400 "

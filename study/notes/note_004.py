@@ -222,8 +222,8 @@ def both_directions_miss_long_ranges():
     later = right(far, 3 * short)
     require(missed.median < 0.7 and later.median > missed.median + 0.1, f"far {missed:.0%}, later {later:.0%}")
     return (f"asked at one end for the token at the other (chance 25%), after {short} steps they are right in {near:.0%} "
-            f"with 4 tokens and in {missed:.0%} with {far}, where attention is in {attention:.0%}; it is not that they cannot: "
-            f"after {3 * short} steps it is {later:.0%}")
+            f"with 4 tokens and in {missed:.0%} with {far}, where attention is in {attention:.0%}; more steps "
+            f"help, {later:.0%} after {3 * short}")
 
 
 LENGTHS = 3, 5, 8, 10  # of letters to be written backwards; those of training end with 8
@@ -256,8 +256,8 @@ def the_last_state_takes_long_to_learn():
     require(long[2].median > 0.8, f"after {many} steps right: {in_percent(long)}")
     require(long[3].median < 0.4, f"longer than in training, right: {in_percent(long)}")
     return (f"of words of {', '.join(map(str, LENGTHS))} letters, {in_percent(short)} are written backwards without a "
-            f"mistake after {few} steps, and {in_percent(long)} after {many}: up to 8, as in training, the last state holds "
-            "them, but needs many times the steps that attention needs (row G7); 10 it does not hold")
+            f"mistake after {few} steps, and {in_percent(long)} after {many}: up to 8, as in training, the last state "
+            "holds them, but needs many times the steps that attention needs (row G7); 10 it does not hold")
 
 
 @claim("G7", note="004", section="Motivation", formula="Attempt 4: take all intermediate encoder states",
@@ -279,7 +279,7 @@ def all_states_and_attention():
     require(min(spread.median for spread in right[:3]) > 0.9, f"right: {in_percent(right)}")
     require(diagonal.median > 0.9, f"on the anti-diagonal: {diagonal:.0%}")
     return (f"of words of {', '.join(map(str, LENGTHS))} letters, {in_percent(right)} are written backwards without a "
-            f"mistake after {steps} steps; {diagonal:.0%} of steps look most at the letter that they write, the anti-diagonal")
+            f"mistake after {steps} steps; {diagonal:.0%} of steps look most at the letter they write, the anti-diagonal")
 
 
 SMALL = TransformerConfig(context=16, layers=1, heads=2, width=48)
@@ -333,7 +333,7 @@ def classification_and_translation():
     opinion, sentence = over_seeds(judged), over_seeds(right)
     require(min(opinion.median, sentence.median) > 0.95, f"right: {opinion:.0%} and {sentence:.0%}")
     return (f"after {steps} steps each, an encoder judges {opinion:.0%} of {len(opinions)} sentences rightly, half of them "
-            f"with not, and an encoder-decoder translates {sentence:.0%} of those of 7 words to the 6 that a rule gives; shorter "
+            f"with not, and an encoder-decoder translates {sentence:.0%} of those of 7 words to the 6 of a rule; shorter "
             "ones in the same batch, padded, it translates as by themselves")
 
 
@@ -500,8 +500,8 @@ def heads_whose_size_is_not_given():
     require(same == 0 and of_wide == 1, f"heads of width d differ by {same:.0g}")
     require(differs > 1e-4 and abs(of_narrow - 3**-0.5) < EXACT, f"heads of width d / h differ by {differs:.0g}")
     return (f"both readings are the formula within {found:.0g}: matrices of d x d for each of three heads, for which "
-            f"sqrt(d) is sqrt(d_k), as in other notes, and W_y 6 x 18; or of d/h x d, for which scores are {1 / of_narrow:.2f} "
-            f"times smaller than with sqrt(d_k), and outputs differ by {differs:.0g}")
+            f"sqrt(d) is sqrt(d_k), as in other notes, and W_y 6 x 18; or of d/h x d, for which scores are "
+            f"{1 / of_narrow:.2f} times smaller than with sqrt(d_k), and outputs differ by {differs:.0g}")
 
 
 @claim("E9", note="004", verdict=FALSE, section="Self-Attention", formula="y^r_i = sum_j W^r_ij v_j", code=ATTENTION,
@@ -809,10 +809,10 @@ def integer_positions_have_a_scale_problem():
     require(max(fine.median, sinusoids.median) < 0.02 and divided.median < 0.2, f"short {fine:.3f}, divided {divided:.3f}")
     require(large.median > none.median, f"the integer {large:.2f}, without positions {none:.2f}")
     return (f"after a layer norm, two texts with an integer beside {width} features have the cosine {likeness[0]:.2f} at "
-            f"position 0 and {likeness[-1]:.4f} at 1000. After {steps} steps of a task in which the halves of a sequence must "
-            f"be told apart, the loss is {fine:.3f} with {short} tokens; with {long} it is {large:.2f} ({later:.2f} after "
-            f"{2 * steps} steps), where it is {none:.2f} without positions. It is the scale: divided by {long}, the integer "
-            f"gives {divided:.3f}, and sinusoids {sinusoids:.3f}")
+            f"position 0 and {likeness[-1]:.4f} at 1000. After {steps} steps of a task in which the halves of a sequence "
+            f"must be told apart, the loss is {fine:.3f} with {short} tokens; with {long} it is {large:.2f} ({later:.2f} "
+            f"after {2 * steps} steps), where it is {none:.2f} without positions. It is the scale: the integer over "
+            f"{long} gives {divided:.3f}, and sinusoids {sinusoids:.3f}")
 
 
 def toeplitz_error(table: np.ndarray) -> float:

@@ -17,6 +17,16 @@ def edits(tests: tuple[str, ...], module: str, rows: dict[str, tuple[str, str, s
     return [Sabotage(name, tests, edit(f"{module}:{path}", old, new)) for name, (path, old, new) in rows.items()]
 
 
+def edits_of_claims(note: str, claims: dict[str, dict[str, tuple[str, str, str]]]) -> list[Sabotage]:
+    """Sabotages {row: {what is broken: (place, old, new)}}, see `edit`, each of which the claim of its row has to notice."""
+    return [of_claim(note, row, name, edit(*place)) for row, places in claims.items() for name, place in places.items()]
+
+
+def of_claim(note: str, row: str, name: str, apply: Callable[[], None]) -> Sabotage:
+    """A sabotage that the claim of a row of a lecture note has to notice."""
+    return Sabotage(f"note {note}, {row}: {name}", ("tests/study/test_claims.py", "-k", f"{row}-note_{note}"), apply)
+
+
 def explained(reasons: dict[str, str], sabotages: list[Sabotage]) -> list[Sabotage]:
     """The sabotages, with the reasons why no test can see some of them, by their names."""
     if unknown := reasons.keys() - {sabotage.name for sabotage in sabotages}:
