@@ -17,13 +17,13 @@ def edits(tests: tuple[str, ...], module: str, rows: dict[str, tuple[str, str, s
     return [Sabotage(name, tests, edit(f"{module}:{path}", old, new)) for name, (path, old, new) in rows.items()]
 
 
-def edits_of_claims(note: str, claims: dict[str, dict[str, tuple[str, str, str]]]) -> list[Sabotage]:
-    """Sabotages {row: {what is broken: (place, old, new)}}, see `edit`, each of which the claim of its row has to notice."""
-    return [of_claim(note, row, name, edit(*place)) for row, places in claims.items() for name, place in places.items()]
+def of_claims(note: str, rows: dict[str, dict[str, tuple[str, str, str]]]) -> list[Sabotage]:
+    """Sabotages {row: {name: (place, old, new)}}, see `edit`, which the row's own claim on a lecture note has to notice."""
+    return [of_claim(note, row, name, edit(*change)) for row, changes in rows.items() for name, change in changes.items()]
 
 
 def of_claim(note: str, row: str, name: str, apply: Callable[[], None]) -> Sabotage:
-    """A sabotage that the claim of a row of a lecture note has to notice."""
+    """A sabotage that one claim on a lecture note has to notice."""
     return Sabotage(f"note {note}, {row}: {name}", ("tests/study/test_claims.py", "-k", f"{row}-note_{note}"), apply)
 
 

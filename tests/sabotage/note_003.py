@@ -1,5 +1,5 @@
 """Sabotages of what the claims of note 003 are about: each has to turn its claim red."""
-from sabotage.edit import default, edits_of_claims, of_claim
+from sabotage.edit import default, of_claim, of_claims
 
 ATTENTION = "nn.attention:Attention"
 UNIFORM = "nn.functional.attention:attention_weights", "return scores.softmax(-1)", "return (scores * 0).softmax(-1)"
@@ -11,7 +11,7 @@ ONE_HEAD_FOR_ALL = (f"{ATTENTION}._split", "return projection(x).reshape(B, T, s
 HEADS_FROM_THE_LAST = f"{ATTENTION}._merge", "heads.transpose(1, 2)", "heads.flip(1).transpose(1, 2)"
 
 SABOTAGES = [
-    *edits_of_claims("003", {
+    *of_claims("003", {
         "G31": {
             "weights are uniform": UNIFORM,
             "the bank is one at random": ("models.tasks:bank", "return words + FIRST, is_money",

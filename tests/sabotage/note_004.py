@@ -1,7 +1,7 @@
 """Sabotages of what the claims of note 004 are about: each has to turn its claim red."""
 from models.architectures import ARCHITECTURES
 from models.transformer import PLACEMENTS
-from sabotage.edit import edits_of_claims, of_claim
+from sabotage.edit import of_claim, of_claims
 from sabotage.note_003 import (
     ATTENTION, HEADS_FROM_THE_LAST, NO_RESIDUAL, NOT_ADDED, ONE_HEAD_FOR_ALL, UNIFORM, VALUES_NOT_PROJECTED,
 )
@@ -23,7 +23,7 @@ def swapped(table: dict, a: str, b: str):
 
 
 SABOTAGES = [
-    *edits_of_claims("004", {
+    *of_claims("004", {
         "G4": {
             "a recurrent network forgets": STATE_LOST,
             "it reads from the end": (f"{RNN}._run", 'reversed(times) if name.endswith("_reverse") else times', "reversed(times)"),
