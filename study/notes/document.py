@@ -65,16 +65,14 @@ def chapter(note: str, by_place: dict[tuple[str, str], list[Outcome]], root: str
     parts.append(table(["section", "", "rows"], contents))
     for heading in content.sections:
         parts += section(heading, by_place[note, heading], note, root)
-    if elsewhere := by_place[note, ""]:
-        parts += section("Without a section", elsewhere, note, root)
-    return parts
+    return parts + section("", by_place[note, ""], note, root)
 
 
 def section(heading: str, outcomes: list[Outcome], note: str, root: str) -> list[str]:
-    """A heading with its rows, and pointers to those of other notes that say the same."""
-    own = [outcome for outcome in outcomes if outcome.claim.note == note]
-    others = [outcome for outcome in outcomes if outcome.claim.note != note]
-    parts = [f"### {heading}"] if outcomes else []
+    """A heading with its rows, and pointers to those of other sections and notes that say the same."""
+    own = [outcome for outcome in outcomes if outcome.claim.places[0] == (note, heading)]
+    others = [outcome for outcome in outcomes if outcome not in own]
+    parts = [f"### {heading or 'Without a section'}"] if outcomes else []
     if own:
         parts.append(table(["row", "the note", "here", "is it so?"], (cells(outcome, root) for outcome in own)))
     if others:

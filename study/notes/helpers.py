@@ -1,12 +1,13 @@
 """What the checks of several notes share: numbers, formulas, layers, gradients."""
 import dataclasses
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 import minigrad as mg
 import nn
+import nn.functional as F
 from minigrad import Tensor
 from models.architectures import make_model
 from models.task import Task
@@ -98,6 +99,38 @@ def trained(task: Task, name: str, config: TransformerConfig, **training) -> nn.
     model = make_model(task, name, config, training.get("seed", 0))
     Trainer(model, task, TrainingConfig.of(task, **training)).train()
     return model
+
+
+def fit(loss_of: Callable[..., Tensor], parameters: Iterable[Tensor], draw: Callable[[], tuple[np.ndarray, ...]],
+        steps: int, lr: float) -> float:
+    """Minimise loss_of(*draw()) with Adam, at a rate that falls to 0 in the second half; the mean of the last
+    losses."""
+    optimizer, losses = nn.optim.Adam(list(parameters), lr=lr), []
+
+    @mg.compile
+    def loss_and_gradients(*batch):
+        loss = loss_of(*batch)
+        loss.backward()
+        return loss
+
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = lr * min(1, 2 * (1 - step / steps))
+        optimizer.zero_grad()
+        losses.append(loss_and_gradients(*map(mg.tensor, draw())).item())
+        optimizer.step()
+    return float(np.mean(losses[-20:]))
+
+
+def read_out_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean cross-entropy of logits (..., V) for targets (...)."""
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+def choices(model: nn.Module, x: np.ndarray) -> np.ndarray:
+    """What a model that gives logits thinks the likeliest, (...)."""
+    with mg.no_grad():
+        return model(mg.tensor(x)).array.argmax(axis=-1)
 
 
 # what depends on chance

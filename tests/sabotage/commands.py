@@ -80,8 +80,8 @@ SABOTAGES = [
     *edits(NOTES, "study.notes.document", {
         "document: verdicts of all notes": ("summary", "if note in (outcome.claim.note, \"all\")", ""),
         "document: no pointers to other notes": ("section", "if others:", "if False:"),
-        "document: pointers as rows": ("section", "if outcome.claim.note == note]", "]"),
-        "document: rows without a section": ("chapter", "if elsewhere := by_place[note, \"\"]:", "if False:"),
+        "document: pointers as rows": ("section", "if outcome.claim.places[0] == (note, heading)]", "]"),
+        "document: rows without a section": ("chapter", "+ section(\"\", by_place[note, \"\"], note, root)", ""),
         "document: links from another folder": ("write", "path.parent.resolve()", "path.parent.resolve().parent"),
         "document: pictures that are not there": ("write", "if (folder / name).exists()", ""),
         "document: merged rows are not in the index": ("index", "for row in claim.formerly", "for row in ()"),

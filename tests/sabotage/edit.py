@@ -19,8 +19,12 @@ def edits(tests: tuple[str, ...], module: str, rows: dict[str, tuple[str, str, s
 
 def of_claims(note: str, rows: dict[str, dict[str, tuple[str, str, str]]]) -> list[Sabotage]:
     """Sabotages {row: {name: (place, old, new)}}, see `edit`, which the row's own claim on a lecture note has to notice."""
-    return [Sabotage(f"{row}: {name}", ("tests/study/test_claims.py", "-k", f"{row}-note_{note}"), edit(*change))
-            for row, changes in rows.items() for name, change in changes.items()]
+    return [of_claim(note, row, name, edit(*change)) for row, changes in rows.items() for name, change in changes.items()]
+
+
+def of_claim(note: str, row: str, name: str, apply: Callable[[], None]) -> Sabotage:
+    """A sabotage that one claim on a lecture note has to notice."""
+    return Sabotage(f"note {note}, {row}: {name}", ("tests/study/test_claims.py", "-k", f"{row}-note_{note}"), apply)
 
 
 def explained(reasons: dict[str, str], sabotages: list[Sabotage]) -> list[Sabotage]:

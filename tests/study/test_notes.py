@@ -37,7 +37,7 @@ def crash():
 
 
 WET = Claim("A2", "000", TRUE, water_is_wet, section="Self-Attention", formula="w | et", ours="nn.Water(1)",
-            code="nn/attention.py:Attention, nn/init.py", also=("003: Self-attention", "002"), formerly=("A7", "M3"))
+            code="nn/attention.py:Attention, nn/init.py", also=("003: Self-attention", "002", "000: Attention"), formerly=("A7", "M3"))
 CONDITIONAL = Claim("A10", "001", "true if measured", water_is_wet)
 MISPRINT = Claim("E1", "000", FALSE, misprint, section="Preliminaries", formula="1 = 2")
 FLOAT = Claim("C5", "004", TRUE, stones_float, section="Transformers")
@@ -158,6 +158,7 @@ def test_document(run, made_up, few_pictures, monkeypatch):
     assert "nn/attention.py: Attention](" in wet and "[nn/init.py](" in wet and "**true**: 100 % of \\| it" in wet
     (link,) = (link for link in links_of(wet) if link.endswith("init.py"))
     assert pathlib.Path("here", link).samefile(document.ROOT / "nn/init.py")
+    assert "### Attention\n\nSaid here too: [A2](#a2) water is wet.\n" in text
     assert "### Self-attention\n\nSaid here too: [A2](#a2) water is wet (note 000).\n" in text
     assert "### Without a section\n\nSaid here too: [A2](#a2) water is wet (note 000).\n" in text
     assert "| A: Attention | [A2](#a2), A7 (now [A2](#a2)), [A10](#a10) |\n" in text and "| M: " in text
@@ -234,7 +235,7 @@ def test_rows_in_full(run, made_up, few_pictures):
     for line in ("  it says   Water is | wet.\n  formula   w | et\n  here      nn.Water(1)\n  verdict   true\n",
                  "  learnt    100 % of | it (0.00 s)\n", "  picture   `minigrad notes --row A2 --plot` draws positions\n",
                  "  read on   nn/attention.py:Attention, nn/init.py; docs/lecture_notes.md#a2; the claim", f"_notes.py:{WET.line}\n",
-                 '  also in   note 003, "Self-attention"; note 002\n', "  formerly  A7, M3\n"):
+                 '  also in   note 003, "Self-attention"; note 002; note 000, "Attention"\n', "  formerly  A7, M3\n"):
         assert line in wet
     assert "  verdict   false as printed\n" in misprint and not {"here", "also", "formerly"} & {*misprint.split()}
     assert "\n\n" not in out and run("--row", "m3")[1].startswith("A2: ")
