@@ -15,7 +15,7 @@ from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import Differentiable
 from study.page.attention import FROM_Q_K_V, Head
 
-WIDTH = 48  # characters of a line beside the matrices
+WIDTH = 40  # characters of a line beside the matrices
 CHECKED = 4  # rows and columns of each matrix that gradcheck sees
 Known = types.SimpleNamespace  # what a rule may use: inputs, values and mask of a head, and gradients computed before
 Rule = Callable[[Known], np.ndarray]
