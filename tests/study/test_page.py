@@ -343,7 +343,7 @@ def test_the_page_has_what_gradcheck_says(monkeypatch):
 
 def test_of_large_matrices_gradcheck_sees_a_corner():
     generator = np.random.default_rng(0)
-    shapes = {"x": (9, 6), "w_q": (6, 5), "w_k": (6, 5), "w_v": (6, 7), "w_o": (7, 8)}
+    shapes = {"x": (9, 8), "w_q": (8, 5), "w_k": (8, 5), "w_v": (8, 7), "w_o": (7, 8)}
     head = Head({name: generator.normal(size=shape) for name, shape in shapes.items()}, np.ones((9, 8)), bias=np.eye(9))
     for mistake in filter(lambda mistake: mistake.fits(head), mistakes.MISTAKES):
         verdict = "PASS" if mistake.equivalent else "FAIL"
