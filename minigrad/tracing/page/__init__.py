@@ -172,7 +172,7 @@ def _check_formula(text: str, where: str) -> None:
         try:
             xml.etree.ElementTree.fromstring(text)
         except xml.etree.ElementTree.ParseError as error:
-            raise ValueError(f"{where} is no MathML ({error}); write elements in full, and signs as letters, not &names;") from None
+            raise ValueError(f"{where} is no MathML: {error}; end each element, and write signs, not &names;") from None
 
 
 def _names(extras: Mapping) -> Iterator[str]:

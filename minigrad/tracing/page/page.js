@@ -139,7 +139,8 @@ class Grid {
         const kind = x > 0 ? "positive" : x < 0 ? "negative" : Number.isNaN(x) ? "" : "zero";
         box.dataset.sign = Number.isFinite(x) ? kind : "none";
       }
-      box.style.setProperty("--size", (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0).toFixed(3));
+      const size = (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0).toFixed(2);
+      if (box.tint !== size) box.style.setProperty("--size", box.tint = size);
       box.classList.toggle("changed", x !== traced[i] && !(Number.isNaN(x) && Number.isNaN(traced[i])));
       if (isWrong !== box.classList.contains("wrong") || isWrong) {
         box.classList.toggle("wrong", isWrong);
@@ -354,6 +355,10 @@ function writeOut(explained, value, light) {
   const ways = [false, true].map(inNumbers => new Written(inNumbers, symbol, reference));
   const line = (...nodes) => element("p", {class: "line"}, ...nodes);
   const lines = [];
+  if (parts.length > 1) {
+    const partly = parts.map(part => shown(part.term ? part.term.value : part.value)).map((text, i) => i && text.startsWith("-") ? `(${text})` : text);
+    lines.push(line(`= ${partly.join(" + ")} = `, element("b", {}, shown(value)), `, in ${parts.length} ways`));
+  }
   for (const part of parts) {
     if (parts.length > 1) lines.push(element("h3", {}, `through ${symbolOf(part.step.output.name)}`));
     if (!part.term) { lines.push(element("p", {class: "problem"}, `${shown(part.value)}: ${part.problem}.`)); continue; }
@@ -367,10 +372,6 @@ function writeOut(explained, value, light) {
       lines.push(element("p", {class: "line aside"}, element("em", {}, aside.name), bracketed(aside.index), " = ", ...inNames,
         " = ", ...inNumbers, " = ", shown(aside.value)));
     }
-  }
-  if (parts.length > 1) {
-    const numbersOf = parts.map(part => shown(part.term ? part.term.value : part.value));
-    lines.push(element("h3", {}, "together"), line(`${numbersOf.join(" + ")} = `, element("b", {}, shown(value))));
   }
   return lines;
 }
@@ -704,6 +705,10 @@ function moveInGrid(event, cell) {
 function listen() {
   const main = byId("numbers");
   main.addEventListener("pointerover", event => { const cell = cellOf(event); if (cell && !editing) point(cell); });
+  main.addEventListener("pointerleave", () => { // back to the number chosen, so that the way to its slider does not lose it
+    const chosen = document.activeElement;
+    if (chosen.grid) point(chosen);
+  });
   main.addEventListener("click", event => { const cell = cellOf(event); if (cell) focusCell(cell); });
   main.addEventListener("focusin", event => {
     const cell = cellOf(event);
