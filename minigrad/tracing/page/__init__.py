@@ -22,7 +22,7 @@ left out. Names are those of the trace's tensors; a step goes by the name of its
     editable        [name, ...]: which tensors can be edited; else all inputs
     steps           {name: {"title": ..., "joins": [name, ...], "forward": WORDS, "backward": WORDS}}
                     joins: earlier steps that are shown as one with this one
-                    WORDS = {"formula": ..., "derivation": [line, ...]}
+                    WORDS = {"formula": ..., "derivation": [line, ...]}; in a line, what stands in `...` is a formula
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace as it is, so its sets are empty; or, for a number to be typed,
                     [{"name": ..., "label": ..., "number": SET}], SET's "value" being the trace's own

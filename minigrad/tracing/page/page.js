@@ -236,11 +236,10 @@ function drawStep() {
   if (current) show(touched.writes);
 }
 
-/** Bring what is written into view, if none of it is. */
+/** Bring what is written into view: between the bar and the sheet, by the page's scroll-padding; smoothly, where that is welcome. */
 function show(written) {
-  const figures = written.map(gridOf).filter(Boolean).map(grid => grid.figure);
-  const isSeen = figure => { const box = figure.getBoundingClientRect(); return box.top < innerHeight * 0.8 && box.bottom > 120; };
-  if (figures.length && !figures.some(isSeen)) figures[0].scrollIntoView({block: "center"}); // smooth, where motion is welcome
+  const [grid] = written.map(gridOf).filter(Boolean);
+  if (grid) grid.figure.scrollIntoView({block: "nearest"});
 }
 
 /** What a step's formula says, with the trace's names: that of the extras, or of the op. */
@@ -283,7 +282,7 @@ function drawFormulas() {
   section.replaceChildren(
     element("h2", {}, element("span", {}, current.isBackward ? "Backward" : "Forward"), ` ${current.title}`),
     ...formulaOf(current).map(node => element("div", {class: "formula"}, node)),
-    ...paragraphs(current.words.derivation),
+    ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "touches"}, `Reads ${list(touched.reads)}. Writes ${list(touched.writes)}.`),
     ...current.steps.filter(step => step.problem).map(step => element("p", {class: "problem"}, `${step.problem}.`)),
   );
@@ -743,7 +742,7 @@ function listen() {
 
 /** How high the controls stand, for what sticks below them; and their part above the steps, which scrolls away where it is narrow. */
 function measureBar() {
-  const bar = byId("controls").offsetHeight, above = byId("previous").offsetTop - byId("controls").offsetTop;
+  const bar = byId("controls").offsetHeight, above = byId("previous").offsetTop;
   document.documentElement.style.setProperty("--bar", `${bar}px`);
   document.documentElement.style.setProperty("--above", `${Math.max(above - 12, 0)}px`);
 }
@@ -767,8 +766,7 @@ function drawAll() {
   drawGrids();
   drawSwitches();
   listen();
-  measureBar();
-  addEventListener("resize", measureBar);
+  new ResizeObserver(measureBar).observe(byId("controls"));
   update();
   drawStep();
 }
