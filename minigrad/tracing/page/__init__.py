@@ -22,7 +22,7 @@ left out. Names are those of the trace's tensors; a step goes by the name of its
     editable        [name, ...]: which tensors can be edited; else all inputs
     steps           {name: {"title": ..., "joins": [name, ...], "forward": WORDS, "backward": WORDS}}
                     joins: earlier steps that are shown as one with this one
-                    WORDS = {"formula": ..., "derivation": [line, ...]}
+                    WORDS = {"formula": ..., "derivation": [line, ...]}; in a line, what stands in `...` is a formula
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace as it is, so its sets are empty; or, for a number to be typed,
                     [{"name": ..., "label": ..., "number": SET}], SET's "value" being the trace's own
@@ -173,7 +173,7 @@ def _check_formula(text: str, where: str) -> None:
         try:
             xml.etree.ElementTree.fromstring(text)
         except xml.etree.ElementTree.ParseError as error:
-            raise ValueError(f"{where} is no MathML ({error}); write elements in full, and signs as letters, not &names;") from None
+            raise ValueError(f"{where} is no MathML: {error}; end each element, and write signs, not &names;") from None
 
 
 def _names(extras: Mapping) -> Iterator[str]:
