@@ -1,1 +1,2 @@
-"""study: what transformers teach, on top of `models`. `study.notes` holds the lecture notes to their word."""
+"""study: what transformers teach, on top of `models`. `study.notes` holds the lecture notes to their word, `study.page`
+puts attention's backward on a page."""

@@ -5,6 +5,7 @@ import numpy as np
 
 from .. import tape
 from ..runner import current
+from .steps import Step, TracedTensor
 from .trace import Trace
 
 
@@ -29,14 +30,18 @@ def shares(trace: Trace, name: str, through: Sequence[tuple[str, str]] | None = 
     """
     tensor = trace[name]
     if through is None:
-        through = [(step.output.name, name) for step in trace.steps if tensor in step.inputs]
+        through = [(step.output.name, name) for step in trace.steps if _takes(step, tensor)]
     return {way: _arrives(trace, tensor, *way) for way in through}
 
 
-def _arrives(trace: Trace, tensor, step_name: str, input_name: str) -> np.ndarray:
+def _takes(step: Step, tensor: TracedTensor) -> bool:
+    return any(value is tensor for value in step.inputs)  # not `in`: an array among them would be compared
+
+
+def _arrives(trace: Trace, tensor: TracedTensor, step_name: str, input_name: str) -> np.ndarray:
     step = next((step for step in trace.steps if step.output.name == step_name), None)
     taken = trace[input_name]
-    if step is None or taken not in step.inputs:
+    if step is None or not _takes(step, taken):
         raise ValueError(f"shares: no step that makes {step_name!r} takes {input_name!r}")
     if not step.gradients:
         raise ValueError("shares: backward has not run")

@@ -45,7 +45,8 @@ def draw(placement: str, heads: int = 1, causal: bool = True, seed: int = 0) -> 
     generator = np.random.default_rng(seed)
     shapes = {"x": (T, C), "w_q": (C, C), "w_k": (C, C), "w_v": (C, C), "w_o": (C, C), "w_in": (C, HIDDEN),
               "w_out": (HIDDEN, C)}
-    inputs = {name: generator.normal(size=shape).round(1) for name, shape in shapes.items()}
+    inputs = {name: generator.normal(size=shape, scale=1.0 if name == "x" else 0.5).round(1)
+              for name, shape in shapes.items()}
     for name, sublayer in zip(SUBLAYERS, PLACEMENTS[placement]):
         if sublayer.norm_before or sublayer.norm_after:
             inputs[f"gain_{name}"] = generator.uniform(0.5, 1.5, size=C).round(1)

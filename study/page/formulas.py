@@ -52,7 +52,7 @@ MASKED = step(
      "What is masked has weight 0, and `dM` is a multiple of the weight, so it is 0 there already."))
 WEIGHTS = step(
     "Softmax: scores to weights",
-    ("P_ij = e^(M_ij) / sum_n e^(M_in)", "Each row is positive and sums to 1: what one key gains, the others lose."),
+    ("P_ij = e^(M_ij) / (sum_n e^(M_in))", "Each row is positive and sums to 1: what one key gains, the others lose."),
     ("dM_ij = P_ij (dP_ij - sum_n dP_in P_in)",
      "By the quotient rule `(∂P_in) / (∂M_ij) = P_in ([n = j] - P_ij)`: raising a score raises its weight, at the cost of "
      "all in proportion to their weights.",

@@ -5,6 +5,7 @@ the rules that stand there instead. They are named as in `minigrad.gradcheck.mut
 in a function of fixed sizes.
 """
 import dataclasses
+import textwrap
 import types
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import Differentiable
 from study.page.attention import FROM_Q_K_V, Head
 
+WIDTH = 40  # characters of a line beside the matrices
 CHECKED = 4  # rows and columns of each matrix that gradcheck sees
 Known = types.SimpleNamespace  # what a rule may use: inputs, values and mask of a head, and gradients computed before
 Rule = Callable[[Known], np.ndarray]
@@ -252,8 +254,8 @@ def check(head: Head, mistake: Mistake) -> list[str]:
 
     function = Differentiable(mistake.title, run, run_back, lambda generator: [])
     report = gradcheck_report(function, list(head.tensors().values()))
-    where = f" of the first {CHECKED} rows and columns" if is_large else ""
+    where = f" of {CHECKED} tokens, {CHECKED} features" if is_large else ""
     lines = [f"gradcheck{where}: {report.verdict.upper()}"]
     for entry in report.inputs:
         lines += [f"{entry.name}: {entry.verdict}", *(f"  {line}" for line in entry.explain())]
-    return lines
+    return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="    ")]

@@ -33,5 +33,6 @@ def ways_in_block(trace: Trace, placement: str) -> dict[str, Ways]:
 
 def adder(trace: Trace, kept: str, added: str) -> str:
     """The step that adds a sublayer's result to what is kept."""
+    terms = [trace[kept], trace[added]]
     return next(step.output.name for step in trace.steps
-                if step.op == "Add" and {trace[kept], trace[added]} <= set(step.inputs))
+                if step.op == "Add" and [value for value in step.inputs if value in terms] == terms)

@@ -6,7 +6,7 @@ MISTAKES = "tests/study/test_page.py", "-k", "mistake or right_backward or gradc
 SHARES = "tests/study/test_page.py", "-k", "shares"
 TRAINED = "tests/study/test_page.py", "-k", "own_attention or upstream or models_kernel or bias_is or left_as or trained or checkpoint"
 PAGES = "tests/study/test_page.py", "-k", "can_be_made or switch or scale_with or too_large or in_words or of_ones_own"
-COMMAND = "tests/study/test_page.py", "-k", "written or browser or overwritten or leaves or bad_ or blocks or too_long or checkpoint"
+COMMAND = "tests/study/test_page.py", "-k", "written or browser or overwritten or leaves or bad_ or blocks or too_long or checkpoint or trained"
 
 SABOTAGES = [
     *edits(VALUES, "study.page.attention", {
@@ -43,6 +43,7 @@ SABOTAGES = [
         "mistakes: gradcheck checks the right one": ("check", "mistake.gradients(head,", 'Mistake("", "", "", {}, {}).gradients(head,'),
         "mistakes: gradcheck sees all of large matrices": ("check", "corner(head) if is_large else head", "head"),
         "mistakes: a corner without its bias": ("corner", "bias=cut(head.bias)", "bias=head.bias"),
+        "mistakes: long lines": ("check", "WIDTH, ", "999, "),
         "mistakes: gradcheck without reasons": ("check", '*(f"  {line}" for line in entry.explain())', ""),
     }),
     *edits(SHARES, "study.page.shares", {

@@ -22,7 +22,7 @@ left out. Names are those of the trace's tensors; a step goes by the name of its
     editable        [name, ...]: which tensors can be edited; else all inputs
     steps           {name: {"title": ..., "joins": [name, ...], "forward": WORDS, "backward": WORDS}}
                     joins: earlier steps that are shown as one with this one
-                    WORDS = {"formula": ..., "derivation": [line, ...]}
+                    WORDS = {"formula": ..., "derivation": [line, ...]}; in a line, what stands in `...` is a formula
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace as it is, so its sets are empty; or, for a number to be typed,
                     [{"name": ..., "label": ..., "number": SET}], SET's "value" being the trace's own
@@ -36,7 +36,8 @@ left out. Names are those of the trace's tensors; a step goes by the name of its
                     check: what the gradient check says of it, as text (line breaks are kept)
     shares          [{"tensor": "x", "through": [{"label": ..., "tensor": name}, ...]}]: what arrives in the gradient of x
                     through each of these, with norm and cosine. A result of a step that takes x counts for that step alone;
-                    any other for all ways from it to x. Without it: each tensor that several steps take, by these steps
+                    any other for all ways from it to x, or, with "input": name, for what its step sends to that input.
+                    Without it: each tensor that several steps take, by these steps
     notes           text, or a list of paragraphs, at the foot of the page
 
 A formula is `<math>...</math>`, or text in this notation: `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`, `e^(x_i)`, `a / b`,
@@ -172,7 +173,7 @@ def _check_formula(text: str, where: str) -> None:
         try:
             xml.etree.ElementTree.fromstring(text)
         except xml.etree.ElementTree.ParseError as error:
-            raise ValueError(f"{where} is no MathML ({error}); write elements in full, and signs as letters, not &names;") from None
+            raise ValueError(f"{where} is no MathML: {error}; end each element, and write signs, not &names;") from None
 
 
 def _names(extras: Mapping) -> Iterator[str]:
@@ -191,7 +192,8 @@ def _names(extras: Mapping) -> Iterator[str]:
         yield from _set_names(mistake.get("recomputes", ()))
     for row in extras.get("shares", ()):
         yield row["tensor"]
-        yield from (share["tensor"] for share in row["through"])
+        for share in row["through"]:
+            yield from (share[key] for key in ("tensor", "input") if key in share)
 
 
 def _set_names(sets: Iterable[Mapping]) -> Iterator[str]:

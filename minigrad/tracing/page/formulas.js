@@ -42,16 +42,21 @@ function inTens(x) {
 /* ------------------------------------------------------------------------------------------------ formulas */
 
 /** A formula as MathML: "<math>...</math>", of whose elements the known ones are kept, or text in the notation of the extras. */
-function formula(text, rename = name => name) {
+function formula(text, rename = name => name, display = "block") {
   if (/^\s*<math[\s>]/.test(text)) {
     const made = copiedMath(new DOMParser().parseFromString(text, "application/xml").documentElement);
-    made.setAttribute("display", "block");
+    made.setAttribute("display", display);
     return made;
   }
   const made = math("math", ...new FormulaText(text, rename).sequence([]));
-  made.setAttribute("display", "block");
+  made.setAttribute("display", display);
   return made;
 }
+
+/** A line of text, in which what stands in `...` is a formula. */
+const derivation = (line, rename) => element("p", {}, ...line.split("`").map(
+  (part, i) => i % 2 ? formula(part, rename, "inline") : part,
+));
 
 function copiedMath(node) {
   const made = document.createElementNS(MATHML, MATHML_ELEMENTS.has(node.localName) ? node.localName : "mrow");
@@ -145,10 +150,14 @@ class FormulaText {
 
   word(token) {
     const renamed = this.rename(token);
-    if (renamed !== token || [...token].length === 1) return math("mi", renamed);
+    if (/^d?\p{L}$/u.test(renamed)) {
+      const letter = math("mi", renamed);
+      letter.setAttribute("class", "letter"); // so that dP slants as P does
+      return letter;
+    }
+    if (renamed !== token) return math("mi", renamed);
     if (GREEK[token]) return math("mi", GREEK[token]);
     if (FUNCTIONS.has(token)) return math("mi", token);
-    if (/^d\p{L}$/u.test(token)) return math("mi", token);
     return math(/^[\p{Lu}]/u.test(token) ? "mi" : "mtext", ` ${token} `.replace(/^ (\S+) $/, FUNCTIONS.has(token) ? "$1" : "\u2009$1\u2009"));
   }
 }

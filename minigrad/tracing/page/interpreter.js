@@ -332,22 +332,23 @@ class Computation {
     return {reads: [...reads.values()], writes: [...writes.values()]};
   }
 
-  /** What arrives at a tensor through others: [{label, data}]. Of a step that takes it, what that sends; else all ways. */
+  /** What arrives at a tensor through others: [{label, data}]. Of a step that takes it, what that sends; of one that is said to
+      take an input, what it sends there, on the ways from there; else all ways. */
   shares(pass, name, through) {
     const t = this.tensors.get(name);
-    return through.map(({label, tensor}) => {
-      const direct = t.uses.filter(({step}) => step.output.name === tensor);
-      const data = new Float64Array(product(t.shape));
-      if (direct.length) {
-        for (const {step, slot} of direct) pass.sent[step.number][slot].forEach((x, i) => { data[i] += x; });
-        return {label, tensor, data};
-      }
+    return through.map(({label, tensor, input}) => {
+      const taken = this.tensors.get(input || name);
+      const direct = taken.uses.filter(({step}) => step.output.name === tensor);
+      const data = new Float64Array(product(taken.shape));
+      for (const {step, slot} of direct) pass.sent[step.number][slot].forEach((x, i) => { data[i] += x; });
+      if (direct.length && taken === t) return {label, tensor, data};
+      const [start, arriving] = input ? [taken, data] : [this.tensors.get(tensor), pass.gradients.get(tensor).data];
       const partial = {...pass, gradients: new Map(), back: []};
       for (const other of this.tensors.values()) {
         if (other.gradient) partial.gradients.set(other.name, this.label(other, "gradient", new Float64Array(product(other.shape))));
       }
-      partial.gradients.get(tensor).data.set(pass.gradients.get(tensor).data);
-      for (const step of this.steps.slice(0, this.tensors.get(tensor).step.number + 1).reverse()) {
+      partial.gradients.get(start.name).data.set(arriving);
+      for (const step of this.steps.slice(0, start.step ? start.step.number + 1 : 0).reverse()) {
         const arrived = partial.gradients.get(step.output.name);
         if (step.problem || !arrived || arrived.data.every(x => x === 0)) continue;
         const c = this.backwardContext(partial, step);

@@ -139,7 +139,8 @@ class Grid {
         const kind = x > 0 ? "positive" : x < 0 ? "negative" : Number.isNaN(x) ? "" : "zero";
         box.dataset.sign = Number.isFinite(x) ? kind : "none";
       }
-      box.style.setProperty("--size", (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0).toFixed(3));
+      const size = (Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0).toFixed(2);
+      if (box.tint !== size) box.style.setProperty("--size", box.tint = size);
       box.classList.toggle("changed", x !== traced[i] && !(Number.isNaN(x) && Number.isNaN(traced[i])));
       if (isWrong !== box.classList.contains("wrong") || isWrong) {
         box.classList.toggle("wrong", isWrong);
@@ -235,11 +236,10 @@ function drawStep() {
   if (current) show(touched.writes);
 }
 
-/** Bring what is written into view, if none of it is. */
+/** Bring what is written into view: between the bar and the sheet, by the page's scroll-padding; smoothly, where that is welcome. */
 function show(written) {
-  const figures = written.map(gridOf).filter(Boolean).map(grid => grid.figure);
-  const isSeen = figure => { const box = figure.getBoundingClientRect(); return box.top < innerHeight * 0.8 && box.bottom > 120; };
-  if (figures.length && !figures.some(isSeen)) figures[0].scrollIntoView({block: "center"}); // smooth, where motion is welcome
+  const [grid] = written.map(gridOf).filter(Boolean);
+  if (grid) grid.figure.scrollIntoView({block: "nearest"});
 }
 
 /** What a step's formula says, with the trace's names: that of the extras, or of the op. */
@@ -282,7 +282,7 @@ function drawFormulas() {
   section.replaceChildren(
     element("h2", {}, element("span", {}, current.isBackward ? "Backward" : "Forward"), ` ${current.title}`),
     ...formulaOf(current).map(node => element("div", {class: "formula"}, node)),
-    ...paragraphs(current.words.derivation),
+    ...[current.words.derivation || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "touches"}, `Reads ${list(touched.reads)}. Writes ${list(touched.writes)}.`),
     ...current.steps.filter(step => step.problem).map(step => element("p", {class: "problem"}, `${step.problem}.`)),
   );
@@ -354,6 +354,10 @@ function writeOut(explained, value, light) {
   const ways = [false, true].map(inNumbers => new Written(inNumbers, symbol, reference));
   const line = (...nodes) => element("p", {class: "line"}, ...nodes);
   const lines = [];
+  if (parts.length > 1) {
+    const partly = parts.map(part => shown(part.term ? part.term.value : part.value)).map((text, i) => i && text.startsWith("-") ? `(${text})` : text);
+    lines.push(line(`= ${partly.join(" + ")} = `, element("b", {}, shown(value)), `, in ${parts.length} ways`));
+  }
   for (const part of parts) {
     if (parts.length > 1) lines.push(element("h3", {}, `through ${symbolOf(part.step.output.name)}`));
     if (!part.term) { lines.push(element("p", {class: "problem"}, `${shown(part.value)}: ${part.problem}.`)); continue; }
@@ -367,10 +371,6 @@ function writeOut(explained, value, light) {
       lines.push(element("p", {class: "line aside"}, element("em", {}, aside.name), bracketed(aside.index), " = ", ...inNames,
         " = ", ...inNumbers, " = ", shown(aside.value)));
     }
-  }
-  if (parts.length > 1) {
-    const numbersOf = parts.map(part => shown(part.term ? part.term.value : part.value));
-    lines.push(element("h3", {}, "together"), line(`${numbersOf.join(" + ")} = `, element("b", {}, shown(value))));
   }
   return lines;
 }
@@ -704,6 +704,10 @@ function moveInGrid(event, cell) {
 function listen() {
   const main = byId("numbers");
   main.addEventListener("pointerover", event => { const cell = cellOf(event); if (cell && !editing) point(cell); });
+  main.addEventListener("pointerleave", () => { // back to the number chosen, so that the way to its slider does not lose it
+    const chosen = document.activeElement;
+    if (chosen.grid) point(chosen);
+  });
   main.addEventListener("click", event => { const cell = cellOf(event); if (cell) focusCell(cell); });
   main.addEventListener("focusin", event => {
     const cell = cellOf(event);
@@ -738,7 +742,7 @@ function listen() {
 
 /** How high the controls stand, for what sticks below them; and their part above the steps, which scrolls away where it is narrow. */
 function measureBar() {
-  const bar = byId("controls").offsetHeight, above = byId("previous").offsetTop - byId("controls").offsetTop;
+  const bar = byId("controls").offsetHeight, above = byId("previous").offsetTop;
   document.documentElement.style.setProperty("--bar", `${bar}px`);
   document.documentElement.style.setProperty("--above", `${Math.max(above - 12, 0)}px`);
 }
@@ -762,8 +766,7 @@ function drawAll() {
   drawGrids();
   drawSwitches();
   listen();
-  measureBar();
-  addEventListener("resize", measureBar);
+  new ResizeObserver(measureBar).observe(byId("controls"));
   update();
   drawStep();
 }

@@ -1,0 +1,55 @@
+"""Shares of a gradient: each way from a step and the input that it takes."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.tracing import shares
+
+X = np.array([[0.5, -1.0], [2.0, 0.3]])
+
+
+def several_uses(x):
+    squares = x * x  # one step that takes x twice
+    masked = mg.where(np.eye(2, dtype=bool), x, 0.5)
+    inner = squares.exp()
+    total = inner + masked + np.ones((2, 2))
+    return (total * np.arange(4.0).reshape(2, 2)).sum()
+
+
+def test_steps_that_take_a_tensor_make_up_its_gradient():
+    trace = mg.trace(several_uses, X)
+    found = shares(trace, "x")
+    assert found.keys() == {("squares", "x"), ("masked", "x")}
+    weight = np.arange(4.0).reshape(2, 2)
+    assert found["squares", "x"] == pytest.approx(weight * np.exp(X**2) * 2 * X)
+    assert found["masked", "x"] == pytest.approx(weight * np.eye(2))
+    assert sum(found.values()) == pytest.approx(trace["x"].gradient)
+
+
+def test_a_way_from_further_on():
+    trace = mg.trace(several_uses, X)
+    found = shares(trace, "x", [("inner", "squares"), ("masked", "x")])
+    assert found["inner", "squares"] == pytest.approx(shares(trace, "x")["squares", "x"])
+    assert (shares(trace, "squares", [("masked", "x")])["masked", "x"] == 0).all()  # which leads elsewhere
+
+
+def test_gradients_stay_as_they_were():
+    trace = mg.trace(several_uses, X)
+    before = {tensor: np.copy(tensor.gradient) for tensor in trace.tensors if tensor.gradient is not None}
+    shares(trace, "x", [("inner", "squares")])
+    assert len(before) > 4 and all((tensor.gradient == gradient).all() for tensor, gradient in before.items())
+
+
+@pytest.mark.parametrize("way", [("nowhere", "x"), ("masked", "squares"), ("squares", "masked")])
+def test_a_way_that_is_not_there(way):
+    with pytest.raises(ValueError, match=f"no step that makes '{way[0]}' takes '{way[1]}'"):
+        shares(mg.trace(several_uses, X), "x", [way])
+
+
+def test_without_backward_there_are_none():
+    x = mg.tensor(X, requires_grad=True)
+    with mg.trace() as trace:
+        y = x * 2.0
+    with pytest.raises(ValueError, match="backward has not run"):
+        shares(trace, "x", [("y", "x")])
+    assert y.shape == (2, 2)

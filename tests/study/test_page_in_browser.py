@@ -1,0 +1,131 @@
+"""The pages of `minigrad study` in a browser: mistakes, switches and shares are those of the engine."""
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from minigrad.tracing import Trace, page
+from minigrad.tracing import shares as shares_of
+from models.transformer import PLACEMENTS
+from study.page import block, mistakes, pages, shares
+from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head, attention
+
+WRONG = 1e-9  # of the right gradient's size: what differs by more is marked
+
+
+def drawn(from_x: bool, T: int, D: int, seed: int, **changes) -> Head:
+    generator = np.random.default_rng(seed)
+    shapes = {name: (D, D) for name in FROM_X} | {"x": (T, D)} if from_x else {name: (T, D) for name in FROM_Q_K_V}
+    arrays = {name: generator.normal(size=shapes[name]) for name in (FROM_X if from_x else FROM_Q_K_V)}
+    return Head(arrays, generator.normal(size=(T, D)), **changes)
+
+
+HEADS = {
+    "default": DEFAULT,
+    "square": drawn(False, 4, 4, seed=1),
+    "not causal": drawn(False, 3, 3, seed=2, causal=False, scale=-0.7),
+    "bias": drawn(False, 3, 4, seed=3, bias=np.random.default_rng(0).normal(size=(3, 3))),
+    "x": drawn(True, 4, 3, seed=4),
+}
+
+
+@functools.cache
+def page_of(name: str) -> pages.Page:
+    return pages.page_of_head(HEADS[name])
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """A function that opens a page."""
+    def call(made: pages.Page) -> None:
+        browser.open(page.write(made.trace, tmp_path / "page.html", extras=made.extras))
+    return call
+
+
+def array_of(cells: dict[str, dict], key: str = "value") -> np.ndarray:
+    """Numbers by their indices, as an array."""
+    places = [tuple(map(int, index.split(","))) for index in cells]
+    found = np.zeros(np.max(places, axis=0) + 1, dtype=float if key == "value" else bool)
+    for place, cell in zip(places, cells.values()):
+        found[place] = cell[key]
+    return found
+
+
+def assert_mistake(browser, head: Head, mistake: mistakes.Mistake) -> None:
+    """Each gradient that the page shows is the wrong one, and marked exactly where it is wrong."""
+    cells = browser.cells()
+    h = mistakes.forward(head, head.inputs)
+    right = mistakes.backward(head, h, head.upstream, {})
+    wrong = mistake.gradients(head, head.inputs, head.upstream)
+    for name in head.inputs:
+        found, marked = (array_of(cells[name, "gradient"], key) for key in ("value", "wrong"))
+        assert found == pytest.approx(wrong[name], abs=1e-9 * max(1, abs(wrong[name]).max())), (mistake.name, name)
+        differs = abs(wrong[name] - right[name]) > WRONG * abs(right[name]).max()
+        assert (marked == differs).all(), (mistake.name, name)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_mistakes_are_those_of_the_table(browser, opened, name):
+    head = HEADS[name]
+    opened(page_of(name))
+    fitting = [mistake for mistake in mistakes.MISTAKES if mistake.fits(head)]
+    assert [one["name"] for one in page_of(name).extras["mistakes"]] == [mistake.name for mistake in fitting]
+    for i, mistake in enumerate(fitting):
+        browser.choose("#mistakes", i)
+        assert mistake.sentence in browser.text("#mistake"), mistake.name
+        assert_mistake(browser, head, mistake)
+    assert browser.errors() == []
+
+
+def test_mistakes_after_an_edit_and_another_scale(browser, opened):
+    opened(page_of("default"))
+    browser.type("q", "3,1", "-2.5")
+    browser.choose("#switch-scale", "0.3")
+    q = DEFAULT.inputs["q"].copy()
+    q[3, 1] = -2.5
+    head = dataclasses.replace(DEFAULT, inputs=DEFAULT.inputs | {"q": q}, scale=0.3)
+    for i, mistake in enumerate(mistake for mistake in mistakes.MISTAKES if mistake.fits(DEFAULT)):
+        browser.choose("#mistakes", i)
+        assert_mistake(browser, head, mistake)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_switches_are_the_engine_run_anew(browser, opened, name):
+    head = HEADS[name]
+    opened(page_of(name))
+    browser.choose("#switch-causal", 1)
+    browser.choose("#switch-scale", "-1.25")
+    trace = pages.trace_of(attention, dataclasses.replace(head, causal=not head.causal, scale=-1.25))
+    assert_numbers(browser, trace)
+
+
+def assert_numbers(browser, trace: Trace) -> None:
+    cells = browser.cells()
+    for tensor in trace.tensors:
+        for kind, array in (("value", tensor.value), ("gradient", tensor.gradient)):
+            if array is not None and array.ndim:
+                found = array_of({index: {"value": float(cell["value"].replace("Infinity", "inf"))}
+                                  for index, cell in cells[tensor.name, kind].items()})
+                assert found == pytest.approx(array, abs=1e-9 * max(1, abs(array[np.isfinite(array)]).max())), tensor.name
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_shares_in_a_block(browser, opened, placement):
+    numbers = block.draw(placement)
+    opened(pages.page_of_block(numbers))
+    trace = pages.trace_of(block.block, numbers)
+    assert browser.run("return computation.steps.map(step => step.problem).filter(Boolean)") == []
+    found = browser.run("""
+        return extras.shares.map(({tensor, through}) =>
+          [tensor, computation.shares(pass, tensor, through).map(share => [share.label, [...share.data]])])""")
+    expected = {name: ways for name, ways in shares.ways_in_block(trace, placement).items() if len(ways) > 1}
+    assert [name for name, _ in found] == list(expected)
+    for name, rows in found:
+        of_engine = shares_of(trace, name, list(expected[name]))
+        assert [label for label, _ in rows] == list(expected[name].values())
+        for (_, data), share in zip(rows, of_engine.values()):
+            assert data == pytest.approx(share.ravel(), abs=1e-12)
+        total = np.sum([data for _, data in rows], axis=0)
+        assert abs(total - trace[name].gradient.ravel()).max() <= 1e-12 * abs(trace[name].gradient).max()
+    assert browser.errors() == []
