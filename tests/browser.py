@@ -11,8 +11,8 @@ SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
 def missing() -> str:
     """What is not there to run a browser with; empty if all is."""
     packages = [name for name in ("selenium", "axe_playwright_python") if importlib.util.find_spec(name) is None]
-    programs = [name for name, found in (("Chromium", chromium()), ("its chromedriver", shutil.which("chromedriver"))) if not found]
-    return " and ".join(programs + packages)
+    programs = {"Chromium": chromium(), "its chromedriver": shutil.which("chromedriver")}
+    return " and ".join([name for name, path in programs.items() if path is None] + packages)
 
 
 def chromium() -> str | None:
@@ -32,7 +32,8 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = webdriver.ChromeService(shutil.which("chromedriver"))
         self.driver = webdriver.Chrome(options=options, service=service)
-        self.driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # as if nobody used another window
+        # As if nobody used another window:
+        self.driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         self.resize("wide")
 
     def quit(self) -> None:
@@ -103,7 +104,7 @@ class Browser:
         self.run((folder / "axe.min.js").read_text(encoding="utf-8") + "; window.axe = axe;")
         violations = self.driver.execute_async_script("""
             const done = arguments[arguments.length - 1];
-            axe.run().then(result => done(result.violations), error => done([{impact: "critical", id: String(error), nodes: []}]));
-            """)
+            const failed = error => [{impact: "critical", id: String(error), nodes: []}];
+            axe.run().then(result => done(result.violations), error => done(failed(error)));""")
         return [f"{v['id']}: {v['help']}: {[node['html'][:200] for node in v['nodes'][:3]]}" for v in violations
                 if v["impact"] in ("serious", "critical")]

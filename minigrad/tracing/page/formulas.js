@@ -1,6 +1,6 @@
 "use strict";
-/* Formulas as MathML, numbers as text, and terms written out. Text becomes text nodes only: nothing that a user wrote is read
-   as markup. */
+/* Formulas as MathML, numbers as text, and terms written out. Text becomes text nodes only: nothing that a user wrote is
+   read as markup. */
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const MATHML_ELEMENTS = new Set((
@@ -12,7 +12,7 @@ const MATHML_ATTRIBUTES = new Set("mathvariant stretchy separator fence form lsp
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined) made.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
 }
@@ -41,7 +41,7 @@ function inTens(x) {
 
 /* ------------------------------------------------------------------------------------------------ formulas */
 
-/** A formula as MathML: "<math>...</math>", of whose elements the known ones are kept, or text in the notation of the extras. */
+/** A formula as MathML: of "<math>...</math>", whose known elements are kept, or of text in the notation of the extras. */
 function formula(text, rename = name => name, display = "block") {
   if (/^\s*<math[\s>]/.test(text)) {
     const made = copiedMath(new DOMParser().parseFromString(text, "application/xml").documentElement);
@@ -68,10 +68,13 @@ function copiedMath(node) {
   return made;
 }
 
-const GREEK = {alpha: "α", beta: "β", gamma: "γ", eps: "ε", mu: "μ", sigma: "σ", pi: "π", delta: "δ", lambda: "λ", theta: "θ"};
+const GREEK = {
+  alpha: "α", beta: "β", gamma: "γ", eps: "ε", mu: "μ", sigma: "σ", pi: "π", delta: "δ", lambda: "λ", theta: "θ",
+};
 const SIGNS = {"*": "⋅", "-": "−", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "+=": "+="};
-const FUNCTIONS = new Set("log exp sin cos tan tanh sinh cosh max min softmax gelu mean floor trunc sign sigmoid erf atan2 step "
-  + "norm cov tr".split(" "));
+const FUNCTIONS = new Set((
+  "log exp sin cos tan tanh sinh cosh max min softmax gelu mean floor trunc sign sigmoid erf atan2 step norm cov tr"
+).split(" "));
 
 /** Reads `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`: _ and ^ bind to what follows, / makes a fraction of its neighbours. */
 class FormulaText {
@@ -158,7 +161,7 @@ class FormulaText {
     if (renamed !== token) return math("mi", renamed);
     if (GREEK[token]) return math("mi", GREEK[token]);
     if (FUNCTIONS.has(token)) return math("mi", token);
-    return math(/^[\p{Lu}]/u.test(token) ? "mi" : "mtext", ` ${token} `.replace(/^ (\S+) $/, FUNCTIONS.has(token) ? "$1" : "\u2009$1\u2009"));
+    return /^\p{Lu}/u.test(token) ? math("mi", token) : math("mtext", `\u2009${token}\u2009`); // words have space
   }
 }
 
@@ -183,7 +186,8 @@ class Written {
   nodes(node, within = 0) {
     const strength = STRENGTH[node.is] || 9;
     const inside = this[node.is] ? this[node.is](node) : this.called(node.is, node.parts);
-    const isNegative = this.inNumbers && strength === 9 && within > 0 && node.value < 0 && ["source", "aside", "number"].includes(node.is);
+    const isSingle = ["source", "aside", "number"].includes(node.is);
+    const isNegative = this.inNumbers && isSingle && within > 0 && node.value < 0;
     const isOneSum = ["sum", "prod"].includes(node.is) && node.parts.length <= 1;
     return (strength <= within && !isOneSum) || isNegative ? ["(", ...inside, ")"] : inside;
   }
@@ -191,7 +195,9 @@ class Written {
   joined(parts, sign, within) {
     if (!parts.length) return ["0"];
     if (parts.length === 1) return this.nodes(parts[0], 0);
-    const written = parts.slice(0, MOST_PARTS).flatMap((part, i) => [...(i ? [sign] : []), ...this.nodes(part, i || within > 1 ? within : 0)]);
+    const written = parts.slice(0, MOST_PARTS).flatMap(
+      (part, i) => [...(i ? [sign] : []), ...this.nodes(part, i || within > 1 ? within : 0)],
+    );
     return parts.length > MOST_PARTS ? [...written, `${sign}… and ${parts.length - MOST_PARTS} more`] : written;
   }
 
@@ -199,11 +205,10 @@ class Written {
 
   source(node) {
     if (node.of.name === null) return this.number(node);
-    const text = this.inNumbers ? [shown(node.value)] : [this.symbol(node.of), element("span", {class: "at"}, bracketed(node.index))];
-    return [this.reference(node, text)];
+    return [this.reference(node, this.inNumbers ? [shown(node.value)] : [this.symbol(node.of), placed(node.index)])];
   }
 
-  aside(node) { return this.inNumbers ? [shown(node.value)] : [element("em", {}, node.name), element("span", {class: "at"}, bracketed(node.index))]; }
+  aside(node) { return this.inNumbers ? [shown(node.value)] : [element("em", {}, node.name), placed(node.index)]; }
   sum(node) { return this.joined(node.parts, " + ", 0.5); }
   prod(node) { return node.parts.length ? this.joined(node.parts, " · ", 2) : ["1"]; }
   add({parts: [a, b]}) { return [...this.nodes(a), " + ", ...this.nodes(b, 0.5)]; }
@@ -215,9 +220,12 @@ class Written {
   exp({parts: [a]}) { return ["e", element("sup", {}, ...this.nodes(a))]; }
   sqrt({parts: [a]}) { return ["√", "(", ...this.nodes(a), ")"]; }
   call(node) { return this.called(node.name, node.parts); }
-  called(name, parts) { return [`${name}(`, ...parts.flatMap((part, i) => [...(i ? [", "] : []), ...this.nodes(part)]), ")"]; }
+  called(name, parts) {
+    return [`${name}(`, ...parts.flatMap((part, i) => [...(i ? [", "] : []), ...this.nodes(part)]), ")"];
+  }
 }
 
+const placed = index => element("span", {class: "at"}, bracketed(index));
 const bracketed = index => index.length ? `[${index.join(",")}]` : "";
 
 /** The asides of a term and of those asides, each once. */

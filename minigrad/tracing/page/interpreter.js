@@ -187,7 +187,8 @@ class Computation {
     return output;
   }
 
-  /** All values, of these inputs ({name: data}) with these SETs. With `base` and `steps`, those steps anew and all else from it. */
+  /** All values, of these inputs (a Map: name to data) with these SETs. With `base` and `steps`: those steps anew, and all
+      else from that pass. */
   forward(inputs = new Map(), sets = [], base = null, steps = null) {
     const gathered = gather(sets);
     const pass = {values: new Map(base ? base.values : []), contexts: [], inputs, sets};
@@ -345,7 +346,8 @@ class Computation {
       const [start, arriving] = input ? [taken, data] : [this.tensors.get(tensor), pass.gradients.get(tensor).data];
       const partial = {...pass, gradients: new Map(), back: []};
       for (const other of this.tensors.values()) {
-        if (other.gradient) partial.gradients.set(other.name, this.label(other, "gradient", new Float64Array(product(other.shape))));
+        const nothing = new Float64Array(product(other.shape));
+        if (other.gradient) partial.gradients.set(other.name, this.label(other, "gradient", nothing));
       }
       partial.gradients.get(start.name).data.set(arriving);
       for (const step of this.steps.slice(0, start.step ? start.step.number + 1 : 0).reverse()) {
@@ -378,7 +380,9 @@ function gather(sets = []) {
 function preimages(over, shape, index) {
   const extra = over.length - shape.length;
   const free = over.map((n, d) => d < extra || shape[d - extra] === 1 ? n : 1);
-  return each(product(free), k => unravel(free, k).map((i, d) => free[d] > 1 || d < extra ? i : shape[d - extra] === 1 ? i : index[d - extra]));
+  return each(product(free), k => unravel(free, k).map(
+    (i, d) => d < extra || shape[d - extra] === 1 ? i : index[d - extra],
+  ));
 }
 
 /** The numbers of tensors that a term reads, in order, each once. */
@@ -386,7 +390,8 @@ function sourcesOf(root) {
   const found = new Map();
   const visit = node => {
     if (node.is === "source" && node.of.name) {
-      found.set(`${node.of.kind} ${node.of.name} ${node.index}`, {name: node.of.name, kind: node.of.kind, index: node.index});
+      const {name, kind} = node.of;
+      found.set(`${kind} ${name} ${node.index}`, {name, kind, index: node.index});
     }
     if (node.is === "aside") visit(node.written());
     node.parts.forEach(visit);

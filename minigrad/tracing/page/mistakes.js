@@ -1,7 +1,7 @@
 "use strict";
-/* Wrong rules of gradients, to be put in place of a step's right one, under the names of minigrad/gradcheck/mutants where those
-   have one. gradient(c, slot, index, asked, right): the wrong number, or undefined where the right one stands. `asked` is what
-   the extras say of it: {"rule": name, "input": slot, ...}; without "input" the rule is asked for every input of the step.
+/* Wrong rules of gradients, to be put in place of a step's right one, under the names of minigrad/gradcheck/mutants where
+   those have one. gradient(c, slot, index, asked, right): the wrong number, or undefined where the right one stands.
+   `asked` is what the extras say of it: {"rule": name, "input": slot, ...}; without "input" it is for all inputs of the step.
 
    The first group fits every step; the others say in their name which op's step they are for. */
 

@@ -1,7 +1,7 @@
 "use strict";
-/* The ops, under the names of minigrad/ops: for each its formulas, and its rules for ONE number: of the output (`value`), and
-   of the gradient of an input (`gradient`). A rule is written in an algebra `m`. With `numbers` it computes, with `terms` it
-   makes the tree of what it would compute, which the page writes out. So what is explained is what is computed.
+/* The ops, under the names of minigrad/ops: for each its formulas, and its rules for ONE number: of the output (`value`),
+   and of the gradient of an input (`gradient`). A rule is written in an algebra `m`. With `numbers` it computes, with
+   `terms` it makes the tree of what it would compute, which the page writes out. So what is explained is what is computed.
 
    A tensor is {shape, data}, data a flat Float64Array in C order. A rule sees a context c:
 
@@ -329,7 +329,7 @@ const approximation = c => c.options.approximate ?? "none";
 const dot = (m, n, left, right) => m.sum(n, k => m.mul(left(k), right(k)));
 const last = index => index[index.length - 1];
 const lead = index => index.slice(0, -1);
-const rowsOf = shape => { const leading = lead(shape); return {n: product(leading), at: (r, i) => [...unravel(leading, r), i]}; };
+const rowsOf = shape => ({n: product(lead(shape)), at: (r, i) => [...unravel(lead(shape), r), i]});
 
 const linear = {
   names: ["x", "W", "b"],
@@ -451,7 +451,10 @@ function crossEntropy(c) {
 }
 
 /** What an element of a running product or sum along an axis sees. */
-const runs = c => ({axis: positive(c.options.axis ?? -1, c.shape.length), n: c.shape[positive(c.options.axis ?? -1, c.shape.length)]});
+function runs(c) {
+  const axis = positive(c.options.axis ?? -1, c.shape.length);
+  return {axis, n: c.shape[axis]};
+}
 
 function einsum(c) {
   const [inputs, output] = c.options.subscripts.split("->"), labels = inputs.split(",");
@@ -784,7 +787,7 @@ const OPS = {
   MatMul: {
     names: ["a", "b"],
     formula: "out_ij = sum_k a_ik b_kj", backward: ["da_ik = sum_j dout_ij b_kj", "db_kj = sum_i a_ik dout_ij"],
-    shape: c => [...broadcast(c.shapes[0].slice(0, -2), c.shapes[1].slice(0, -2)), ...c.shapes[0].slice(-2, -1), last(c.shapes[1])],
+    shape({shapes: [a, b]}) { return [...broadcast(a.slice(0, -2), b.slice(0, -2)), ...a.slice(-2, -1), last(b)]; },
     gradientShape: (c, i) => [...c.shape.slice(0, -2), ...c.shapes[i].slice(-2)],
     value(c, index) {
       const [i, j] = index.slice(-2), leading = index.slice(0, -2);
@@ -987,7 +990,7 @@ const OPS = {
     value(c, index) {
       const into = c.keep("into", () => {
         const found = new Map(), {shape, places} = indexOf(c, c.shape);
-        places.forEach((place, k) => { if (!found.has(place)) found.set(place, []); found.get(place).push(unravel(shape, k)); });
+        places.forEach((place, k) => found.set(place, [...(found.get(place) || []), unravel(shape, k)]));
         return found;
       });
       const from = into.get(ravel(c.shape, index)) || [];
@@ -1049,11 +1052,13 @@ function spread(formula, backward, after, before) {
 
 function running(c, index, isReverse, read) {
   const {axis, n} = runs(c), i = index[axis];
-  return isReverse ? c.m.sum(n - i, k => read(along(index, axis, i + k))) : c.m.sum(i + 1, k => read(along(index, axis, k)));
+  const at = k => read(along(index, axis, k));
+  return isReverse ? c.m.sum(n - i, k => at(i + k)) : c.m.sum(i + 1, at);
 }
 
 function mlp(c, isBackward = false) {
-  const rows = rowsOf(c.shapes[0]), [width, inputs] = c.shapes[1], kind = approximation(c), all = [...lead(c.shapes[0]), width];
+  const rows = rowsOf(c.shapes[0]), [width, inputs] = c.shapes[1], kind = approximation(c);
+  const all = [...lead(c.shapes[0]), width];
   const hidden = c.aside("h", all, (c, index) => {
     const m = c.m, k = last(index), sum = dot(m, inputs, i => c.x(0, [...lead(index), i]), i => c.x(1, [k, i]));
     return c.has(2) ? m.add(sum, c.x(2, [k])) : sum;

@@ -1,6 +1,6 @@
 "use strict";
-/* Draws a trace, and lets it be stepped through, pointed at and edited. `state` is all that a user can change; `update` makes
-   numbers of it, and draws them. */
+/* Draws a trace, and lets it be stepped through, pointed at and edited. `state` is all that a user can change; `update`
+   makes numbers of it, and draws them. */
 
 const {trace, extras} = JSON.parse(document.getElementById("data").textContent);
 const computation = new Computation(trace);
@@ -89,7 +89,8 @@ class Grid {
       if (leading.length) head.push(` [${unravel(leading, k).join(",")}]`);
       if (k === 0) {
         const plain = symbolOf(t.name) === t.name ? "" : ` ${t.name}`;
-        head.push(element("span", {class: "shape"}, `${plain} ${t.shape.length ? t.shape.join(" × ") : "scalar"}`), " ", this.badge);
+        const lengths = t.shape.length ? t.shape.join(" × ") : "scalar";
+        head.push(element("span", {class: "shape"}, `${plain} ${lengths}`), " ", this.badge);
       }
       const table = element("table", {role: "grid"}, element("caption", {}, ...head));
       this.fill(table, rows, columns, k * rows * columns, labels);
@@ -236,7 +237,7 @@ function drawStep() {
   if (current) show(touched.writes);
 }
 
-/** Bring what is written into view: between the bar and the sheet, by the page's scroll-padding; smoothly, where that is welcome. */
+/** Bring what is written into view: between the bar and the sheet, by the page's scroll-padding. */
 function show(written) {
   const [grid] = written.map(gridOf).filter(Boolean);
   if (grid) grid.figure.scrollIntoView({block: "nearest"});
@@ -270,8 +271,8 @@ function drawFormulas() {
   section.hidden = !current && Boolean(pointed);
   if (!current) {
     section.replaceChildren(element("h2", {}, "How to read this page"), ...paragraphs([
-      "Point at any number, or move to it with the arrow keys: its terms are written out here, and the numbers that it comes "
-      + "from light up.",
+      "Point at any number, or move to it with the arrow keys: its terms are written out here, and the numbers that it "
+      + "comes from light up.",
       "Numbers with a dotted line below can be edited: all others follow, forward and backward.",
       "The arrows above go through the computation step by step; so do the keys [ and ].",
     ]));
@@ -292,8 +293,8 @@ function drawFormulas() {
 
 function point(cell, isSpoken = false) {
   const next = {name: cell.grid.t.name, kind: cell.grid.kind, index: unravel(cell.grid.t.shape, cell.place)};
-  const same = state.pointed && `${next.kind} ${next.name} ${next.index}` === `${state.pointed.kind} ${state.pointed.name} ${state.pointed.index}`;
-  if (same && !isSpoken) return;
+  const key = one => one && `${one.kind} ${one.name} ${one.index}`;
+  if (key(next) === key(state.pointed) && !isSpoken) return;
   state.pointed = next;
   drawPointed(isSpoken);
   if (!state.step) drawFormulas();
@@ -320,12 +321,12 @@ function drawPointed(isSpoken = false) {
   const head = element("h2", {}, symbol({name, kind}), element("span", {class: "at"}, bracketed(index)));
   const lines = writeOut(explained, value, sources => sources.forEach(source => light(cellAt(source), "source")));
   const isWrong = cell.box.classList.contains("wrong");
+  const expected = () => shown(right.gradients.get(name).data[cell.place]);
   const close = element("button", {type: "button", class: "close", "aria-label": "Close"}, "×");
   close.addEventListener("click", () => { state.pointed = null; drawPointed(); drawFormulas(); });
   section.replaceChildren(
     close, head, element("p", {class: "hero"}, shown(value)), element("p", {class: "exact"}, String(value)),
-    ...(isWrong ? [element("p", {class: "problem"}, `Wrong: ${shown(right.gradients.get(name).data[cell.place])} is right.`)] : []),
-    ...lines,
+    ...(isWrong ? [element("p", {class: "problem"}, `Wrong: ${expected()} is right.`)] : []), ...lines,
   );
   if (isSpoken) byId("spoken").textContent = lines.map(line => line.textContent).join(" ").slice(0, 400);
   drawDifference();
@@ -346,17 +347,18 @@ function writeOut(explained, value, light) {
   light(sources);
   const reference = (node, text) => {
     const span = element("span", {class: "ref"}, ...text);
-    const source = {name: node.of.name, kind: node.of.kind, index: node.index};
-    span.addEventListener("pointerenter", () => { const cell = cellAt(source); if (cell) cell.box.classList.add("source-hover"); });
-    span.addEventListener("pointerleave", () => { const cell = cellAt(source); if (cell) cell.box.classList.remove("source-hover"); });
+    const source = cellAt({name: node.of.name, kind: node.of.kind, index: node.index});
+    span.addEventListener("pointerenter", () => source.box.classList.add("source-hover"));
+    span.addEventListener("pointerleave", () => source.box.classList.remove("source-hover"));
     return span;
   };
   const ways = [false, true].map(inNumbers => new Written(inNumbers, symbol, reference));
   const line = (...nodes) => element("p", {class: "line"}, ...nodes);
   const lines = [];
   if (parts.length > 1) {
-    const partly = parts.map(part => shown(part.term ? part.term.value : part.value)).map((text, i) => i && text.startsWith("-") ? `(${text})` : text);
-    lines.push(line(`= ${partly.join(" + ")} = `, element("b", {}, shown(value)), `, in ${parts.length} ways`));
+    const sent = parts.map(part => shown(part.term ? part.term.value : part.value));
+    const sum = sent.map((text, i) => i && text.startsWith("-") ? `(${text})` : text).join(" + ");
+    lines.push(line(`= ${sum} = `, element("b", {}, shown(value)), `, in ${parts.length} ways`));
   }
   for (const part of parts) {
     if (parts.length > 1) lines.push(element("h3", {}, `through ${symbolOf(part.step.output.name)}`));
@@ -368,8 +370,8 @@ function writeOut(explained, value, light) {
     if (texts[1] !== shown(part.term.value)) lines.push(line("= ", element("b", {}, shown(part.term.value))));
     for (const aside of asidesOf(part.term).values()) {
       const [inNames, inNumbers] = ways.map(way => way.nodes(aside.written()));
-      lines.push(element("p", {class: "line aside"}, element("em", {}, aside.name), bracketed(aside.index), " = ", ...inNames,
-        " = ", ...inNumbers, " = ", shown(aside.value)));
+      lines.push(element("p", {class: "line aside"}, element("em", {}, aside.name), bracketed(aside.index),
+        " = ", ...inNames, " = ", ...inNumbers, " = ", shown(aside.value)));
     }
   }
   return lines;
@@ -411,7 +413,8 @@ function drawDifference() {
   section.querySelector(".of-backward").replaceChildren(...digits(b));
   section.querySelector(".of-error").replaceChildren(...inTens(Math.abs(difference - gradient)));
   const x = `${symbolOf(t.name)}${bracketed(pointed.index)}`;
-  const loss = computation.seeds.length === 1 && !computation.seeds[0].shape.length ? symbolOf(computation.seeds[0].name) : "L";
+  const [seed, ...others] = computation.seeds;
+  const loss = others.length || seed.shape.length ? "L" : symbolOf(seed.name);
   section.querySelector("h2").textContent = `d${loss} / d${x}, by differences`;
   drawH(section);
   plotTimer = setTimeout(() => drawPlot(section, t.name, place, gradient), 30); // the numbers come first
@@ -423,7 +426,8 @@ function drawH(section) {
 }
 
 function buildDifference(section) {
-  const slider = element("input", {type: "range", min: -12, max: -1, step: 0.25, value: Math.log10(state.h), "aria-label": "h"});
+  const range = {min: -12, max: -1, step: 0.25, value: Math.log10(state.h)};
+  const slider = element("input", {type: "range", ...range, "aria-label": "h"});
   slider.addEventListener("input", () => { state.h = 10 ** Number(slider.value); drawDifference(); });
   const row = (name, of) => element("tr", {}, element("th", {scope: "row"}, name), element("td", {class: of}));
   const plot = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -432,8 +436,9 @@ function buildDifference(section) {
   section.append(
     element("h2"),
     element("div", {class: "formula"}, formula("(L(x + h) - L(x - h)) / {2 h}")),
-    element("table", {class: "compare"}, element("caption", {class: "unseen"}, "Difference and gradient"), element("tbody", {},
-      row("differences", "of-differences"), row("backward", "of-backward"), row("error", "of-error"))),
+    element("table", {class: "compare"},
+      element("caption", {class: "unseen"}, "Difference and gradient"),
+      element("tbody", {}, row("differences", "of-differences"), row("backward", "of-backward"), row("error", "of-error"))),
     plot, element("label", {class: "h-slider"}, slider, element("span", {class: "h"})),
   );
 }
@@ -457,8 +462,9 @@ function drawPlot(section, name, place, gradient) {
   const best = EXPONENTS[heights.indexOf(Math.min(...known))];
   const now = EXPONENTS.reduce((a, b) => Math.abs(b - Math.log10(state.h)) < Math.abs(a - Math.log10(state.h)) ? b : a);
   const nowHeight = heights[EXPONENTS.indexOf(now)];
-  plot.setAttribute("aria-label", `The error for h from 1e-12 to 1e-1: least, ${Math.min(...errors.filter(Number.isFinite)).toExponential(0)}, `
-    + `near h = 1e${Math.round(best)}; to the left rounding makes it larger, to the right truncation.`);
+  const least = Math.min(...errors.filter(Number.isFinite)).toExponential(0);
+  plot.setAttribute("aria-label", `The error for h from 1e-12 to 1e-1: least, ${least}, near h = 1e${Math.round(best)}; to `
+    + "the left rounding makes it larger, to the right truncation.");
   plot.replaceChildren(
     svg("line", {x1: 34, y1: 122, x2: 310, y2: 122, class: "axis"}),
     ...[-12, -9, -6, -3, -1].map(e => svg("text", {x: x(e), y: 137, class: "tick", "text-anchor": "middle"}, `1e${e}`)),
@@ -473,7 +479,8 @@ function drawPlot(section, name, place, gradient) {
 /* ------------------------------------------------------------------------------------------------ edits and switches */
 
 const say = text => { byId("message").textContent = text; byId("message").classList.toggle("is-shown", Boolean(text)); };
-const parsed = text => /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(text.replace("−", "-")) ? Number(text.replace("−", "-")) : NaN;
+const NUMBER = /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i, START_OF_NUMBER = /^\s*[+-]?\d*\.?\d*(e[+-]?)?\s*$/i;
+const parsed = text => NUMBER.test(text.replace("−", "-")) ? Number(text.replace("−", "-")) : NaN;
 const snapshot = () => ({edits: new Map(state.edits), switches: state.switches.slice()});
 
 let editing = null; // {cell}: the edit under way, which is one for undo
@@ -490,7 +497,8 @@ function edit(cell, x) {
 
 function typed(cell) {
   const x = parsed(cell.value), isNumber = Number.isFinite(x);
-  cell.toggleAttribute("aria-invalid", !isNumber && cell.value.trim() !== "" && !/^[+-]?\d*\.?\d*(e[+-]?)?$/i.test(cell.value.trim()));
+  if (isNumber || START_OF_NUMBER.test(cell.value)) cell.removeAttribute("aria-invalid");
+  else cell.setAttribute("aria-invalid", "true");
   if (!isNumber) return;
   say("");
   edit(cell, x);
@@ -560,7 +568,8 @@ function drawSwitches() {
   const isBlocked = set => computation.obstacle(set.step || set.tensor);
   (extras.switches || []).forEach((s, i) => {
     const sets = s.number ? [s.number] : s.choices.flatMap(choice => choice.sets);
-    const field = s.number ? element("input", {type: "text", inputmode: "decimal", autocomplete: "off", value: numberText(state.switches[i])})
+    const typing = {type: "text", inputmode: "decimal", autocomplete: "off"};
+    const field = s.number ? element("input", {...typing, value: numberText(state.switches[i])})
       : element("select", {}, ...s.choices.map((choice, k) => element("option", {value: k}, choice.label)));
     field.id = `switch-${s.name}`;
     field.disabled = sets.some(isBlocked);
@@ -596,7 +605,7 @@ function turn(i, s, field) {
 const numberText = x => String(Number(x.toPrecision(6)));
 const drawSwitchValues = () => switchFields.forEach((field, i) => { field.value = numberText(state.switches[i]); });
 
-/* ------------------------------------------------------------------------------------------------ the mistake, the shares */
+/* ------------------------------------------------------------------------------------------------ mistakes and shares */
 
 function drawMistake() {
   const section = byId("mistake"), mistake = (extras.mistakes || [])[state.mistake];
@@ -604,14 +613,16 @@ function drawMistake() {
   document.body.classList.toggle("mistaken", Boolean(mistake));
   if (!mistake) return;
   const counts = names.flatMap(name => {
-    const grid = gridOf({name, kind: "gradient"});
-    return grid && wrongPlaces(name).size ? [`${wrongPlaces(name).size} of ${grid.cells.length} in ${symbol({name, kind: "gradient"})}`] : [];
+    const grid = gridOf({name, kind: "gradient"}), wrong = grid ? wrongPlaces(name).size : 0;
+    return wrong ? [`${wrong} of ${grid.cells.length} in d${symbolOf(name)}`] : [];
   });
   section.replaceChildren(
     element("h2", {}, element("span", {}, "Mistake"), ` ${mistake.title || mistake.name}`),
     ...paragraphs(mistake.sentence),
     element("p", {class: "counts"}, counts.length ? `Wrong: ${counts.join(", ")}.` : "No number turns wrong."),
-    ...(mistake.check ? [element("h3", {}, "What the gradient check says"), element("pre", {tabindex: 0}, mistake.check)] : []),
+    ...(mistake.check ? [
+      element("h3", {}, "What the gradient check says"), element("pre", {tabindex: 0}, mistake.check),
+    ] : []),
   );
 }
 
@@ -640,7 +651,8 @@ function drawShares() {
       bar.dataset.sign = part < 0 ? "negative" : "positive";
       const percent = Number.isFinite(part) ? `${(100 * part).toFixed(1)} %` : "none";
       return element("tr", {}, element("th", {scope: "row"}, label), element("td", {}, shown(norm(data))),
-        element("td", {}, Number.isFinite(cosine) ? cosine.toFixed(3) : "none"), element("td", {class: "part"}, bar, percent));
+        element("td", {}, Number.isFinite(cosine) ? cosine.toFixed(3) : "none"),
+        element("td", {class: "part"}, bar, percent));
     };
     const head = ["through", "norm", "cosine", "share"].map(text => element("th", {scope: "col"}, text));
     const isMissing = norm(rest) > 1e-9 * size;
@@ -674,8 +686,11 @@ function update() {
   drawPointed();
 }
 
-const cellOf = event => event.target.closest && (event.target.grid ? event.target : event.target.closest("td") && ownCell(event.target.closest("td")));
-const ownCell = td => td.grid ? td : td.firstElementChild && td.firstElementChild.grid ? td.firstElementChild : null;
+/** The cell in which something happened: a td, or the input in it; undefined elsewhere. */
+function cellOf({target}) {
+  const td = target.closest && target.closest("td");
+  return [target, td, td && td.firstElementChild].find(node => node && node.grid);
+}
 
 function focusCell(cell) {
   cell.grid.cells.forEach(other => { other.tabIndex = other === cell ? 0 : -1; });
@@ -712,17 +727,30 @@ function listen() {
   main.addEventListener("focusin", event => {
     const cell = cellOf(event);
     if (!cell) return;
-    if (cell.tagName === "INPUT" && !cell.hasAttribute("aria-invalid")) { cell.value = cell.getAttribute("data-value"); cell.select(); }
+    if (cell.tagName === "INPUT" && !cell.hasAttribute("aria-invalid")) {
+      settleText(cell);
+      cell.select();
+    }
     cell.grid.cells.forEach(other => { other.tabIndex = other === cell ? 0 : -1; });
     point(cell, true);
   });
-  main.addEventListener("focusout", event => { if (event.target.grid && event.target.tagName === "INPUT") settle(event.target, true); });
+  main.addEventListener("focusout", ({target}) => { if (target.grid && target.tagName === "INPUT") settle(target, true); });
   main.addEventListener("input", event => { if (event.target.grid) typed(event.target); });
   main.addEventListener("keydown", event => {
     const cell = cellOf(event);
     if (!cell) return;
-    if (event.key === "Enter" && cell.tagName === "INPUT") { typed(cell); settle(cell, false); cell.select(); }
-    if (event.key === "Escape" && cell.tagName === "INPUT") { takeBack(cell); cell.removeAttribute("aria-invalid"); settleText(cell); cell.select(); say(""); }
+    if (cell.tagName === "INPUT" && event.key === "Enter") {
+      typed(cell);
+      settle(cell, false);
+      cell.select();
+    }
+    if (cell.tagName === "INPUT" && event.key === "Escape") {
+      takeBack(cell);
+      cell.removeAttribute("aria-invalid");
+      settleText(cell);
+      cell.select();
+      say("");
+    }
     moveInGrid(event, cell);
   });
   document.addEventListener("keydown", event => {
@@ -740,7 +768,8 @@ function listen() {
   byId("reset").addEventListener("click", reset);
 }
 
-/** How high the controls stand, for what sticks below them; and their part above the steps, which scrolls away where it is narrow. */
+/** How high the controls stand, for what sticks below them; and what of them stands above the steps: where it is narrow,
+    that scrolls away. */
 function measureBar() {
   const bar = byId("controls").offsetHeight, above = byId("previous").offsetTop;
   document.documentElement.style.setProperty("--bar", `${bar}px`);
@@ -754,14 +783,15 @@ function drawAll() {
   const blocked = computation.steps.filter(step => step.problem);
   for (const step of blocked) {
     const closed = names.filter(name => obstacles.get(name) === step && computation.tensors.get(name).kind === "input");
-    byId("introduction").append(element("p", {class: "problem"}, `${symbolOf(step.output.name)}: ${step.problem}. Its numbers are `
-      + `the trace's${closed.length ? `, and ${closed.map(symbolOf).join(", ")} cannot be edited` : ""}.`));
+    const then = closed.length ? `, and ${closed.map(symbolOf).join(", ")} cannot be edited` : "";
+    byId("introduction").append(element("p", {class: "problem"},
+      `${symbolOf(step.output.name)}: ${step.problem}. Its numbers are the trace's${then}.`));
   }
   byId("foot").replaceChildren(...paragraphs(extras.notes), ...paragraphs([
-    "Keys: Tab goes from matrix to matrix, the arrow keys go within one; [ and ] go from step to step, as the arrow keys do where "
-    + "nothing else needs them. Enter takes what was typed, Escape leaves it.",
-    "Until something is edited the numbers are those of the trace; then this page computes them, in float64. Masks, indices and "
-    + "other constants stay what they were in the trace.",
+    "Keys: Tab goes from matrix to matrix, the arrow keys go within one; [ and ] go from step to step, as the arrow keys "
+    + "do where nothing else needs them. Enter takes what was typed, Escape leaves it.",
+    "Until something is edited the numbers are those of the trace; then this page computes them, in float64. Masks, "
+    + "indices and other constants stay what they were in the trace.",
   ]));
   drawGrids();
   drawSwitches();
