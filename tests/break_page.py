@@ -42,6 +42,8 @@ ROWS = {  # what is broken: (file, old, new, the tests that are to notice)
     "terms in another order than computed": (
         "formulas.js", "sub({parts: [a, b]}) { return [...this.nodes(a)", "sub({parts: [b, a]}) { return [...this.nodes(a)",
         "pointing"),
+    "joined steps are not written out": (
+        "page.js", 'node.is === "source" && joined', 'node.is === "none" && joined', "joined"),
     "terms read another number": (
         "ops.js", "const within = (shape, index) => unravel(shape, ravel(shape, index))",
         "const within = (shape, index) => shape.map(() => 0)", "pointing"),

@@ -21,7 +21,7 @@ left out. Names are those of the trace's tensors; a step goes by the name of its
     symbols         {name: "P"}: what a tensor is called in formulas and in terms written out; else its name
     editable        [name, ...]: which tensors can be edited; else all inputs
     steps           {name: {"title": ..., "joins": [name, ...], "forward": WORDS, "backward": WORDS}}
-                    joins: earlier steps that are shown as one with this one
+                    joins: earlier steps that are shown as one with this one; in terms, what they made is written out
                     WORDS = {"formula": ..., "derivation": [line, ...]}; in a line, what stands in `...` is a formula
     switches        [{"name": ..., "label": ..., "choices": [{"label": ..., "sets": [SET, ...]}, ...]}]: the first choice is
                     the trace as it is, so its sets are empty; or, for a number to be typed,

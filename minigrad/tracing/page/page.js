@@ -332,13 +332,27 @@ function drawPointed(isSpoken = false) {
   drawDifference();
 }
 
+/** What the extras join to another step: its numbers are written out where they are read. */
+const joined = new Set(Object.values(extras.steps || {}).flatMap(words => words.joins || []));
+
+function unfold(node) {
+  if (node.is === "source" && joined.has(node.of.name)) {
+    const {parts} = computation.explain(pass, node.of.name, node.index, node.of.kind);
+    if (parts.length && parts.every(part => part.term)) {
+      const sent = parts.map(part => unfold(part.term));
+      return sent.length === 1 ? sent[0] : over("sum", sent);
+    }
+  }
+  return {...node, parts: node.parts.map(unfold)};
+}
+
 function writeOut(explained, value, light) {
   if (explained.exchanged) return [element("p", {}, `By mistake, the gradient of ${symbolOf(explained.exchanged)}.`)];
   if (explained.problem) {
     return [element("p", {class: "problem"}, `${explained.problem}.`),
       element("p", {}, `It reads ${explained.reads.map(t => symbolOf(t.name)).join(", ")}.`)];
   }
-  const {parts} = explained;
+  const parts = explained.parts.map(part => part.term ? {...part, term: unfold(part.term)} : part);
   if (!parts.length) {
     return [element("p", {}, explained.isSeed ? "Backward starts here." : explained.kind ? `One of the ${explained.kind}s.`
       : "No step sends a gradient here.")];

@@ -536,12 +536,26 @@ def test_pointing_writes_out_the_terms_and_lights_their_sources(browser, random,
     numbers = [shown(x) if x >= 0 else f"({shown(x)})" for x in (dp[1, 0], p[1, 0], dp[1, 1], p[1, 1])]
     assert f"= {numbers[1]} · ({shown(dp[1, 0])} − ({numbers[0]} · {numbers[1]} + {numbers[2]} · {numbers[3]}))" in text
     lit = {(c.get_attribute("data-tensor"), c.get_attribute("data-index"), c.get_attribute("data-kind"))
-           for c in browser.driver.find_elements("css selector", ".source")}
+           for c in browser.driver.find_elements("css selector", ".source[data-tensor], .source > [data-tensor]")}
     assert lit == {("weights", "1,0", "value"), ("weights", "1,1", "value"), ("weights", "1,0", "gradient"),
                    ("weights", "1,1", "gradient")}
     assert len(browser.driver.find_elements("css selector", ".pointed")) == 1
     spoken = browser.run("return document.getElementById('spoken').textContent")
     assert spoken.startswith("= weights[1,0] · (")
+
+
+def test_what_is_joined_to_a_step_is_written_out(browser, random, tmp_path):
+    """dq is told by dscores and k, not by the product before the scale and the transpose, which belong to that step."""
+    trace = trace_of(draw(random, 2, 2))
+    browser.open(written(tmp_path, trace, extras_of(2, 2)))
+    browser.run("arguments[0].focus()", browser.cell("q", "1,0", "gradient"))
+    assert "= dscores[1,0] · 0.707 · k[0,0] + dscores[1,1] · 0.707 · k[1,0]\n" in browser.text("#number")
+    assert f"\n= {shown(trace['q'].gradient[1, 0])}" in browser.text("#number")
+    lit = {(c.get_attribute("data-tensor"), c.get_attribute("data-index"), c.get_attribute("data-kind"))
+           for c in browser.driver.find_elements("css selector", ".source[data-tensor], .source > [data-tensor]")}
+    assert lit == {("scores", "1,0", "gradient"), ("scores", "1,1", "gradient"), ("k", "0,0", "value"), ("k", "1,0", "value")}
+    browser.run("arguments[0].focus()", browser.cell("scores", "1,0", "value"))
+    assert "= (q[1,0] · k[0,0] + q[1,1] · k[0,1]) · 0.707\n" in browser.text("#number")
 
 
 def test_a_gradient_that_arrives_in_several_ways_shows_them_all(browser, tmp_path):
