@@ -45,7 +45,7 @@ def _cell(value: np.generic, largest: float) -> str:
         share = abs(float(value)) / largest if largest else 0.0
         strongest = BLUE if value > 0 else RED
         r, g, b = (round(255 + share * (part - 255)) for part in strongest)
-        text = "white" if share > 0.6 else "black"
+        text = "white" if share > 0.8 else "black"
     shown = f"{value:.{DIGITS}g}" if isinstance(value, np.floating) else str(value)
     return (f'<td style="background:rgb({r},{g},{b});color:{text};text-align:right;padding:2px 6px;font-family:monospace">'
             f"{escape(shown)}</td>")

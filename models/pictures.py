@@ -136,13 +136,13 @@ def _draw_head(axes, layer: LabelledMap, head: int, font: float):
     image = axes.imshow(layer.shown()[head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     axes.set_facecolor("lightgrey")  # behind what is masked
     axes.set_title(layer.titles()[head], fontsize=9, parse_math=False)
-    axes.set_xlabel("key: what it looks at", fontsize=8)
-    axes.set_ylabel("query: who looks", fontsize=8)
     axes.tick_params(labelsize=font, length=2)
-    for labels, set_ticks in ((layer.queries, axes.set_yticks), (layer.keys, axes.set_xticks)):
-        if len(labels) <= MOST_LABELS:
-            is_turned = set_ticks == axes.set_xticks and max(map(len, labels)) > 2
-            set_ticks(range(len(labels)), labels, rotation=90 if is_turned else 0, parse_math=False)
+    for axis, what, labels in ((axes.yaxis, "query: who looks", layer.queries), (axes.xaxis, "key: what it looks at", layer.keys)):
+        has_room = len(labels) <= MOST_LABELS
+        axis.set_label_text(what if has_room else f"{what}, by position", fontsize=8)
+        if has_room:
+            is_turned = axis is axes.xaxis and max(map(len, labels)) > 2
+            axis.set_ticks(range(len(labels)), labels=labels, rotation=90 if is_turned else 0, parse_math=False)
     return image
 
 

@@ -30,6 +30,7 @@ FILES = checkpoints.NAME, checkpoints.PREVIOUS, checkpoints.BEST, METRICS, PLOT,
 TAKEN = *FILES, PICTURE, ALIGNMENT  # of which a new run writes over none
 LAYER_MEASURES = "grad_norm", "update_to_weight"  # of each layer, in a row of metrics.jsonl
 MOST_NAMES = 20  # of layers, in the legend of a plot
+DARK_TO_BRIGHT = (0.3, 0.1, 0.9), (0.0, 0.6, 0.8), (0.4, 0.6, 0.1)  # red, green and blue, from the first layer to the last
 FIRST_STEPS = 5  # after the first, until a line says how long it will take
 SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 
@@ -229,7 +230,9 @@ def _plot_losses(axes, rows: list[dict]) -> None:
     axes.plot(*smooth, color="C0", label=f"training, mean of {math.ceil(len(rows) / pieces)} batches")
     if evaluated:
         axes.plot(*zip(*evaluated), color="C1", marker="o", label="validation")
-    axes.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0.95 * min(losses), None))
+    lowest = min([*losses, *(loss for _, loss in evaluated)])
+    axes.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0.95 * lowest, None))
+    axes.locator_params(axis="x", integer=True)
     axes.grid(alpha=0.3)
     axes.legend()
 
@@ -237,11 +240,13 @@ def _plot_losses(axes, rows: list[dict]) -> None:
 def _plot_layers(axes, rows: list[dict], measure: str, label: str) -> None:
     """A line for each layer, from dark to bright in the order of the model."""
     names = list(dict.fromkeys(name for row in rows for name in row["layers"]))
-    colours = np.linspace((0.25, 0.0, 0.45), (0.95, 0.75, 0.15), len(names))
+    places = np.linspace(0, 1, len(names))
+    colours = np.transpose([np.interp(places, (0, 0.5, 1), channel) for channel in DARK_TO_BRIGHT])
     every = math.ceil(len(names) / MOST_NAMES)
     for i, (name, colour) in enumerate(zip(names, colours)):
         points = [(row["step"], row["layers"][name][measure]) for row in rows if name in row["layers"]]
         steps, values = zip(*[(step, math.nan if value is None else value) for step, value in points])
         axes.plot(steps, values, color=colour, marker=".", linewidth=1, label=name if i % every == 0 else None)
     axes.set(xlabel="step", ylabel=label, yscale="log")
+    axes.locator_params(axis="x", integer=True)
     axes.grid(alpha=0.3)

@@ -122,7 +122,7 @@ TASKS = {task.name: task for task in (
     Task("parity", "write the parity of the bits so far", ("0", "1"), parity, (3, 8)),
     Task("translation", "7 words of one language to 6 of another", ENGLISH + TOY, translation, (1, 3)),
     Task("induction", "which digit followed this letter?", KEYS + VALUES, induction, (2, 4), VALUES, "last",
-         positions="relative", steps=4000),
+         positions="rotary", steps=4000),
     Task("sentiment", "was it good or bad?", SENTIMENT, sentiment, (4, 8), ("bad", "good")),
     Task("bank", "the bank of the river, or of the money?", BANK, bank, (4, 8), ("river", "money"), "last"),
     Task("stripes", "how do the stripes run?", (), stripes, (1, 1), ("lie", "stand", "rise", "fall")),

@@ -78,7 +78,8 @@ def of_one_length(name: str, length: int) -> Task:
 
 
 @claim("C2", note="000", section="Transformers", formula="RNN: O(T) time; attention: O(T^2) cost (Conclusion)",
-       ours="nn.RNN(D, D), nn.MultiHeadAttention(D, 2), mg.count_flops()", code="nn/recurrent.py:RNN, minigrad/flops.py")
+       ours="nn.RNN(D, D), nn.MultiHeadAttention(D, 2), mg.count_flops()", code="nn/recurrent.py:RNN, minigrad/flops.py",
+       also=("000: Conclusion", "001: Lack of Parallelizability", "001: Problems"))
 def attention_is_quadratic_and_an_rnn_sequential():
     """Evaluating an RNN and its gradients takes O(T) time, which is a severe limitation; a transformer processes an
     entire sequence in parallel. The cost of attention is O(T²)."""
@@ -112,7 +113,7 @@ def attention_is_quadratic_and_an_rnn_sequential():
 
 @claim("L1", note="000", section="Preliminaries", formula="X^(0) in R^(T x D), with row x_t^(0) in R^D",
        ours='nn.Embedding(V, D)(ids), nn.Attention(D, layout="rows")', code=f"nn/embedding.py:Embedding, {ATTENTION}",
-       also=("001", "003"))
+       also=("001: Sequence-Stacked form of attention", "003: Transformer processing"))
 def rows_are_tokens():
     """The data are a matrix T x D, whose row t is the vector of the t-th token."""
     mg.manual_seed(0)
@@ -236,7 +237,8 @@ def similarity_of_tokens_needs_no_parameters():
 
 @claim("A24", note="000", section="Self-Attention",
        formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}: attention depends equally on all D dimensions",
-       ours='nn.Attention(D, query_key="none"), and query_key="shared", key_size=K', code=ATTENTION)
+       ours='nn.Attention(D, query_key="none"), and query_key="shared", key_size=K', code=ATTENTION,
+       also=("003: Network parameters",))
 def plain_attention_depends_equally_on_all_dimensions():
     """With the similarity x_t . x_s attention depends equally on all D dimensions of the embedding, though some of them
     may be of more or less relevance. A projection to a feature space allows for that."""

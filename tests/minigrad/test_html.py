@@ -80,7 +80,7 @@ def test_parts_of_more_than_two_axes_are_named():
     assert re.findall(r"\[.*\]", text) == ["[0, 0]", "[0, 1]", "[1, 0]", "[1, 1]"]
 
 
-@pytest.mark.parametrize("shape, is_small", [((20, 20), True), ((401,), False), ((1, 25), False), ((25, 1), True), ((0, 3), False),
+@pytest.mark.parametrize("shape, is_small", [((20, 20), True), ((21, 20), False), ((401,), False), ((1, 25), False), ((25, 1), True), ((0, 3), False),
                                              ((1000, 1000), False)])
 def test_large_tensors_are_summed_up(shape, is_small):
     text = mg.ones(*shape)._repr_html_()

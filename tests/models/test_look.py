@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from models import checkpoint as checkpoints
 from models import pictures
 from models import run as runs
 from models.commands import look
@@ -53,6 +54,17 @@ def test_one_layer_and_one_head(run, text_run, drawn):
     assert run("look", text_run, "--prompt", "abc", "--out", "all.png")[0] == 0
     (_, (one,)), (_, both) = drawn
     assert one.titles() == ["layer 2, head 1"] and (one.weights == both[1].weights[:1]).all()
+
+
+def test_the_best_checkpoint_or_the_last(run, text_run, drawn):
+    best = checkpoints.load(text_run)
+    best.model["blocks.0.attention.in_proj_weight"] *= 0
+    best.model["blocks.0.attention.in_proj_bias"] *= 0
+    checkpoints.save(text_run, best, checkpoints.BEST)
+    for flags in ([], ["--best"]):
+        assert run("look", text_run, "--prompt", "abcd", *flags)[0] == 0
+    is_even = [(maps[0].weights[:, -1] == 0.25).all() for _, maps in drawn]
+    assert is_even == [False, True]
 
 
 @pytest.mark.parametrize("task, flags, prompt, title", [

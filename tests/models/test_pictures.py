@@ -67,6 +67,7 @@ def test_long_texts_have_positions_instead_of_symbols(time, has_symbols):
     (panel,) = panels_of(draw_maps([LabelledMap("layer 1", 1, softmax_rows(1, time, time), symbols, symbols)]))
     shown = [text for text in texts(panel.get_xticklabels()) + texts(panel.get_yticklabels()) if text]
     assert (shown == 2 * symbols) == has_symbols
+    assert panel.get_xlabel().endswith(", by position") == panel.get_ylabel().endswith(", by position") != has_symbols
     assert has_symbols or all(text.isdigit() or text.startswith("−") for text in shown)
 
 

@@ -476,8 +476,8 @@ TRAINER = edits(TRAINING, "models.train", {
     "windows: the end counts twice": ("windows", "np.where(is_real, tokens[positions + 1], IGNORED)",
         "tokens[positions + 1]"),
 }) + edits(TRAINING, "models.run", {
-    "run: never evaluates on the way": ("train", "trainer.step % trainer.config.eval_every == 0 or trainer.is_finished()",
-        "trainer.is_finished()"),
+    "run: never evaluates on the way": ("train", "is_stop = trainer.is_stop(trainer.step)",
+        "is_stop = trainer.is_finished()"),
     "run: later lines of a resumed run stay": ("keep_metrics", 'if row["step"] <= step', ""),
     "run: no first checkpoint": ("train", "checkpoints.save(folder, trainer.checkpoint())  # from", "pass  # from"),
 }) + edits(RUN, "models.run", {
@@ -487,8 +487,8 @@ TRAINER = edits(TRAINING, "models.train", {
     "run: no best checkpoint": ("save", 'row["val_loss"] == trainer.best_loss', "False"),
     "run: no lock": ("locked", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
     "run: locks are needed": ("locked", "except OSError:\n            pass", "except ZeroDivisionError:\n            pass"),
-    "run: rows without a loss": ("_parse_row", 'math.isfinite(row["loss"])', "True"),
-    "run: damaged rows": ("_parse_row", "except (ValueError, KeyError, TypeError, RecursionError, OverflowError):",
+    "run: rows without a loss": ("_parse_row", '[row["loss"], *(', "[*("),
+    "run: damaged rows": ("_parse_row", "except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):",
         "except ZeroDivisionError:"),
     "run: the time left counts the first step": ("show_progress", "/ (step - first)", "/ step"),
 })
@@ -641,8 +641,8 @@ DRAWING = edits(DRAWN, "models.pictures", {
     "pictures: blanks as they are": ("visible", "VISIBLE.get(symbol) or ", ""),
     "pictures: glyphs that are missing": ("_visible", " and has_glyph(character)", ""),
     "pictures: accents alone": ("_visible", '"CMZ"', '"CZ"'),
-    "pictures: keys at the queries": ("_draw_head", "(layer.queries, axes.set_yticks), (layer.keys", "(layer.keys, axes.set_yticks), (layer.keys"),
-    "pictures: symbols of any number": ("_draw_head", "if len(labels) <= MOST_LABELS:", "if True:"),
+    "pictures: keys at the queries": ("_draw_head", '"query: who looks", layer.queries', '"query: who looks", layer.keys'),
+    "pictures: symbols of any number": ("_draw_head", "has_room = len(labels) <= MOST_LABELS", "has_room = True"),
     "pictures: words are not turned": ("_draw_head", "90 if is_turned else 0", "0"),
     "pictures: symbols as formulas": ("_draw_head", "else 0, parse_math=False)", "else 0)"),
     "pictures: titles as formulas": ("draw_maps", 'va="top", parse_math=False', 'va="top"'),

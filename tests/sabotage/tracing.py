@@ -78,7 +78,7 @@ SABOTAGES = [
     *edits(HTML, "minigrad.html", {
         "html: tensors not escaped": ("html_of_tensor", "{escape(name)}", "{name}"),
         "html: reports not escaped": ("html_of_report", "{escape(text)}", "{text}"),
-        "html: verdicts of one colour": ("html_of_report", "COLOURS[verdict]", "'#1a7f37'"),
+        "html: verdicts of one colour": ("html_of_report", "COLOURS[verdict]", "COLOURS[min(COLOURS)]"),
         "html: gradient left out": ("html_of_tensor", "() if gradient is None else (gradient,)", "()"),
         "html: all numbers of any tensor": ("_numbers", "if array.size > MOST_NUMBERS or columns > MOST_COLUMNS or array.size == 0:",
             "if False:"),

@@ -325,7 +325,8 @@ def steps_until_learnt(placement: str, layers: int) -> Spread:
 
 
 @claim("R18", note="001", section="Residual Connections", formula="X^(i) = X^(i-1) + Layer(X^(i-1))",
-       ours='TransformerConfig(placement="none" or "residual")', code="models/transformer.py:PLACEMENTS")
+       ours='TransformerConfig(placement="none" or "residual")', code="models/transformer.py:PLACEMENTS",
+       also=("003: Transformer layers",))
 def residual_connections_help_models_train_better():
     """Residual connections are a trick to help models train better."""
     without, added = final_loss("none"), final_loss("residual")  # "none" is there after 2,000 steps at this rate, too

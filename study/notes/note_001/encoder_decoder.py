@@ -7,6 +7,7 @@ import numpy as np
 import minigrad as mg
 import nn
 from models.architectures import make_model
+from models.attention_maps import attention_maps
 from models.encoder_decoder import Encoder, EncoderDecoder
 from models.task import FIRST
 from models.tasks import TASKS
@@ -119,14 +120,15 @@ def encoder_and_decoder_have_one_length():
     """The encoder's outputs are h_1 to h_n, where x_i is in R^d, and the decoder's inputs z_1 to z_n: of both there are
     n."""
     mg.manual_seed(0)
-    model, weights = EncoderDecoder(SMALL).double(), []
+    model = EncoderDecoder(SMALL).double()
     source, inputs = (mg.tensor(FIRST + np.arange(n)[None]) for n in (7, 4))
     h = model.encode(source)
-    logits = model.decode(h, source == 0, inputs, weights)
+    logits, _ = model(source, inputs)
+    weights = attention_maps(model, source, inputs)["decoder.blocks.0.cross_attention"]
     require(h.shape == (1, 7, 32) and logits.shape == (1, 4, 13), f"outputs {h.shape}, logits {logits.shape}")
-    shape = weights[0].shape[2:]
+    shape = weights.shape[2:]
     require(shape == (4, 7), f"the weights are {shape}")
-    require_equal(weights[0].sum(-1), np.ones((1, 2, 4)))
+    require_equal(weights.sum(-1), np.ones((1, 2, 4)))
     return ("it is h_i that is in R^d, and there are as many as the source has tokens, not the target: with a source "
             f"of 7 and 4 tokens said so far, h is 7 x 32 and the weights are {shape[0]} x {shape[1]}, each row with "
             "the sum 1")

@@ -111,7 +111,8 @@ def recurrent_network(gain: float | None = None) -> nn.RNN:
 
 @claim("C7", note="001", section="Linear Interaction Distance",
        formula="RNNs: O(sequence length) steps; attention: maximum interaction distance O(1)",
-       ours="nn.RNN(8, 8), nn.Attention(8, heads=2)", code="nn/recurrent.py:RNN, nn/attention.py:Attention")
+       ours="nn.RNN(8, 8), nn.Attention(8, heads=2)", code="nn/recurrent.py:RNN, nn/attention.py:Attention",
+       also=("001: Attention: The savior", "004: Transformers"))
 def distant_words_interact_after_many_steps_or_one():
     """Recurrent networks take O(sequence length) steps for distant words to interact. With attention the maximum
     interaction distance is O(1), since all words interact at every layer."""

@@ -19,7 +19,7 @@ from study.notes.note_001.fitting import fit
 
 @claim("P3", note="001", section="Learned absolute position representations",
        formula="p in R^(d x n), each p_i a column of that matrix", ours='nn.PositionEncoding("learned", d, size=n)',
-       code="nn/position.py:PositionEncoding")
+       code="nn/position.py:PositionEncoding", also=("004: Transformers: Wrapup",))
 def learned_positions_end_where_their_table_ends():
     """Let all position vectors be parameters, one for each index. This is flexible, each position can fit the data; but
     it cannot extrapolate beyond index n."""
