@@ -15,7 +15,7 @@ from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import Differentiable
 from study.page.attention import FROM_Q_K_V, Head
 
-WIDTH = 40  # characters of a line beside the matrices
+WIDTH = 38  # characters of a line beside the matrices
 CHECKED = 4  # rows and columns of each matrix that gradcheck sees
 Known = types.SimpleNamespace  # what a rule may use: inputs, values and mask of a head, and gradients computed before
 Rule = Callable[[Known], np.ndarray]
@@ -254,7 +254,7 @@ def check(head: Head, mistake: Mistake) -> list[str]:
 
     function = Differentiable(mistake.title, run, run_back, lambda generator: [])
     report = gradcheck_report(function, list(head.tensors().values()))
-    where = f" of {CHECKED} tokens, {CHECKED} features" if is_large else ""
+    where = f" of {CHECKED} x {CHECKED} parts" if is_large else ""
     lines = [f"gradcheck{where}: {report.verdict.upper()}"]
     for entry in report.inputs:
         lines += [f"{entry.name}: {entry.verdict}", *(f"  {line}" for line in entry.explain())]

@@ -348,7 +348,7 @@ def test_of_large_matrices_gradcheck_sees_a_corner():
     for mistake in filter(lambda mistake: mistake.fits(head), mistakes.MISTAKES):
         verdict = "PASS" if mistake.equivalent else "FAIL"
         first, *rest = mistakes.check(head, mistake)
-        assert first == f"gradcheck of 4 tokens, 4 features: {verdict}", mistake.name
+        assert first == f"gradcheck of 4 x 4 parts: {verdict}", mistake.name
         assert "sum(output" not in " ".join(rest)  # as of Jacobians too large to be judged one by one
 
 

@@ -129,3 +129,28 @@ def test_shares_in_a_block(browser, opened, placement):
         total = np.sum([data for _, data in rows], axis=0)
         assert abs(total - trace[name].gradient.ravel()).max() <= 1e-12 * abs(trace[name].gradient).max()
     assert browser.errors() == []
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize("name", ["default", "x"])
+def test_every_step_has_its_words_and_fits_on_the_screen(browser, opened, name, size):
+    browser.resize(size)
+    opened(page_of(name))
+    titles = [words["title"] for words in page_of(name).extras["steps"].values()]
+    seen = []
+    for _ in range(2 * len(titles)):
+        browser.run("document.getElementById('next').click()")
+        seen.append(browser.text("#step-name"))
+        assert browser.run("return document.querySelectorAll('#formulas .formula math').length") > 0
+        assert "`" not in browser.text("#formulas")
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+        wide = browser.run("""
+            const panel = document.getElementById("formulas").getBoundingClientRect();
+            return [...document.querySelectorAll("#formulas p math")].filter(made => {
+              const place = made.getBoundingClientRect();
+              return place.width > 0 && place.right > panel.right + 1;
+            }).map(made => made.textContent)""")
+        assert wide == []
+    assert all(any(title in step for step in seen) for title in titles)
+    assert browser.accessibility() == []
+    assert browser.errors() == []
