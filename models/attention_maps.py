@@ -61,8 +61,8 @@ def attention_maps(model: nn.Module, *inputs: Any) -> dict[str, np.ndarray]:
 
 def _twin(model: nn.Module) -> nn.Module:
     """Another model with the same tensors: in its own mode, and with its own hooks."""
-    shared = {id(value): value for module in model.modules() for value in vars(module).values() if isinstance(value, Tensor)}
-    return copy.deepcopy(model, shared)
+    attributes = (value for module in model.modules() for value in vars(module).values())
+    return copy.deepcopy(model, {id(value): value for value in attributes if isinstance(value, Tensor)})
 
 
 def _watch(module: nn.Module, needed: dict[str, bool], calls: dict[str, list[np.ndarray]], path: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
@@ -107,6 +106,7 @@ class Seq2Seq(nn.Module):
 class EncoderDecoder(Seq2Seq):
     """The transformer of Vaswani et al. (arXiv:1706.03762): an encoder, and a causal decoder that attends to its output.
 
+    >>> import minigrad as mg
     >>> model = EncoderDecoder(TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=16))
     >>> logits, loss = model(mg.full((2, 5), 3, dtype=mg.int64), mg.full((2, 4), 3, dtype=mg.int64))
     >>> logits.shape
@@ -133,6 +133,7 @@ class Classifier(nn.Module):
 
     `make_tokens` first turns other inputs, such as images, into vectors (B, T, C).
 
+    >>> import minigrad as mg
     >>> model = Classifier(TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=16), classes=2)
     >>> model(mg.full((3, 5), 3, dtype=mg.int64))[0].shape
     (3, 2)

@@ -137,7 +137,8 @@ def _draw_head(axes, layer: LabelledMap, head: int, font: float):
     axes.set_facecolor("lightgrey")  # behind what is masked
     axes.set_title(layer.titles()[head], fontsize=9, parse_math=False)
     axes.tick_params(labelsize=font, length=2)
-    for axis, what, labels in ((axes.yaxis, "query: who looks", layer.queries), (axes.xaxis, "key: what it looks at", layer.keys)):
+    for axis, what, labels in ((axes.yaxis, "query: who looks", layer.queries),
+                               (axes.xaxis, "key: what it looks at", layer.keys)):
         has_room = len(labels) <= MOST_LABELS
         axis.set_label_text(what if has_room else f"{what}, by position", fontsize=8)
         if has_room:
@@ -156,13 +157,14 @@ def where_heads_look(layer: LabelledMap) -> list[str]:
     >>> where_heads_look(LabelledMap("layer 1", 1, one_back, "abcd", "abcd"))
     ['layer 1, head 1: looks most at the symbol 1 back, weight 0.80 on average (evenly spread 0.36)']
     """
-    heads, queries, keys = layer.weights.shape
+    queries, keys = layer.weights.shape[1:]
     if queries != keys or queries < 2:
         return []
     first = int(layer.hides_future)
     even = np.tril(np.ones((queries, keys))) if first else np.ones((queries, keys))
     even /= even.sum(1, keepdims=True)
-    places = {"the first symbol": lambda weights: weights[first:, 0], "itself": lambda weights: np.diagonal(weights)[first:]}
+    places = {"the first symbol": lambda weights: weights[first:, 0],
+              "itself": lambda weights: np.diagonal(weights)[first:]}
     for distance in range(1, queries // 2 + 1):
         places[f"the symbol {distance} back"] = functools.partial(np.diagonal, offset=-distance)
         if not first:
