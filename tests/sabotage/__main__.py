@@ -34,7 +34,7 @@ from sabotage.base import Sabotage  # noqa: E402
 
 NO_PARTS = "__init__", "__main__", "base", "edit"
 PARTS = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("*.py") if path.stem not in NO_PARTS)
-SECONDS = 120  # a process that takes longer hangs
+SECONDS = 300  # a process that takes longer hangs; a claim of the lecture notes may need 20 on an idle core
 GREEN, NOTICED, NOT_APPLIED = 0, 1, 99  # exit codes of a process with a sabotage
 SLIPS = "NameError", "UnboundLocalError", "SyntaxError"  # of who wrote the sabotage
 OPTIONS = "-x", "-q", "--no-header", "--capture=sys", "--tb=line", "-p", "no:cacheprovider"
