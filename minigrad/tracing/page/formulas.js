@@ -216,8 +216,8 @@ class Written {
   mul({parts: [a, b]}) { return [...this.nodes(a, 1), " · ", ...this.nodes(b, b.is === "div" ? 2 : 1)]; }
   div({parts: [a, b]}) { return [...this.nodes(a, 1), " / ", ...this.nodes(b, 2)]; }
   neg({parts: [a]}) { return ["−", ...this.nodes(a, 2)]; }
-  pow({parts: [a, b]}) { return [...this.nodes(a, 4), element("sup", {}, ...this.nodes(b))]; }
-  exp({parts: [a]}) { return ["e", element("sup", {}, ...this.nodes(a))]; }
+  pow({parts: [a, b]}) { return [...this.nodes(a, 4), ...raised(this.nodes(b))]; }
+  exp({parts: [a]}) { return ["e", ...raised(this.nodes(a))]; }
   sqrt({parts: [a]}) { return ["√", "(", ...this.nodes(a), ")"]; }
   call(node) { return this.called(node.name, node.parts); }
   called(name, parts) {
@@ -225,6 +225,9 @@ class Written {
   }
 }
 
+/** An exponent; to those who hear it, and cannot see where it ends, with ^( and ). */
+const raised = nodes => [unseen("^("), element("sup", {}, ...nodes), unseen(")")];
+const unseen = text => element("span", {class: "unseen"}, text);
 const placed = index => element("span", {class: "at"}, bracketed(index));
 const bracketed = index => index.length ? `[${index.join(",")}]` : "";
 
