@@ -7,6 +7,7 @@ from sabotage.note_003 import (
 )
 
 ADDITIVE, RNN = "nn.additive_attention:AdditiveAttention.forward", "nn.recurrent:RNN"
+FROM_THE_END = f"{RNN}._run", 'reversed(times) if name.endswith("_reverse") else times', "reversed(times)"
 STATE_LOST = f"{RNN}._run", "b_hh if h is None else", "b_hh if True else"
 ONE_DIRECTION = f"{RNN}._run", 'reversed(times) if name.endswith("_reverse") else times', "times"
 LOOKS_AT_ALL_ALIKE = ADDITIVE, "weights = scores.softmax(-1)", "weights = (0 * scores).softmax(-1)"
@@ -26,10 +27,10 @@ SABOTAGES = [
     *of_claims("004", {
         "G4": {
             "a recurrent network forgets": STATE_LOST,
-            "it reads from the end": (f"{RNN}._run", 'reversed(times) if name.endswith("_reverse") else times', "reversed(times)"),
+            "it reads from the end": FROM_THE_END,
         },
         "G32": {
-            "words keep their order": SAME_ORDER,
+            "a recurrent network reads from the end": FROM_THE_END,
             "additive attention looks at all alike": LOOKS_AT_ALL_ALIKE,
         },
         "L27": {
@@ -48,7 +49,8 @@ SABOTAGES = [
         },
         "G7": {
             "additive attention looks at all alike": LOOKS_AT_ALL_ALIKE,
-            "the map is mirrored": ("models.recurrent:RecurrentSeq2Seq.decode", "rows.append(row)", "rows.append(row.flip(-1))"),
+            "the map is of the first step": ("models.recurrent:RecurrentSeq2Seq.decode", "self.attention(out, states, padding)",
+                                             "self.attention(0 * out, states, padding)"),
         },
         "G9": {
             "the encoder's blocks are skipped": ("models.encoder_decoder:Encoder.forward", "for block in self.blocks:",
@@ -127,7 +129,7 @@ SABOTAGES = [
             "integers start with 1": ("nn.position:integer", "np.arange(start, start + T, dtype=float)",
                                       "np.arange(start + 1, start + T + 1, dtype=float)"),
             "integers are bounded": ("nn.position:integer", "np.arange(start, start + T, dtype=float)",
-                                     "np.arange(start, start + T, dtype=float) % 8"),
+                                     "(np.arange(start, start + T, dtype=float) % 8)"),
         },
         "P5": {
             "sines are cosines": ("nn.position:sine_only", "np.sin(", "np.cos("),
