@@ -220,8 +220,6 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     },
     "E26": {
         "a decoder attends to itself": OWN_MEMORY,
-        "weights do not sum to 1": ("models.transformer:Block._cross", "weights.append(own)",
-            "weights.append(2 * own)"),
     },
     "P8": {
         "rotary positions are ignored": ("nn.attention:Attention.project", 'self.positions == "rotary"', "False"),

@@ -14,10 +14,9 @@ from models.train import Trainer, TrainingConfig
 from models.transformer import PLACEMENTS, Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
-    EXACT, Spread, check_gradients, influence, largest, matrices, normal, normalised, over_seeds, plain_attention, refusal,
-    require_causal, require_equal, silence, softmax, values,
+    EXACT, check_gradients, fit, influence, largest, matrices, normal, normalised, over_seeds, plain_attention, refusal,
+    require_causal, require_equal, silence, softmax, Spread, values,
 )
-from study.notes.note_001.fitting import fit
 
 NOTES_BLOCK = TransformerConfig(  # masked attention, Add & Norm, feed-forward, Add & Norm
     vocabulary_size=16, context=12, layers=2, heads=2, width=16, placement="post", final_norm=False, activation="relu",

@@ -15,10 +15,10 @@ from models.train import Trainer, TrainingConfig
 from models.transformer import Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
-    Spread, check_gradients, influence, largest, matrices, normal, over_seeds, require_causal, require_equal, softmax,
+    check_gradients, fit, influence, largest, matrices, normal, over_seeds, require_causal, require_equal, softmax,
+    Spread,
 )
 from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
-from study.notes.note_001.fitting import fit
 
 
 @claim("G2", note="001", section="Transformer Encoder", formula="we remove the masking in the self-attention",

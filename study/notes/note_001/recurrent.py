@@ -9,8 +9,7 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from study.notes.claims import claim, require
-from study.notes.helpers import influence, longest_chain, normal, over_seeds, require_equal
-from study.notes.note_001.fitting import fit
+from study.notes.helpers import fit, influence, longest_chain, normal, over_seeds, require_equal
 
 # ---- word vectors ----
 

@@ -9,10 +9,9 @@ import nn.functional as F
 from models.transformer import MLP, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
-    check_gradients, influence, largest, matrices, normal, over_seeds, refusal, require_causal, require_equal,
+    check_gradients, fit, influence, largest, matrices, normal, over_seeds, refusal, require_causal, require_equal,
     softmax,
 )
-from study.notes.note_001.fitting import fit
 
 # ---- 1. sequence order ----
 
