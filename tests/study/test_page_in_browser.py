@@ -90,6 +90,14 @@ def test_mistakes_after_an_edit_and_another_scale(browser, opened):
         assert_mistake(browser, head, mistake)
 
 
+def test_ds_is_written_out_though_it_is_a_copy_behind_the_mask(browser, opened):
+    opened(page_of("default"))
+    browser.run("arguments[0].focus()", browser.cell("scores", "1,0", "gradient"))
+    lines = [line.strip() for line in browser.text("#number").splitlines()]
+    assert lines[lines.index("= dM[1,0]") + 1].startswith("= P[1,0] · (dP[1,0] − (dP[1,0] · P[1,0] + dP[1,1] · P[1,1]")
+    assert lines[-1] == "= -0.662" == f"= {browser.cells()['scores', 'gradient']['1,0']['text']}"
+
+
 @pytest.mark.parametrize("name", HEADS)
 def test_switches_are_the_engine_run_anew(browser, opened, name):
     head = HEADS[name]

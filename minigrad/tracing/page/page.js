@@ -359,6 +359,14 @@ function writeOut(explained, value, light) {
   }
   const sources = parts.flatMap(part => part.term ? sourcesOf(part.term) : []);
   light(sources);
+  const copied = parts.length === 1 && parts[0].term && parts[0].term.is === "source" ? parts[0].term : null;
+  if (copied) {  // as dS from dM: the number is the same, so what it is made of is written out at once
+    const from = computation.explain(pass, copied.of.name, copied.index, copied.of.kind);
+    if (from.parts.length) {
+      const same = element("p", {class: "line"}, "= ", symbol(copied.of), element("span", {class: "at"}, bracketed(copied.index)));
+      return [same, ...writeOut(from, value, light)];
+    }
+  }
   const reference = (node, text) => {
     const span = element("span", {class: "ref"}, ...text);
     const source = cellAt({name: node.of.name, kind: node.of.kind, index: node.index});
