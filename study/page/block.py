@@ -40,7 +40,7 @@ class BlockInputs:
         return {name: mg.tensor(array, dtype=mg.float64, requires_grad=True) for name, array in self.inputs.items()}
 
 
-def draw(placement: str, heads: int = 1, causal: bool = True, seed: int = 0) -> BlockInputs:
+def draw(placement: str, heads: int = 1, causal: bool = True, seed: int = 1) -> BlockInputs:
     """A block of numbers with one decimal, which are easy to read."""
     generator = np.random.default_rng(seed)
     shapes = {"x": (T, C), "w_q": (C, C), "w_k": (C, C), "w_v": (C, C), "w_o": (C, C), "w_in": (C, HIDDEN),

@@ -49,7 +49,8 @@ MASKED = step(
     "Mask: no token sees those after it",
     ("M = S, and -∞ where masked", "A masked score is `-∞`, so its weight will be `e^(-∞) = 0`."),
     ("dS = dM, and 0 where masked",
-     "What is masked has weight 0, and `dM` is a multiple of the weight, so it is 0 there already."))
+     "What is masked has weight 0, and `dM` is a multiple of the weight, so it is 0 there already. This is why textbooks "
+     "have one `dS` for both."))
 WEIGHTS = step(
     "Softmax: scores to weights",
     ("P_ij = e^(M_ij) / (sum_n e^(M_in))", "Each row is positive and sums to 1: what one key gains, the others lose."),

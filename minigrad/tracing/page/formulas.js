@@ -84,12 +84,17 @@ class FormulaText {
     this.next = 0;
   }
 
-  skipSpace() { while (/^\s+$/.test(this.tokens[this.next] || "")) this.next++; }
+  /** Returns the space that was there. */
+  skipSpace() {
+    const start = this.next;
+    while (/^\s+$/.test(this.tokens[this.next] || "")) this.next++;
+    return this.tokens.slice(start, this.next).join("");
+  }
 
   sequence(closing) {
     const parts = [];
     for (;;) {
-      this.skipSpace();
+      const space = this.skipSpace();
       const token = this.tokens[this.next];
       if (token === undefined || closing.includes(token)) return parts;
       if (token === "/" && parts.length) {
@@ -97,7 +102,11 @@ class FormulaText {
         this.skipSpace();
         const above = parts.pop(), below = this.scripted();
         parts.push(math("mfrac", bare(above), bare(below)));
-      } else parts.push(this.scripted());
+      } else {
+        const before = parts.at(-1), part = this.scripted();
+        if (space && before && separates(before, part, space)) parts.push(spaceOf(space));
+        parts.push(part);
+      }
     }
   }
 
@@ -163,6 +172,18 @@ class FormulaText {
     if (FUNCTIONS.has(token)) return math("mi", token);
     return /^\p{Lu}/u.test(token) ? math("mi", token) : math("mtext", `\u2009${token}\u2009`); // words have space
   }
+}
+
+/** Two factors, as in `s dS K`, which would else read as one word; or two formulas with two spaces between them. */
+function separates(before, part, space) {
+  const isFactor = node => ["mi", "msub", "msup", "msubsup"].includes(node.localName);
+  return space.length > 1 ? before.textContent === "," : isFactor(before) && isFactor(part);
+}
+
+function spaceOf(space) {
+  const made = math("mspace");
+  made.setAttribute("width", space.length > 1 ? "1em" : "0.17em");
+  return made;
 }
 
 /** A group without its round brackets, where a fraction bar, a root or being raised says the same. */

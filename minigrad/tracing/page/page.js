@@ -239,7 +239,8 @@ function drawStep() {
 
 /** Bring what is written into view: between the bar and the sheet, by the page's scroll-padding. */
 function show(written) {
-  const [grid] = written.map(gridOf).filter(Boolean);
+  const grids = written.map(gridOf).filter(Boolean);
+  const grid = grids.find(({figure}) => !figure.closest("details")) || grids[0]; // not what is in between
   if (grid) grid.figure.scrollIntoView({block: "nearest"});
 }
 

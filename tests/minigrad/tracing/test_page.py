@@ -716,6 +716,18 @@ def test_a_rule_that_gives_other_numbers_than_the_trace_is_not_used(browser, ran
     assert parse(browser.cells()["weights", "value"]["1,0"]["value"]) == weights["value"][1][0]
 
 
+def test_what_cancels_in_float32_can_be_edited(browser, random, tmp_path):
+    """Rounding is all that is left of a sum that is zero: it is no sign of another rule."""
+    norm = nn.LayerNorm(5)
+    for function in (lambda x: x.softmax(-1).square().sum(), lambda x: (x + norm(x)).square().sum(), lambda x: norm(x).sum()):
+        for spelled_out in (False, True):
+            trace = mg.trace(function, mg.tensor(random.normal(size=(4, 5)), dtype=mg.float32, requires_grad=True),
+                             spelled_out=spelled_out)
+            browser.open(written(tmp_path, trace))
+            assert browser.cells()["x", "value"]["0,0"]["is_input"], browser.text("header")
+    assert browser.errors() == []
+
+
 def test_before_an_edit_the_numbers_are_the_traces_own(browser, random, tmp_path):
     """Also where they differ from the page's, by less than what would be another rule."""
     trace = trace_of(draw(random, 2, 2)).as_dict()
