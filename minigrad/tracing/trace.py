@@ -31,6 +31,7 @@ class Trace(Observer):
         self.spelled_out = spelled_out
         self.tensors: list[TracedTensor] = []
         self.steps: list[Step] = []
+        self.title = "Trace"  # of its page: the function's name, if there is one
         self.result: Any = None  # what the traced function returned
         self._given = {id(tensor): name for name, tensor in (names or {}).items()}
         self._known: dict[Any, tuple[Any, TracedTensor]] = {}  # by node, else by id: what must live on, what was kept
@@ -212,7 +213,7 @@ class Trace(Observer):
     def as_dict(self) -> dict[str, Any]:
         """All of it in lists, numbers and strings, as JSON has them; numbers that are not finite as "NaN", "Infinity"."""
         return {
-            "title": "Trace",
+            "title": self.title,
             "result": self.steps[-1].output.name if self.steps else None,
             "tensors": [
                 {"name": t.name, "shape": list(t.shape), "dtype": str(t.value.dtype), "kind": t.kind, "learns": t.learns,
@@ -260,6 +261,8 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     ['Permute', 'MatMul', 'Softmax', 'MatMul', 'Mul', 'Sum']
     """
     kept = Trace(spelled_out, names)
+    if getattr(function, "__name__", "<lambda>") != "<lambda>":
+        kept.title = function.__name__
     if function is None:
         if inputs:
             raise TypeError("trace: expected a function before its inputs")

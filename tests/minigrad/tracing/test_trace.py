@@ -380,7 +380,7 @@ def test_a_trace_saves_itself_as_a_page_and_replaces_no_other_file(tmp_path):
     t, path = small_trace(), tmp_path / "page.html"
     assert t.save(path, title="a < b") == path and "a &lt; b" in path.read_text()
     t.save(path)
-    assert "a &lt; b" not in path.read_text()
+    assert "a &lt; b" not in path.read_text() and "<title>attend</title>" in path.read_text()
     path.write_text("mine")
     with pytest.raises(FileExistsError, match="is no page of minigrad's"):
         t.save(path)
