@@ -151,6 +151,13 @@ def test_only_a_page_is_overwritten_unasked(random, tmp_path):
     page.write(trace, other, overwrite=True)
     assert page.is_page(other)
 
+    for content in (path.read_text() + "my notes", f'my notes on <meta name="generator" content="{page.GENERATOR}">'):
+        other.write_text(content)
+        with pytest.raises(FileExistsError, match="is no page of minigrad's"):
+            page.write(trace, other)
+        assert other.read_text() == content
+    page.write(trace, other, overwrite=True)
+
     with pytest.raises(OSError):
         page.write(trace, tmp_path)
     with pytest.raises(OSError):
