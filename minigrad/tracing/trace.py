@@ -39,6 +39,7 @@ class Trace(Observer):
         self._outermost = None  # the frame whose variables name tensors
         self._fallback: dict[TracedTensor, str] = {}  # names for what no variable holds
         self._instruction = None  # of the program, that made the last output
+        self._expected = None  # (output, frame, instruction, variable) of the name that it may get
         self._running = None  # (op, inputs, options) of the step between its forward and its Tensor
         self._spelled: list[Tensor] = []  # the result of a definition, which takes the place of the fused op's
         self._is_inside = False  # of an op: what it does itself by operations is no step
@@ -53,7 +54,7 @@ class Trace(Observer):
     def __exit__(self, *exception):
         super().__exit__(*exception)
         self._name_variables(self._outermost)
-        self._outermost = None
+        self._outermost = self._expected = None
         self._name_the_rest()
 
     def forward(self, op, inputs, arrays, options):
@@ -160,10 +161,22 @@ class Trace(Observer):
             self._fallback.pop(self.steps[-2].output, None)
         if name is not None:
             self._fallback[output] = name
+            self._expected = output, frame, frame.f_lasti, name
         self._instruction = instruction
+
+    def _check_the_expected_name(self) -> None:
+        """The output has not the name of a variable that took a list of several, or another tensor."""
+        if self._expected is None or self._expected[1].f_lasti == self._expected[2]:  # it is still to be assigned
+            return
+        output, frame, _, name = self._expected
+        self._expected = None
+        value = frame.f_locals.get(name)
+        if isinstance(value, (list, tuple, dict, set)) or is_tensor(value) and self._of(value) not in (None, output):
+            self._fallback.pop(output, None)
 
     def _name_variables(self, innermost) -> None:
         """Name what variables hold; the first name stays. A tensor's own name comes before all."""
+        self._check_the_expected_name()
         for tensor, kept in self._known.values():
             kept.name = tensor.name or kept.name
         for frame in naming.frames_within(innermost, self._outermost):

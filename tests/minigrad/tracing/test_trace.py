@@ -237,6 +237,16 @@ def test_a_walk_that_meets_the_steps_of_another_late_keeps_all_of_its_own_gradie
     assert np.array_equal(t["x"].gradient, curvature.array)
 
 
+def test_a_list_gives_its_name_to_none_of_its_tensors():
+    x = leaf(3)
+    with mg.trace() as t:
+        rows = list(x)
+        pair = tuple(x[:2])
+        result = x * 2.0
+    assert len(rows) == 3 and len(pair) == 2 and result.shape == (3,)
+    assert {step.output.name.partition("_")[0] for step in t.steps} == {"index", "result"}
+
+
 def test_grad_hooks_and_gradients_of_gradients():
     x = leaf(3)
     with mg.trace() as t:
