@@ -120,7 +120,8 @@ def is_ours(path: str | os.PathLike) -> bool:
     if not path.is_file():
         return False
     with open(path, "rb") as file:
-        return OURS.encode() in file.read(1000)
+        start = file.read(1000)
+    return start.startswith(b"\x89PNG") and OURS.encode() in start  # a text may quote the words
 
 
 def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:

@@ -36,9 +36,11 @@ class Trace(Observer):
         self._given = {id(tensor): name for name, tensor in (names or {}).items()}
         self._known: dict[Any, tuple[Any, TracedTensor]] = {}  # by node, else by id: what must live on, what was kept
         self._step_of: dict[Op, Step] = {}
+        self._passed: list[Op] = []  # those whose gradients the last walk passed on
         self._outermost = None  # the frame whose variables name tensors
         self._fallback: dict[TracedTensor, str] = {}  # names for what no variable holds
         self._instruction = None  # of the program, that made the last output
+        self._expected = None  # (output, frame, instruction, variable) of the name that it may get
         self._running = None  # (op, inputs, options) of the step between its forward and its Tensor
         self._spelled: list[Tensor] = []  # the result of a definition, which takes the place of the fused op's
         self._is_inside = False  # of an op: what it does itself by operations is no step
@@ -53,7 +55,7 @@ class Trace(Observer):
     def __exit__(self, *exception):
         super().__exit__(*exception)
         self._name_variables(self._outermost)
-        self._outermost = None
+        self._outermost = self._expected = None
         self._name_the_rest()
 
     def forward(self, op, inputs, arrays, options):
@@ -104,22 +106,29 @@ class Trace(Observer):
         return gradients
 
     def _keep_gradients(self, step: Step, op: Op, dout, gradients: tuple) -> None:
-        if step.gradients:  # a second walk over the same steps
-            self._forget_gradients()
+        if self._passed and op.order >= self._passed[-1].order:  # a walk goes from the youngest to the oldest: a new one
+            self._passed = []
+        if step.gradients:  # of an earlier walk over the same steps
+            self._keep_the_last_walk()
+        self._passed.append(op)
         step.output.gradient = _copy(dout)
         for value, parent, gradient in zip(step.inputs, op.parents, gradients):
             if parent is None or gradient is None or not isinstance(value, TracedTensor):
                 step.gradients.append(None)
                 continue
-            sent = unbroadcast(_copy(gradient), value.shape, step.op).astype(value.value.dtype)
-            step.gradients.append(sent)
-            value.gradient = sent if value.gradient is None else value.gradient + sent
+            step.gradients.append(unbroadcast(_copy(gradient), value.shape, step.op).astype(value.value.dtype))
+        _add_up(step)
 
-    def _forget_gradients(self) -> None:
+    def _keep_the_last_walk(self) -> None:
+        """Forget the gradients that earlier walks sent."""
+        steps = [self._step_of[op] for op in self._passed]
+        kept = [(step, step.gradients, step.output.gradient) for step in steps]
         for step in self.steps:
             step.gradients = []
         for tensor in self.tensors:
             tensor.gradient = None
+        for step, step.gradients, step.output.gradient in kept:
+            _add_up(step)
 
     # ------------------------------------------------------------------------------------------------ which is which
 
@@ -153,10 +162,22 @@ class Trace(Observer):
             self._fallback.pop(self.steps[-2].output, None)
         if name is not None:
             self._fallback[output] = name
+            self._expected = output, frame, frame.f_lasti, name
         self._instruction = instruction
+
+    def _check_the_expected_name(self) -> None:
+        """The output has not the name of a variable that took a list of several, or another tensor."""
+        if self._expected is None or self._expected[1].f_lasti == self._expected[2]:  # it is still to be assigned
+            return
+        output, frame, _, name = self._expected
+        self._expected = None
+        value = frame.f_locals.get(name)
+        if isinstance(value, (list, tuple, dict, set)) or is_tensor(value) and self._of(value) not in (None, output):
+            self._fallback.pop(output, None)
 
     def _name_variables(self, innermost) -> None:
         """Name what variables hold; the first name stays. A tensor's own name comes before all."""
+        self._check_the_expected_name()
         for tensor, kept in self._known.values():
             kept.name = tensor.name or kept.name
         for frame in naming.frames_within(innermost, self._outermost):
@@ -297,6 +318,13 @@ def _options(step: Step) -> dict[str, Any]:
     """The step's options; an index as a tuple always, as x[i] is x[i,]: in a list it could not be told from an array."""
     index = step.options.get("index", ())
     return step.options if type(index) is tuple else {**step.options, "index": (index,)}
+
+
+def _add_up(step: Step) -> None:
+    """Add to the gradients of a step's inputs what it sent them."""
+    for value, sent in zip(step.inputs, step.gradients):
+        if sent is not None:
+            value.gradient = sent if value.gradient is None else value.gradient + sent
 
 
 def _copy(gradient) -> np.ndarray:

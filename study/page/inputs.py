@@ -3,6 +3,7 @@
 In place of q, k, v there may be x with w_q, w_k, w_v and w_o. `causal` (default: true), `scale` (null: 1 / sqrt(D)) and
 `labels`, a list of a string for each token, may be left out.
 """
+import collections
 import json
 import math
 import os
@@ -46,7 +47,7 @@ def parse(text: str) -> Any:
 
     def once(pairs: list[tuple[str, Any]]) -> dict:
         names = [name for name, _ in pairs]
-        if twice := [name for name in names if names.count(name) > 1]:
+        if twice := [name for name, count in collections.Counter(names).items() if count > 1]:
             raise ValueError(f"{_short(twice[0])} stands there twice")
         return dict(pairs)
 

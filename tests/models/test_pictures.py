@@ -5,7 +5,7 @@ import pytest
 from models import Vocabulary
 from models import pictures
 from models.architectures import make_model
-from models.pictures import LabelledMap, draw_maps, is_ours, labelled, visible, where_heads_look
+from models.pictures import OURS, LabelledMap, draw_maps, is_ours, labelled, visible, where_heads_look
 from models.tasks import TASKS
 
 GENERATOR = np.random.default_rng(0)
@@ -124,7 +124,9 @@ def test_which_files_are_ours(tmp_path):
     other = make_model(TASKS["copy"], "rnn", TASKS["copy"].config)
     assert TASKS["copy"].illustrate(other.eval(), tmp_path) == []
     (tmp_path / "other.png").write_bytes(b"\x89PNG precious")
-    assert [is_ours(tmp_path / name) for name in ("ours.png", "other.png", "nothing.png", ".")] == [True, False, False, False]
+    (tmp_path / "notes.png").write_text(f"notes on pictures that say {OURS!r}")
+    others = "other.png", "notes.png", "nothing.png", "."
+    assert is_ours(tmp_path / "ours.png") and not any(is_ours(tmp_path / name) for name in others)
 
 
 def look_at(weights: np.ndarray) -> list[str]:

@@ -651,7 +651,7 @@ DRAWING = edits(DRAWN, "models.pictures", {
     "pictures: any number of panels": ("draw_maps", "rows = maps[: MOST_PANELS // heads]", "rows = maps"),
     "pictures: layers left out in silence": ("draw_maps", "if shown < all_of_them:", "if False:"),
     "pictures: labels larger than their cells": ("_measures", "0.8 * 72", "2 * 72"),
-    "pictures: all files are ours": ("is_ours", "OURS.encode() in file.read(1000)", "True"),
+    "pictures: all files are ours": ("is_ours", "OURS.encode() in start", "True"),
     "pictures: a query without choice counts": ("where_heads_look", "first = int(layer.hides_future)", "first = 0"),
     "pictures: the largest weight, whatever the share": ("where_heads_look", "item[1][0] - item[1][1]", "item[1][0]"),
     "pictures: ahead is back": ("where_heads_look", "(np.diagonal, offset=distance)", "(np.diagonal, offset=-distance)"),

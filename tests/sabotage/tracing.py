@@ -18,7 +18,7 @@ SABOTAGES = [
             "Trace.forward", 'self._fallback[self._traced(result)] = "output"', "pass"),
         "trace: a Function's backward shows its inside": (
             "Trace.backward", "self._is_inside or not is_tensor(dout)", "self._is_inside"),
-        "trace: a second walk adds": ("Trace._keep_gradients", "self._forget_gradients()", "pass"),
+        "trace: a second walk adds": ("Trace._keep_gradients", "self._keep_the_last_walk()", "pass"),
         "trace: a gradient in the broadcast shape": (
             "Trace._keep_gradients", "unbroadcast(_copy(gradient), value.shape, step.op)", "_copy(gradient)"),
         "trace: the last use's gradient only": (

@@ -90,9 +90,12 @@ def write(
 
 
 def is_page(path: str | os.PathLike) -> bool:
-    """Has `write` made this file?"""
+    """Has `write` made this file, and nobody added to it before or behind?"""
+    template = _part("page.html").replace("{{generator}}", GENERATOR)
+    start, end = template.partition("{{policy}}")[0].encode(), template.rpartition("}}")[2].encode()
     with open(path, "rb") as file:
-        return f'<meta name="generator" content="{GENERATOR}">'.encode() in file.read(1000)
+        content = file.read(MOST_BYTES + 1)
+    return content.startswith(start) and content.endswith(end)
 
 
 def html(trace: Mapping, extras: Mapping | None = None) -> str:

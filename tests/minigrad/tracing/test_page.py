@@ -151,6 +151,13 @@ def test_only_a_page_is_overwritten_unasked(random, tmp_path):
     page.write(trace, other, overwrite=True)
     assert page.is_page(other)
 
+    for content in (path.read_text() + "my notes", f'my notes on <meta name="generator" content="{page.GENERATOR}">'):
+        other.write_text(content)
+        with pytest.raises(FileExistsError, match="is no page of minigrad's"):
+            page.write(trace, other)
+        assert other.read_text() == content
+    page.write(trace, other, overwrite=True)
+
     with pytest.raises(OSError):
         page.write(trace, tmp_path)
     with pytest.raises(OSError):
@@ -791,8 +798,10 @@ def test_accessible_and_no_wider_than_the_screen(browser, random, tmp_path, size
     browser.choose("#mistakes", 9)
     time.sleep(0.2)
     assert browser.accessibility() == []
-    overflow = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert overflow <= 0
+    overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.run(overflow) <= 0
+    assert browser.run(f"document.documentElement.style.fontSize = '200%'; {overflow}") <= 0
+    browser.run("document.documentElement.style.fontSize = ''")
     wide = browser.run("""return [...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth)
         .map(box => getComputedStyle(box).overflowX)""")
     assert set(wide) == ({"auto"} if size == "narrow" else set())  # they scroll inside their own box

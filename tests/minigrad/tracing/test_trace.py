@@ -218,6 +218,35 @@ def test_two_losses_add_and_a_second_walk_begins_anew():
     assert t["x"].gradient.tolist() == [2.0, 0.0, -2.0]
 
 
+def test_a_walk_that_meets_the_steps_of_another_late_keeps_all_of_its_own_gradients():
+    x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    with mg.trace() as t:
+        a = x * 2.0
+        first = a.sum()
+        second = (a * x).sum()
+        first.backward(retain_graph=True)
+        x.grad = None
+        second.backward(retain_graph=True)
+    assert np.array_equal(t["x"].gradient, x.grad.array)
+    assert [bool(step.gradients) for step in t.steps] == [True, False, True, True]
+
+    with mg.trace() as t:
+        cubes = (x * x * x).sum()
+        (slope,) = mg.grad(cubes, [x], create_graph=True)
+        (curvature,) = mg.grad(slope.sum(), [x], retain_graph=True)
+    assert np.array_equal(t["x"].gradient, curvature.array)
+
+
+def test_a_list_gives_its_name_to_none_of_its_tensors():
+    x = leaf(3)
+    with mg.trace() as t:
+        rows = list(x)
+        pair = tuple(x[:2])
+        result = x * 2.0
+    assert len(rows) == 3 and len(pair) == 2 and result.shape == (3,)
+    assert {step.output.name.partition("_")[0] for step in t.steps} == {"index", "result"}
+
+
 def test_grad_hooks_and_gradients_of_gradients():
     x = leaf(3)
     with mg.trace() as t:
