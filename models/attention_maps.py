@@ -15,6 +15,7 @@ NEEDS = {  # {layer that attends: the arguments with which it returns its weight
     nn.Attention: {"need_weights": True},
     nn.AdditiveAttention: {},
 }
+MAY_HOLD_MODULES = nn.Module, list, dict, tuple, set  # the kinds of attributes that a model of its own needs anew
 
 
 def has_attention(model: nn.Module) -> bool:
@@ -60,9 +61,9 @@ def attention_maps(model: nn.Module, *inputs: Any) -> dict[str, np.ndarray]:
 
 
 def _twin(model: nn.Module) -> nn.Module:
-    """Another model with the same tensors: in its own mode, and with its own hooks."""
+    """Another model with the same tensors, and whatever else is no module: in its own mode, and with its own hooks."""
     attributes = (value for module in model.modules() for value in vars(module).values())
-    return copy.deepcopy(model, {id(value): value for value in attributes if isinstance(value, Tensor)})
+    return copy.deepcopy(model, {id(value): value for value in attributes if not isinstance(value, MAY_HOLD_MODULES)})
 
 
 def _watch(module: nn.Module, needed: dict[str, bool], calls: dict[str, list[np.ndarray]], path: str) -> None:

@@ -94,7 +94,7 @@ class Vocabulary:
     def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
         """(A title, the attention maps of a model that reads the prompt). ValueError if it cannot, or has none."""
         if not prompt:
-            raise ValueError("the prompt is empty; give at least one character")
+            raise ValueError("there is no text to read; give at least one character with --prompt")
         ids, context = self.encode(prompt), model.config.context
         if len(ids) > context:
             raise ValueError(f"a prompt of {len(ids)} characters does not fit into the model's context of {context}")

@@ -12,7 +12,7 @@ from models import CausalTransformer, TrainingConfig, Trainer, TransformerConfig
 from models.architectures import ARCHITECTURES, make_model
 from models.encoder_decoder import PAD
 from models.tasks import TASKS
-from models.transformer import PLACEMENTS
+from models.transformer import PLACEMENTS, PRESETS
 
 CONFIG = TransformerConfig(vocabulary_size=13, context=24, layers=2, heads=2, width=8, dropout=0.5, dtype="float64")
 GENERATOR = np.random.default_rng(0)
@@ -221,6 +221,14 @@ def test_the_model_is_neither_copied_nor_put_on_the_tape():
     last = model(mg.tensor(VECTORS[0]))  # which is on the tape, and cannot be copied
     attention_maps(model, VECTORS[0])
     assert model.last is last and pointers[0] == pointers[1] and requires_grad == [True, False]
+
+
+def test_a_model_may_hold_what_cannot_be_copied():
+    model = CausalTransformer(PRESETS["micro"].config)
+    expected = attention_maps(model, [3, 1, 4])
+    model.lock, model.fast = threading.Lock(), mg.compile(model.forward)
+    for name, weights in attention_maps(model, [3, 1, 4]).items():
+        assert np.array_equal(weights, expected[name])
 
 
 def test_a_compiled_step_is_not_affected():

@@ -185,7 +185,7 @@ def test_a_text_that_is_read(make_trainer):
     title, maps = vocabulary.look(model, "ab cd")
     assert title == "" and [(found.title, found.weights.shape) for found in maps] == [("layer 1", (2, 5, 5)), ("layer 2", (2, 5, 5))]
     assert all(found.queries == found.keys == ["a", "b", "␣", "c", "d"] and found.hides_future for found in maps)
-    for prompt, says in ((None, "the prompt is empty"), ("", "the prompt is empty"), ("xyz", "the vocabulary has no 'x'"),
+    for prompt, says in ((None, "there is no text to read"), ("", "there is no text to read"), ("xyz", "the vocabulary has no 'x'"),
                          ("a" * 33, "a prompt of 33 characters does not fit into the model's context of 32")):
         with pytest.raises(ValueError, match=says):
             vocabulary.look(model, prompt)

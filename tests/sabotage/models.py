@@ -616,7 +616,7 @@ LAYERS = edits(MEASURING, "models.train", {
 MAPS = edits(LOOKING, "models.attention_maps", {
     "attention_maps: with dropout": ("attention_maps", "_twin(model).eval()", "_twin(model)"),
     "attention_maps: on the model itself": ("attention_maps", "_twin(model).eval()", "model.eval()"),
-    "attention_maps: on a model of its own": ("_twin", "isinstance(value, Tensor)}", "False}"),
+    "attention_maps: on a model of its own": ("_twin", "if not isinstance(value, MAY_HOLD_MODULES)}", "if False}"),
     "attention_maps: on the tape": ("attention_maps", "with mg.no_grad():", "if True:"),
     "attention_maps: the first of a batch": ("attention_maps", "maps if is_batched else", "maps if False else"),
     "attention_maps: no layer is no error": ("attention_maps", "if not calls:", "if False:"),

@@ -22,7 +22,7 @@ SABOTAGES = [
         "trace: a gradient in the broadcast shape": (
             "Trace._keep_gradients", "unbroadcast(_copy(gradient), value.shape, step.op)", "_copy(gradient)"),
         "trace: the last use's gradient only": (
-            "Trace._keep_gradients", "value.gradient + sent", "sent"),
+            "_add_up", "value.gradient + sent", "sent"),
         "trace: a gradient before its hooks": ("Trace._keep_gradients", "step.output.gradient = _copy(dout)", "pass"),
         "trace: changes in place unseen": (
             "Trace._traced", "known is not None and np.array_equal", "known is not None or np.array_equal"),

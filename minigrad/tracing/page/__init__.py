@@ -84,7 +84,7 @@ def write(
     content = html(trace, extras)
     if not overwrite and path.is_file() and not is_page(path):
         raise FileExistsError(f"{path} is there, and is no page of minigrad's; give another name, or overwrite it")
-    with replacing(path) as file:
+    with replacing(pathlib.Path(os.path.realpath(path))) as file:  # a link stays, and leads to the page
         file.write(content.encode())
     return path
 

@@ -158,13 +158,18 @@ def test_only_a_page_is_overwritten_unasked(random, tmp_path):
         assert other.read_text() == content
     page.write(trace, other, overwrite=True)
 
+    link = tmp_path / "link.html"
+    link.symlink_to(path)
+    page.write({**trace, "title": "Through a link"}, link)
+    assert link.is_symlink() and "Through a link" in path.read_text()
+
     with pytest.raises(OSError):
         page.write(trace, tmp_path)
     with pytest.raises(OSError):
         page.write(trace, tmp_path / "no folder" / "page.html")
     with pytest.raises(ValueError):
         page.write(trace, path, extras={"layout": [["gone"]]})
-    assert sorted(os.listdir(tmp_path)) == ["notes.html", "page.html"]  # and nothing half-written
+    assert sorted(os.listdir(tmp_path)) == ["link.html", "notes.html", "page.html"]  # and nothing half-written
     assert page.is_page(path)
 
 
