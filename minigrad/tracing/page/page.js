@@ -361,7 +361,7 @@ function writeOut(explained, value, light) {
   const sources = parts.flatMap(part => part.term ? sourcesOf(part.term) : []);
   light(sources);
   const copied = parts.length === 1 && parts[0].term && parts[0].term.is === "source" ? parts[0].term : null;
-  if (copied) {  // as dS from dM: the number is the same, so what it is made of is written out at once
+  if (copied && computation.tensors.has(copied.of.name)) {  // as dS from dM: the number is the same, so what it is made of is written out at once
     const from = computation.explain(pass, copied.of.name, copied.index, copied.of.kind);
     if (from.parts.length) {
       const same = element("p", {class: "line"}, "= ", symbol(copied.of), element("span", {class: "at"}, bracketed(copied.index)));
