@@ -77,7 +77,7 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, some_id
     "off by one": ("the gradient goes to the next row", dict(shift=1)),
     "padding row": ("row 1 is taken for padding and gets zero",
                     dict(after=lambda dweight, ids: dweight * (np.arange(6) != 1)[:, None])),
-})
+}, constants=("ids",))
 
 CAUSAL = np.tril(np.ones((T, T), bool))
 

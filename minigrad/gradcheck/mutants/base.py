@@ -3,6 +3,7 @@
 A `Differentiable` has a forward, and a backward whose parts are keyword arguments with the right defaults. A `Mutant` names
 the parts that it exchanges, so a mistake is one line of data.
 """
+import inspect
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -24,6 +25,18 @@ class Differentiable:
     backward: Callable
     inputs: Callable[[np.random.Generator], list]
     changes: dict[str, Any] = field(default_factory=dict)
+    constants: tuple[str, ...] = ()  # arguments that get no gradient, such as ids, a mask, eps
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the inputs, as backward has them: ("x", "weight", "bias")."""
+        parameters = inspect.signature(self.backward).parameters.values()
+        return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)[1:]
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The arguments that get a gradient, in their order."""
+        return tuple(name for name in self.arguments if name not in self.constants)
 
     @property
     def op(self) -> type[Op]:
@@ -68,15 +81,16 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def family(name: str, forward: Callable, backward: Callable, inputs: Callable, wrong: dict[str, tuple],
-           equivalent: dict[str, tuple] | None = None) -> None:
+           equivalent: dict[str, tuple] | None = None, constants: tuple[str, ...] = ()) -> None:
     """Enter a function and its mutants.
 
     wrong: {name: (the mistake in a sentence, {part: what stands there instead})}; equivalent: the same, and a proof.
     """
-    right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs)
+    right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants)
     for key, (mistake, changes, *proof) in {**wrong, **(equivalent or {})}.items():
         title = f"{name}: {key}"
-        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, mistake, right, proof[0] if proof else "")
+        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, constants, mistake, right,
+                                proof[0] if proof else "")
 
 
 def pointwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],

@@ -207,4 +207,4 @@ family("where", np.where, where_backward, lambda r: [np.arange(12).reshape(3, 4)
     "both": ("both branches get everything", dict(split=lambda keep: (np.True_, np.True_))),
     "swapped": ("each branch gets the other's gradient", dict(split=lambda keep: (~keep, keep))),
     "one branch": ("the second branch gets nothing", dict(split=lambda keep: (keep, np.False_))),
-})
+}, constants=("keep",))

@@ -182,7 +182,7 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
     "log-probabilities": ("log p for p", dict(probabilities=lambda x: np.log(softmax(x)))),
     "no upstream": ("the upstream gradient is taken to be 1", dict(upstream=lambda dout: 1.0)),
     "smoothed": ("label smoothing 0.1 in backward only", dict(probabilities=lambda x: softmax(x) - 0.025, hot=0.9)),
-})
+}, constants=("targets",))
 
 
 def reduction(name, forward, slope, wrong, inputs=normal(SQUARE)):
@@ -256,4 +256,4 @@ family("dropout", lambda x, keep: x * keep / KEEP, dropout_backward,
     "inverted": ("the gradient passes only where forward dropped", dict(mask=lambda keep: ~keep)),
     "no scale": ("1 / (1 - p) is missing", dict(scale=1.0)),
     "scale twice": ("1 / (1 - p) is applied twice", dict(scale=1 / KEEP**2)),
-})
+}, constants=("keep",))

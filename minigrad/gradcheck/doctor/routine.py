@@ -1,0 +1,53 @@
+"""What somebody is to write, and the mistakes that are known to be made in it."""
+import functools
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import numpy as np
+
+from ..mutants.base import FUNCTIONS, MUTANTS
+
+
+@dataclass(frozen=True)
+class Known:
+    """A known mistake: the parts of the right routine that stand there otherwise."""
+
+    name: str  # "no rowsum"
+    sentence: str  # what is wrong, for who made it
+    changes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Routine:
+    """right(*inputs, **parts) -> one result or a tuple, for inputs by these names; None stands for no result."""
+
+    name: str
+    right: Callable
+    arguments: tuple[str, ...]  # ("dout", "x", "weight")
+    results: tuple[str, ...]  # ("dx", "dweight")
+    mistakes: tuple[Known, ...] = field(default=())
+
+    def run(self, inputs: dict[str, Any], changes: dict[str, Any] | None = None) -> dict[str, np.ndarray | None]:
+        """The results by name, for inputs by name, with these parts exchanged. The inputs are copied."""
+        arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in (inputs[name] for name in self.arguments)]
+        with np.errstate(all="ignore"):
+            found = self.right(*arrays, **(changes or {}))
+        found = [g for g in (found if type(found) is tuple else (found,))]
+        return dict(zip(self.results, found, strict=True))
+
+
+@functools.cache
+def routine_of(name: str) -> Routine:
+    """The backward of one of `mutants.FUNCTIONS`, with its mutants as the known mistakes."""
+    function = FUNCTIONS[name]
+    wanted = [function.arguments.index(argument) for argument in function.learned]
+
+    def right(dout, *inputs, **parts):
+        found = function.backward(dout, *inputs, **parts)
+        found = found if type(found) is tuple else (found,)
+        return tuple(found[i] for i in wanted)
+
+    mistakes = tuple(
+        Known(title.removeprefix(f"{name}: "), mutant.mistake, mutant.changes) for title, mutant in MUTANTS.items()
+        if mutant.right is function and not mutant.equivalent and "fresh_gradients" not in mutant.changes)
+    return Routine(name, right, ("dout", *function.arguments), tuple(f"d{name}" for name in function.learned), mistakes)

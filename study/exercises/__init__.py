@@ -1,0 +1,9 @@
+"""Exercises in backpropagation that grade themselves and name the mistake: `minigrad exercises`.
+
+`check(fn, "softmax")` judges a function in a notebook, and gives a report that shows itself.
+"""
+from .course import COURSE
+from .exercise import Argument, Exercise
+from .judge import Report, check
+
+__all__ = ["COURSE", "Argument", "Exercise", "Report", "check"]

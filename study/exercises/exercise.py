@@ -1,0 +1,114 @@
+"""What an exercise is: a statement, a routine to write, the inputs that it is tried on, and help.
+
+Sizes are letters. `shape="B T D"` of an argument is drawn anew for each input: all alike, all different, odd, 1.
+"""
+import inspect
+import string
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minigrad.gradcheck.doctor import Routine
+
+Sizes = dict[str, int]
+Inputs = dict[str, Any]  # arrays and numbers by the names of the arguments, the upstream `dout` first if there is one
+
+
+def normal(generator: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    return generator.normal(size=shape)
+
+
+def number(value: float) -> Callable:
+    """An argument that is always this number, such as eps."""
+    return lambda generator, shape, sizes: value
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: its sizes by letter ("" for a number), how it is drawn, and what it is."""
+
+    shape: str
+    draw: Callable[[np.random.Generator, tuple[int, ...], Sizes], Any] = normal
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """See `course/rows.py` for one that is written out.
+
+    `shapes` and `special` add inputs: other shapes of the arguments (for broadcasting), or inputs drawn by a function.
+    """
+
+    name: str  # "softmax"
+    title: str
+    difficulty: int  # 1 to 5
+    statement: str  # five lines or so: what is given, what is to be found, and why it matters
+    formula: str  # the forward, as NumPy or mathematics
+    guide: str  # the heading in docs/backprop_through_attention.md that explains it, such as "7. Softmax"
+    arguments: dict[str, Argument]  # those of the forward, in their order
+    hints: tuple[str, str, str]  # of growing help
+    solution: Callable  # what a student may write, with the signature of the exercise: its source is shown
+    routine: Routine  # the same, with the mistakes that are known
+    forward: Callable | None = None  # forward(*arguments) -> output; None where there is no upstream gradient
+    shapes: tuple[dict[str, str], ...] = ()  # other shapes by argument
+    special: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # more inputs, without dout
+    beyond: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # inputs where a right formula may overflow: a remark
+    example: Callable[[], Inputs] | None = None  # numbers that are easy to follow; None: a small draw, rounded
+    limits: Sizes = field(default_factory=dict)  # the largest size of a letter, where it matters
+
+    @property
+    def function_name(self) -> str:
+        """What a student is to define: "softmax_backward"."""
+        return self.solution.__name__
+
+    @property
+    def signature(self) -> str:
+        return f"{self.function_name}{inspect.signature(self.solution)}"
+
+    @property
+    def source(self) -> str:
+        """The reference solution."""
+        return textwrap.dedent(inspect.getsource(self.solution))
+
+    def inputs(self, seed: int) -> Iterator[Inputs]:
+        """The inputs to judge on, smallest first, drawn anew for each seed."""
+        generator = np.random.default_rng(seed)
+        for shapes in ({}, *self.shapes):
+            yield from (self.draw(generator, plan, shapes) for plan in PLANS)
+        for draw in self.special:
+            yield self.with_upstream(generator, draw(generator))
+
+    def draw(self, generator: np.random.Generator, plan: "Plan", shapes: dict[str, str] | None = None) -> Inputs:
+        """One input, with sizes by a plan."""
+        shapes = {name: argument.shape for name, argument in self.arguments.items()} | (shapes or {})
+        letters = sorted({letter for shape in shapes.values() for letter in shape.split() if letter in string.ascii_letters})
+        sizes = {letter: min(n, self.limits.get(letter, n)) for letter, n in zip(letters, plan(generator, len(letters)))}
+        found = {}
+        for name, argument in self.arguments.items():
+            shape = tuple(sizes.get(letter) or int(letter) for letter in shapes[name].split())
+            value = argument.draw(generator, shape, sizes)
+            found[name] = value
+        return self.with_upstream(generator, found)
+
+    def with_upstream(self, generator: np.random.Generator, inputs: Inputs) -> Inputs:
+        """The same with a random upstream gradient `dout`, if the exercise has one."""
+        if self.forward is None:
+            return inputs
+        with np.errstate(all="ignore"):
+            out = self.forward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
+        return {"dout": generator.normal(size=np.shape(out)), **inputs}
+
+
+Plan = Callable[[np.random.Generator, int], list[int]]  # sizes for so many letters
+PLANS: tuple[Plan, ...] = (
+    lambda r, n: [2] * n,  # square, where a missing transpose still runs
+    lambda r, n: list(r.permutation(np.arange(2, n + 2))),  # all different
+    lambda r, n: [1] * n,
+    lambda r, n: [3] * n,
+    lambda r, n: list(r.integers(1, 6, n)),
+    lambda r, n: list(2 * r.permutation(np.arange(1, n + 1)) + 1),  # odd and different
+    lambda r, n: list(r.permutation(np.arange(4, n + 4))),
+)
