@@ -8,7 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "cli", "study", "models", "nn", "minigrad"  # each may import those after it
 PUBLIC = (  # beside its names
-    "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.ops", "minigrad.random", "minigrad.serialization",
+    "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.html", "minigrad.ops", "minigrad.random", "minigrad.serialization",
     "minigrad.tracing",
 )
 

@@ -4,6 +4,7 @@
 """
 from .course import COURSE
 from .exercise import Argument, Exercise
-from .judge import Report, check
+from .judge import check
+from .report import Report
 
 __all__ = ["COURSE", "Argument", "Exercise", "Report", "check"]

@@ -2,6 +2,7 @@
 
 Sizes are letters. `shape="B T D"` of an argument is drawn anew for each input: all alike, all different, odd, 1.
 """
+import difflib
 import inspect
 import string
 import textwrap
@@ -84,13 +85,12 @@ class Exercise:
     def draw(self, generator: np.random.Generator, plan: "Plan", shapes: dict[str, str] | None = None) -> Inputs:
         """One input, with sizes by a plan."""
         shapes = {name: argument.shape for name, argument in self.arguments.items()} | (shapes or {})
-        letters = sorted({letter for shape in shapes.values() for letter in shape.split() if letter in string.ascii_letters})
+        letters = sorted({part for shape in shapes.values() for part in shape.split() if part in string.ascii_letters})
         sizes = {letter: min(n, self.limits.get(letter, n)) for letter, n in zip(letters, plan(generator, len(letters)))}
         found = {}
         for name, argument in self.arguments.items():
             shape = tuple(sizes.get(letter) or int(letter) for letter in shapes[name].split())
-            value = argument.draw(generator, shape, sizes)
-            found[name] = value
+            found[name] = argument.draw(generator, shape, sizes)
         return self.with_upstream(generator, found)
 
     def with_upstream(self, generator: np.random.Generator, inputs: Inputs) -> Inputs:
@@ -100,6 +100,20 @@ class Exercise:
         with np.errstate(all="ignore"):
             out = self.forward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
         return {"dout": generator.normal(size=np.shape(out)), **inputs}
+
+    def right(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        """The right results, by name."""
+        return {name: np.asarray(value) for name, value in self.routine.run(inputs).items()}
+
+
+def named(name: str, course: dict[str, Exercise]) -> Exercise:
+    """The exercise of this name; ValueError that suggests the nearest if there is none."""
+    name = name.removesuffix("_backward")
+    if name not in course:
+        nearest = difflib.get_close_matches(name, course, 1)
+        hint = f"did you mean {nearest[0]}?" if nearest else "`minigrad exercises` lists them"
+        raise ValueError(f"there is no exercise {name!r}; {hint}")
+    return course[name]
 
 
 Plan = Callable[[np.random.Generator, int], list[int]]  # sizes for so many letters

@@ -1,58 +1,134 @@
-"""Is an answer right, on all inputs that are drawn, and if not, which mistake is it?"""
+"""Is an answer right, on all inputs that are drawn, and if not, which mistake is it?
+
+The judge holds the inputs and the right results. It calls somebody's function with arrays, gets arrays back, and takes
+nobody's word for more. Form comes first (how many results, arrays or lists, their type), then numbers, then what else a
+backward must not do: write to its inputs, or keep something until the next call.
+"""
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from minigrad.gradcheck.doctor import Diagnosis, Evidence, diagnose_numbers
-from study.exercises.answer import Caller, Direct
+from study.exercises.answer import Answer, Caller, Direct
 from study.exercises.course import COURSE
-from study.exercises.exercise import Exercise
+from study.exercises.exercise import Exercise, Inputs, named
+from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Report, Trial
 
-RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT = "right", "wrong", "inconclusive", "error", "timeout"
-
-
-@dataclass(frozen=True, repr=False)
-class Report:
-    """The verdict on one answer. It is true if the answer is right; printed, it says what is wrong and where."""
-
-    exercise: str
-    verdict: str
-    mistake: str | None = None
-    sentence: str = ""
-    smallest: Evidence | None = None  # the smallest input on which it is wrong
-
-    def __bool__(self) -> bool:
-        return self.verdict == RIGHT
-
-    def as_dict(self) -> dict[str, str | None]:
-        return {"exercise": self.exercise, "verdict": self.verdict, "mistake": self.mistake, "sentence": self.sentence}
-
-    def __repr__(self) -> str:
-        return f"{self.exercise}: {self.verdict.upper()}\n  {self.sentence}"
+ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
+ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts where there is nobody to be asked any more
 
 
 def check(function: Callable, name: str, seed: int | None = None) -> Report:
-    """Judge a function in this process, as `minigrad exercises check` judges a file."""
-    return judge(COURSE[name], Direct(function), seed)
+    """Judge a function in this process, as `minigrad exercises check` judges a file.
+
+    >>> check(lambda dout, x: dout * (1 - np.tanh(x)), "tanh", seed=0).mistake
+    '1 - out: the square is missing'
+    """
+    return judge(named(name, COURSE), Direct(function), seed)
 
 
 def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report:
-    """Call it on inputs drawn anew, compare, and name the mistake."""
-    seen = []
-    for inputs in exercise.inputs(np.random.SeedSequence(seed).entropy):
-        answer = caller.call(list(inputs.values()))
-        if answer.kind != "returned":
-            return Report(exercise.name, ERROR, None, answer.message)
-        right = exercise.routine.run(inputs)
-        seen.append(Evidence(inputs, right, dict(zip(right, answer.results, strict=True))))
-    wrong = [evidence for evidence in seen if not is_right(evidence)]
-    if not wrong:
-        return Report(exercise.name, RIGHT, None, f"right on {len(seen)} inputs")
-    found: Diagnosis = diagnose_numbers(seen, exercise.routine)
-    return Report(exercise.name, WRONG, found.mistake, found.sentence, wrong[0])
+    """Call it on inputs drawn anew (from `seed`, if one is given), compare, and name the mistake."""
+    seed = int(np.random.SeedSequence(seed).entropy)
+    trials = []
+    for inputs in exercise.inputs(seed):
+        trials.append(attempt(exercise, caller, inputs))
+        if trials[-1].answer.kind in ENDS:
+            return stopped(exercise, trials, seed)
+    if all(trial.answer.kind == "raised" for trial in trials):
+        return stopped(exercise, trials, seed)
+    if kept := keeps_something(exercise, caller, trials):
+        return Report(exercise, WRONG, (kept,), trials=tuple(trials), seed=seed)
+    if all(trial.is_right for trial in trials):
+        return Report(exercise, RIGHT, remarks=remarks(exercise, caller, seed), trials=tuple(trials), seed=seed)
+    found = diagnosed(exercise, trials)
+    faults = tuple(dict.fromkeys(fault for trial in trials for fault in trial.faults))
+    return Report(exercise, WRONG, (*found.mistakes, *faults), found.facts, found.names, trials=tuple(trials), seed=seed)
 
 
-def is_right(evidence: Evidence) -> bool:
-    return all(np.shape(evidence.given[name]) == right.shape and np.allclose(evidence.given[name], right, rtol=1e-7, atol=1e-10)
-               for name, right in evidence.right.items())
+def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:
+    """Call it on one input, and compare what it returns with what is right."""
+    answer, right = caller.call(list(inputs.values())), exercise.right(inputs)
+    if answer.kind != "returned":
+        return Trial(inputs, right, answer)
+    given = dict(zip(right, answer.results)) if len(answer.results) == len(right) else {}
+    off = {name: wrong_elements(given[name], right[name]) for name in given}
+    return Trial(inputs, right, answer, given, off, tuple(faults_of(answer, inputs, right)))
+
+
+def wrong_elements(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
+    """Which elements are wrong: all of them if there is no such array, or one of another shape."""
+    if given is None or given.shape != right.shape or given.dtype.kind not in "fiub":
+        return np.ones(np.shape(right), bool)
+    with np.errstate(all="ignore"):
+        largest = np.max(np.abs(right), initial=0.0, where=np.isfinite(right))
+        return ~((np.abs(given - right) <= ROUNDING * largest + 1e-3 * ROUNDING) | (given == right))
+
+
+def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> list[str]:
+    """What is wrong besides numbers, in sentences."""
+    names, n = ", ".join(right), len(right)
+    faults = []
+    if answer.container not in ("array", "tuple"):
+        wanted = f"a tuple, `return {names}`" if n > 1 else f"the array {names}"
+        faults.append(f"it returns a {answer.container}; {wanted} is expected")
+    if len(answer.results) != n:
+        faults.append(f"it returns {counted(len(answer.results), 'gradient')}; {n} are expected: {names}" if n > 1 else
+                      f"it returns {counted(len(answer.results), 'gradient')}; one is expected: {names}")
+    else:
+        faults += [f"{name} is of {given.dtype}; gradients of float64 arrays are float64"
+                   for name, given in zip(right, answer.results)
+                   if given is not None and given.dtype.kind == "f" and given.dtype != np.float64]
+    faults += [f"it writes to its argument {name}, which whoever called it may still need; compute in a copy"
+               for (name, before), after in zip(inputs.items(), answer.inputs_after)
+               if isinstance(before, np.ndarray) and not np.array_equal(before, after, equal_nan=before.dtype.kind == "f")]
+    return faults
+
+
+def counted(n: int, thing: str) -> str:
+    return f"{n or 'no'} {thing}{'' if n == 1 else 's'}"
+
+
+def keeps_something(exercise: Exercise, caller: Caller, trials: list[Trial]) -> str:
+    """The sentence if a second call on the first input gives another answer, or ""."""
+    first = next(trial for trial in trials if trial.answer.kind == "returned")
+    again = attempt(exercise, caller, first.inputs)
+    results = first.answer.results, again.answer.results
+    if len(results[0]) == len(results[1]) and all(same_array(a, b) for a, b in zip(*results)):
+        return ""
+    return ("a second call with the same arrays gives another answer: something is kept between calls, such as a global "
+            "array, a default argument or an attribute that is added to, or it draws random numbers")
+
+
+def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def diagnosed(exercise: Exercise, trials: list[Trial]) -> Diagnosis:
+    """What the doctor makes of the numbers."""
+    evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials if trial.given]
+    return diagnose_numbers(evidence, exercise.routine) if evidence else Diagnosis()
+
+
+def remarks(exercise: Exercise, caller: Caller, seed: int) -> tuple[str, ...]:
+    """What may be said about a right answer."""
+    generator = np.random.default_rng(seed)
+    for draw in exercise.beyond:
+        trial = attempt(exercise, caller, exercise.with_upstream(generator, draw(generator)))
+        if not trial.is_right:
+            return ("for numbers around 1000 it overflows, or loses its digits; subtract the row's maximum before e^x",)
+    return ()
+
+
+def stopped(exercise: Exercise, trials: list[Trial], seed: int) -> Report:
+    """The report on what cannot be judged: it raises on every input, ended its process, or takes too long."""
+    last = trials[-1].answer
+    verdict = ENDS.get(last.kind, ERROR)
+    answer = last if last.kind in ENDS else trials[0].answer
+    message = answer.message
+    if message.startswith("NotImplementedError"):
+        message = "it is not written yet"
+    where = f" (line {answer.line}: {answer.code.strip()})" if answer.line else ""
+    return Report(exercise, verdict, facts=(message + where,), trials=tuple(trials), seed=seed)

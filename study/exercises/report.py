@@ -1,0 +1,190 @@
+"""What is said about an answer: in a line, in full for the terminal or a notebook, as data, and as a picture."""
+import textwrap
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from minigrad.figures import new_figure
+from minigrad.html import html_of_report
+from study.exercises.answer import Answer
+from study.exercises.exercise import Exercise, Inputs
+
+RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT = "right", "wrong", "inconclusive", "error", "timeout"
+COLOURS = {RIGHT: "pass", WRONG: "fail", ERROR: "fail", TIMEOUT: "fail", INCONCLUSIVE: "inconclusive"}
+DIGITS, MOST_NUMBERS, LINE = 4, 60, 100  # of what is printed
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One input, what is right for it, and what came of calling somebody's function on it."""
+
+    inputs: Inputs
+    right: dict[str, np.ndarray]
+    answer: Answer
+    given: dict[str, np.ndarray | None] = field(default_factory=dict)  # results by name; {} if they are too few or many
+    off: dict[str, np.ndarray] = field(default_factory=dict)  # which elements are wrong
+    faults: tuple[str, ...] = ()  # what is wrong besides numbers
+
+    @property
+    def is_right(self) -> bool:
+        return bool(self.given) and not self.faults and not any(off.any() for off in self.off.values()) and all(
+            self.given[name] is not None and self.given[name].shape == self.right[name].shape for name in self.right)
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are to look at."""
+        return sum(np.size(value) for value in self.inputs.values())
+
+    @property
+    def shapes(self) -> str:
+        """"x (2, 3), weight (3,)"."""
+        arrays = {name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray) and name != "dout"}
+        return ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
+
+    def first_difference(self) -> str:
+        """"dx[0, 1] is 0.3, and should be 0.1", or what was raised."""
+        if self.answer.kind == "raised":
+            return f"it raises {self.answer.message}" + (f" in line {self.answer.line}" if self.answer.line else "")
+        for name, off in self.off.items():
+            given, right = self.given[name], self.right[name]
+            if given is None:
+                return f"{name} is None, and should be an array of shape {right.shape}"
+            if given.shape != right.shape:
+                return f"{name} has the shape {given.shape}, and should have {right.shape}"
+            if off.any():
+                index = np.unravel_index(np.argmax(off), off.shape)
+                place = f"[{', '.join(map(str, index))}]" if index else ""
+                return f"{name}{place} is {number(given[index])}, and should be {number(right[index])}"
+        return ""
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """The verdict on one answer. It is true if the answer is right; printed, it says what is wrong and where."""
+
+    exercise: Exercise
+    verdict: str
+    mistakes: tuple[str, ...] = ()  # what is known to be wrong, a sentence each
+    facts: tuple[str, ...] = ()  # what is seen, whatever the reason
+    names: tuple[str, ...] = ()  # of mistakes that the library knows
+    remarks: tuple[str, ...] = ()  # about a right answer
+    trials: tuple[Trial, ...] = ()
+    seed: int = 0
+
+    def __bool__(self) -> bool:
+        return self.verdict == RIGHT
+
+    @property
+    def mistake(self) -> str | None:
+        """What is known to be wrong, in a line; None if that is not known, or nothing is."""
+        return "; ".join(self.mistakes) or None
+
+    @property
+    def smallest(self) -> Trial | None:
+        """The smallest input on which it is wrong."""
+        wrong = [trial for trial in self.trials if not trial.is_right]
+        return min(wrong, key=lambda trial: (trial.answer.kind == "raised", trial.size), default=None)
+
+    @property
+    def sentence(self) -> str:
+        """What a teaching assistant would say."""
+        if self.verdict == RIGHT:
+            return "; ".join((f"right on all {len(self.trials)} inputs", *self.remarks))
+        if self.verdict != WRONG:
+            return "; ".join(self.facts)
+        count = sum(not trial.is_right for trial in self.trials)
+        parts = [*self.mistakes, *self.facts]
+        if count:
+            where = f"wrong on {count} of {len(self.trials)} inputs, the smallest of them {self.smallest.shapes}"
+            parts.append(": ".join(filter(None, (where, self.smallest.first_difference()))))
+        return "; ".join(parts)
+
+    def as_dict(self) -> dict[str, str | None]:
+        """What `--json` prints."""
+        return {"exercise": self.exercise.name, "verdict": self.verdict, "mistake": self.mistake, "sentence": self.sentence}
+
+    def __repr__(self) -> str:
+        lines = [f"{self.exercise.name}: {self.verdict.upper()}"]
+        lines += [line for part in (*self.mistakes, *self.facts, *self.remarks) for line in wrapped(part)]
+        if self.verdict == RIGHT:
+            return "\n".join([*lines, *wrapped(f"right on all {len(self.trials)} inputs")])
+        if self.verdict == WRONG and self.smallest is not None:
+            lines += ["", *self.shown(self.smallest)]
+        return "\n".join(lines)
+
+    def shown(self, trial: Trial) -> list[str]:
+        """The smallest wrong input with its numbers, those handed in, and the right ones."""
+        count = sum(not other.is_right for other in self.trials)
+        lines = [f"  wrong on {count} of {len(self.trials)} inputs; the smallest:"]
+        values = {name: value for name, value in trial.inputs.items() if not callable(value)}
+        for name, off in trial.off.items():
+            if off.any() or trial.given[name] is None:
+                values |= {f"{name}, yours": trial.given[name], f"{name}, right": trial.right[name]}
+        width = max(map(len, values))
+        for name, value in values.items():
+            lines += indented(f"    {name:{width}} = ", numbers(value))
+        if trial.answer.kind == "raised":
+            lines += wrapped(trial.first_difference())
+        return lines
+
+    def _repr_html_(self) -> str:
+        return html_of_report(repr(self), COLOURS[self.verdict])
+
+    def plot(self, path: str | None = None):
+        """A figure of a wrong input: each result that is wrong as handed in, as it should be, and the difference."""
+        return plot(self, path)
+
+
+def number(value: np.generic) -> str:
+    return f"{value:.{DIGITS + 2}g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def numbers(value) -> str:
+    """An array as NumPy prints it, or its shape if it is large."""
+    if isinstance(value, np.ndarray):
+        if value.size > MOST_NUMBERS:
+            return f"array of shape {value.shape}"
+        return np.array2string(value, precision=DIGITS, suppress_small=True, separator=", ", max_line_width=LINE)
+    return str(value)
+
+
+def indented(head: str, text: str) -> list[str]:
+    """The text after the head, its further lines below its first."""
+    first, *rest = text.splitlines() or [""]
+    return [head + first, *(" " * len(head) + line for line in rest)]
+
+
+def wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, LINE, initial_indent="  ", subsequent_indent="  ")
+
+
+def plot(report: Report, path: str | None = None):
+    """See Report.plot. The largest input is drawn on which it is wrong: patterns show there."""
+    drawable = [trial for trial in report.trials if trial.given and not trial.is_right] or [
+        trial for trial in report.trials if trial.given]
+    trial = max(drawable, key=lambda trial: trial.size, default=None)
+    names = [name for name in trial.off if trial.off[name].any()] or list(trial.off) if trial else []
+    figure, axes = new_figure(max(len(names), 1), 3, 10, 0.9 + 2.6 * max(len(names), 1), squeeze=False)
+    figure.suptitle(f"{report.exercise.name}: {report.verdict}")
+    for row, name in zip(axes, names):
+        given, right = (as_matrix(array) for array in (trial.given[name], trial.right[name]))
+        pictures = {f"{name}, yours": given, f"{name}, right": right}
+        if given.shape == right.shape:
+            pictures["yours - right"] = given - right
+        limit = max(float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0)), 1e-300)
+        for axis, (title, values) in zip(row, pictures.items()):
+            image = axis.imshow(values, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest")
+            axis.set_title(f"{title} {values.shape}", fontsize=9)
+            axis.tick_params(labelsize=7)
+            figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
+        for axis in row[len(pictures):]:
+            axis.set_axis_off()
+    if path is not None:
+        figure.savefig(path, dpi=120)
+    return figure
+
+
+def as_matrix(array: np.ndarray | None) -> np.ndarray:
+    """Rows and columns, for a picture: leading axes one below the other."""
+    array = np.atleast_2d(np.zeros((1, 1)) if array is None else np.asarray(array, dtype=np.float64))
+    return array.reshape(-1, array.shape[-1])
