@@ -21,6 +21,7 @@ COMMANDS = {
                   "Check all gradients of a small float64 model by finite differences."),
     "notes": ("study.notes.command", "Find out, claim by claim, whether what the lecture notes say is so."),
     "study": ("study.page.command", "Follow attention's backward number by number, on a page in your browser."),
+    "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),
     "info": ("cli.info", "Show versions, cores, threads and where compiled kernels are kept."),
 }
 

@@ -48,7 +48,7 @@ class Exercise:
     difficulty: int  # 1 to 5
     statement: str  # five lines or so: what is given, what is to be found, and why it matters
     formula: str  # the forward, as NumPy or mathematics
-    guide: str  # the heading in docs/backprop_through_attention.md that explains it, such as "7. Softmax"
+    guide: str  # the heading in docs/backprop_through_attention.md that explains it, such as "7. Softmax", or a document
     arguments: dict[str, Argument]  # those of the forward, in their order
     hints: tuple[str, str, str]  # of growing help
     solution: Callable  # what a student may write, with the signature of the exercise: its source is shown
@@ -59,6 +59,7 @@ class Exercise:
     beyond: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # inputs where a right formula may overflow: a remark
     example: Callable[[], Inputs] | None = None  # numbers that are easy to follow; None: a small draw, rounded
     limits: Sizes = field(default_factory=dict)  # the largest size of a letter, where it matters
+    stub: str = ""  # the body of the file to start from; "": zeros for each result
 
     @property
     def function_name(self) -> str:
@@ -73,6 +74,14 @@ class Exercise:
     def source(self) -> str:
         """The reference solution."""
         return textwrap.dedent(inspect.getsource(self.solution))
+
+    @property
+    def guide_link(self) -> str:
+        """Where it is explained: a document, with the anchor of a heading."""
+        if self.guide.endswith(".md"):
+            return f"docs/{self.guide}"
+        anchor = "".join(c for c in self.guide.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+        return f"docs/backprop_through_attention.md#{anchor}"
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
         """The inputs to judge on, smallest first, drawn anew for each seed."""

@@ -168,13 +168,13 @@ def plot(report: Report, path: str | None = None):
     figure.suptitle(f"{report.exercise.name}: {report.verdict}")
     for row, name in zip(axes, names):
         given, right = (as_matrix(array) for array in (trial.given[name], trial.right[name]))
-        pictures = {f"{name}, yours": given, f"{name}, right": right}
+        pictures = {f"{name}, yours {given.shape}": given, f"{name}, right {right.shape}": right}
         if given.shape == right.shape:
             pictures["yours - right"] = given - right
         limit = max(float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0)), 1e-300)
         for axis, (title, values) in zip(row, pictures.items()):
             image = axis.imshow(values, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest")
-            axis.set_title(f"{title} {values.shape}", fontsize=9)
+            axis.set_title(title, fontsize=9)
             axis.tick_params(labelsize=7)
             figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
         for axis in row[len(pictures):]:

@@ -2,5 +2,7 @@
 from study.exercises.course import rows
 from study.exercises.exercise import Exercise
 
-TOPICS = (rows,)
-COURSE: dict[str, Exercise] = {exercise.name: exercise for topic in TOPICS for exercise in topic.EXERCISES}
+TOPICS: dict[str, list[Exercise]] = {
+    "Row by row": rows.EXERCISES,
+}
+COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}

@@ -1,0 +1,147 @@
+"""`minigrad exercises`: the list, and what one does with an exercise. Exit code 1 if an answer is not right."""
+import argparse
+import functools
+import json
+import pathlib
+
+from models.commands.shared import Parser, UsageError, check_writable
+from study.exercises import progress, text
+from study.exercises.course import COURSE, TOPICS
+from study.exercises.exercise import Exercise, named
+from study.exercises.files import check_file
+from study.exercises.report import Report
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    make = functools.partial(Parser, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=make,
+                                    help="what to do; without one, the list")
+    for action, (about, add, _) in ACTIONS.items():
+        add(actions.add_parser(action, help=about, description=about))
+
+
+def run(options: argparse.Namespace) -> int:
+    given = vars(options)
+    action = given.get("action")
+    return ACTIONS[action][2](given) if action else show_list(pathlib.Path())
+
+
+def show_list(folder: pathlib.Path) -> int:
+    """All exercises by topic, with what is done in this folder."""
+    done = progress.read(folder)
+    count = sum(entry["right"] for name, entry in done.items() if name in COURSE)
+    print(f"{len(COURSE)} exercises, {count} done in this folder; the number is the difficulty, from 1 to 5")
+    for topic, exercises in TOPICS.items():
+        print(f"\n{topic}")
+        for exercise in exercises:
+            mark = "done" if done.get(exercise.name, {}).get("right") else ""
+            print(f"  {mark:4}  {exercise.difficulty}  {exercise.name:22}  {exercise.title}")
+    print("\nminigrad exercises start NAME writes a file to begin with; minigrad exercises check FILE judges it")
+    return 0
+
+
+def add_start_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="the exercise, or the file of a teacher's own")
+    parser.add_argument("--to", metavar="FOLDER", default=".", help="where the file goes (default: this folder)")
+
+
+def start(given: dict) -> int:
+    exercise = exercise_called(given["name"])
+    path = pathlib.Path(given["to"]) / f"{exercise.name}.py"
+    check_writable(path.parent, "--to")
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text.starter(exercise, path.name))
+    except FileExistsError:
+        raise UsageError(f"{path} is there already, and stays as it is; choose another folder with --to") from None
+    print(path)
+    return 0
+
+
+def add_show_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="the exercise, or the file of a teacher's own")
+    parser.add_argument("--hints", type=int, choices=(1, 2, 3), help="so many of its three hints, too")
+    parser.add_argument("--solution", action="store_true", help="the solution, too")
+
+
+def show(given: dict) -> int:
+    exercise = exercise_called(given["name"])
+    print(f"{exercise.signature}\n\n{text.statement(exercise)}")
+    for k in range(given.get("hints", 0)):
+        print(f"\nHint {k + 1} of 3: {exercise.hints[k]}")
+    if "solution" in given:
+        print(f"\n{exercise.source}", end="")
+    return 0
+
+
+def add_check_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="your answer: a .py file or a notebook")
+    parser.add_argument("--exercise", metavar="NAME", help="which one it answers (default: by the names of the file and its "
+                        "functions), or the file of a teacher's own")
+    parser.add_argument("--hint", action="store_true", help="the next of three hints")
+    parser.add_argument("--solution", action="store_true", help="after a right answer, a reference solution to compare with")
+    parser.add_argument("--plot", metavar="PICTURE", nargs="?", const="", help="draw your result beside the right one")
+    parser.add_argument("--json", action="store_true", help="the verdict as JSON, for programs")
+    parser.add_argument("--seed", type=int, help="draw the same inputs again")
+
+
+def check(given: dict) -> int:
+    path = pathlib.Path(given["file"])
+    exercise = exercise_called(given["exercise"]) if "exercise" in given else None
+    report = check_file(path, exercise, given.get("seed"))
+    folder = path.parent
+    if report:
+        progress.note(folder, report.exercise.name, right=True)
+    if "json" in given:
+        print(json.dumps(report.as_dict()))
+    else:
+        print(report)
+    if "plot" in given and report.trials:
+        picture = pathlib.Path(given["plot"] or unused(folder / f"{report.exercise.name}_check.png"))
+        report.plot(str(picture))
+        print(picture)
+    if "hint" in given and not report:
+        print_hint(report, folder)
+    if "solution" in given:
+        print_solution(report)
+    return 0 if report else 1
+
+
+def print_hint(report: Report, folder: pathlib.Path) -> None:
+    """The next hint, or all of them if all have been read."""
+    exercise = report.exercise
+    read = progress.read(folder).get(exercise.name, {"hints": 0})["hints"]
+    for k in range(min(read + 1, len(exercise.hints))):
+        print(f"\nHint {k + 1} of {len(exercise.hints)}: {exercise.hints[k]}")
+    progress.note(folder, exercise.name, hints=1)
+
+
+def print_solution(report: Report) -> None:
+    exercise = report.exercise
+    print(f"\n{exercise.source}" if report else "\nThe solution is shown once your answer is right; to see it now:  "
+          f"minigrad exercises show {exercise.name} --solution")
+
+
+def unused(path: pathlib.Path) -> pathlib.Path:
+    """The path, or one with a number, if there is something."""
+    k = 1
+    found = path
+    while found.exists():
+        k += 1
+        found = path.with_stem(f"{path.stem}_{k}")
+    return found
+
+
+def exercise_called(name: str) -> Exercise:
+    """An exercise of the course; UsageError that suggests the nearest if there is none."""
+    try:
+        return named(name, COURSE)
+    except ValueError as error:
+        raise UsageError(error) from None
+
+
+ACTIONS = {
+    "start": ("Write a file to begin with into this folder, never over anything.", add_start_flags, start),
+    "show": ("Show the statement of an exercise.", add_show_flags, show),
+    "check": ("Judge an answer, and name the mistake.", add_check_flags, check),
+}

@@ -1,0 +1,95 @@
+"""An exercise in words: its statement, the file to start from, its example, its hints and its solution."""
+import textwrap
+from collections.abc import Iterator
+
+import numpy as np
+
+from study.exercises.exercise import Exercise, Inputs
+from study.exercises.report import indented
+
+WIDTH = 100
+STEPS = ("easy", "straightforward", "takes some thought", "hard", "a small project")  # what the difficulty means
+
+
+def title(exercise: Exercise) -> str:
+    return f"{exercise.title} ({exercise.difficulty} of 5: {STEPS[exercise.difficulty - 1]})"
+
+
+def statement(exercise: Exercise) -> str:
+    """What is given, what is to be written, and an example with numbers."""
+    parts = [title(exercise), filled(exercise.statement), f"    {exercise.formula}",
+             "\n".join(table_of_arguments(exercise)), f"Explained in {exercise.guide_link}."]
+    if exercise.beyond:
+        parts.insert(2, "Keep it safe from overflow: numbers may be large.")
+    return "\n\n".join(parts)
+
+
+def filled(text: str) -> str:
+    """The same text in lines of even length; blank lines part paragraphs, indented lines stay as they are."""
+    paragraphs = textwrap.dedent(text).strip().split("\n\n")
+    return "\n\n".join(part if part.startswith(" ") else textwrap.fill(" ".join(part.split()), WIDTH) for part in paragraphs)
+
+
+def table_of_arguments(exercise: Exercise) -> Iterator[str]:
+    """A line for each argument and result: its name, its shape by letters, what it is."""
+    rows = [(name, shape_of(argument.shape), argument.about) for name, argument in exercise.arguments.items()]
+    if exercise.forward is not None:
+        rows.insert(0, ("dout", "as out", "the upstream gradient: what arrives at the output"))
+    rows.append(("returns", ", ".join(exercise.routine.results), returned(exercise)))
+    name, shape = (max(len(row[i]) for row in rows) for i in (0, 1))
+    for row in rows:
+        head = f"    {row[0]:{name}}  {row[1]:{shape}}  "
+        yield from textwrap.wrap(row[2], WIDTH, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
+
+
+def shape_of(letters: str) -> str:
+    """"B T D" as "(B, T, D)"."""
+    parts = letters.split()
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})" if parts else "a number"
+
+
+def returned(exercise: Exercise) -> str:
+    if exercise.forward is None:
+        return ""
+    one = len(exercise.routine.results) == 1
+    return "in the shape of its argument" if one else "a tuple, each in the shape of its argument"
+
+
+def starter(exercise: Exercise, file_name: str) -> str:
+    """A file to start from. It runs, and shows what comes out beside what should."""
+    body = exercise.stub or "\n".join(f"{name} = np.zeros_like({name.removeprefix('d')})  # your formula"
+                                      for name in exercise.routine.results)
+    inputs, right = example(exercise)
+    lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}", '"""',
+             "import numpy as np", "", "", f"def {exercise.signature}:", textwrap.indent(textwrap.dedent(body), "    "),
+             f"    return {', '.join(exercise.routine.results)}", "", "",
+             'if __name__ == "__main__":  # an example']
+    lines += [f"    {name} = {literal(value, len(name) + 10)}" for name, value in inputs.items()]
+    lines.append(f"    print({exercise.function_name}({', '.join(inputs)}))")
+    lines.append("    # Right is:")
+    lines += [f"    # {line}" for name, value in right.items() for line in indented(f"{name} = ", rounded(value))]
+    return "\n".join(lines) + "\n"
+
+
+def example(exercise: Exercise) -> tuple[Inputs, dict[str, np.ndarray]]:
+    """Numbers with one decimal, the same each time, and what is right for them."""
+    inputs = exercise.example() if exercise.example else exercise.draw(np.random.default_rng(1), example_sizes)
+    inputs = {name: np.round(value, 1) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+              for name, value in inputs.items()}
+    return inputs, exercise.right(inputs)
+
+
+def example_sizes(generator: np.random.Generator, count: int) -> list[int]:
+    """2, 3, 2, 3 ..."""
+    return [2 + k % 2 for k in range(count)]
+
+
+def literal(value, indent: int) -> str:
+    """A value as it is written in a program."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return "np." + np.array_repr(value, max_line_width=WIDTH).replace("\n", "\n" + " " * indent)
+
+
+def rounded(value: np.ndarray) -> str:
+    return np.array2string(value, precision=4, suppress_small=True, max_line_width=WIDTH)
