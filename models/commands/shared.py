@@ -44,14 +44,14 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line, which names the flag that may be meant."""
 
-    def parse_args(self, arguments: list[str]) -> argparse.Namespace:
-        options, unknown = self.parse_known_args(arguments)
-        if unknown:
+    def parse_known_args(self, arguments=None, namespace=None) -> tuple[argparse.Namespace, list[str]]:
+        options, unknown = super().parse_known_args(arguments, namespace)
+        if unknown:  # here, so that the parser of a command within a command names its own flags
             flags = re.findall(r"--([\w-]+)", self.format_usage())
             similar = difflib.get_close_matches(unknown[0].lstrip("-").split("=")[0], flags, 1)
             hint = f" (did you mean --{similar[0]}?)" if similar else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-        return options
+        return options, []
 
     def error(self, message: str) -> NoReturn:
         self.stop(f"error: {message}; see `{self.prog} --help`", 2)

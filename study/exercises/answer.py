@@ -39,10 +39,23 @@ class Direct:
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*arguments)
+            container, results = unpacked(found)
         except Exception as error:  # noqa: BLE001  whatever it raises is an answer
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            return Answer("raised", message=f"{type(error).__name__}: {error}", line=last.lineno, code=last.line or "")
-        container = {tuple: "tuple", list: "list"}.get(type(found), "array")
-        results = tuple(found) if container == "tuple" else (found,)
-        return Answer("returned", tuple(None if g is None else np.asarray(g) for g in results), container,
-                      tuple(arguments))
+            frames = traceback.extract_tb(error.__traceback__)
+            file = getattr(getattr(self.function, "__code__", None), "co_filename", None)
+            frame = ([frame for frame in frames if frame.filename == file] or frames)[-1]
+            return Answer("raised", message=f"{type(error).__name__}: {error}", line=frame.lineno, code=frame.line or "")
+        return Answer("returned", results, container, tuple(arguments))
+
+
+def unpacked(found: Any) -> tuple[str, tuple[np.ndarray | None, ...]]:
+    """What it came in, and the arrays: "array" for an array or a number, else the type's name, such as "tuple".
+
+    >>> unpacked((np.ones(2), None))
+    ('tuple', (array([1., 1.]), None))
+    """
+    if isinstance(found, (np.ndarray, float, int, np.generic)):
+        return "array", (np.array(found),)
+    if isinstance(found, (tuple, list)):
+        return type(found).__name__, tuple(None if item is None else np.array(item) for item in found)
+    return type(found).__name__, ()

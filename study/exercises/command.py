@@ -76,10 +76,10 @@ def show(given: dict) -> int:
 
 def add_check_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="your answer: a .py file or a notebook")
-    parser.add_argument("--exercise", metavar="NAME", help="which one it answers (default: by the names of the file and its "
-                        "functions), or the file of a teacher's own")
+    parser.add_argument("--exercise", metavar="NAME", help="which one it answers (default: by the names of the file and "
+                        "its functions), or the file of a teacher's own")
     parser.add_argument("--hint", action="store_true", help="the next of three hints")
-    parser.add_argument("--solution", action="store_true", help="after a right answer, a reference solution to compare with")
+    parser.add_argument("--solution", action="store_true", help="after a right answer, the solution to compare with")
     parser.add_argument("--plot", metavar="PICTURE", nargs="?", const="", help="draw your result beside the right one")
     parser.add_argument("--json", action="store_true", help="the verdict as JSON, for programs")
     parser.add_argument("--seed", type=int, help="draw the same inputs again")
@@ -87,6 +87,10 @@ def add_check_flags(parser: argparse.ArgumentParser) -> None:
 
 def check(given: dict) -> int:
     path = pathlib.Path(given["file"])
+    if not path.exists():
+        raise UsageError(f"there is no file {path}")
+    if given.get("plot") and pathlib.Path(given["plot"]).exists():
+        raise UsageError(f"{given['plot']} is there already, and stays as it is; give another name with --plot")
     exercise = exercise_called(given["exercise"]) if "exercise" in given else None
     report = check_file(path, exercise, given.get("seed"))
     folder = path.parent

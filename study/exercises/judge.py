@@ -51,9 +51,20 @@ def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:
     answer, right = caller.call(list(inputs.values())), exercise.right(inputs)
     if answer.kind != "returned":
         return Trial(inputs, right, answer)
-    given = dict(zip(right, answer.results)) if len(answer.results) == len(right) else {}
+    given = by_name(answer, right)
     off = {name: wrong_elements(given[name], right[name]) for name in given}
     return Trial(inputs, right, answer, given, off, tuple(faults_of(answer, inputs, right)))
+
+
+def by_name(answer: Answer, right: dict[str, np.ndarray]) -> dict[str, np.ndarray | None]:
+    """The results by name; {} if they are too few or too many. Rows in a list are an array all the same."""
+    results = answer.results
+    if answer.container == "list" and len(right) == 1 and results and all(part is not None for part in results):
+        try:
+            results = (np.array(results),)
+        except ValueError:  # of several shapes
+            return {}
+    return dict(zip(right, results)) if len(results) == len(right) else {}
 
 
 def wrong_elements(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
@@ -68,13 +79,13 @@ def wrong_elements(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
 def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> list[str]:
     """What is wrong besides numbers, in sentences."""
     names, n = ", ".join(right), len(right)
+    wanted = f"a tuple, `return {names}`, is" if n > 1 else f"the array {names} is"
     faults = []
     if answer.container not in ("array", "tuple"):
-        wanted = f"a tuple, `return {names}`" if n > 1 else f"the array {names}"
-        faults.append(f"it returns a {answer.container}; {wanted} is expected")
-    if len(answer.results) != n:
-        faults.append(f"it returns {counted(len(answer.results), 'gradient')}; {n} are expected: {names}" if n > 1 else
-                      f"it returns {counted(len(answer.results), 'gradient')}; one is expected: {names}")
+        nothing = "nothing; `return` is missing, and" if answer.container == "NoneType" else f"a {answer.container};"
+        faults.append(f"it returns {nothing} {wanted} expected")
+    elif len(answer.results) != n:
+        faults.append(f"it returns {counted(len(answer.results), 'array')}; {wanted} expected")
     else:
         faults += [f"{name} is of {given.dtype}; gradients of float64 arrays are float64"
                    for name, given in zip(right, answer.results)

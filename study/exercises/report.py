@@ -54,7 +54,7 @@ class Trial:
             if off.any():
                 index = np.unravel_index(np.argmax(off), off.shape)
                 place = f"[{', '.join(map(str, index))}]" if index else ""
-                return f"{name}{place} is {number(given[index])}, and should be {number(right[index])}"
+                return f"{name}{place} is {beside(given[index], right[index])}"
         return ""
 
 
@@ -135,8 +135,13 @@ class Report:
         return plot(self, path)
 
 
-def number(value: np.generic) -> str:
-    return f"{value:.{DIGITS + 2}g}" if isinstance(value, (float, np.floating)) else str(value)
+def beside(given: np.generic, right: np.generic) -> str:
+    """Two numbers, with as many digits as tell them apart."""
+    for digits in (4, 6, 9, 12, 17):
+        texts = [f"{float(value):.{digits}g}" for value in (given, right)]
+        if texts[0] != texts[1]:
+            break
+    return f"{texts[0]}, and should be {texts[1]}"
 
 
 def numbers(value) -> str:

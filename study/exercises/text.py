@@ -26,8 +26,8 @@ def statement(exercise: Exercise) -> str:
 
 def filled(text: str) -> str:
     """The same text in lines of even length; blank lines part paragraphs, indented lines stay as they are."""
-    paragraphs = textwrap.dedent(text).strip().split("\n\n")
-    return "\n\n".join(part if part.startswith(" ") else textwrap.fill(" ".join(part.split()), WIDTH) for part in paragraphs)
+    parts = textwrap.dedent(text).strip().split("\n\n")
+    return "\n\n".join(part if part.startswith(" ") else textwrap.fill(" ".join(part.split()), WIDTH) for part in parts)
 
 
 def table_of_arguments(exercise: Exercise) -> Iterator[str]:

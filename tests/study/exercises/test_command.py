@@ -1,0 +1,163 @@
+"""`minigrad exercises`, as a student types it."""
+import json
+import pathlib
+import runpy
+
+import numpy as np
+import pytest
+
+from cli.__main__ import main
+from study.exercises import COURSE, progress, text
+
+ANSWER = """import numpy as np
+
+def softmax_backward(dout, x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    p = e / e.sum(-1, keepdims=True)
+    return {}
+"""
+RIGHT = ANSWER.format("p * (dout - (p * dout).sum(-1, keepdims=True))")
+WRONG = ANSWER.format("p * dout")
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """A function that calls `minigrad exercises` in an empty folder, and returns its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(["exercises", *arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def write(name: str, content: str) -> None:
+    pathlib.Path(name).write_text(content, encoding="utf-8")
+
+
+def test_the_list_has_all_exercises_and_what_is_done(run):
+    code, out, err = run()
+    assert (code, err) == (0, "") and out.startswith(f"{len(COURSE)} exercises, 0 done in this folder")
+    for name, exercise in COURSE.items():
+        assert f"        {exercise.difficulty}  {name:22}  {exercise.title}\n" in out
+    write("softmax.py", RIGHT)
+    assert run("check", "softmax.py")[0] == 0
+    code, out, _ = run()
+    assert f"{len(COURSE)} exercises, 1 done in this folder" in out
+    assert [line for line in out.splitlines() if line.startswith("  done")] == [
+        f"  done  {COURSE['softmax'].difficulty}  {'softmax':22}  Softmax"]
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_a_starter_runs_prints_its_example_and_is_not_right_yet(run, name, capsys):
+    assert run("start", name) == (0, f"{name}.py\n", "")
+    content = pathlib.Path(f"{name}.py").read_text(encoding="utf-8")
+    assert COURSE[name].signature in content and content.startswith(f'"""{COURSE[name].title} (')
+    runpy.run_path(f"{name}.py", run_name="__main__")
+    capsys.readouterr()
+    code, out, err = run("check", f"{name}.py")
+    assert (code, err) == (1, "") and out.startswith((f"{name}: WRONG", f"{name}: ERROR"))
+    assert pathlib.Path(f"{name}.py").read_text(encoding="utf-8") == content
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_the_example_of_a_starter_shows_what_the_solution_gives(name):
+    inputs, right = text.example(COURSE[name])
+    content = text.starter(COURSE[name], f"{name}.py")
+    names: dict = {}
+    exec(content, names)  # defines the function; the example runs only as a program
+    literals = {argument: eval(text.literal(value, 0), {"np": np}) for argument, value in inputs.items()
+                if not callable(value)}
+    assert all(np.array_equal(literals[argument], inputs[argument]) for argument in literals)
+    for line in (line for value in right.values() for line in text.rounded(value).splitlines()):
+        assert line in content
+
+
+def test_nothing_is_ever_overwritten(run):
+    write("softmax.py", WRONG)
+    code, out, err = run("start", "softmax")
+    assert (code, out) == (2, "") and "softmax.py is there already, and stays as it is" in err
+    assert run("start", "softmax", "--to", "new")[1].strip() == str(pathlib.Path("new", "softmax.py"))
+    write("softmax_check.png", "mine")
+    assert "softmax_check_2.png" in run("check", "softmax.py", "--plot")[1]
+    code, out, err = run("check", "softmax.py", "--plot", "softmax.py")
+    assert code == 2 and "softmax.py is there already" in err
+    assert pathlib.Path("softmax.py").read_text() == WRONG and pathlib.Path("softmax_check.png").read_text() == "mine"
+
+
+def test_a_wrong_answer_is_named_and_an_exit_code_says_so(run):
+    write("softmax.py", WRONG)
+    code, out, err = run("check", "softmax.py")
+    assert (code, err) == (1, "") and out.startswith("softmax: WRONG\n  the sum over the row is missing")
+
+
+def test_json_is_one_object(run):
+    write("softmax.py", WRONG)
+    code, out, err = run("check", "softmax.py", "--json", "--seed", "3")
+    found = json.loads(out)
+    assert (code, err) == (1, "") and list(found) == ["exercise", "verdict", "mistake", "sentence"]
+    assert found["exercise"] == "softmax" and found["verdict"] == "wrong" and "sum over the row" in found["mistake"]
+    write("softmax.py", RIGHT)
+    code, out, _ = run("check", "softmax.py", "--json")
+    assert code == 0 and json.loads(out)["verdict"] == "right" and json.loads(out)["mistake"] is None
+
+
+def test_hints_come_one_by_one(run):
+    write("softmax.py", WRONG)
+    for k in (1, 2, 3, 3):
+        out = run("check", "softmax.py", "--hint")[1]
+        assert [hint in out for hint in COURSE["softmax"].hints] == [n < k for n in range(3)]
+    assert "Hint" not in run("check", "softmax.py")[1]
+    write("softmax.py", RIGHT)
+    assert "Hint" not in run("check", "softmax.py", "--hint")[1]
+
+
+def test_the_solution_is_shown_after_a_right_answer_or_on_request(run):
+    write("softmax.py", WRONG)
+    out = run("check", "softmax.py", "--solution")[1]
+    assert "def softmax_backward" not in out and "minigrad exercises show softmax --solution" in out
+    assert "def softmax_backward" in run("show", "softmax", "--solution")[1]
+    assert "def softmax_backward" not in run("show", "softmax")[1]
+    write("softmax.py", RIGHT)
+    assert "def softmax_backward" in run("check", "softmax.py", "--solution")[1]
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_a_statement_has_what_one_needs(run, name):
+    code, out, _ = run("show", name, "--hints", "2")
+    exercise = COURSE[name]
+    assert code == 0 and out.startswith(exercise.signature)
+    assert exercise.hints[0] in out and exercise.hints[1] in out and exercise.hints[2] not in out
+    assert all(len(line) <= 124 for line in out.splitlines() if not line.startswith("Hint"))
+
+
+@pytest.mark.parametrize(("arguments", "problem"), [
+    (["show", "sofmax"], "there is no exercise 'sofmax'; did you mean softmax?"),
+    (["start", "zzz"], "there is no exercise 'zzz'; `minigrad exercises` lists them"),
+    (["check"], "the following arguments are required: file"),
+    (["check", "softmax.py", "--hints"], "unrecognized arguments: --hints (did you mean --hint?)"),
+    (["sofmax"], "invalid choice: 'sofmax'"),
+    (["show", "softmax", "--hints", "4"], "invalid choice: 4"),
+    (["check", "missing.py"], "missing.py"),
+])  # fmt: skip
+def test_bad_usage_is_one_line(run, arguments, problem):
+    write("softmax.py", WRONG)
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "") and problem in err and err.count("\n") == 1, err
+
+
+def test_a_broken_or_forged_note_of_what_is_done_does_no_harm(run, tmp_path):
+    for content in ("", "{", "[1]", '{"softmax": 3}', '{"softmax": {"right": true}}', '{"zzz": {"right": true, "hints": 0}}'):
+        write(progress.FILE, content)
+        assert "0 done in this folder" in run()[1]
+    write("softmax.py", RIGHT)
+    assert run("check", "softmax.py")[0] == 0 and progress.read(tmp_path)["softmax"]["right"]
+
+
+def test_an_answer_once_right_stays_done_though_a_later_one_is_wrong(run, tmp_path):
+    write("softmax.py", RIGHT)
+    run("check", "softmax.py")
+    write("softmax.py", WRONG)
+    run("check", "softmax.py", "--hint")
+    assert progress.read(tmp_path) == {"softmax": {"right": True, "hints": 1}}

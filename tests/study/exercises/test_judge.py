@@ -1,0 +1,179 @@
+"""What the judge says of answers that are right, wrong, and no answers at all."""
+import numpy as np
+import pytest
+
+from study.exercises import check
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def right(dout, x):
+    p = softmax(x)
+    return p * (dout - (dout * p).sum(-1, keepdims=True))
+
+
+def in_a_tuple(dout, x):
+    return (right(dout, x),)
+
+
+def naive(dout, x):
+    p = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    return p * (dout - (dout * p).sum(-1, keepdims=True))
+
+
+def in_a_list(dout, x):
+    return right(dout, x).tolist()
+
+
+def in_a_dict(dout, x):
+    return {"dx": right(dout, x)}
+
+
+def twice(dout, x):
+    return right(dout, x), right(dout, x)
+
+
+def nothing(dout, x):
+    right(dout, x)
+
+
+def no_gradient(dout, x):
+    return (None,)
+
+
+def text(dout, x):
+    return "softmax"
+
+
+def in_float32(dout, x):
+    return right(dout, x).astype(np.float32)
+
+
+def through_float32(dout, x):
+    return right(dout.astype(np.float32), x).astype(np.float64)
+
+
+def writes_to_the_upstream(dout, x):
+    p = softmax(x)
+    dout -= (dout * p).sum(-1, keepdims=True)
+    return p * dout
+
+
+def writes_to_x(dout, x):
+    x -= x.max(-1, keepdims=True)
+    return right(dout, x)
+
+
+def adds_up(dout, x, sums={}):  # noqa: B006  this is the mistake
+    sums[x.shape] = sums.get(x.shape, 0.0) + right(dout, x)
+    return sums[x.shape]
+
+
+def random(dout, x):
+    return right(dout, x) + np.random.normal(size=x.shape)
+
+
+def only_the_diagonal(dout, x):
+    p = softmax(x)
+    return p * (1 - p) * dout
+
+
+def nan(dout, x):
+    return right(dout, x) * np.nan
+
+
+def summed(dout, x):
+    return right(dout, x).sum(-1)
+
+
+def not_for_odd_sizes(dout, x):
+    if x.shape[-1] % 2:
+        raise ValueError("odd")
+    return right(dout, x)
+
+
+@pytest.mark.parametrize("function", [right, in_a_tuple])
+def test_what_is_right(function):
+    report = check(function, "softmax")
+    assert report and report.verdict == "right" and report.mistake is None and not report.remarks
+
+
+def test_a_formula_that_overflows_far_out_is_right_with_a_remark():
+    report = check(naive, "softmax")
+    assert report and "overflows" in report.sentence and "maximum" in report.remarks[0]
+
+
+WRONG = {  # function: what the sentence says
+    in_a_list: "returns a list",
+    in_a_dict: "returns a dict",
+    twice: "returns 2 arrays; the array dx is expected",
+    nothing: "returns nothing; `return` is missing",
+    no_gradient: "dx is None",
+    text: "returns a str",
+    in_float32: "dx is of float32",
+    writes_to_the_upstream: "writes to its argument dout",
+    writes_to_x: "writes to its argument x",
+    adds_up: "something is kept between calls",
+    random: "something is kept between calls",
+    only_the_diagonal: "diagonal",
+    nan: "nan",
+    summed: "shape",
+    not_for_odd_sizes: "it raises ValueError: odd",
+}
+
+
+@pytest.mark.parametrize("function", WRONG, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_wrong(function, seed):
+    report = check(function, "softmax", seed=seed)
+    assert report.verdict == "wrong" and not report
+    assert WRONG[function] in report.sentence, report.sentence
+    assert report.as_dict() == {"exercise": "softmax", "verdict": "wrong", "mistake": report.mistake,
+                                "sentence": report.sentence}
+
+
+def test_an_answer_that_raises_everywhere_is_an_error_with_its_line():
+    def broken(dout, x):
+        return right(dout, x.T @ np.ones(99))
+
+    report = check(broken, "softmax")
+    line = broken.__code__.co_firstlineno + 1
+    assert report.verdict == "error" and report.mistake is None
+    assert "ValueError" in report.sentence and f"line {line}: return right(dout, x.T @ np.ones(99))" in report.sentence
+
+
+def test_what_is_not_written_yet():
+    def later(dout, x):
+        raise NotImplementedError
+
+    assert check(later, "softmax").sentence.startswith("it is not written yet")
+
+
+def test_the_smallest_wrong_input_is_shown_with_its_numbers():
+    report = check(only_the_diagonal, "softmax", seed=0)
+    wrong = [trial for trial in report.trials if not trial.is_right]
+    assert report.smallest.size == min(trial.size for trial in wrong) and f"{len(wrong)} of {len(report.trials)}" in repr(report)
+    assert "dx, yours = " in repr(report) and "dx, right = " in repr(report)
+    assert "<pre" in report._repr_html_() and "diagonal" in report._repr_html_()
+
+
+def test_the_same_seed_draws_the_same_inputs_and_another_draws_others():
+    first, again, other = (check(right, "softmax", seed=seed).trials for seed in (1, 1, 2))
+    assert all(np.array_equal(a.inputs["x"], b.inputs["x"]) for a, b in zip(first, again))
+    assert not all(np.array_equal(a.inputs["x"], b.inputs["x"]) for a, b in zip(first, other))
+
+
+def test_a_report_draws_what_is_wrong(tmp_path):
+    figure = check(only_the_diagonal, "softmax").plot(tmp_path / "softmax.png")
+    assert (tmp_path / "softmax.png").stat().st_size > 5000
+    assert [axis.get_title().split(" (")[0] for axis in figure.axes[:3]] == ["dx, yours", "dx, right", "yours - right"]
+    check(right, "softmax").plot(tmp_path / "right.png")
+
+
+def test_an_unknown_exercise_suggests_the_nearest():
+    with pytest.raises(ValueError, match="no exercise 'sofmax'; did you mean softmax"):
+        check(right, "sofmax")
+    assert check(right, "softmax_backward")
