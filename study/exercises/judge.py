@@ -12,9 +12,11 @@ from minigrad.gradcheck.doctor import Diagnosis, Evidence, diagnose_numbers
 from study.exercises.answer import Answer, Caller, Direct
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise, Inputs, named
-from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Report, Trial
+from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, Trial
 
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
+KEPT = Fault("kept between calls", "a second call with the same arrays gives another answer: something is kept between calls, "
+             "such as a global array, a default argument or an attribute that is added to, or random numbers are drawn")
 ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts where there is nobody to be asked any more
 
 
@@ -37,13 +39,14 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
             return stopped(exercise, trials, seed)
     if all(trial.answer.kind == "raised" for trial in trials):
         return stopped(exercise, trials, seed)
-    if kept := keeps_something(exercise, caller, trials):
-        return Report(exercise, WRONG, (kept,), trials=tuple(trials), seed=seed)
+    if not gives_the_same_again(exercise, caller, trials):
+        return Report(exercise, WRONG, (KEPT.sentence,), names=(KEPT.name,), trials=tuple(trials), seed=seed)
     if all(trial.is_right for trial in trials):
         return Report(exercise, RIGHT, remarks=remarks(exercise, caller, seed), trials=tuple(trials), seed=seed)
     found = diagnosed(exercise, trials)
     faults = tuple(dict.fromkeys(fault for trial in trials for fault in trial.faults))
-    return Report(exercise, WRONG, (*found.mistakes, *faults), found.facts, found.names, trials=tuple(trials), seed=seed)
+    return Report(exercise, WRONG, (*found.mistakes, *(fault.sentence for fault in faults)), found.facts,
+                  (*found.names, *dict.fromkeys(fault.name for fault in faults)), trials=tuple(trials), seed=seed)
 
 
 def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:
@@ -76,23 +79,24 @@ def wrong_elements(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
         return ~((np.abs(given - right) <= ROUNDING * largest + 1e-3 * ROUNDING) | (given == right))
 
 
-def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> list[str]:
-    """What is wrong besides numbers, in sentences."""
+def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> list[Fault]:
+    """What is wrong besides numbers."""
     names, n = ", ".join(right), len(right)
     wanted = f"a tuple, `return {names}`, is" if n > 1 else f"the array {names} is"
     faults = []
     if answer.container not in ("array", "tuple"):
         nothing = "nothing; `return` is missing, and" if answer.container == "NoneType" else f"a {answer.container};"
-        faults.append(f"it returns {nothing} {wanted} expected")
+        faults.append(Fault("returns another type", f"it returns {nothing} {wanted} expected"))
     elif len(answer.results) != n:
-        faults.append(f"it returns {counted(len(answer.results), 'array')}; {wanted} expected")
+        faults.append(Fault("number of results", f"it returns {counted(len(answer.results), 'array')}; {wanted} expected"))
     else:
-        faults += [f"{name} is of {given.dtype}; gradients of float64 arrays are float64"
+        faults += [Fault("another dtype", f"{name} is of {given.dtype}; gradients of float64 arrays are float64")
                    for name, given in zip(right, answer.results)
                    if given is not None and given.dtype.kind == "f" and given.dtype != np.float64]
-    faults += [f"it writes to its argument {name}, which whoever called it may still need; compute in a copy"
+    faults += [Fault("writes to an argument", f"it writes to its argument {name}, which whoever called it may still need; "
+                     "compute in a copy")
                for (name, before), after in zip(inputs.items(), answer.inputs_after)
-               if isinstance(before, np.ndarray) and not np.array_equal(before, after, equal_nan=before.dtype.kind == "f")]
+               if isinstance(before, np.ndarray) and not same_array(before, after)]
     return faults
 
 
@@ -100,15 +104,12 @@ def counted(n: int, thing: str) -> str:
     return f"{n or 'no'} {thing}{'' if n == 1 else 's'}"
 
 
-def keeps_something(exercise: Exercise, caller: Caller, trials: list[Trial]) -> str:
-    """The sentence if a second call on the first input gives another answer, or ""."""
+def gives_the_same_again(exercise: Exercise, caller: Caller, trials: list[Trial]) -> bool:
+    """Does a second call on the first input give the same answer?"""
     first = next(trial for trial in trials if trial.answer.kind == "returned")
     again = attempt(exercise, caller, first.inputs)
     results = first.answer.results, again.answer.results
-    if len(results[0]) == len(results[1]) and all(same_array(a, b) for a, b in zip(*results)):
-        return ""
-    return ("a second call with the same arrays gives another answer: something is kept between calls, such as a global "
-            "array, a default argument or an attribute that is added to, or it draws random numbers")
+    return len(results[0]) == len(results[1]) and all(same_array(a, b) for a, b in zip(*results))
 
 
 def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:

@@ -15,6 +15,14 @@ DIGITS, MOST_NUMBERS, LINE = 4, 60, 100  # of what is printed
 
 
 @dataclass(frozen=True)
+class Fault:
+    """What is wrong with an answer besides its numbers."""
+
+    name: str
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Trial:
     """One input, what is right for it, and what came of calling somebody's function on it."""
 
@@ -23,7 +31,7 @@ class Trial:
     answer: Answer
     given: dict[str, np.ndarray | None] = field(default_factory=dict)  # results by name; {} if they are too few or many
     off: dict[str, np.ndarray] = field(default_factory=dict)  # which elements are wrong
-    faults: tuple[str, ...] = ()  # what is wrong besides numbers
+    faults: tuple[Fault, ...] = ()
 
     @property
     def is_right(self) -> bool:
@@ -66,7 +74,7 @@ class Report:
     verdict: str
     mistakes: tuple[str, ...] = ()  # what is known to be wrong, a sentence each
     facts: tuple[str, ...] = ()  # what is seen, whatever the reason
-    names: tuple[str, ...] = ()  # of mistakes that the library knows
+    names: tuple[str, ...] = ()  # of the mistakes, for programs
     remarks: tuple[str, ...] = ()  # about a right answer
     trials: tuple[Trial, ...] = ()
     seed: int = 0
