@@ -6,20 +6,36 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from study.exercises.worker.returned import copy_of, unwrap
+
+RETURNED, RAISED, TIMEOUT, DIED = "returned", "raised", "timeout", "died"
+
 
 @dataclass(frozen=True)
 class Answer:
-    """One call. `results` are arrays as they came, None for None; `container` is what they came in."""
+    """One call. `results` are arrays as they came, None for what is none; `container` is what they came in.
+
+    A bare array or number is one result in the container "array".
+    """
 
     kind: str  # "returned", "raised", "timeout" or "died"
     results: tuple[np.ndarray | None, ...] = ()
     container: str = "array"  # "tuple", "list", "array", or the type's name of what is none of these
+    given: tuple[str, ...] = ()  # what each result was: "an array", "a list", "a number", "None", "a string", ...
     inputs_after: tuple[Any, ...] = ()  # what the arguments were after the call
     message: str = ""  # of what it raised, or why it ended: "ValueError: ..."
     line: int | None = None  # of the student's file
+    place: str = ""  # that line in words: "line 12", or "cell 3, line 2"
     code: str = ""  # that line
     printed: str = ""  # the beginning of what it printed
+    refused: tuple[str, ...] = ()  # what it tried and may not: "to delete /etc/passwd"
+    loading: bool = False  # it went wrong while the file was read, before any call
     seconds: float = 0.0
+
+    @property
+    def where(self) -> str:
+        """' (line 12: `return x @ dout`)' or ''."""
+        return f" ({self.place}: `{self.code}`)" if self.place and self.code else f" ({self.place})" if self.place else ""
 
 
 class Caller(Protocol):
@@ -35,27 +51,15 @@ class Direct:
         self.function = function
 
     def call(self, arguments: list[Any]) -> Answer:
-        arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        arguments = copy_of(arguments)
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*arguments)
-            container, results = unpacked(found)
         except Exception as error:  # noqa: BLE001  whatever it raises is an answer
             frames = traceback.extract_tb(error.__traceback__)
             file = getattr(getattr(self.function, "__code__", None), "co_filename", None)
             frame = ([frame for frame in frames if frame.filename == file] or frames)[-1]
-            return Answer("raised", message=f"{type(error).__name__}: {error}", line=frame.lineno, code=frame.line or "")
-        return Answer("returned", results, container, tuple(arguments))
-
-
-def unpacked(found: Any) -> tuple[str, tuple[np.ndarray | None, ...]]:
-    """What it came in, and the arrays: "array" for an array or a number, else the type's name, such as "tuple".
-
-    >>> unpacked((np.ones(2), None))
-    ('tuple', (array([1., 1.]), None))
-    """
-    if isinstance(found, (np.ndarray, float, int, np.generic)):
-        return "array", (np.array(found),)
-    if isinstance(found, (tuple, list)):
-        return type(found).__name__, tuple(None if item is None else np.array(item) for item in found)
-    return type(found).__name__, ()
+            return Answer(RAISED, message=f"{type(error).__name__}: {error}", line=frame.lineno, place=f"line {frame.lineno}",
+                          code=frame.line or "")
+        container, given, results = unwrap(found)
+        return Answer(RETURNED, tuple(results), container, tuple(given), tuple(arguments))

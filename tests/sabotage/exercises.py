@@ -27,8 +27,10 @@ SABOTAGES = [
     }),
     *edits(JUDGE, "study.exercises.answer", {
         "answer: the line is NumPy's": ("Direct.call", "([frame for frame in frames if frame.filename == file] or frames)[-1]", "frames[0]"),
-        "answer: arguments are the caller's own": ("Direct.call", "a.copy() if", "a if"),
-        "answer: a tuple is an array": ("unpacked", "isinstance(found, (tuple, list))", "isinstance(found, list)"),
+        "answer: arguments are the caller's own": ("Direct.call", "copy_of(arguments)", "arguments"),
+    }),
+    *edits(JUDGE, "study.exercises.worker.returned", {
+        "answer: a tuple is an array": ("unwrap", "isinstance(found, tuple)", "False"),
     }),
     *edits(JUDGE, "study.exercises.report", {
         "report: numbers are not looked at": ("Trial.is_right", "not any(off.any()", "not all(off.any() and False"),

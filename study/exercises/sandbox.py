@@ -1,0 +1,343 @@
+"""A submission runs in a process of its own, with limits, and answers with arrays: `Sandbox`.
+
+It starts in an empty folder, with NumPy (and SciPy, where installed) and the standard library, and without minigrad, torch
+or jax. Arrays go there and come back as raw bytes by pipes (`worker/wire.py`); the judge keeps inputs, differences and
+verdict to itself, so that nothing that is printed, pickled or patched over there can change it. The system limits
+processor, memory and files; the judge limits the time, and kills all that was started. Python's audit events
+(`worker/guard.py`) refuse to write outside of the folder, to read what is not Python's or NumPy's own, processes, signals
+and the network.
+
+This guards against accidents, impatience and curiosity. It is *not* a sandbox against malice: who knows Python's inside can
+get around audit events and act as the user who grades. Where that is to be feared, grade in a container or as a user
+without rights. Linux is meant; macOS has no limit of addresses, and on Windows submissions do not run (use WSL).
+"""
+import contextlib
+import os
+import pathlib
+import secrets
+import selectors
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from study.exercises.answer import DIED, RAISED, RETURNED, TIMEOUT, Answer
+from study.exercises.worker.returned import copy_of
+from study.exercises.worker import wire
+from study.exercises.submission import Source
+
+WORKER = pathlib.Path(__file__).with_name("worker")
+SITE = pathlib.Path(np.__file__).parents[1]
+FLAGS = "-s", "-S", "-P", "-B", "-W", "ignore"  # no packages but those of the standard library
+READABLE = ("numpy", "numpy.libs", "scipy", "scipy.libs")  # of the folder in which NumPy is installed
+KEPT = 2048  # bytes of what it prints
+PIECE = 2**16
+PIPE = 2**20  # no pipe holds more
+ENVIRONMENT = {
+    "PATH": os.defpath, "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8:backslashreplace",
+    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use. Seconds are those of the clock on the wall."""
+
+    start_seconds: float = 60.0  # until NumPy is loaded: not the student's
+    load_seconds: float = 10.0  # for reading the student's file
+    call_seconds: float = 10.0
+    total_seconds: float = 60.0  # of all calls, and of the processor
+    megabytes: int = 2048  # of addresses
+    file_megabytes: int = 4  # of one file
+    processes: int = 32  # and threads, beside those that run already
+    callbacks: int = 10000  # calls of the judge's functions
+
+
+class Sandbox:
+    """A `Caller` in a process of its own, in an empty folder, with limits. To be used as a context manager.
+
+        with Sandbox(source, "softmax_backward") as caller:
+            answer = caller.call([dout, x])
+
+    One process serves all calls: what a submission keeps between them is its own fault, and seen. Once it has died or hung,
+    each further call has the same answer. RuntimeError if no process can be started at all.
+    """
+
+    def __init__(self, source: Source, function_name: str, limits: Limits = Limits()):
+        self.source, self.function_name, self.limits = source, function_name, limits
+        self.end: Answer | None = None  # the answer to all calls, once there can be no other
+        self.printed = bytearray()
+        self.seconds_left = limits.total_seconds
+        self.process: subprocess.Popen | None = None
+
+    def __enter__(self) -> "Sandbox":
+        self.folder = tempfile.mkdtemp(prefix="exercise_")
+        try:
+            self._start()
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.close()
+
+    def call(self, arguments: list[Any]) -> Answer:
+        """Call the function with copies of these arguments: arrays, numbers, lists of them, functions of the judge."""
+        if self.end:
+            return self.end
+        started = time.monotonic()
+        seconds = min(self.limits.call_seconds, self.seconds_left)
+        functions: list[Callable] = []
+        kept = copy_of(arguments)
+        with self._ends("calling it"):
+            header, tree = self._ask({}, arguments, seconds, functions)
+            self.seconds_left -= (took := time.monotonic() - started)
+            return self._answer(header, tree, kept, took)
+        return self.end
+
+    # Starting and ending.
+
+    def _start(self) -> None:
+        if os.name != "posix":
+            raise RuntimeError("a submission runs in a process of its own on Linux and macOS only; on Windows, use WSL")
+        requests, self.requests = os.pipe()
+        self.replies, replies = os.pipe()
+        self.output, output = os.pipe()
+        theirs = requests, replies, output
+        environment = ENVIRONMENT | {"HOME": self.folder, "TMPDIR": self.folder}
+        environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, *FLAGS, str(WORKER), self.folder, str(requests), str(replies), str(SITE)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(requests, replies), env=environment,
+                cwd=self.folder, start_new_session=True)
+        except OSError as error:
+            raise RuntimeError(f"no process can be started for a submission: {error}") from error
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        for descriptor in (self.requests, self.replies, self.output):
+            os.set_blocking(descriptor, False)
+        try:
+            deadline = time.monotonic() + self.limits.start_seconds
+            settings = {"limits": asdict(self.limits), "readable": READABLE, "filename": self.source.filename}
+            self._send(wire.pack(settings, None), deadline)
+            self._receive(deadline)
+        except (OSError, TimeoutError, EOFError, wire.Garbage):
+            self._kill()
+            self._drain()
+            raise RuntimeError(f"the process for submissions does not start: {self.told or 'it says nothing'}") from None
+
+    def _load(self) -> None:
+        request = {"text": self.source.text, "filename": self.source.filename,
+                   "lenient": self.source.is_notebook, "function": self.function_name}
+        with self._ends("reading the file", loading=True):
+            header, _ = self._ask(request, None, self.limits.load_seconds, [])
+            if header["kind"] == "raised":
+                self.end = self._raised(header, loading=True)
+            elif header.get("found") is not True:
+                failed = header.get("failed")
+                self.end = (self._raised({**header, **failed}, loading=True) if isinstance(failed, dict) else
+                            Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True))
+
+    @contextlib.contextmanager
+    def _ends(self, doing: str, loading: bool = False):
+        """When the process hangs, dies or sends garbage, `self.end` is the answer to this call and to all others."""
+        started = time.monotonic()
+        try:
+            yield
+            return
+        except TimeoutError:
+            kind, message = TIMEOUT, f"{doing} took more than {time.monotonic() - started:.0f} seconds"
+        except (EOFError, OSError):
+            kind, message = self._why_dead()
+        except wire.Garbage:
+            kind, message = DIED, "it wrote to the pipe by which answers go to the judge"
+        self._kill()
+        self._drain()
+        self.end = Answer(kind, message=message, printed=self.told, loading=loading, seconds=time.monotonic() - started)
+
+    def _why_dead(self) -> tuple[str, str]:
+        try:
+            code = self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            return DIED, "it closed the pipe by which answers go to the judge"
+        if code >= 0:
+            return DIED, "it ended the process (os._exit?) instead of returning"
+        if -code == getattr(signal, "SIGXCPU", None):
+            return TIMEOUT, f"it computed for more than {self.limits.total_seconds:.0f} seconds"
+        return DIED, {
+            signal.SIGSEGV: "its process crashed (segmentation fault): does it call itself without end?",
+            signal.SIGKILL: "its process was killed: it may have taken too much memory or time",
+        }.get(-code, f"its process was ended by {signal.Signals(-code).name}")
+
+    def _kill(self) -> None:
+        """End all that it started."""
+        if self.process is None or self.process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        self._kill()
+        for name in ("requests", "replies", "output"):
+            descriptor = vars(self).pop(name, None)
+            if descriptor is not None:
+                os.close(descriptor)
+        remove(self.folder)
+
+    # Talking.
+
+    def _ask(self, header: dict, tree: Any, seconds: float, functions: list[Callable]) -> tuple[dict, Any]:
+        """Send, answer what it asks meanwhile, and give its reply."""
+        deadline = time.monotonic() + seconds
+        token = secrets.token_hex(8)
+        self._send(wire.pack({**header, "call": token}, tree, functions), deadline)
+        asked = 0
+        while True:
+            header, tree = self._receive(deadline)
+            if header.get("kind") != "callback":
+                if header.get("call") != token:
+                    raise wire.Garbage("no reply to this call")
+                return header, tree
+            asked += 1
+            if asked > self.limits.callbacks:
+                raise TimeoutError
+            self._send(self._called_back(header, tree, functions), deadline)
+
+    def _called_back(self, header: dict, arguments: Any, functions: list[Callable]) -> bytes:
+        """The result of one of the judge's functions."""
+        number = header.get("function")
+        if not (type(number) is int and 0 <= number < len(functions) and isinstance(arguments, tuple)):
+            raise wire.Garbage("no function of the judge")
+        try:
+            with np.errstate(all="ignore"):
+                result = functions[number](*arguments)
+        except Exception as error:  # noqa: BLE001  it was called with anything
+            return wire.pack({"kind": "raised", "message": f"{type(error).__name__}: {error}"[:500]}, None)
+        return wire.pack({"kind": "result"}, result, functions)
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            self._wait(self.requests, selectors.EVENT_WRITE, deadline)
+            view = view[os.write(self.requests, view[:PIECE]):]
+
+    def _receive(self, deadline: float) -> tuple[dict, Any]:
+        header, body = wire.lengths(self._read(wire.PREFIX.size, deadline))
+        fields, tree = wire.unpack(self._read(header, deadline), self._read(body, deadline))
+        if not isinstance(fields, dict):
+            raise wire.Garbage("no message")
+        return fields, tree
+
+    def _read(self, size: int, deadline: float) -> bytearray:
+        data = bytearray()
+        while len(data) < size:
+            self._wait(self.replies, selectors.EVENT_READ, deadline)
+            piece = os.read(self.replies, min(size - len(data), PIECE))
+            if not piece:
+                raise EOFError
+            data += piece
+        return data
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        """Until it can be read or written; what is printed meanwhile is taken."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, event)
+            printing = self.output is not None
+            if printing:
+                selector.register(self.output, selectors.EVENT_READ)
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                ready = {key.fd for key, _ in selector.select(left)}
+                if printing and self.output in ready and not self._take():
+                    selector.unregister(self.output)
+                    printing = False
+                if descriptor in ready:
+                    return
+
+    def _take(self) -> bool:
+        """Take some of what was printed, and keep the beginning; whether more may come."""
+        with contextlib.suppress(BlockingIOError):
+            piece = os.read(self.output, PIECE)
+            self.printed += piece[:KEPT - len(self.printed)]
+            return bool(piece)
+        return True
+
+    def _drain(self) -> None:
+        """What was printed before it ended."""
+        with contextlib.suppress(OSError):
+            for _ in range(PIPE // PIECE):  # not for as long as it prints
+                self.printed += os.read(self.output, PIECE)[:KEPT - len(self.printed)]
+
+    # What it says.
+
+    @property
+    def told(self) -> str:
+        """The beginning of what it printed, without what would move a terminal's cursor."""
+        return safe(self.printed.decode("utf-8", "replace"))
+
+    def _answer(self, header: dict, tree: Any, arguments: list[Any], seconds: float) -> Answer:
+        self._drain()
+        if header.get("kind") == "raised":
+            return self._raised(header, seconds=seconds)
+        match header, tree:
+            case {"kind": "returned", "container": str(container), "given": list(given)}, [list(results), after]:
+                pass
+            case _:
+                raise wire.Garbage("no answer")
+        if len(given) != len(results) or not all(r is None or isinstance(r, np.ndarray) for r in results):
+            raise wire.Garbage("no answer")
+        after = tuple(after if isinstance(after, list) else arguments)
+        return Answer(RETURNED, tuple(results), safe(container)[:100], tuple(safe(str(w))[:100] for w in given), after,
+                      printed=self.told, refused=refused(header), seconds=seconds)
+
+    def _raised(self, header: dict, loading: bool = False, seconds: float = 0.0) -> Answer:
+        kind, message, line = str(header.get("type")), safe(str(header.get("message"))), header.get("line")
+        line = line if type(line) is int and 0 < line <= len(self.source.lines) else None
+        more = {
+            "MemoryError": f" (a submission may use {self.limits.megabytes / 1024:g} GB of memory)",
+            "RecursionError": " (a function calls itself without end)",
+            "EOFError": " (input() has nobody to ask)",
+            "SystemExit": " (it leaves Python instead of returning)",
+        }.get(kind, "")
+        return Answer(RAISED, message=f"{safe(kind)[:80]}: {message[:500]}{more}", line=line,
+                      place=self.source.place(line) if line else "", code=self.source.code(line) if line else "",
+                      printed=self.told, refused=refused(header), loading=loading, seconds=seconds)
+
+
+def refused(header: dict) -> tuple[str, ...]:
+    found = header.get("refused")
+    return tuple(safe(str(what))[:250] for what in found[:20]) if isinstance(found, list) else ()
+
+
+def safe(text: str) -> str:
+    """Without control characters."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def remove(folder: str) -> None:
+    """Delete a folder, also where a submission has forbidden it."""
+
+    def allow(function, path, error):
+        with contextlib.suppress(OSError):
+            os.chmod(os.path.dirname(path), stat.S_IRWXU)
+            os.chmod(path, stat.S_IRWXU)
+            function(path)
+
+    shutil.rmtree(folder, onerror=allow)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,331 @@
+"""What somebody hands in: a .py or .ipynb file, read without being run, and what it defines.
+
+Whatever is wrong with it is a `SubmissionError` with a sentence for the student, and the line.
+"""
+import ast
+import difflib
+import io
+import json
+import os
+import pathlib
+import stat
+import tokenize
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+LARGEST = {".py": 2**20, ".ipynb": 32 * 2**20}  # bytes; notebooks carry pictures
+LARGEST_CODE = 2**20
+MOST_MAGICS = 100  # of one cell
+CELLS_OF_OTHER_LANGUAGES = (
+    "bash", "sh", "script", "html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG", "writefile", "file",
+    "perl", "ruby", "cmd", "sql", "R", "cython",
+)
+
+
+class SubmissionError(ValueError):
+    """What is wrong with a file, for its student; `place` ("line 3", "code cell 2, line 1") and `code` where it shows."""
+
+    def __init__(self, message: str, line: int | None = None, place: str = "", code: str = ""):
+        super().__init__(message)
+        self.line, self.place, self.code = line, place, code
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's code, with the places of its lines.
+
+    functions: what it defines at its top level; None for a name that is assigned or imported, whose arguments are unknown.
+    methods: functions in classes, and the class. broken: cells of a notebook that are no Python, and are left out.
+    """
+
+    filename: str
+    text: str
+    cells: tuple[int, ...] = ()  # of a notebook: the line of `text` with which each code cell begins, counted from 1
+    functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef | None] = field(default_factory=dict)
+    methods: Mapping[str, str] = field(default_factory=dict)
+    broken: tuple[SubmissionError, ...] = ()
+
+    @property
+    def is_notebook(self) -> bool:
+        return bool(self.cells)
+
+    @property
+    def stem(self) -> str:
+        return pathlib.Path(self.filename).stem
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")  # as Python counts them, not `splitlines`, which knows more ends of lines
+
+    def place(self, line: int) -> str:
+        """Where a line of `text` stands, in words.
+
+        >>> Source("a.ipynb", "x = 1\\ny = 2\\nz = 3", cells=(1, 2)).place(3)
+        'code cell 2, line 2'
+        """
+        cell = sum(first <= line for first in self.cells)
+        return f"code cell {cell}, line {line - self.cells[cell - 1] + 1}" if cell else f"line {line}"
+
+    def code(self, line: int) -> str:
+        return self.lines[line - 1].strip()[:200]
+
+
+def read(path: str | os.PathLike) -> Source:
+    """Read a submission; SubmissionError says what is wrong with it."""
+    path = pathlib.Path(path)
+    content = content_of(path)
+    if path.suffix.lower() == ".ipynb":
+        source = source_of_notebook(path.name, content)
+    else:
+        source = source_of_text(path.name, text_of(path.name, content))
+    if not source.text.strip():
+        raise SubmissionError(f"{path.name} is empty")
+    return source
+
+
+def content_of(path: pathlib.Path) -> bytes:
+    """A file's bytes, unless it is no file, or a huge one."""
+    name, suffix = path.name, path.suffix.lower()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as error:
+        if path.is_dir():
+            raise SubmissionError(f"{name or path} is a folder, not a .py or .ipynb file") from None
+        if isinstance(error, FileNotFoundError):
+            raise SubmissionError(f"{path} is not there") from None
+        raise SubmissionError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    with open(descriptor, "rb") as file:
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(kind):
+            raise SubmissionError(f"{name or path} is a folder, not a .py or .ipynb file")
+        if not stat.S_ISREG(kind):
+            raise SubmissionError(f"{name} is no ordinary file")
+        if suffix not in LARGEST:
+            raise SubmissionError(f"{name} is neither a .py nor an .ipynb file")
+        content = file.read(LARGEST[suffix] + 1)
+    if len(content) > LARGEST[suffix]:
+        raise SubmissionError(f"{name} is larger than {LARGEST[suffix] // 2**20} MB")
+    return content
+
+
+def text_of(name: str, content: bytes) -> str:
+    """Decoded as Python does: UTF-8, unless its first lines say otherwise."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise SubmissionError(f"{name} is in UTF-16: save it as UTF-8")
+    if b"\0" in content:
+        raise SubmissionError(f"{name} is no text: it has bytes that are 0")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except (SyntaxError, UnicodeDecodeError):
+        encoding = "utf-8-sig"
+        if b"coding" in b"".join(content.split(b"\n", 2)[:2]):
+            raise SubmissionError(f"{name} names an encoding that it is not in: save it as UTF-8", 1, "line 1") from None
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content[:error.start].count(b"\n") + 1
+        raise SubmissionError(f"{name} is not in {encoding.removesuffix('-sig').upper()}: line {line} has the byte "
+                              f"0x{content[error.start]:02x}; save it as UTF-8", line, f"line {line}") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def parse(text: str, name: str) -> ast.Module:
+    """SyntaxError whatever is wrong with it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text, name)
+    except (RecursionError, MemoryError):
+        raise SyntaxError("too deeply nested") from None
+    except ValueError as error:  # a number with too many digits
+        raise SyntaxError(str(error)) from None
+
+
+def source_of_text(name: str, text: str) -> Source:
+    """A .py file's."""
+    if text.lstrip()[:1] == "{" and '"nbformat"' in text:
+        raise SubmissionError(f"{name} is a notebook: its name should end with .ipynb")
+    try:
+        tree = parse(text, name)
+    except SyntaxError as error:
+        raise syntax_error(Source(name, text), error) from None
+    return Source(name, text, (), *defined(tree))
+
+
+def source_of_notebook(name: str, content: bytes) -> Source:
+    """The code cells, one after the other; what is no Python in them becomes `pass`, so that lines stay where they are."""
+    try:
+        notebook = json.loads(content.decode("utf-8-sig"))
+        sources = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        sources = ["".join(source).replace("\r\n", "\n").replace("\r", "\n") for source in sources]
+    except (ValueError, RecursionError):
+        raise SubmissionError(f"{name} is no notebook: it is not JSON") from None
+    except (KeyError, TypeError):
+        raise SubmissionError(f"{name} is no notebook that can be read: it has no cells as of version 4") from None
+    if sum(map(len, sources)) > LARGEST_CODE:
+        raise SubmissionError(f"{name} has more than {LARGEST_CODE // 2**20} MB of code")
+    lines, cells, broken, body = [], [], [], []
+    for text in sources:
+        first = len(lines) + 1
+        cells.append(first)
+        try:
+            text, tree = without_magics(text, name)
+        except SyntaxError as error:
+            broken.append(syntax_error(Source(name, "\n" * (first - 1) + text, tuple(cells)), error, first - 1))
+            text = "\n".join("" for _ in text.split("\n"))
+        else:
+            body += tree.body
+        lines += text.split("\n")
+    if broken and not body:
+        raise broken[0]
+    functions, methods = defined(ast.Module(body, []))
+    return Source(name, "\n".join(lines), tuple(cells), functions, methods, tuple(broken))
+
+
+def without_magics(text: str, name: str) -> tuple[str, ast.Module]:
+    """A cell's Python, and its tree. A line is a magic only where Python can make nothing of it: `% 2` may continue one."""
+    lines = text.split("\n")
+    if lines[0].startswith("%%") and lines[0][2:].split(" ")[0] in CELLS_OF_OTHER_LANGUAGES:
+        lines = [""] * len(lines)
+    for _ in range(MOST_MAGICS):
+        try:
+            return "\n".join(lines), parse("\n".join(lines), name)
+        except SyntaxError as error:
+            number = (error.lineno or 0) - 1
+            if not (0 <= number < len(lines) and is_magic(lines[number])):
+                raise
+            bare = lines[number].lstrip()
+            lines[number] = lines[number][:len(lines[number]) - len(bare)] + "pass"
+    raise SyntaxError(f"more than {MOST_MAGICS} lines that are no Python", (name, 1, 1, lines[0]))
+
+
+def is_magic(line: str) -> bool:
+    """
+    >>> [is_magic(line) for line in ("%matplotlib inline", "  !ls", "np.exp?", "files = !ls", "t = %timeit f()", "x = 1 +")]
+    [True, True, True, True, True, False]
+    """
+    line = line.strip()
+    _, equals, right = line.partition("=")
+    return line.startswith(("%", "!", "?")) or line.endswith("?") or bool(equals) and right.strip().startswith(("%", "!"))
+
+
+def syntax_error(source: Source, error: SyntaxError, offset: int = 0) -> SubmissionError:
+    line = (error.lineno or 1) + offset
+    line = min(max(line, 1), len(source.lines))
+    place, code = source.place(line), source.code(line)
+    return SubmissionError(f"{source.filename} is not Python: {error.msg} ({place}: `{code}`)", line, place, code)
+
+
+def defined(tree: ast.Module) -> tuple[dict, dict[str, str]]:
+    """(functions, methods) of a file; see `Source`."""
+    functions, methods = {}, {}
+    for node in top_level(tree.body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            functions[node.name] = None if node.decorator_list else node
+        elif isinstance(node, ast.ClassDef):
+            methods |= {inner.name: node.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+            functions[node.name] = None
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            functions |= {alias.asname or alias.name: None for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            functions |= {name.id: None for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return functions, methods
+
+
+def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a file is loaded, those in `if`, `try`, `with` and loops too."""
+    for node in body:
+        yield node
+        for inner in ("body", "orelse", "finalbody"):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield from top_level(getattr(node, inner, []))
+        for handler in getattr(node, "handlers", []):
+            yield from top_level(handler.body)
+
+
+def exercises_in(source: Source, functions: Mapping[str, str]) -> list[str]:
+    """The exercises {name: function} whose function is defined there."""
+    return [name for name, function in functions.items() if function in source.functions]
+
+
+def exercise_of(source: Source, functions: Mapping[str, str]) -> str:
+    """Which of the exercises {name: function} it is: by the file's name, else by what is defined.
+
+    >>> course = {"softmax": "softmax_backward", "tanh": "tanh_backward"}
+    >>> exercise_of(source_of_text("hw3.py", "def tanh_backward(dout, x): ..."), course)
+    'tanh'
+    >>> exercise_of(source_of_text("hw3.py", "def softmax_backwards(dout, x): ..."), course)
+    Traceback (most recent call last):
+    study.exercises.submission.SubmissionError: hw3.py defines softmax_backwards: should it be softmax_backward?
+    """
+    stem = source.stem.lower().replace("-", "_").replace(" ", "_")
+    for name, function in functions.items():
+        if stem in (name, function.lower()):
+            return name
+    found = exercises_in(source, functions)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise SubmissionError(f"{source.filename} solves several exercises ({', '.join(found)}): its name should say which")
+    if source.broken:
+        raise source.broken[0]
+    for function in functions.values():
+        if close := nearest(function, source.functions):
+            raise misspelled(source, close, function)
+    for function in functions.values():
+        if function in source.methods:
+            raise in_class(source, function)
+    raise SubmissionError(f"{source.filename} defines no function of an exercise, such as {next(iter(functions.values()))}")
+
+
+def expect(source: Source, function: str, arguments: Sequence[str]) -> None:
+    """SubmissionError unless the function is defined, and can be called with so many arguments by their positions."""
+    if function not in source.functions:
+        if source.broken:
+            raise source.broken[0]
+        if close := nearest(function, source.functions):
+            raise misspelled(source, close, function)
+        if function in source.methods:
+            raise in_class(source, function)
+        raise SubmissionError(f"{source.filename} defines no {function}({', '.join(arguments)})")
+    node = source.functions[function]
+    if node is None:
+        return
+    given, called = node.args, f"{function}({', '.join(arguments)})"
+    names = [a.arg for a in given.posonlyargs + given.args]
+    required = len(names) - len(given.defaults)
+    keywords = [a.arg for a, default in zip(given.kwonlyargs, given.kw_defaults) if default is None]
+    if isinstance(node, ast.AsyncFunctionDef):
+        problem = f"is an `async def`, and is called as {called}"
+    elif required > len(arguments) or len(names) < len(arguments) and not given.vararg:
+        many = len(names) if required == len(names) or required <= len(arguments) else f"at least {required}"
+        problem = f"takes {many} argument{'s' * (many != 1)} ({', '.join(names)}), and is called as {called}"
+    elif keywords:
+        problem = f"needs {', '.join(keywords)} by name, and is called as {called}"
+    elif names != list(arguments) and sorted(names) == sorted(arguments):
+        problem = f"has its arguments in another order ({', '.join(names)}): it is called as {called}"
+    else:
+        return
+    place = source.place(node.lineno)
+    raise SubmissionError(f"{function} {problem} ({place})", node.lineno, place, source.code(node.lineno))
+
+
+def nearest(name: str, others: Mapping[str, object]) -> str | None:
+    """The name most like it, however it is capitalised."""
+    lowered = {other.lower(): other for other in others if isinstance(other, str)}
+    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.85)
+    return lowered[close[0]] if close else None
+
+
+def misspelled(source: Source, given: str, function: str) -> SubmissionError:
+    node = source.functions[given]
+    line = node.lineno if node else None
+    place, code = (source.place(line), source.code(line)) if line else ("", "")
+    return SubmissionError(f"{source.filename} defines {given}: should it be {function}?", line, place, code)
+
+
+def in_class(source: Source, function: str) -> SubmissionError:
+    return SubmissionError(f"{source.filename} defines {function} in the class {source.methods[function]}: it should stand "
+                           "outside of any class")

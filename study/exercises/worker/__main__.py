@@ -1,0 +1,261 @@
+"""The process in which a submission runs: `python worker FOLDER REQUESTS REPLIES SITE`, started by `Sandbox`.
+
+It loads NumPy, then the student's file, and then answers calls until it is killed. It holds nothing that would help to
+cheat: inputs come from the judge and answers go to it, and what an answer is worth is seen there.
+"""
+import ast
+import builtins
+import faulthandler
+import linecache
+import os
+import random
+import sys
+import threading
+import types
+from importlib.machinery import ModuleSpec, PathFinder
+
+FOLDER, REQUESTS, REPLIES, SITE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+STANDARD = sys.path[1:]
+sys.path.append(SITE)
+
+import guard  # noqa: E402  these three stand beside this file
+import numpy  # noqa: E402
+import returned  # noqa: E402
+import wire  # noqa: E402
+
+sys.path[:] = [*STANDARD, FOLDER]
+sys.argv[:] = ["submission"]
+
+LIBRARIES = "numpy", "scipy"  # that may be imported
+PLOTS = "matplotlib", "seaborn", "plotly", "IPython", "tqdm"  # that do nothing here
+LONGEST_TEXT = 500
+
+_read, _write, _exit, _type = os.read, os.write, os._exit, type
+_settrace, _setprofile, _exc_info, _stdout, _stderr = sys.settrace, sys.setprofile, sys.exc_info, sys.stdout, sys.stderr
+
+
+class Channel:
+    """Messages to and from the judge. One at a time: threads of the submission wait for each other."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+
+    def receive(self):
+        header, body = wire.lengths(self.read(wire.PREFIX.size))
+        return wire.unpack(self.read(header), self.read(body), self.proxy)
+
+    def send(self, header, tree=None):
+        data = memoryview(wire.pack(header, tree))
+        while data:
+            data = data[_write(REPLIES, data):]
+
+    def read(self, size):
+        data = bytearray()
+        while len(data) < size:
+            piece = _read(REQUESTS, min(size - len(data), 2**20))
+            if not piece:
+                _exit(0)  # the judge is gone
+            data += piece
+        return data
+
+    def proxy(self, number):
+        """A function of the judge: its arguments go there, and its result comes back."""
+
+        def function(*arguments):
+            with self.lock:
+                self.send({"kind": "callback", "function": number}, arguments)
+                header, result = self.receive()
+            if header["kind"] == "raised":
+                raise ValueError(header["message"])
+            return result
+
+        return function
+
+
+class Imports:
+    """The last to be asked for a module: NumPy and SciPy are found where they are, pictures come to nothing."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        root = name.partition(".")[0]
+        if root in LIBRARIES:
+            return PathFinder.find_spec(name, path or [SITE], target)
+        if root in PLOTS:
+            return ModuleSpec(name, Imports, is_package=True)
+        raise ModuleNotFoundError(f"exercises are solved with NumPy alone, and {name} is not there", name=name)
+
+    @staticmethod
+    def create_module(spec):
+        return Nothing(spec.name)
+
+    @staticmethod
+    def exec_module(module):
+        pass
+
+
+class Nothing(types.ModuleType):
+    """A module for plots, a figure, an axis: whatever is done with it, nothing happens."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Nothing(name)
+
+    def __call__(self, *arguments, **keywords):
+        return arguments[0] if self.__name__ in ("tqdm", "trange") and arguments else Nothing(self.__name__)
+
+    def __iter__(self):
+        return iter((Nothing("figure"), Nothing("axes")))
+
+    def __getitem__(self, key):
+        return Nothing("item")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+def set_limits(limits):
+    """What the system limits. Where it cannot (macOS, in part), the judge's deadlines remain."""
+    try:
+        import resource
+    except ImportError:
+        return
+    megabyte = 2**20
+    for name, value in (
+        ("RLIMIT_CPU", int(limits["total_seconds"]) + 1), ("RLIMIT_AS", limits["megabytes"] * megabyte), ("RLIMIT_CORE", 0),
+        ("RLIMIT_FSIZE", limits["file_megabytes"] * megabyte), ("RLIMIT_NOFILE", 64),
+        ("RLIMIT_NPROC", limits["processes"] + running()),
+    ):
+        try:
+            kind = getattr(resource, name)
+            _, hard = resource.getrlimit(kind)
+            soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (soft, max(soft, value + 1) if name == "RLIMIT_CPU" and soft == value else soft))
+        except (AttributeError, ValueError, OSError):
+            pass
+
+
+def running():
+    """At least as many as there are processes and threads of this user: the limit counts those of all."""
+    try:
+        with open("/proc/loadavg") as file:
+            return int(file.read().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 4096
+
+
+def load(request):
+    """Run the file, and find the function: (function or None, what first went wrong or None).
+
+    In a notebook each statement runs by itself: one that fails, such as a cell that compares with another library, leaves
+    the others.
+    """
+    filename, text = request["filename"], request["text"]
+    module = types.ModuleType("submission")
+    module.__file__ = filename
+    sys.modules["submission"] = module
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    if not request["lenient"]:
+        exec(compile(text, filename, "exec", 0, True), vars(module))
+        return vars(module).get(request["function"]), None
+    failed = None
+    for statement in ast.parse(text, filename).body:
+        try:
+            exec(compile(ast.Module([statement], []), filename, "exec", 0, True), vars(module))
+        except BaseException as error:  # noqa: BLE001  all that a student's code may do
+            failed = failed or describe(error, filename)
+    return vars(module).get(request["function"]), failed
+
+
+def describe(error, filename):
+    """What was raised, without a word of its own that could do harm."""
+    try:
+        text = str(error)
+        text = "".join(str.__getitem__(text, slice(LONGEST_TEXT)))
+    except BaseException:  # noqa: BLE001
+        text = "(its message cannot be read)"
+    line, step = None, BaseException.__traceback__.__get__(error)
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == filename:
+            line = step.tb_lineno
+        step = step.tb_next
+    if line is None and isinstance(error, SyntaxError) and type(error.lineno) is int:
+        line = error.lineno
+    return {"type": returned.name_of(_type(error)), "message": text, "line": line}
+
+
+def answer(function, arguments):
+    """(header, tree) of one call."""
+    before = returned.copy_of(arguments)
+    found = function(*arguments)
+    container, given, results = returned.unwrap(found)
+    after = None if same(before, arguments) else arguments
+    return {"kind": "returned", "container": container, "given": given}, [results, after]
+
+
+def same(a, b):
+    if isinstance(a, numpy.ndarray):
+        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return a is b or a == b or a != a
+
+
+def main():
+    channel = Channel()
+    request, _ = channel.receive()
+    faulthandler.dump_traceback_later(request["limits"]["total_seconds"] + 60, exit=True, file=open(os.devnull, "w"))
+    set_limits(request["limits"])
+    os.chdir(FOLDER)
+    numpy.random.seed(0)
+    random.seed(0)
+    numpy.seterr(all="ignore")
+    builtins.exit = builtins.quit = sys.exit
+    sys.meta_path.append(Imports)
+    libraries = [os.path.join(SITE, name) for name in request["readable"]]
+    watch = guard.Guard(FOLDER, [*STANDARD, *libraries], request["filename"])
+    watch.install()
+    channel.send({"kind": "ready"})
+
+    request, _ = channel.receive()
+    function, failed = None, None
+
+    def run():
+        nonlocal function, failed
+        function, failed = load(request)
+        return {"kind": "loaded", "found": function is not None, "failed": failed}, None
+
+    reply(channel, request, watch, run)
+    while True:
+        call, arguments = channel.receive()
+        reply(channel, {**request, **call}, watch, lambda arguments=arguments: answer(function, arguments))
+
+
+def reply(channel, request, watch, run):
+    """Send what came of it, whatever came of it."""
+    try:
+        header, tree = run()
+    except BaseException as error:  # noqa: BLE001  all that a student's code may do
+        header, tree = {"kind": "raised", **describe(error, request["filename"])}, None
+    _settrace(None)
+    _setprofile(None)
+    for stream in (sys.stdout, sys.stderr, _stdout, _stderr):
+        try:
+            stream.flush()
+        except BaseException:  # noqa: BLE001
+            pass
+    identity = {"call": request["call"], "refused": watch.refused}
+    with channel.lock:
+        try:
+            channel.send({**header, **identity}, tree)
+        except (wire.Garbage, MemoryError) as error:
+            channel.send({"kind": "raised", **describe(error, request["filename"]), **identity})
+
+
+if __name__ == "__main__":
+    main()
