@@ -10,6 +10,7 @@ from .diagnosis import Evidence
 from .routine import Known, Routine
 
 EXACT = 1e-9  # of the largest number of a result: how far apart the same numbers may be, computed another way
+NOT_NUMBERS = np.array(math.nan)
 
 Numbers = dict[str, np.ndarray | None]  # results by name; None for what is not returned
 
@@ -90,11 +91,14 @@ class Case:
 
 
 def as_numbers(value: Any) -> np.ndarray | None:
-    """An array in float64; None for None; one NaN, which is nobody's result, for what holds no numbers."""
-    if value is None:
-        return None
-    array = np.asarray(value)
-    return array.astype(np.float64) if array.dtype.kind in "fiub" else np.array(math.nan)
+    """An array in float64; None for None; NOT_NUMBERS, which is nobody's result, for a text and the like."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a list of rows of several lengths
+        return NOT_NUMBERS
+    if value is None or array.dtype.kind not in "fiub":
+        return None if value is None else NOT_NUMBERS
+    return array.astype(np.float64)
 
 
 def arrays_of(inputs: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from .case import Case, Seen, arrays_of, distance
+from .case import NOT_NUMBERS, Case, Seen, arrays_of, distance
 from .relations import listed
 
 LARGE = 10.0
@@ -100,6 +100,8 @@ def form_of(case: Case, name: str) -> list[str]:
         given, right = seen.given.get(name), seen.right.get(name)
         if name in seen.given and given is None:
             return [f"{name} is None"]
+        if name in seen.given and given is NOT_NUMBERS:
+            return [f"{name} is not an array of numbers"]
         if name in seen.given and given.shape != right.shape:
             return [f"{name} has the shape {given.shape} where {right.shape} belongs"]
     return []
