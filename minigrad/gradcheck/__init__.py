@@ -7,6 +7,7 @@ import inspect
 import sys
 import types
 
+from . import mutants
 from .api import VacuousGradcheckWarning, gradcheck, gradcheck_report, gradgradcheck
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .float32 import compare_float32
