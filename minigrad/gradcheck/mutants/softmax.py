@@ -58,8 +58,6 @@ PROBABILITIES = exchanged("probabilities", {
                                            "last axis is one", lambda x: softmax(x, -2)),
     "softmax over everything": ("softmax itself is taken over the whole array; each row along the last axis has its own",
                                 of_everything),
-    "sum over columns": ("e^x is divided by its sum over axis 0; the sum of its row belongs there",
-                         lambda x: np.exp(x - x.max()) / columns(np.exp(x - x.max()))),
     "sum without keepdims": ("e^x is divided by its row sums without keepdims, so that on squares each column is divided "
                              "by the sum of a row", lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(-1)),
     "not normalised": ("e^x stands for the probabilities: it is not divided by its sum over the row", np.exp),
