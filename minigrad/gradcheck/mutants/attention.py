@@ -1,4 +1,4 @@
-"""Mistakes in matrix products, linear layers, embedding, and attention in all its parts."""
+"""Mistakes in attention, in all its parts."""
 import math
 
 import numpy as np
@@ -6,79 +6,6 @@ import numpy as np
 from .base import family, last, normal, turned
 
 B, H, T, D = 2, 2, 4, 4  # T = D: a missing transpose still has the right shape
-
-
-def matmul_backward(dout, a, b, *, for_a=lambda dout, b: dout @ b.T, for_b=lambda dout, a: a.T @ dout):
-    return for_a(dout, b), for_b(dout, a)
-
-
-family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
-    "b not transposed": ("dout @ b", dict(for_a=lambda dout, b: dout @ b)),
-    "a not transposed": ("a @ dout", dict(for_b=lambda dout, a: a @ dout)),
-    "wrong side": ("b^T @ dout", dict(for_a=lambda dout, b: b.T @ dout)),
-    "wrong side for b": ("dout @ a^T", dict(for_b=lambda dout, a: dout @ a.T)),
-    "result transposed": ("the gradient of b is transposed", dict(for_b=lambda dout, a: dout.T @ a)),
-    "upstream transposed": ("dout^T @ b^T", dict(for_a=lambda dout, b: dout.T @ b.T)),
-    "elementwise": ("dout * b^T", dict(for_a=lambda dout, b: dout * b.T)),
-})
-family("batched_matmul", lambda a, b: a @ b,
-       lambda dout, a, b, *, over=lambda g: g.sum(0), turn=turned: (over(dout @ turn(b)), turn(a) @ dout),
-       normal((3, 3), (3, 3, 3)), {
-    "batch averaged": ("the shared factor's gradient is averaged over the batch", dict(over=lambda g: g.mean(0))),
-    "first of the batch": ("the shared factor gets the first gradient only", dict(over=lambda g: g[0])),
-    "all axes reversed": (".T for a transpose of the last two axes", dict(turn=lambda a: a.T)),
-    "batch over the wrong axis": ("the shared factor's gradient is summed over rows", dict(over=lambda g: g.sum(1))),
-})
-
-
-def linear_backward(dout, x, weight, bias, *, for_x=lambda dout, weight: dout @ weight,
-                    for_weight=lambda dout, x: dout.T @ x, for_bias=lambda dout: dout.sum(0)):
-    return for_x(dout, weight), for_weight(dout, x), for_bias(dout)
-
-
-family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, normal((4, 4), (4, 4), (4,)), {
-    "weight transposed": ("dout @ weight^T", dict(for_x=lambda dout, weight: dout @ weight.T)),
-    "weight's gradient transposed": ("x^T @ dout", dict(for_weight=lambda dout, x: x.T @ dout)),
-    "weight's gradient averaged": ("divided by the batch", dict(for_weight=lambda dout, x: dout.T @ x / len(x))),
-    "bias averaged": ("the mean over rows for the sum", dict(for_bias=lambda dout: dout.mean(0))),
-    "bias not summed": ("the bias gets the first row's gradient", dict(for_bias=lambda dout: dout[0])),
-    "bias over the wrong axis": ("summed within rows", dict(for_bias=lambda dout: dout.sum(1))),
-    "bias zero": ("the bias gets zeros", dict(for_bias=lambda dout: 0 * dout[0])),
-    "x not needed": ("the input's gradient is left out", dict(for_x=lambda dout, weight: None)),
-})
-
-
-def embedding_backward(dout, weight, ids, *, scatter=np.add.at, after=lambda dweight, ids: dweight, shift=0):
-    dweight = np.zeros_like(weight)
-    scatter(dweight, (ids + shift) % len(weight), dout)
-    return after(dweight, ids), None
-
-
-def overwrite(dweight, ids, dout):
-    dweight[ids] = dout
-
-
-def add_once(dweight, ids, dout):
-    dweight[ids] += dout
-
-
-def per_use(dweight, ids):
-    return dweight / np.maximum(np.bincount(ids, minlength=len(dweight)), 1)[:, None]
-
-
-def some_ids(r):
-    return [r.normal(size=(6, 3)), r.permuted(np.array([0, 1, 1, 3, 4, 4, 4]))]
-
-
-family("embedding", lambda weight, ids: weight[ids], embedding_backward, some_ids, {
-    "overwrites": ("a repeated id keeps its last gradient only", dict(scatter=overwrite)),
-    "adds once": ("dweight[ids] += dout, which NumPy does once for a repeated id", dict(scatter=add_once)),
-    "averages": ("divided by how often an id stands there", dict(after=per_use)),
-    "off by one": ("the gradient goes to the next row", dict(shift=1)),
-    "padding row": ("row 1 is taken for padding and gets zero",
-                    dict(after=lambda dweight, ids: dweight * (np.arange(6) != 1)[:, None])),
-}, constants=("ids",))
-
 CAUSAL = np.tril(np.ones((T, T), bool))
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in functions of single numbers, and in un-broadcasting."""
+"""Mistakes in functions that are applied to each element."""
 import math
 
 import numpy as np
@@ -121,33 +121,6 @@ pointwise("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(bent(x))), gelu_tanh_slo
 }, lambda r: [1.5 * r.normal(size=(3, 4))])
 
 
-def add_backward(dout, a, b, *, reduce=lambda g: g.sum(0)):
-    return dout.copy(), reduce(dout)
-
-
-family("broadcast_add", lambda a, b: a + b, add_backward, normal((4, 4), (4,)), {
-    "wrong axis": ("the bias' gradient is summed over the wrong axis of a square", dict(reduce=lambda g: g.sum(1))),
-    "mean": ("the bias' gradient is averaged, not summed", dict(reduce=lambda g: g.mean(0))),
-    "first row": ("the bias gets the gradient of the first row only", dict(reduce=lambda g: g[0])),
-    "total": ("the bias' gradient is summed over all axes", dict(reduce=lambda g: np.full(4, g.sum()))),
-    "cut off": ("the bias gets no gradient", dict(reduce=lambda g: None)),
-})
-
-
-def mul_backward(dout, a, b, *, other=lambda a, b: (b, a), reduce=lambda g: g.sum(0, keepdims=True)):
-    for_a, for_b = other(a, b)
-    return dout * for_a, reduce(dout * for_b)
-
-
-family("broadcast_mul", lambda a, b: a * b, mul_backward, normal((4, 4), (1, 4)), {
-    "own factor": ("each input is multiplied by itself instead of the other", dict(other=lambda a, b: (a, b))),
-    "mean": ("the broadcast factor's gradient is averaged", dict(reduce=lambda g: g.mean(0, keepdims=True))),
-    "wrong axis": ("the broadcast factor's gradient is summed over the wrong axis",
-                   dict(reduce=lambda g: g.sum(1, keepdims=True).T)),
-    "no factor": ("the first input's gradient is the upstream itself", dict(other=lambda a, b: (1.0, a))),
-})
-
-
 def div_backward(dout, a, b, *, down=lambda a, b: -a / b**2, up=lambda a, b: 1 / b):
     return dout * up(a, b), dout * down(a, b)
 
@@ -207,4 +180,21 @@ family("where", np.where, where_backward, lambda r: [np.arange(12).reshape(3, 4)
     "both": ("both branches get everything", dict(split=lambda keep: (np.True_, np.True_))),
     "swapped": ("each branch gets the other's gradient", dict(split=lambda keep: (~keep, keep))),
     "one branch": ("the second branch gets nothing", dict(split=lambda keep: (keep, np.False_))),
+}, constants=("keep",))
+
+KEEP = 0.6
+
+
+def dropout_backward(dout, x, keep, *, mask=lambda keep: keep, scale=1 / KEEP):
+    return dout * mask(keep) * scale, None
+
+
+family("dropout", lambda x, keep: x * keep / KEEP, dropout_backward,
+       lambda r: [r.normal(size=(4, 5)), r.permuted(np.arange(20) < 12).reshape(4, 5)], {
+    "new mask": ("backward draws a mask of its own",
+                 dict(mask=lambda keep: np.random.default_rng().random(keep.shape) < KEEP)),
+    "no mask": ("the gradient passes where forward dropped", dict(mask=lambda keep: 1.0)),
+    "inverted": ("the gradient passes only where forward dropped", dict(mask=lambda keep: ~keep)),
+    "no scale": ("1 / (1 - p) is missing", dict(scale=1.0)),
+    "scale twice": ("1 / (1 - p) is applied twice", dict(scale=1 / KEEP**2)),
 }, constants=("keep",))
