@@ -16,7 +16,7 @@ from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, 
 
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
 KEPT = Fault("kept between calls", "a second call with the same arrays gives another answer: something is kept between "
-             "calls, such as a global array, a default argument or an attribute that is added to, or random numbers are drawn")
+             "calls, such as a global array, a default argument or an attribute that is added to; or it draws at random")
 ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts where there is nobody to be asked any more
 
 

@@ -95,6 +95,12 @@ def not_for_odd_sizes(dout, x):
     return right(dout, x)
 
 
+def test_digits_that_tell_two_numbers_apart_are_shown():
+    found = check(through_float32, "softmax", seed=0)
+    given, _, expected = found.smallest.first_difference().partition(", and should be ")
+    assert found.verdict == "wrong" and given.split()[-1] != expected
+
+
 @pytest.mark.parametrize("function", [right, in_a_tuple])
 def test_what_is_right(function):
     report = check(function, "softmax")

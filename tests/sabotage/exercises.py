@@ -1,0 +1,72 @@
+"""Sabotages of the judge of exercises, its report, and the command."""
+from sabotage.edit import edits
+
+JUDGE = ("tests/study/exercises/test_judge.py",)
+COMMAND = ("tests/study/exercises/test_command.py",)
+
+SABOTAGES = [
+    *edits(JUDGE, "study.exercises.judge", {
+        "judge: right if one trial is": ("judge", "if all(trial.is_right", "if any(trial.is_right"),
+        "judge: an error on one input is one on all": ("judge", 'all(trial.answer.kind == "raised"', 'any(trial.answer.kind == "raised"'),
+        "judge: the seed is forgotten": ("judge", "exercise.inputs(seed)", "exercise.inputs(0)"),
+        "judge: what is kept is not asked for": ("judge", "if not gives_the_same_again(exercise, caller, trials)", "if False"),
+        "judge: wrong results are right": ("wrong_elements", "return ~(", "return False & ("),
+        "judge: another shape is broadcast": ("wrong_elements", "given.shape != right.shape or ", ""),
+        "judge: NaN is right": ("wrong_elements", "~((np.abs(given - right) <= ROUNDING * largest + 1e-3 * ROUNDING)",
+                                "((np.abs(given - right) > ROUNDING * largest + 1e-3 * ROUNDING)"),
+        "judge: float32's digits are enough": ("wrong_elements", "ROUNDING * largest", "1e-5 * largest"),
+        "judge: a list is an array": ("faults_of", 'not in ("array", "tuple")', 'not in ("array", "tuple", "list")'),
+        "judge: return may be missing": ("faults_of", 'answer.container == "NoneType"', "False"),
+        "judge: any number of results": ("faults_of", "elif len(answer.results) != n", "elif False"),
+        "judge: float32 is float64": ("faults_of", "given.dtype != np.float64", "False"),
+        "judge: arguments may be written to": ("faults_of", "not same_array(before, after)", "False"),
+        "judge: no remark": ("remarks", "if not trial.is_right", "if False"),
+        "judge: every answer gets the remark": ("remarks", "if not trial.is_right", "if True"),
+        "judge: what is not written yet raises": ("stopped", "if message.startswith", "if not message.startswith"),
+        "judge: an error without its line": ("stopped", "if answer.line", "if False"),
+    }),
+    *edits(JUDGE, "study.exercises.answer", {
+        "answer: the line is NumPy's": ("Direct.call", "([frame for frame in frames if frame.filename == file] or frames)[-1]", "frames[0]"),
+        "answer: arguments are the caller's own": ("Direct.call", "a.copy() if", "a if"),
+        "answer: a tuple is an array": ("unpacked", "isinstance(found, (tuple, list))", "isinstance(found, list)"),
+    }),
+    *edits(JUDGE, "study.exercises.report", {
+        "report: numbers are not looked at": ("Trial.is_right", "not any(off.any()", "not all(off.any() and False"),
+        "report: faults are not looked at": ("Trial.is_right", "not self.faults and ", ""),
+        "report: the largest for the smallest": ("Report.smallest", "trial.size)", "-trial.size)"),
+        "report: no numbers": ("Report.shown", "values |= {", "values = values or {"),
+        "report: not where": ("Report.sentence", "self.smallest.first_difference()", "''"),
+        "report: two numbers that look alike": ("beside", "if texts[0] != texts[1]", "if True"),
+        "report: html without the text": ("Report._repr_html_", "repr(self)", "''"),
+    }),
+    *edits(JUDGE, "study.exercises.exercise", {
+        "exercise: no suggestion": ("named", "if nearest", "if False"),
+        "exercise: the function's name is no name": ("named", 'name.removesuffix("_backward")', "name"),
+    }),
+    *edits(COMMAND, "study.exercises.command", {
+        "command: the list forgets what is done": ("show_list", '"done" if done', '"" if done'),
+        "command: the list counts what there is not": ("show_list", " if name in COURSE", ""),
+        "command: start writes over": ("start", '"x"', '"w"'),
+        "command: start ignores --to": ("start", 'pathlib.Path(given["to"])', "pathlib.Path()"),
+        "command: a picture goes over a file": ("unused", "while found.exists()", "while False"),
+        "command: a picture goes over a named file": ("check", 'if given.get("plot") and', "if False and"),
+        "command: a wrong answer ends well": ("check", "return 0 if report else 1", "return 0"),
+        "command: nothing is noted": ("check", "if report:\n        progress", "if False:\n        progress"),
+        "command: all hints at once": ("print_hint", "min(read + 1, len(exercise.hints))", "len(exercise.hints)"),
+        "command: hints start anew": ("print_hint", "hints=1", "hints=0"),
+        "command: a hint after a right answer": ("check", 'if "hint" in given and not report', 'if "hint" in given'),
+        "command: the solution at once": ("print_solution", "if report else", "if True else"),
+        "command: the statement gives it away": ("show", 'if "solution" in given', "if True"),
+    }),
+    *edits(COMMAND, "study.exercises.progress", {
+        "progress: what was right is forgotten": ("note", 'before["right"] or right', "right"),
+        "progress: what is broken stops the list": ("read", "except (OSError, ValueError, TypeError, KeyError, AttributeError)", "except OSError"),
+    }),
+    *edits(COMMAND, "study.exercises.text", {
+        "text: the example is not rounded": ("example", "np.round(value, 1)", "value"),
+        "text: the starter without its example": ("starter", "lines += [f\"    # {line}\"", "lines += [f\"    # \""),
+    }),
+    *edits(COMMAND, "models.commands.shared", {
+        "shared: unknown flags pass": ("Parser.parse_known_args", "if unknown", "if False"),
+    }),
+]
