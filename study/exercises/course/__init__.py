@@ -1,9 +1,10 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import products, rows
+from study.exercises.course import norms, products, rows
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
     "Products": products.EXERCISES,
     "Row by row": rows.EXERCISES,
+    "Norms": norms.EXERCISES,
 }
 COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}
