@@ -1,8 +1,9 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import rows
+from study.exercises.course import rows, training
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
     "Row by row": rows.EXERCISES,
+    "Training, and other derivatives": training.EXERCISES,
 }
 COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}
