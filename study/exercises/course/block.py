@@ -226,8 +226,8 @@ TIED = Routine("tied_embedding", parts_of_tied, ("dout", "ids", "weight"), ("dwe
     Known(name, sentence, changes) for name, (sentence, changes) in {
         "read-out only": ("only the path of the read-out is there: the same matrix embeds as well, and both gradients add",
                           dict(embedded=0.0)),
-        "embedding only": ("only the path of the embedding is there: the same matrix reads out as well, and both gradients add",
-                           dict(read_out=0.0)),
+        "embedding only": ("only the path of the embedding is there: the same matrix reads out as well, and both gradients "
+                           "add", dict(read_out=0.0)),
         "averaged": ("the mean of the two paths stands where their sum belongs", dict(factor=0.5)),
         "overwritten": ("the embedding's rows overwrite what the read-out has put there: add them, once for each use",
                         dict(scatter=overwrite)),
@@ -250,8 +250,9 @@ EXERCISES = [
     Exercise(
         "tied_embedding", "A tied embedding", 3, """
         Many language models use one matrix twice: its rows embed the tokens, and at the end the scores of the next token
-        are products with the same rows. That saves many parameters. Here a tanh stands for the model in between. Given is the gradient of the scores; find that of the matrix. Both uses reach it, as always
-        when something is used twice, and an id may stand in several places.
+        are products with the same rows. That saves many parameters. Here a tanh stands for the model in between. Given
+        is the gradient of the scores; find that of the matrix. As always when something is used twice, it is a sum. And
+        an id may stand in several places.
         """,
         "out = tanh(weight[ids]) @ weight.T", "4. Used twice: gradients add",
         {"ids": Argument("B T", some_ids, "the tokens: each names a row of weight"),

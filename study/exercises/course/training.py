@@ -7,7 +7,7 @@ from study.exercises.exercise import Argument, Exercise
 
 def between(low: float, high: float):
     """A number, drawn anew."""
-    return lambda generator, shape, sizes: float(generator.uniform(low, high))
+    return lambda generator, shape, sizes: round(float(generator.uniform(low, high)), 3)
 
 
 def positive(generator, shape, sizes):
@@ -273,7 +273,7 @@ EXERCISES = [
         gradients and max_norm; return the three clipped ones. Add no small number to the norm: the result is exact.
         """,
         "norm = sqrt(sum of the squares of all entries of da, db and dc);  each g -> g * min(1, max_norm / norm)",
-        "docs/training.md: Gradients and updates of each layer",
+        "training.md",
         {"da": Argument("M N", about="the gradient of one parameter"),
          "db": Argument("N", about="that of another one"),
          "dc": Argument("K M", about="and of a third"),
@@ -281,7 +281,7 @@ EXERCISES = [
         ("How long is the vector that has the entries of all three arrays, one after the other?",
          "The squares of all entries add up to norm^2. Compute the norm once, before you scale anything.",
          "If norm > max_norm, multiply all three by max_norm / norm; else return them unchanged (all zeros, too)."),
-        clip_by_global_norm, CLIPPED,
+        clip_by_global_norm, CLIPPED, stub="# multiply all three by the same factor, where they are too long",
         special=(
             lambda r: {"da": r.normal(size=(2, 3)), "db": r.normal(size=3), "dc": r.normal(size=(1, 2)), "max_norm": 50.0},
             lambda r: {"da": 3 * r.normal(size=(2, 3)), "db": 0.1 * r.normal(size=3), "dc": r.normal(size=(1, 2)),
@@ -298,7 +298,7 @@ EXERCISES = [
         """,
         "m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;\n"
         "parameter - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)",
-        "docs/training.md: Gradients and updates of each layer",
+        "training.md",
         {"parameter": Argument("M N", about="the values that are learned"),
          "gradient": Argument("M N", about="the loss's gradient there"),
          "m": Argument("M N", about="the running mean of the gradients, from before this step"),
@@ -311,7 +311,7 @@ EXERCISES = [
         ("Do it in the order of the formula: first the new m and v, then the corrected ones, then the parameter.",
          "Give the corrected values names of their own, m_hat and v_hat: m and v are returned without the correction.",
          "parameter - lr * m_hat / (np.sqrt(v_hat) + eps), with m_hat = m / (1 - beta1**t) and the same for v and beta2."),
-        adam_step, ADAM, special=(first_step, late_step),
+        adam_step, ADAM, stub="# new values of all three", special=(first_step, late_step),
     ),
     Exercise(
         "layer_norm_jvp", "Forward mode: layer norm", 4, """
@@ -332,7 +332,7 @@ EXERCISES = [
          "out is x_hat * weight + bias: by the product rule, vout = vx_hat * weight + x_hat * vweight + vbias.",
          "vx_hat = rstd * (vx - mean(vx) - x_hat * mean(x_hat * vx)), means over the last axis and rstd = "
          "1 / sqrt(var + eps)."),
-        layer_norm_jvp, LAYER_NORM_JVP,
+        layer_norm_jvp, LAYER_NORM_JVP, stub="vout = np.zeros_like(x)  # your formula",
         special=(lambda r: dict(zip(JVP_ARGUMENTS, (5 + r.normal(size=(2, 3, 4)), 1 + r.normal(size=4), r.normal(size=4),
                                                     1e-5, r.normal(size=(2, 3, 4)), r.normal(size=4), r.normal(size=4)))),),
     ),
@@ -354,7 +354,7 @@ EXERCISES = [
         ("Which parts of dweight depend on weight at all? Only those move along v.",
          "Scores move by vscores = x @ v.T. How do p's rows move then? The Jacobian of a row is diag(p) - p p^T.",
          "vp = p * (vscores - sum(p * vscores) of the row), and hv = vp.T @ x / N. The targets are not needed."),
-        cross_entropy_hvp, CROSS_ENTROPY_HVP,
+        cross_entropy_hvp, CROSS_ENTROPY_HVP, stub="hv = np.zeros_like(weight)  # your formula",
         special=(lambda r: {"x": r.normal(size=(4, 2)), "weight": 20 * r.normal(size=(3, 2)),
                             "targets": np.array([0, 2, 2, 1]), "v": r.normal(size=(3, 2))},),
     ),
