@@ -17,7 +17,7 @@ def title(exercise: Exercise) -> str:
 
 def statement(exercise: Exercise) -> str:
     """What is given, what is to be written, and an example with numbers."""
-    parts = [title(exercise), filled(exercise.statement), f"    {exercise.formula}",
+    parts = [title(exercise), filled(exercise.statement), textwrap.indent(exercise.formula, "    "),
              "\n".join(table_of_arguments(exercise)), f"Explained in {exercise.guide_link}."]
     if exercise.beyond:
         parts.insert(2, "Keep it safe from overflow: numbers may be large.")

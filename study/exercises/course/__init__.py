@@ -1,10 +1,12 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import norms, products, rows
+from study.exercises.course import block, norms, products, rows, training
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
     "Products": products.EXERCISES,
     "Row by row": rows.EXERCISES,
     "Norms": norms.EXERCISES,
+    "Put together": block.EXERCISES,
+    "Training, and other derivatives": training.EXERCISES,
 }
 COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}
