@@ -1,0 +1,195 @@
+"""`minigrad exercises grade FOLDER`: every submission of a class."""
+import argparse
+import math
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+
+from tqdm import tqdm
+
+from minigrad.serialization import replacing
+from models.commands.shared import CheckFailed, UsageError, check_writable
+from study.exercises.course import COURSE
+from study.exercises.exercise import Exercise, named
+from study.exercises.grading import gradescope, judges, page, submissions, tables
+from study.exercises.grading.kept import Kept
+from study.exercises.grading.rows import NOT_JUDGED, Row, line, worth
+from study.exercises.grading.submissions import Submission
+from study.exercises.report import RIGHT, TIMEOUT
+
+OUT, SECONDS = "grades", 10.0
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help="a folder for each student, or their files")
+    parser.add_argument("--exercise", metavar="NAME", action="append",
+                        help="only this exercise (may be given more than once), or the file of a teacher's own")
+    parser.add_argument("--out", metavar="FOLDER",
+                        help=f"where results are kept, so that an interrupted run goes on (default: {OUT}, in this folder)")
+    parser.add_argument("--csv", metavar="FILE", help="the table for a spreadsheet")
+    parser.add_argument("--json", metavar="FILE", help="the table for programs")
+    parser.add_argument("--report", metavar="FILE", help="one HTML page: mistakes by frequency, and each student in full")
+    parser.add_argument("--gradescope", metavar="PLACE",
+                        help="results.json for each student, in this folder; or a file: FOLDER is one submission then")
+    parser.add_argument("--points", type=float, help="what each right answer is worth (default: its difficulty, 1 to 5)")
+    parser.add_argument("--seed", type=int, help="of the inputs, which are the same for all (default: drawn once)")
+    parser.add_argument("--seconds", type=float, help=f"that one submission may take (default: {SECONDS:g})")
+    parser.add_argument("--jobs", type=int, help="processes that judge (default: one for each core)")
+    parser.add_argument("--force", action="store_true", help="overwrite files that this command did not write")
+
+
+def run(options: argparse.Namespace) -> int:
+    given = vars(options)
+    check_numbers(given)
+    folder = pathlib.Path(given["folder"])
+    chosen = chosen_exercises(given)
+    check_places(given, folder)
+    one_student = is_file_of_gradescope(given)
+    try:
+        found = submissions.find(folder, chosen, COURSE, every="exercise" in given, one_student=one_student)
+    except OSError as error:
+        raise UsageError(f"cannot read {error.filename or folder} ({error.strerror}); name the folder of a class") from None
+    if not found and not one_student:
+        raise UsageError(f"there are no submissions in {folder}: no .py and no .ipynb" +
+                         (f" for {', '.join(chosen)}" if "exercise" in given else ""))
+    grades = opened(pathlib.Path(given.get("out", OUT)), given.get("seed"))
+    try:
+        results = judged(found, grades, given)
+    except judges.NoJudges as error:
+        raise CheckFailed(error) from None
+    points = worth(chosen, given.get("points"))
+    rows = [row_of(submission, results.get(submission), points, folder) for submission in found]
+    show(rows, grades)
+    for path, content in outputs(given, rows, grades.seed).items():
+        write(path, content)
+    for name in ("csv", "json", "gradescope", "report"):
+        if name in given:
+            print(given[name])
+    return int(any(result.get("failed", False) for result in results.values()))
+
+
+def judged(found: list[Submission], grades: Kept, given: dict) -> dict[Submission, judges.Result]:
+    """The results of all that can be judged: those that are kept, and the others as they come."""
+    seconds = given.get("seconds", SECONDS)
+    tasks, results = {}, {}
+    for submission in found:
+        if submission.problem:
+            continue
+        key = grades.key(submission.path, submission.exercise)
+        before = grades.get(key)
+        if before and (before["verdict"] != TIMEOUT or before["limit"] >= seconds):
+            results[submission] = before
+        else:
+            task = judges.Task(os.fspath(submission.path), submission.exercise, None, grades.seed, seconds)
+            tasks[task] = submission, key
+    count = len(tasks) + len(results)
+    try:
+        with tqdm(total=count, initial=len(results), desc="judged", unit="", leave=False, disable=None) as bar:
+            for task, result in judges.judge_all(list(tasks), given.get("jobs", judges.cores())):
+                submission, key = tasks[task]
+                results[submission] = result
+                if not result.get("failed") and grades.key(submission.path, submission.exercise) == key:
+                    grades.keep(key, {**result, "limit": seconds})
+                bar.update()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; {len(results)} of {count} are judged and kept in {grades.folder}: "
+                                "give the same command again to go on") from None
+    return results
+
+
+def row_of(submission: Submission, result: judges.Result | None, points: Mapping[str, float], folder: pathlib.Path) -> Row:
+    most = points.get(submission.exercise, 0)
+    file = line(os.path.relpath(submission.path, folder.resolve())) if submission.path else ""
+    named = {"student": line(submission.student), "exercise": submission.exercise, "file": file, "most_points": most}
+    if result is None:
+        return Row(verdict=NOT_JUDGED, sentence=line(submission.problem), **named)
+    return Row(verdict=result["verdict"], mistakes=tuple(result["mistakes"]), sentence=result["sentence"],
+               report=result["report"], note=line(submission.note), points=most if result["verdict"] == RIGHT else 0,
+               seconds=result["seconds"], source=result["source"], **named)
+
+
+def show(rows: list[Row], grades: Kept) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(tables.table(rows, width), tables.summary(rows), sep="\n\n")
+    print(f"\nseed {grades.seed}; results are kept in {grades.folder}")
+
+
+def outputs(given: dict, rows: list[Row], seed: int) -> dict[pathlib.Path, str]:
+    """{path: content} of the files that were asked for."""
+    title = f"Grades: {line(pathlib.Path(given['folder']).resolve().name)}"
+    makers: dict[str, Callable[[], str]] = {
+        "csv": lambda: tables.as_csv(rows), "json": lambda: tables.as_json(rows, seed),
+        "report": lambda: page.html(rows, title, seed)}
+    found = {pathlib.Path(given[name]): make() for name, make in makers.items() if name in given}
+    if is_file_of_gradescope(given):
+        found[pathlib.Path(given["gradescope"])] = gradescope.results(rows, seed)
+    elif "gradescope" in given:
+        found |= gradescope.files(rows, pathlib.Path(given["gradescope"]), seed)
+    return found
+
+
+def write(path: pathlib.Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(pathlib.Path(os.path.realpath(path))) as file:
+        file.write(content.encode())
+
+
+def chosen_exercises(given: dict) -> dict[str, Exercise]:
+    """Those to be graded, by name; all of the course unless some are named."""
+    if "exercise" not in given:
+        return COURSE
+    try:
+        return {exercise.name: exercise for exercise in (named(name, COURSE) for name in given["exercise"])}
+    except ValueError as error:
+        raise UsageError(error) from None
+
+
+def opened(folder: pathlib.Path, seed: int | None) -> Kept:
+    try:
+        return Kept(folder, seed)
+    except FileExistsError as error:
+        raise UsageError(f"{error}; keep the results elsewhere, with --out") from None
+
+
+def is_file_of_gradescope(given: dict) -> bool:
+    return pathlib.Path(given.get("gradescope", "")).suffix == ".json"
+
+
+def check_numbers(given: dict) -> None:
+    """UsageError for numbers that cannot be."""
+    for name, least, what in (("jobs", 1, "a number of processes from 1"), ("seed", 0, "a whole number from 0"),
+                              ("points", 0, "a number from 0"), ("seconds", 0.1, "a number from 0.1")):
+        if name in given and not least <= given[name] < math.inf:
+            raise UsageError(f"--{name}: expected {what}, got {given[name]:g}")
+
+
+def check_places(given: dict, folder: pathlib.Path) -> None:
+    """UsageError, before anything is judged, if something cannot be written where it is to go."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; name one with a folder for each student, or their files")
+    if "out" not in given and pathlib.Path(OUT).resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"results would be kept in {OUT}, inside of {folder}; choose another place with --out")
+    check_writable(pathlib.Path(given.get("out", OUT)))
+    for name, is_ours in (("csv", lambda content: False), ("json", tables.is_json), ("report", page.is_page)):
+        if name in given:
+            check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)
+    if is_file_of_gradescope(given):
+        check_file_place(pathlib.Path(given["gradescope"]), "--gradescope", gradescope.is_results, "force" in given)
+    elif "gradescope" in given:
+        place = pathlib.Path(given["gradescope"])
+        check_writable(place, "--gradescope")
+        for path in place.glob(f"*/{gradescope.RESULTS}"):
+            check_file_place(path, "--gradescope", gradescope.is_results, "force" in given)
+
+
+def check_file_place(path: pathlib.Path, flag: str, is_ours: Callable[[bytes], bool], force: bool) -> None:
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is a folder, pipe, socket or device; name a file with {flag}")
+    check_writable(path.parent, flag)
+    try:
+        if path.is_file() and not force and not is_ours(path.read_bytes()):
+            raise UsageError(f"{path} is there; choose another place with {flag}, or overwrite it with --force")
+    except OSError as error:
+        raise UsageError(f"cannot write {path} ({error.strerror}); choose another place with {flag}") from None

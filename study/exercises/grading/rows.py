@@ -1,0 +1,102 @@
+"""The table of a class: a row for each student and exercise, its points, and which mistakes were made how often."""
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from study.exercises.exercise import Exercise
+from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
+
+NOT_STARTED, NOT_JUDGED = "not started", "not judged"
+VERDICTS = RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT, NOT_STARTED, NOT_JUDGED
+UNKNOWN_MISTAKE = "wrong in another way, see each report"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One student and exercise. All text can be shown as it is: a line each, but for `report` and `source`."""
+
+    student: str
+    exercise: str  # "" for a file that is for none
+    verdict: str
+    mistakes: tuple[str, ...] = ()  # those that are known
+    sentence: str = ""
+    report: str = ""  # as `minigrad exercises check` prints it
+    file: str = ""  # from the folder
+    note: str = ""
+    points: float = 0
+    most_points: float = 0
+    seconds: float = 0
+    source: str = ""  # what was handed in
+
+    @property
+    def mistake(self) -> str | None:
+        return "; ".join(self.mistakes) or None
+
+    @property
+    def is_answer(self) -> bool:
+        """Was there something to judge?"""
+        return self.verdict not in (NOT_STARTED, NOT_JUDGED)
+
+    def as_dict(self) -> dict:
+        """What `--json` holds."""
+        names = "verdict", "mistake", "sentence", "points", "most_points", "file", "note", "seconds"
+        return {"student": self.student, "exercise": self.exercise, **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True)
+class Count:
+    """So many of those who answered an exercise made this mistake."""
+
+    exercise: str
+    mistake: str
+    count: int
+    answers: int
+
+
+def worth(exercises: Mapping[str, Exercise], points: float | None = None) -> dict[str, float]:
+    """What a right answer to each exercise is worth: its difficulty, unless all are worth the same."""
+    return {name: exercise.difficulty if points is None else points for name, exercise in exercises.items()}
+
+
+def frequencies(rows: Iterable[Row]) -> list[Count]:
+    """The mistakes of a class, by exercise and then the most frequent first. Who made two counts for both."""
+    counts, answers = Counter(), Counter()
+    for row in rows:
+        if row.is_answer:
+            answers[row.exercise] += 1
+            counts.update((row.exercise, mistake) for mistake in causes(row))
+    order = {exercise: i for i, exercise in enumerate(answers)}
+    found = [Count(exercise, mistake, count, answers[exercise]) for (exercise, mistake), count in counts.items()]
+    return sorted(found, key=lambda one: (order[one.exercise], -one.count, one.mistake))
+
+
+def causes(row: Row) -> Sequence[str]:
+    """What a row counts for among the mistakes."""
+    if row.verdict == WRONG:
+        return row.mistakes or (UNKNOWN_MISTAKE,)
+    return {ERROR: ("cannot be run",), TIMEOUT: ("takes too long",),
+            INCONCLUSIVE: ("inconclusive: look at it yourself",)}.get(row.verdict, ())
+
+
+def totals(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows have each verdict; those that none has are left out."""
+    counts = Counter(row.verdict for row in rows)
+    return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
+
+
+UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")  # what acts on a terminal
+
+
+def line(text: str) -> str:
+    r"""Somebody's text as one line that any terminal, file and page can show.
+
+    >>> line("two\nlines, \x1b[31mred, half a letter \udce4")
+    'two lines, �[31mred, half a letter �'
+    """
+    return UNSHOWN.sub("\ufffd", " ".join(text.split()))
+
+
+def lines(text: str) -> str:
+    """The same of a text of several lines, which stay as they are."""
+    return "\n".join(UNSHOWN.sub("\ufffd", one) for one in text.expandtabs(4).splitlines())

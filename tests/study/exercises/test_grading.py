@@ -1,0 +1,513 @@
+"""A class is graded: whose files are found, that nothing stops the others, and what the tables say."""
+import csv
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import types
+
+import pytest
+
+from models.commands import shared
+from study.exercises import text
+from study.exercises.course import COURSE
+from study.exercises.grading import command, gradescope, judges, tables
+from study.exercises.grading.kept import MARKER
+from study.exercises.grading.rows import Row, frequencies, line, lines
+from study.exercises.grading.submissions import MOST_BYTES, find
+
+RIGHT = """
+    import numpy as np
+
+    def softmax_backward(dout, x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        p = e / e.sum(-1, keepdims=True)
+        return p * (dout - (dout * p).sum(-1, keepdims=True))
+"""
+NO_SUM = RIGHT.replace("- (dout * p).sum(-1, keepdims=True)", "")
+NO_FUNCTION = "def softmax(x): pass"
+SYNTAX_ERROR = "def softmax_backward(dout, x:\n    return"
+STARTER = text.starter(COURSE["softmax"], "softmax.py")
+
+NAMES = "softmax", "log_softmax", "masked_softmax", "attention", "layer_norm", "task1"
+FAKE_COURSE = {name: types.SimpleNamespace(name=name, function_name=f"{name}_backward") for name in NAMES}
+
+
+def make(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
+    """A folder with these files; names that end with a slash are folders."""
+    for name, content in files.items():
+        path = folder / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            path.write_text(textwrap.dedent(content), encoding="utf-8")
+    return folder
+
+
+def found(folder: pathlib.Path, exercises=NAMES, **options) -> list[tuple[str, str, str]]:
+    """(student, exercise, file or problem) of each submission."""
+    chosen = {name: FAKE_COURSE[name] for name in exercises}
+    return [(one.student, one.exercise, one.problem or str(one.path.relative_to(folder.resolve())))
+            for one in find(folder, chosen, FAKE_COURSE, **options)]
+
+
+# whose, and for what
+
+@pytest.mark.parametrize("file, student, exercise", [
+    ("jane/softmax.py", "jane", "softmax"),
+    ("jane/softmax.ipynb", "jane", "softmax"),
+    ("jane/a/b/Softmax_Backward.py", "jane", "softmax"),
+    ("jane/masked-softmax (final).py", "jane", "masked_softmax"),
+    ("jane/hw3_layer_norm_jane.py", "jane", ""),
+    ("group_7/softmax.py", "group_7", "softmax"),
+    ("jane/task1.py", "jane", "task1"),
+    ("jane/task1-2.py", "jane", "task1"),
+    ("jane/softmax copy 2.py", "jane", "softmax"),
+    ("Jane Doe_4711_assignsubmission_file_/softmax.py", "Jane Doe", "softmax"),
+    ("Jane_Doe_4711_assignsubmission_file/softmax.py", "Jane_Doe", "softmax"),
+    ("Jane Doe_4711_assignsubmission_file_softmax.py", "Jane Doe", "softmax"),
+    ("doejane_123_456_softmax.py", "doejane", "softmax"),
+    ("doejane_LATE_123_456_log_softmax-3.py", "doejane", "log_softmax"),
+    ("submission_1234/softmax.py", "submission_1234", "softmax"),
+    ("jane_softmax.py", "jane", "softmax"),
+    ("softmax_jane_doe.py", "jane_doe", "softmax"),
+    ("layer_norm.py", "class", "layer_norm"),
+    ("jane.py", "jane", ""),
+    ("Zoë=SUM(1)/softmax.py", "Zoë=SUM(1)", "softmax"),
+])
+def test_names_of_files(tmp_path, file, student, exercise):
+    folder = make(tmp_path / "class", {file: ""})
+    where = file if exercise else "for no known exercise, by its name or by what it defines"
+    assert found(folder) == [(student, exercise, where)]
+
+
+@pytest.mark.parametrize("file, content, expected", [
+    ("jane/homework.py", "def softmax_backward(): pass\ndef attention_backward(): pass", ["softmax", "attention"]),
+    ("jane/homework.ipynb", json.dumps({"cells": [{"source": ["import x\n", "def layer_norm_backward(a):\n"]}]}), ["layer_norm"]),
+    ("anna_log_softmax.py", "def softmax_backward(): pass", ["softmax"]),
+    ("anna_log_softmax.py", "def log_softmax_backward(): pass", ["log_softmax"]),
+    ("jane/masked_softmax.py", "def softmax_backward(): pass", ["masked_softmax"]),
+    ("jane/softmax.py", "def attention_backward(): pass", ["softmax"]),
+    ("jane/homework.py", "def softmax_backwards(): pass", [""]),
+])
+def test_what_a_file_defines(tmp_path, file, content, expected):
+    assert [exercise for _, exercise, _ in found(make(tmp_path, {file: content}))] == expected
+
+
+def test_two_students_of_one_name(tmp_path):
+    folder = make(tmp_path, {f"Jane Doe_{number}_assignsubmission_file_/softmax.py": "" for number in (1, 2)})
+    assert [student for student, _, _ in found(folder)] == ["Jane Doe (1)", "Jane Doe (2)"]
+
+
+def test_files_of_one_student_on_canvas(tmp_path):
+    folder = make(tmp_path, {f"doejane_123_{i}_{name}.py": "" for i, name in enumerate(("softmax", "layer_norm"))})
+    assert [row[:2] for row in found(folder)] == [("doejane", "softmax"), ("doejane", "layer_norm")]
+
+
+@pytest.mark.parametrize("files, judged", [
+    (["softmax.py", "softmax-1.py", "softmax-2.py"], "softmax-2.py"),
+    (["softmax (10).py", "softmax (9).py"], "softmax (10).py"),
+    (["softmax.ipynb", "softmax.py"], "softmax.py"),
+    (["old/softmax.py", "softmax.py"], "softmax.py"),
+    (["a/softmax.py", "b/softmax.py"], "b/softmax.py"),
+])
+def test_one_of_several_files_is_judged_and_that_is_said(tmp_path, files, judged):
+    folder = make(tmp_path, {f"jane/{name}": "" for name in files})
+    (one,) = find(folder, FAKE_COURSE, FAKE_COURSE)
+    assert one.path == (folder / "jane" / judged).resolve()
+    assert one.note == f"of {len(files)} files, {pathlib.Path(judged).name} is judged"
+
+
+def test_what_is_no_submission(tmp_path):
+    folder = make(tmp_path / "class", {
+        "jane/softmax.py": "", "jane/.hidden.py": "", "jane/__pycache__/softmax.py": "", "jane/.ipynb_checkpoints/softmax.py": "",
+        "__MACOSX/jane/softmax.py": "", "jane/notes.txt": "", "grades/softmax.py": "", f"grades/{MARKER}": "{}",
+        "bob/softmax.zip": "", "eve/": "",
+    })
+    nothing = "nothing was handed in: no .py and no .ipynb"
+    assert found(folder) == [("bob", "", nothing), ("eve", "", nothing), ("jane", "softmax", "jane/softmax.py")]
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path):
+    make(tmp_path, {"elsewhere/softmax.py": "def softmax_backward(): pass", "class/jane/softmax.py": ""})
+    links = {"eve/softmax.py": tmp_path / "elsewhere/softmax.py", "mallory/all": tmp_path / "elsewhere",
+             "oscar": tmp_path / "elsewhere", "bob/softmax.py": tmp_path / "class/jane/softmax.py",
+             "trent/softmax.py": tmp_path / "nowhere.py", "loop/softmax.py": tmp_path / "class/loop/softmax.py"}
+    for name, target in links.items():
+        (tmp_path / "class" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "class" / name).symlink_to(target)
+    said = {student: what for student, _, what in found(tmp_path / "class")}
+    out, inner = "a link out of the folder, which is not followed", "a link to a folder, which is not followed"
+    assert said.pop("loop").startswith("cannot be read")
+    assert said == {"jane": "jane/softmax.py", "bob": "bob/softmax.py", "eve": out, "mallory": inner, "oscar": inner,
+                    "trent": "cannot be read (No such file or directory)"}
+
+
+def test_what_cannot_be_read(tmp_path):
+    make(tmp_path, {"a/softmax.py": "", "c/softmax.py": ""})
+    (tmp_path / "b").mkdir()
+    os.mkfifo(tmp_path / "b/softmax.py")
+    os.truncate(tmp_path / "c/softmax.py", MOST_BYTES + 1)
+    assert [what for _, _, what in found(tmp_path)] == [
+        "a/softmax.py", "a pipe, socket or device, not a file", "too large: 20,000,001 bytes, and the most is 20,000,000"]
+
+
+def test_some_exercises_only(tmp_path):
+    folder = make(tmp_path, {"jane/softmax.py": "", "jane/attention.py": "", "bob/my_answer.py": "", "bob/attention.py": "",
+                             "eve/answer.py": "", "eve/softmax.py": "", "zoe/attention.py": ""})
+    assert found(folder, ["softmax"], every=True) == [
+        ("bob", "softmax", "bob/my_answer.py"), ("eve", "", "for no known exercise, by its name or by what it defines"),
+        ("eve", "softmax", "eve/softmax.py"), ("jane", "softmax", "jane/softmax.py"), ("zoe", "softmax", "nothing was handed in")]
+
+
+def test_a_folder_of_one_student(tmp_path):
+    folder = make(tmp_path / "submission", {"softmax.py": "", "src/layer_norm.py": "", "jane_attention.py": ""})
+    assert found(folder, one_student=True) == [
+        ("submission", "softmax", "softmax.py"), ("submission", "attention", "jane_attention.py"),
+        ("submission", "layer_norm", "src/layer_norm.py")]
+    assert found(make(tmp_path / "empty", {"x/": ""}), ["softmax"], every=True, one_student=True) == [
+        ("empty", "softmax", "nothing was handed in")]
+
+
+# judging
+
+FAKE_JUDGE = """
+    import json, os, pathlib, sys, time
+    from multiprocessing.connection import Connection
+
+    connection = Connection(int(sys.argv[1]))
+    connection.send_bytes(b"{}")
+    while True:
+        try:
+            task = json.loads(connection.recv_bytes())
+        except EOFError:
+            break
+        with open("judged.txt", "a") as file:
+            print(pathlib.Path(task["path"]).parent.name, file=file)
+        content = pathlib.Path(task["path"]).read_text()
+        if "dies" in content:
+            os.kill(os.getpid(), 9)
+        if "leaves" in content:
+            os._exit(3)
+        if "hangs" in content:
+            time.sleep(1000)
+        if "garbage" in content:
+            connection.send_bytes(b"garbage")
+            continue
+        time.sleep(float(os.environ.get("SLOW", 0)))
+        verdict = content.split()[0].strip(",")
+        connection.send_bytes(json.dumps({"verdict": verdict, "mistakes": ["m"] if verdict == "wrong" else [], "sentence": "s",
+                                          "report": "r", "source": "", "seconds": 0.1}).encode())
+"""
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """Judges that say what stands in the file, and do what no judge should."""
+    make(tmp_path, {"fake/fake_judge.py": FAKE_JUDGE})
+    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
+    monkeypatch.setattr(judges, "MODULE", "fake_judge")
+
+
+@pytest.fixture
+def grade(monkeypatch, tmp_path, capsys):
+    """A function that calls the command in an empty folder, and returns its exit code, stdout and stderr."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = shared.run("exercises grade", "", command, [*map(str, arguments)])
+        except SystemExit as exit:
+            code = exit.code
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def judged() -> list[str]:
+    """Whom the fake judges have judged."""
+    return pathlib.Path("judged.txt").read_text().split()
+
+
+def verdicts(out: str) -> dict[str, str]:
+    """{student: verdict} of a printed table."""
+    return {words[0]: words[2] for words in map(str.split, out.split("\n\n")[0].splitlines()[1:])}
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_judge_that_fails_costs_its_own_row_only(grade, fake, tmp_path, monkeypatch, jobs):
+    monkeypatch.setattr(judges, "PATIENCE", 2.0)
+    contents = {"a": "right", "b": "dies", "c": "hangs", "d": "wrong", "e": "leaves", "f": "garbage", "g": "right too"}
+    folder = make(tmp_path / "class", {f"{name}/softmax.py": content for name, content in contents.items()})
+    code, out, _ = grade(folder, "--jobs", jobs, "--seconds", "0.1")
+    assert verdicts(out) == {"a": "right", "b": "error", "c": "error", "d": "wrong", "e": "error", "f": "error", "g": "right"}
+    assert code == 1
+    said = {row.split()[0]: row for row in out.splitlines() if row}
+    assert "the judge itself ended by signal 9" in said["b"] and "takes too long" in said["c"]
+    assert "ended with code 3" in said["e"]
+    assert grade(folder, "--jobs", jobs, "--seconds", "0.1")[1] == out
+    assert sorted(judged()) == sorted("abcdefg" + "bcef")  # what is not known is not kept
+
+
+def test_no_judge_starts(grade, tmp_path, monkeypatch):
+    monkeypatch.setattr(judges, "MODULE", "no_such_module")
+    code, out, err = grade(make(tmp_path / "class", {"jane/softmax.py": "right"}))
+    assert (code, out) == (1, "") and "a process that judges does not start" in err and err.count("\n") == 1
+
+
+def test_the_same_table_whatever_the_order_and_the_number_of_processes(grade, fake, tmp_path, monkeypatch):
+    folder = make(tmp_path / "class", {f"s{i:02}/softmax.py": f"{('right', 'wrong')[i % 3 == 0]} {i}" for i in range(12)})
+    tables = {grade(folder, "--out", f"g{jobs}", "--jobs", jobs, "--seed", 5)[1].replace(f"g{jobs}", "") for jobs in (1, 2, 5)}
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", lambda *a, **k: ((p, f[::-1], n[::-1]) for p, f, n in walk(*a, **k)))
+    tables.add(grade(folder, "--out", "g6", "--seed", 5)[1].replace("g6", ""))
+    assert len(tables) == 1 and len(judged()) == 48
+
+
+def test_results_are_kept(grade, fake, tmp_path):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong"})
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    _, first, _ = grade(folder)
+    assert sorted(judged()) == ["bob", "jane"]
+    assert grade(folder)[1] == first and len(judged()) == 2  # the seed is kept, too
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    (folder / "bob/softmax.py").write_text("right, too")
+    assert verdicts(grade(folder)[1]) == {"bob": "right", "jane": "right"} and judged()[2:] == ["bob"]
+    grade(folder, "--seed", 7)
+    assert len(judged()) == 5 and "seed 7;" in grade(folder)[1] and len(judged()) == 5
+
+
+def test_a_kept_result_that_is_damaged_is_judged_again(grade, fake, tmp_path):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right"})
+    _, first, _ = grade(folder)
+    (kept,) = (path for path in pathlib.Path("grades").iterdir() if path.name != MARKER)
+    for content in (b"", kept.read_bytes()[:40], b"[]", b"\xff", b"[" * 100_000):
+        kept.write_bytes(content)
+        assert grade(folder)[1] == first
+    assert len(judged()) == 6
+
+
+def test_what_took_too_long_is_judged_again_with_more_time(grade, fake, tmp_path):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "timeout", "bob/softmax.py": "right"})
+    for seconds, times in ((2, 2), (2, 2), (1, 2), (3, 3)):
+        grade(folder, "--seconds", seconds)
+        assert len(judged()) == times
+
+
+def test_a_submission_that_changes_meanwhile_is_not_kept(grade, fake, tmp_path, monkeypatch):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right"})
+    judge_all = judges.judge_all
+
+    def changing(*arguments):
+        for task, result in judge_all(*arguments):
+            pathlib.Path(task.path).write_text("wrong")
+            yield task, result
+
+    monkeypatch.setattr(judges, "judge_all", changing)
+    grade(folder)
+    assert verdicts(grade(folder)[1]) == {"jane": "wrong"} and judged() == ["jane", "jane"]
+
+
+PROGRAM = """
+import sys
+from cli.__main__ import stop
+from models.commands import shared
+from study.exercises.grading import command, judges
+judges.MODULE = "fake_judge"
+try:
+    sys.exit(shared.run("exercises grade", "", command, sys.argv[1:]))
+except KeyboardInterrupt as reason:
+    sys.exit(stop(str(reason), 130))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
+    folder = make(tmp_path / "class", {f"s{i:02}/softmax.py": f"right {i}" for i in range(20)})
+    arguments = [sys.executable, "-c", PROGRAM, str(folder), "--jobs", "2", "--seed", "3"]
+    environment = {**os.environ, "SLOW": "0.05", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    process = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    kept = lambda: [path for path in pathlib.Path("grades").glob("[!.]*.json") if path.name != MARKER]  # noqa: E731
+    while len(kept()) < 5:
+        assert process.poll() is None
+    process.send_signal(how)
+    out, err = process.communicate()
+    before = len(kept())
+    assert out == "" and 5 <= before < 20
+    if how == signal.SIGINT:
+        assert process.returncode == 130 and "of 20 are judged and kept in grades: give the same command again" in err
+        assert err.count("\n") == 1
+    first = len(judged())
+    code, out, _ = grade(folder)
+    assert code == 0 and set(verdicts(out).values()) == {"right"} and len(verdicts(out)) == 20
+    assert len(judged()) - first == 20 - before
+    assert grade(folder, "--out", "anew", "--seed", 3)[1].replace("anew", "grades") == out
+
+
+# tables
+
+ROWS = [
+    Row("anna", "softmax", "right", sentence="right on all 9 inputs", points=2, most_points=2, file="anna.py"),
+    Row("bob", "softmax", "wrong", ("the sum is missing", "it returns a list"), "the sum is missing; ...", "report\n", "bob.py",
+        most_points=2, seconds=0.25, source="x < 1"),
+    Row("carl", "softmax", "wrong", ("the sum is missing",), "the sum is missing; ...", file="c.py", note="of 2 files, c.py is judged"),
+    Row("dora", "softmax", "wrong", (), "dx is zero", file="d.py"),
+    Row("eve", "softmax", "timeout", (), "it takes more than 10 s", file="e.py"),
+    Row("finn", "softmax", "error", (), "no function", file="f.py"),
+    Row("finn", "attention", "inconclusive", (), "who knows", file="g.py"),
+    Row("gina", "softmax", "not started", (), "as it was"),
+    Row("hans", "", "not judged", (), "for no known exercise", file="h.py"),
+]
+
+
+def test_mistakes_by_frequency():
+    assert [(one.exercise, one.mistake, one.count, one.answers) for one in frequencies(ROWS)] == [
+        ("softmax", "the sum is missing", 2, 6), ("softmax", "cannot be run", 1, 6), ("softmax", "it returns a list", 1, 6),
+        ("softmax", "takes too long", 1, 6), ("softmax", "wrong in another way, see each report", 1, 6),
+        ("attention", "inconclusive: look at it yourself", 1, 1)]
+
+
+def test_table_and_summary():
+    assert tables.table(ROWS[:3]).splitlines() == [
+        "student  exercise  verdict  mistake",
+        "anna     softmax   right",
+        "bob      softmax   wrong    the sum is missing; it returns a list",
+        "carl     softmax   wrong    the sum is missing (of 2 files, c.py is judged)"]
+    assert max(map(len, tables.table(ROWS, 40).splitlines())) == 40
+    assert tables.summary(ROWS).splitlines()[:3] == [
+        "8 students: 1 right, 3 wrong, 1 inconclusive, 1 error, 1 timeout, 1 not started, 1 not judged",
+        "softmax, 6 answers:", "     2 of 6: the sum is missing"]
+    assert tables.summary([]) == "nothing was handed in"
+
+
+HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\r=1", "=cmd|' /C calc'!A0", '"=1', "a,b", 'a"b', "a\nb", "|x", "%x", "1,5"]
+
+
+def test_a_spreadsheet_computes_nothing():
+    rows = [Row(name, "softmax", "wrong", (name,), name, file=name, note=name) for name in HOSTILE]
+    read = list(csv.reader(io.StringIO(tables.as_csv(rows))))
+    assert len(read) == len(rows) + 1 and tuple(read[0]) == tables.CSV_COLUMNS
+    for name, cells in zip(HOSTILE, read[1:]):
+        assert cells[0].removeprefix("'") == name
+        assert all(cell.lstrip()[:1] not in ("=", "+", "-", "@", "|", "%") for cell in cells)
+
+
+def test_json():
+    content = json.loads(tables.as_json(ROWS, 7))
+    assert content["seed"] == 7 and len(content["rows"]) == len(ROWS)
+    assert content["rows"][1] == {
+        "student": "bob", "exercise": "softmax", "verdict": "wrong", "mistake": "the sum is missing; it returns a list",
+        "sentence": "the sum is missing; ...", "points": 0, "most_points": 2, "file": "bob.py", "note": "", "seconds": 0.25}
+    assert content["rows"][0]["mistake"] is None
+    assert content["mistakes"][0] == {"exercise": "softmax", "mistake": "the sum is missing", "count": 2, "answers": 6}
+
+
+# https://gradescope-autograders.readthedocs.io/en/latest/specs/: field -> type, or the values that it may have
+VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
+FORMATS = {"text", "html", "simple_format", "md", "ansi"}
+NUMBER = (int, float)
+TOP = {"score": NUMBER, "execution_time": NUMBER, "output": str, "output_format": FORMATS, "test_output_format": FORMATS,
+       "test_name_format": FORMATS, "visibility": VISIBILITY, "stdout_visibility": VISIBILITY, "extra_data": dict, "tests": list,
+       "leaderboard": list}
+TEST = {"score": NUMBER, "max_score": NUMBER, "status": {"passed", "failed"}, "name": str, "name_format": FORMATS, "number": str,
+        "output": str, "output_format": FORMATS, "tags": list, "visibility": VISIBILITY, "extra_data": dict}
+
+
+def assert_fields(found: dict, allowed: dict) -> None:
+    for name, value in found.items():
+        kind = allowed[name]
+        assert value in kind if isinstance(kind, set) else isinstance(value, kind) and not isinstance(value, bool), name
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], ROWS[-1:], []])
+def test_results_json_is_gradescopes(rows):
+    content = json.loads(gradescope.results(rows, 7), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert_fields(content, TOP)
+    assert len(content["tests"]) == len(rows)
+    for test, row in zip(content["tests"], rows):
+        assert_fields(test, TEST)
+        assert {"score", "max_score", "name", "status", "output"} <= test.keys()
+        assert 0 <= test["score"] <= test["max_score"] and (test["status"] == "passed") == (row.verdict == "right")
+    assert content["score"] == sum(test["score"] for test in content["tests"])
+    # Of the format "text" nothing is rendered; the top level's default is HTML.
+    assert content["output_format"] == "text" and {test["output_format"] for test in content["tests"]} <= {"text"}
+
+
+def test_a_folder_for_each_student_of_gradescope(tmp_path):
+    rows = [Row(name, "softmax", "right") for name in ("jane", "Jane", "../jane", "..", "", "a/b", "a:b", "Zoë", "x" * 300)]
+    files = gradescope.files(rows, tmp_path, 1)
+    assert len({str(path).casefold() for path in files}) == len(rows)
+    assert all(path.parent.parent == tmp_path and path.parent.name not in ("", ".", "..") for path in files)
+    assert tmp_path / "Zoë/results.json" in files
+
+
+# the command
+
+def test_outputs(grade, fake, tmp_path):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong", "bob/attention.py": "x"})
+    places = {"--csv": "a/class.csv", "--json": "class.json", "--report": "class.html", "--gradescope": "results"}
+    flags = [word for pair in places.items() for word in pair]
+    code, out, _ = grade(folder, *flags, "--points", 5)
+    assert code == 0 and out.splitlines()[-4:] == ["a/class.csv", "class.json", "results", "class.html"]
+    assert sorted(path.parent.name for path in pathlib.Path("results").rglob("*.json")) == ["bob", "jane"]
+    assert json.loads(pathlib.Path("results/jane/results.json").read_text())["score"] == 5
+    pathlib.Path("a/class.csv").unlink()
+    assert grade(folder, *flags)[0] == 0  # its own files are replaced
+
+
+@pytest.mark.parametrize("flag, path", [("--csv", "x.csv"), ("--json", "x.json"), ("--report", "x.html"),
+                                        ("--gradescope", "x.json"), ("--gradescope", "results")])
+def test_nothing_is_overwritten_unasked(grade, fake, tmp_path, flag, path):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right"})
+    file = pathlib.Path(path if "." in path else f"{path}/jane/results.json")
+    make(pathlib.Path(), {str(file): "{\"mine\": 1}"})
+    code, out, err = grade(folder, flag, path)
+    assert (code, out) == (2, "") and f"{file} is there" in err and "--force" in err
+    assert file.read_text() == "{\"mine\": 1}" and not pathlib.Path("judged.txt").exists()
+    assert grade(folder, flag, path, "--force")[0] == 0 and file.read_text() != "{\"mine\": 1}"
+
+
+def test_as_gradescopes_autograder(grade, fake, tmp_path):
+    folder = make(tmp_path / "submission", {"answer.py": "right"})
+    arguments = folder, "--exercise", "softmax", "--gradescope", "out/results.json"
+    assert grade(*arguments)[0] == 0
+    content = json.loads(pathlib.Path("out/results.json").read_text())
+    assert (content["score"], [test["name"] for test in content["tests"]]) == (2, ["softmax"])
+    (folder / "answer.py").unlink()
+    assert grade(*arguments)[0] == 0
+    (test,) = json.loads(pathlib.Path("out/results.json").read_text())["tests"]
+    assert (test["score"], test["max_score"], test["output"]) == (0, 2, "not judged: nothing was handed in")
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["nowhere"], "nowhere is no folder"),
+    (["file"], "file is no folder"),
+    (["empty"], "there are no submissions in empty: no .py and no .ipynb"),
+    (["class", "--exercise", "sofmax"], "did you mean softmax?"),
+    (["class", "--jobs", "0"], "--jobs: expected a number of processes from 1, got 0"),
+    (["class", "--seed", "-1"], "--seed: expected a whole number from 0, got -1"),
+    (["class", "--points", "nan"], "--points: expected a number from 0, got nan"),
+    (["class", "--points", "-1"], "--points: expected a number from 0, got -1"),
+    (["class", "--seconds", "inf"], "--seconds: expected a number from 0.1, got inf"),
+    (["class", "--out", "other"], "other is there, and holds other things than grades"),
+    (["class", "--out", "file"], "cannot write to file"),
+    (["class", "--csv", "empty"], "empty is a folder"),
+    (["."], "results would be kept in grades, inside of .; choose another place with --out"),
+])
+def test_bad_input(grade, fake, arguments, says):
+    make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty/": "", "other/thesis.txt": "mine"})
+    code, out, err = grade(*arguments)
+    assert (code, out) == (2, "") and says in err and err.count("\n") == 1
+    assert not pathlib.Path("judged.txt").exists() and sorted(os.listdir("other")) == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred", "two\nlines", "half \udce4", "\u202eturned", "<b>", "\x07"])
+def test_what_students_write_does_nothing_to_a_terminal(name):
+    for text_ in (line(name), lines(f"  {name}\n{name}")):
+        assert not any(ord(c) < 32 and c != "\n" or 0xD800 <= ord(c) < 0xE000 or c == "\u202e" for c in text_)
+        text_.encode()
+    assert lines("a\n    b\n") == "a\n    b"
