@@ -26,7 +26,7 @@ def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:
 
     >>> wrong = lambda dout, x: dout * (1 - np.tanh(x))
     >>> diagnose("tanh", wrong).mistake
-    '1 - out'
+    '1 - out: the square is missing'
     """
     right = function_named(name)
     arrays = right.inputs(np.random.default_rng(seed))

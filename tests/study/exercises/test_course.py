@@ -12,9 +12,13 @@ from study.exercises import COURSE
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GUIDE = (DOCS / "backprop_through_attention.md").read_text()
 SIGNATURES = {
+    "dropout": "dropout_backward(dout, x, mask, p)",
+    "gelu": "gelu_backward(dout, x)",
+    "gelu_tanh": "gelu_tanh_backward(dout, x)",
     "matmul": "matmul_backward(dout, a, b)",
     "product": "product_backward(dout, a, b)",
     "softmax": "softmax_backward(dout, x)",
+    "tanh": "tanh_backward(dout, x)",
 }
 TWINS = set()  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
 SEEDS = range(5)
