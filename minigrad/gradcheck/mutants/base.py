@@ -107,28 +107,43 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def family(name: str, forward: Callable, backward: Callable, inputs: Callable, wrong: dict[str, tuple],
-           equivalent: dict[str, tuple] | None = None, constants: tuple[str, ...] = ()) -> None:
+           equivalent: dict[str, tuple] | None = None, constants: tuple[str, ...] = (),
+           telling: Callable | None = None) -> None:
     """Enter a function and its mutants.
 
     wrong: {name: (the mistake in a sentence, {part: what stands there instead})}; equivalent: the same, and a proof.
+    `telling` draws what mutants are checked on, if some of them are right on what `inputs` draws for the function.
     """
     statement = STATEMENTS.get(name, "")
     right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants, statement=statement)
     for key, (mistake, changes, *proof) in {**wrong, **(equivalent or {})}.items():
         title = f"{name}: {key}"
-        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, constants, statement=statement,
+        MUTANTS[title] = Mutant(title, forward, backward, telling or inputs, changes, constants, statement=statement,
                                 mistake=mistake, right=right, equivalent=proof[0] if proof else "")
 
 
 def pointwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],
               inputs: Callable = lambda r: [r.normal(size=(3, 4))]) -> None:
-    """A function of one number, applied to each element: dx = dout * slope(x, out)."""
+    """A function of one number, applied to each element: dx = dout * slope(x, out).
 
-    def backward(dout, x, *, slope=slope):
-        return dout * slope(x, function(x))
+    wrong: {name: (the mistake in a sentence, the slope that stands there instead, or {part: ...})}.
+    """
 
-    changed = {key: (mistake, {"slope": wrong_slope}) for key, (mistake, wrong_slope) in wrong.items()}
+    def backward(dout, x, *, upstream=same, value=function, slope=slope, combine=np.multiply, finish=same):
+        return finish(combine(upstream(dout), slope(x, value(x))))
+
+    changed = {key: (mistake, change if isinstance(change, dict) else {"slope": change})
+               for key, (mistake, change) in wrong.items()}
     family(name, function, backward, inputs, changed)
+
+
+def exchanged(part: str, table: dict[str, tuple]) -> dict[str, tuple]:
+    """{name: (the mistake in a sentence, what stands there instead)} as `family` wants it, all in one part."""
+    return {name: (sentence, {part: wrong}) for name, (sentence, wrong) in table.items()}
+
+
+def same(a: np.ndarray) -> np.ndarray:
+    return a
 
 
 def last(a: np.ndarray) -> np.ndarray:

@@ -1,8 +1,7 @@
 """Mistakes in matrix products and linear layers."""
 import numpy as np
 
-from .base import family, normal, turned
-from .broadcast import same
+from .base import exchanged, family, normal, same, turned
 
 
 def in_order(*gradients):
@@ -15,11 +14,6 @@ def matmul_backward(
 ):
     dout = upstream(dout)
     return order(finish_a(for_a(dout, a, b)), finish_b(for_b(dout, a, b)))
-
-
-def wrong_in(part, table):
-    """{name: (sentence, what stands there instead)} as `family` wants it, all in one part."""
-    return {name: (sentence, {part: wrong}) for name, (sentence, wrong) in table.items()}
 
 
 def endings(table):
@@ -41,7 +35,7 @@ UPSTREAM = {
 }
 
 family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
-    **wrong_in("for_a", {
+    **exchanged("for_a", {
         "b not transposed": ("da = dout @ b: b has to be transposed, da = dout @ b^T (on squares the shapes fit by chance)",
                              lambda dout, a, b: dout @ b),
         "wrong side": ("da = b^T @ dout: b^T stands on the wrong side, as b stood on the right",
@@ -70,7 +64,7 @@ family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
         "da averaged": ("da is divided by the number of columns of dout: its terms add, they are not averaged",
                         lambda dout, a, b: dout @ turned(b) / dout.shape[-1]),
     }),
-    **wrong_in("for_b", {
+    **exchanged("for_b", {
         "a not transposed": ("db = a @ dout: a has to be transposed, db = a^T @ dout (on squares the shapes fit by chance)",
                              lambda dout, a, b: a @ dout),
         "wrong side for b": ("db = dout @ a^T: a^T stands on the wrong side, as a stood on the left",
@@ -99,7 +93,7 @@ family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
         "db averaged": ("db is divided by the number of rows: its terms add, they are not averaged",
                         lambda dout, a, b: turned(a) @ dout / dout.shape[-2]),
     }),
-    **wrong_in("upstream", UPSTREAM),
+    **exchanged("upstream", UPSTREAM),
     **endings({"da": "finish_a", "db": "finish_b"}),
     "exchanged": ("da and db are exchanged: the gradients come in the order of the arguments",
                   dict(order=lambda da, db: (db, da))),
@@ -167,8 +161,8 @@ BIAS_SHAPES = {
 }
 
 
-family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, normal((3, 4, 4), (4, 4), (4,)), {
-    **wrong_in("for_x", {
+family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, normal((4, 4), (4, 4), (4,)), {
+    **exchanged("for_x", {
         "weight transposed": ("dx = dout @ weight^T: forward has transposed the weight already, so dx = dout @ weight",
                               lambda dout, x, weight: dout @ weight.T),
         "x not needed": ("x gets no gradient: the layer below needs it", lambda dout, x, weight: None),
@@ -186,7 +180,7 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
         "dx overwritten": ("dx has the last term of its sum only: in a loop, = overwrites where += adds",
                            lambda dout, x, weight: dout[..., -1:] @ weight[-1:]),
     }),
-    **wrong_in("for_weight", {
+    **exchanged("for_weight", {
         "weight's gradient transposed": ("dweight is transposed: x^T @ dout has the shape (in, out), and the weight (out, "
                                          "in)",
                                          lambda dout, x, weight: as_rows(x).T @ as_rows(dout)),
@@ -219,7 +213,7 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
                            lambda dout, x, weight: np.outer(as_rows(dout).sum(0), as_rows(x).sum(0))),
         "weight's gradient is x": ("dweight is x^T x, without dout", lambda dout, x, weight: as_rows(x).T @ as_rows(x)),
     }),
-    **wrong_in("for_bias", {
+    **exchanged("for_bias", {
         "bias over the wrong axis": ("dbias is summed within rows; sum over the rows, so that one number per feature stays",
                                      lambda dout, bias: as_rows(dout).sum(1)),
         "bias averaged": ("dbias is the mean over the rows; the bias is used by each of them, and uses add",
@@ -239,10 +233,10 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
         "bias times itself": ("dbias is multiplied by the bias; its derivative is 1",
                               lambda dout, bias: as_rows(dout).sum(0) * bias),
     }),
-    **wrong_in("upstream", UPSTREAM),
+    **exchanged("upstream", UPSTREAM),
     **endings({"dx": "finish_x", "dweight": "finish_weight", "dbias": "finish_bias"}),
     "order": ("dweight and dx are exchanged: the gradients come in the order of the arguments",
               dict(order=lambda dx, dweight, dbias: (dweight, dx, dbias))),
     "order of the parameters": ("dweight and dbias are exchanged: the gradients come in the order of the arguments",
                                 dict(order=lambda dx, dweight, dbias: (dx, dbias, dweight))),
-})
+}, telling=normal((3, 4, 4), (4, 4), (4,)))

@@ -1,8 +1,7 @@
 """Mistakes in softmax and its logarithm, and in cross-entropy."""
 import numpy as np
 
-from .base import family, last, normal
-from .broadcast import same
+from .base import exchanged, family, last, normal, same
 
 MATRICES = (2, 4, 4)  # each axis but one is as long as the others: on a square a wrong axis has the right shape
 
@@ -45,14 +44,9 @@ def through_the_maximum(dout, x):
     return dx - last(dx) * (x == x.max(-1, keepdims=True))
 
 
-def exchanged(part, table):
-    """{name: (sentence, what stands there instead)} as `family` wants it, all in one part."""
-    return {name: (sentence, {part: wrong}) for name, (sentence, wrong) in table.items()}
-
-
 # what p is taken to be
 PROBABILITIES = exchanged("probabilities", {
-    "softmax over columns": ("softmax itself runs over axis 0 in backward; each row along the last axis is one",
+    "softmax over the batch": ("softmax itself runs over axis 0 in backward; each row along the last axis is one",
                              lambda x: softmax(x, 0)),
     "softmax over the last axis but one": ("softmax itself runs over the last axis but one in backward; each row along the "
                                            "last axis is one", lambda x: softmax(x, -2)),
@@ -60,9 +54,9 @@ PROBABILITIES = exchanged("probabilities", {
                                 of_everything),
     "sum without keepdims": ("e^x is divided by its row sums without keepdims, so that on squares each column is divided "
                              "by the sum of a row", lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(-1)),
-    "not normalised": ("e^x stands for the probabilities: it is not divided by its sum over the row", np.exp),
+    "no normalisation": ("e^x stands for the probabilities: it is not divided by its sum over the row", np.exp),
     "x for p": ("x stands for the probabilities: the argument is the input of softmax, not its output", same),
-    "log p for p": ("log p stands for the probabilities", lambda x: np.log(softmax(x))),
+    "log-probabilities": ("log p stands for the probabilities", lambda x: np.log(softmax(x))),
     "softmax twice": ("softmax is taken of what is a softmax already", lambda x: softmax(softmax(x))),
     "sigmoid for softmax": ("the sigmoid of each element stands for softmax", lambda x: 1 / (1 + np.exp(-x))),
     "negative exponent": ("e^-x stands for e^x in softmax", lambda x: softmax(-x)),
@@ -82,7 +76,7 @@ ENDINGS = exchanged("finish", {
                          lambda dx: np.broadcast_to(columns(dx), dx.shape).copy()),
 })
 
-family("softmax", softmax, softmax_backward, normal(MATRICES), {
+family("softmax", softmax, softmax_backward, normal((4, 4)), {
     **exchanged("total", {
         "no rowsum": ("the sum over the row is missing: every output depends on every input of its row", np.zeros_like),
         "diagonal only": ("p (1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
@@ -162,7 +156,7 @@ family("softmax", softmax, softmax_backward, normal(MATRICES), {
                           "meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
     "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
                                dict(probabilities=of_everything, total=np.sum)),
-})
+}, telling=normal(MATRICES))
 family("stable_softmax", softmax, lambda dout, x, *, way=softmax_backward: way(dout, x), normal((4, 4)), {
     "one token": ("as if the row had one element: the gradient is zero", dict(way=lambda dout, x: np.zeros_like(x))),
 }, {
@@ -172,19 +166,80 @@ family("stable_softmax", softmax, lambda dout, x, *, way=softmax_backward: way(d
 })
 
 
-def log_softmax_backward(dout, x, *, weight=softmax, total=last):
-    return dout - weight(x) * total(dout)
+def log_softmax_backward(
+    dout, x, *, probabilities=softmax, upstream=same, product=lambda p, dout, x: dout, total=last,
+    combine=lambda p, dout, s, x: dout - p * s, finish=same,
+):
+    p, dout = probabilities(x), upstream(dout)
+    s = total(product(p, dout, x))  # of each row
+    return finish(combine(p, dout, s, x))
 
 
-family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal(MATRICES), {
-    "no sum": ("dout - p: the sum of dout is missing, right only for a one-hot upstream",
-               dict(total=lambda dout: 1.0)),
-    "diagonal only": ("(1 - p) dout: only the Jacobian's diagonal", dict(total=lambda dout: dout)),
-    "log for p": ("the output for e^output", dict(weight=lambda x: np.log(softmax(x)))),
-    "wrong axis": ("the sum runs over columns", dict(total=lambda dout: dout.sum(0, keepdims=True))),
-    "no p": ("the weight p is 1 / N", dict(weight=lambda x: np.full_like(x, 1 / x.shape[-1]))),
-    "only dout": ("the term of the logarithm's sum is missing", dict(total=np.zeros_like)),
-})
+family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal((4, 4)), {
+    **exchanged("total", {
+        "no sum": ("dout - p: the sum of dout over the row is missing; it is 1 only for a one-hot dout", np.ones_like),
+        "diagonal only": ("(1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
+                          same),
+        "wrong axis": ("the sum of dout runs over axis 0; it has to run within each row, over the last axis", columns),
+        "last axis but one": ("the sum of dout runs over the last axis but one; it has to run within each row, over the "
+                              "last axis", last_but_one),
+        "axis 1": ("the sum of dout runs over axis 1: with more than two axes that is not the last one", axis_1),
+        "total": ("the sum of dout runs over the whole array; each row has a sum of its own", np.sum),
+        "only dout": ("the term of the logarithm's sum is missing: dout - p * (sum of dout)", np.zeros_like),
+        "mean": ("the mean of dout over the row stands for its sum", lambda a: a.mean(-1, keepdims=True)),
+        "mean of all": ("the mean of dout over the whole array stands for its sum over each row", np.mean),
+        "no keepdims": ("the row sums lack keepdims: on squares, each column is given the sum of a row",
+                        lambda a: a.sum(-1)),
+        "maximum": ("the largest of dout's row stands for its sum", lambda a: a.max(-1, keepdims=True)),
+        "running sum": ("the running sum along the row stands for the whole sum", lambda a: a.cumsum(-1)),
+        "last of the row": ("the sum of dout has its last term only: in a loop, = overwrites where += adds",
+                            lambda a: a[..., -1:]),
+    }),
+    **exchanged("product", {
+        "weighted sum": ("the sum is one of p * dout, as in softmax; log_softmax's is one of dout alone",
+                         lambda p, dout, x: p * dout),
+        "sum of p": ("the sum is one of p, which is 1; it has to be one of dout", lambda p, dout, x: p),
+        "x in the sum": ("the sum is one of x * dout; it has to be one of dout", lambda p, dout, x: x * dout),
+        "out in the sum": ("the sum is one of log p * dout; it has to be one of dout",
+                           lambda p, dout, x: np.log(softmax(x)) * dout),
+        "dout squared in the sum": ("the sum is one of dout^2; it has to be one of dout", lambda p, dout, x: dout**2),
+    }),
+    **exchanged("combine", {
+        "no p": ("p is missing in the second term: dout - p * (sum of dout)", lambda p, dout, s, x: dout - s),
+        "sum is added": ("the second term is added: dout - p * (sum of dout)", lambda p, dout, s, x: dout + p * s),
+        "only the sum": ("the first term, dout itself, is missing", lambda p, dout, s, x: -p * s),
+        "softmax's": ("p * (dout - (sum of p * dout)) is the gradient of softmax: the logarithm is missing",
+                      lambda p, dout, s, x: p * (dout - last(p * dout))),
+        "p outside": ("p multiplies both terms; in dout - p * (sum of dout) it stands in the second only",
+                      lambda p, dout, s, x: p * (dout - s)),
+        "p in the first term only": ("p multiplies the first term instead of the second: dout - p * (sum of dout)",
+                                     lambda p, dout, s, x: p * dout - s),
+        "1 - p alone": ("1 - p: without dout, and the diagonal only", lambda p, dout, s, x: 1 - p),
+        "divided by p": ("divided by p at the end: that is the derivative of the logarithm twice",
+                         lambda p, dout, s, x: (dout - p * s) / p),
+        "logarithm only": ("dout / p is the logarithm's gradient; softmax's has to follow", lambda p, dout, s, x: dout / p),
+        "times p for the logarithm": ("the logarithm's derivative is 1 / p, not p",
+                                      lambda p, dout, s, x: p * (dout * p - last(dout * p * p))),
+        "diagonal p": ("the Jacobian's diagonal is 1; it has to be 1 - p", lambda p, dout, s, x: dout - p * (s - dout)),
+        "diagonal left out": ("the Jacobian's diagonal, 1 - p, is left out: each output depends on its own input too",
+                              lambda p, dout, s, x: -p * (s - dout)),
+        "plus beside the diagonal": ("beside the diagonal, the Jacobian is -p: the minus is missing",
+                                     lambda p, dout, s, x: (1 - p) * dout + p * (s - dout)),
+        "x for p in front": ("x stands for p in the second term", lambda p, dout, s, x: dout - x * s),
+        "p squared": ("p stands twice in the second term", lambda p, dout, s, x: dout - p * p * s),
+        "1 - p outside": ("1 - p multiplies dout and the sum: dout - p * (sum of dout)",
+                          lambda p, dout, s, x: (1 - p) * (dout - s)),
+        "times the sum": ("the sum multiplies both terms: dout - p * (sum of dout)", lambda p, dout, s, x: (dout - p) * s),
+    }),
+    **PROBABILITIES, **UPSTREAM, **ENDINGS,
+    "no upstream": ("dout is not used: the chain rule multiplies the Jacobian by it", dict(upstream=np.ones_like)),
+    "axis 0 throughout": ("softmax and the sum both run over axis 0; each row along the last axis is one of its own",
+                          dict(probabilities=lambda x: softmax(x, 0), total=columns)),
+    "axis 1 throughout": ("softmax and the sum both run over axis 1: right for a matrix, but with more axes the last one "
+                          "is meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
+    "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
+                               dict(probabilities=of_everything, total=np.sum)),
+}, telling=normal(MATRICES))
 
 IGNORED = -100
 
@@ -199,15 +254,108 @@ def cross_entropy(x, targets):
     return np.asarray(losses.sum() / counted.sum())
 
 
+def at_targets(amount, shift=0):
+    """Take this from each row's element at its target."""
+    def subtract(dx, rows, targets):
+        dx[rows, (targets[rows] + shift) % dx.shape[1]] -= amount
+    return subtract
+
+
+def in_columns(dx, rows, targets):
+    dx[:, targets[rows]] -= 1
+
+
+def at_the_row_number(dx, rows, targets):
+    dx[rows, rows] -= 1
+
+
+def exchanged_indices(dx, rows, targets):
+    dx[targets[rows], rows] -= 1
+
+
+def everywhere(dx, rows, targets):
+    dx -= 1
+
+
+def all_but_the_target(dx, rows, targets):
+    others = np.ones_like(dx)
+    others[rows, targets[rows]] = 0
+    dx -= others
+
+
+def sign_at_the_target(dx, rows, targets):
+    dx[rows, targets[rows]] = 1 - dx[rows, targets[rows]]
+
+
+def minus_one_at_the_target(dx, rows, targets):
+    dx[rows, targets[rows]] = -1
+
+
+def zero_at_the_target(dx, rows, targets):
+    dx[rows, targets[rows]] = 0
+
+
+def at_the_largest(dx, rows, targets):
+    dx[rows, dx[rows].argmax(1)] -= 1
+
+
+def target_only(dx, rows, targets):
+    at_targets(1)(dx, rows, targets)
+    hot = np.zeros_like(dx)
+    hot[rows, targets[rows]] = 1
+    dx *= hot
+
+
+def through_the_logarithm(dx, rows, targets):
+    """The gradient by the probabilities, -1 / p at the target."""
+    hot = np.zeros_like(dx)
+    hot[rows, targets[rows]] = -1
+    dx[...] = hot / dx
+
+
+def hot_alone(dx, rows, targets):
+    dx[...] = 0
+    dx[rows, targets[rows]] = -1
+
+
+def times_p(dx, rows, targets):
+    p = dx.copy()
+    at_targets(1)(dx, rows, targets)
+    dx *= p
+
+
+def slope_of_p(dx, rows, targets):
+    p = dx.copy()
+    at_targets(1)(dx, rows, targets)
+    dx *= p * (1 - p)
+
+
+def smoothed(dx, rows, targets):
+    dx -= 0.1 / dx.shape[1]
+    at_targets(0.9)(dx, rows, targets)
+
+
+def ignored_are(chosen):
+    """Rows with an ignored target are as if it were this class."""
+    def pass_all(counted, dx):
+        hot = np.zeros_like(dx)
+        hot[~counted, chosen] = 1
+        return np.where(counted[:, None] | (dx == 0), 1.0, (dx - hot) / dx)
+    return pass_all
+
+
+def only_row(i):
+    return lambda counted, dx: counted[:, None] & (np.arange(len(dx)) == i % len(dx))[:, None]
+
+
 def cross_entropy_backward(
-    dout, x, targets, *, probabilities=softmax, hot=1.0, shifted=0, mask=lambda counted: counted[:, None],
-    count=lambda counted: counted.sum(), upstream=lambda dout: dout, sign=1.0,
+    dout, x, targets, *, probabilities=softmax, subtract=at_targets(1), mask=lambda counted, dx: counted[:, None],
+    count=lambda counted, dx: counted.sum(), upstream=same, finish=same,
 ):
     _, counted = losses_of(x, targets)
     dx = probabilities(x)
-    rows = np.flatnonzero(counted)
-    dx[rows, (targets[rows] + shifted) % x.shape[1]] -= hot
-    return sign * upstream(dout) * dx * mask(counted) / count(counted), None
+    subtract(dx, np.flatnonzero(counted), targets)
+    return finish(upstream(dout) * dx * mask(counted, dx) / count(counted, dx)), None
 
 
 def logits_and_targets(r):
@@ -216,18 +364,79 @@ def logits_and_targets(r):
     return [r.normal(size=(5, 4)), targets]
 
 
+def square_logits_and_targets(r):
+    """As many rows as classes: exchanged indices still fit."""
+    targets = r.integers(0, 6, size=6)
+    targets[r.integers(6)] = IGNORED
+    return [r.normal(size=(6, 6)), targets]
+
+
 family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targets, {
-    "no mean": ("the sum's gradient: not divided by the number of rows", dict(count=lambda counted: 1.0)),
-    "mean over all": ("divided by all rows, the ignored ones too", dict(count=len)),
-    "mean over elements": ("divided by the number of logits", dict(count=lambda counted: counted.sum() * 4)),
-    "ignored rows count": ("rows with an ignored target get a gradient", dict(mask=lambda counted: 1.0)),
-    "no target": ("1 is not subtracted at the target", dict(hot=0.0)),
-    "target twice": ("2 is subtracted at the target", dict(hot=2.0)),
-    "target off by one": ("1 is subtracted at the next class", dict(shifted=1)),
-    "sign": ("target - p", dict(sign=-1.0)),
-    "softmax over the batch": ("softmax along the wrong axis", dict(probabilities=lambda x: softmax(x, 0))),
-    "no normalisation": ("e^x for the probabilities", dict(probabilities=np.exp)),
-    "log-probabilities": ("log p for p", dict(probabilities=lambda x: np.log(softmax(x)))),
-    "no upstream": ("the upstream gradient is taken to be 1", dict(upstream=lambda dout: 1.0)),
-    "smoothed": ("label smoothing 0.1 in backward only", dict(probabilities=lambda x: softmax(x) - 0.025, hot=0.9)),
-}, constants=("targets",))
+    **exchanged("count", {
+        "no mean": ("not divided by the number of targets: the loss is their mean, not their sum", lambda counted, dx: 1.0),
+        "mean over all": ("divided by the number of all rows; the mean runs over those whose target is not ignored",
+                          lambda counted, dx: len(dx)),
+        "mean over elements": ("divided by the number of logits that count; the mean runs over rows",
+                               lambda counted, dx: counted.sum() * dx.shape[1]),
+        "mean over all elements": ("divided by the number of all logits; the mean runs over rows",
+                                   lambda counted, dx: dx.size),
+        "mean over classes": ("divided by the number of classes; the mean runs over rows", lambda counted, dx: dx.shape[1]),
+        "mean twice": ("divided twice by the number of targets", lambda counted, dx: counted.sum() ** 2),
+        "multiplied by the count": ("multiplied by the number of targets instead of divided by it",
+                                    lambda counted, dx: 1 / counted.sum()),
+        "one more": ("divided by the number of targets + 1", lambda counted, dx: counted.sum() + 1),
+    }),
+    **exchanged("mask", {
+        "ignored rows count": ("rows with an ignored target get p as their gradient; it has to be zero",
+                               lambda counted, dx: 1.0),
+        "ignored as class 0": ("an ignored target is taken for class 0; its row's gradient has to be zero", ignored_are(0)),
+        "ignored as the last class": ("an ignored target is taken for the last class; its row's gradient has to be zero",
+                                      ignored_are(-1)),
+        "mask inverted": ("only rows with an ignored target get a gradient: the mask is the wrong way round",
+                          lambda counted, dx: ~counted[:, None]),
+        "first row": ("only the first row gets a gradient", only_row(0)),
+        "last row": ("only the last row gets a gradient: in a loop, = overwrites where += adds", only_row(-1)),
+    }),
+    **exchanged("subtract", {
+        "no target": ("1 is not subtracted at the target: p stands for p - onehot", lambda dx, rows, targets: None),
+        "target twice": ("2 is subtracted at the target instead of 1", at_targets(2)),
+        "target added": ("1 is added at the target instead of subtracted", at_targets(-1)),
+        "target off by one": ("1 is subtracted at the class after the target", at_targets(1, 1)),
+        "target off by one down": ("1 is subtracted at the class before the target", at_targets(1, -1)),
+        "in whole columns": ("dx[:, targets] -= 1 subtracts in all rows: each row has its own target, "
+                             "dx[np.arange(N), targets]", in_columns),
+        "at the row's number": ("1 is subtracted at the class with the number of the row; the target is the class",
+                                at_the_row_number),
+        "indices exchanged": ("dx[targets, rows] stands for dx[rows, targets]: the class is the second index",
+                              exchanged_indices),
+        "everywhere": ("1 is subtracted from all of p; it belongs to the target only", everywhere),
+        "all but the target": ("1 is subtracted everywhere but at the target; it belongs to the target only",
+                               all_but_the_target),
+        "sign at the target": ("1 - p at the target: it has to be p - 1", sign_at_the_target),
+        "-1 at the target": ("-1 at the target: it has to be p - 1", minus_one_at_the_target),
+        "zero at the target": ("zero at the target: it has to be p - 1", zero_at_the_target),
+        "at the largest": ("1 is subtracted at the most probable class; it belongs to the target", at_the_largest),
+        "target only": ("only the target's logit gets a gradient; the others of the row get p, as all stand in the sum",
+                        target_only),
+        "through the logarithm": ("-1 / p at the target is the gradient by the probabilities; softmax's has to follow",
+                                  through_the_logarithm),
+        "no p": ("p is missing: -onehot stands for p - onehot", hot_alone),
+        "times p": ("p - onehot is multiplied by p: it is the whole gradient already", times_p),
+        "times p (1 - p)": ("p - onehot is multiplied by p (1 - p), as for a squared error; it is the whole gradient "
+                            "already",
+                            slope_of_p),
+        "smoothed": ("label smoothing 0.1 in backward only", smoothed),
+    }),
+    **{name: mistake for name, mistake in PROBABILITIES.items() if name != "softmax over the last axis but one"},
+    **exchanged("upstream", {
+        "no upstream": ("dout is not used: the loss may be followed by more, and then dout is not 1", lambda dout: 1.0),
+        "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
+        "divided by the upstream": ("divided by dout instead of multiplied by it", lambda dout: 1 / dout),
+    }),
+    **exchanged("finish", {
+        "sign": ("onehot - p stands for p - onehot: the sign is wrong", lambda dx: -dx),
+        "twice": ("the gradient is twice too large", lambda dx: 2 * dx),
+        "squared": ("the gradient is squared", lambda dx: dx**2),
+        "zero": ("the gradient is zero", lambda dx: 0 * dx),
+    }),
+}, constants=("targets",), telling=square_logits_and_targets)

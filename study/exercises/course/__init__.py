@@ -1,8 +1,9 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import block, norms, products, rows, training
+from study.exercises.course import block, norms, pointwise, products, rows, training
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
+    "Number by number": pointwise.EXERCISES,
     "Products": products.EXERCISES,
     "Row by row": rows.EXERCISES,
     "Norms": norms.EXERCISES,

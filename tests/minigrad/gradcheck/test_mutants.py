@@ -52,7 +52,7 @@ HANDED_IN = {  # a backward of softmax, and a part of what is said about it
     "an error": (lambda dout, x: dout @ x[:1], "it raises ValueError: matmul"),
     "too few arguments": (lambda dout: dout, "it raises TypeError"),
     "an error at times": (raises_on_some, f'(line {raises_on_some.__code__.co_firstlineno + 2}: raise ValueError("not today"))'),
-    "two mistakes": (lambda dout, x: -np.exp(x) / np.exp(x).sum(-1, keepdims=True) * dout, "the sign is wrong"),
+    "two mistakes": (lambda dout, x: -np.exp(x) / np.exp(x).sum(-1, keepdims=True) * dout, "dx has the wrong sign"),
     "nonsense": (lambda dout, x: np.sin(dout + x), "dx is off by up to"),
 }
 
@@ -65,7 +65,7 @@ def test_whatever_is_handed_in_is_described(name):
 
 
 def test_a_checker_is_graded():
-    grades = grade_checker(lambda function, inputs: "weight" not in str(function.name), seeds=[0])
+    grades = grade_checker(lambda function, inputs: "no weight" not in str(function.name), seeds=[0])
     assert "attention: no rowsum" in grades["missed"] and grades["false alarms"] == []
 
 
