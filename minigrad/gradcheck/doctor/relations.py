@@ -12,7 +12,7 @@ import numpy as np
 
 from ..constants import constant_ratio, names_of_constant
 from ..mutants.base import FUNCTIONS
-from .case import Case, Expected, Seen, arrays_of, distance
+from .case import EXACT, Case, Expected, Seen, arrays_of, distance
 
 LARGEST_JACOBIAN = 400  # so many outputs at most are differentiated one by one
 FEW_DIGITS = 1e-2  # a factor so near to 1 is meant to be 1
@@ -74,8 +74,7 @@ def is_multiplied(case: Case, name: str, reference: Expected) -> str | None:
         return None
     if abs(ratios[0] - 1) < FEW_DIGITS and not names:
         return f"{{is}} multiplied by {ratios[0]:.12g}: a constant with too few digits"
-    number = f"{ratios[0]:.6g}" if not names or len(set(np.round(ratios, 9))) == 1 else ""
-    text = " = ".join(filter(None, [number, ", or ".join(name for name in names[:3] if name != number)]))
+    text = ", or ".join(names[:3]) or f"{ratios[0]:.6g}"
     meaning = AS_IF.get(names[0].split(",")[0].split(" with")[0], "") if names else ""
     return f"{{is}} multiplied by {text}" + (f": {meaning}" if meaning and len(names) == 1 else "")
 
@@ -159,7 +158,7 @@ def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
 
     A known mistake that is itself so near, such as another eps, says nothing here.
     """
-    if is_near_right(case, name, reference):
+    if case.tolerance > EXACT or is_near_right(case, name, reference):
         return None
     errors = []
     for seen in case.seen:

@@ -7,7 +7,7 @@ from typing import Callable, Iterable
 import numpy as np
 
 from ..doctor import Diagnosis, Evidence, diagnose_numbers, routine_of
-from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
+from .base import FUNCTIONS, MUTANTS, Differentiable
 
 DRAWS = 6  # inputs that a backward is tried on
 
