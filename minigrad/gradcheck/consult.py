@@ -90,17 +90,21 @@ def has_values(function: Differentiable, seen: Observation) -> bool:
     return output.shape == seen.output.shape and np.allclose(output, seen.output, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
-def as_known(function: Differentiable, seen: list[Observation]) -> Consultation:
+def as_known(function: Differentiable, seen: list[Observation]) -> Consultation | None:
     """The question, as one about this function, with the names that the inputs have here."""
     named = dict(zip(function.arguments, seen[0].arguments))
     routine = replace(routine_of(function.name), arguments=("dout", *seen[0].arguments),
                       results=tuple(gradient_of(named[argument]) for argument in function.learned))
-    return Consultation(function.name, routine, [evidence_of(routine, item, item.gradients) for item in seen], EXACT)
+    try:
+        return Consultation(function.name, routine, [evidence_of(routine, item, item.gradients) for item in seen], EXACT)
+    except Exception:  # noqa: BLE001  its backward is not for these shapes
+        return None
 
 
 def by_differences(seen: list[Observation], point: Point, reports: list[InputReport]) -> Consultation | None:
     """The question, as one about a function of which only the derivatives are known, those in the reports."""
-    known = [report for report in reports if is_whole(report, point) and not (report.verdict == FAIL and report.ratio)]
+    known = [report for report in reports
+             if is_whole(report, point) and (report.verdict != FAIL or report.ratio is None)]
     if not any(report.verdict == FAIL for report in known):
         return None
 

@@ -127,11 +127,11 @@ def is_unsummed(case: Case, name: str, reference: Expected) -> str | None:
             if not np.all(case.agreement(given, right)):
                 return None
             continue
-        axes = [axes for n in range(1, given.ndim + 1) for axes in itertools.combinations(range(given.ndim), n)
-                if math.prod(given.shape[axis] for axis in axes) > 1]
-        if not any(np.all(case.agreement(given.sum(axes).reshape(-1), right.reshape(-1))) for axes in axes):
+        sets_of_axes = (axes for n in range(1, given.ndim + 1) for axes in itertools.combinations(range(given.ndim), n))
+        if not any(np.all(case.agreement(given.sum(axes).reshape(-1), right.reshape(-1))) for axes in sets_of_axes):
             return None
-        wrong = wrong or (given.shape, right.shape)
+        if given.size > right.size:
+            wrong = wrong or (given.shape, right.shape)
     return f"{{is}} not summed: it has the shape {wrong[0]} where {wrong[1]} belongs" if wrong else None
 
 
@@ -263,12 +263,12 @@ RELATIONS: tuple[Relation, ...] = (
     Relation("transposed", given_as("{is} transposed", in_other_order(lambda a: np.swapaxes(a, -1, -2))), True),
     Relation("axes reversed", given_as("{has} all axes reversed: .T for an exchange of the last two",
                                        in_other_order(lambda a: a.T)), True),
+    Relation("other shape", has_other_shape, True),
+    Relation("unsummed", is_unsummed, True),
     Relation("upstream", given_as("{is} the upstream gradient as it came", upstream_itself)),
     Relation("exchanged", is_anothers),
     Relation("upstream ignored", given_as("{does} not depend on the upstream gradient, as if dout were 1",
                                           upstream_of_ones)),
-    Relation("other shape", has_other_shape, True),
-    Relation("unsummed", is_unsummed, True),
     Relation("factor", is_multiplied, True),
     Relation("summed", is_summed, True),
     Relation("diagonal", given_as("{has} only the diagonal of the Jacobian, as if each output depended on its own input "
