@@ -75,8 +75,13 @@ def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def has_values(function: Differentiable, seen: Observation) -> bool:
-    """Is this the function's output, and are all that got gradients among those that it has gradients for?"""
+    """Is this the function's output, and are all that got gradients among those that it has gradients for?
+
+    What hands an input out as it is may be any of many functions, such as a reshape to the same shape.
+    """
     if len(function.arguments) != len(seen.arguments):
+        return False
+    if any(np.array_equal(value, seen.output, equal_nan=True) for value in seen.arguments.values()):
         return False
     learned = {name for name, argument in zip(seen.arguments, function.arguments) if argument in function.learned}
     if not seen.gradients.keys() <= learned:

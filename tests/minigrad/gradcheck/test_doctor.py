@@ -25,9 +25,12 @@ def draws(name, seeds):
 
 
 def given_by(backward, routine, inputs):
-    """What a backward gives, by name."""
-    with np.errstate(all="ignore"):
-        found = backward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
+    """What a backward gives, by name; nothing where it raises."""
+    try:
+        with np.errstate(all="ignore"):
+            found = backward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
+    except (ValueError, IndexError):
+        return {}
     return dict(zip(routine.results, found if isinstance(found, tuple) else (found,), strict=True))
 
 
