@@ -6,6 +6,7 @@ from typing import Callable, Iterable
 import numpy as np
 
 from .blame import told
+from .consult import consultations
 from .differences import (
     FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, random_direction, step_along,
 )
@@ -82,10 +83,12 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
                     again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
                     reports[i] = again
             problem.restore()
+        is_wrong = any(report.verdict == FAIL for report in reports)
+        to_ask = consultations(point, reports, options.seed) if is_wrong else []
     warnings = special_points(reports, problem.before, problem.constants)
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or no input leads to it"
                  for k, out in enumerate(outputs) if not out.requires_grad]
-    return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed)
+    return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
 
 
 Move = tuple[str, np.ndarray]  # a name and a direction

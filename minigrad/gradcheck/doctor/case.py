@@ -50,7 +50,7 @@ class Case:
     def agreement(self, given: np.ndarray | None, expected: np.ndarray | None) -> np.ndarray:
         """Where are the numbers the same? Nowhere, in the shape of what was expected, if the shapes differ."""
         if given is None or expected is None or given.shape != expected.shape:
-            return np.full(np.shape(expected), given is None and expected is None)
+            return np.full(np.shape(expected) if np.size(expected) else 1, given is None and expected is None)
         with np.errstate(all="ignore"):
             largest = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
             is_close = np.abs(given - expected) <= self.tolerance * (largest + 1e-3)

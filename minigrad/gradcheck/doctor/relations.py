@@ -12,7 +12,7 @@ import numpy as np
 
 from ..constants import constant_ratio, names_of_constant
 from ..mutants.base import FUNCTIONS
-from .case import Case, Expected, Seen, arrays_of, distance
+from .case import EXACT, Case, Expected, Seen, arrays_of, distance
 
 LARGEST_JACOBIAN = 400  # so many outputs at most are differentiated one by one
 FEW_DIGITS = 1e-2  # a factor so near to 1 is meant to be 1
@@ -74,8 +74,7 @@ def is_multiplied(case: Case, name: str, reference: Expected) -> str | None:
         return None
     if abs(ratios[0] - 1) < FEW_DIGITS and not names:
         return f"{{is}} multiplied by {ratios[0]:.12g}: a constant with too few digits"
-    number = f"{ratios[0]:.6g}" if not names or len(set(np.round(ratios, 9))) == 1 else ""
-    text = " = ".join(filter(None, [number, ", or ".join(name for name in names[:3] if name != number)]))
+    text = ", or ".join(names[:3]) or f"{ratios[0]:.6g}"
     meaning = AS_IF.get(names[0].split(",")[0].split(" with")[0], "") if names else ""
     return f"{{is}} multiplied by {text}" + (f": {meaning}" if meaning and len(names) == 1 else "")
 
@@ -128,11 +127,11 @@ def is_unsummed(case: Case, name: str, reference: Expected) -> str | None:
             if not np.all(case.agreement(given, right)):
                 return None
             continue
-        axes = [axes for n in range(1, given.ndim + 1) for axes in itertools.combinations(range(given.ndim), n)
-                if math.prod(given.shape[axis] for axis in axes) > 1]
-        if not any(np.all(case.agreement(given.sum(axes).reshape(-1), right.reshape(-1))) for axes in axes):
+        sets_of_axes = (axes for n in range(1, given.ndim + 1) for axes in itertools.combinations(range(given.ndim), n))
+        if not any(np.all(case.agreement(given.sum(axes).reshape(-1), right.reshape(-1))) for axes in sets_of_axes):
             return None
-        wrong = wrong or (given.shape, right.shape)
+        if given.size > right.size:
+            wrong = wrong or (given.shape, right.shape)
     return f"{{is}} not summed: it has the shape {wrong[0]} where {wrong[1]} belongs" if wrong else None
 
 
@@ -159,7 +158,7 @@ def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
 
     A known mistake that is itself so near, such as another eps, says nothing here.
     """
-    if is_near_right(case, name, reference):
+    if case.tolerance > EXACT or is_near_right(case, name, reference):
         return None
     errors = []
     for seen in case.seen:
@@ -264,12 +263,12 @@ RELATIONS: tuple[Relation, ...] = (
     Relation("transposed", given_as("{is} transposed", in_other_order(lambda a: np.swapaxes(a, -1, -2))), True),
     Relation("axes reversed", given_as("{has} all axes reversed: .T for an exchange of the last two",
                                        in_other_order(lambda a: a.T)), True),
+    Relation("other shape", has_other_shape, True),
+    Relation("unsummed", is_unsummed, True),
     Relation("upstream", given_as("{is} the upstream gradient as it came", upstream_itself)),
     Relation("exchanged", is_anothers),
     Relation("upstream ignored", given_as("{does} not depend on the upstream gradient, as if dout were 1",
                                           upstream_of_ones)),
-    Relation("other shape", has_other_shape, True),
-    Relation("unsummed", is_unsummed, True),
     Relation("factor", is_multiplied, True),
     Relation("summed", is_summed, True),
     Relation("diagonal", given_as("{has} only the diagonal of the Jacobian, as if each output depended on its own input "

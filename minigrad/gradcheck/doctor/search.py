@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .case import Case, arrays_of
+from .case import EXACT, Case, arrays_of
 from .diagnosis import Diagnosis, Evidence
 from .facts import facts_of
 from .relations import COMPOSING, RELATIONS, Relation, listed, sentence
@@ -31,9 +31,12 @@ class Explanation:
         return (*(mistake.name for mistake in self.mistakes), *([self.relation] if self.relation else []))
 
 
-def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine) -> Diagnosis:
-    """What explains the numbers that were given for all these inputs."""
-    case = Case(evidence, routine)
+def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: float = EXACT) -> Diagnosis:
+    """What explains the numbers that were given for all these inputs?
+
+    `tolerance` is how well the right numbers are known, in units of the largest of a result.
+    """
+    case = Case(evidence, routine, tolerance)
     if not case.seen:
         return Diagnosis(facts=("there are no numbers to judge by",))
     if not case.wrong:
