@@ -32,7 +32,7 @@ import numpy as np
 from study.exercises.answer import DIED, RAISED, RETURNED, TIMEOUT, Answer
 from study.exercises.worker.returned import copy_of
 from study.exercises.worker import wire
-from study.exercises.submission import Source
+from study.exercises.submission import Source, safe
 
 WORKER = pathlib.Path(__file__).with_name("worker")
 SITE = pathlib.Path(np.__file__).parents[1]
@@ -75,6 +75,7 @@ class Sandbox:
     def __init__(self, source: Source, function_name: str, limits: Limits = Limits()):
         self.source, self.function_name, self.limits = source, function_name, limits
         self.end: Answer | None = None  # the answer to all calls, once there can be no other
+        self.failed: Answer | None = None  # the first statement of a notebook that failed
         self.printed = bytearray()
         self.seconds_left = limits.total_seconds
         self.process: subprocess.Popen | None = None
@@ -131,7 +132,9 @@ class Sandbox:
             os.set_blocking(descriptor, False)
         try:
             deadline = time.monotonic() + self.limits.start_seconds
-            settings = {"limits": asdict(self.limits), "readable": READABLE, "filename": self.source.filename}
+            settings = {"limits": asdict(self.limits), "readable": [*READABLE, os.path.realpath(sys.executable)],
+                        "filename": self.source.filename, "is_notebook": self.source.is_notebook,
+                        "function": self.function_name}
             self._send(wire.pack(settings, None), deadline)
             self._receive(deadline)
         except (OSError, TimeoutError, EOFError, wire.Garbage):
@@ -140,16 +143,15 @@ class Sandbox:
             raise RuntimeError(f"the process for submissions does not start: {self.told or 'it says nothing'}") from None
 
     def _load(self) -> None:
-        request = {"text": self.source.text, "filename": self.source.filename,
-                   "lenient": self.source.is_notebook, "function": self.function_name}
+        text = np.frombuffer(self.source.text.encode("utf-8", "surrogatepass"), np.uint8)
         with self._ends("reading the file", loading=True):
-            header, _ = self._ask(request, None, self.limits.load_seconds, [])
-            if header["kind"] == "raised":
-                self.end = self._raised(header, loading=True)
-            elif header.get("found") is not True:
-                failed = header.get("failed")
-                self.end = (self._raised({**header, **failed}, loading=True) if isinstance(failed, dict) else
-                            Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True))
+            header, _ = self._ask({}, text, self.limits.load_seconds, [])
+            failed = header if header.get("kind") == "raised" else header.get("failed")
+            if isinstance(failed, dict):
+                self.failed = self._raised({**header, **failed}, loading=True)
+            if header.get("found") is not True:
+                missing = Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True)
+                self.end = self.failed or missing
 
     @contextlib.contextmanager
     def _ends(self, doing: str, loading: bool = False):
@@ -174,7 +176,7 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             return DIED, "it closed the pipe by which answers go to the judge"
         if code >= 0:
-            return DIED, "it ended the process (os._exit?) instead of returning"
+            return DIED, f"it ended the process (os._exit?) with code {code} instead of returning"
         if -code == getattr(signal, "SIGXCPU", None):
             return TIMEOUT, f"it computed for more than {self.limits.total_seconds:.0f} seconds"
         return DIED, {
@@ -315,7 +317,10 @@ class Sandbox:
             "EOFError": " (input() has nobody to ask)",
             "SystemExit": " (it leaves Python instead of returning)",
         }.get(kind, "")
-        return Answer(RAISED, message=f"{safe(kind)[:80]}: {message[:500]}{more}", line=line,
+        if kind == "NameError" and self.failed:
+            more = f" (before, {self.failed.place or 'a cell'} raised {self.failed.message})"
+        text = f"{safe(kind)[:80]}: {message[:500]}{more}" if message else f"{safe(kind)[:80]}{more}"
+        return Answer(RAISED, message=text, line=line,
                       place=self.source.place(line) if line else "", code=self.source.code(line) if line else "",
                       printed=self.told, refused=refused(header), loading=loading, seconds=seconds)
 
@@ -323,11 +328,6 @@ class Sandbox:
 def refused(header: dict) -> tuple[str, ...]:
     found = header.get("refused")
     return tuple(safe(str(what))[:250] for what in found[:20]) if isinstance(found, list) else ()
-
-
-def safe(text: str) -> str:
-    """Without control characters."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def remove(folder: str) -> None:

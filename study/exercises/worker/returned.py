@@ -5,7 +5,8 @@ Nothing of the student's runs here: no method of an object that it returned, not
 from numpy import array, asarray, float64, generic, ma, matrix, ndarray
 
 NUMERIC = "biufc"
-LARGEST = 2**26  # bytes of one result
+LARGEST = 2**24  # bytes of one result
+MOST = 1000  # results
 DEPTH = 32  # of lists in lists
 
 
@@ -26,7 +27,7 @@ def unwrap(found):
         container, items = "array", [found]
     else:
         return name_of(type(found)), [], []
-    pairs = [described(item) for item in items[:1000]]
+    pairs = [described(item) for item in items[:MOST]]
     return container, [words for words, _ in pairs], [plain for _, plain in pairs]
 
 

@@ -16,7 +16,7 @@ from numpy import dtype, empty, frombuffer, generic, ndarray
 MAGIC = b"mgx1"
 PREFIX = struct.Struct(">4sIQ")
 LARGEST_HEADER = 2**20
-LARGEST_BODY = 2**28
+LARGEST_BODY = 2**26
 DTYPE = re.compile(r"[<>|=]?[biufc][0-9]{1,2}")
 DEPTH = 32
 
@@ -30,12 +30,14 @@ class Garbage(ValueError):
 def pack(header, tree, callables=None):
     """A message's bytes: the header (a dict of JSON), and a tree of arrays, numbers, lists, tuples, dicts and callables.
 
-    Callables are kept in `callables`, a list, and go as their position in it.
+    Callables are kept in `callables`, a list, and go as their position in it. Garbage says what cannot be sent.
     """
     arrays = []
     text = _dumps({**header, "tree": _node(tree, arrays, callables, DEPTH)}).encode("ascii")
-    body = [ndarray.tobytes(array) for array in arrays]
-    return b"".join([PREFIX.pack(MAGIC, len(text), sum(map(len, body))), text, *body])
+    size = sum(array.nbytes for array in arrays)
+    if len(text) > LARGEST_HEADER or size > LARGEST_BODY:
+        raise Garbage(f"{max(len(text), size) / 2**20:.0f} MB")
+    return b"".join([PREFIX.pack(MAGIC, len(text), size), text, *map(ndarray.tobytes, arrays)])
 
 
 def _node(tree, arrays, callables, depth):
