@@ -78,10 +78,11 @@ class Sandbox:
         self.failed: Answer | None = None  # the first statement of a notebook that failed
         self.printed = bytearray()
         self.seconds_left = limits.total_seconds
+        self.folder = ""
         self.process: subprocess.Popen | None = None
+        self.killed = False
 
     def __enter__(self) -> "Sandbox":
-        self.folder = tempfile.mkdtemp(prefix="exercise_")
         try:
             self._start()
             self._load()
@@ -101,7 +102,8 @@ class Sandbox:
         seconds = min(self.limits.call_seconds, self.seconds_left)
         functions: list[Callable] = []
         kept = copy_of(arguments)
-        with self._ends("calling it"):
+        together = "" if seconds == self.limits.call_seconds else "after all others, "
+        with self._ends(f"{together}a call takes more than {max(seconds, 0):.3g} seconds"):
             header, tree = self._ask({}, arguments, seconds, functions)
             self.seconds_left -= (took := time.monotonic() - started)
             return self._answer(header, tree, kept, took)
@@ -110,12 +112,31 @@ class Sandbox:
     # Starting and ending.
 
     def _start(self) -> None:
+        """Start the process, and wait until it has loaded NumPy."""
         if os.name != "posix":
             raise RuntimeError("a submission runs in a process of its own on Linux and macOS only; on Windows, use WSL")
+        limits, source = self.limits, self.source
+        settings = {
+            "limits": asdict(limits), "readable": [*READABLE, os.path.realpath(sys.executable)],
+            "filename": source.filename, "is_notebook": source.is_notebook, "function": self.function_name,
+        }
+        try:
+            self.folder = tempfile.mkdtemp(prefix="exercise_")
+            self._spawn()
+            deadline = time.monotonic() + limits.start_seconds
+            self._send(wire.pack(settings, None), deadline)
+            self._receive(deadline)
+        except (OSError, EOFError, wire.Garbage) as error:
+            self._kill()
+            self._drain()
+            raise RuntimeError(f"no process can be started for a submission: {error} {self.told}") from error
+
+    def _spawn(self) -> None:
         requests, self.requests = os.pipe()
         self.replies, replies = os.pipe()
         self.output, output = os.pipe()
-        theirs = requests, replies, output
+        for descriptor in (self.requests, self.replies, self.output):
+            os.set_blocking(descriptor, False)
         environment = ENVIRONMENT | {"HOME": self.folder, "TMPDIR": self.folder}
         environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
         try:
@@ -123,28 +144,13 @@ class Sandbox:
                 [sys.executable, *FLAGS, str(WORKER), self.folder, str(requests), str(replies), str(SITE)],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(requests, replies), env=environment,
                 cwd=self.folder, start_new_session=True)
-        except OSError as error:
-            raise RuntimeError(f"no process can be started for a submission: {error}") from error
         finally:
-            for descriptor in theirs:
+            for descriptor in (requests, replies, output):
                 os.close(descriptor)
-        for descriptor in (self.requests, self.replies, self.output):
-            os.set_blocking(descriptor, False)
-        try:
-            deadline = time.monotonic() + self.limits.start_seconds
-            settings = {"limits": asdict(self.limits), "readable": [*READABLE, os.path.realpath(sys.executable)],
-                        "filename": self.source.filename, "is_notebook": self.source.is_notebook,
-                        "function": self.function_name}
-            self._send(wire.pack(settings, None), deadline)
-            self._receive(deadline)
-        except (OSError, TimeoutError, EOFError, wire.Garbage):
-            self._kill()
-            self._drain()
-            raise RuntimeError(f"the process for submissions does not start: {self.told or 'it says nothing'}") from None
 
     def _load(self) -> None:
         text = np.frombuffer(self.source.text.encode("utf-8", "surrogatepass"), np.uint8)
-        with self._ends("reading the file", loading=True):
+        with self._ends(f"the file runs for more than {self.limits.load_seconds:.3g} seconds", loading=True):
             header, _ = self._ask({}, text, self.limits.load_seconds, [])
             failed = header if header.get("kind") == "raised" else header.get("failed")
             if isinstance(failed, dict):
@@ -154,14 +160,14 @@ class Sandbox:
                 self.end = self.failed or missing
 
     @contextlib.contextmanager
-    def _ends(self, doing: str, loading: bool = False):
+    def _ends(self, too_long: str, loading: bool = False):
         """When the process hangs, dies or sends garbage, `self.end` is the answer to this call and to all others."""
         started = time.monotonic()
         try:
             yield
             return
-        except TimeoutError:
-            kind, message = TIMEOUT, f"{doing} took more than {time.monotonic() - started:.0f} seconds"
+        except TimeoutError as error:
+            kind, message = TIMEOUT, str(error) or too_long
         except (EOFError, OSError):
             kind, message = self._why_dead()
         except wire.Garbage:
@@ -186,19 +192,20 @@ class Sandbox:
 
     def _kill(self) -> None:
         """End all that it started."""
-        if self.process is None or self.process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process is not None and not self.killed:
+            self.killed = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def close(self) -> None:
+        """End the process, and delete its folder. Nothing can be called any more."""
         self._kill()
         for name in ("requests", "replies", "output"):
-            descriptor = vars(self).pop(name, None)
-            if descriptor is not None:
-                os.close(descriptor)
-        remove(self.folder)
+            if name in vars(self):
+                os.close(vars(self).pop(name))
+        if self.folder:
+            remove(self.folder)
 
     # Talking.
 
@@ -216,7 +223,7 @@ class Sandbox:
                 return header, tree
             asked += 1
             if asked > self.limits.callbacks:
-                raise TimeoutError
+                raise TimeoutError(f"it calls a function that it is given more than {self.limits.callbacks} times")
             self._send(self._called_back(header, tree, functions), deadline)
 
     def _called_back(self, header: dict, arguments: Any, functions: list[Callable]) -> bytes:
@@ -227,9 +234,9 @@ class Sandbox:
         try:
             with np.errstate(all="ignore"):
                 result = functions[number](*arguments)
+            return wire.pack({"kind": "result"}, result, functions)
         except Exception as error:  # noqa: BLE001  it was called with anything
-            return wire.pack({"kind": "raised", "message": f"{type(error).__name__}: {error}"[:500]}, None)
-        return wire.pack({"kind": "result"}, result, functions)
+            return wire.pack({"kind": "raised", "message": str(error)[:500]}, None)
 
     def _send(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -258,9 +265,8 @@ class Sandbox:
         """Until it can be read or written; what is printed meanwhile is taken."""
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, event)
-            printing = self.output is not None
-            if printing:
-                selector.register(self.output, selectors.EVENT_READ)
+            selector.register(self.output, selectors.EVENT_READ)
+            printing = True
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:

@@ -66,7 +66,7 @@ class Channel:
             with self.lock:
                 try:
                     self.send({"kind": "callback", "function": number}, arguments)
-                except wire.Garbage as error:
+                except wire.Unsendable as error:
                     raise TypeError(f"this function takes arrays and numbers, and was given {error}") from None
                 header, result = self.receive()
             if header["kind"] == "raised":
@@ -246,7 +246,7 @@ class Session:
         with self.channel.lock:
             try:
                 self.channel.send({**header, **identity}, tree)
-            except wire.Garbage as error:
+            except wire.Unsendable as error:
                 self.channel.send({"kind": "raised", "type": "TypeError", "message": f"it gives {error} back", **identity})
             except MemoryError as error:
                 self.channel.send({"kind": "raised", **describe(error, self.settings["filename"]), **identity})
