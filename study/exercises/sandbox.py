@@ -55,7 +55,8 @@ class Limits:
     start_seconds: float = 60.0  # until NumPy is loaded: not the student's
     load_seconds: float = 10.0  # for reading the student's file
     call_seconds: float = 10.0
-    total_seconds: float = 60.0  # of all calls, and of the processor
+    total_seconds: float = 60.0  # of all calls
+    processor_seconds: int = 60
     megabytes: int = 2048  # of addresses
     file_megabytes: int = 4  # of one file
     processes: int = 32  # and threads, beside those that run already
@@ -127,9 +128,11 @@ class Sandbox:
             self._send(wire.pack(settings, None), deadline)
             self._receive(deadline)
         except (OSError, EOFError, wire.Garbage) as error:
-            self._kill()
-            self._drain()
-            raise RuntimeError(f"no process can be started for a submission: {error} {self.told}") from error
+            if self.process:
+                self._kill()
+                self._drain()
+            reason = self.told.strip().rpartition("\n")[2] or error
+            raise RuntimeError(f"no process can be started for a submission: {reason}") from error
 
     def _spawn(self) -> None:
         requests, self.requests = os.pipe()
@@ -184,7 +187,7 @@ class Sandbox:
         if code >= 0:
             return DIED, f"it ended the process (os._exit?) with code {code} instead of returning"
         if -code == getattr(signal, "SIGXCPU", None):
-            return TIMEOUT, f"it computed for more than {self.limits.total_seconds:.0f} seconds"
+            return TIMEOUT, f"it computes for more than {self.limits.processor_seconds} seconds"
         return DIED, {
             signal.SIGSEGV: "its process crashed (segmentation fault): does it call itself without end?",
             signal.SIGKILL: "its process was killed: it may have taken too much memory or time",

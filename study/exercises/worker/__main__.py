@@ -132,7 +132,7 @@ def set_limits(limits):
         return
     megabyte = 2**20
     for name, value in (
-        ("RLIMIT_CPU", int(limits["total_seconds"]) + 1), ("RLIMIT_AS", limits["megabytes"] * megabyte), ("RLIMIT_CORE", 0),
+        ("RLIMIT_CPU", limits["processor_seconds"]), ("RLIMIT_AS", limits["megabytes"] * megabyte), ("RLIMIT_CORE", 0),
         ("RLIMIT_FSIZE", limits["file_megabytes"] * megabyte), ("RLIMIT_NOFILE", 64),
         ("RLIMIT_NPROC", limits["processes"] + running()),
     ):

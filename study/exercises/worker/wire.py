@@ -11,7 +11,7 @@ import json
 import re
 import struct
 
-from numpy import asarray, dtype, empty, frombuffer, generic, ndarray
+from numpy import dtype, empty, frombuffer, generic, ndarray
 
 MAGIC = b"mgx1"
 PREFIX = struct.Struct(">4sIQ")
@@ -50,7 +50,7 @@ def _node(tree, arrays, callables, depth):
     if tree is None or isinstance(tree, (bool, int, float, str)) and not isinstance(tree, generic):
         return ["value", tree]
     if isinstance(tree, (ndarray, generic)):
-        array = ndarray.view(tree, ndarray) if isinstance(tree, ndarray) else asarray(tree)
+        array = ndarray.view(tree, ndarray) if isinstance(tree, ndarray) else generic.__array__(tree)
         if not DTYPE.fullmatch(array.dtype.str) or array.nbytes > LARGEST_BODY:
             raise Unsendable(f"an array of {array.dtype} and shape {array.shape}")
         arrays.append(array)
