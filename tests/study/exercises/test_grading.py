@@ -348,6 +348,24 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
     assert grade(folder, "--out", "anew", "--seed", 3)[1].replace("anew", "grades") == out
 
 
+def test_a_class(grade, tmp_path):
+    """Once with judges and a sandbox as they are."""
+    folder = make(tmp_path / "class", {
+        "right/softmax.py": RIGHT, "wrong/softmax.py": NO_SUM, "no_function/softmax.py": NO_FUNCTION,
+        "syntax/softmax.py": SYNTAX_ERROR, "starter/softmax.py": STARTER, "nothing/": "",
+        "notebook/softmax.ipynb": json.dumps({"nbformat": 4, "cells": [
+            {"cell_type": "code", "source": textwrap.dedent(RIGHT)}, {"cell_type": "markdown", "source": "Done."}]}),
+    })
+    code, out, err = grade(folder, "--exercise", "softmax", "--seed", 1, "--json", "class.json")
+    assert (code, err) == (0, "")
+    rows = {row["student"]: row for row in json.loads(pathlib.Path("class.json").read_text())["rows"]}
+    assert {student: row["verdict"] for student, row in rows.items()} == {
+        "right": "right", "wrong": "wrong", "no_function": "error", "syntax": "error", "starter": "not started",
+        "nothing": "not judged", "notebook": "right"}
+    assert "sum over the row" in rows["wrong"]["mistake"] and "sum over the row" in out
+    assert "softmax, 5 answers:" in out
+
+
 # tables
 
 ROWS = [
