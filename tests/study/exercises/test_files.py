@@ -71,6 +71,6 @@ def test_a_teachers_test_is_three_lines(write, tmp_path, content, passes):
     write("test_homework.py", TEST)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     process = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path, env=environment,
-                             capture_output=True, text=True)
+                             capture_output=True, text=True, check=False)
     assert process.returncode == (0 if passes else 1)
     assert ("the sum over the row is missing" in process.stdout) == (not passes)
