@@ -75,8 +75,8 @@ def source_of(path: str) -> Source:
 def is_starter(source: Source, exercise: Exercise) -> bool:
     """Is the function what it was in the file that the student got?"""
     name = exercise.function_name
-    given, first = source.functions.get(name), submission.source_of_text("", text.starter(exercise, "")).functions[name]
-    return given is not None and ast.dump(given) == ast.dump(first)
+    given, first = (one.functions.get(name) for one in (source, submission.source_of_text("", text.starter(exercise, ""))))
+    return None not in (given, first) and ast.dump(given) == ast.dump(first)
 
 
 if __name__ == "__main__":
