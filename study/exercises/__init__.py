@@ -1,10 +1,12 @@
 """Exercises in backpropagation that grade themselves and name the mistake: `minigrad exercises`.
 
-`check(fn, "softmax")` judges a function in a notebook, and gives a report that shows itself.
+`check(fn, "softmax")` judges a function in a notebook, and gives a report that shows itself; `check_file("softmax.py")`
+judges a file.
 """
 from .course import COURSE
 from .exercise import Argument, Exercise
+from .files import check_file
 from .judge import check
 from .report import Report
 
-__all__ = ["COURSE", "Argument", "Exercise", "Report", "check"]
+__all__ = ["COURSE", "Argument", "Exercise", "Report", "check", "check_file"]

@@ -10,6 +10,7 @@ from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise, named
 from study.exercises.files import check_file
 from study.exercises.report import Report
+from study.exercises.submission import SubmissionError
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +93,10 @@ def check(given: dict) -> int:
     if given.get("plot") and pathlib.Path(given["plot"]).exists():
         raise UsageError(f"{given['plot']} is there already, and stays as it is; give another name with --plot")
     exercise = exercise_called(given["exercise"]) if "exercise" in given else None
-    report = check_file(path, exercise, given.get("seed"))
+    try:
+        report = check_file(path, exercise, given.get("seed"))
+    except SubmissionError as error:
+        raise UsageError(error) from None
     folder = path.parent
     if report:
         progress.note(folder, report.exercise.name, right=True)

@@ -1,16 +1,34 @@
-"""An answer in a file: read, run and judged."""
-import pathlib
+"""An answer in a file: read, run in a process of its own, and judged."""
+import inspect
+import os
 
-from study.exercises.answer import Direct
+from study.exercises import submission
 from study.exercises.course import COURSE
-from study.exercises.exercise import Exercise, named
+from study.exercises.exercise import Exercise
 from study.exercises.judge import judge
-from study.exercises.report import Report
+from study.exercises.report import ERROR, Report
+from study.exercises.sandbox import Limits, Sandbox
+from study.exercises.submission import SubmissionError
 
 
-def check_file(path: str | pathlib.Path, exercise: Exercise | None = None, seed: int | None = None) -> Report:
-    """Judge the answer in a file, to the exercise that its name says unless one is given."""
-    exercise = exercise or named(pathlib.Path(path).stem, COURSE)
-    names: dict = {}
-    exec(compile(pathlib.Path(path).read_text(encoding="utf-8"), str(path), "exec"), names)
-    return judge(exercise, Direct(names[exercise.function_name]), seed)
+def check_file(path: str | os.PathLike, exercise: Exercise | None = None, seed: int | None = None,
+               limits: Limits = Limits()) -> Report:
+    """Judge the answer in a .py file or notebook. The report is true if it is right, so that a test is one line:
+
+        assert check_file("softmax.py")
+
+    Without an exercise it is the one that the file's name says, or whose function the file defines; ValueError, with a
+    sentence for the student, if there is none. The same seed draws the same inputs. RuntimeError if no process can be
+    started.
+    """
+    try:
+        source = submission.read(path)
+        if exercise is None:
+            exercise = COURSE[submission.exercise_of(source, {name: one.function_name for name, one in COURSE.items()})]
+        submission.expect(source, exercise.function_name, list(inspect.signature(exercise.solution).parameters))
+    except SubmissionError as error:
+        if exercise is None:
+            raise
+        return Report(exercise, ERROR, facts=(str(error),))
+    with Sandbox(source, exercise.function_name, limits) as caller:
+        return judge(exercise, caller, seed)

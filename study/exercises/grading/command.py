@@ -18,8 +18,9 @@ from study.exercises.grading.kept import Kept
 from study.exercises.grading.rows import NOT_JUDGED, Row, line, worth
 from study.exercises.grading.submissions import Submission
 from study.exercises.report import RIGHT, TIMEOUT
+from study.exercises.sandbox import Limits
 
-OUT, SECONDS = "grades", 10.0
+OUT, SECONDS = "grades", Limits().call_seconds
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="results.json for each student, in this folder; or a file: FOLDER is one submission then")
     parser.add_argument("--points", type=float, help="what each right answer is worth (default: its difficulty, 1 to 5)")
     parser.add_argument("--seed", type=int, help="of the inputs, which are the same for all (default: drawn once)")
-    parser.add_argument("--seconds", type=float, help=f"that one submission may take (default: {SECONDS:g})")
+    parser.add_argument("--seconds", type=float,
+                        help=f"that one call may take (default: {SECONDS:g}; all calls: six times that)")
     parser.add_argument("--jobs", type=int, help="processes that judge (default: one for each core)")
     parser.add_argument("--force", action="store_true", help="overwrite files that this command did not write")
 

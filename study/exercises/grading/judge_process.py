@@ -1,26 +1,29 @@
 """What runs in a process that judges: `python -m study.exercises.grading.judge_process FD`; see `judges.py`."""
 import ast
-import contextlib
+import dataclasses
 import json
 import os
-import pathlib
+import signal
 import sys
 import time
 from multiprocessing.connection import Connection
 
-from study.exercises import text
+from study.exercises import submission, text
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file
-from study.exercises.grading.judges import Result, failed
+from study.exercises.grading.judges import CALLS, Result, failed
 from study.exercises.grading.rows import NOT_STARTED, line, lines
 from study.exercises.report import Report
+from study.exercises.sandbox import Limits
+from study.exercises.submission import Source, SubmissionError
 
 MOST_SHOWN = 20_000  # letters of what was handed in
 
 
 def main() -> None:
     """Judge what comes over the pipe, until nobody sends anything any more."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what a student wrote runs elsewhere, and is to end, too
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)  # what a student wrote may start in a process of this one's
     connection = Connection(descriptor)
@@ -41,10 +44,10 @@ def judged(path: str, exercise: str, own: str | None, seed: int, seconds: float)
         if is_starter(source, COURSE[exercise]):
             said = {"verdict": NOT_STARTED, "sentence": "the function is as in the file to start from"}
         else:
-            said = said_of(check_file(path, COURSE[exercise], seed))
+            said = said_of(check_file(path, COURSE[exercise], seed, limits_of(seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
         return failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
-    return {"mistakes": [], "report": "", **said, "source": lines(source[:MOST_SHOWN]),
+    return {"mistakes": [], "report": "", **said, "source": lines(source.text[:MOST_SHOWN]),
             "seconds": round(time.perf_counter() - start, 3)}
 
 
@@ -53,23 +56,27 @@ def said_of(report: Report) -> dict:
             "sentence": line(report.sentence), "report": lines(repr(report))}
 
 
-def source_of(path: str) -> str:
-    """What a student wrote, if it can be read."""
-    return pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+def limits_of(seconds: float) -> Limits:
+    """Those of `minigrad exercises check`, in proportion to the seconds for a call."""
+    usual = Limits()
+    return dataclasses.replace(usual, call_seconds=seconds, load_seconds=max(seconds, usual.load_seconds),
+                               total_seconds=CALLS * seconds)
 
 
-def is_starter(source: str, exercise: Exercise) -> bool:
+def source_of(path: str) -> Source:
+    """What a student wrote; nothing if it cannot be read, which `check_file` will say."""
+    try:
+        return submission.read(path)
+    except SubmissionError:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return Source(os.path.basename(path), file.read(MOST_SHOWN))
+
+
+def is_starter(source: Source, exercise: Exercise) -> bool:
     """Is the function what it was in the file that the student got?"""
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        given, first = (function_in(code, exercise.function_name) for code in (source, text.starter(exercise, "")))
-        return given is not None and given == first
-    return False
-
-
-def function_in(source: str, name: str) -> str | None:
-    """A function's code without its comments and blanks; None if it is not there."""
-    found = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name]
-    return ast.dump(found[-1]) if found else None
+    name = exercise.function_name
+    given, first = (one.functions.get(name) for one in (source, submission.source_of_text("", text.starter(exercise, ""))))
+    return None not in (given, first) and ast.dump(given) == ast.dump(first)
 
 
 if __name__ == "__main__":

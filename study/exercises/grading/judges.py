@@ -19,13 +19,14 @@ from typing import Any
 from study.exercises.report import ERROR
 
 MODULE = "study.exercises.grading.judge_process"
-PATIENCE = 60.0  # seconds for the judge itself, beside what the submission may take, and for its start
+PATIENCE = 120.0  # seconds for the judge itself, beside what the submission may take, and for its start
+CALLS = 6.0  # a submission may take so many times the seconds of one call
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A submission to be judged. `own` is the file of an exercise that is not in the course."""
+    """A submission to be judged, and the seconds that one call may take. `own`: the file of an exercise of a teacher's."""
 
     path: str
     exercise: str
@@ -86,7 +87,7 @@ class Judge:
             raise
 
     def start(self, task: Task) -> None:
-        self.task, self.deadline = task, time.monotonic() + task.seconds + PATIENCE
+        self.task, self.deadline = task, time.monotonic() + CALLS * task.seconds + PATIENCE
         with contextlib.suppress(OSError):  # it is dead: `result` says so
             self.connection.send_bytes(json.dumps(asdict(task)).encode())
 
@@ -108,10 +109,14 @@ class Judge:
             return None
 
     def end(self) -> None:
-        """At once, with all that it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        """Now, with all that it started: it ends its sandbox if it still can."""
+        self.process.terminate()
+        try:
+            self.process.wait(3.0)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         self.connection.close()
 
 

@@ -15,10 +15,11 @@ import pytest
 from models.commands import shared
 from study.exercises import text
 from study.exercises.course import COURSE
-from study.exercises.grading import command, gradescope, judges, tables
+from study.exercises.grading import command, gradescope, judge_process, judges, tables
 from study.exercises.grading.kept import MARKER
 from study.exercises.grading.rows import Row, frequencies, line, lines
 from study.exercises.grading.submissions import MOST_BYTES, find
+from study.exercises.sandbox import Limits
 
 RIGHT = """
     import numpy as np
@@ -346,6 +347,55 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
     assert code == 0 and set(verdicts(out).values()) == {"right"} and len(verdicts(out)) == 20
     assert len(judged()) - first == 20 - before
     assert grade(folder, "--out", "anew", "--seed", 3)[1].replace("anew", "grades") == out
+
+
+def test_a_class(grade, tmp_path):
+    """Once with judges and a sandbox as they are."""
+    folder = make(tmp_path / "class", {
+        "right/softmax.py": RIGHT, "wrong/softmax.py": NO_SUM, "no_function/softmax.py": NO_FUNCTION,
+        "syntax/softmax.py": SYNTAX_ERROR, "starter/softmax.py": STARTER, "nothing/": "",
+        "notebook/softmax.ipynb": json.dumps({"nbformat": 4, "cells": [
+            {"cell_type": "code", "source": textwrap.dedent(RIGHT)}, {"cell_type": "markdown", "source": "Done."}]}),
+    })
+    code, out, err = grade(folder, "--exercise", "softmax", "--seed", 1, "--json", "class.json")
+    assert (code, err) == (0, "")
+    rows = {row["student"]: row for row in json.loads(pathlib.Path("class.json").read_text())["rows"]}
+    assert {student: row["verdict"] for student, row in rows.items()} == {
+        "right": "right", "wrong": "wrong", "no_function": "error", "syntax": "error", "starter": "not started",
+        "nothing": "not judged", "notebook": "right"}
+    assert "sum over the row" in rows["wrong"]["mistake"] and "sum over the row" in out
+    assert "softmax, 5 answers:" in out
+
+
+@pytest.mark.parametrize("content, verdict", [
+    (STARTER, "not started"),
+    (STARTER.replace("# your formula", ""), "not started"),
+    (STARTER.replace("np.zeros_like(x)", "np.zeros_like(dout)"), "wrong"),
+    (f"# mine\n{textwrap.dedent(RIGHT)}", "right"),
+    (SYNTAX_ERROR, "error"),
+    ("\x1b[2J = 1", "error"),
+    ("def softmax_backward(dout, x):\n    raise ValueError('\\x1b[2J')", "error"),
+])
+def test_one_submission(tmp_path, content, verdict):
+    make(tmp_path, {"softmax.py": content})
+    result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", None, 1, 10.0)
+    assert result["verdict"] == verdict and "failed" not in result
+    assert "\x1b" not in json.dumps(result, ensure_ascii=False)
+    assert result["source"].split() == content.replace("\x1b", "\ufffd").split()
+
+
+def test_a_bug_of_the_judge_is_no_verdict(tmp_path, monkeypatch):
+    make(tmp_path, {"softmax.py": RIGHT})
+    monkeypatch.setattr(judge_process, "check_file", lambda *arguments: 1 / 0)
+    result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", None, 1, 10.0)
+    assert result["failed"] and "the judge itself failed (ZeroDivisionError" in result["sentence"]
+
+
+def test_the_seconds_of_a_call(tmp_path):
+    make(tmp_path, {"softmax.py": "import time\ndef softmax_backward(dout, x):\n    time.sleep(0.7)\n    return x"})
+    path = str(tmp_path / "softmax.py")
+    assert judge_process.judged(path, "softmax", None, 1, 0.5)["verdict"] == "timeout"
+    assert judge_process.limits_of(command.SECONDS) == Limits()  # as `minigrad exercises check`
 
 
 # tables

@@ -50,13 +50,12 @@ def mistakes(counts: Sequence[Count]) -> Iterator[str]:
     for one in counts:
         by_exercise[one.exercise].append(one)
     for exercise, found in by_exercise.items():
-        yield (f'<table><caption>{escaped(exercise)} <span>{found[0].answers} '
-               f'answer{"s" * (found[0].answers != 1)}</span></caption>'
-               '<thead><tr><th scope="col">how many</th><th scope="col">mistake</th></tr></thead><tbody>')
+        yield (f'<table><caption>{escaped(exercise)}</caption><thead><tr><th scope="col">how many</th>'
+               '<th scope="col">mistake</th></tr></thead><tbody>')
         for one in found:
-            yield (f'<tr><td>{one.count} <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-                   f'<rect class="all" width="100" height="10"/><rect width="{100 * one.count / one.answers:.1f}" '
-                   f'height="10"/></svg></td><td>{escaped(one.mistake)}</td></tr>')
+            bar = (f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" '
+                   f'height="10"/><rect width="{100 * one.count / one.answers:.1f}" height="10"/></svg>')
+            yield f"<tr><td>{one.count} of {one.answers} {bar}</td><td>{escaped(one.mistake)}</td></tr>"
         yield "</tbody></table>"
 
 
@@ -82,9 +81,8 @@ def brief(row: Row) -> str:
 
 def in_full(row: Row) -> str:
     """The sentence, the smallest wrong input, and what was handed in."""
-    parts = [f"<h3>{escaped(row.exercise or row.file)}: {row.verdict}</h3>", f"<p>{escaped(row.sentence)}</p>"]
-    if row.report:
-        parts.append(block("report", row.report))
+    parts = [f"<h3>{escaped(row.exercise or row.file)}: {row.verdict}</h3>",
+             block("report", row.report) if row.report else f"<p>{escaped(row.sentence)}</p>"]
     if row.source:
         parts.append(f"<h4>{escaped(row.file)}</h4>{block('what was handed in', row.source)}")
     if row.note:

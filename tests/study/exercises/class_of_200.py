@@ -1,0 +1,109 @@
+"""How long a class takes: 200 answers as students write them, 5 of them hanging, graded twice.
+
+    python tests/study/exercises/class_of_200.py [--students 200] [--hanging 5] [--jobs 2]
+
+The first run is killed half-way and goes on; the second has one process more, and gets the same answers by other names, so in
+another order. Both have to say the same of everybody: the exit code is 1 if they do not.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/study/exercises")]
+
+from corpus import submissions  # noqa: E402
+
+from study.exercises.grading.kept import MARKER  # noqa: E402
+from study.exercises.report import TIMEOUT  # noqa: E402
+
+HANG = (  # in place of softmax_backward
+    "while True: pass",
+    "import time\ntime.sleep(1e6)",
+    "def softmax_backward(dout, x):\n    while True: pass",
+    "def softmax_backward(dout, x):\n    while True: print('softmax: RIGHT')",
+    "calls = []\ndef softmax_backward(dout, x):\n    calls.append(x)\n    while len(calls) > 3: pass\n    return x",
+)
+PROGRAM = """
+import sys
+from models.commands import shared
+from study.exercises.grading import command
+sys.exit(shared.run("exercises grade", "", command, sys.argv[1:]))
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--students", type=int, default=200)
+    parser.add_argument("--hanging", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        place = pathlib.Path(scratch)
+        names = make(place, options.students, options.hanging)
+        start = time.perf_counter()
+        kill_half_way(grade(place, "first", options.jobs), place / "first.kept", options.students // 2)
+        half = time.perf_counter()
+        grade(place, "first", options.jobs).wait()
+        end = time.perf_counter()
+        grade(place, "second", options.jobs + 1).wait()
+        again = time.perf_counter()
+        first, second = (rows_of(place / f"{name}.json") for name in ("first", "second"))
+    print(f"killed half-way after {half - start:.0f} s, the rest took {end - half:.0f} s; at once, by one process more: "
+          f"{again - end:.0f} s")
+    for verdict in sorted({row["verdict"] for row in first.values()}):
+        print(f"  {sum(row['verdict'] == verdict for row in first.values())} {verdict}")
+    seconds = sorted(row["seconds"] for row in first.values() if row["verdict"] != TIMEOUT)
+    print(f"an answer that does not hang: median {seconds[len(seconds) // 2]:.2f} s, longest {seconds[-1]:.1f} s")
+    different = [name for name in names if said(first[name]) != said(second[names[name]])]
+    print(f"{len(different)} of {len(names)} have another row in the other run", *different)
+    return int(bool(different))
+
+
+def make(place: pathlib.Path, students: int, hanging: int) -> dict[str, str]:
+    """Two folders with the same answers; {name in the first: name in the second}."""
+    corpus = submissions()
+    every = students // hanging
+    names = {}
+    for i in range(students):
+        answer = corpus[i * len(corpus) // students % len(corpus)]  # of all exercises
+        exercise, code = answer.exercise, answer.code
+        if i % every == 0:
+            exercise, code = "softmax", HANG[i // every % len(HANG)]
+        names[f"s{i:03}"] = f"s{(i * 37 + 11) % students:03}"
+        for folder, name in (("first", f"s{i:03}_{exercise}.py"), ("second", f"{names[f's{i:03}']}/{exercise}.py")):
+            path = place / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(code, encoding="utf-8")
+    return names
+
+
+def grade(place: pathlib.Path, name: str, jobs: int) -> subprocess.Popen:
+    arguments = [place / name, "--jobs", jobs, "--seed", 1, "--out", place / f"{name}.kept", "--json", place / f"{name}.json"]
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, *map(str, arguments)], stdout=subprocess.DEVNULL,
+                            env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def kill_half_way(process: subprocess.Popen, kept: pathlib.Path, count: int) -> None:
+    while process.poll() is None and sum(path.name != MARKER for path in kept.glob("[!.]*.json")) < count:
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+
+
+def rows_of(path: pathlib.Path) -> dict[str, dict]:
+    """{student: row}."""
+    return {row["student"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
+
+
+def said(row: dict) -> tuple:
+    return row["exercise"], row["verdict"], row["mistake"], row["sentence"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

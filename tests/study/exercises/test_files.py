@@ -1,0 +1,76 @@
+"""An answer in a file is read, run in a process of its own and judged; a teacher's test is three lines."""
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from study.exercises import COURSE, check_file
+from study.exercises.sandbox import Limits
+
+RIGHT = """
+    import numpy as np
+
+    def softmax_backward(dout, x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        p = e / e.sum(-1, keepdims=True)
+        return p * (dout - (dout * p).sum(-1, keepdims=True))
+"""
+NO_SUM = RIGHT.replace("- (dout * p).sum(-1, keepdims=True)", "")
+TEST = """
+    from study.exercises import check_file
+    def test_softmax():
+        assert check_file("softmax.py")
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def call(name: str, content: str) -> str:
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(content), encoding="utf-8")
+        return str(path)
+    return call
+
+
+@pytest.mark.parametrize("content, verdict, says", [
+    (RIGHT, "right", "right on all"),
+    (NO_SUM, "wrong", "the sum over the row is missing"),
+    ("def softmax_backward(dout, x:", "error", "softmax.py is not Python"),
+    ("", "error", "softmax.py is empty"),
+    ("def softmax(x): return x", "error", "softmax.py defines no softmax_backward(dout, x)"),
+    ("def softmax_backward(x): return x", "error", "takes 1 argument (x), and is called as softmax_backward(dout, x)"),
+    ("def softmax_backward(dout, x): raise KeyError('oh')", "error", "KeyError"),
+    ("import nonsense", "error", "softmax.py defines no softmax_backward"),
+    ("import time\ndef softmax_backward(dout, x): time.sleep(100)", "timeout", "1 second"),
+])
+def test_every_file_has_a_verdict(write, content, verdict, says):
+    report = check_file(write("softmax.py", content), COURSE["softmax"], 0, Limits(call_seconds=1.0))
+    assert report.verdict == verdict and says in report.sentence
+    assert bool(report) == (verdict == "right")
+
+
+def test_the_exercise_is_found_by_what_is_defined(write):
+    assert check_file(write("homework.py", RIGHT)).exercise is COURSE["softmax"]
+    with pytest.raises(ValueError, match="homework.py defines softmax_backwards: should it be softmax_backward"):
+        check_file(write("homework.py", RIGHT.replace("_backward", "_backwards")))
+    with pytest.raises(ValueError, match="is not there"):
+        check_file("nowhere/softmax.py")
+
+
+def test_the_same_seed_draws_the_same_inputs(write):
+    path = write("softmax.py", NO_SUM)
+    first, again, other = (repr(check_file(path, seed=seed)) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("content, passes", [(RIGHT, True), (NO_SUM, False)])
+def test_a_teachers_test_is_three_lines(write, tmp_path, content, passes):
+    write("softmax.py", content)
+    write("test_homework.py", TEST)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    process = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path, env=environment,
+                             capture_output=True, text=True, check=False)
+    assert process.returncode == (0 if passes else 1)
+    assert ("the sum over the row is missing" in process.stdout) == (not passes)
