@@ -9,7 +9,7 @@ False
 >>> gradcheck(wrong.right, wrong.draw(seed=0))
 True
 """
-from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, products, reductions, rows, softmax
+from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, softmax
 from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 from .diagnose import diagnose, grade_checker, with_backward
 
