@@ -3,13 +3,13 @@
 >>> from minigrad.gradcheck import gradcheck, mutants
 >>> wrong = mutants.MUTANTS["attention: no rowsum"]
 >>> wrong.mistake
-"softmax's sum over the row is missing"
+"softmax's sum over the row is missing: every output depends on every input of its row"
 >>> gradcheck(wrong, wrong.draw(seed=0), raise_exception=False)
 False
 >>> gradcheck(wrong.right, wrong.draw(seed=0))
 True
 """
-from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, softmax
+from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, rotary, softmax
 from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 from .diagnose import diagnose, grade_checker, with_backward
 
