@@ -12,11 +12,21 @@ from study.exercises import COURSE
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GUIDE = (DOCS / "backprop_through_attention.md").read_text()
 SIGNATURES = {
+    "attention": "attention_backward(dout, q, k, v)",
+    "blockwise_attention": "blockwise_attention_backward(dout, q, k, v, block)",
+    "causal_attention": "causal_attention_backward(dout, q, k, v)",
     "dropout": "dropout_backward(dout, x, mask, p)",
     "gelu": "gelu_backward(dout, x)",
     "gelu_tanh": "gelu_tanh_backward(dout, x)",
+    "layer_norm": "layer_norm_backward(dout, x, weight, bias, eps)",
+    "masked_softmax": "masked_softmax_backward(dout, scores, mask)",
     "matmul": "matmul_backward(dout, a, b)",
+    "multi_head": "multi_head_backward(dout, q, k, v, heads)",
     "product": "product_backward(dout, a, b)",
+    "residual_norm": "residual_norm_backward(dout, x, weight, bias, eps)",
+    "rms_norm": "rms_norm_backward(dout, x, weight, eps)",
+    "rotary": "rotary_backward(dout, x, angles)",
+    "scores": "scores_backward(dout, q, k)",
     "softmax": "softmax_backward(dout, x)",
     "tanh": "tanh_backward(dout, x)",
 }
