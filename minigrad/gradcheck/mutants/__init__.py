@@ -6,13 +6,13 @@ attention(q, k, v): out = softmax(q k^T / sqrt(D)) v on (B, H, T, D), causal: qu
   drawn as q (2, 2, 4, 4), k (2, 2, 4, 4), v (2, 2, 4, 4)
 >>> wrong = mutants.MUTANTS["attention: no rowsum"]
 >>> wrong.mistake
-"softmax's sum over the row is missing"
+"softmax's sum over the row is missing: every output depends on every input of its row"
 >>> gradcheck(wrong, wrong.draw(seed=0), raise_exception=False)
 False
 >>> gradcheck(wrong.right, wrong.draw(seed=0))
 True
 """
-from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, softmax
+from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, rotary, softmax
 from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 from .diagnose import diagnose, grade_checker, with_backward
 

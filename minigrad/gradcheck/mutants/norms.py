@@ -240,11 +240,11 @@ family("layer_norm", layer_norm, layer_norm_backward, layer_norm_inputs, {
 })
 
 
-def weighted_rms_norm(x, weight, eps=EPS):
+def scaled_rms_norm(x, weight, eps=EPS):
     return x / np.sqrt(mean(x**2) + eps) * weight
 
 
-def weighted_rms_norm_backward(dout, x, weight, *, centre=lambda x: x, shift=none, **parts):
+def scaled_rms_norm_backward(dout, x, weight, *, centre=lambda x: x, shift=none, **parts):
     """Layer norm's, without mean and bias."""
     return layer_norm_backward(dout, x, weight, 0.0, centre=centre, shift=shift, **parts)[:2]
 
@@ -268,10 +268,10 @@ LAYER_NORM_FOR_RMS = {
     "statistics of everything": ("one mean square of the whole array, where each row has its own",
                                  dict(spread=lambda h: over_everything(h.c**2), stretch=over_everything)),
 }
-family("rms_norm", lambda x: weighted_rms_norm(x, 1.0),
-       lambda dout, x, **parts: weighted_rms_norm_backward(dout, x, np.ones(x.shape[-1]), **parts)[0], normal((4, 4)),
+family("rms_norm", lambda x: scaled_rms_norm(x, 1.0),
+       lambda dout, x, **parts: scaled_rms_norm_backward(dout, x, np.ones(x.shape[-1]), **parts)[0], normal((4, 4)),
        RMS_NORM)
-family("weighted_rms_norm", weighted_rms_norm, weighted_rms_norm_backward, rows_and_weight,
+family("scaled_rms_norm", scaled_rms_norm, scaled_rms_norm_backward, rows_and_weight,
        {"scale constant": RMS_NORM["scale constant"], **LAYER_NORM_FOR_RMS, **DEVIATION, **STRETCH, **GAIN, **NORM})
 
 

@@ -50,7 +50,7 @@ STATEMENTS = {
     "layer_norm": "out = (x - mean) / sqrt(variance + 1e-5) * weight + bias; mean and variance of each row, the latter "
                   "divided by N",
     "rms_norm": "out = x / sqrt(mean of x^2 + 1e-5), the mean over each row; there is no weight",
-    "weighted_rms_norm": "out = x / sqrt(mean of x^2 + 1e-5) * weight, the mean over each row",
+    "scaled_rms_norm": "out = x / sqrt(mean of x^2 + 1e-5) * weight, the mean over each row",
     "residual_norm": "out = x + layer_norm(x), with weight and bias",
     "cross_entropy": "out = the mean of -log softmax(x)[target] over the rows whose target is not -100; targets are class "
                      "numbers, some -100, and get no gradient",

@@ -1,5 +1,5 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import block, norms, pointwise, products, rows, training
+from study.exercises.course import attention, block, norms, pointwise, products, rows, training
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
@@ -7,6 +7,7 @@ TOPICS: dict[str, list[Exercise]] = {
     "Products": products.EXERCISES,
     "Row by row": rows.EXERCISES,
     "Norms": norms.EXERCISES,
+    "Attention": attention.EXERCISES,
     "Put together": block.EXERCISES,
     "Training, and other derivatives": training.EXERCISES,
 }

@@ -101,7 +101,7 @@ SUMS_OF_BOTH = [
 ]
 LAYER_NORM = with_mistakes(routine_of("layer_norm"), SUMS_OF_THE_GAIN + SUMS_OF_BOTH + EPS_OF_ONES_OWN)
 LAYER_NORM = with_argument(LAYER_NORM, "eps")
-RMS_NORM = with_argument(with_mistakes(routine_of("weighted_rms_norm"), SUMS_OF_THE_GAIN + EPS_OF_ONES_OWN), "eps")
+RMS_NORM = with_argument(with_mistakes(routine_of("scaled_rms_norm"), SUMS_OF_THE_GAIN + EPS_OF_ONES_OWN), "eps")
 RESIDUAL_NORM = with_argument(with_mistakes(routine_of("residual_norm"), LAYER_NORM.mistakes), "eps")
 
 
@@ -162,7 +162,7 @@ EXERCISES = [
          "dr/dx_i = -r^3 x_i / N. What comes back to r is one number for each row: the sum of dx_hat * x.",
          "dx = r * (dx_hat - x_hat * mean(dx_hat * x_hat)) with dx_hat = dout * weight, and dweight is the sum of "
          "dout * x_hat over all axes but the last."),
-        rms_norm_backward, RMS_NORM, FUNCTIONS["weighted_rms_norm"].forward,
+        rms_norm_backward, RMS_NORM, FUNCTIONS["scaled_rms_norm"].forward,
         shapes=({"x": "B T D"},), special=inputs_of_norms("weight"),
     ),
     Exercise(
