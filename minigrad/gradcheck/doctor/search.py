@@ -18,7 +18,7 @@ from .routine import Known, Routine
 FEW_NUMBERS = 6  # fewer numbers from one input, and fewer than half as many from several, are explained by chance
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Explanation:
     """Why results are wrong: known mistakes, or a predicate on top of them."""
 
@@ -31,38 +31,48 @@ class Explanation:
         return (*(mistake.name for mistake in self.mistakes), *([self.relation] if self.relation else []))
 
 
+Fitting = list[tuple[Explanation, list[str]]]  # explanations with the results that they explain
+
+
 def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: float = EXACT) -> Diagnosis:
     """What explains the numbers that were given for all these inputs?
 
     `tolerance` is how well the right numbers are known, in units of the largest of a result.
     """
-    case = Case(evidence, routine, tolerance)
-    if not case.seen:
-        return Diagnosis(facts=("there are no numbers to judge by",))
-    if not case.wrong:
-        return Diagnosis(is_right=True)
-    found = explained(case)
-    found = {name: why for name, why in found.items() if is_enough(case, [n for n in found if found[n] is why])}
-    if not found:
-        return Diagnosis(facts=facts_of(case, ()))
-    names = dict.fromkeys(name for explanation in found.values() for name in explanation.names)
-    return Diagnosis(tuple(names), sentences(case, found), facts_of(case, tuple(found)), certainty_of(case, list(found)))
+    with np.errstate(all="ignore"):
+        case = Case(evidence, routine, tolerance)
+        if not case.seen:
+            return Diagnosis(facts=("there are no numbers to judge by",))
+        if not case.wrong:
+            return Diagnosis(is_right=True)
+        found = explained(case)
+        found = {name: why for name, why in found.items() if is_enough(case, [n for n in found if found[n] == why])}
+        if not found:
+            return Diagnosis(facts=facts_of(case, ()))
+        names = dict.fromkeys(name for explanation in found.values() for name in explanation.names)
+        of = list(found)
+        return Diagnosis(tuple(names), sentences(case, found), facts_of(case, of), certainty_of(case, of))
 
 
 def explained(case: Case) -> dict[str, Explanation]:
     """An explanation for each wrong result; for some of them only if there is none for the others."""
-    for way in (one_known, one_simple_relation, two_known, one_relation):
-        if found := way(case):
-            return dict.fromkeys(case.wrong, found)
-    return each_on_its_own(case)
+    simple = [relation for relation in RELATIONS if relation.name != "factor"]  # two known mistakes say more than a factor
+    singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
+    if whole := of_all_results(case, singles) or one_relation(case, simple):
+        return dict.fromkeys(case.wrong, whole)
+    pairs = fitting(case, pairs_of(case.routine.mistakes))
+    if whole := of_all_results(case, pairs) or one_relation(case, RELATIONS):
+        return dict.fromkeys(case.wrong, whole)
+    return each_on_its_own(case, singles, pairs)
 
 
-def one_known(case: Case) -> Explanation | None:
-    return first_that_fits(case, ((mistake,) for mistake in case.routine.mistakes))
-
-
-def two_known(case: Case) -> Explanation | None:
-    return first_that_fits(case, pairs_of(case.routine.mistakes))
+def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
+    """The known mistakes that explain a wrong result at least, with the results that they explain."""
+    found = []
+    for mistakes in candidates:
+        if names := [name for name in case.wrong if case.explains(name, case.known(mistakes, name))]:
+            found.append((Explanation(mistakes), names))
+    return found
 
 
 def pairs_of(mistakes: Sequence[Known]) -> list[tuple[Known, Known]]:
@@ -71,19 +81,14 @@ def pairs_of(mistakes: Sequence[Known]) -> list[tuple[Known, Known]]:
     return sorted(pairs, key=lambda pair: sum(len(mistake.changes) for mistake in pair))
 
 
-def first_that_fits(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Explanation | None:
-    for mistakes in candidates:
-        if all(case.explains(name, case.known(mistakes, name)) for name in case.results):
-            return Explanation(mistakes)
-    return None
+def of_all_results(case: Case, candidates: Fitting) -> Explanation | None:
+    """The first that explains all that is wrong, and leaves right what is right."""
+    right = [name for name in case.results if name not in case.wrong]
+    return next((explanation for explanation, names in candidates if len(names) == len(case.wrong)
+                 and all(case.explains(name, case.known(explanation.mistakes, name)) for name in right)), None)
 
 
-def one_simple_relation(case: Case) -> Explanation | None:
-    """Two known mistakes say more than a factor that nobody meant."""
-    return one_relation(case, [relation for relation in RELATIONS if relation.name != "factor"])
-
-
-def one_relation(case: Case, relations: Sequence[Relation] = RELATIONS) -> Explanation | None:
+def one_relation(case: Case, relations: Sequence[Relation]) -> Explanation | None:
     """The same relation for all wrong results."""
     for relation in relations:
         predicate = relation.find(case, case.wrong[0], case.right(case.wrong[0]))
@@ -92,34 +97,30 @@ def one_relation(case: Case, relations: Sequence[Relation] = RELATIONS) -> Expla
     return None
 
 
-def each_on_its_own(case: Case) -> dict[str, Explanation]:
+def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, Explanation]:
     """First known mistakes, those that explain most results; then relations; then a relation on top of a mistake."""
     found: dict[str, Explanation] = {}
-    fitting = {mistake.name: [name for name in case.wrong if case.explains(name, case.known((mistake,), name))]
-               for mistake in case.routine.mistakes}
-    for mistake in sorted(case.routine.mistakes, key=lambda mistake: -len(fitting[mistake.name])):
-        explanation = Explanation((mistake,))
-        for name in fitting[mistake.name]:
-            found.setdefault(name, explanation)
+    for explanation, names in sorted(singles, key=lambda item: -len(item[1])):
+        found = dict.fromkeys(names, explanation) | found
     for name in case.wrong:
-        if name not in found and (explanation := on_its_own(case, name)):
+        if name not in found and (explanation := on_its_own(case, name, pairs)):
             found[name] = explanation
     return {name: found[name] for name in case.wrong if name in found}
 
 
-def on_its_own(case: Case, name: str) -> Explanation | None:
+def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
     for relation in RELATIONS:
         if predicate := relation.find(case, name, case.right(name)):
             return Explanation((), relation.name, predicate)
-    for pair in pairs_of(case.routine.mistakes):
-        if case.explains(name, case.known(pair, name)):
-            return Explanation(pair)
+    for explanation, names in pairs:
+        if name in names:
+            return explanation
     for mistake in case.routine.mistakes:
         for relation in COMPOSING:
             try:
                 predicate = relation.find(case, name, case.known((mistake,), name))
             except Exception:  # noqa: BLE001  the mistake raises for one of the inputs
-                continue
+                break
             if predicate:
                 return Explanation((mistake,), relation.name, predicate)
     return None
@@ -128,20 +129,16 @@ def on_its_own(case: Case, name: str) -> Explanation | None:
 def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:
     """What is wrong, results with the same reason together."""
     lines: list[str] = []
-    for explanation in dict.fromkeys(found.values()):
-        names = [name for name, other in found.items() if other is explanation]
-        where = "" if is_whole(case, explanation.mistakes, names) else f"in {listed(names)}: "
-        lines += [where + mistake.sentence for mistake in explanation.mistakes]
+    for explanation in found.values():
+        names = [name for name, other in found.items() if other == explanation]
+        others = [name for name in case.results if name not in names]
+        # Mistakes that change nothing else need not say which result they are in.
+        is_all = all(case.leaves_right(explanation.mistakes, name) for name in others)
+        lines += [("" if is_all else f"in {listed(names)}: ") + mistake.sentence for mistake in explanation.mistakes]
         if explanation.predicate:
             besides = "besides, " if explanation.mistakes else ""
             lines += [besides + sentence(names, explanation.predicate)]
     return tuple(dict.fromkeys(lines))
-
-
-def is_whole(case: Case, mistakes: tuple[Known, ...], names: list[str]) -> bool:
-    """Do these mistakes change no result but these? Then it need not be said in which of them they are."""
-    return all(np.all(case.agreement(case.known(mistakes, name)(seen), right))
-               for seen in case.seen for name, right in seen.right.items() if name not in names)
 
 
 def is_enough(case: Case, names: list[str]) -> bool:
