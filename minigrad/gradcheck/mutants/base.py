@@ -11,6 +11,7 @@ import numpy as np
 
 from ...tape import Op
 from ...tensor import Tensor, apply
+from .fit import fitted
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,13 @@ class Differentiable:
     inputs: Callable[[np.random.Generator], list]
     changes: dict[str, Any] = field(default_factory=dict)
     constants: tuple[str, ...] = ()  # arguments that get no gradient, such as ids, a mask, eps
+    names: tuple[str, ...] = ()  # of the inputs, if they are not those that backward has for them
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of the inputs, as backward has them: ("x", "weight", "bias")."""
+        """The names of the inputs: ("x", "weight", "bias")."""
+        if self.names:
+            return self.names
         parameters = inspect.signature(self.backward).parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)[1:]
 
@@ -40,14 +44,24 @@ class Differentiable:
 
     @property
     def op(self) -> type[Op]:
-        """The function as an operation of the tape. It saves its inputs."""
+        """The function as an operation of the tape. It saves its inputs.
+
+        Its backward is NumPy code, and means arrays: the variance of a Tensor divides by N - 1, that of an array by N.
+        """
 
         def forward(op, *arrays):
             op.save(*arrays)
             return self.forward(*arrays)
 
         def backward(op, dout, *arrays):
-            return self.gradients(dout, *arrays)
+            if isinstance(dout, Tensor):
+                raise RuntimeError(f"{self.name}: a backward in NumPy cannot be differentiated itself (create_graph=True)")
+            is_float = [np.asarray(a).dtype.kind == "f" for a in arrays]
+            names = self.arguments
+            if len(names) != len(arrays):  # backward(dout, *inputs)
+                names = tuple(f"input{i}" for i in range(len(arrays)))
+            learned = [is_one and name not in self.constants for is_one, name in zip(is_float, names)]
+            return fitted(self.gradients(dout, *arrays), arrays, names, learned, [op.needs(i) for i in range(len(arrays))])
 
         title = self.name.title().replace("_", "").replace(" ", "")
         promises = {"fresh_gradients": self.changes.get("fresh_gradients", False)}
@@ -56,7 +70,7 @@ class Differentiable:
     def gradients(self, dout: np.ndarray, *arrays: np.ndarray) -> tuple:
         parts = {name: value for name, value in self.changes.items() if name != "fresh_gradients"}
         found = self.backward(dout, *arrays, **parts)
-        return found if type(found) is tuple else (found,)
+        return tuple(found) if isinstance(found, tuple) else (found,)
 
     def __call__(self, *tensors: Any) -> Tensor:
         return apply(self.op, *tensors)
@@ -89,8 +103,8 @@ def family(name: str, forward: Callable, backward: Callable, inputs: Callable, w
     right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants)
     for key, (mistake, changes, *proof) in {**wrong, **(equivalent or {})}.items():
         title = f"{name}: {key}"
-        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, constants, mistake, right,
-                                proof[0] if proof else "")
+        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, constants, mistake=mistake, right=right,
+                                equivalent=proof[0] if proof else "")
 
 
 def pointwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],

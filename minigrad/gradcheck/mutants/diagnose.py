@@ -18,7 +18,8 @@ def function_named(name: str) -> Differentiable:
 def with_backward(name: str, backward: Callable) -> Differentiable:
     """The function `name` with somebody's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
     right = function_named(name)
-    return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs)
+    return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs, {}, right.constants,
+                          right.arguments)
 
 
 def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:
