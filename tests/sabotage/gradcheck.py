@@ -7,6 +7,7 @@ SABOTAGES = [
     *edits(HANDED_IN, "minigrad.gradcheck.mutants.base", {
         "handed in: run again with Tensors": (
             "Differentiable.op", "if isinstance(dout, Tensor):", "if isinstance(dout, Tensor):\n                return self.gradients(dout, *arrays)"),
+        "handed in: says nothing": ("Differentiable.__repr__", "{self.statement}", ""),
         "handed in: names of its own": ("Differentiable.arguments", "if self.names:", "if False:"),
     }),
     *edits(HANDED_IN, "minigrad.gradcheck.mutants.fit", {

@@ -1,6 +1,9 @@
 """Wrong backwards, to try a gradient check on, or a student.
 
 >>> from minigrad.gradcheck import gradcheck, mutants
+>>> print(mutants.FUNCTIONS["attention"])
+attention(q, k, v): out = softmax(q k^T / sqrt(D)) v on (B, H, T, D), causal: query t sees the keys 0 to t
+  drawn as q (2, 2, 4, 4), k (2, 2, 4, 4), v (2, 2, 4, 4)
 >>> wrong = mutants.MUTANTS["attention: no rowsum"]
 >>> wrong.mistake
 "softmax's sum over the row is missing"

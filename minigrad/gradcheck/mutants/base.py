@@ -12,13 +12,15 @@ import numpy as np
 from ...tape import Op
 from ...tensor import Tensor, apply
 from .fit import fitted
+from .statements import STATEMENTS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Differentiable:
     """A right function: forward(*inputs) -> out, backward(dout, *inputs, **parts) -> one gradient per input.
 
-    `inputs(generator)` draws what to check it on: floats get gradients, integers and booleans are constants.
+    `inputs(generator)` draws what to check it on: floats get gradients, integers and booleans are constants. Printed, it
+    says what it computes, and for which inputs.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Differentiable:
     changes: dict[str, Any] = field(default_factory=dict)
     constants: tuple[str, ...] = ()  # arguments that get no gradient, such as ids, a mask, eps
     names: tuple[str, ...] = ()  # of the inputs, if they are not those that backward has for them
+    statement: str = ""  # what forward computes, in a line
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -75,19 +78,28 @@ class Differentiable:
     def __call__(self, *tensors: Any) -> Tensor:
         return apply(self.op, *tensors)
 
+    def __repr__(self) -> str:
+        shapes = [str(array.shape) for array in self.inputs(np.random.default_rng(0))]
+        drawn = ", ".join(f"{name} {shape}" for name, shape in zip(self.arguments, shapes))
+        return f"{self.name}({', '.join(self.arguments)}): {self.statement}\n  drawn as {drawn}"
+
     def draw(self, seed: int) -> list:
         """Inputs for gradcheck: Tensors that require gradients, and arrays that are constant."""
         arrays = self.inputs(np.random.default_rng(seed))
         return [Tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mutant(Differentiable):
     """A function with a wrong backward; `equivalent` is the proof that it is right after all, if it is."""
 
     mistake: str = ""
     right: Differentiable | None = None
     equivalent: str = ""
+
+    def __repr__(self) -> str:
+        verdict = "right after all" if self.equivalent else "wrong"
+        return f"{super().__repr__()}\n  its backward is {verdict}: {self.mistake}"
 
 
 FUNCTIONS: dict[str, Differentiable] = {}
@@ -100,11 +112,12 @@ def family(name: str, forward: Callable, backward: Callable, inputs: Callable, w
 
     wrong: {name: (the mistake in a sentence, {part: what stands there instead})}; equivalent: the same, and a proof.
     """
-    right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants)
+    statement = STATEMENTS.get(name, "")
+    right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants, statement=statement)
     for key, (mistake, changes, *proof) in {**wrong, **(equivalent or {})}.items():
         title = f"{name}: {key}"
-        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, constants, mistake=mistake, right=right,
-                                equivalent=proof[0] if proof else "")
+        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, constants, statement=statement,
+                                mistake=mistake, right=right, equivalent=proof[0] if proof else "")
 
 
 def pointwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],

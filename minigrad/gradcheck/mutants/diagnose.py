@@ -19,7 +19,7 @@ def with_backward(name: str, backward: Callable) -> Differentiable:
     """The function `name` with somebody's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
     right = function_named(name)
     return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs, {}, right.constants,
-                          right.arguments)
+                          right.arguments, right.statement)
 
 
 def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:

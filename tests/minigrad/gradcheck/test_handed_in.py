@@ -9,6 +9,9 @@ import minigrad as mg
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import FUNCTIONS, with_backward
 
+DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "gradcheck.md"
+BAR = r"\|"  # in a table
+
 
 def report_on(name, backward, seed=0):
     function = with_backward(name, backward)
@@ -203,3 +206,15 @@ def test_an_error_in_a_function_of_ones_own_comes_with_the_line():
 
     said = str(gradcheck_report(Squared.apply, mg.ones(2, 3, dtype="float64", requires_grad=True)))
     assert "of test_handed_in.py: return dout @ mg.ones(7, 7)" in said
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_says_what_it_computes(name):
+    function = FUNCTIONS[name]
+    row = f"| {name}({', '.join(function.arguments)}) | {function.statement.replace('|', BAR)} |"
+    assert function.statement and row in DOCUMENT.read_text(encoding="utf-8")
+    handed_in = with_backward(name, function.gradients)
+    for told in (str(function), str(handed_in)):
+        assert function.statement in told
+        assert all(f"{argument} {array.shape}" in told for argument, array in zip(
+            function.arguments, function.inputs(np.random.default_rng(1)), strict=True))
