@@ -2,6 +2,7 @@
 from sabotage.edit import edits
 
 HANDED_IN = "tests/minigrad/gradcheck/test_handed_in.py",
+DEPENDENCE = "tests/minigrad/gradcheck/test_dependence.py",
 
 SABOTAGES = [
     *edits(HANDED_IN, "minigrad.gradcheck.mutants.base", {
@@ -23,5 +24,42 @@ SABOTAGES = [
     *edits(HANDED_IN, "minigrad.gradcheck.blame", {
         "blame: the outermost line": ("told", "frames[-1]", "frames[0]"),
         "blame: NumPy's line": ("told", "if not frame.filename.startswith(OURS)", 'if "gradcheck" not in frame.filename'),
+    }),
+    *edits(DEPENDENCE, "minigrad.gradcheck.dependence", {
+        "depends: gradients are not counted": ("Dependence.matrix", "self.by_moving | self.by_gradient", "self.by_moving"),
+        "depends: moves are not counted": ("Dependence.matrix", "self.by_moving | self.by_gradient", "self.by_gradient"),
+        "depends: unknown gradients are zero": ("Dependence.only_by_moving", "& self.has_gradient ", ""),
+        "depends: the first input for all": ("Dependence.between", "column : column + x.size", ": x.size"),
+        "depends: folded to the wrong axis": ("Dependence.fold", "[n + axis % (block.ndim - n)", "[n + (axis + 1) % (block.ndim - n)"),
+        "depends: only large moves": ("measured", "MOVES if is_given", "MOVES[3:] if is_given"),
+        "depends: only small moves": ("measured", "MOVES if is_given else MOVES[:1]", "MOVES[:3]"),
+        "depends: only upwards": ("measured", "MOVES if is_given else MOVES[:1]", "[1.0, 1000.0]"),
+        "depends: only where it stands": ("measured", "1 + OTHER_POINTS", "1"),
+        "depends: whatever cannot be moved": ("measured", "if not np.all(is_tried):", "if False:"),
+        "depends: all else moves too": ("moves", "moved = array.copy()", "moved = array.copy() + 1"),
+        "depends: ids are exchanged once": ("replacements", "OTHER_IDS if len(sizes) > 1 else 1", "1"),
+        "depends: ids from nowhere": ("known_ids", "np.arange(low, high + 1)", "np.arange(low, high + 5)"),
+        "depends: rounding is a change": ("changes", "step > rounding", "step > 0"),
+        "depends: small changes are rounding": ("changes", "ROUNDING * eps_of(x)", "1e-9"),
+        "depends: a NaN shows nothing": ("changes", "np.where(is_other, np.inf, ", "np.where(is_other, 0, "),
+        "depends: any NaN shows": ("changes", "& (size <= 1)", ""),
+        "depends: NaN is another NaN": ("changes", "| np.isnan(a) & np.isnan(b)", ""),
+        "depends: called once": ("check_same", "if change:", "if False:"),
+        "depends: rounding is a gradient": ("look_at_gradients", "sizes > least", "sizes > 0"),
+        "depends: ones for weights": ("look_at_gradients", "upstream[place] =", "upstream[...] ="),
+        "is_causal: nothing is later": ("causality", "time[None, :] > time[:, None]", "time[None, :] > time[:, None] + 1"),
+        "is_causal: itself is later": ("causality", "time[None, :] > time[:, None]", "time[None, :] >= time[:, None]"),
+        "is_causal: the first axis": ("is_causal", "len(shape) - 1 if axis is None", "0 if axis is None"),
+        "is_causal: sequences are not told apart": ("causality", "found.matrix & is_other", "found.matrix & False"),
+    }),
+    *edits(DEPENDENCE, "minigrad.gradcheck.array_function", {
+        "depends: the caller's own array": ("ArrayFunction._arguments", "array.copy()", "array"),
+        "depends: buffers stay changed": ("ArrayFunction._restore_buffers", "in zip(self.buffers,", "in zip([],"),
+        "depends: minigrad's random state": ("ArrayFunction.preserved", "random.set_state(states[0])", "pass"),
+        "depends: NumPy's random state": ("ArrayFunction.preserved", "np.random.set_state(states[1])", "pass"),
+        "depends: Python's random state": ("ArrayFunction.preserved", "python_random.setstate(states[2])", "pass"),
+        "depends: PyTorch's random state": ("ArrayFunction.preserved", "torch.set_rng_state(states[3])", "pass"),
+        "depends: draws go on": ("ArrayFunction._start", "np.random.seed(seed)", "pass"),
+        "depends: modules in closures are not found": ("modules_of", "*Surroundings(fn).now()", ""),
     }),
 ]  # fmt: skip
