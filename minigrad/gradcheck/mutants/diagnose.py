@@ -1,6 +1,6 @@
-"""Grading: what is wrong with a backward that somebody wrote, and what does a checker that somebody wrote not see?"""
+"""What is wrong with a backward that somebody wrote?"""
 import difflib
-from typing import Callable, Iterable
+from typing import Callable
 
 import numpy as np
 
@@ -54,17 +54,3 @@ def agree(a: list, b: list) -> bool:
         return x.shape == y.shape and np.allclose(x, y, rtol=1e-9, atol=1e-12, equal_nan=True)
 
     return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
-
-
-def grade_checker(checker: Callable[[Differentiable, list], bool], seeds: Iterable[int] = range(3)) -> dict[str, list[str]]:
-    """What checker(function, inputs) -> bool gets wrong: {"missed": mutants, "false alarms": right functions}.
-
-    >>> grade_checker(lambda function, inputs: False, seeds=[0])["missed"]
-    []
-    """
-    seeds = list(seeds)
-    missed = [name for name, mutant in MUTANTS.items() if not mutant.equivalent
-              and not all(not checker(mutant, mutant.draw(seed)) for seed in seeds)]
-    alarms = [name for name, function in FUNCTIONS.items()
-              if not all(checker(function, function.draw(seed)) for seed in seeds)]
-    return {"missed": missed, "false alarms": alarms}
