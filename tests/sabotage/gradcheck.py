@@ -2,6 +2,7 @@
 from sabotage.edit import edits
 
 HANDED_IN = "tests/minigrad/gradcheck/test_handed_in.py",
+GRADED = "tests/minigrad/gradcheck/test_mutants.py", "-k", "checker or answer"
 DEPENDENCE = "tests/minigrad/gradcheck/test_dependence.py",
 
 SABOTAGES = [
@@ -24,6 +25,15 @@ SABOTAGES = [
     *edits(HANDED_IN, "minigrad.gradcheck.blame", {
         "blame: the outermost line": ("told", "frames[-1]", "frames[0]"),
         "blame: NumPy's line": ("told", "if not frame.filename.startswith(OURS)", 'if "gradcheck" not in frame.filename'),
+    }),
+    *edits(GRADED, "minigrad.gradcheck.mutants.grade", {
+        "grades: missed and accused exchanged": ("grade_checker", '"missed" if is_wrong', '"missed" if not is_wrong'),
+        "grades: only the first seed": ("grade_checker", "if error or answer == is_wrong:", "if True:"),
+        "grades: errors are answers": ("grade_checker", "if error:", "if False:"),
+        "grades: promises to the tape count": ("to_judge", 'not (is_plain and "fresh_gradients" in mutant.changes)', "True"),
+        "grades: who raises has missed it": ("answer_of", 'return False, "" if', 'return True, "" if'),
+        "grades: anything is an answer": ("answer_of", "(bool, np.bool_, GradcheckReport)", "object"),
+        "grades: options are arguments": ("takes_arrays", "if p.default is p.empty and", "if"),
     }),
     *edits(DEPENDENCE, "minigrad.gradcheck.dependence", {
         "depends: gradients are not counted": ("Dependence.matrix", "self.by_moving | self.by_gradient", "self.by_moving"),

@@ -14,6 +14,7 @@ True
 """
 from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, rotary, softmax
 from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
-from .diagnose import diagnose, grade_checker, with_backward
+from .diagnose import diagnose, with_backward
+from .grade import grade_checker
 
 __all__ = ["FUNCTIONS", "MUTANTS", "Differentiable", "Mutant", "diagnose", "grade_checker", "with_backward"]

@@ -1,13 +1,13 @@
-"""Grading: what is wrong with a backward that somebody wrote, and what does a checker that somebody wrote not see?"""
+"""What is wrong with a backward that somebody wrote?"""
 import difflib
 import traceback
 from dataclasses import replace
-from typing import Callable, Iterable
+from typing import Callable
 
 import numpy as np
 
 from ..doctor import Diagnosis, Evidence, diagnose_numbers, routine_of
-from .base import FUNCTIONS, MUTANTS, Differentiable
+from .base import FUNCTIONS, Differentiable
 
 DRAWS = 6  # inputs that a backward is tried on
 
@@ -71,17 +71,3 @@ def described(error: Exception, function: Callable) -> str:
     path = getattr(getattr(function, "__code__", None), "co_filename", "")
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return f"{type(error).__name__}: {error}" + (f" (line {own[-1].lineno}: {own[-1].line})" if own else "")
-
-
-def grade_checker(checker: Callable[[Differentiable, list], bool], seeds: Iterable[int] = range(3)) -> dict[str, list[str]]:
-    """What checker(function, inputs) -> bool gets wrong: {"missed": mutants, "false alarms": right functions}.
-
-    >>> grade_checker(lambda function, inputs: False, seeds=[0])["missed"]
-    []
-    """
-    seeds = list(seeds)
-    missed = [name for name, mutant in MUTANTS.items() if not mutant.equivalent
-              and not all(not checker(mutant, mutant.draw(seed)) for seed in seeds)]
-    alarms = [name for name, function in FUNCTIONS.items()
-              if not all(checker(function, function.draw(seed)) for seed in seeds)]
-    return {"missed": missed, "false alarms": alarms}

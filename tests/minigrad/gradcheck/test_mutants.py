@@ -66,7 +66,90 @@ def test_whatever_is_handed_in_is_described(name):
 
 def test_a_checker_is_graded():
     grades = grade_checker(lambda function, inputs: "no weight" not in str(function.name), seeds=[0])
-    assert "attention: no rowsum" in grades["missed"] and grades["false alarms"] == []
+    assert "attention: no rowsum" in grades["missed"] and grades["false alarms"] == grades["errors"] == []
+
+
+def differences(forward, backward, inputs, h=1e-5):
+    """A checker as a student may write it, for NumPy arrays: one random upstream, all elements, central differences."""
+    dout = np.random.default_rng(99).normal(size=np.shape(forward(*inputs)))
+    gradients = backward(dout, *inputs)
+    if len(gradients) != len(inputs):
+        return False
+    for x, gradient in zip(inputs, gradients):
+        if x.dtype.kind != "f":
+            continue
+        numeric = np.zeros_like(x)
+        for place in np.ndindex(x.shape):
+            before = x[place]
+            x[place] = before + h
+            up = np.sum(forward(*inputs) * dout)
+            x[place] = before - h
+            numeric[place] = (up - np.sum(forward(*inputs) * dout)) / (2 * h)
+            x[place] = before
+        if gradient is None or gradient.shape != x.shape or not np.allclose(gradient, numeric, 1e-3, 1e-4):
+            return False
+    return True
+
+
+def test_a_checker_for_arrays_is_graded():
+    grades = grade_checker(differences, seeds=[0, 1])
+    assert grades["false alarms"] == grades["errors"] == [] and "square: relative error 1e-6" in grades["missed"]
+    families = {name.split(":")[0] for name in grades["missed"]}
+    assert families <= {"square", "log", "layer_norm", "softmax"} and "add: shared gradients" not in grades["missed"]
+
+
+def test_a_checker_is_graded_on_each_seed():
+    unlucky = FUNCTIONS["tanh"].inputs(np.random.default_rng(1))[0]
+
+    def checker(forward, backward, inputs):
+        return not np.array_equal(inputs[0], unlucky)
+
+    assert "tanh" in grade_checker(checker, seeds=[0, 1])["false alarms"]
+    assert grade_checker(checker, seeds=[0, 2])["false alarms"] == []
+
+
+def test_each_call_of_a_checker_has_new_inputs():
+    def careless(forward, backward, inputs):
+        unchanged = all(np.array_equal(a, b) for a, b in zip(inputs, drawn.pop(0)))
+        for x in inputs:
+            x[...] = 0
+        return unchanged
+
+    wrong = [mutant for mutant in MUTANTS.values() if not mutant.equivalent and "fresh_gradients" not in mutant.changes]
+    drawn = [function.inputs(np.random.default_rng(5)) for function in (*wrong, *FUNCTIONS.values())]
+    assert grade_checker(careless, seeds=[5])["false alarms"] == [] == drawn
+
+
+ANSWERS = {  # of a checker, and what is said of it
+    "None": (lambda function, inputs: None, "it returns None; expected True or False"),
+    "an array": (lambda forward, backward, inputs: np.array([True]), "it returns a ndarray; expected True or False"),
+    "an error": (lambda function, inputs: 1e-9, "it returns a float; expected True or False"),
+    "a mistake": (lambda function, inputs: inputs.shape, "AttributeError: 'list' object has no attribute 'shape', in line"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_what_is_no_answer_is_reported_in_a_line(case):
+    checker, said = ANSWERS[case]
+    grades = grade_checker(checker, seeds=[0])
+    lines = [line for line in grades["errors"] if line.split(",")[0] in FUNCTIONS]
+    assert grades["missed"] == grades["false alarms"] == [] and len(lines) == len(FUNCTIONS)
+    assert all(said in line and "\n" not in line for line in grades["errors"])
+
+
+def test_a_checker_that_raises_for_a_wrong_backward_has_noticed():
+    def insisting(forward, backward, inputs):
+        if not differences(forward, backward, inputs):
+            raise ValueError("a wrong gradient")
+        return True
+
+    assert grade_checker(insisting, seeds=[0]) == grade_checker(differences, seeds=[0])
+
+
+def test_a_checker_takes_two_arguments_or_three():
+    with pytest.raises(TypeError, match=r"takes \(function, inputs\), or .* this one takes \(x\)"):
+        grade_checker(lambda x: True)
+    assert grade_checker(lambda function, inputs, tolerance=1e-3: False, seeds=[0])["errors"] == []
 
 
 BATCHED = {  # inputs of other shapes, with leading axes: what is generic in shape
