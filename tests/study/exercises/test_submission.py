@@ -72,6 +72,8 @@ NO_SUBMISSION = {  # name: (content, words)
     "blank.ipynb": (notebook("", "\n"), "blank.ipynb is empty"),
     "code.ipynb": (notebook("#" * 2**20, "#"), "code.ipynb has more than 1 MB of code"),
     "syntax.ipynb": (notebook("", "\nx ="), "syntax.ipynb is not Python: invalid syntax (code cell 2, line 2: `x =`)"),
+    "zero.ipynb": (notebook("x = '\0'"), "zero.ipynb is not Python: source code "),
+    "half.ipynb": (notebook("x = '\ud800'"), "half.ipynb is not Python: 'utf-8' codec can't encode"),
     "moves\x1b[2J.py": (b"x =", "moves\N{REPLACEMENT CHARACTER}[2J.py is not Python"),
     "shows.py": (b"x = '\x1b[2J' y", "shows.py is not Python: invalid syntax (line 1: `x = '\N{REPLACEMENT CHARACTER}[2J' y`)"),
 }
@@ -205,7 +207,7 @@ def test_the_exercise_is_known_by_the_file_or_by_its_function(name, text, exerci
 
 @pytest.mark.parametrize("text, words", {
     "def softmax_backwards(d, x): ...": "hw.py defines softmax_backwards: should it be softmax_backward?",
-    "def Softmax_Backward(d, x): ...": "hw.py defines Softmax_Backward: should it be softmax_backward?",
+    "def SOFTMAX_BACKWARD(d, x): ...": "hw.py defines SOFTMAX_BACKWARD: should it be softmax_backward?",
     "def softmax_backward(): ...\ndef tanh_backward(): ...": "hw.py solves several exercises (softmax, tanh): its name should say which",
     "class A:\n    def tanh_backward(self): ...": "hw.py defines tanh_backward in the class A: it should stand outside of any class",
     "def solution(dout, x): ...": "hw.py defines no function of an exercise, such as softmax_backward",
