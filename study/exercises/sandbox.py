@@ -340,13 +340,10 @@ def refused(header: dict) -> tuple[str, ...]:
 
 
 def remove(folder: str) -> None:
-    """Delete a folder, also where a submission has forbidden it."""
-
-    def allow(function, path, error):
-        with contextlib.suppress(OSError):
-            os.chmod(os.path.dirname(path), stat.S_IRWXU)
-            os.chmod(path, stat.S_IRWXU)
-            function(path)
-
-    shutil.rmtree(folder, onerror=allow)
+    """Delete a folder, also one that a submission has locked."""
+    os.chmod(folder, stat.S_IRWXU)
+    for place, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(path := os.path.join(place, name)):
+                os.chmod(path, stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)

@@ -93,19 +93,17 @@ def content_of(path: pathlib.Path) -> bytes:
     """A file's bytes, unless it is no file, or a huge one."""
     name, suffix = safe(path.name or str(path)), path.suffix.lower()
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except (OSError, ValueError) as error:
         if path.is_dir():
-            raise SubmissionError(f"{name} is a folder, not a .py or .ipynb file") from None
-        if isinstance(error, FileNotFoundError):
-            raise SubmissionError(f"{name} is not there") from None
-        raise SubmissionError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    with open(descriptor, "rb") as file:
-        kind = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(kind):
             raise SubmissionError(f"{name} is a folder, not a .py or .ipynb file")
-        if not stat.S_ISREG(kind):
-            raise SubmissionError(f"{name} is no ordinary file")
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise SubmissionError(f"{name} is not there") from None
+    except OSError as error:
+        raise SubmissionError(f"{name} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe would be waited for
+        os.close(descriptor)
+        raise SubmissionError(f"{name} is no ordinary file")
+    with open(descriptor, "rb") as file:
         if suffix not in LARGEST:
             raise SubmissionError(f"{name} is neither a .py nor an .ipynb file")
         content = file.read(LARGEST[suffix] + 1)

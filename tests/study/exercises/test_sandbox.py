@@ -140,7 +140,7 @@ DEEDS = {
     "writes into its folder": Deed("open('a', 'w').write('b'); assert os.listdir() == ['a'] and open('a').read() == 'b'; os.remove('a'); return dout * x", "returned", right=True),
     "writes to nowhere": Deed("print('x', file=open(os.devnull, 'w')); return dout * x", "returned", right=True),
     "keeps a temporary file": Deed("import tempfile; tempfile.NamedTemporaryFile().write(b'x'); return dout * x", "returned", right=True),
-    "leaves a locked folder": Deed("os.makedirs('a/b'); open('a/b/c', 'w'); os.chmod('a/b', 0); os.chmod('a', 0); return dout * x", "returned", right=True),
+    "leaves a locked folder": Deed("os.makedirs('a/b'); open('a/b/c', 'w'); os.chmod('a/b', 0); os.chmod('a', 0); os.chmod('.', 0o500); return dout * x", "returned", right=True),
     "uses the library": Deed("import collections, dataclasses, decimal, fractions, logging, platform, random, statistics, typing, unittest\nreturn dout * x", "returned", right=True),
     "uses numpy.testing": Deed("import numpy.testing as t; t.assert_allclose(x, x); return dout * x", "returned", right=True),
     "draws": Deed("figure, axes = plt.subplots(); axes.plot(x); plt.rcParams['a'] = 1; plt.show(); return dout * x", "returned", top="import matplotlib.pyplot as plt", right=True),
@@ -161,6 +161,11 @@ def test_each_deed_has_its_answer_and_leaves_nothing(name, tmp_path):
     assert not deed.right or np.array_equal(found.results[0], DOUT * X)
     assert outside.read_text() == "kept" and os.listdir(tmp_path) == ["file"]
     assert (outside.stat().st_mode, outside.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+def test_scipy_may_be_used():
+    pytest.importorskip("scipy")
+    assert np.isclose(answer("from scipy.special import erf; return erf(1.0)").results[0], 0.8427007929497149)
 
 
 def test_endless_recursion_ends():
