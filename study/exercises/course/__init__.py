@@ -1,10 +1,11 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import pointwise, products, rows
+from study.exercises.course import logsumexp, lookup, pointwise, products, rows
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
     "Number by number": pointwise.EXERCISES,
     "Products": products.EXERCISES,
-    "Row by row": rows.EXERCISES,
+    "Row by row": [*logsumexp.EXERCISES, *rows.EXERCISES],
+    "Rows of a table": lookup.EXERCISES,
 }
 COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}
