@@ -1,11 +1,12 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import attention, block, norms, pointwise, products, rows, training
+from study.exercises.course import attention, block, logsumexp, lookup, norms, pointwise, products, rows, training
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
     "Number by number": pointwise.EXERCISES,
     "Products": products.EXERCISES,
-    "Row by row": rows.EXERCISES,
+    "Row by row": [*logsumexp.EXERCISES, *rows.EXERCISES],
+    "Rows of a table": lookup.EXERCISES,
     "Norms": norms.EXERCISES,
     "Attention": attention.EXERCISES,
     "Put together": block.EXERCISES,

@@ -75,6 +75,7 @@ EXERCISES = [
             {"a": "M 1", "b": "1 N"},
             {"a": "N", "b": "B M N"},
             {"a": "B M N", "b": "M 1"},
+            {"a": "M 1", "b": "B M N"},
             {"a": "M N", "b": "B 1 N"},
         ),
         special=tuple(lambda r, a=a, b=b: {"a": r.uniform(-60, 60, a), "b": r.uniform(-60, 60, b)}

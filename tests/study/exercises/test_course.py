@@ -36,7 +36,9 @@ SIGNATURES = {  # those that others rely on, and a few more
     "block": "block_backward(dout, x, wq, wk, wv, w1, w2)",
     "clip_by_global_norm": "clip_by_global_norm(da, db, dc, max_norm)",
 }
-TWINS = set()  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
+TWINS = {  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
+    ("embedding", "overwrites", "adds once"),  # onto zeros
+}
 SEEDS = range(5)
 
 
@@ -79,9 +81,13 @@ def runs(exercise, inputs):
     return {known.name: [outcome(known, one) for one in inputs] for known in exercise.routine.mistakes}
 
 
-def same(one, other, atol=1e-12):
-    return all((one[name] is None) == (other[name] is None) and np.shape(one[name]) == np.shape(other[name])
-               and np.allclose(np.float64(one[name]), np.float64(other[name]), 1e-9, atol, equal_nan=True) for name in one)
+def same(one, other):
+    def same_array(a, b):
+        if a is None or b is None:
+            return a is b
+        return np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+    return all(same_array(one[name], other[name]) for name in one)
 
 
 def are_twins(exercise, one, other):
