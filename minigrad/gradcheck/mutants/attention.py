@@ -539,17 +539,20 @@ def softmax_of_tiles(h):
     return e / np.maximum(in_each_tile(h, e), 1e-300)
 
 
-def without_rescaling(h):
-    """The sums of the tiles are each less the maximum until then, and added as if it were the same."""
+def unscaled(h):
+    """e^(scores - maximum)"""
+    return np.exp(h.hidden - h.hidden.max(-1, keepdims=True))
+
+
+def not_rescaled(h):
+    """e^(scores - maximum until this tile)"""
     tile = tiles(h.scores.shape[-1], h.block)
-    until = np.stack([h.hidden[..., tile <= one].max(-1) for one in tile], -1)
-    return np.exp(h.hidden - h.hidden.max(-1, keepdims=True)) / last(np.exp(h.hidden - until))
+    return np.exp(h.hidden - np.stack([h.hidden[..., tile <= one].max(-1) for one in tile], -1))
 
 
-def in_last_tile_only(h):
-    """Divided by the sum of the last tile that was seen: the one on the diagonal."""
-    e = np.exp(h.hidden - h.hidden.max(-1, keepdims=True))
-    return e / last(np.where(is_in(h, np.equal), e, 0.0))
+def in_last_tile(h, a):
+    """Zero but in the last tile that is visited: the one on the diagonal."""
+    return np.where(is_in(h, np.equal), a, 0.0)
 
 
 def kept_where(relation, *parts):
@@ -582,12 +585,26 @@ family("blockwise_attention", causal_attention, blockwise_attention_backward, no
                              dict(normalise=softmax_of_tiles, total=lambda h: in_each_tile(h, h.weighed))),
     "weights of each tile": ("the weights of each tile add up to 1: those of a row do, over all tiles",
                              dict(normalise=softmax_of_tiles)),
+    "weights of each tile, rowsum of all": (
+        "the weights of each tile add up to 1, and only the output is right: those of a row do, over all tiles",
+        dict(normalise=softmax_of_tiles, weigh=lambda h: softmax(h.hidden) * h.dp)),
     "rowsum of each tile": ("softmax's sum over the row runs over one tile's keys only: it is rowsum(dout * out), the same "
                             "in all tiles", dict(total=lambda h: in_each_tile(h, h.weighed))),
     "logsumexp of the last tile": ("the logsumexp is that of the last tile alone: it is overwritten from tile to tile",
-                                   dict(normalise=in_last_tile_only)),
+                                   dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))))),
+    "all of the last tile": ("logsumexp and output are those of the last tile alone: they are overwritten from tile to tile",
+                             dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))),
+                                  weigh=lambda h: in_last_tile(h, h.p) * h.dp)),
     "sums not rescaled": ("when a tile has a larger maximum, the sum so far is not multiplied by e^(old - new maximum)",
-                          dict(normalise=without_rescaling)),
+                          dict(normalise=lambda h: unscaled(h) / last(not_rescaled(h)))),
+    "sums and output not rescaled": (
+        "when a tile has a larger maximum, the sum and the output are not multiplied by e^(old - new maximum)",
+        dict(normalise=lambda h: unscaled(h) / last(not_rescaled(h)),
+             weigh=lambda h: not_rescaled(h) / last(not_rescaled(h)) * h.dp)),
+    "output not rescaled": ("when a tile has a larger maximum, the output is not multiplied by e^(old - new maximum)",
+                            dict(weigh=lambda h: not_rescaled(h) / last(unscaled(h)) * h.dp)),
+    "output not divided": ("in rowsum(dout * out), out is not divided by the sum of e^(scores - maximum)",
+                           dict(weigh=lambda h: unscaled(h) * h.dp)),
     "rowsum of v": ("rowsum(dout * v) stands for rowsum(dout * out)", dict(weigh=lambda h: h.dout * h.v)),
     "rowsum of the output": ("rowsum(out) stands for rowsum(dout * out)", dict(weigh=lambda h: h.p @ h.v)),
     "dq overwritten": ("dq has the last tile's part alone: it is overwritten from tile to tile, and should be added to",
