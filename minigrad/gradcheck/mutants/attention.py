@@ -592,7 +592,7 @@ family("blockwise_attention", causal_attention, blockwise_attention_backward, no
                             "in all tiles", dict(total=lambda h: in_each_tile(h, h.weighed))),
     "logsumexp of the last tile": ("the logsumexp is that of the last tile alone: it is overwritten from tile to tile",
                                    dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))))),
-    "all of the last tile": ("logsumexp and output are those of the last tile alone: they are overwritten from tile to tile",
+    "all of the last tile": ("logsumexp and output are those of the last tile alone: they are overwritten, tile by tile",
                              dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))),
                                   weigh=lambda h: in_last_tile(h, h.p) * h.dp)),
     "sums not rescaled": ("when a tile has a larger maximum, the sum so far is not multiplied by e^(old - new maximum)",
