@@ -31,17 +31,21 @@ def with_a_billion(h):
     return np.where(h.seen, h.scores, -1e9)
 
 
+def plus_a_billion(h):
+    return h.scores + np.where(h.seen, 0.0, -1e9)
+
+
 def softmax(scores, axis=-1):
     """NaN in a row of -inf."""
     e = np.exp(scores - scores.max(axis, keepdims=True))
     return e / e.sum(axis, keepdims=True)
 
 
-def safe_softmax(scores):
+def safe_softmax(scores, axis=-1):
     """Zeros in a row of -inf."""
-    largest = scores.max(-1, keepdims=True)
+    largest = scores.max(axis, keepdims=True)
     e = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
-    return e / np.maximum(last(e), 1e-300)
+    return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
 
 
 def row(h):
@@ -50,6 +54,10 @@ def row(h):
 
 def over_queries(h):
     return h.weighed.sum(-2, keepdims=True)
+
+
+def over_axis_0(h):
+    return h.weighed.sum(0, keepdims=True)
 
 
 def root(h):
@@ -100,6 +108,8 @@ SOFTMAX = {
                       "on its own score alone", dict(total=lambda h: h.weighed)),
     "rowsum over queries": ("softmax's sum runs over the wrong axis: over the queries (axis -2), and should over the keys",
                             dict(total=over_queries)),
+    "rowsum over axis 0": ("softmax's sum runs over the first axis (axis 0), and should over the keys (axis -1)",
+                           dict(total=over_axis_0)),
     "rowsum over everything": ("softmax's sum runs over the whole array: each row has a sum of its own",
                                dict(total=lambda h: h.weighed.sum())),
     "rowsum averaged": ("the mean for the sum over the row in softmax's backward",
@@ -116,14 +126,20 @@ SOFTMAX = {
     "weights twice": ("dweights - rowsum is multiplied by the weights twice", dict(outer=lambda h: h.p**2)),
     "rowsum not times weights": ("only dweights is multiplied by the weights: the row's sum has to be as well",
                                  dict(inner=lambda h: h.p * h.dp - h.rowsum)),
+    "weights outside of the sum": ("the weights stand before softmax's sum over the row, and should be inside of it",
+                                   dict(inner=lambda h: h.p * (h.dp - h.p * last(h.dp)))),
     "softmax skipped": ("dscores is dweights: it has to go back through the softmax", dict(inner=lambda h: h.dp)),
     "upstream skipped": ("dweights is missing in dscores: it is softmax's p (1 - p) alone",
                          dict(inner=lambda h: h.p * (1 - h.p))),
     "sign": ("dscores has the wrong sign", dict(sign=-1.0)),
     "softmax over queries": ("the softmax runs over the queries (axis -2), and should over the keys, in all of backward",
-                             dict(normalise=lambda h: softmax(h.hidden, -2), total=over_queries)),
+                             dict(normalise=lambda h: h.softmax(h.hidden, -2), total=over_queries)),
+    "softmax over axis 0": ("the softmax runs over the first axis (axis 0), and should over the keys (axis -1), in all of "
+                            "backward", dict(normalise=lambda h: h.softmax(h.hidden, 0), total=over_axis_0)),
     "weights over queries": ("backward recomputes the weights with a softmax over the queries (axis -2), not the keys",
-                             dict(normalise=lambda h: softmax(h.hidden, -2))),
+                             dict(normalise=lambda h: h.softmax(h.hidden, -2))),
+    "weights over axis 0": ("backward recomputes the weights with a softmax over the first axis (axis 0), not the keys",
+                            dict(normalise=lambda h: h.softmax(h.hidden, 0))),
     "not normalised": ("e^scores stands for the weights: it is not divided by the sum of its row",
                        dict(normalise=lambda h: np.exp(h.hidden))),
     "not normalised, less the maximum": ("e^(scores - maximum) stands for the weights: it is not divided by its row's sum",
@@ -135,10 +151,11 @@ HIDDEN = {  # how a mask is used wrongly
     "no mask": ("backward recomputes the weights without the mask", dict(hide=lambda h: h.scores)),
     "mask sets scores to 0": ("masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0",
                               dict(hide=lambda h: np.where(h.seen, h.scores, 0.0))),
+    "mask sets scores to 0, dscores masked": (
+        "masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0; masking dscores does not mend it",
+        dict(hide=lambda h: np.where(h.seen, h.scores, 0.0), keep=lambda h: np.where(h.seen, h.ds, 0.0))),
     "mask added as numbers": ("the mask is added to the scores as 0 and 1: what is masked has to become -inf",
                               dict(hide=lambda h: h.scores + h.seen)),
-    "0 times infinity": ("everything is NaN: the mask times -inf has 0 * inf in it, so use np.where",
-                         dict(hide=lambda h: np.where(h.seen, np.nan, -np.inf) + h.scores)),
     "mask after the softmax": ("the mask multiplies the weights after the softmax, so those left do not add up to 1",
                                dict(hide=lambda h: h.scores, masked=lambda h: h.p * h.seen)),
     "mask after the softmax, differentiated": (
@@ -189,7 +206,7 @@ def masked_softmax_backward(
     normalise=lambda h: safe_softmax(h.hidden), masked=lambda h: h.p, weigh=lambda h: h.p * h.dp, total=row,
     outer=lambda h: h.p, inner=lambda h: h.outer * (h.dp - h.rowsum), keep=lambda h: h.ds, sign=1.0,
 ):
-    h = Values(scores=scores, seen=see(mask) & np.ones(scores.shape, bool), dp=upstream(dout))
+    h = Values(scores=scores, seen=see(mask) & np.ones(scores.shape, bool), dp=upstream(dout), softmax=safe_softmax)
     h.hidden = hide(h)
     h.p = normalise(h)
     return sign * dscores(h, masked, weigh, total, outer, inner, keep), None
@@ -215,6 +232,10 @@ def scores_and_mask(r):
 EMPTY_ROWS = {  # of a mask that lets a row see nothing
     "empty rows are NaN": ("a row in which nothing may be looked at becomes NaN: the softmax of -inf alone is 0 / 0; it "
                            "has to be zeros", dict(normalise=lambda h: softmax(h.hidden))),
+    "empty rows are uniform": ("a row in which nothing may be looked at gets equal weights, as all of it is -1e9: it has "
+                               "to be zeros", dict(hide=with_a_billion)),
+    "empty rows are softmax of all": ("a row in which nothing may be looked at gets weights, as -1e9 is added to all of "
+                                      "it: it has to be zeros", dict(hide=plus_a_billion)),
 }
 UPSIDE_DOWN = {  # other masks
     "mask inverted": ("the mask is used the wrong way round: True stands for what may be looked at",
@@ -243,18 +264,17 @@ def full_attention(q, k, v):
 
 
 def attention_backward(
-    dout, q, k, v, *, block=2, upstream=lambda dout: dout, scale=root, scale_q=root, scale_k=root, see=causal,
+    dout, q, k, v, *, block=2, upstream=lambda dout: dout, products=lambda h: h.q @ turned(h.k), scale=root, see=causal,
     hide=with_infinity, normalise=lambda h: softmax(h.hidden), masked=lambda h: h.p,
     for_weights=lambda h: h.dout @ turned(h.v),
     weigh=lambda h: h.p * h.dp, total=row, outer=lambda h: h.p, inner=lambda h: h.outer * (h.dp - h.rowsum),
     keep=lambda h: h.ds, sign=1.0, turn_q=lambda a: a, turn_k=turned, turn_v=turned, keys=lambda h: h.k,
-    queries=lambda h: h.q, weights=lambda h: h.p, values=lambda h: h.dout, scale_v=lambda h: 1.0,
-    for_q=lambda h: h.ds, for_k=lambda h: h.ds, order=lambda dq, dk, dv: (dq, dk, dv),
+    queries=lambda h: h.q, scale_q=root, scale_k=root, weights=lambda h: h.p, values=lambda h: h.dout,
+    scale_v=lambda h: 1.0, for_q=lambda h: h.ds, for_k=lambda h: h.ds, order=lambda dq, dk, dv: (dq, dk, dv),
 ):
     """Of causal attention. `block` is the size of the tiles, for mistakes in how they are put together."""
-    h = Values(q=q, k=k, v=v, dout=upstream(dout), block=block)
-    h.products = q @ turned(k)
-    h.scores = h.products * scale(h)
+    h = Values(q=q, k=k, v=v, dout=upstream(dout), block=block, softmax=softmax)
+    h.scores = products(h) * scale(h)
     h.seen = see(h)
     h.hidden = hide(h)
     h.p = normalise(h)
@@ -313,6 +333,8 @@ ATTENTION = {  # mistakes that have nothing to do with a mask
                         dict(for_weights=lambda h: h.dout @ turned(h.k))),
     "dweights from q": ("dweights is made from q: the output is weights @ v, so the other factor is v",
                         dict(for_weights=lambda h: h.dout @ turned(h.q))),
+    "dweights from dv": ("dweights is made from dv: the output is weights @ v, so the other factor is v",
+                         dict(for_weights=lambda h: h.dout @ turned(turned(h.p) @ h.dout))),
     "dv without transpose": ("dv is weights @ dout: the weights have to be transposed, so that the keys come first",
                              dict(turn_v=lambda a: a)),
     "dv from scores": ("dv is made from the scores, and should be from the weights",
@@ -359,12 +381,25 @@ CAUSAL = {  # mistakes in the causal mask
     "mask hides the token itself, -1e9": (
         "backward's causal mask hides the token itself, so the first sees nothing, and with -1e9 everything alike",
         dict(see=one_query_behind, hide=with_a_billion)),
+    "mask hides the token itself, -1e9 added": (
+        "backward's causal mask hides the token itself, so the first sees nothing, and with -1e9 added everything",
+        dict(see=one_query_behind, hide=plus_a_billion)),
+    "mask hides the token itself, the first is zero": (
+        "backward's causal mask hides the token itself: the first sees nothing, and its output is taken to be zero",
+        dict(see=one_query_behind, normalise=lambda h: safe_softmax(h.hidden))),
     "mask sees one ahead": ("backward's causal mask shows one token too many: the next one",
                             dict(see=lambda h: np.tri(*h.scores.shape[-2:], 1, dtype=bool))),
     "mask transposed": ("backward's mask hides the past, and should hide what comes after the token",
                         dict(see=lambda h: turned(causal(h)))),
     "mask inverted": ("backward's mask is used the wrong way round: it hides the past and the token itself, so the last "
                       "sees nothing, and is NaN", dict(see=lambda h: ~causal(h))),
+    "mask inverted, -1e9 added": ("backward's mask is used the wrong way round: -1e9 is added where a token may look",
+                                  dict(see=lambda h: ~causal(h), hide=plus_a_billion)),
+    "mask inverted, the last is zero": (
+        "backward's mask is used the wrong way round: it hides the past and the token itself, so the last sees nothing",
+        dict(see=lambda h: ~causal(h), normalise=lambda h: safe_softmax(h.hidden))),
+    "dweights set to -inf": ("masked elements of dweights are set to -inf: the scores are, and 0 * -inf is NaN",
+                             dict(for_weights=lambda h: np.where(h.seen, h.dout @ turned(h.v), -np.inf))),
     "mask inverted, -1e9": ("backward's mask is used the wrong way round: it hides the past and the token itself, and the "
                             "last, with -1e9, sees everything alike", dict(see=lambda h: ~causal(h), hide=with_a_billion)),
 }
@@ -451,6 +486,8 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
                                 dict(split_dout=split_by_reshape)),
     "merged by a reshape": ("the heads' gradients are merged by a reshape alone: (heads, T, d) has to be transposed first",
                             dict(merge_gradients=merge_by_reshape)),
+    "not merged": ("the heads' gradients are not merged: they are (heads, T, d), and should be (T, heads * d)",
+                   dict(merge_gradients=lambda x: x)),
     "merged transposed": ("the heads' gradients are merged with their axes in the wrong order",
                           dict(merge_gradients=merge_transposed)),
     "interleaved": ("each head takes every so-many-th column: it has neighbouring columns, reshape to (T, heads, d)",
@@ -502,17 +539,20 @@ def softmax_of_tiles(h):
     return e / np.maximum(in_each_tile(h, e), 1e-300)
 
 
-def without_rescaling(h):
-    """The sums of the tiles are each less the maximum until then, and added as if it were the same."""
+def unscaled(h):
+    """e^(scores - maximum)"""
+    return np.exp(h.hidden - h.hidden.max(-1, keepdims=True))
+
+
+def not_rescaled(h):
+    """e^(scores - maximum until this tile)"""
     tile = tiles(h.scores.shape[-1], h.block)
-    until = np.stack([h.hidden[..., tile <= one].max(-1) for one in tile], -1)
-    return np.exp(h.hidden - h.hidden.max(-1, keepdims=True)) / last(np.exp(h.hidden - until))
+    return np.exp(h.hidden - np.stack([h.hidden[..., tile <= one].max(-1) for one in tile], -1))
 
 
-def in_last_tile_only(h):
-    """Divided by the sum of the last tile that was seen: the one on the diagonal."""
-    e = np.exp(h.hidden - h.hidden.max(-1, keepdims=True))
-    return e / last(np.where(is_in(h, np.equal), e, 0.0))
+def in_last_tile(h, a):
+    """Zero but in the last tile that is visited: the one on the diagonal."""
+    return np.where(is_in(h, np.equal), a, 0.0)
 
 
 def kept_where(relation, *parts):
@@ -545,12 +585,26 @@ family("blockwise_attention", causal_attention, blockwise_attention_backward, no
                              dict(normalise=softmax_of_tiles, total=lambda h: in_each_tile(h, h.weighed))),
     "weights of each tile": ("the weights of each tile add up to 1: those of a row do, over all tiles",
                              dict(normalise=softmax_of_tiles)),
+    "weights of each tile, rowsum of all": (
+        "the weights of each tile add up to 1, and only the output is right: those of a row do, over all tiles",
+        dict(normalise=softmax_of_tiles, weigh=lambda h: softmax(h.hidden) * h.dp)),
     "rowsum of each tile": ("softmax's sum over the row runs over one tile's keys only: it is rowsum(dout * out), the same "
                             "in all tiles", dict(total=lambda h: in_each_tile(h, h.weighed))),
     "logsumexp of the last tile": ("the logsumexp is that of the last tile alone: it is overwritten from tile to tile",
-                                   dict(normalise=in_last_tile_only)),
+                                   dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))))),
+    "all of the last tile": ("logsumexp and output are those of the last tile alone: they are overwritten, tile by tile",
+                             dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))),
+                                  weigh=lambda h: in_last_tile(h, h.p) * h.dp)),
     "sums not rescaled": ("when a tile has a larger maximum, the sum so far is not multiplied by e^(old - new maximum)",
-                          dict(normalise=without_rescaling)),
+                          dict(normalise=lambda h: unscaled(h) / last(not_rescaled(h)))),
+    "sums and output not rescaled": (
+        "when a tile has a larger maximum, the sum and the output are not multiplied by e^(old - new maximum)",
+        dict(normalise=lambda h: unscaled(h) / last(not_rescaled(h)),
+             weigh=lambda h: not_rescaled(h) / last(not_rescaled(h)) * h.dp)),
+    "output not rescaled": ("when a tile has a larger maximum, the output is not multiplied by e^(old - new maximum)",
+                            dict(weigh=lambda h: not_rescaled(h) / last(unscaled(h)) * h.dp)),
+    "output not divided": ("in rowsum(dout * out), out is not divided by the sum of e^(scores - maximum)",
+                           dict(weigh=lambda h: unscaled(h) * h.dp)),
     "rowsum of v": ("rowsum(dout * v) stands for rowsum(dout * out)", dict(weigh=lambda h: h.dout * h.v)),
     "rowsum of the output": ("rowsum(out) stands for rowsum(dout * out)", dict(weigh=lambda h: h.p @ h.v)),
     "dq overwritten": ("dq has the last tile's part alone: it is overwritten from tile to tile, and should be added to",

@@ -50,6 +50,11 @@ def in_two_halves(angles):
     return neighbours(np.concatenate([angles, angles], axis=-1))
 
 
+def repeated(angles):
+    """The angles of the two halves of a row, if each stands twice in a row."""
+    return halves(np.repeat(angles, 2, axis=-1))
+
+
 family("rotary", rotary, rotary_backward, normal((4, 8)), {
     "turned forwards": ("the gradient is turned the same way as x, and should be turned back: the sine changes its sign",
                         dict(sin=lambda angles: -np.sin(angles))),
@@ -58,6 +63,11 @@ family("rotary", rotary, rotary_backward, normal((4, 8)), {
     "halves for pairs, forwards": (
         "the pairs are taken to be (i, i + D / 2), and turned the same way as in forward: they are (2i, 2i + 1)",
         dict(cut=halves, join=one_after_the_other, sin=lambda angles: -np.sin(angles))),
+    "halves for pairs, repeated angles": (
+        "the halves of a row are exchanged, and should be the elements of each pair: they are neighbours, (2i, 2i + 1)",
+        dict(cut=halves, join=one_after_the_other,
+             even=lambda h: h.even * np.cos(repeated(h.angles)[0]) + h.odd * np.sin(repeated(h.angles)[0]),
+             odd=lambda h: h.odd * np.cos(repeated(h.angles)[1]) - h.even * np.sin(repeated(h.angles)[1]))),
     "cut in halves": ("dout is cut into halves, and should be into even and odd elements", dict(cut=halves)),
     "joined in halves": ("the even elements of the gradient come first, then the odd: they should alternate",
                          dict(join=one_after_the_other)),
@@ -97,6 +107,8 @@ family("rotary", rotary, rotary_backward, normal((4, 8)), {
                       dict(turned_by=lambda angles: np.roll(angles, -1, axis=0))),
     "position before": ("each row is turned by the angles of the position before",
                         dict(turned_by=lambda angles: np.roll(angles, 1, axis=0))),
+    "position before, first zero": ("each row is turned by the angles of the position before, and the first not at all",
+                                    dict(turned_by=lambda angles: np.concatenate([0 * angles[:1], angles[:-1]]))),
     "first position": ("all rows are turned by the angles of the first position: each has its own",
                        dict(turned_by=lambda angles: angles[:1] + 0 * angles)),
     "first pair": ("all pairs are turned by the angle of the first one: each has its own",

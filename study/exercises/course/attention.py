@@ -143,14 +143,24 @@ def wrong_sizes(places, sizes=tuple(SIZES)):
             for size in sizes for where, parts in places.items()]
 
 
+def reversed_axes(a):
+    return a.T
+
+
+REVERSED = dict(products=lambda h: h.q @ h.k.T, for_weights=lambda h: h.dout @ h.v.T, turn_k=reversed_axes,
+                turn_v=reversed_axes)
+ALL_AXES = ".T reverses all axes: with leading axes, transpose the last two only, as np.swapaxes(a, -1, -2) does"
 BACKWARD = ("scale_q", "scale_k")
 EVERYWHERE = {"": ("scale", *BACKWARD), ", in dq and dk": BACKWARD, ", where the weights are recomputed": ("scale",)}
 TOKENS_FIRST = [name for name in SIZES if name != "the number of keys"]  # where there are as many queries as keys
 UNMASKED = [known for known in routine_of("attention").mistakes if known.name not in CAUSAL]
 
-SCORES = with_mistakes(routine_of("scores"), wrong_sizes({"": BACKWARD}))
-FULL = with_mistakes(routine_of("full_attention"), [*UNMASKED, *wrong_sizes(EVERYWHERE)])
-CAUSALLY = with_mistakes(routine_of("attention"), wrong_sizes(EVERYWHERE, TOKENS_FIRST))
+SCORES = with_mistakes(routine_of("scores"), [
+    *wrong_sizes({"": BACKWARD}), Known("all axes reversed", ALL_AXES, dict(turn_k=reversed_axes))])
+FULL = with_mistakes(routine_of("full_attention"), [
+    *UNMASKED, *wrong_sizes(EVERYWHERE), Known("all axes reversed", ALL_AXES, REVERSED)])
+CAUSALLY = with_mistakes(routine_of("attention"), [
+    *wrong_sizes(EVERYWHERE, TOKENS_FIRST), Known("all axes reversed", ALL_AXES, REVERSED)])
 MULTI_HEAD = with_argument(with_mistakes(routine_of("multi_head"), [
     *routine_of("full_attention").mistakes, *UNMASKED, *wrong_sizes(EVERYWHERE, ["the number of queries"])]), "heads")
 ROTARY = with_argument(routine_of("rotary"), "angles")

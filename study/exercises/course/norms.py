@@ -65,8 +65,9 @@ def averaged(a):
     return a.mean(tuple(range(a.ndim - 1)))
 
 
-EPS_OF_ONES_OWN = [Known(f"eps is {eps}", f"eps is {eps} whatever is given: take the argument eps", inverse_root(eps))
-                   for eps in (1e-5, 1e-8)]
+EPS_OF_ONES_OWN = [
+    Known(f"eps is {eps}", f"eps is {eps}, whatever is given: take the argument eps", inverse_root(float(eps)))
+    for eps in ("1e-5", "1e-8")]
 SUMS_OF_THE_GAIN = [
     Known("gain not summed", "dweight is not summed over the rows: one weight serves all of them",
           dict(gain_sum=lambda a: a)),
