@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from minigrad.gradcheck.doctor import Routine
+from study.exercises.answer import Caller
+from study.exercises.finding import Finding
 
 Sizes = dict[str, int]
 Inputs = dict[str, Any]  # arrays and numbers by the names of the arguments, the upstream `dout` first if there is one
@@ -60,6 +62,8 @@ class Exercise:
     example: Callable[[], Inputs] | None = None  # numbers that are easy to follow; None: a small draw, rounded
     limits: Sizes = field(default_factory=dict)  # the largest size of a letter, where it matters
     stub: str = ""  # the body of the file to start from; "": zeros for each result
+    demo: str = ""  # the example in that file, as a program; "": the numbers of `example`, and what is right for them
+    judged: Callable[[Caller, np.random.Generator], Finding] | None = None  # its own judge, where numbers are not compared
 
     @property
     def function_name(self) -> str:
