@@ -18,7 +18,9 @@ def title(exercise: Exercise) -> str:
 def statement(exercise: Exercise) -> str:
     """What is given, what is to be written, and an example with numbers."""
     parts = [title(exercise), filled(exercise.statement), textwrap.indent(exercise.formula, "    "),
-             "\n".join(table_of_arguments(exercise)), f"Explained in {exercise.guide_link}."]
+             "\n".join(table_of_arguments(exercise))]
+    if exercise.guide_link:
+        parts.append(f"Explained in {exercise.guide_link}.")
     if exercise.beyond:
         parts.insert(2, "Keep it safe from overflow: numbers may be large.")
     return "\n\n".join(parts)
@@ -61,7 +63,8 @@ def starter(exercise: Exercise, file_name: str) -> str:
     """A file to start from. It runs, and shows what comes out beside what should."""
     body = exercise.stub or "\n".join(f"{name} = np.zeros_like({name.removeprefix('d')})  # your formula"
                                       for name in exercise.routine.results)
-    lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}", '"""',
+    own = f" --exercise {exercise.file}" if exercise.file else ""
+    lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}{own}", '"""',
              "import numpy as np", "", "", f"def {exercise.signature}:", textwrap.indent(textwrap.dedent(body), "    "),
              f"    return {', '.join(exercise.routine.results)}", "", "",
              'if __name__ == "__main__":  # an example']
