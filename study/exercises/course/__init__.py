@@ -1,5 +1,5 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import attention, block, logsumexp, lookup, norms, pointwise, products, rows, training
+from study.exercises.course import attention, block, finding, logsumexp, lookup, norms, pointwise, products, rows, training
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
@@ -11,5 +11,7 @@ TOPICS: dict[str, list[Exercise]] = {
     "Attention": attention.EXERCISES,
     "Put together": block.EXERCISES,
     "Training, and other derivatives": training.EXERCISES,
+    "To find": finding.EXERCISES,
+    "To find": finding.EXERCISES,
 }
 COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}
