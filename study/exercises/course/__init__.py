@@ -12,6 +12,5 @@ TOPICS: dict[str, list[Exercise]] = {
     "Put together": block.EXERCISES,
     "Training, and other derivatives": training.EXERCISES,
     "To find": finding.EXERCISES,
-    "To find": finding.EXERCISES,
 }
 COURSE: dict[str, Exercise] = {exercise.name: exercise for exercises in TOPICS.values() for exercise in exercises}
