@@ -12,7 +12,7 @@ RETURNED = RUN, "-k", "returned or more_than_can"
 GIVEN = RUN, "-k", "argument or process_serves or judge or threads_may"
 SAID = RUN, "-k", "names_the or function_that or beginning or cursor or notebook or recursion"
 FORGED = RUN, "-k", "forged or message or flood"
-AROUND = RUN, "-k", "surroundings or two_processes or draws or cannot_start or once_it or share"
+AROUND = RUN, "-k", "surroundings or two_processes or draws or cannot_start or it_has_started or once_it or share"
 
 
 def in_worker(tests: tuple[str, ...], module: str, rows: dict[str, tuple[str, str]]) -> list[Sabotage]:
@@ -104,7 +104,7 @@ SABOTAGES = [
     }),
     *edits(DEEDS, "study.exercises.sandbox", {
         "sandbox: no time is too long": ("Sandbox._wait", "if left <= 0", "if False"),
-        "sandbox: the group lives on": ("Sandbox._kill", "os.killpg(self.process.pid, signal.SIGKILL)", "os.kill(self.process.pid, signal.SIGTERM)"),
+        "sandbox: it is asked to end": ("Sandbox._kill", "signal.SIGKILL", "signal.SIGTERM"),
         "sandbox: the folder stays": ("Sandbox.close", "remove(self.folder)", "pass"),
         "sandbox: what is printed is not taken": ("Sandbox._wait", "selector.register(self.output, selectors.EVENT_READ)", "pass"),
         "sandbox: a crash is an exit": ("Sandbox._why_dead", "if code >= 0", "if True"),
@@ -149,6 +149,7 @@ SABOTAGES = [
         "sandbox: the user's keys": ("Sandbox._spawn", "stdin=subprocess.DEVNULL", "stdin=os.open(__file__, os.O_RDONLY)"),
         "sandbox: why it cannot start is not said": ("Sandbox._start", "self.told.strip()", '""'),
         "sandbox: Windows is tried": ("Sandbox._start", 'if os.name != "posix"', "if False"),
+        "sandbox: what it started lives on": ("Sandbox._kill", "os.killpg(", "os.kill("),
         "sandbox: dies again and again": ("Sandbox.call", "if self.end:", "if False:"),
         "sandbox: each call has all the time": ("Sandbox.call", "min(self.limits.call_seconds, self.seconds_left)", "self.limits.call_seconds"),
     }),

@@ -3,6 +3,7 @@ import os
 import pathlib
 import struct
 import textwrap
+import threading
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from study.exercises.submission import Source, source_of_notebook, source_of_tex
 from study.exercises.worker import wire
 
 DOUT, X = np.arange(6.0).reshape(2, 3), np.arange(6.0, 12.0).reshape(2, 3)
-PATIENT = Limits(start_seconds=300, load_seconds=300, call_seconds=300, total_seconds=300, megabytes=1024)  # busy machines
+PATIENT = Limits(start_seconds=100, load_seconds=100, call_seconds=100, total_seconds=100, megabytes=1024)  # busy machines
 HURRIED = replace(PATIENT, load_seconds=1.5, call_seconds=0.5)
 
 
@@ -179,7 +180,7 @@ def test_once_it_has_ended_each_call_has_the_same_answer():
 
 
 def test_calls_share_a_time():
-    hurried = replace(HURRIED, call_seconds=300, total_seconds=2)
+    hurried = replace(HURRIED, call_seconds=100, total_seconds=2)
     found = answers("import time; time.sleep(0.8); return x", limits=hurried, calls=4)
     assert [a.kind for a in found[:2]] == ["returned", "returned"] and found[3].kind == "timeout"
     assert found[3].message.startswith("after all others, a call takes more than")
@@ -474,6 +475,26 @@ def test_a_process_that_cannot_start_is_not_the_students_fault(monkeypatch, tmp_
     monkeypatch.setattr(sandbox, "WORKER", tmp_path)
     with pytest.raises(RuntimeError, match="no process can be started for a submission.*broken"):
         Sandbox(source("return x"), "f", PATIENT).__enter__()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names there")
+def test_what_it_has_started_ends_with_it(monkeypatch, tmp_path):
+    """A submission cannot start processes. Should one be started all the same, it ends with the others."""
+    (tmp_path / "__main__.py").write_text(textwrap.dedent(f"""
+        import os, sys, time
+        if not os.fork():
+            held = open({str(tmp_path / "pipe")!r}, "w")
+            os.write(int(sys.argv[3]), b"no message" * 10)
+        time.sleep(600)
+    """))
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(sandbox, "WORKER", tmp_path)
+    opened = threading.Thread(target=lambda: (tmp_path / "pipe").read_bytes())  # until the last that writes to it has ended
+    opened.start()
+    with pytest.raises(RuntimeError, match="no process can be started"):
+        Sandbox(source("return x"), "f", PATIENT).__enter__()
+    opened.join(60)
+    assert not opened.is_alive()
 
 
 def test_without_processes_it_says_so(monkeypatch):
