@@ -332,10 +332,11 @@ def test_an_error_while_the_file_is_read_names_its_line():
 
 
 def test_a_function_that_is_gone_is_missed():
-    found = answers("return x", limits=PATIENT)[0]
-    with Sandbox(source_of_text("a.py", "def f(): ...\ndel f"), "f", PATIENT) as caller:
-        found = caller.call([])
-    assert (found.kind, found.message, found.loading) == ("raised", "the file defines no f", True)
+    for text, words in {"def f(): ...\ndel f": "the file defines no f",
+                        "f = [1]": "f is no function, but of the type list"}.items():
+        with Sandbox(source_of_text("a.py", text), "f", PATIENT) as caller:
+            found = caller.call([])
+        assert (found.kind, found.message, found.loading) == ("raised", words, True)
 
 
 def test_the_beginning_of_what_it_prints_is_kept():
