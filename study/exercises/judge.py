@@ -160,5 +160,5 @@ def stopped(exercise: Exercise, trials: list[Trial], seed: int) -> Report:
     message = answer.message
     if message.startswith("NotImplementedError"):
         message = "it is not written yet"
-    where = f" (line {answer.line}: {answer.code.strip()})" if answer.line else ""
+    where = f" ({answer.place}: {answer.code.strip()})" if answer.place else ""
     return Report(exercise, verdict, facts=(message + where,), trials=tuple(trials), seed=seed)

@@ -26,7 +26,7 @@ SABOTAGES = [
         "judge: no remark": ("remarks", "if not trial.is_right", "if False"),
         "judge: every answer gets the remark": ("remarks", "if not trial.is_right", "if True"),
         "judge: what is not written yet raises": ("stopped", "if message.startswith", "if not message.startswith"),
-        "judge: an error without its line": ("stopped", "if answer.line", "if False"),
+        "judge: an error without its line": ("stopped", "if answer.place", "if False"),
     }),
     *edits(JUDGE, "study.exercises.answer", {
         "answer: the line is NumPy's": ("Direct.call", "([frame for frame in frames if frame.filename == file] or frames)[-1]", "frames[0]"),
