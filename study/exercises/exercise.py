@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from minigrad.gradcheck.doctor import Routine
+from study.exercises.answer import Caller
+from study.exercises.finding import Finding
 
 Sizes = dict[str, int]
 Inputs = dict[str, Any]  # arrays and numbers by the names of the arguments, the upstream `dout` first if there is one
@@ -59,7 +61,10 @@ class Exercise:
     beyond: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # inputs where a right formula may overflow: a remark
     example: Callable[[], Inputs] | None = None  # numbers that are easy to follow; None: a small draw, rounded
     limits: Sizes = field(default_factory=dict)  # the largest size of a letter, where it matters
+    file: str = ""  # of a teacher's own exercise
     stub: str = ""  # the body of the file to start from; "": zeros for each result
+    demo: str = ""  # the example in that file, as a program; "": the numbers of `example`, and what is right for them
+    judged: Callable[[Caller, np.random.Generator], Finding] | None = None  # its own judge, where numbers are not compared
 
     @property
     def function_name(self) -> str:
@@ -77,7 +82,9 @@ class Exercise:
 
     @property
     def guide_link(self) -> str:
-        """Where it is explained: a document, with the anchor of a heading."""
+        """Where it is explained: a document, with the anchor of a heading; "" if nowhere."""
+        if not self.guide:
+            return ""
         if self.guide.endswith(".md"):
             return f"docs/{self.guide}"
         anchor = "".join(c for c in self.guide.lower().replace(" ", "-") if c.isalnum() or c in "-_")

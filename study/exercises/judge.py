@@ -12,6 +12,7 @@ from minigrad.gradcheck.doctor import Diagnosis, Evidence, diagnose_numbers
 from study.exercises.answer import Answer, Caller, Direct
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise, Inputs, named
+from study.exercises.finding import Finding
 from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, Trial
 
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
@@ -32,6 +33,8 @@ def check(function: Callable, name: str, seed: int | None = None) -> Report:
 def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report:
     """Call it on inputs drawn anew (from `seed`, if one is given), compare, and name the mistake."""
     seed = int(np.random.SeedSequence(seed).entropy)
+    if exercise.judged is not None:
+        return found_by(exercise, exercise.judged(caller, np.random.default_rng(seed)), seed)
     trials = []
     for inputs in exercise.inputs(seed):
         trials.append(attempt(exercise, caller, inputs))
@@ -47,6 +50,15 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
     faults = tuple(dict.fromkeys(fault for trial in trials for fault in trial.faults))
     return Report(exercise, WRONG, (*found.mistakes, *(fault.sentence for fault in faults)), found.facts,
                   (*found.names, *dict.fromkeys(fault.name for fault in faults)), trials=tuple(trials), seed=seed)
+
+
+def found_by(exercise: Exercise, finding: Finding, seed: int) -> Report:
+    """The report of an exercise that has a judge of its own."""
+    if finding.stopped is not None:
+        return stopped(exercise, [Trial({}, {}, finding.stopped)], seed)
+    sentences, names = (tuple(getattr(w, part) for w in finding.weaknesses) for part in ("sentence", "name"))
+    verdict = RIGHT if finding.is_right else WRONG
+    return Report(exercise, verdict, sentences, finding.facts, names, finding.remarks, seed=seed)
 
 
 def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:

@@ -93,10 +93,15 @@ class Report:
         return min(wrong, key=lambda trial: (trial.answer.kind == "raised", trial.size), default=None)
 
     @property
+    def praise(self) -> tuple[str, ...]:
+        """On how many inputs it is right; an exercise with a judge of its own says that itself."""
+        return (f"right on all {len(self.trials)} inputs",) if self.trials else ()
+
+    @property
     def sentence(self) -> str:
         """What a teaching assistant would say."""
         if self.verdict == RIGHT:
-            return "; ".join((f"right on all {len(self.trials)} inputs", *self.remarks))
+            return "; ".join((*self.praise, *self.remarks))
         if self.verdict != WRONG:
             return "; ".join(self.facts)
         count = sum(not trial.is_right for trial in self.trials)
@@ -114,7 +119,7 @@ class Report:
         lines = [f"{self.exercise.name}: {self.verdict.upper()}"]
         lines += [line for part in (*self.mistakes, *self.facts, *self.remarks) for line in wrapped(part)]
         if self.verdict == RIGHT:
-            return "\n".join([*lines, *wrapped(f"right on all {len(self.trials)} inputs")])
+            return "\n".join([*lines, *(line for part in self.praise for line in wrapped(part))])
         if self.verdict == WRONG and self.smallest is not None:
             lines += ["", *self.shown(self.smallest)]
         return "\n".join(lines)

@@ -17,8 +17,10 @@ def title(exercise: Exercise) -> str:
 
 def statement(exercise: Exercise) -> str:
     """What is given, what is to be written, and an example with numbers."""
-    parts = [title(exercise), filled(exercise.statement), f"    {exercise.formula}",
-             "\n".join(table_of_arguments(exercise)), f"Explained in {exercise.guide_link}."]
+    parts = [title(exercise), filled(exercise.statement), textwrap.indent(exercise.formula, "    "),
+             "\n".join(table_of_arguments(exercise))]
+    if exercise.guide_link:
+        parts.append(f"Explained in {exercise.guide_link}.")
     if exercise.beyond:
         parts.insert(2, "Keep it safe from overflow: numbers may be large.")
     return "\n\n".join(parts)
@@ -43,7 +45,9 @@ def table_of_arguments(exercise: Exercise) -> Iterator[str]:
 
 
 def shape_of(letters: str) -> str:
-    """"B T D" as "(B, T, D)"."""
+    """"B T D" as "(B, T, D)"; "a function" as it is."""
+    if letters.startswith("a "):
+        return letters
     parts = letters.split()
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})" if parts else "a number"
 
@@ -59,11 +63,14 @@ def starter(exercise: Exercise, file_name: str) -> str:
     """A file to start from. It runs, and shows what comes out beside what should."""
     body = exercise.stub or "\n".join(f"{name} = np.zeros_like({name.removeprefix('d')})  # your formula"
                                       for name in exercise.routine.results)
-    inputs, right = example(exercise)
-    lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}", '"""',
+    own = f" --exercise {exercise.file}" if exercise.file else ""
+    lines = [f'"""{statement(exercise)}', "", f"Check it with:  minigrad exercises check {file_name}{own}", '"""',
              "import numpy as np", "", "", f"def {exercise.signature}:", textwrap.indent(textwrap.dedent(body), "    "),
              f"    return {', '.join(exercise.routine.results)}", "", "",
              'if __name__ == "__main__":  # an example']
+    if exercise.demo:
+        return "\n".join([*lines, textwrap.indent(textwrap.dedent(exercise.demo).strip(), "    ")]) + "\n"
+    inputs, right = example(exercise)
     lines += [f"    {name} = {literal(value, len(name) + 10)}" for name, value in inputs.items()]
     lines.append(f"    print({exercise.function_name}({', '.join(inputs)}))")
     lines.append("    # Right is:")

@@ -1,0 +1,361 @@
+"""What training does with gradients, and two derivatives that are no gradients."""
+import numpy as np
+
+from minigrad.gradcheck.doctor import Known, Routine
+from study.exercises.exercise import Argument, Exercise
+
+
+def between(low: float, high: float):
+    """A number, drawn anew."""
+    return lambda generator, shape, sizes: round(float(generator.uniform(low, high)), 3)
+
+
+def positive(generator, shape, sizes):
+    return generator.uniform(0.2, 2.0, size=shape)
+
+
+def classes(generator, shape, sizes):
+    """Which of the V classes is right, for each row."""
+    return generator.integers(0, sizes["V"], size=shape)
+
+
+def known(mistakes: dict[str, tuple[str, dict]]) -> tuple[Known, ...]:
+    return tuple(Known(name, sentence, changes) for name, (sentence, changes) in mistakes.items())
+
+
+# Clipping by the global norm
+
+
+def clip_by_global_norm(da, db, dc, max_norm):
+    norm = np.sqrt((da**2).sum() + (db**2).sum() + (dc**2).sum())
+    if norm <= max_norm:
+        return da, db, dc
+    factor = max_norm / norm
+    return da * factor, db * factor, dc * factor
+
+
+def clipped(da, db, dc, max_norm, *, size=lambda g: (g**2).sum(), total=lambda sizes: [sum(sizes)] * 3, root=np.sqrt,
+            factor=lambda max_norm, norm: np.minimum(1.0, max_norm / norm),
+            scale=lambda g, factor, max_norm: g * factor):
+    gradients = da, db, dc
+    norms = [root(squares) for squares in total([size(g) for g in gradients])]
+    return tuple(scale(g, factor(max_norm, norm), max_norm) for g, norm in zip(gradients, norms))
+
+
+CLIPPED = Routine("clip_by_global_norm", clipped, ("da", "db", "dc", "max_norm"), ("da", "db", "dc"), known({
+    "each by its own norm": ("each array is clipped by its own norm, so the step points elsewhere; there is one norm, of "
+                             "all arrays together, and one factor", dict(total=lambda sizes: sizes)),
+    "always scaled": ("gradients whose norm is below max_norm are stretched to it: they are to stay as they are",
+                      dict(factor=lambda max_norm, norm: max_norm / norm)),
+    "by value": ("each entry is clipped to [-max_norm, max_norm]: that is clipping by value, and it changes the direction",
+                 dict(scale=lambda g, factor, max_norm: np.clip(g, -max_norm, max_norm))),
+    "never": ("nothing is clipped: the gradients come out as they went in",
+              dict(factor=lambda max_norm, norm: 1.0)),
+    "max for min": ("short gradients are stretched and long ones left: it has to be the smaller of 1 and max_norm / norm",
+                    dict(factor=lambda max_norm, norm: np.maximum(1.0, max_norm / norm))),
+    "ratio upside down": ("the factor is upside down: it is max_norm / norm, not norm / max_norm",
+                          dict(factor=lambda max_norm, norm: np.where(norm > max_norm, norm / max_norm, 1.0))),
+    "to norm 1": ("long gradients get norm 1 instead of max_norm",
+                  dict(factor=lambda max_norm, norm: np.where(norm > max_norm, 1 / norm, 1.0))),
+    "eps in the norm": ("a small number is added to the norm (PyTorch adds 1e-6): where norm > max_norm it can't be 0, "
+                        "so nothing needs to be added, and the result is exact without",
+                        dict(factor=lambda max_norm, norm: np.minimum(1.0, max_norm / (norm + 1e-6)))),
+    "no root": ("the root is missing: the norm is the root of the sum of the squares", dict(root=lambda squares: squares)),
+    "sum of norms": ("the arrays' norms are added up: norms don't add, their squares do",
+                     dict(size=lambda g: np.sqrt((g**2).sum()), root=lambda norms: norms)),
+    "sum of absolute values": ("that is the sum of absolute values (the 1-norm); it has to be the root of the sum of "
+                               "squares",
+                               dict(size=lambda g: np.abs(g).sum(), root=lambda sizes: sizes)),
+    "largest entry": ("that is the largest absolute value of all: it has to be the root of the sum of squares",
+                      dict(size=lambda g: np.abs(g).max(), total=lambda sizes: [max(sizes)] * 3, root=lambda sizes: sizes)),
+    "mean of squares": ("squares are averaged instead of added: the norm doesn't divide by the number of entries",
+                        dict(size=lambda g: (g**2).mean())),
+}))
+
+# Adam
+
+
+def adam_step(parameter, gradient, m, v, t, lr, beta1, beta2, eps):
+    m = beta1 * m + (1 - beta1) * gradient
+    v = beta2 * v + (1 - beta2) * gradient**2
+    m_hat = m / (1 - beta1**t)
+    v_hat = v / (1 - beta2**t)
+    return parameter - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
+
+
+def adam(
+    parameter, gradient, m, v, t, lr, beta1, beta2, eps, *, blend_m=lambda m, g, beta: beta * m + (1 - beta) * g,
+    blend_v=lambda v, g2, beta: beta * v + (1 - beta) * g2, square=np.square,
+    betas=lambda beta1, beta2: (beta1, beta2), count=lambda t: t, correction_m=lambda beta, t: 1 - beta**t,
+    correction_v=lambda beta, t: 1 - beta**t, denominator=lambda v_hat, eps, correction: np.sqrt(v_hat) + eps,
+    direction=-1.0, rate=lambda lr: lr, used=lambda old, new: new, kept=lambda moment, corrected: moment,
+):
+    beta_m, beta_v = betas(beta1, beta2)
+    new_m, new_v = blend_m(m, gradient, beta_m), blend_v(v, square(gradient), beta_v)
+    by_m, by_v = np.float64(correction_m(beta_m, count(t))), np.float64(correction_v(beta_v, count(t)))
+    m_hat, v_hat = used(m, new_m) / by_m, used(v, new_v) / by_v
+    new = parameter + direction * rate(lr) * m_hat / denominator(v_hat, eps, by_v)
+    return new, kept(new_m, m_hat), kept(new_v, v_hat)
+
+
+def plain(beta, t):
+    return 1.0
+
+
+ADAM_ARGUMENTS = "parameter", "gradient", "m", "v", "t", "lr", "beta1", "beta2", "eps"
+ADAM = Routine("adam_step", adam, ADAM_ARGUMENTS, ("parameter", "m", "v"), known({
+    "no bias correction": ("the bias correction is missing: m and v start at 0, so early on they are too small, by the "
+                           "factor 1 - beta^t", dict(correction_m=plain, correction_v=plain)),
+    "m not corrected": ("m isn't divided by 1 - beta1^t: early steps are too short", dict(correction_m=plain)),
+    "v not corrected": ("v isn't divided by 1 - beta2^t: early steps are too long", dict(correction_v=plain)),
+    "correction without t": ("the bias correction divides by 1 - beta: it has to be 1 - beta^t, which tends to 1",
+                             dict(correction_m=lambda beta, t: 1 - beta, correction_v=lambda beta, t: 1 - beta)),
+    "beta t for beta^t": ("beta * t stands where beta to the power of t belongs",
+                          dict(correction_m=lambda beta, t: 1 - beta * t, correction_v=lambda beta, t: 1 - beta * t)),
+    "multiplied by the correction": ("the bias correction multiplies by 1 - beta^t: it has to divide",
+                                     dict(correction_m=lambda beta, t: 1 / (1 - beta**t),
+                                          correction_v=lambda beta, t: 1 / (1 - beta**t))),
+    "t from 0": ("the steps are counted from 0: the first step has t = 1, and with t = 0 the correction would divide by 0",
+                 dict(count=lambda t: t - 1)),
+    "t one ahead": ("t is raised once too often: it already counts this step", dict(count=lambda t: t + 1)),
+    "corrected moments kept": ("the corrected m and v are handed back: the next step needs them uncorrected, or they are "
+                               "corrected twice", dict(kept=lambda moment, corrected: corrected)),
+    "old moments": ("the parameter moves by the m and v from before the step: update them first",
+                    dict(used=lambda old, new: old)),
+    "eps in the root": ("eps is added inside the root: it belongs outside, sqrt(v_hat) + eps",
+                        dict(denominator=lambda v_hat, eps, correction: np.sqrt(v_hat + eps))),
+    "eps before the correction": ("eps is added to sqrt(v) before v is corrected: it belongs to sqrt(v_hat)",
+                                  dict(denominator=lambda v_hat, eps, correction:
+                                       (np.sqrt(v_hat * correction) + eps) / np.sqrt(correction))),
+    "no eps": ("eps is missing: where all gradients were 0 the step is 0 / 0",
+               dict(denominator=lambda v_hat, eps, correction: np.sqrt(v_hat))),
+    "no root": ("the root of v_hat is missing: the step would depend on the gradient's scale",
+                dict(denominator=lambda v_hat, eps, correction: v_hat + eps)),
+    "uphill": ("the sign is wrong: this goes uphill, the step is subtracted", dict(direction=1.0)),
+    "update only": ("lr is missing", dict(rate=lambda lr: 1.0)),
+    "not squared": ("v takes the gradient itself: it needs its square", dict(square=lambda g: g)),
+    "absolute value": ("v takes the gradient's absolute value: it needs its square", dict(square=np.abs)),
+    "betas exchanged": ("beta1 and beta2 are exchanged: beta1 is for m, beta2 for v",
+                        dict(betas=lambda beta1, beta2: (beta2, beta1))),
+    "beta1 for both": ("v is averaged with beta1: it has beta2", dict(betas=lambda beta1, beta2: (beta1, beta1))),
+    "m the other way": ("the weights in m are exchanged: beta1 keeps the old m, 1 - beta1 is for the gradient",
+                        dict(blend_m=lambda m, g, beta: (1 - beta) * m + beta * g)),
+    "v the other way": ("the weights in v are exchanged: beta2 keeps the old v, 1 - beta2 is for the square",
+                        dict(blend_v=lambda v, g2, beta: (1 - beta) * v + beta * g2)),
+    "m as a sum": ("the gradient's weight in m, 1 - beta1, is missing: m is an average, not SGD's momentum",
+                   dict(blend_m=lambda m, g, beta: beta * m + g)),
+    "v as a sum": ("the square's weight in v, 1 - beta2, is missing", dict(blend_v=lambda v, g2, beta: beta * v + g2)),
+}))
+
+
+def first_step(r):
+    """m = v = 0, and a parameter that has got no gradient at all."""
+    gradient = r.normal(size=(2, 3))
+    gradient[0, 1] = 0.0
+    return dict(zip(ADAM_ARGUMENTS, (r.normal(size=(2, 3)), gradient, np.zeros((2, 3)), np.zeros((2, 3)), 1, 1e-2,
+                                     0.9, 0.999, 1e-8)))
+
+
+def late_step(r):
+    a = [r.normal(size=(3,)) for _ in range(3)]
+    return dict(zip(ADAM_ARGUMENTS, (*a, r.uniform(0.1, 2, size=3), 5000, 1e-3, 0.9, 0.999, 1e-8)))
+
+
+# Forward mode
+
+
+def layer_norm_jvp(x, weight, bias, eps, vx, vweight, vbias):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+    x_hat = centred * rstd
+    vx_hat = rstd * (vx - vx.mean(axis=-1, keepdims=True) - x_hat * (x_hat * vx).mean(axis=-1, keepdims=True))
+    return vx_hat * weight + x_hat * vweight + vbias
+
+
+def mean(a):
+    return a.mean(-1, keepdims=True)
+
+
+def norm_jvp(x, weight, bias, eps, vx, vweight, vbias, *, floor=lambda eps: eps, enters=lambda vx, weight: vx, shift=mean,
+             stretch=mean, power=1, gain=lambda vx_hat, weight: vx_hat * weight,
+             from_weight=lambda x, x_hat, vweight: x_hat * vweight, from_bias=lambda bias, vbias: vbias):
+    centred = x - mean(x)
+    rstd = 1 / np.sqrt(mean(centred**2) + floor(eps))
+    x_hat, v = centred * rstd, enters(vx, weight)
+    vx_hat = rstd**power * (v - shift(v) - x_hat * stretch(x_hat * v))
+    return gain(vx_hat, weight) + from_weight(x, x_hat, vweight) + from_bias(bias, vbias)
+
+
+def no_way(*arrays):
+    return 0.0
+
+
+def row_sum(a):
+    return a.sum(-1, keepdims=True)
+
+
+JVP_ARGUMENTS = "x", "weight", "bias", "eps", "vx", "vweight", "vbias"
+LAYER_NORM_JVP = Routine("layer_norm_jvp", norm_jvp, JVP_ARGUMENTS, ("vout",), known({
+    "backward": ("that is the backward: vx is multiplied by the weight before the norm; forward mode goes the way of the "
+                 "forward, and multiplies by the weight at the end",
+                 dict(enters=lambda vx, weight: vx * weight, gain=lambda vx_hat, weight: vx_hat)),
+    "no way of the weight": ("the weight moves too: x_hat * vweight is missing", dict(from_weight=no_way)),
+    "no way of the bias": ("the bias moves too: + vbias is missing", dict(from_bias=no_way)),
+    "bias for vbias": ("the bias itself is added: what is asked for is how the output moves, so it is vbias",
+                       dict(from_bias=lambda bias, vbias: bias)),
+    "weight's way with x": ("the weight's way has x for x_hat", dict(from_weight=lambda x, x_hat, vweight: x * vweight)),
+    "only through x_hat": ("vx_hat isn't multiplied by the weight", dict(gain=lambda vx_hat, weight: vx_hat)),
+    "no mean term": ("the mean moves too: - mean(vx) is missing", dict(shift=no_way)),
+    "no variance term": ("the variance moves too: - x_hat * mean(x_hat * vx) is missing", dict(stretch=no_way)),
+    "statistics constant": ("mean and variance are taken as constants: both move with x",
+                            dict(shift=no_way, stretch=no_way)),
+    "sums for means": ("sums over the row stand where means belong", dict(shift=row_sum, stretch=row_sum)),
+    "N - 1": ("N - 1 instead of N in the variance's term",
+              dict(stretch=lambda a: mean(a) * a.shape[-1] / max(a.shape[-1] - 1, 1))),
+    "no rstd": ("vx_hat isn't divided by the deviation", dict(power=0)),
+    "rstd squared": ("vx_hat is divided by the variance instead of the deviation", dict(power=2)),
+    "no eps": ("eps is missing", dict(floor=lambda eps: 0.0)),
+}))
+
+# A Hessian, times a vector
+
+
+def cross_entropy_hvp(x, weight, targets, v):
+    scores = x @ weight.T
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    vscores = x @ v.T
+    vp = p * (vscores - (p * vscores).sum(axis=-1, keepdims=True))
+    return vp.T @ x / len(x)
+
+
+def probabilities(scores):
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return e / row_sum(e)
+
+
+def one_hot(p, targets):
+    return 1.0 * (targets[:, None] == np.arange(p.shape[-1]))
+
+
+def hvp(x, weight, targets, v, *, moved=lambda x, weight, v: x @ v.T, outer=lambda p: p, total=row_sum,
+        less=lambda p, targets: 0.0, count=len, sign=1.0):
+    p, vscores = probabilities(x @ weight.T), moved(x, weight, v)
+    vp = outer(p) * (vscores - total(p * vscores)) - less(p, targets)
+    return sign * vp.T @ x / count(x)
+
+
+CROSS_ENTROPY_HVP = Routine("cross_entropy_hvp", hvp, ("x", "weight", "targets", "v"), ("hv",), known({
+    "gradient moved along": ("1 is subtracted at the target: that belongs to the gradient; it is a constant, and doesn't "
+                             "move with weight", dict(less=one_hot)),
+    "no row sum": ("softmax's sum over the row is missing: all scores of a row move all its probabilities",
+                   dict(total=np.zeros_like)),
+    "diagonal only": ("p (1 - p) is only the diagonal of softmax's Jacobian: all scores of a row move all its "
+                      "probabilities",
+                      dict(total=lambda a: a)),
+    "row mean": ("the mean over the row stands where the sum belongs, in softmax's derivative", dict(total=mean)),
+    "no p": ("vp isn't multiplied by p", dict(outer=np.ones_like)),
+    "not divided": ("the loss is a mean: the division by the number of rows is missing", dict(count=lambda x: 1.0)),
+    "divided by all": ("divided by the number of scores: the mean is over the rows only",
+                       dict(count=lambda x: x.size)),
+    "weight for v": ("the scores themselves stand where their movement along v belongs: it is x @ v.T",
+                     dict(moved=lambda x, weight, v: x @ weight.T)),
+    "sign": ("the sign is wrong", dict(sign=-1.0)),
+}))
+
+
+EXERCISES = [
+    Exercise(
+        "clip_by_global_norm", "Clipping by the global norm", 1, """
+        One bad batch can make a gradient so long that its step destroys what was learned. Training therefore clips: if
+        the norm of all gradients together, as one long vector, exceeds max_norm, all are multiplied by the one factor
+        that makes it max_norm; else they stay as they are. So the direction of the step never changes. Given are three
+        gradients and max_norm; return the three clipped ones. Add no small number to the norm: the result is exact.
+        """,
+        "norm = sqrt(sum of the squares of all entries of da, db and dc);  each g -> g * min(1, max_norm / norm)",
+        "training.md",
+        {"da": Argument("M N", about="the gradient of one parameter"),
+         "db": Argument("N", about="that of another one"),
+         "dc": Argument("K M", about="and of a third"),
+         "max_norm": Argument("", between(0.3, 1.5), "a number: the longest that all gradients together may be")},
+        ("How long is the vector that has the entries of all three arrays, one after the other?",
+         "The squares of all entries add up to norm^2. Compute the norm once, before you scale anything.",
+         "If norm > max_norm, multiply all three by max_norm / norm; else return them unchanged (all zeros, too)."),
+        clip_by_global_norm, CLIPPED, stub="# multiply all three by the same factor, where they are too long",
+        special=(
+            lambda r: {"da": r.normal(size=(2, 3)), "db": r.normal(size=3), "dc": r.normal(size=(1, 2)), "max_norm": 50.0},
+            lambda r: {"da": 3 * r.normal(size=(2, 3)), "db": 0.1 * r.normal(size=3), "dc": r.normal(size=(1, 2)),
+                       "max_norm": 5.0},
+            lambda r: {"da": np.zeros((2, 2)), "db": np.zeros(2), "dc": np.zeros((3, 2)), "max_norm": 1.0}),
+    ),
+    Exercise(
+        "adam_step", "One step of Adam", 2, """
+        Adam moves each entry of a parameter by about lr, however large its gradients are: it divides a running mean of
+        the gradients (m) by the root of a running mean of their squares (v). Both start at 0, so early on they are too
+        small, and each is corrected by 1 - beta^t. Given are the parameter, its gradient, m and v from before this step,
+        and t, which counts the steps from 1 and already counts this one. Return the new parameter, m and v; what is kept
+        in m and v is not corrected. Leave the arrays that you are given as they are.
+        """,
+        "m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;\n"
+        "parameter - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)",
+        "training.md",
+        {"parameter": Argument("M N", about="the values that are learned"),
+         "gradient": Argument("M N", about="the loss's gradient there"),
+         "m": Argument("M N", about="the running mean of the gradients, from before this step"),
+         "v": Argument("M N", positive, "the running mean of their squares, from before this step"),
+         "t": Argument("", lambda r, shape, sizes: int(r.integers(2, 12)), "which step this is: 1 for the first"),
+         "lr": Argument("", between(0.01, 0.3), "the learning rate"),
+         "beta1": Argument("", between(0.5, 0.9), "how much of m stays"),
+         "beta2": Argument("", between(0.9, 0.99), "how much of v stays"),
+         "eps": Argument("", between(0.01, 0.1), "added to the root, so that nothing is divided by 0")},
+        ("Do it in the order of the formula: first the new m and v, then the corrected ones, then the parameter.",
+         "Give the corrected values names of their own, m_hat and v_hat: m and v are returned without the correction.",
+         "parameter - lr * m_hat / (np.sqrt(v_hat) + eps), with m_hat = m / (1 - beta1**t) and the same for v and beta2."),
+        adam_step, ADAM, stub="# new values of all three", special=(first_step, late_step),
+    ),
+    Exercise(
+        "layer_norm_jvp", "Forward mode: layer norm", 4, """
+        Backward asks how one number depends on everything; forward mode asks how everything moves if the inputs move. It
+        needs no tape: each value travels with its velocity, and the velocities of all inputs add up. Given are the inputs
+        of layer norm and the velocity of each (vx is how x moves, and so on); find vout, how the output moves, without
+        building a Jacobian. It has the shape of the output. Many use it to check a backward: for any dout,
+        sum(dout * vout) equals sum(dx * vx) + sum(dweight * vweight) + sum(dbias * vbias).
+        """,
+        "out = x_hat * weight + bias, x_hat = (x - mean) / sqrt(var + eps), both over the last axis, var divided by N",
+        "19. Layer norm",
+        {"x": Argument("M N", about="each row along the last axis is normalised"),
+         "weight": Argument("N", about="the gain"), "bias": Argument("N", about="added at the end"),
+         "eps": Argument("", between(0.05, 0.5), "added to the variance; a constant"),
+         "vx": Argument("M N", about="how x moves"), "vweight": Argument("N", about="how the weight moves"),
+         "vbias": Argument("N", about="how the bias moves")},
+        ("Differentiate line by line, in the order of the forward: how does the mean move, the variance, x_hat, out?",
+         "out is x_hat * weight + bias: by the product rule, vout = vx_hat * weight + x_hat * vweight + vbias.",
+         "vx_hat = rstd * (vx - mean(vx) - x_hat * mean(x_hat * vx)), means over the last axis and rstd = "
+         "1 / sqrt(var + eps)."),
+        layer_norm_jvp, LAYER_NORM_JVP, stub="vout = np.zeros_like(x)  # your formula",
+        special=(lambda r: dict(zip(JVP_ARGUMENTS, (5 + r.normal(size=(2, 3, 4)), 1 + r.normal(size=4), r.normal(size=4),
+                                                    1e-5, r.normal(size=(2, 3, 4)), r.normal(size=4), r.normal(size=4)))),),
+    ),
+    Exercise(
+        "cross_entropy_hvp", "A Hessian times a vector", 5, """
+        The Hessian says how the gradient changes if the weights move: it tells sharp from flat minima, and which step is
+        safe. It has (V C)^2 entries and is never built; its product with one direction v costs no more than a gradient.
+        Given are a linear layer without bias, the rows x that it sees, their right classes, and v, of the shape of the
+        weight. The loss is the mean cross-entropy of the scores x @ weight.T. Find the derivative, along v, of the loss's
+        gradient: the gradient at weight + h v, minus the gradient at weight, over h, as h goes to 0.
+        """,
+        "loss = mean over rows of (log(sum of e^scores) - scores[target]), scores = x @ weight.T;\n"
+        "dweight = (p - one_hot(targets)).T @ x / N, p = softmax(scores);  hv = d/dh dweight(weight + h v) at h = 0",
+        "21. Cross-entropy",
+        {"x": Argument("N C", about="the rows that the layer sees; a constant"),
+         "weight": Argument("V C", about="one row for each class"),
+         "targets": Argument("N", classes, "the right class of each row, from 0 to V - 1"),
+         "v": Argument("V C", about="the direction in which the weight moves")},
+        ("Which parts of dweight depend on weight at all? Only those move along v.",
+         "Scores move by vscores = x @ v.T. How do p's rows move then? The Jacobian of a row is diag(p) - p p^T.",
+         "vp = p * (vscores - sum(p * vscores) of the row), and hv = vp.T @ x / N. The targets are not needed."),
+        cross_entropy_hvp, CROSS_ENTROPY_HVP, stub="hv = np.zeros_like(weight)  # your formula",
+        special=(lambda r: {"x": r.normal(size=(4, 2)), "weight": 20 * r.normal(size=(3, 2)),
+                            "targets": np.array([0, 2, 2, 1]), "v": r.normal(size=(3, 2))},),
+    ),
+]

@@ -1,0 +1,220 @@
+"""Grades a gradient checker: on all wrong backwards that the library knows, and on all right ones."""
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Differentiable, Mutant
+from study.exercises.answer import Answer, Caller
+
+from .base import Finding, Watched, Weakness, raised, weaknesses
+
+VISIBLE = 5e-3  # a gradient that is off by this part of its largest entry has to be noticed; less is a bonus
+SHOWN = 5  # of those that are missed
+
+
+@dataclass(frozen=True)
+class Session:
+    """One function as it was checked: what it was called with, and what was answered."""
+
+    function: Differentiable
+    watched: Watched
+    off: float  # how far its gradients are off, as a part of the largest; inf if they have not even the right form
+    answer: Answer
+
+    @property
+    def said(self) -> bool | None:
+        """What was answered; None if it was neither true nor false."""
+        value = self.answer.results[0] if len(self.answer.results) == 1 else None
+        return bool(value) if isinstance(value, np.ndarray) and value.dtype.kind == "b" and value.size == 1 else None
+
+    @property
+    def is_missed(self) -> bool:
+        """Is it clearly wrong, and nothing was said? Who raises has noticed, too."""
+        return self.off > VISIBLE and self.answer.kind == "returned" and self.said is not False
+
+    @property
+    def is_alarm(self) -> bool:
+        """Is it right, and was not said to be?"""
+        return not isinstance(self.function, Mutant) and self.said is not True
+
+
+def scaled(factor: float, name: str) -> tuple[Differentiable, Mutant]:
+    """factor * tanh(x), right and wrong, for checkers with an absolute tolerance."""
+
+    def backward(dout, x, *, slope=lambda out: 1 - out**2):
+        return factor * dout * slope(np.tanh(x))
+
+    def inputs(generator):
+        return [generator.normal(size=(3, 4))]
+
+    right = Differentiable(name, lambda x: factor * np.tanh(x), backward, inputs)
+    return right, Mutant(f"{name}: no square", right.forward, backward, inputs, dict(slope=lambda out: 1 - out),
+                         mistake="1 - tanh", right=right)
+
+
+SMALL, LARGE = scaled(1e-4, "tanh / 10,000"), scaled(1e4, "10,000 * tanh")
+
+
+def right_ones() -> list[Differentiable]:
+    return [*FUNCTIONS.values(), SMALL[0], LARGE[0]]
+
+
+def wrong_ones() -> list[Mutant]:
+    return [*(mutant for mutant in MUTANTS.values() if not mutant.equivalent), SMALL[1], LARGE[1]]
+
+
+def grade(caller: Caller, generator: np.random.Generator) -> Finding:
+    """Each function with new inputs. What goes wrong is tried again on others, so that chance has no say."""
+    rights, sessions = right_ones(), []
+    for function in (*rights, *wrong_ones()):
+        session = try_on(function, caller, generator)
+        if session.is_alarm or session.is_missed:
+            session = try_on(function, caller, generator)
+        if session.answer.kind in ("timeout", "died"):
+            return Finding(stopped=session.answer)
+        sessions.append(session)
+        if len(sessions) == len(rights) and all(s.answer.kind == "raised" for s in sessions):
+            return Finding(stopped=sessions[0].answer)
+    missed = sorted((s for s in sessions if s.is_missed), key=lambda s: -s.off)
+    alarms = [s for s in sessions if s.is_alarm]
+    if missed or alarms:
+        return Finding(weaknesses(WEAKNESSES, sessions, missed, alarms), tuple(facts(sessions, missed, alarms)))
+    bonus = [s for s in sessions if s.off <= VISIBLE and isinstance(s.function, Mutant)]
+    return Finding(remarks=(
+        f"right on {len(sessions) - len(bonus)} functions",
+        f"of {len(bonus)} more backwards, which are off by less than {VISIBLE:.1%} or only break a promise, it notices "
+        f"{sum(s.said is not True for s in bonus)}"))
+
+
+def try_on(function: Differentiable, caller: Caller, generator: np.random.Generator) -> Session:
+    arrays = function.inputs(generator)
+    watched = Watched(arrays)
+    arguments = [watched.forward(function.forward), watched.backward(function.gradients), [a.copy() for a in arrays]]
+    return Session(function, watched, how_far_off(function, arrays, generator), caller.call(arguments))
+
+
+def how_far_off(function: Differentiable, arrays: Sequence[np.ndarray], generator: np.random.Generator) -> float:
+    """The largest error of its gradients, as a part of the largest entry."""
+    right = function.right if isinstance(function, Mutant) else function
+    dout = generator.normal(size=np.shape(right.forward(*arrays)))
+    with np.errstate(all="ignore"):
+        found, wanted = (f.gradients(dout.copy(), *(a.copy() for a in arrays)) for f in (function, right))
+        if len(found) != len(wanted):
+            return np.inf
+        errors = [0.0]
+        for a, b, x in zip(found, wanted, arrays):
+            if x.dtype.kind == "f":
+                is_alike = a is not None and np.shape(a) == np.shape(b) and np.all(np.isfinite(a))
+                errors.append(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300) if is_alike else np.inf)
+    return float(max(errors))
+
+
+def facts(sessions: list[Session], missed: list[Session], alarms: list[Session]) -> Iterator[str]:
+    """What it gets wrong, the worst first."""
+    if alarms:
+        names = [s.function.name for s in alarms[:SHOWN]] + ["..."] * (len(alarms) > SHOWN)
+        yield f"it does not pass {len(alarms)} of {len(right_ones())} right backwards: {', '.join(names)}"
+        yield from [raised(s.answer) for s in alarms if s.answer.kind == "raised"][:1]
+    if missed:
+        count = sum(s.off > VISIBLE for s in sessions)
+        shown = [f"{s.function.name} ({s.function.mistake})" for s in missed[:SHOWN]] + ["..."] * (len(missed) > SHOWN)
+        order = ", the worst first" if len(missed) > 1 else ""
+        yield f"it lets {len(missed)} of {count} wrong backwards pass{order}: {'; '.join(shown)}"
+
+
+def passed(sessions: list[Session]) -> list[Session]:
+    """Those that it has seen through to the end."""
+    return [s for s in sessions if s.said is True]
+
+
+def each(sessions: list[Session], is_so: Callable[[Watched], bool]) -> bool:
+    """Is it so each time? At least twice."""
+    return len(sessions) > 1 and all(is_so(s.watched) for s in sessions)
+
+
+def with_many_outputs(sessions: list[Session]) -> list[Session]:
+    return [s for s in sessions if s.watched.upstreams and s.watched.upstreams[0].size > 1]
+
+
+def was_changed(session: Session) -> bool:
+    """Are the inputs, after the call, others than before, by more than rounding?"""
+    after = session.answer.inputs_after[2] if len(session.answer.inputs_after) == 3 else session.watched.arrays
+    return any(np.shape(a) != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
+               for a, b in zip(after, session.watched.arrays))
+
+
+def has_nan(session: Session) -> bool:
+    return session.function.name.endswith(": NaN")
+
+
+def only_small_ones(missed: list[Session]) -> bool:
+    return any(s.function is SMALL[1] for s in missed) and not any(s.function is LARGE[1] for s in missed)
+
+
+def only_large_ones(alarms: list[Session]) -> bool:
+    return any(s.function is LARGE[0] for s in alarms) and not any(s.function is SMALL[0] for s in alarms)
+
+
+def seen_in(sessions: list[Session], is_so: Callable[[Watched], bool]) -> bool:
+    return any(is_so(s.watched) for s in sessions)
+
+
+WEAKNESSES = [  # seen(all sessions, those that were missed, false alarms)
+    Weakness(
+        "no answer", "it has to return True or False",
+        lambda all_, missed, alarms: any(s.answer.kind == "returned" and s.said is None for s in all_), explains_all=True),
+    Weakness(
+        "backward unused", "it passes backwards that it has never called",
+        lambda all_, missed, alarms: seen_in(passed(all_), lambda w: not w.upstreams), explains_all=True),
+    Weakness(
+        "nothing moved", "it never moves an input: compare with how much the forward changes",
+        lambda all_, missed, alarms: each(passed(all_), lambda w: not w.steps), explains_all=True),
+    Weakness(
+        "changes its inputs", "it changes its inputs and does not put them back",
+        lambda all_, missed, alarms: any(was_changed(s) for s in all_), explains_all=True),
+    Weakness(
+        "plain sum", "it checks through a plain sum: each dout that it asks with is constant, and then much cancels; the "
+        "gradient of a softmax's sum is 0 whatever its backward does. Draw dout at random",
+        lambda all_, missed, alarms: bool(missed) and each(with_many_outputs(all_), Watched.has_constant_upstream)),
+    Weakness(
+        "positive upstream", "its dout is never negative, so what goes wrong with the sign of dout isn't seen: draw it "
+        "from a normal distribution",
+        lambda all_, missed, alarms: bool(missed) and each(with_many_outputs(all_), Watched.has_positive_upstream)
+        and not each(with_many_outputs(all_), Watched.has_constant_upstream)),
+    Weakness(
+        "not all inputs", "it does not move all inputs: where there are several, each has a gradient to check",
+        lambda all_, missed, alarms: each([s for s in passed(missed) if len(s.watched.floats) > 1], Watched.skips_inputs)),
+    Weakness(
+        "not all entries", "it moves only some entries of an input: a mistake elsewhere isn't seen",
+        lambda all_, missed, alarms: seen_in(passed(missed), Watched.skips_entries)),
+    Weakness(
+        "float32", "it computes in float32, whose rounding is as large as what it looks for",
+        lambda all_, missed, alarms: seen_in(all_, lambda w: np.dtype(np.float32) in w.dtypes)),
+    Weakness(
+        "form", "it does not look at the form of the gradients: their number, None, and their shapes (NumPy broadcasts)",
+        lambda all_, missed, alarms: seen_in([s for s in missed if s.off == np.inf and not has_nan(s)], Watched.moves_all)),
+    Weakness(
+        "NaN passes", "a NaN passes: comparisons with NaN are false, so ask whether the error is small, not whether it is "
+        "large",
+        lambda all_, missed, alarms: seen_in([s for s in missed if has_nan(s)], Watched.moves_all)),
+    Weakness(
+        "absolute tolerance", "its tolerance is absolute: where all gradients are small everything passes; compare the "
+        "error with the size of the gradient",
+        lambda all_, missed, alarms: only_small_ones(missed)),
+    Weakness(
+        "tolerance too strict for large numbers", "its tolerance is absolute: where gradients are large, rounding alone "
+        "exceeds it; compare the error with the size of the gradient",
+        lambda all_, missed, alarms: only_large_ones(alarms) and not seen_in(alarms, lambda w: w.is_one_sided)),
+    Weakness(
+        "one-sided", "its differences are one-sided, whose error is of the order of h: forward(x + h) - forward(x - h) is "
+        "much closer, of the order of h^2",
+        lambda all_, missed, alarms: seen_in(alarms, lambda w: w.is_one_sided)),
+    Weakness(
+        "step too small", "its step is too small: what differences are computed from is rounding; 1e-5 is about right in "
+        "float64",
+        lambda all_, missed, alarms: seen_in(alarms, lambda w: 0 < w.largest_step < 1e-9)),
+    Weakness(
+        "step too large", "its step is too large: differences see the curve, not its slope; 1e-5 is about right in float64",
+        lambda all_, missed, alarms: seen_in(alarms, lambda w: w.largest_step > 3e-3)),
+]

@@ -1,0 +1,273 @@
+"""Exercises with a judge of their own: what a checker misses, which mask leaks, which backward is right."""
+import numpy as np
+import pytest
+
+from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS
+from study.exercises import COURSE, check
+from study.exercises.finding import checkers, choices, leaks
+
+SOLUTIONS = [name for name, exercise in COURSE.items() if exercise.judged]
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_the_solutions_are_right_whatever_is_drawn(name):
+    for seed in range(4 if name == "check_gradient" else 40):
+        report = check(COURSE[name].solution, name, seed)
+        assert report and report.sentence.startswith("right on"), (seed, report)
+
+
+def test_all_wrong_backwards_and_all_right_ones_are_asked_about():
+    asked = {function.name for function in (*checkers.right_ones(), *checkers.wrong_ones())}
+    assert asked >= {*FUNCTIONS, *(name for name, mutant in MUTANTS.items() if not mutant.equivalent)}
+    draws = [checkers.how_far_off(m, m.inputs(r), r) for m in MUTANTS.values() for r in [np.random.default_rng(3)]]
+    assert sum(off > checkers.VISIBLE for off in draws) >= 220
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_who_raises_each_time_gets_the_message(name):
+    def unwritten(*arguments):
+        raise KeyError("oh no")
+
+    report = check(unwritten, name, seed=0)
+    assert report.verdict == "error" and "oh no" in report.sentence
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_who_raises_sometimes_is_wrong_and_gets_the_message(name):
+    solution, calls = COURSE[name].solution, []
+
+    def unreliable(*arguments):
+        calls.append(1)
+        if len(calls) % 7 > 4:
+            raise KeyError("oh no")
+        return solution(*arguments)
+
+    report = check(unreliable, name, seed=0)
+    assert report.verdict == "wrong" and "oh no" in report.sentence
+
+
+def checker(upstream=lambda r, shape: r.normal(size=shape), step=1e-5, one_sided=False, entries=np.ndindex, first_only=False,
+            compare=lambda error, size: error <= 1e-6 * size + 1e-9, form=True, dtype=np.float64, in_place=False):
+    """A checker by its parts. The right ones stand there unless others are given."""
+
+    def check_gradient(forward, backward, inputs):
+        r = np.random.default_rng()
+        inputs = [x.astype(dtype) if x.dtype.kind == "f" and dtype != np.float64 else x for x in inputs]
+        dout = upstream(r, np.shape(forward(*inputs)))
+        gradients = backward(dout, *inputs)
+        if form and len(gradients) != len(inputs):
+            return False
+        for k, (x, gradient) in enumerate(zip(inputs, gradients)):
+            if x.dtype.kind != "f" or first_only and k > 0:
+                continue
+            if form and (gradient is None or np.shape(gradient) != x.shape):
+                return False
+            wrong = []
+            for i in entries(x.shape):
+                up, down = x.copy(), x.copy()
+                up[i] += step
+                down[i] -= 0 if one_sided else step
+                change = forward(*inputs[:k], up, *inputs[k + 1:]) - forward(*inputs[:k], down, *inputs[k + 1:])
+                wrong.append((gradient[i] if form else np.broadcast_to(gradient, x.shape)[i],
+                              (dout * change).sum() / (step if one_sided else 2 * step)))
+                if in_place:
+                    x[i] += 0.01
+            a, b = np.array(wrong, dtype=np.float64).T
+            if not compare(np.abs(a - b).max(), np.abs(b).max()):
+                return False
+        return True
+
+    return check_gradient
+
+
+def first_entry(shape):
+    return [next(iter(np.ndindex(shape)))]
+
+
+WEAK = {  # what is wrong with a checker, and how it is called
+    "plain sum": checker(upstream=lambda r, shape: np.ones(shape)),
+    "positive upstream": checker(upstream=lambda r, shape: r.uniform(0.5, 1.5, size=shape)),
+    "not all inputs": checker(first_only=True),
+    "not all entries": checker(entries=first_entry),
+    "step too small": checker(step=1e-13),
+    "step too large": checker(step=0.05),
+    "one-sided": checker(step=1e-4, one_sided=True),
+    "float32": checker(dtype=np.float32, compare=lambda error, size: error <= 1e-3 * size),
+    "NaN passes": checker(compare=lambda error, size: not error > 1e-6 * size + 1e-9),
+    "absolute tolerance": checker(compare=lambda error, size: error <= 1e-3),
+    "tolerance too strict for large numbers": checker(compare=lambda error, size: error <= 1e-9),
+    "form": checker(form=False),
+    "changes its inputs": checker(in_place=True),
+    "no answer": lambda forward, backward, inputs: None,
+    "backward unused": lambda forward, backward, inputs: bool(np.all(np.isfinite(forward(*inputs)))),
+    "nothing moved": lambda forward, backward, inputs: bool(np.ndim(backward(np.ones(np.shape(forward(*inputs))), *inputs)[0]) > -1),
+}
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_what_a_checker_does_not_see_is_named(name):
+    report = check(WEAK[name], "check_gradient", seed=0)
+    assert (report.verdict, report.names) == ("wrong", (name,))
+
+
+def test_what_is_right_is_passed_by_differences_of_another_kind():
+    """Along random directions, as with a step of its own."""
+
+    def along_directions(forward, backward, inputs):
+        r = np.random.default_rng()
+        dout = r.normal(size=np.shape(forward(*inputs)))
+        found = backward(dout, *inputs)
+        if len(found) != len(inputs):
+            return False
+        for k, (x, gradient) in enumerate(zip(inputs, found)):
+            for _ in range(4 * (x.dtype.kind == "f")):
+                if gradient is None or gradient.shape != x.shape:
+                    return False
+                v = r.normal(size=x.shape)
+                ahead, behind = ([*inputs[:k], x + h * v, *inputs[k + 1:]] for h in (3e-6, -3e-6))
+                slope = (dout * (forward(*ahead) - forward(*behind))).sum() / 6e-6
+                if not np.isclose((gradient * v).sum(), slope, rtol=1e-4, atol=1e-6 * np.abs(gradient).max()):
+                    return False
+        return np.True_
+
+    assert check(along_directions, "check_gradient", seed=1)
+
+
+def test_missed_ones_are_told_the_worst_first():
+    report = check(WEAK["plain sum"], "check_gradient", seed=0)
+    assert "softmax" in report.facts[0] and "the worst first" in report.facts[0]
+    assert "lets 1 of" in check(WEAK["NaN passes"], "check_gradient", seed=0).facts[0]
+
+
+def finder(later=lambda i, j, tokens: True, move=lambda row: row + np.array([1.0, -2.0, 0.5]), answer=lambda i, j: (i, j),
+           tolerance=1e-9):
+    """Looks for leaks at the pairs that it is told to look at."""
+
+    def find_leak(model, x):
+        before = model(x)
+        for j in range(len(x)):
+            for i in range(len(x)):
+                moved = x.copy()
+                moved[j] = move(moved[j])
+                if later(i, j, len(x)) and not np.abs(model(moved) - before)[i].max() <= tolerance:
+                    return answer(i, j)
+        return None
+
+    return find_leak
+
+
+BLIND = {
+    "exchanged": finder(lambda i, j, tokens: i < j, answer=lambda i, j: (j, i)),
+    "the past": finder(lambda i, j, tokens: i <= j),
+    "next token only": finder(lambda i, j, tokens: j == i + 1),
+    "last token only": finder(lambda i, j, tokens: i < j == tokens - 1),
+    "first output only": finder(lambda i, j, tokens: i == 0 < j),
+    "step too small": finder(lambda i, j, tokens: i < j, move=lambda row: row + 1e-9, tolerance=1e-6),
+    "NaN": finder(lambda i, j, tokens: i < j, move=lambda row: row * np.nan),
+    "nothing moved": lambda model, x: model(x)[0, 0] > 5 or None,
+    "model unused": lambda model, x: (0, 1),
+}
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_leaks_that_are_not_seen_are_told_by_what_was_looked_at(name):
+    report = check(BLIND[name], "find_leak", seed=0)
+    assert (report.verdict, report.names) == ("wrong", (name,)), report
+
+
+def test_a_pair_may_be_of_any_kind():
+    looks_right = finder(lambda i, j, tokens: i < j)
+
+    def as_a(kind):
+        def find_leak(model, x):
+            pair = looks_right(model, x)
+            return None if pair is None else kind(pair)
+        return find_leak
+
+    for kind in (list, np.array, lambda pair: (np.int64(pair[0]), float(pair[1]))):
+        assert check(as_a(kind), "find_leak", seed=2)
+    for kind in (lambda pair: (*pair, 0), lambda pair: pair[0], lambda pair: (pair[0], pair[1] + 0.5), str):
+        assert check(as_a(kind), "find_leak", seed=2).verdict == "wrong"
+
+
+def test_a_leak_is_at_one_place_of_one_head():
+    r = np.random.default_rng(0)
+    for tokens in (2, 5):
+        model = leaks.draw(r, tokens, leaks=True)
+        x, out = model.x, model(model.x)
+        changed = set()
+        for j in range(tokens):
+            moved = x.copy()
+            moved[j] += r.normal(size=3)
+            changed |= {(i, j) for i in range(j) if np.abs(model(moved) - out)[i].max() > 1e-12}
+        assert changed == {model.place}
+
+
+def chooser(upstream=lambda r, shape: r.normal(size=shape), some=lambda k, x: np.ones_like(x), answer=lambda errors: np.argmin(errors)):
+    """Compares slopes along a random direction, in what it is told to move."""
+
+    def right_one(forward, backwards, inputs):
+        r = np.random.default_rng()
+        dout = upstream(r, np.shape(forward(*inputs)))
+        directions = [r.normal(size=x.shape) * some(k, x) if x.dtype.kind == "f" else 0 * x for k, x in enumerate(inputs)]
+
+        def out(h):
+            return forward(*(x + h * v if x.dtype.kind == "f" else x for x, v in zip(inputs, directions)))
+
+        slope = (dout * (out(1e-5) - out(-1e-5))).sum() / 2e-5
+        errors = []
+        for backward in backwards:
+            terms = [np.sum(g * v) if g is not None and g.shape == v.shape else np.inf
+                     for x, g, v in zip(inputs, backward(dout, *inputs), directions) if x.dtype.kind == "f"]
+            errors.append(np.nan_to_num(abs(sum(terms) - slope), nan=np.inf))
+        return answer(errors)
+
+    return right_one
+
+
+MISLED = {
+    "plain sum": chooser(upstream=lambda r, shape: np.ones(shape), answer=lambda errors: int(np.argmin(np.round(errors, 6)))),
+    "not all inputs": chooser(some=lambda k, x: np.ones_like(x) * (k == 0)),
+    "not all entries": chooser(some=lambda k, x: np.arange(x.size).reshape(x.shape) == 0),
+    "no index": chooser(answer=lambda errors: errors),
+    "nothing moved": lambda forward, backwards, inputs: len([b(np.ones(np.shape(forward(*inputs))), *inputs) for b in backwards]) % 4,
+    "backwards unused": lambda forward, backwards, inputs: 2,
+}
+
+
+@pytest.mark.parametrize("name", MISLED)
+def test_why_a_choice_is_wrong_is_told(name):
+    report = check(MISLED[name], "right_one", seed=5)
+    assert report.verdict == "wrong" and name in report.names, report
+    assert set(report.names) <= {name, "not all entries"}
+
+
+def test_nobody_guesses_all_of_them():
+    assert choices.ROUNDS >= 10 and choices.WRONG_ONES >= 3
+    first = [check(lambda forward, backwards, inputs, k=k: k, "right_one", seed=k) for k in range(4)]
+    assert not any(first)
+
+
+def test_mistakes_that_are_to_be_told_apart_are_clearly_off():
+    r = np.random.default_rng(1)
+    drawn = [choices.draw(r) for _ in range(30)]
+    assert len({function.name for function, _, _ in drawn}) > 10
+    assert {backwards.index(function) for function, backwards, _ in drawn} == {0, 1, 2, 3}
+    assert all(checkers.how_far_off(b, arrays, r) > checkers.VISIBLE for f, bs, arrays in drawn for b in bs if b is not f)
+
+
+def test_what_is_handed_out_is_copied():
+    """Whoever writes to what a call gave or took changes nothing for the next."""
+    seen = []
+
+    def spoiler(forward, backward, inputs):
+        first = [np.array(g) for g in backward(np.ones(np.shape(forward(*inputs))), *inputs) if g is not None]
+        for g in backward(np.ones(np.shape(forward(*inputs))), *inputs):
+            if isinstance(g, np.ndarray) and g.flags.writeable:
+                g *= 0
+        again = [np.array(g) for g in backward(np.ones(np.shape(forward(*inputs))), *inputs) if g is not None]
+        seen.append(all(np.allclose(a, b, rtol=1e-6, equal_nan=True) for a, b in zip(first, again)))
+        return True
+
+    check(spoiler, "check_gradient", seed=0)
+    assert len(seen) > 300 and all(seen[:len(checkers.right_ones())])

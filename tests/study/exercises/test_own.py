@@ -1,0 +1,280 @@
+"""A teacher's own exercise: what a file needs, what comes of it, and what is said of one that needs mending."""
+import numpy as np
+import pytest
+
+from study.exercises import COURSE, text
+from study.exercises.answer import Direct
+from study.exercises.judge import judge
+from study.exercises.own import load, new
+from study.exercises.own.derivatives import Derivatives
+
+FILE = '''
+import numpy as np
+statement = "Find the gradients."
+shapes = {"x": "M N", "scale": "N"}
+
+def forward(x, scale):
+    return np.tanh(x) * scale
+'''
+
+
+def write(folder, source, name="own"):
+    path = folder / f"{name}_exercise.py"
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def exercise_of(tmp_path):
+    return lambda source, name="own": load(write(tmp_path, source, name))
+
+
+def right(dout, x, scale):
+    return dout * scale * (1 - np.tanh(x)**2), (dout * np.tanh(x)).sum(0)
+
+
+def is_right(exercise, function, seeds=3):
+    verdicts = {judge(exercise, Direct(function), seed).verdict for seed in range(seeds)}
+    assert len(verdicts) == 1, verdicts
+    return verdicts == {"right"}
+
+
+def test_a_forward_shapes_and_a_statement_are_enough(exercise_of):
+    exercise = exercise_of(FILE)
+    assert (exercise.name, exercise.function_name) == ("own", "own_backward")
+    assert exercise.signature == "own_backward(dout, x, scale)"
+    assert exercise.routine.results == ("dx", "dscale")
+    assert is_right(exercise, right)
+    assert "def forward(x, scale):" in text.statement(exercise)
+
+
+WRONG = {
+    "not summed": lambda dout, x, scale: (right(dout, x, scale)[0], dout * np.tanh(x)),
+    "no square": lambda dout, x, scale: (dout * scale * (1 - np.tanh(x)), right(dout, x, scale)[1]),
+    "in float32 on the way": lambda *inputs: tuple(g.astype(np.float32).astype(float) for g in right(*inputs)),
+    "off by 1e-8": lambda *inputs: tuple(g * (1 + 1e-8) for g in right(*inputs)),
+    "one gradient": lambda *inputs: right(*inputs)[0],
+    "exchanged": lambda *inputs: right(*inputs)[::-1],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_answer_is_wrong_by_differences_alone(exercise_of, name):
+    assert judge(exercise_of(FILE), Direct(WRONG[name]), 0).verdict == "wrong"
+
+
+def test_a_gradient_by_differences_is_known_much_better_than_an_answer_has_to_be():
+    """For every exercise of the course that has a forward: its routine, beside differences of its forward."""
+    generator = np.random.default_rng(0)
+    for exercise in COURSE.values():
+        if exercise.forward is None:
+            continue
+        names = list(exercise.arguments)
+        derivatives = Derivatives(exercise.forward, [names.index(name[1:]) for name in exercise.routine.results])
+        inputs = exercise.draw(generator, lambda r, count: [2 + k % 2 for k in range(count)])
+        known = derivatives.known(*inputs.values())
+        for gradient, bound, wanted in zip(known.gradients, known.bounds, exercise.right(inputs).values()):
+            error = np.max(np.abs(gradient - wanted), initial=0.0)
+            assert error <= np.max(bound, initial=0.0) + 1e-15, exercise.name
+            if known.is_certain:
+                assert error <= 1e-9 * np.max(np.abs(wanted), initial=0.0) + 1e-12, exercise.name
+
+
+def test_derivatives_at_a_kink_or_with_noise_are_not_certain():
+    noise = np.random.default_rng(0)
+    for forward, is_certain in (
+            (np.abs, False), (lambda x: np.maximum(x, 0), False), (np.sign, False), (lambda x: x**3, True),
+            (lambda x: x + 1e-7 * noise.normal(), False), (lambda x: np.round(x, 6), False), (np.zeros_like, True)):
+        known = Derivatives(forward, [0]).known(np.ones(3), np.array([0.7, 0.0, -1.3]))
+        assert known.is_certain == is_certain
+
+
+def test_inputs_next_to_kinks_are_drawn_again(exercise_of):
+    """relu, whose inputs are often 0: there is no right gradient at 0, and a right answer elsewhere is right."""
+    exercise = exercise_of('''
+import numpy as np
+statement = "relu"
+shapes = {"x": "M"}
+draw = {"x": lambda generator, shape: generator.normal(size=shape) * (generator.random(shape) < 0.9)}
+def forward(x):
+    return np.maximum(x, 0)
+''', "relu")
+    drawn = [inputs["x"] for seed in range(4) for inputs in exercise.inputs(seed)]
+    assert len(drawn) > 14 and all(np.all(x != 0) for x in drawn)
+    for at_zero in (0.0, 0.5, 1.0):
+        assert is_right(exercise, lambda dout, x, at_zero=at_zero: dout * np.where(x == 0, at_zero, x > 0))
+
+
+def test_the_file_that_new_writes_is_an_exercise(tmp_path):
+    path = new("gate", tmp_path)
+    exercise = load(path)
+    assert is_right(exercise, exercise.solution)
+    report = judge(exercise, Direct(lambda dout, x, gate: (dout / (1 + np.exp(-gate)), (
+        dout * x * np.exp(-gate) / (1 + np.exp(-gate))**2))), 0)
+    assert report.mistake == "gate is used in each row: sum its gradient over the rows"
+    assert exercise.source.startswith("def gate_backward(dout, x, gate):")
+
+
+def test_new_writes_over_nothing(tmp_path):
+    path = new("gate", tmp_path)
+    path.write_text("mine")
+    with pytest.raises(ValueError, match="is there already, and stays as it is"):
+        new("gate", tmp_path)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["", "my-norm", "3d", "../gate", "gate_backward"])
+def test_new_takes_names_of_functions(tmp_path, name):
+    with pytest.raises(ValueError, match="is no name for an exercise"):
+        new(name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_to_start_from_runs(exercise_of, tmp_path, capsys):
+    exercise = exercise_of(FILE)
+    exec(compile(text.starter(exercise, "own.py"), "own.py", "exec"), {"__name__": "__main__"})
+    assert "array([[0." in capsys.readouterr().out
+    assert f"minigrad exercises check own.py --exercise {tmp_path / 'own_exercise.py'}" in text.starter(exercise, "own.py")
+
+
+def test_a_function_of_the_library_brings_its_mistakes(exercise_of):
+    exercise = exercise_of('''
+import numpy as np
+statement = "A softmax by another name."
+shapes = {"scores": "A B"}
+def forward(scores):
+    e = np.exp(scores)
+    return e / e.sum(-1, keepdims=True)
+''')
+
+    def no_sum(dout, scores):
+        e = np.exp(scores)
+        return e / e.sum(-1, keepdims=True) * dout
+
+    known = judge(COURSE["softmax"], Direct(no_sum), 0).mistake
+    assert known is not None and judge(exercise, Direct(no_sum), 0).mistake == known
+
+
+def test_what_is_no_function_of_the_library_brings_none(exercise_of):
+    assert exercise_of(FILE).routine.mistakes == ()
+
+
+def test_ids_masks_numbers_and_constants_get_no_gradient(exercise_of):
+    exercise = exercise_of('''
+import numpy as np
+statement = "All kinds of arguments."
+shapes = {"table": "V C", "ids": "T", "keep": "T C", "angles": "C", "rate": "", "eps": "", "w": "2 C"}
+draw = {"ids": "below V", "keep": "mask", "rate": "positive", "eps": 1e-3}
+constants = ["angles"]
+def forward(table, ids, keep, angles, rate, eps, w):
+    assert type(rate) is float and 0.3 < rate < 2 and eps == 1e-3
+    return table[ids] * keep * np.cos(angles) / (rate + eps) * w[0] + w[1]
+''')
+    assert exercise.routine.results == ("dtable", "dw")
+
+    def backward(dout, table, ids, keep, angles, rate, eps, w):
+        factor = keep * np.cos(angles) / (rate + eps)
+        dtable = np.zeros_like(table)
+        np.add.at(dtable, ids, dout * factor * w[0])
+        return dtable, np.array([(dout * factor * table[ids]).sum(0), dout.sum(0)])
+
+    assert is_right(exercise, backward)
+    for inputs in exercise.inputs(0):
+        assert inputs["keep"].dtype == bool and np.all(inputs["ids"] < len(inputs["table"])) and inputs["w"].shape[0] == 2
+
+
+def test_a_loss_is_a_number(exercise_of):
+    exercise = exercise_of(FILE.replace("return np.tanh(x) * scale", "return (np.tanh(x) * scale).sum() ** 2"))
+    assert is_right(exercise, lambda dout, x, scale: right(
+        2 * dout * (np.tanh(x) * scale).sum() * np.ones_like(x), x, scale))
+
+
+def test_sizes_have_limits_and_special_inputs_are_drawn(exercise_of):
+    exercise = exercise_of(FILE + '''
+limits = {"M": 2}
+special = [lambda generator: {"x": np.full((1, 4), 3.0), "scale": generator.normal(size=4)}]
+''')
+    drawn = [inputs["x"] for inputs in exercise.inputs(0)]
+    assert max(len(x) for x in drawn) == 2 and np.array_equal(drawn[-1], np.full((1, 4), 3.0))
+
+
+def test_seeds_draw_anew_and_again(exercise_of):
+    exercise = exercise_of(FILE)
+    first, again, other = ([inputs["x"] for inputs in exercise.inputs(seed)] for seed in (0, 0, 1))
+    assert all(map(np.array_equal, first, again)) and not any(map(np.array_equal, first, other))
+
+
+BACKWARD = '''
+def backward(dout, x, scale):
+    return dout * scale * (1 - np.tanh(x)**2), (dout * np.tanh(x)).sum(0)
+'''
+FLAWED = {  # what is done to the file -> what is said
+    "no statement": (FILE.replace("statement", "words"), "statement is missing"),
+    "statement misspelt": (FILE.replace("statement", "statment"), "there is 'statment'; did you mean 'statement'?"),
+    "empty statement": (FILE.replace("Find the gradients.", " "), "statement is empty"),
+    "statement is no text": (FILE.replace('"Find the gradients."', "3"), "statement has to be a text, not 3"),
+    "no forward": (FILE.replace("forward", "compute"), "forward is missing"),
+    "forward is no function": ("statement, shapes, forward = 'x', {}, 3", "forward has to be a function, not 3"),
+    "no shapes": (FILE.replace("shapes", "sizes_of_all"), "shapes is missing"),
+    "shapes lack one": (FILE.replace(', "scale": "N"', ""), "shapes lacks 'scale', which forward(x, scale) takes"),
+    "shapes of another": (FILE.replace('"scale": "N"', '"scale": "N", "bias": "N"'), "shapes has 'bias', which forward"),
+    "letters without spaces": (FILE.replace('"M N"', '"MN"'), "in the shape 'MN', 'MN' is neither a letter nor a size"),
+    "a shape as a tuple": (FILE.replace('"M N"', "(2, 3)"), 'a shape is written like "M N", not (2, 3)'),
+    "shapes that do not fit": (FILE.replace('"scale": "N"', '"scale": "M"'), "forward raises ValueError: operands could not"),
+    "no Python": (FILE + "\nx = (", "line 9 is no Python"),
+    "raises when read": (FILE + "\n1 / 0", "it raises ZeroDivisionError: division by zero in line 9"),
+    "forward raises": (FILE.replace("return", "return missing +"), "forward raises NameError: name 'missing' is not defined in "
+                       "line 7, for shapes (2, 2), (2,)"),
+    "a list": (FILE.replace("return np.tanh(x) * scale", "return [1.0, 2.0]"), "forward has to return one array of float64, not "
+               "[1.0, 2.0]"),
+    "a tuple": (FILE.replace("return np.tanh(x) * scale", "return x, scale"), "forward has to return one array of float64, not "),
+    "nothing": (FILE.replace("return np.tanh(x) * scale", "pass"), "forward has to return one array of float64, not None"),
+    "float32": (FILE.replace("* scale", "* scale.astype(np.float32) * np.float32(1)").replace("np.tanh(x)", "np.float32(2)"),
+                "forward has to return one array of float64, not one of float32"),
+    "random": (FILE.replace("* scale", "* scale * np.random.random()"), "forward gives another result when it is called again"),
+    "writes": (FILE.replace("return", "x *= 2; return"), "forward writes to its argument x"),
+    "NaN": (FILE.replace("np.tanh", "np.log"), "forward gives NaN or infinity"),
+    "no gradient": (FILE.replace("np.tanh(x)", "np.zeros_like(x)"), "dx is always 0: forward does not depend on x"),
+    "steps": (FILE.replace("np.tanh(x) * scale", "np.floor(123456.7 * x) * scale"), "is not differentiable at most points"),
+    "too large": (FILE.replace('"M N"', '"A B C D E F N"'), "most inputs have more than 600 entries, too many for finite"),
+    "no draw": (FILE + "\ndraw = {'x': 'uniform'}", "draw of 'x' is 'uniform'; it may be 'normal', 'positive', 'mask'"),
+    "below nothing": (FILE + "\ndraw = {'x': 'below Q'}", "draw of 'x' is 'below Q'"),
+    "draw of another": (FILE + "\ndraw = {'y': 'normal'}", "draw has 'y', which forward(x, scale) does not take"),
+    "draw raises": (FILE + "\ndraw = {'x': lambda generator, shape: 1 / 0}", "draw of 'x' raises ZeroDivisionError"),
+    "draw of a wrong shape": (FILE + "\ndraw = {'x': lambda generator, shape: np.ones(5)}", "draw of 'x' gives array([1., 1., 1., "
+                              "1., 1.]) where an array of shape (2, 2) is wanted"),
+    "draw in float32": (FILE + "\ndraw = {'x': lambda generator, shape: np.ones(shape, 'f')}", "draw of 'x' gives float32"),
+    "all constant": (FILE + "\nconstants = ['x', 'scale']", "no argument gets a gradient"),
+    "another constant": (FILE + "\nconstants = ['eps']", "constants has 'eps'"),
+    "difficulty": (FILE + "\ndifficulty = 7", "difficulty has to be from 1 to 5, not 7"),
+    "two hints": (FILE + "\nhints = ['a', 'b']", "hints have to be three texts, of growing help; there are 2"),
+    "hint": (FILE + "\nhint = ['a', 'b', 'c']", "there is 'hint'; did you mean 'hints'?"),
+    "limits": (FILE + "\nlimits = {'Q': 3}", "limits has 'Q': 3"),
+    "backward is wrong": (FILE + BACKWARD.replace("**2", ""), "backward is not the derivative of forward: dx["),
+    "backward in part": (FILE + BACKWARD.replace(".sum(0)", ""), "backward's dscale has the shape (2, 2), and scale has (2,)"),
+    "backward lacks one": (FILE + BACKWARD.replace(", (dout * np.tanh(x)).sum(0)", ""), "backward has to return dx, dscale"),
+    "backward's arguments": (FILE + BACKWARD.replace("(dout, x, scale)", "(dout, x)"), "backward raises TypeError"),
+    "a mistake is right": (FILE + BACKWARD + "\nmistakes = {'m': ('...', backward)}", "mistakes['m'] gives the right gradients"),
+    "a mistake raises": (FILE + "\nmistakes = {'m': ('...', lambda *a: 1 / 0)}", "mistakes['m'] raises ZeroDivisionError"),
+    "a mistake without words": (FILE + BACKWARD + "\nmistakes = {'m': backward}", "mistakes['m'] has to be a sentence and a"),
+    "a mistake lacks one": (FILE + "\nmistakes = {'m': ('...', lambda dout, x, scale: dout)}", "mistakes['m'] has to return dx"),
+}
+
+
+@pytest.mark.parametrize("name", FLAWED)
+def test_a_flaw_is_told_in_a_line(tmp_path, name):
+    source, said = FLAWED[name]
+    path = write(tmp_path, source)
+    with pytest.raises(ValueError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: {said}") or said in message, message
+    assert "\n" not in message and caught.value.__suppress_context__
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match="No such file"):
+        load(tmp_path / "none_exercise.py")
+    (tmp_path / "my-own.py").write_text(FILE)
+    with pytest.raises(ValueError, match="is no name for a function"):
+        load(tmp_path / "my-own.py")
