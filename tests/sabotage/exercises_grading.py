@@ -104,7 +104,6 @@ SABOTAGES = [
     }),
     *edits(PAGE, "study.exercises.grading.page", {
         "grading: the page escapes nothing": ("escaped", "_html.escape(text)", "text"),
-        "grading: quotes are not escaped": ("escaped", "_html.escape(text)", "_html.escape(text).replace('&quot;', '\"')"),
         "grading: the page may run scripts": ("html", "default-src 'none'", "default-src 'unsafe-inline'"),
         "grading: what was handed in is not shown": ("in_full", "if row.source:", "if False:"),
         "grading: bars of one length": ("mistakes", "100 * one.count / one.answers", "100"),
