@@ -7,7 +7,9 @@ import inspect
 import sys
 import types
 
+from . import mutants
 from .api import VacuousGradcheckWarning, gradcheck, gradcheck_report, gradgradcheck
+from .dependence import Causality, Dependence, depends, is_causal
 from .differences import FAIL, INCONCLUSIVE, PASS
 from .float32 import compare_float32
 from .module import Census, census, gradcheck_module

@@ -41,6 +41,7 @@ def gradcheck_report(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], **o
       d output[2] / d x[2]: backward gives 3, differences 6 +- ...; 3 of 9 derivatives are wrong
       backward / differences is 0.5 everywhere: 1/2
       side checks: all 8 pass
+      diagnosis: this is square: dx is multiplied by 1/2
     """
     return check(problem_of(fn, as_inputs(inputs)), options_from(options))
 

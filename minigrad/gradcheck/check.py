@@ -5,6 +5,8 @@ from typing import Callable, Iterable
 
 import numpy as np
 
+from .blame import told
+from .consult import consultations
 from .differences import (
     FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, random_direction, step_along,
 )
@@ -61,8 +63,8 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
             point = Point(problem, outputs, generator)
             sides = side_checks(point, saved, generator, options.nondet_tol, options.check_undefined_grad)
         except Exception as error:  # noqa: BLE001  whatever a backward raises, it is wrong
-            detail = str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
-            return GradcheckReport(title, [], [SideCheck("backward runs", False, detail)], [], False, options.seed)
+            sides = [SideCheck("backward gives gradients", False, told(error))]
+            return GradcheckReport(title, [], sides, [], False, options.seed)
         reports = [check_input(point, i, options, generator) for i in progress(range(len(problem.leaves)))]
         if not point.is_sum_of_rows():
             sides.append(SideCheck("linear in the upstream", False, "a dense upstream gives another gradient than its "
@@ -81,10 +83,12 @@ def check(problem: Problem, options: Options, progress: Callable[[Iterable], Ite
                     again.notes = [f"{again.name}: a kink or a jump at the given point; judged at a point nearby"]
                     reports[i] = again
             problem.restore()
+        is_wrong = any(report.verdict == FAIL for report in reports)
+        to_ask = consultations(point, reports, options.seed) if is_wrong else []
     warnings = special_points(reports, problem.before, problem.constants)
     warnings += [f"output {k} is not on the tape: detach(), .data or no_grad() cut it off, or no input leads to it"
                  for k, out in enumerate(outputs) if not out.requires_grad]
-    return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed)
+    return GradcheckReport(title, reports, sides, warnings, vacuous(reports), options.seed, to_ask)
 
 
 Move = tuple[str, np.ndarray]  # a name and a direction

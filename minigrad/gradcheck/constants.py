@@ -3,13 +3,20 @@
 A constant 2, 1/N or sqrt(d) names many mistakes: a sum for a mean, a scale that was forgotten or applied twice.
 """
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-FRACTIONS = {"1/2": 1 / 2, "1/3": 1 / 3, "1/4": 1 / 4}
+NUMBERS = {"1/2": 1 / 2, "1/3": 1 / 3, "1/4": 1 / 4}
 MADE_OF_SIZE = {
     "N": lambda n: n, "1/N": lambda n: 1 / n, "sqrt(N)": math.sqrt, "1/sqrt(N)": lambda n: 1 / math.sqrt(n),
-    "1/N^2": lambda n: 1 / n**2, "(N-1)/N": lambda n: (n - 1) / n, "N/(N-1)": lambda n: n / (n - 1),
+    "1/N^2": lambda n: 1 / n**2, "(N-1)/N": lambda n: (n - 1) / n,
+    "N/(N-1)": lambda n: n / (n - 1) if n > 1 else math.inf,
+}
+MADE_OF_PROBABILITY = {
+    "1-p": lambda p: 1 - p, "1/(1-p)": lambda p: 1 / (1 - p), "(1-p)^2": lambda p: (1 - p) ** 2,
+    "1/(1-p)^2": lambda p: 1 / (1 - p) ** 2, "p": lambda p: p, "1/p": lambda p: 1 / p, "(1-p)/p": lambda p: (1 - p) / p,
+    "p/(1-p)": lambda p: p / (1 - p),
 }
 
 
@@ -36,12 +43,35 @@ def name_constant(ratio: float, sizes: dict[str, int]) -> str:
     >>> name_constant(-math.sqrt(5), {"dim 0 of the output": 5})
     '-sqrt(N) with N = 5 (dim 0 of the output)'
     """
-    sign, value = ("-" if ratio < 0 else ""), abs(ratio)
-    names = [sign + name for name, fraction in FRACTIONS.items() if same(value, fraction)]
-    for name, made_of in MADE_OF_SIZE.items():
-        fitting = [f"{sign}{name} with N = {n} ({size})" for size, n in sizes.items() if n > 1 and same(value, made_of(n))]
-        names += fitting[:1]
-    return ", or ".join(names[:3])
+    return ", or ".join(names_of_constant([ratio], [sizes])[:3])
+
+
+def names_of_constant(ratios: Sequence[float], sizes: Sequence[dict[str, float]]) -> list[str]:
+    """What fits several ratios, each with the sizes of its own input; a size between 0 and 1 is a probability.
+
+    >>> names_of_constant([0.5, 1 / 3], [{"the width of x": 2}, {"the width of x": 3}])
+    ['1/N, N = the width of x']
+    >>> names_of_constant([1.25, 2.0], [{"p": 0.2}, {"p": 0.5}])
+    ['1/(1-p)']
+    """
+    if any((ratio < 0) != (ratios[0] < 0) for ratio in ratios):
+        return []
+    sign, values = ("-" if ratios[0] < 0 else ""), [abs(ratio) for ratio in ratios]
+    names = [sign + name for name, number in NUMBERS.items() if all(same(value, number) for value in values)]
+    labels = {label: [found[label] for found in sizes] for label in sizes[0] if all(label in found for found in sizes)}
+    for name, made_of in (MADE_OF_SIZE | MADE_OF_PROBABILITY).items():
+        fitting = (label for label, of_label in labels.items()
+                   if (max(of_label) > 1 if name in MADE_OF_SIZE else max(of_label) < 1)
+                   and all(same(value, made_of(n)) for value, n in zip(values, of_label)))
+        names += [described(sign + name, label, labels[label]) for label in fitting][:1]
+    return names
+
+
+def described(name: str, label: str, sizes: list[float]) -> str:
+    """The name with its letter explained."""
+    if max(sizes) < 1:
+        return name.replace("p", label)
+    return f"{name} with N = {sizes[0]} ({label})" if min(sizes) == max(sizes) else f"{name}, N = {label}"
 
 
 def same(a: float, b: float) -> bool:

@@ -23,10 +23,12 @@ class Problem:
     """
 
     def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
-                 constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = ()):
+                 constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = (),
+                 arguments: Sequence[tuple[str, Any]] = ()):
         self.title = title
         self.function = function
         self.leaves = leaves
+        self.arguments = arguments  # names and values in the function's order: leaves, arrays, numbers
         self.constants = constants  # what else the function reads, and should not change
         self.state = state  # what it may change, such as running averages; each evaluation starts with the same
         self.before = [array.copy() for array in self._arrays()]
@@ -181,6 +183,7 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
 
     Parameters are moved themselves, inputs copied. `title` and `names` of the inputs are by default fn's.
     """
+    arguments: list[tuple[str, Any]] = []
     leaves = {name: x for name, x in (parameters or {}).items() if x.requires_grad}
     constants = {name: x.array for name, x in (parameters or {}).items() if not x.requires_grad}
 
@@ -188,13 +191,16 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
         name = unused(name, {**leaves, **constants})
         if isinstance(value, Tensor) and value.requires_grad:
             leaves[name] = Tensor(value.array, requires_grad=True)
+            arguments.append((name, leaves[name]))
             return leaves[name]
         if isinstance(value, (Tensor, np.ndarray)):
             constants[name] = value.array if isinstance(value, Tensor) else value
+        arguments.append((name, constants.get(name, value)))
         return value
 
     copies = [mapped(value, copy, name) for value, name in zip(inputs, names or input_names(fn, inputs))]
-    return Problem(title_of(fn) if title is None else title, lambda: fn(*copies), leaves, constants, state)
+    arguments += (parameters or {}).items()
+    return Problem(title_of(fn) if title is None else title, lambda: fn(*copies), leaves, constants, state, arguments)
 
 
 def title_of(fn: Callable) -> str:

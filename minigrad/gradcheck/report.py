@@ -1,5 +1,7 @@
 """What a gradient check found: a table for the terminal, and a picture."""
+import functools
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +11,8 @@ from .differences import FAIL, PASS, overall
 from .plot import plot_report
 
 PROJECTED = "sum(output * upstream)"  # the one number that backward(upstream) is the gradient of
+FEW_LINES = 3  # rows or columns of a Jacobian: so many are named
+
 
 @dataclass(repr=False)
 class InputReport:
@@ -82,17 +86,29 @@ class InputReport:
         return "\n".join([head, *(f"  {line}" for line in self.explain())])
 
     def diagnosis(self) -> list[str]:
-        """Mistakes that can be told from the two Jacobians."""
+        """A constant factor, or what a picture of the two Jacobians shows. The doctor sees all inputs together."""
         ratio = self.ratio
         if ratio is not None:
             name = name_constant(ratio, self.sizes)
             return [f"backward / {self.reference} is {ratio:.6g} everywhere" + (f": {name}" if name else "")]
-        square = len(self.shape) >= 2 and self.shape[-1] == self.shape[-2]
-        if square and self.analytic.shape[1] == np.prod(self.shape):
-            turned = np.swapaxes(self.analytic.reshape((-1,) + self.shape), -1, -2).reshape(self.analytic.shape)
-            if np.allclose(turned, self.numeric, rtol=1e-5, atol=1e-6 * np.max(np.abs(self.numeric))):
-                return [f"backward gives the transpose of the gradient of {self.name}"]
-        return []
+        is_jacobian = len(self.rows) > 1 and not self.columns[0].startswith("direction")
+        return self.seen_in_the_picture() if is_jacobian else []
+
+    def seen_in_the_picture(self) -> list[str]:
+        """Where in the Jacobian backward goes wrong, if that is a line or the diagonal."""
+        is_wrong = self.verdicts == FAIL
+        if is_wrong.shape[0] == is_wrong.shape[1]:
+            is_off = ~np.eye(len(is_wrong), dtype=bool)
+            if not np.any(self.analytic[is_off]) and np.any(is_wrong[is_off]):
+                return ["backward has only the diagonal of the Jacobian, as if each output depended on its own input alone"]
+            if not np.any(is_wrong[is_off]):
+                return ["only the diagonal of the Jacobian is wrong"]
+        lines = []
+        for labels, wrong, form in ((self.rows, np.any(is_wrong, 1), "only derivatives of {} are wrong"),
+                                    (self.columns, np.any(is_wrong, 0), f"only derivatives by {self.name}{{}} are wrong")):
+            if np.sum(wrong) <= min(FEW_LINES, (len(wrong) - 1) // 2):
+                lines.append(form.format(", ".join(label for label, is_so in zip(labels, wrong) if is_so)))
+        return lines
 
 
 @dataclass
@@ -114,6 +130,13 @@ class GradcheckReport:
     warnings: list[str]  # what these inputs cannot show
     is_vacuous: bool  # they show nothing at all
     seed: int
+    consultations: list[Any] = field(default_factory=list, repr=False)  # what the doctor may be asked
+
+    @functools.cached_property
+    def diagnosis(self) -> Any:
+        """What the doctor says of wrong gradients, a `doctor.Diagnosis`; None if nothing failed or nobody can tell."""
+        found = [diagnosis for asked in self.consultations if not (diagnosis := asked.diagnosis()).is_right]
+        return next(filter(None, found), found[0] if found else None)
 
     @property
     def verdict(self) -> str:
@@ -133,6 +156,8 @@ class GradcheckReport:
         lines += [f"  {check.name}: FAIL: {check.detail}" for check in failed]
         if self.side_checks and not failed:
             lines.append(f"  side checks: all {len(self.side_checks)} pass")
+        if self.diagnosis is not None and self.diagnosis.sentence:
+            lines.append(f"  diagnosis: {self.diagnosis}")
         head = "proves nothing" if self.is_vacuous else "note"
         lines += [f"  {head}: {warning}" for warning in self.warnings]
         return "\n".join(lines)

@@ -59,7 +59,7 @@ class Direct:
             frames = traceback.extract_tb(error.__traceback__)
             file = getattr(getattr(self.function, "__code__", None), "co_filename", None)
             frame = ([frame for frame in frames if frame.filename == file] or frames)[-1]
-            return Answer(RAISED, message=f"{type(error).__name__}: {error}", line=frame.lineno, place=f"line {frame.lineno}",
-                          code=frame.line or "")
+            return Answer(RAISED, message=f"{type(error).__name__}: {error}", line=frame.lineno,
+                          place=f"line {frame.lineno}", code=frame.line or "")
         container, given, results = unwrap(found)
         return Answer(RETURNED, tuple(results), container, tuple(given), tuple(arguments))

@@ -1,10 +1,12 @@
 """What an exercise is: a statement, a routine to write, the inputs that it is tried on, and help.
 
-Sizes are letters. `shape="B T D"` of an argument is drawn anew for each input: all alike, all different, odd, 1.
+Sizes are letters. `shape="B T D"` of an argument is drawn anew for each input: all alike, all different, odd, 1. Letters
+and numbers side by side are multiplied: "T 2E", or "T HD".
 """
 import difflib
 import inspect
-import string
+import math
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -101,11 +103,11 @@ class Exercise:
     def draw(self, generator: np.random.Generator, plan: "Plan", shapes: dict[str, str] | None = None) -> Inputs:
         """One input, with sizes by a plan."""
         shapes = {name: argument.shape for name, argument in self.arguments.items()} | (shapes or {})
-        letters = sorted({part for shape in shapes.values() for part in shape.split() if part in string.ascii_letters})
+        letters = sorted(set(re.findall("[A-Za-z]", " ".join(shapes.values()))))
         sizes = {letter: min(n, self.limits.get(letter, n)) for letter, n in zip(letters, plan(generator, len(letters)))}
         found = {}
         for name, argument in self.arguments.items():
-            shape = tuple(sizes.get(letter) or int(letter) for letter in shapes[name].split())
+            shape = tuple(size(part, sizes) for part in shapes[name].split())
             found[name] = argument.draw(generator, shape, sizes)
         return self.with_upstream(generator, found)
 
@@ -120,6 +122,15 @@ class Exercise:
     def right(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """The right results, by name."""
         return {name: np.asarray(value) for name, value in self.routine.run(inputs).items()}
+
+
+def size(part: str, sizes: Sizes) -> int:
+    """One size of a shape: "3", "D", or a product such as "2D".
+
+    >>> size("2HD", {"H": 3, "D": 5})
+    30
+    """
+    return math.prod(int(factor) if factor.isdigit() else sizes[factor] for factor in re.findall(r"\d+|[A-Za-z]", part))
 
 
 def named(name: str, course: dict[str, Exercise]) -> Exercise:

@@ -32,7 +32,7 @@ import numpy as np
 from study.exercises.answer import DIED, RAISED, RETURNED, TIMEOUT, Answer
 from study.exercises.worker.returned import copy_of
 from study.exercises.worker import wire
-from study.exercises.submission import Source
+from study.exercises.submission import Source, safe
 
 WORKER = pathlib.Path(__file__).with_name("worker")
 SITE = pathlib.Path(np.__file__).parents[1]
@@ -55,7 +55,8 @@ class Limits:
     start_seconds: float = 60.0  # until NumPy is loaded: not the student's
     load_seconds: float = 10.0  # for reading the student's file
     call_seconds: float = 10.0
-    total_seconds: float = 60.0  # of all calls, and of the processor
+    total_seconds: float = 60.0  # of all calls
+    processor_seconds: int = 60
     megabytes: int = 2048  # of addresses
     file_megabytes: int = 4  # of one file
     processes: int = 32  # and threads, beside those that run already
@@ -75,12 +76,14 @@ class Sandbox:
     def __init__(self, source: Source, function_name: str, limits: Limits = Limits()):
         self.source, self.function_name, self.limits = source, function_name, limits
         self.end: Answer | None = None  # the answer to all calls, once there can be no other
+        self.failed: Answer | None = None  # the first statement of a notebook that failed
         self.printed = bytearray()
         self.seconds_left = limits.total_seconds
+        self.folder = ""
         self.process: subprocess.Popen | None = None
+        self.killed = False
 
     def __enter__(self) -> "Sandbox":
-        self.folder = tempfile.mkdtemp(prefix="exercise_")
         try:
             self._start()
             self._load()
@@ -100,7 +103,8 @@ class Sandbox:
         seconds = min(self.limits.call_seconds, self.seconds_left)
         functions: list[Callable] = []
         kept = copy_of(arguments)
-        with self._ends("calling it"):
+        together = "" if seconds == self.limits.call_seconds else "after all others, "
+        with self._ends(f"{together}a call takes more than {max(seconds, 0):.3g} seconds"):
             header, tree = self._ask({}, arguments, seconds, functions)
             self.seconds_left -= (took := time.monotonic() - started)
             return self._answer(header, tree, kept, took)
@@ -109,12 +113,33 @@ class Sandbox:
     # Starting and ending.
 
     def _start(self) -> None:
+        """Start the process, and wait until it has loaded NumPy."""
         if os.name != "posix":
             raise RuntimeError("a submission runs in a process of its own on Linux and macOS only; on Windows, use WSL")
+        limits, source = self.limits, self.source
+        settings = {
+            "limits": asdict(limits), "readable": [*READABLE, os.path.realpath(sys.executable)],
+            "filename": source.filename, "is_notebook": source.is_notebook, "function": self.function_name,
+        }
+        try:
+            self.folder = tempfile.mkdtemp(prefix="exercise_")
+            self._spawn()
+            deadline = time.monotonic() + limits.start_seconds
+            self._send(wire.pack(settings, None), deadline)
+            self._receive(deadline)
+        except (OSError, EOFError, wire.Garbage) as error:
+            if self.process:
+                self._kill()
+                self._drain()
+            reason = self.told.strip().rpartition("\n")[2] or error
+            raise RuntimeError(f"no process can be started for a submission: {reason}") from error
+
+    def _spawn(self) -> None:
         requests, self.requests = os.pipe()
         self.replies, replies = os.pipe()
         self.output, output = os.pipe()
-        theirs = requests, replies, output
+        for descriptor in (self.requests, self.replies, self.output):
+            os.set_blocking(descriptor, False)
         environment = ENVIRONMENT | {"HOME": self.folder, "TMPDIR": self.folder}
         environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
         try:
@@ -122,44 +147,30 @@ class Sandbox:
                 [sys.executable, *FLAGS, str(WORKER), self.folder, str(requests), str(replies), str(SITE)],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(requests, replies), env=environment,
                 cwd=self.folder, start_new_session=True)
-        except OSError as error:
-            raise RuntimeError(f"no process can be started for a submission: {error}") from error
         finally:
-            for descriptor in theirs:
+            for descriptor in (requests, replies, output):
                 os.close(descriptor)
-        for descriptor in (self.requests, self.replies, self.output):
-            os.set_blocking(descriptor, False)
-        try:
-            deadline = time.monotonic() + self.limits.start_seconds
-            settings = {"limits": asdict(self.limits), "readable": READABLE, "filename": self.source.filename}
-            self._send(wire.pack(settings, None), deadline)
-            self._receive(deadline)
-        except (OSError, TimeoutError, EOFError, wire.Garbage):
-            self._kill()
-            self._drain()
-            raise RuntimeError(f"the process for submissions does not start: {self.told or 'it says nothing'}") from None
 
     def _load(self) -> None:
-        request = {"text": self.source.text, "filename": self.source.filename,
-                   "lenient": self.source.is_notebook, "function": self.function_name}
-        with self._ends("reading the file", loading=True):
-            header, _ = self._ask(request, None, self.limits.load_seconds, [])
-            if header["kind"] == "raised":
-                self.end = self._raised(header, loading=True)
-            elif header.get("found") is not True:
-                failed = header.get("failed")
-                self.end = (self._raised({**header, **failed}, loading=True) if isinstance(failed, dict) else
-                            Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True))
+        text = np.frombuffer(self.source.text.encode("utf-8", "surrogatepass"), np.uint8)
+        with self._ends(f"the file runs for more than {self.limits.load_seconds:.3g} seconds", loading=True):
+            header, _ = self._ask({}, text, self.limits.load_seconds, [])
+            failed = header if header.get("kind") == "raised" else header.get("failed")
+            if isinstance(failed, dict):
+                self.failed = self._raised({**header, **failed}, loading=True)
+            if header.get("found") is not True:
+                missing = Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True)
+                self.end = self.failed or missing
 
     @contextlib.contextmanager
-    def _ends(self, doing: str, loading: bool = False):
+    def _ends(self, too_long: str, loading: bool = False):
         """When the process hangs, dies or sends garbage, `self.end` is the answer to this call and to all others."""
         started = time.monotonic()
         try:
             yield
             return
-        except TimeoutError:
-            kind, message = TIMEOUT, f"{doing} took more than {time.monotonic() - started:.0f} seconds"
+        except TimeoutError as error:
+            kind, message = TIMEOUT, str(error) or too_long
         except (EOFError, OSError):
             kind, message = self._why_dead()
         except wire.Garbage:
@@ -174,9 +185,9 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             return DIED, "it closed the pipe by which answers go to the judge"
         if code >= 0:
-            return DIED, "it ended the process (os._exit?) instead of returning"
+            return DIED, f"it ended the process (os._exit?) with code {code} instead of returning"
         if -code == getattr(signal, "SIGXCPU", None):
-            return TIMEOUT, f"it computed for more than {self.limits.total_seconds:.0f} seconds"
+            return TIMEOUT, f"it computes for more than {self.limits.processor_seconds} seconds"
         return DIED, {
             signal.SIGSEGV: "its process crashed (segmentation fault): does it call itself without end?",
             signal.SIGKILL: "its process was killed: it may have taken too much memory or time",
@@ -184,19 +195,20 @@ class Sandbox:
 
     def _kill(self) -> None:
         """End all that it started."""
-        if self.process is None or self.process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process is not None and not self.killed:
+            self.killed = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def close(self) -> None:
+        """End the process, and delete its folder. Nothing can be called any more."""
         self._kill()
         for name in ("requests", "replies", "output"):
-            descriptor = vars(self).pop(name, None)
-            if descriptor is not None:
-                os.close(descriptor)
-        remove(self.folder)
+            if name in vars(self):
+                os.close(vars(self).pop(name))
+        if self.folder:
+            remove(self.folder)
 
     # Talking.
 
@@ -214,7 +226,7 @@ class Sandbox:
                 return header, tree
             asked += 1
             if asked > self.limits.callbacks:
-                raise TimeoutError
+                raise TimeoutError(f"it calls a function that it is given more than {self.limits.callbacks} times")
             self._send(self._called_back(header, tree, functions), deadline)
 
     def _called_back(self, header: dict, arguments: Any, functions: list[Callable]) -> bytes:
@@ -225,9 +237,9 @@ class Sandbox:
         try:
             with np.errstate(all="ignore"):
                 result = functions[number](*arguments)
+            return wire.pack({"kind": "result"}, result, functions)
         except Exception as error:  # noqa: BLE001  it was called with anything
-            return wire.pack({"kind": "raised", "message": f"{type(error).__name__}: {error}"[:500]}, None)
-        return wire.pack({"kind": "result"}, result, functions)
+            return wire.pack({"kind": "raised", "message": str(error)[:500]}, None)
 
     def _send(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -256,9 +268,8 @@ class Sandbox:
         """Until it can be read or written; what is printed meanwhile is taken."""
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, event)
-            printing = self.output is not None
-            if printing:
-                selector.register(self.output, selectors.EVENT_READ)
+            selector.register(self.output, selectors.EVENT_READ)
+            printing = True
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -315,7 +326,10 @@ class Sandbox:
             "EOFError": " (input() has nobody to ask)",
             "SystemExit": " (it leaves Python instead of returning)",
         }.get(kind, "")
-        return Answer(RAISED, message=f"{safe(kind)[:80]}: {message[:500]}{more}", line=line,
+        if kind == "NameError" and self.failed:
+            more = f" (before, {self.failed.place or 'a cell'} raised {self.failed.message})"
+        text = f"{safe(kind)[:80]}: {message[:500]}{more}" if message else f"{safe(kind)[:80]}{more}"
+        return Answer(RAISED, message=text, line=line,
                       place=self.source.place(line) if line else "", code=self.source.code(line) if line else "",
                       printed=self.told, refused=refused(header), loading=loading, seconds=seconds)
 
@@ -325,19 +339,11 @@ def refused(header: dict) -> tuple[str, ...]:
     return tuple(safe(str(what))[:250] for what in found[:20]) if isinstance(found, list) else ()
 
 
-def safe(text: str) -> str:
-    """Without control characters."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
 def remove(folder: str) -> None:
-    """Delete a folder, also where a submission has forbidden it."""
-
-    def allow(function, path, error):
-        with contextlib.suppress(OSError):
-            os.chmod(os.path.dirname(path), stat.S_IRWXU)
-            os.chmod(path, stat.S_IRWXU)
-            function(path)
-
-    shutil.rmtree(folder, onerror=allow)
+    """Delete a folder, also one that a submission has locked."""
+    os.chmod(folder, stat.S_IRWXU)
+    for place, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(path := os.path.join(place, name)):
+                os.chmod(path, stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)

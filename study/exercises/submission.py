@@ -68,39 +68,42 @@ class Source:
         return f"code cell {cell}, line {line - self.cells[cell - 1] + 1}" if cell else f"line {line}"
 
     def code(self, line: int) -> str:
-        return self.lines[line - 1].strip()[:200]
+        return safe(self.lines[line - 1].strip())[:200]
+
+
+def safe(text: str) -> str:
+    """Without control characters, which would move a terminal's cursor."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def read(path: str | os.PathLike) -> Source:
     """Read a submission; SubmissionError says what is wrong with it."""
     path = pathlib.Path(path)
-    content = content_of(path)
+    name, content = safe(path.name), content_of(path)
     if path.suffix.lower() == ".ipynb":
-        source = source_of_notebook(path.name, content)
+        source = source_of_notebook(name, content)
     else:
-        source = source_of_text(path.name, text_of(path.name, content))
+        source = source_of_text(name, text_of(name, content))
     if not source.text.strip():
-        raise SubmissionError(f"{path.name} is empty")
+        raise SubmissionError(f"{name} is empty")
     return source
 
 
 def content_of(path: pathlib.Path) -> bytes:
     """A file's bytes, unless it is no file, or a huge one."""
-    name, suffix = path.name, path.suffix.lower()
+    name, suffix = safe(path.name or str(path)), path.suffix.lower()
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except (OSError, ValueError) as error:
         if path.is_dir():
-            raise SubmissionError(f"{name or path} is a folder, not a .py or .ipynb file") from None
-        if isinstance(error, FileNotFoundError):
-            raise SubmissionError(f"{path} is not there") from None
-        raise SubmissionError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise SubmissionError(f"{name} is a folder, not a .py or .ipynb file")
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise SubmissionError(f"{name} is not there") from None
+    except OSError as error:
+        raise SubmissionError(f"{name} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe would be waited for
+        os.close(descriptor)
+        raise SubmissionError(f"{name} is no ordinary file")
     with open(descriptor, "rb") as file:
-        kind = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(kind):
-            raise SubmissionError(f"{name or path} is a folder, not a .py or .ipynb file")
-        if not stat.S_ISREG(kind):
-            raise SubmissionError(f"{name} is no ordinary file")
         if suffix not in LARGEST:
             raise SubmissionError(f"{name} is neither a .py nor an .ipynb file")
         content = file.read(LARGEST[suffix] + 1)

@@ -258,4 +258,6 @@ def check(head: Head, mistake: Mistake) -> list[str]:
     lines = [f"gradcheck{where}: {report.verdict.upper()}"]
     for entry in report.inputs:
         lines += [f"{entry.name}: {entry.verdict}", *(f"  {line}" for line in entry.explain())]
+    if report.diagnosis:
+        lines.append(f"diagnosis: {report.diagnosis.mistake}")
     return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="    ")]

@@ -7,20 +7,25 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Evidence:
-    """One input, what is right for it, and what somebody's routine gave. All by name."""
+    """One input, what is right for it, and what somebody's routine gave. All by name.
+
+    A name that `given` lacks is a result that nobody has seen: there are no numbers if the routine raised.
+    """
 
     inputs: dict[str, Any]  # {"dout": ..., "x": ...}
     right: dict[str, np.ndarray]  # {"dx": ...}
-    given: dict[str, np.ndarray | None]  # the same names; any shape, or None where there was none
+    given: dict[str, np.ndarray | None]  # the same names; any shape, or None if that was returned
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """What is wrong: mistakes that explain every number, or else what is seen. It is true if a mistake is known."""
 
-    names: tuple[str, ...] = ()  # of the known mistakes: ("no rowsum",)
+    names: tuple[str, ...] = ()  # of the mistakes: ("no rowsum",), ("negated",)
     mistakes: tuple[str, ...] = ()  # a sentence for each of them
     facts: tuple[str, ...] = ()  # what is seen, whatever the reason
+    certainty: str = ""  # what the mistakes were found to explain: "all 21 wrong numbers, on 4 inputs"
+    is_right: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.mistakes)
@@ -34,3 +39,6 @@ class Diagnosis:
     def sentence(self) -> str:
         """Mistakes and facts in one line."""
         return "; ".join((*self.mistakes, *self.facts))
+
+    def __str__(self) -> str:
+        return self.sentence

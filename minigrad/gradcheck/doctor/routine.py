@@ -32,7 +32,7 @@ class Routine:
         arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in (inputs[name] for name in self.arguments)]
         with np.errstate(all="ignore"):
             found = self.right(*arrays, **(changes or {}))
-        found = [g for g in (found if type(found) is tuple else (found,))]
+        found = found if type(found) is tuple else (found,)
         return dict(zip(self.results, found, strict=True))
 
 

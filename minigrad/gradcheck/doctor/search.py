@@ -1,24 +1,162 @@
-"""The known mistakes that give the same numbers as what was handed in."""
-from typing import Sequence
+"""What explains the numbers? The simplest explanation is tried first, and has to explain every number on every input.
+
+One known mistake; one exact relation for all that is wrong; two known mistakes; then each wrong result on its own, also by
+a known mistake with a relation on top of it. What remains is described, in `facts`.
+"""
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from .case import EXACT, Case, arrays_of
 from .diagnosis import Diagnosis, Evidence
-from .routine import Routine
+from .facts import facts_of
+from .relations import COMPOSING, RELATIONS, Relation, listed, sentence
+from .routine import Known, Routine
+
+FEW_NUMBERS = 6  # fewer numbers from one input, and fewer than half as many from several, are explained by chance
 
 
-def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine) -> Diagnosis:
-    """What explains the numbers that were given for all these inputs."""
-    for known in routine.mistakes:
-        if all(agree(routine.run(seen.inputs, known.changes), seen.given) for seen in evidence):
-            return Diagnosis((known.name,), (known.sentence,))
-    return Diagnosis()
+@dataclass(frozen=True)
+class Explanation:
+    """Why results are wrong: known mistakes, or a predicate on top of them."""
+
+    mistakes: tuple[Known, ...] = ()
+    relation: str = ""
+    predicate: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(mistake.name for mistake in self.mistakes), *([self.relation] if self.relation else []))
 
 
-def agree(a: dict[str, np.ndarray | None], b: dict[str, np.ndarray | None]) -> bool:
-    def same(x, y) -> bool:
-        if x is None or y is None:
-            return x is y
-        return np.shape(x) == np.shape(y) and np.allclose(x, y, rtol=1e-9, atol=1e-12, equal_nan=True)
+Fitting = list[tuple[Explanation, list[str]]]  # explanations with the results that they explain
 
-    return all(same(a[name], b[name]) for name in a)
+
+def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: float = EXACT) -> Diagnosis:
+    """What explains the numbers that were given for all these inputs?
+
+    `tolerance` is how well the right numbers are known, in units of the largest of a result.
+    """
+    with np.errstate(all="ignore"):
+        case = Case(evidence, routine, tolerance)
+        if not case.seen:
+            return Diagnosis(facts=("there are no numbers to judge by",))
+        if not case.wrong:
+            return Diagnosis(is_right=True)
+        found = explained(case)
+        found = {name: why for name, why in found.items() if is_enough(case, [n for n in found if found[n] == why])}
+        if not found:
+            return Diagnosis(facts=facts_of(case, ()))
+        names = dict.fromkeys(name for explanation in found.values() for name in explanation.names)
+        of = list(found)
+        return Diagnosis(tuple(names), sentences(case, found), facts_of(case, of), certainty_of(case, of))
+
+
+def explained(case: Case) -> dict[str, Explanation]:
+    """An explanation for each wrong result; for some of them only if there is none for the others."""
+    simple = [relation for relation in RELATIONS if relation.name != "factor"]  # two known mistakes say more than a factor
+    singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
+    if whole := of_all_results(case, singles) or one_relation(case, simple):
+        return dict.fromkeys(case.wrong, whole)
+    pairs = fitting(case, pairs_of(case.routine.mistakes))
+    if whole := of_all_results(case, pairs) or one_relation(case, RELATIONS):
+        return dict.fromkeys(case.wrong, whole)
+    return each_on_its_own(case, singles, pairs)
+
+
+def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
+    """The known mistakes that explain a wrong result at least, with the results that they explain."""
+    found = []
+    for mistakes in candidates:
+        if names := [name for name in case.wrong if case.explains(name, case.known(mistakes, name))]:
+            found.append((Explanation(mistakes), names))
+    return found
+
+
+def pairs_of(mistakes: Sequence[Known]) -> list[tuple[Known, Known]]:
+    """Two mistakes in different parts; those that change few parts first."""
+    pairs = [(a, b) for a, b in itertools.combinations(mistakes, 2) if not a.changes.keys() & b.changes.keys()]
+    return sorted(pairs, key=lambda pair: sum(len(mistake.changes) for mistake in pair))
+
+
+def of_all_results(case: Case, candidates: Fitting) -> Explanation | None:
+    """The first that explains all that is wrong, and leaves right what is right."""
+    right = [name for name in case.results if name not in case.wrong]
+    return next((explanation for explanation, names in candidates if len(names) == len(case.wrong)
+                 and all(case.explains(name, case.known(explanation.mistakes, name)) for name in right)), None)
+
+
+def one_relation(case: Case, relations: Sequence[Relation]) -> Explanation | None:
+    """The same relation for all wrong results."""
+    for relation in relations:
+        predicate = relation.find(case, case.wrong[0], case.right(case.wrong[0]))
+        if predicate and all(relation.find(case, name, case.right(name)) == predicate for name in case.wrong[1:]):
+            return Explanation((), relation.name, predicate)
+    return None
+
+
+def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, Explanation]:
+    """First known mistakes, those that explain most results; then relations; then a relation on top of a mistake."""
+    found: dict[str, Explanation] = {}
+    for explanation, names in sorted(singles, key=lambda item: -len(item[1])):
+        found = dict.fromkeys(names, explanation) | found
+    for name in case.wrong:
+        if name not in found and (explanation := on_its_own(case, name, pairs)):
+            found[name] = explanation
+    return {name: found[name] for name in case.wrong if name in found}
+
+
+def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
+    for relation in RELATIONS:
+        if predicate := relation.find(case, name, case.right(name)):
+            return Explanation((), relation.name, predicate)
+    for explanation, names in pairs:
+        if name in names:
+            return explanation
+    for mistake in case.routine.mistakes:
+        for relation in COMPOSING:
+            try:
+                predicate = relation.find(case, name, case.known((mistake,), name))
+            except Exception:  # noqa: BLE001  the mistake raises for one of the inputs
+                break
+            if predicate:
+                return Explanation((mistake,), relation.name, predicate)
+    return None
+
+
+def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:
+    """What is wrong, results with the same reason together."""
+    lines: list[str] = []
+    for explanation in found.values():
+        names = [name for name, other in found.items() if other == explanation]
+        others = [name for name in case.results if name not in names]
+        # Mistakes that change nothing else need not say which result they are in.
+        is_all = all(case.leaves_right(explanation.mistakes, name) for name in others)
+        lines += [("" if is_all else f"in {listed(names)}: ") + mistake.sentence for mistake in explanation.mistakes]
+        if explanation.predicate:
+            besides = "besides, " if explanation.mistakes else ""
+            lines += [besides + sentence(names, explanation.predicate)]
+    return tuple(dict.fromkeys(lines))
+
+
+def is_enough(case: Case, names: list[str]) -> bool:
+    """Are there enough wrong numbers, so that what explains them is no coincidence?"""
+    inputs, numbers = shown_by(case, names)
+    return numbers >= FEW_NUMBERS or inputs > 1 and numbers >= FEW_NUMBERS // 2
+
+
+def shown_by(case: Case, names: list[str]) -> tuple[int, int]:
+    """On how many inputs some of these results are wrong, and how many numbers are. Another upstream is no other input."""
+    numbers: dict[bytes, int] = {}
+    for seen in case.seen:
+        wrong = sum(int(np.sum(seen.wrong[name])) for name in names if name in seen.wrong)
+        point = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays_of(seen.inputs).values())
+        numbers[point] = max(numbers.get(point, 0), wrong)
+    return sum(n > 0 for n in numbers.values()), sum(numbers.values())
+
+
+def certainty_of(case: Case, names: list[str]) -> str:
+    inputs, numbers = shown_by(case, names)
+    return f"explains all {numbers} wrong numbers of {listed(names)}, on {inputs} input{'' if inputs == 1 else 's'}"

@@ -1,191 +1,630 @@
-"""Mistakes in matrix products, linear layers, embedding, and attention in all its parts."""
+"""Mistakes in attention and its parts: scores, masked softmax, causal and full attention, several heads, tiles.
+
+Queries are (..., M, D), keys and values (..., N, D). All parts of a backward see `h`, which holds what was computed so far.
+"""
 import math
+from functools import partial
+from types import SimpleNamespace as Values
 
 import numpy as np
 
 from .base import family, last, normal, turned
 
-B, H, T, D = 2, 2, 4, 4  # T = D: a missing transpose still has the right shape
+B, H, T, D = 2, 2, 4, 4  # of the inputs: T = D, so a missing transpose still has the right shape
+
+# ---- the parts, and mistakes that several functions have in common ----
 
 
-def matmul_backward(dout, a, b, *, for_a=lambda dout, b: dout @ b.T, for_b=lambda dout, a: a.T @ dout):
-    return for_a(dout, b), for_b(dout, a)
+def causal(h):
+    return np.tri(*h.scores.shape[-2:], dtype=bool)
 
 
-family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
-    "b not transposed": ("dout @ b", dict(for_a=lambda dout, b: dout @ b)),
-    "a not transposed": ("a @ dout", dict(for_b=lambda dout, a: a @ dout)),
-    "wrong side": ("b^T @ dout", dict(for_a=lambda dout, b: b.T @ dout)),
-    "wrong side for b": ("dout @ a^T", dict(for_b=lambda dout, a: dout @ a.T)),
-    "result transposed": ("the gradient of b is transposed", dict(for_b=lambda dout, a: dout.T @ a)),
-    "upstream transposed": ("dout^T @ b^T", dict(for_a=lambda dout, b: dout.T @ b.T)),
-    "elementwise": ("dout * b^T", dict(for_a=lambda dout, b: dout * b.T)),
+def everything(h):
+    return np.ones(h.scores.shape[-2:], bool)
+
+
+def with_infinity(h):
+    return np.where(h.seen, h.scores, -np.inf)
+
+
+def with_a_billion(h):
+    return np.where(h.seen, h.scores, -1e9)
+
+
+def plus_a_billion(h):
+    return h.scores + np.where(h.seen, 0.0, -1e9)
+
+
+def softmax(scores, axis=-1):
+    """NaN in a row of -inf."""
+    e = np.exp(scores - scores.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def safe_softmax(scores, axis=-1):
+    """Zeros in a row of -inf."""
+    largest = scores.max(axis, keepdims=True)
+    e = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
+    return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
+
+
+def row(h):
+    return last(h.weighed)
+
+
+def over_queries(h):
+    return h.weighed.sum(-2, keepdims=True)
+
+
+def over_axis_0(h):
+    return h.weighed.sum(0, keepdims=True)
+
+
+def root(h):
+    return 1 / math.sqrt(h.q.shape[-1])
+
+
+def of_the_width(h):
+    """Of all heads (..., heads, M, D) together; of a matrix, there is one."""
+    return 1 / math.sqrt(math.prod(h.q.shape[-3:-2]) * h.q.shape[-1])
+
+
+WRONG_SCALES = {
+    "no scale": (lambda h: 1.0, "the scale 1 / sqrt(d) is missing"),
+    "scale twice": (lambda h: 1 / h.q.shape[-1], "1 / d stands for 1 / sqrt(d) (no square root, or the scale twice)"),
+    "scale inverted": (lambda h: math.sqrt(h.q.shape[-1]), "multiplied by sqrt(d) where it should be divided"),
+}
+SCALED = {  # where a scale stands
+    "": (("scale_q", "scale_k"), "in dq and dk"),
+    " in dq": (("scale_q",), "in dq"),
+    " in dk": (("scale_k",), "in dk"),
+    " in the weights": (("scale",), "where backward recomputes the weights"),
+    " everywhere": (("scale", "scale_q", "scale_k"), "everywhere"),
+}
+
+
+def scales(places, wrong=WRONG_SCALES):
+    """Each wrong scale at each place."""
+    return {name + place: (f"{what} {SCALED[place][1]}", dict.fromkeys(SCALED[place][0], scale))
+            for name, (scale, what) in wrong.items() for place in places}
+
+
+PRODUCTS = {  # q @ k^T
+    "dk without transpose": ("dk is dscores @ q: dscores has to be transposed, so that the keys come first",
+                             dict(turn_k=lambda a: a)),
+    "dq with transpose": ("dq is dscores^T @ k: dscores must not be transposed here, the queries are first already",
+                          dict(turn_q=turned)),
+    "dq from q": ("dq is made from q: in q k^T, the other factor is k", dict(keys=lambda h: h.q)),
+    "dk from k": ("dk is made from k: in q k^T, the other factor is q", dict(queries=lambda h: h.k)),
+    "dq from q and dk from k": ("dq is made from q and dk from k: each needs the other factor of the product",
+                                dict(keys=lambda h: h.q, queries=lambda h: h.k)),
+    "dq's sign": ("dq has the wrong sign", dict(scale_q=lambda h: -root(h))),
+    "dk's sign": ("dk has the wrong sign", dict(scale_k=lambda h: -root(h))),
+}
+SOFTMAX = {
+    "no rowsum": ("softmax's sum over the row is missing: every output depends on every input of its row",
+                  dict(total=lambda h: 0.0)),
+    "diagonal only": ("weights (1 - weights) dweights: only the diagonal of softmax's Jacobian, as if each weight depended "
+                      "on its own score alone", dict(total=lambda h: h.weighed)),
+    "rowsum over queries": ("softmax's sum runs over the wrong axis: over the queries (axis -2), and should over the keys",
+                            dict(total=over_queries)),
+    "rowsum over axis 0": ("softmax's sum runs over the first axis (axis 0), and should over the keys (axis -1)",
+                           dict(total=over_axis_0)),
+    "rowsum over everything": ("softmax's sum runs over the whole array: each row has a sum of its own",
+                               dict(total=lambda h: h.weighed.sum())),
+    "rowsum averaged": ("the mean for the sum over the row in softmax's backward",
+                        dict(total=lambda h: h.weighed.mean(-1, keepdims=True))),
+    "rowsum added": ("softmax's sum over the row is added, and should be subtracted", dict(total=lambda h: -row(h))),
+    "rowsum without weights": ("softmax's sum over the row is that of dweights alone: the weights are missing in it",
+                               dict(weigh=lambda h: h.dp)),
+    "rowsum of the weights": ("softmax's sum over the row is that of the weights alone, always 1: dweights is missing",
+                              dict(weigh=lambda h: h.p)),
+    "rowsum along the wrong way": ("softmax's sum over the row lost its axis (no keepdims), and is subtracted along the "
+                                   "columns", dict(total=lambda h: np.expand_dims(h.weighed.sum(-1), -2))),
+    "no weights in dscores": ("dweights - rowsum is not multiplied by the weights",
+                              dict(outer=lambda h: np.where(h.seen, 1.0, 0.0))),
+    "weights twice": ("dweights - rowsum is multiplied by the weights twice", dict(outer=lambda h: h.p**2)),
+    "rowsum not times weights": ("only dweights is multiplied by the weights: the row's sum has to be as well",
+                                 dict(inner=lambda h: h.p * h.dp - h.rowsum)),
+    "weights outside of the sum": ("the weights stand before softmax's sum over the row, and should be inside of it",
+                                   dict(inner=lambda h: h.p * (h.dp - h.p * last(h.dp)))),
+    "softmax skipped": ("dscores is dweights: it has to go back through the softmax", dict(inner=lambda h: h.dp)),
+    "upstream skipped": ("dweights is missing in dscores: it is softmax's p (1 - p) alone",
+                         dict(inner=lambda h: h.p * (1 - h.p))),
+    "sign": ("dscores has the wrong sign", dict(sign=-1.0)),
+    "softmax over queries": ("the softmax runs over the queries (axis -2), and should over the keys, in all of backward",
+                             dict(normalise=lambda h: h.softmax(h.hidden, -2), total=over_queries)),
+    "softmax over axis 0": ("the softmax runs over the first axis (axis 0), and should over the keys (axis -1), in all of "
+                            "backward", dict(normalise=lambda h: h.softmax(h.hidden, 0), total=over_axis_0)),
+    "weights over queries": ("backward recomputes the weights with a softmax over the queries (axis -2), not the keys",
+                             dict(normalise=lambda h: h.softmax(h.hidden, -2))),
+    "weights over axis 0": ("backward recomputes the weights with a softmax over the first axis (axis 0), not the keys",
+                            dict(normalise=lambda h: h.softmax(h.hidden, 0))),
+    "not normalised": ("e^scores stands for the weights: it is not divided by the sum of its row",
+                       dict(normalise=lambda h: np.exp(h.hidden))),
+    "not normalised, less the maximum": ("e^(scores - maximum) stands for the weights: it is not divided by its row's sum",
+                                         dict(normalise=lambda h: np.exp(h.hidden - h.hidden.max(-1, keepdims=True)))),
+}
+HIDDEN = {  # how a mask is used wrongly
+    "softmax skipped, but masked": ("dscores is dweights where the mask is: it has to go back through the softmax",
+                                    dict(inner=lambda h: np.where(h.seen, h.dp, 0.0))),
+    "no mask": ("backward recomputes the weights without the mask", dict(hide=lambda h: h.scores)),
+    "mask sets scores to 0": ("masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0",
+                              dict(hide=lambda h: np.where(h.seen, h.scores, 0.0))),
+    "mask sets scores to 0, dscores masked": (
+        "masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0; masking dscores does not mend it",
+        dict(hide=lambda h: np.where(h.seen, h.scores, 0.0), keep=lambda h: np.where(h.seen, h.ds, 0.0))),
+    "mask added as numbers": ("the mask is added to the scores as 0 and 1: what is masked has to become -inf",
+                              dict(hide=lambda h: h.scores + h.seen)),
+    "mask after the softmax": ("the mask multiplies the weights after the softmax, so those left do not add up to 1",
+                               dict(hide=lambda h: h.scores, masked=lambda h: h.p * h.seen)),
+    "mask after the softmax, differentiated": (
+        "forward is taken to mask the weights after the softmax: the scores are masked, before it",
+        dict(hide=lambda h: h.scores, masked=lambda h: h.p * h.seen, outer=lambda h: softmax(h.scores),
+             inner=lambda h: softmax(h.scores) * (np.where(h.seen, h.dp, 0.0) - h.rowsum))),
+    "mask in dscores only": ("the mask is applied to dscores only: the weights were recomputed without it",
+                             dict(hide=lambda h: h.scores, keep=lambda h: np.where(h.seen, h.ds, 0.0))),
+    "dscores set to -inf": ("masked elements of dscores are set to -inf: those of the scores are, and their gradient is 0",
+                            dict(keep=lambda h: np.where(h.seen, h.ds, -np.inf))),
+    "dscores masked transposed": ("dscores is masked with the transposed mask",
+                                  dict(keep=lambda h: np.where(turned(h.seen), h.ds, 0.0))),
+}
+
+# ---- scores and masked softmax ----
+
+
+def scores(q, k):
+    return q @ turned(k) / math.sqrt(q.shape[-1])
+
+
+def scores_backward(
+    dout, q, k, *, upstream=lambda dout: dout, scale_q=root, scale_k=root, turn_q=lambda a: a, turn_k=turned,
+    keys=lambda h: h.k, queries=lambda h: h.q, order=lambda dq, dk: (dq, dk),
+):
+    h = Values(dout=upstream(dout), q=q, k=k)
+    return order(turn_q(h.dout) @ keys(h) * scale_q(h), turn_k(h.dout) @ queries(h) * scale_k(h))
+
+
+family("scores", scores, scores_backward, normal((T, D), (T, D)), {
+    **scales(("", " in dq", " in dk")),
+    **PRODUCTS,
+    "dq and dk exchanged": ("dq and dk are exchanged: the gradients come in the order of the arguments",
+                            dict(order=lambda dq, dk: (dk, dq))),
+    "q has no gradient": ("dq is zero: only k gets a gradient", dict(order=lambda dq, dk: (0 * dq, dk))),
+    "k has no gradient": ("dk is zero: only q gets a gradient", dict(order=lambda dq, dk: (dq, 0 * dk))),
+    "both signs": ("dq and dk have the wrong sign", dict(upstream=np.negative)),
+    "no upstream": ("the upstream gradient is not used: 1 stands for dout", dict(upstream=np.ones_like)),
 })
-family("batched_matmul", lambda a, b: a @ b,
-       lambda dout, a, b, *, over=lambda g: g.sum(0), turn=turned: (over(dout @ turn(b)), turn(a) @ dout),
-       normal((3, 3), (3, 3, 3)), {
-    "batch averaged": ("the shared factor's gradient is averaged over the batch", dict(over=lambda g: g.mean(0))),
-    "first of the batch": ("the shared factor gets the first gradient only", dict(over=lambda g: g[0])),
-    "all axes reversed": (".T for a transpose of the last two axes", dict(turn=lambda a: a.T)),
-    "batch over the wrong axis": ("the shared factor's gradient is summed over rows", dict(over=lambda g: g.sum(1))),
-})
 
 
-def linear_backward(dout, x, weight, bias, *, for_x=lambda dout, weight: dout @ weight,
-                    for_weight=lambda dout, x: dout.T @ x, for_bias=lambda dout: dout.sum(0)):
-    return for_x(dout, weight), for_weight(dout, x), for_bias(dout)
+def masked_softmax(scores, mask):
+    return safe_softmax(np.where(mask, scores, -np.inf))
 
 
-family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, normal((4, 4), (4, 4), (4,)), {
-    "weight transposed": ("dout @ weight^T", dict(for_x=lambda dout, weight: dout @ weight.T)),
-    "weight's gradient transposed": ("x^T @ dout", dict(for_weight=lambda dout, x: x.T @ dout)),
-    "weight's gradient averaged": ("divided by the batch", dict(for_weight=lambda dout, x: dout.T @ x / len(x))),
-    "bias averaged": ("the mean over rows for the sum", dict(for_bias=lambda dout: dout.mean(0))),
-    "bias not summed": ("the bias gets the first row's gradient", dict(for_bias=lambda dout: dout[0])),
-    "bias over the wrong axis": ("summed within rows", dict(for_bias=lambda dout: dout.sum(1))),
-    "bias zero": ("the bias gets zeros", dict(for_bias=lambda dout: 0 * dout[0])),
-    "x not needed": ("the input's gradient is left out", dict(for_x=lambda dout, weight: None)),
-})
+def masked_softmax_backward(
+    dout, scores, mask, *, upstream=lambda dout: dout, see=lambda mask: mask, hide=with_infinity,
+    normalise=lambda h: safe_softmax(h.hidden), masked=lambda h: h.p, weigh=lambda h: h.p * h.dp, total=row,
+    outer=lambda h: h.p, inner=lambda h: h.outer * (h.dp - h.rowsum), keep=lambda h: h.ds, sign=1.0,
+):
+    h = Values(scores=scores, seen=see(mask) & np.ones(scores.shape, bool), dp=upstream(dout), softmax=safe_softmax)
+    h.hidden = hide(h)
+    h.p = normalise(h)
+    return sign * dscores(h, masked, weigh, total, outer, inner, keep), None
 
 
-def embedding_backward(dout, weight, ids, *, scatter=np.add.at, after=lambda dweight, ids: dweight, shift=0):
-    dweight = np.zeros_like(weight)
-    scatter(dweight, (ids + shift) % len(weight), dout)
-    return after(dweight, ids), None
+def dscores(h, masked, weigh, total, outer, inner, keep):
+    """From the gradient of the weights to that of the scores."""
+    h.p = masked(h)
+    h.weighed = weigh(h)
+    h.rowsum = total(h)
+    h.outer = outer(h)
+    h.ds = inner(h)
+    h.ds = keep(h)
+    return h.ds
 
 
-def overwrite(dweight, ids, dout):
-    dweight[ids] = dout
+def scores_and_mask(r):
+    mask = r.random((T, T)) < 0.6
+    mask[0], mask[1], mask[2, :2] = False, True, (True, False)
+    return [r.normal(size=(B, T, T)), mask]
 
 
-def add_once(dweight, ids, dout):
-    dweight[ids] += dout
+EMPTY_ROWS = {  # of a mask that lets a row see nothing
+    "empty rows are NaN": ("a row in which nothing may be looked at becomes NaN: the softmax of -inf alone is 0 / 0; it "
+                           "has to be zeros", dict(normalise=lambda h: softmax(h.hidden))),
+    "empty rows are uniform": ("a row in which nothing may be looked at gets equal weights, as all of it is -1e9: it has "
+                               "to be zeros", dict(hide=with_a_billion)),
+    "empty rows are softmax of all": ("a row in which nothing may be looked at gets weights, as -1e9 is added to all of "
+                                      "it: it has to be zeros", dict(hide=plus_a_billion)),
+}
+UPSIDE_DOWN = {  # other masks
+    "mask inverted": ("the mask is used the wrong way round: True stands for what may be looked at",
+                      dict(see=lambda mask: ~mask)),
+    "mask transposed": ("the mask is transposed", dict(see=turned)),
+}
+family("masked_softmax", masked_softmax, masked_softmax_backward, scores_and_mask, {
+    **SOFTMAX, **HIDDEN, **UPSIDE_DOWN, **EMPTY_ROWS,
+    "empty rows pass the upstream": ("a row in which nothing may be looked at gets dout itself: its outputs are constant",
+                                     dict(keep=lambda h: np.where(h.seen.any(-1, keepdims=True), h.ds, h.dp))),
+    "zero": ("dscores is all zero, as if it were masked the wrong way round, or 1 stood for dout",
+             dict(keep=lambda h: 0 * h.ds)),
+}, constants=("mask",))
+
+# ---- attention ----
 
 
-def per_use(dweight, ids):
-    return dweight / np.maximum(np.bincount(ids, minlength=len(dweight)), 1)[:, None]
+def causal_attention(q, k, v):
+    h = Values(scores=scores(q, k))
+    h.seen = causal(h)
+    return softmax(with_infinity(h)) @ v
 
 
-def some_ids(r):
-    return [r.normal(size=(6, 3)), r.permuted(np.array([0, 1, 1, 3, 4, 4, 4]))]
-
-
-family("embedding", lambda weight, ids: weight[ids], embedding_backward, some_ids, {
-    "overwrites": ("a repeated id keeps its last gradient only", dict(scatter=overwrite)),
-    "adds once": ("dweight[ids] += dout, which NumPy does once for a repeated id", dict(scatter=add_once)),
-    "averages": ("divided by how often an id stands there", dict(after=per_use)),
-    "off by one": ("the gradient goes to the next row", dict(shift=1)),
-    "padding row": ("row 1 is taken for padding and gets zero",
-                    dict(after=lambda dweight, ids: dweight * (np.arange(6) != 1)[:, None])),
-}, constants=("ids",))
-
-CAUSAL = np.tril(np.ones((T, T), bool))
-
-
-def weights_of(q, k, scale, mask):
-    scores = np.where(mask, q @ turned(k) * scale, -np.inf)
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    return e / last(e)
-
-
-def attention(q, k, v):
-    return weights_of(q, k, 1 / math.sqrt(D), CAUSAL) @ v
+def full_attention(q, k, v):
+    return softmax(scores(q, k)) @ v
 
 
 def attention_backward(
-    dout, q, k, v, *, scale_q=1 / math.sqrt(D), scale_k=1 / math.sqrt(D), total=last, mask=CAUSAL, sign=1.0,
-    keep=lambda dscores: dscores, turn_k=turned, turn_v=turned, to_dweights=lambda dout, v: dout @ turned(v),
-    for_v=lambda p, q, k: p, order=lambda dq, dk, dv: (dq, dk, dv), outer=lambda p: p, keys=lambda q, k: k,
-    forward_scale=1 / math.sqrt(D),
+    dout, q, k, v, *, block=2, upstream=lambda dout: dout, products=lambda h: h.q @ turned(h.k), scale=root, see=causal,
+    hide=with_infinity, normalise=lambda h: softmax(h.hidden), masked=lambda h: h.p,
+    for_weights=lambda h: h.dout @ turned(h.v),
+    weigh=lambda h: h.p * h.dp, total=row, outer=lambda h: h.p, inner=lambda h: h.outer * (h.dp - h.rowsum),
+    keep=lambda h: h.ds, sign=1.0, turn_q=lambda a: a, turn_k=turned, turn_v=turned, keys=lambda h: h.k,
+    queries=lambda h: h.q, scale_q=root, scale_k=root, weights=lambda h: h.p, values=lambda h: h.dout,
+    scale_v=lambda h: 1.0, for_q=lambda h: h.ds, for_k=lambda h: h.ds, order=lambda dq, dk, dv: (dq, dk, dv),
 ):
-    p = weights_of(q, k, forward_scale, mask)
-    dweights = to_dweights(dout, v)
-    dscores = sign * keep(outer(p) * (dweights - total(p * dweights)))
-    dq = dscores @ keys(q, k) * scale_q
-    dk = turn_k(dscores) @ q * scale_k
-    dv = turn_v(for_v(p, q, k)) @ dout
+    """Of causal attention. `block` is the size of the tiles, for mistakes in how they are put together."""
+    h = Values(q=q, k=k, v=v, dout=upstream(dout), block=block, softmax=softmax)
+    h.scores = products(h) * scale(h)
+    h.seen = see(h)
+    h.hidden = hide(h)
+    h.p = normalise(h)
+    h.dp = for_weights(h)
+    h.ds = sign * dscores(h, masked, weigh, total, outer, inner, keep)
+    dq = turn_q(for_q(h)) @ keys(h) * scale_q(h)
+    dk = turn_k(for_k(h)) @ queries(h) * scale_k(h)
+    dv = turn_v(weights(h)) @ values(h) * scale_v(h)
     return order(dq, dk, dv)
+
+
+def averaged(a, axis):
+    """The mean over a leading axis, for each of its elements; the same if there is none."""
+    return a if a.ndim < 3 + axis else np.broadcast_to(a.mean(axis, keepdims=True), a.shape)
 
 
 def heads_first(r):
     return [r.normal(size=(B, H, T, D)) for _ in range(3)]
 
 
-family("attention", attention, attention_backward, heads_first, {
-    "no scale": ("1 / sqrt(D) is missing in dq and dk", dict(scale_q=1.0, scale_k=1.0)),
-    "no scale in dq": ("1 / sqrt(D) is missing in dq", dict(scale_q=1.0)),
-    "no scale in dk": ("1 / sqrt(D) is missing in dk", dict(scale_k=1.0)),
-    "scale twice": ("1 / D", dict(scale_q=1 / D, scale_k=1 / D)),
-    "scale of the width": ("1 / sqrt(H D) for 1 / sqrt(D)",
-                           dict(scale_q=1 / math.sqrt(H * D), scale_k=1 / math.sqrt(H * D))),
-    "scale inverted": ("sqrt(D)", dict(scale_q=math.sqrt(D), scale_k=math.sqrt(D))),
-    "no scale in the weights": ("backward recomputes the weights without the scale", dict(forward_scale=1.0)),
-    "dk without transpose": ("dscores @ q", dict(turn_k=lambda a: a)),
-    "dv without transpose": ("weights @ dout", dict(turn_v=lambda a: a)),
-    "dweights without transpose": ("dout @ v", dict(to_dweights=lambda dout, v: dout @ v)),
-    "no rowsum": ("softmax's sum over the row is missing", dict(total=np.zeros_like)),
-    "diagonal only": ("weights (1 - weights) dweights", dict(total=lambda a: a)),
-    "rowsum over queries": ("softmax's sum runs over the wrong axis", dict(total=lambda a: a.sum(-2, keepdims=True))),
-    "rowsum averaged": ("the mean for the sum over the row", dict(total=lambda a: a.mean(-1, keepdims=True))),
-    "no weights in dscores": ("dweights - rowsum, not multiplied by the weights",
-                              dict(outer=lambda p: np.where(CAUSAL, 1.0, 0.0))),
-    "sign": ("dscores has the wrong sign", dict(sign=-1.0)),
-    "no mask": ("backward recomputes the weights without the mask", dict(mask=np.ones((T, T), bool))),
-    "mask off by one": ("backward's causal mask hides the token itself, except the first",
-                        dict(mask=np.tril(np.ones((T, T), bool), -1) | (np.eye(T) * (np.arange(T) == 0) > 0))),
-    "mask sees one ahead": ("backward's causal mask shows one token too many",
-                            dict(mask=np.tril(np.ones((T, T), bool), 1))),
-    "mask transposed": ("backward's mask hides the past", dict(mask=CAUSAL.T)),
-    "dv from scores": ("the scores for the weights in dv",
-                       dict(for_v=lambda p, q, k: np.where(CAUSAL, q @ turned(k) / math.sqrt(D), 0))),
-    "dq and dk exchanged": ("dq for k and dk for q", dict(order=lambda dq, dk, dv: (dk, dq, dv))),
-    "dk and dv exchanged": ("dk for v and dv for k", dict(order=lambda dq, dk, dv: (dq, dv, dk))),
-    "dq from q": ("dscores @ q for dscores @ k", dict(keys=lambda q, k: q)),
-    "k has no gradient": ("only q and v get one", dict(order=lambda dq, dk, dv: (dq, 0 * dk, dv))),
-    "weights constant": ("the gradient through the weights is missing",
+def one_query_behind(h):
+    """Of causal attention: a token does not see itself."""
+    return np.tri(*h.scores.shape[-2:], -1, dtype=bool)
+
+
+def but_the_first(h):
+    seen = one_query_behind(h)
+    seen[0, 0] = True
+    return seen
+
+
+def softmax_of_all(h):
+    return softmax(h.scores)
+
+
+ATTENTION = {  # mistakes that have nothing to do with a mask
+    **scales(SCALED),
+    "scale of the width": ("1 / sqrt(heads * d) for 1 / sqrt(d) in dq and dk: a score is the product of one head's q and k",
+                           dict.fromkeys(("scale_q", "scale_k"), of_the_width)),
+    "scale of the width everywhere": ("1 / sqrt(heads * d) for 1 / sqrt(d) everywhere: a score is the product of one "
+                                      "head's q and k", dict.fromkeys(("scale", "scale_q", "scale_k"), of_the_width)),
+    "scale in dv": ("dv is multiplied by the scale, which is part of the scores alone", dict(scale_v=root)),
+    **PRODUCTS,
+    "dq from v": ("dq is made from v: in q k^T, the other factor is k", dict(keys=lambda h: h.v)),
+    "dk from v": ("dk is made from v: in q k^T, the other factor is q", dict(queries=lambda h: h.v)),
+    "dq from weights": ("dq is made from the weights, and should be from dscores", dict(for_q=lambda h: h.p)),
+    "dk from weights": ("dk is made from the weights, and should be from dscores", dict(for_k=lambda h: h.p)),
+    "dq from dweights": ("dq is made from dweights, and should be from dscores: the softmax is left out in it",
+                         dict(for_q=lambda h: h.dp)),
+    "dk from dweights": ("dk is made from dweights, and should be from dscores: the softmax is left out in it",
+                         dict(for_k=lambda h: h.dp)),
+    **SOFTMAX,
+    "dweights without transpose": ("dweights is dout @ v: v has to be transposed",
+                                   dict(for_weights=lambda h: h.dout @ h.v)),
+    "dweights from k": ("dweights is made from k: the output is weights @ v, so the other factor is v",
+                        dict(for_weights=lambda h: h.dout @ turned(h.k))),
+    "dweights from q": ("dweights is made from q: the output is weights @ v, so the other factor is v",
+                        dict(for_weights=lambda h: h.dout @ turned(h.q))),
+    "dweights from dv": ("dweights is made from dv: the output is weights @ v, so the other factor is v",
+                         dict(for_weights=lambda h: h.dout @ turned(turned(h.p) @ h.dout))),
+    "dv without transpose": ("dv is weights @ dout: the weights have to be transposed, so that the keys come first",
+                             dict(turn_v=lambda a: a)),
+    "dv from scores": ("dv is made from the scores, and should be from the weights",
+                       dict(weights=lambda h: np.where(h.seen, h.scores, 0.0))),
+    "dv from dscores": ("dv is made from dscores, and should be from the weights", dict(weights=lambda h: h.ds)),
+    "dv from dweights": ("dv is made from dweights, and should be from the weights", dict(weights=lambda h: h.dp)),
+    "dv from v": ("dv is weights^T @ v: by the chain rule it is weights^T @ dout", dict(values=lambda h: h.v)),
+    "dv from the output": ("dv is made from the output, and should be from dout", dict(values=lambda h: h.p @ h.v)),
+    "dq and dk exchanged": ("dq and dk are exchanged: the gradients come in the order of the arguments",
+                            dict(order=lambda dq, dk, dv: (dk, dq, dv))),
+    "dk and dv exchanged": ("dk and dv are exchanged: the gradients come in the order of the arguments",
+                            dict(order=lambda dq, dk, dv: (dq, dv, dk))),
+    "dq and dv exchanged": ("dq and dv are exchanged: the gradients come in the order of the arguments",
+                            dict(order=lambda dq, dk, dv: (dv, dk, dq))),
+    "dv first": ("the gradients come as dv, dq, dk, and should in the order of the arguments: dq, dk, dv",
+                 dict(order=lambda dq, dk, dv: (dv, dq, dk))),
+    "dq last": ("the gradients come as dk, dv, dq, and should in the order of the arguments: dq, dk, dv",
+                dict(order=lambda dq, dk, dv: (dk, dv, dq))),
+    "q has no gradient": ("dq is zero: only k and v get a gradient", dict(order=lambda dq, dk, dv: (0 * dq, dk, dv))),
+    "k has no gradient": ("dk is zero: only q and v get a gradient", dict(order=lambda dq, dk, dv: (dq, 0 * dk, dv))),
+    "v has no gradient": ("dv is zero: only q and k get a gradient", dict(order=lambda dq, dk, dv: (dq, dk, 0 * dv))),
+    "weights constant": ("the gradient through the weights is missing: only v gets one",
                          dict(order=lambda dq, dk, dv: (0 * dq, 0 * dk, dv))),
-    "batch summed": ("dv is averaged over the batch", dict(order=lambda dq, dk, dv: (dq, dk, 0 * dv + dv.mean(0)))),
-    "heads summed": ("dq is averaged over heads",
-                     dict(order=lambda dq, dk, dv: (0 * dq + dq.mean(1, keepdims=True), dk, dv))),
-}, {
+    "no upstream": ("the upstream gradient is not used: 1 stands for dout", dict(upstream=np.ones_like)),
+    "upstream twice": ("all gradients are twice too large", dict(upstream=lambda dout: 2 * dout)),
+    "batch summed": ("dv is averaged over the batch: each of its elements has keys and values of its own",
+                     dict(order=lambda dq, dk, dv: (dq, dk, averaged(dv, 0)))),
+    "heads summed": ("dq is averaged over the heads: each head has queries of its own",
+                     dict(order=lambda dq, dk, dv: (averaged(dq, 1), dk, dv))),
+    "gradients averaged over the batch": ("the gradients are averaged over the batch: each of its elements has its own",
+                                          dict(order=lambda *all: tuple(averaged(g, 0) for g in all))),
+    "gradients averaged over the heads": ("the gradients are averaged over the heads: each head has its own",
+                                          dict(order=lambda *all: tuple(averaged(g, 1) for g in all))),
+}
+CAUSAL = {  # mistakes in the causal mask
+    **HIDDEN,
+    "no mask in dv": ("dv is made from weights without the mask", dict(weights=softmax_of_all)),
+    "no mask in dscores": ("dscores is made from weights without the mask",
+                           dict(outer=softmax_of_all, weigh=lambda h: softmax(h.scores) * h.dp)),
+    "mask off by one": ("backward's causal mask hides the token itself, except the first: a token sees itself",
+                        dict(see=but_the_first)),
+    "mask hides the token itself": ("backward's causal mask hides the token itself, so the first sees nothing, and is NaN",
+                                    dict(see=one_query_behind)),
+    "mask hides the token itself, -1e9": (
+        "backward's causal mask hides the token itself, so the first sees nothing, and with -1e9 everything alike",
+        dict(see=one_query_behind, hide=with_a_billion)),
+    "mask hides the token itself, -1e9 added": (
+        "backward's causal mask hides the token itself, so the first sees nothing, and with -1e9 added everything",
+        dict(see=one_query_behind, hide=plus_a_billion)),
+    "mask hides the token itself, the first is zero": (
+        "backward's causal mask hides the token itself: the first sees nothing, and its output is taken to be zero",
+        dict(see=one_query_behind, normalise=lambda h: safe_softmax(h.hidden))),
+    "mask sees one ahead": ("backward's causal mask shows one token too many: the next one",
+                            dict(see=lambda h: np.tri(*h.scores.shape[-2:], 1, dtype=bool))),
+    "mask transposed": ("backward's mask hides the past, and should hide what comes after the token",
+                        dict(see=lambda h: turned(causal(h)))),
+    "mask inverted": ("backward's mask is used the wrong way round: it hides the past and the token itself, so the last "
+                      "sees nothing, and is NaN", dict(see=lambda h: ~causal(h))),
+    "mask inverted, -1e9 added": ("backward's mask is used the wrong way round: -1e9 is added where a token may look",
+                                  dict(see=lambda h: ~causal(h), hide=plus_a_billion)),
+    "mask inverted, the last is zero": (
+        "backward's mask is used the wrong way round: it hides the past and the token itself, so the last sees nothing",
+        dict(see=lambda h: ~causal(h), normalise=lambda h: safe_softmax(h.hidden))),
+    "dweights set to -inf": ("masked elements of dweights are set to -inf: the scores are, and 0 * -inf is NaN",
+                             dict(for_weights=lambda h: np.where(h.seen, h.dout @ turned(h.v), -np.inf))),
+    "mask inverted, -1e9": ("backward's mask is used the wrong way round: it hides the past and the token itself, and the "
+                            "last, with -1e9, sees everything alike", dict(see=lambda h: ~causal(h), hide=with_a_billion)),
+}
+family("attention", causal_attention, attention_backward, heads_first, {**ATTENTION, **CAUSAL}, {
     "mask skipped": ("dscores is not masked, or masked again",
-                     dict(keep=lambda dscores: np.where(CAUSAL, dscores, 0.0)),
+                     dict(keep=lambda h: np.where(h.seen, h.ds, 0.0)),
                      "dscores = weights * (...), and the weights of masked positions are exactly zero"),
 })
 
+full_attention_backward = partial(attention_backward, see=everything)
+family("full_attention", full_attention, full_attention_backward, heads_first, {
+    "causal mask": ("backward has a causal mask, and forward has none: each query sees all keys", dict(see=causal)),
+})
 
-def split(x):
-    """(T, H D) -> (H, T, D)"""
-    return x.reshape(T, H, D).transpose(1, 0, 2)
+# ---- several heads ----
+
+
+def split(x, heads):
+    """(..., T, heads * d) -> (..., heads, T, d)"""
+    return np.swapaxes(x.reshape(*x.shape[:-1], heads, -1), -3, -2)
 
 
 def merge(x):
-    """(H, T, D) -> (T, H D)"""
-    return x.transpose(1, 0, 2).reshape(T, H * D)
+    """(..., heads, T, d) -> (..., T, heads * d)"""
+    x = np.swapaxes(x, -3, -2)
+    return x.reshape(*x.shape[:-2], -1)
 
 
-def self_attention(x):
-    heads = split(x)
-    return x + merge(attention(heads, heads, heads))
+def split_by_reshape(x, heads):
+    return x.reshape(*x.shape[:-2], heads, x.shape[-2], -1)
 
 
-def self_attention_backward(
-    dout, x, *, split_dout=split, merge_dx=merge, add=lambda dq, dk, dv: dq + dk + dv, residual=1.0,
-):
-    heads = split(x)
-    return residual * dout + merge_dx(add(*attention_backward(split_dout(dout), heads, heads, heads)))
+def merge_by_reshape(x):
+    return x.reshape(*x.shape[:-3], x.shape[-2], -1)
 
 
-family("self_attention", self_attention, self_attention_backward, normal((T, H * D)), {
-    "residual dropped": ("x + attention(x) without the gradient of x itself", dict(residual=0.0)),
-    "residual twice": ("the residual's gradient is added twice", dict(residual=2.0)),
-    "branch dropped": ("only the residual gets a gradient", dict(add=lambda dq, dk, dv: 0 * dq)),
-    "overwritten": ("only the last of the three paths is kept", dict(add=lambda dq, dk, dv: dv)),
-    "query's path dropped": ("dk + dv", dict(add=lambda dq, dk, dv: dk + dv)),
-    "averaged": ("the mean of the three paths for their sum", dict(add=lambda dq, dk, dv: (dq + dk + dv) / 3)),
-    "heads split by a reshape": ("reshape(H, T, D) without the transpose",
-                                 dict(split_dout=lambda x: x.reshape(H, T, D))),
-    "heads merged by a reshape": ("reshape(T, H D) without the transpose",
-                                  dict(merge_dx=lambda x: x.reshape(T, H * D))),
-    "heads in reverse": ("the heads are merged in the wrong order", dict(merge_dx=lambda x: merge(x[::-1]))),
+def split_interleaved(x, heads):
+    """Each head takes every so-many-th column."""
+    return np.moveaxis(x.reshape(*x.shape[:-1], -1, heads), -1, -3)
+
+
+def merge_interleaved(x):
+    x = np.moveaxis(x, -3, -1)
+    return x.reshape(*x.shape[:-2], -1)
+
+
+def merge_transposed(x):
+    """The heads side by side, but each transposed before it is written row by row."""
+    return merge_by_reshape(turned(x))
+
+
+def one_head(which):
+    def merged(x):
+        kept = np.zeros_like(x)
+        kept[..., which, :, :] = x[..., which, :, :]
+        return merge(kept)
+    return merged
+
+
+def multi_head(q, k, v, heads=2):
+    return merge(full_attention(split(q, heads), split(k, heads), split(v, heads)))
+
+
+def multi_head_backward(dout, q, k, v, *, heads=2, count=lambda heads, width: heads, split_inputs=split, split_dout=split,
+                        merge_gradients=merge, **parts):
+    n = count(heads, q.shape[-1])
+    gradients = full_attention_backward(
+        split_dout(dout, n), split_inputs(q, n), split_inputs(k, n), split_inputs(v, n), **parts)
+    return tuple(merge_gradients(g) for g in gradients)
+
+
+family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
+    "heads ignored": ("all of the width is taken for one head", dict(count=lambda heads, width: 1)),
+    "heads for their size": ("there are as many heads as one should have columns, and the other way round",
+                             dict(count=lambda heads, width: width // heads)),
+    "split and merged by a reshape": (
+        "heads are split and merged by a reshape alone: (T, heads, d) has to be transposed to (heads, T, d), and back",
+        dict(split_inputs=split_by_reshape, split_dout=split_by_reshape, merge_gradients=merge_by_reshape)),
+    "split by a reshape": ("heads are split by a reshape alone: (T, heads, d) has to be transposed to (heads, T, d)",
+                           dict(split_inputs=split_by_reshape, split_dout=split_by_reshape)),
+    "inputs split by a reshape": ("q, k and v are split by a reshape alone: (T, heads, d) has to be transposed",
+                                  dict(split_inputs=split_by_reshape)),
+    "dout split by a reshape": ("dout is split by a reshape alone: (T, heads, d) has to be transposed to (heads, T, d)",
+                                dict(split_dout=split_by_reshape)),
+    "merged by a reshape": ("the heads' gradients are merged by a reshape alone: (heads, T, d) has to be transposed first",
+                            dict(merge_gradients=merge_by_reshape)),
+    "not merged": ("the heads' gradients are not merged: they are (heads, T, d), and should be (T, heads * d)",
+                   dict(merge_gradients=lambda x: x)),
+    "merged transposed": ("the heads' gradients are merged with their axes in the wrong order",
+                          dict(merge_gradients=merge_transposed)),
+    "interleaved": ("each head takes every so-many-th column: it has neighbouring columns, reshape to (T, heads, d)",
+                    dict(split_inputs=split_interleaved, split_dout=split_interleaved, merge_gradients=merge_interleaved)),
+    "dout interleaved": ("each head takes every so-many-th column of dout: it has neighbouring columns",
+                         dict(split_dout=split_interleaved)),
+    "merged interleaved": ("the columns of the heads' gradients are interleaved: each head's are neighbours",
+                           dict(merge_gradients=merge_interleaved)),
+    "heads in reverse": ("the heads' gradients are merged in reverse order",
+                         dict(merge_gradients=lambda x: merge(x[..., ::-1, :, :]))),
+    "dout's heads in reverse": ("the heads of dout are in reverse order",
+                                dict(split_dout=lambda x, heads: split(x, heads)[..., ::-1, :, :])),
+    "only the last head": ("only the last head's gradients are kept: those of the others are overwritten, or lost",
+                           dict(merge_gradients=one_head(-1))),
+    "only the first head": ("only the first head's gradients are kept", dict(merge_gradients=one_head(0))),
+    "heads averaged": ("each head gets the mean of all heads' gradients: each has columns of its own",
+                       dict(merge_gradients=lambda x: merge(np.broadcast_to(x.mean(-3, keepdims=True), x.shape)))),
+    "heads added": ("each head gets the sum of all heads' gradients: each has columns of its own",
+                    dict(merge_gradients=lambda x: merge(np.broadcast_to(x.sum(-3, keepdims=True), x.shape)))),
+    "scale of the heads": ("1 / sqrt(heads) for 1 / sqrt(d) everywhere: a score is the sum of d products",
+                           dict.fromkeys(("scale", "scale_q", "scale_k"), lambda h: 1 / math.sqrt(h.q.shape[-3]))),
+    "softmax over heads": ("the softmax runs over the heads, and should over the keys",
+                           dict(normalise=lambda h: softmax(h.hidden, -3),
+                                total=lambda h: h.weighed.sum(-3, keepdims=True))),
+})
+
+# ---- tiles ----
+
+
+def tiles(n, block):
+    """The tile of each of n positions."""
+    return np.arange(n) // block
+
+
+def is_in(h, relation):
+    """Of each pair of positions: what holds of their tiles."""
+    row, column = (tiles(n, h.block) for n in h.scores.shape[-2:])
+    return relation(row[:, None], column)
+
+
+def in_each_tile(h, a):
+    """The sum over the keys of each tile, at each of them."""
+    return a @ (tiles(a.shape[-1], h.block)[:, None] == tiles(a.shape[-1], h.block)).astype(float)
+
+
+def softmax_of_tiles(h):
+    """Each tile's weights add up to 1."""
+    e = np.exp(np.where(h.seen, h.scores - h.scores.max(-1, keepdims=True), -np.inf))
+    return e / np.maximum(in_each_tile(h, e), 1e-300)
+
+
+def unscaled(h):
+    """e^(scores - maximum)"""
+    return np.exp(h.hidden - h.hidden.max(-1, keepdims=True))
+
+
+def not_rescaled(h):
+    """e^(scores - maximum until this tile)"""
+    tile = tiles(h.scores.shape[-1], h.block)
+    return np.exp(h.hidden - np.stack([h.hidden[..., tile <= one].max(-1) for one in tile], -1))
+
+
+def in_last_tile(h, a):
+    """Zero but in the last tile that is visited: the one on the diagonal."""
+    return np.where(is_in(h, np.equal), a, 0.0)
+
+
+def kept_where(relation, *parts):
+    """Only some tiles add to these gradients."""
+    def part(name):
+        return lambda h: np.where(is_in(h, relation), h.p if name == "weights" else h.ds, 0.0)
+    return {name: part(name) for name in parts}
+
+
+def last_queries(row, column):
+    return row + 0 * column == row.max()
+
+
+def all_but_the_rest(h):
+    n = h.scores.shape[-2]
+    return np.where(np.arange(n)[:, None] < n // h.block * h.block, h.p, 0.0)
+
+
+def position_in_tile(h):
+    row, column = (np.arange(n) % h.block for n in h.scores.shape[-2:])
+    return row[:, None] >= column
+
+
+def blockwise_attention_backward(dout, q, k, v, *, block=2, **parts):
+    return attention_backward(dout, q, k, v, block=block, **parts)
+
+
+family("blockwise_attention", causal_attention, blockwise_attention_backward, normal(*[(5, 5)] * 3), {
+    "softmax in each tile": ("each tile is a softmax of its own: a row's weights add up to 1 over all tiles",
+                             dict(normalise=softmax_of_tiles, total=lambda h: in_each_tile(h, h.weighed))),
+    "weights of each tile": ("the weights of each tile add up to 1: those of a row do, over all tiles",
+                             dict(normalise=softmax_of_tiles)),
+    "weights of each tile, rowsum of all": (
+        "the weights of each tile add up to 1, and only the output is right: those of a row do, over all tiles",
+        dict(normalise=softmax_of_tiles, weigh=lambda h: softmax(h.hidden) * h.dp)),
+    "rowsum of each tile": ("softmax's sum over the row runs over one tile's keys only: it is rowsum(dout * out), the same "
+                            "in all tiles", dict(total=lambda h: in_each_tile(h, h.weighed))),
+    "logsumexp of the last tile": ("the logsumexp is that of the last tile alone: it is overwritten from tile to tile",
+                                   dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))))),
+    "all of the last tile": ("logsumexp and output are those of the last tile alone: they are overwritten, tile by tile",
+                             dict(normalise=lambda h: unscaled(h) / last(in_last_tile(h, unscaled(h))),
+                                  weigh=lambda h: in_last_tile(h, h.p) * h.dp)),
+    "sums not rescaled": ("when a tile has a larger maximum, the sum so far is not multiplied by e^(old - new maximum)",
+                          dict(normalise=lambda h: unscaled(h) / last(not_rescaled(h)))),
+    "sums and output not rescaled": (
+        "when a tile has a larger maximum, the sum and the output are not multiplied by e^(old - new maximum)",
+        dict(normalise=lambda h: unscaled(h) / last(not_rescaled(h)),
+             weigh=lambda h: not_rescaled(h) / last(not_rescaled(h)) * h.dp)),
+    "output not rescaled": ("when a tile has a larger maximum, the output is not multiplied by e^(old - new maximum)",
+                            dict(weigh=lambda h: not_rescaled(h) / last(unscaled(h)) * h.dp)),
+    "output not divided": ("in rowsum(dout * out), out is not divided by the sum of e^(scores - maximum)",
+                           dict(weigh=lambda h: unscaled(h) * h.dp)),
+    "rowsum of v": ("rowsum(dout * v) stands for rowsum(dout * out)", dict(weigh=lambda h: h.dout * h.v)),
+    "rowsum of the output": ("rowsum(out) stands for rowsum(dout * out)", dict(weigh=lambda h: h.p @ h.v)),
+    "dq overwritten": ("dq has the last tile's part alone: it is overwritten from tile to tile, and should be added to",
+                       kept_where(np.equal, "for_q")),
+    "dk and dv overwritten": ("dk and dv have the last queries' part alone: they are overwritten, and should be added to",
+                              kept_where(last_queries, "for_k", "weights")),
+    "dk overwritten": ("dk has the last queries' part alone: it is overwritten, and should be added to",
+                       kept_where(last_queries, "for_k")),
+    "dv overwritten": ("dv has the last queries' part alone: it is overwritten, and should be added to",
+                       kept_where(last_queries, "weights")),
+    "only tiles on the diagonal": ("only the tiles on the diagonal are visited",
+                                   kept_where(np.equal, "for_q", "for_k", "weights")),
+    "no tiles on the diagonal": ("the tiles on the diagonal are skipped",
+                                 kept_where(np.greater, "for_q", "for_k", "weights")),
+    "rest forgotten": ("the last queries are left out where the block does not divide T", dict(masked=all_but_the_rest)),
+    "diagonal tiles not masked": ("in the tiles on the diagonal nothing is masked: half of their keys come later",
+                                  dict(see=lambda h: is_in(h, np.greater_equal))),
+    "mask by the position in the tile": (
+        "the causal mask compares positions within the tiles, and should compare those in the whole sequence",
+        dict(see=position_in_tile)),
+    "each tile causal": ("each tile is masked by the positions in it: below the diagonal nothing is masked",
+                         dict(see=lambda h: position_in_tile(h) & is_in(h, np.greater_equal))),
 })

@@ -11,13 +11,16 @@ import numpy as np
 
 from ...tape import Op
 from ...tensor import Tensor, apply
+from .fit import fitted
+from .statements import STATEMENTS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Differentiable:
     """A right function: forward(*inputs) -> out, backward(dout, *inputs, **parts) -> one gradient per input.
 
-    `inputs(generator)` draws what to check it on: floats get gradients, integers and booleans are constants.
+    `inputs(generator)` draws what to check it on: floats get gradients, integers and booleans are constants. Printed, it
+    says what it computes, and for which inputs.
     """
 
     name: str
@@ -26,10 +29,14 @@ class Differentiable:
     inputs: Callable[[np.random.Generator], list]
     changes: dict[str, Any] = field(default_factory=dict)
     constants: tuple[str, ...] = ()  # arguments that get no gradient, such as ids, a mask, eps
+    names: tuple[str, ...] = ()  # of the inputs, if they are not those that backward has for them
+    statement: str = ""  # what forward computes, in a line
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of the inputs, as backward has them: ("x", "weight", "bias")."""
+        """The names of the inputs: ("x", "weight", "bias")."""
+        if self.names:
+            return self.names
         parameters = inspect.signature(self.backward).parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)[1:]
 
@@ -40,14 +47,24 @@ class Differentiable:
 
     @property
     def op(self) -> type[Op]:
-        """The function as an operation of the tape. It saves its inputs."""
+        """The function as an operation of the tape. It saves its inputs.
+
+        Its backward is NumPy code, and means arrays: the variance of a Tensor divides by N - 1, that of an array by N.
+        """
 
         def forward(op, *arrays):
             op.save(*arrays)
             return self.forward(*arrays)
 
         def backward(op, dout, *arrays):
-            return self.gradients(dout, *arrays)
+            if isinstance(dout, Tensor):
+                raise RuntimeError(f"{self.name}: a backward in NumPy cannot be differentiated itself (create_graph=True)")
+            is_float = [np.asarray(a).dtype.kind == "f" for a in arrays]
+            names = self.arguments
+            if len(names) != len(arrays):  # backward(dout, *inputs)
+                names = tuple(f"input{i}" for i in range(len(arrays)))
+            learned = [is_one and name not in self.constants for is_one, name in zip(is_float, names)]
+            return fitted(self.gradients(dout, *arrays), arrays, names, learned, [op.needs(i) for i in range(len(arrays))])
 
         title = self.name.title().replace("_", "").replace(" ", "")
         promises = {"fresh_gradients": self.changes.get("fresh_gradients", False)}
@@ -56,10 +73,15 @@ class Differentiable:
     def gradients(self, dout: np.ndarray, *arrays: np.ndarray) -> tuple:
         parts = {name: value for name, value in self.changes.items() if name != "fresh_gradients"}
         found = self.backward(dout, *arrays, **parts)
-        return found if type(found) is tuple else (found,)
+        return tuple(found) if isinstance(found, tuple) else (found,)
 
     def __call__(self, *tensors: Any) -> Tensor:
         return apply(self.op, *tensors)
+
+    def __repr__(self) -> str:
+        shapes = [str(array.shape) for array in self.inputs(np.random.default_rng(0))]
+        drawn = ", ".join(f"{name} {shape}" for name, shape in zip(self.arguments, shapes))
+        return f"{self.name}({', '.join(self.arguments)}): {self.statement}\n  drawn as {drawn}"
 
     def draw(self, seed: int) -> list:
         """Inputs for gradcheck: Tensors that require gradients, and arrays that are constant."""
@@ -67,7 +89,7 @@ class Differentiable:
         return [Tensor(a, requires_grad=True) if a.dtype.kind == "f" else a for a in arrays]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mutant(Differentiable):
     """A function with a wrong backward; `equivalent` is the proof that it is right after all, if it is."""
 
@@ -75,33 +97,53 @@ class Mutant(Differentiable):
     right: Differentiable | None = None
     equivalent: str = ""
 
+    def __repr__(self) -> str:
+        verdict = "right after all" if self.equivalent else "wrong"
+        return f"{super().__repr__()}\n  its backward is {verdict}: {self.mistake}"
+
 
 FUNCTIONS: dict[str, Differentiable] = {}
 MUTANTS: dict[str, Mutant] = {}
 
 
 def family(name: str, forward: Callable, backward: Callable, inputs: Callable, wrong: dict[str, tuple],
-           equivalent: dict[str, tuple] | None = None, constants: tuple[str, ...] = ()) -> None:
+           equivalent: dict[str, tuple] | None = None, constants: tuple[str, ...] = (),
+           telling: Callable | None = None) -> None:
     """Enter a function and its mutants.
 
     wrong: {name: (the mistake in a sentence, {part: what stands there instead})}; equivalent: the same, and a proof.
+    `telling` draws what mutants are checked on, if some of them are right on what `inputs` draws for the function.
     """
-    right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants)
+    statement = STATEMENTS.get(name, "")
+    right = FUNCTIONS[name] = Differentiable(name, forward, backward, inputs, constants=constants, statement=statement)
     for key, (mistake, changes, *proof) in {**wrong, **(equivalent or {})}.items():
         title = f"{name}: {key}"
-        MUTANTS[title] = Mutant(title, forward, backward, inputs, changes, constants, mistake, right,
-                                proof[0] if proof else "")
+        MUTANTS[title] = Mutant(title, forward, backward, telling or inputs, changes, constants, statement=statement,
+                                mistake=mistake, right=right, equivalent=proof[0] if proof else "")
 
 
 def pointwise(name: str, function: Callable, slope: Callable, wrong: dict[str, tuple],
               inputs: Callable = lambda r: [r.normal(size=(3, 4))]) -> None:
-    """A function of one number, applied to each element: dx = dout * slope(x, out)."""
+    """A function of one number, applied to each element: dx = dout * slope(x, out).
 
-    def backward(dout, x, *, slope=slope):
-        return dout * slope(x, function(x))
+    wrong: {name: (the mistake in a sentence, the slope that stands there instead, or {part: ...})}.
+    """
 
-    changed = {key: (mistake, {"slope": wrong_slope}) for key, (mistake, wrong_slope) in wrong.items()}
+    def backward(dout, x, *, upstream=same, value=function, slope=slope, combine=np.multiply, finish=same):
+        return finish(combine(upstream(dout), slope(x, value(x))))
+
+    changed = {key: (mistake, change if isinstance(change, dict) else {"slope": change})
+               for key, (mistake, change) in wrong.items()}
     family(name, function, backward, inputs, changed)
+
+
+def exchanged(part: str, table: dict[str, tuple]) -> dict[str, tuple]:
+    """{name: (the mistake in a sentence, what stands there instead)} as `family` wants it, all in one part."""
+    return {name: (sentence, {part: wrong}) for name, (sentence, wrong) in table.items()}
+
+
+def same(a: np.ndarray) -> np.ndarray:
+    return a
 
 
 def last(a: np.ndarray) -> np.ndarray:

@@ -1,10 +1,15 @@
-"""Grading: what is wrong with a backward that somebody wrote, and what does a checker that somebody wrote not see?"""
+"""What is wrong with a backward that somebody wrote?"""
 import difflib
-from typing import Callable, Iterable
+import traceback
+from dataclasses import replace
+from typing import Callable
 
 import numpy as np
 
-from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
+from ..doctor import Diagnosis, Evidence, diagnose_numbers, routine_of
+from .base import FUNCTIONS, Differentiable
+
+DRAWS = 6  # inputs that a backward is tried on
 
 
 def function_named(name: str) -> Differentiable:
@@ -18,52 +23,51 @@ def function_named(name: str) -> Differentiable:
 def with_backward(name: str, backward: Callable) -> Differentiable:
     """The function `name` with somebody's backward(dout, *inputs) -> gradients, for `gradcheck` to check."""
     right = function_named(name)
-    return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs)
+    return Differentiable(f"{name} as handed in", right.forward, backward, right.inputs, {}, right.constants,
+                          right.arguments, right.statement)
 
 
-def diagnose(name: str, backward: Callable, seed: int = 0) -> Mutant | None:
-    """The known mistake with the same gradients as backward(dout, *inputs) of the function `name`, or None.
+def diagnose(name: str, backward: Callable, seed: int = 0) -> Diagnosis:
+    """What is wrong with backward(dout, *inputs) of the function `name`, from what it gives for several inputs?
 
-    >>> wrong = lambda dout, x: dout * (1 - np.tanh(x))
-    >>> diagnose("tanh", wrong).mistake
-    '1 - out'
+    The answer is true if a mistake is known; `is_right` if nothing is wrong. If backward raises, that is described.
+
+    >>> found = diagnose("tanh", lambda dout, x: dout * (1 - np.tanh(x)))
+    >>> found.names, found.certainty
+    (('no square',), 'explains all 72 wrong numbers of dx, on 6 inputs')
+    >>> diagnose("tanh", lambda dout, x: dout * (1 - np.tanh(x) ** 2)).is_right
+    True
     """
-    right = function_named(name)
-    arrays = right.inputs(np.random.default_rng(seed))
-    dout = np.random.default_rng(seed + 1).standard_normal(np.shape(right.forward(*arrays)))
+    function, routine = function_named(name), routine_of(name)
+    evidence, raised = [], []
+    for draw in range(DRAWS):
+        generator = np.random.default_rng((seed, draw))
+        arrays = function.inputs(generator)
+        dout = generator.standard_normal(np.shape(function.forward(*arrays)))
+        inputs = dict(zip(routine.arguments, (dout, *arrays)))
+        try:
+            with np.errstate(all="ignore"):
+                found = backward(dout.copy(), *[a.copy() for a in arrays])
+        except Exception as error:  # noqa: BLE001  whatever it raises is to be described
+            raised.append(f"it raises {described(error, backward)}")
+            continue
+        found = found if type(found) is tuple else (found,)
+        if len(found) == len(function.arguments):  # with a None for each input that needs no gradient
+            found = tuple(g for g, argument in zip(found, function.arguments) if argument in function.learned)
+        if len(found) != len(routine.results):
+            return Diagnosis(facts=(f"it returns {len(found)} gradient{'s' * (len(found) != 1)}; expected "
+                                    f"{', '.join(routine.results)}",))
+        evidence.append(Evidence(inputs, routine.run(inputs), dict(zip(routine.results, found))))
+    if not evidence:
+        return Diagnosis(facts=(raised[0],))
+    found = diagnose_numbers(evidence, routine)
+    if not raised:
+        return found
+    return replace(found, facts=(*found.facts, f"{raised[0]}, on {len(raised)} of {DRAWS} inputs"), is_right=False)
 
-    def gradients(function: Differentiable) -> list[np.ndarray | None]:
-        with np.errstate(all="ignore"):
-            found = function.gradients(dout.copy(), *[a.copy() for a in arrays])
-        return [None if g is None else np.asarray(g, dtype=np.float64) for g in found]
 
-    handed_in = gradients(with_backward(name, backward))
-    if agree(handed_in, gradients(right)):
-        return None
-    for mutant in MUTANTS.values():
-        if mutant.right is right and not mutant.equivalent and agree(handed_in, gradients(mutant)):
-            return mutant
-    return None
-
-
-def agree(a: list, b: list) -> bool:
-    def same(x, y) -> bool:
-        if x is None or y is None:
-            return x is y
-        return x.shape == y.shape and np.allclose(x, y, rtol=1e-9, atol=1e-12, equal_nan=True)
-
-    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
-
-
-def grade_checker(checker: Callable[[Differentiable, list], bool], seeds: Iterable[int] = range(3)) -> dict[str, list[str]]:
-    """What checker(function, inputs) -> bool gets wrong: {"missed": mutants, "false alarms": right functions}.
-
-    >>> grade_checker(lambda function, inputs: False, seeds=[0])["missed"]
-    []
-    """
-    seeds = list(seeds)
-    missed = [name for name, mutant in MUTANTS.items() if not mutant.equivalent
-              and not all(not checker(mutant, mutant.draw(seed)) for seed in seeds)]
-    alarms = [name for name, function in FUNCTIONS.items()
-              if not all(checker(function, function.draw(seed)) for seed in seeds)]
-    return {"missed": missed, "false alarms": alarms}
+def described(error: Exception, function: Callable) -> str:
+    """An error with its place in the file of the function: "ValueError: ... (line 7: dx = dout @ weight)"."""
+    path = getattr(getattr(function, "__code__", None), "co_filename", "")
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return f"{type(error).__name__}: {error}" + (f" (line {own[-1].lineno}: {own[-1].line})" if own else "")

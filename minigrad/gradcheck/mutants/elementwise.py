@@ -1,41 +1,28 @@
-"""Mistakes in functions of single numbers, and in un-broadcasting."""
-import math
-
+"""Mistakes in functions that are applied to each element."""
 import numpy as np
 
-from .base import family, normal, pointwise, positive
-
-erf = np.vectorize(math.erf)
-ROOT = math.sqrt(2 / math.pi)
-CUBIC = 0.044715
-
-
-def density(x):
-    return np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-
-
-def below(x):
-    """P(Z <= x), Z standard normal"""
-    return 0.5 * (1 + erf(x / math.sqrt(2)))
-
+from .base import exchanged, family, normal, pointwise, positive, same
 
 def both_sides(r):
     """Numbers on both sides of every kink: on one side only, some mistakes are none."""
     return [(r.permuted(np.linspace(-2, 2, 12)) + 0.1 * r.normal(size=12)).reshape(3, 4)]
 
 
-def bent(x):
-    """tanh's argument in gelu's approximation"""
-    return ROOT * (x + CUBIC * x**3)
-
-
-def gelu_tanh_slope(x, out=None, *, squash=lambda t: 1 - t * t, inner=lambda x: ROOT * (1 + 3 * CUBIC * x * x)):
-    t = np.tanh(bent(x))
-    return 0.5 * (1 + t) + 0.5 * x * squash(t) * inner(x)
-
-
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
+
+
+def upstream_mistakes(slope):
+    """What is done wrong with dout, whatever the function is: parts of `pointwise`."""
+    return {
+        "no upstream": (f"dout is not used: the chain rule multiplies {slope} by it", dict(upstream=np.ones_like)),
+        "upstream squared": ("multiplied by dout twice; the chain rule does it once", dict(upstream=lambda dout: dout**2)),
+        "upstream added": (f"dout is added to {slope}; the chain rule multiplies", dict(combine=np.add)),
+        "divided": (f"dout is divided by {slope} instead of multiplied by it", dict(combine=np.divide)),
+        "sign": ("dx has the wrong sign", dict(finish=lambda dx: -dx)),
+        "twice": ("dx is twice too large", dict(finish=lambda dx: 2 * dx)),
+        "halved": ("dx is half as large as it should be", dict(finish=lambda dx: dx / 2)),
+    }
 
 
 pointwise("relu", lambda x: np.maximum(x, 0), lambda x, out: x > 0, {
@@ -49,10 +36,43 @@ pointwise("abs", np.abs, lambda x, out: np.sign(x), {
     "multiplies by x": ("x instead of its sign", lambda x, out: x),
 }, both_sides)
 pointwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
-    "of x": ("1 - x^2, the input for the output", lambda x, out: 1 - x**2),
-    "no square": ("1 - out", lambda x, out: 1 - out),
-    "plus": ("1 + out^2", lambda x, out: 1 + out**2),
+    "of x": ("1 - x^2: the input stands for the output, 1 - tanh(x)^2", lambda x, out: 1 - x**2),
+    "no square": ("1 - out: the square is missing", lambda x, out: 1 - out),
+    "plus": ("1 + out^2: it has to be 1 - out^2; with the plus it is the derivative of tan", lambda x, out: 1 + out**2),
     "again": ("1 - tanh(out)^2: tanh of what is a tanh already", lambda x, out: 1 - np.tanh(out) ** 2),
+    "square alone": ("out^2: it has to be 1 - out^2", lambda x, out: out**2),
+    "cube": ("1 - out^3: the exponent is 2", lambda x, out: 1 - out**3),
+    "square of all": ("(1 - out)^2: only out is squared, 1 - out^2", lambda x, out: (1 - out) ** 2),
+    "square derived": ("1 - 2 out: out^2 has been differentiated once more", lambda x, out: 1 - 2 * out),
+    "second derivative": ("-2 out (1 - out^2) is the second derivative", lambda x, out: -2 * out * (1 - out**2)),
+    "output": ("tanh itself stands for its derivative", lambda x, out: out),
+    "input": ("x stands for the derivative", lambda x, out: x),
+    "times x": ("multiplied by x as well: the derivative is 1 - out^2 alone", lambda x, out: x * (1 - out**2)),
+    "times out": ("multiplied by out as well: the derivative is 1 - out^2 alone", lambda x, out: out * (1 - out**2)),
+    "sigmoid's": ("out (1 - out) is the form of sigmoid's derivative; tanh's is 1 - out^2", lambda x, out: out * (1 - out)),
+    "of sigmoid": ("the derivative of sigmoid stands for that of tanh", lambda x, out: sigmoid(x) * (1 - sigmoid(x))),
+    "relu's": ("the derivative of relu stands for that of tanh", lambda x, out: x > 0),
+    "tan's": ("1 / cos(x)^2 is the derivative of tan; tanh's has cosh", lambda x, out: 1 / np.cos(x) ** 2),
+    "arctan's": ("1 / (1 + x^2) is the derivative of arctan", lambda x, out: 1 / (1 + x**2)),
+    "artanh's": ("1 / (1 - x^2) is the derivative of the inverse function", lambda x, out: 1 / (1 - x**2)),
+    "cosh not squared": ("1 / cosh(x), the root of 1 - out^2, stands for 1 / cosh(x)^2: the square is missing",
+                         lambda x, out: 1 / np.cosh(x)),
+    "cosh": ("cosh(x)^2: it has to be 1 / cosh(x)^2", lambda x, out: np.cosh(x) ** 2),
+    "sinh": ("1 / sinh(x)^2: it has to be 1 / cosh(x)^2", lambda x, out: 1 / np.sinh(x) ** 2),
+    "sigmoid for tanh": ("1 - sigmoid(x)^2: sigmoid stands for tanh", dict(value=sigmoid)),
+    "half the argument": ("2 sigmoid(x) - 1 is tanh(x / 2); tanh(x) is 2 sigmoid(2 x) - 1",
+                          dict(value=lambda x: np.tanh(x / 2))),
+    "tan for tanh": ("1 - tan(x)^2: tan stands for tanh", dict(value=np.tan)),
+    "sinh for tanh": ("1 - sinh(x)^2: sinh stands for tanh", dict(value=np.sinh)),
+    "brackets": ("dout * 1 - out^2: brackets are missing around 1 - out^2",
+                 dict(combine=lambda dout, slope: dout - (1 - slope))),
+    "brackets, dout behind": ("1 - out^2 * dout: brackets are missing around 1 - out^2",
+                              dict(combine=lambda dout, slope: 1 - (1 - slope) * dout)),
+    "dout squared with out": ("1 - (dout * out)^2: dout multiplies the derivative, not tanh",
+                              dict(combine=lambda dout, slope: 1 - dout**2 * (1 - slope))),
+    "at dout": ("the derivative is taken at dout instead of x",
+                dict(combine=lambda dout, slope: (1 - np.tanh(dout) ** 2) * dout)),
+    **upstream_mistakes("1 - out^2"),
 })
 pointwise("sigmoid", sigmoid, lambda x, out: out * (1 - out), {
     "of x": ("x (1 - x), the input for the output", lambda x, out: x * (1 - x)),
@@ -96,56 +116,6 @@ pointwise("clamp", lambda x: np.clip(x, -0.5, 0.8), lambda x, out: (x > -0.5) & 
     "passes outside": ("the upstream passes outside of the limits too", lambda x, out: 1.0),
     "one limit": ("only the upper limit counts", lambda x, out: x < 0.8),
 }, both_sides)
-pointwise("gelu", lambda x: x * below(x), lambda x, out: below(x) + x * density(x), {
-    "no density": ("the term through P is missing", lambda x, out: below(x)),
-    "no x": ("the density is not multiplied by x", lambda x, out: below(x) + density(x)),
-    "no sqrt(2 pi)": ("the density is not normalised", lambda x, out: below(x) + x * np.exp(-x * x / 2)),
-    "no half": ("e^(-x^2), erf's derivative in x, not in x / sqrt 2",
-                lambda x, out: below(x) + x * np.exp(-x * x) / math.sqrt(2 * math.pi)),
-    "tanh's": ("the derivative of the tanh form", gelu_tanh_slope),
-    "sigmoid's": ("the derivative of the sigmoid form, x sigmoid(1.702 x)", lambda x, out: sigmoid(1.702 * x)
-                  + 1.702 * x * sigmoid(1.702 * x) * (1 - sigmoid(1.702 * x))),
-}, lambda r: [1.5 * r.normal(size=(3, 4))])
-pointwise("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(bent(x))), gelu_tanh_slope, {
-    "erf's": ("the derivative of the exact form", lambda x, out: below(x) + x * density(x)),
-    "no inner": ("the derivative of tanh's argument is missing",
-                 lambda x, out: gelu_tanh_slope(x, inner=lambda x: 1.0)),
-    "cubic not derived": ("x^2 without its factor 3 in the argument's derivative",
-                          lambda x, out: gelu_tanh_slope(x, inner=lambda x: ROOT * (1 + CUBIC * x * x))),
-    "argument linear": ("the cubic term is missing in the argument's derivative",
-                        lambda x, out: gelu_tanh_slope(x, inner=lambda x: ROOT)),
-    "no root": ("sqrt(2 / pi) is missing in the argument's derivative",
-                lambda x, out: gelu_tanh_slope(x, inner=lambda x: 1 + 3 * CUBIC * x * x)),
-    "no square": ("1 - tanh instead of 1 - tanh^2", lambda x, out: gelu_tanh_slope(x, squash=lambda t: 1 - t)),
-    "tanh is constant": ("the term through tanh is missing", lambda x, out: gelu_tanh_slope(x, squash=lambda t: 0)),
-}, lambda r: [1.5 * r.normal(size=(3, 4))])
-
-
-def add_backward(dout, a, b, *, reduce=lambda g: g.sum(0)):
-    return dout.copy(), reduce(dout)
-
-
-family("broadcast_add", lambda a, b: a + b, add_backward, normal((4, 4), (4,)), {
-    "wrong axis": ("the bias' gradient is summed over the wrong axis of a square", dict(reduce=lambda g: g.sum(1))),
-    "mean": ("the bias' gradient is averaged, not summed", dict(reduce=lambda g: g.mean(0))),
-    "first row": ("the bias gets the gradient of the first row only", dict(reduce=lambda g: g[0])),
-    "total": ("the bias' gradient is summed over all axes", dict(reduce=lambda g: np.full(4, g.sum()))),
-    "cut off": ("the bias gets no gradient", dict(reduce=lambda g: None)),
-})
-
-
-def mul_backward(dout, a, b, *, other=lambda a, b: (b, a), reduce=lambda g: g.sum(0, keepdims=True)):
-    for_a, for_b = other(a, b)
-    return dout * for_a, reduce(dout * for_b)
-
-
-family("broadcast_mul", lambda a, b: a * b, mul_backward, normal((4, 4), (1, 4)), {
-    "own factor": ("each input is multiplied by itself instead of the other", dict(other=lambda a, b: (a, b))),
-    "mean": ("the broadcast factor's gradient is averaged", dict(reduce=lambda g: g.mean(0, keepdims=True))),
-    "wrong axis": ("the broadcast factor's gradient is summed over the wrong axis",
-                   dict(reduce=lambda g: g.sum(1, keepdims=True).T)),
-    "no factor": ("the first input's gradient is the upstream itself", dict(other=lambda a, b: (1.0, a))),
-})
 
 
 def div_backward(dout, a, b, *, down=lambda a, b: -a / b**2, up=lambda a, b: 1 / b):
@@ -207,4 +177,52 @@ family("where", np.where, where_backward, lambda r: [np.arange(12).reshape(3, 4)
     "both": ("both branches get everything", dict(split=lambda keep: (np.True_, np.True_))),
     "swapped": ("each branch gets the other's gradient", dict(split=lambda keep: (~keep, keep))),
     "one branch": ("the second branch gets nothing", dict(split=lambda keep: (keep, np.False_))),
+}, constants=("keep",))
+
+DROPPED = 0.4
+
+
+def dropout_backward(
+    dout, x, keep, *, p=DROPPED, upstream=lambda dout, x: dout, passes=lambda keep, x: keep,
+    scale=lambda p, keep: 1 / (1 - p), finish=same,
+):
+    return finish(upstream(dout, x) * passes(keep, x) * scale(p, keep)), None
+
+
+family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
+       lambda r: [r.normal(size=(4, 5)), r.permuted(np.arange(20) < 11).reshape(4, 5)], {
+    **exchanged("passes", {
+        "new mask": ("backward draws a mask of its own; it has to be forward's",
+                     lambda keep, x: np.random.default_rng().random(keep.shape) < 1 - DROPPED),
+        "no mask": ("the mask is missing: no gradient passes where forward dropped", lambda keep, x: 1.0),
+        "inverted": ("the mask is the wrong way round: True keeps, so the gradient passes there", lambda keep, x: ~keep),
+        "relu's mask": ("the gradient passes where x is positive; it passes where the mask keeps", lambda keep, x: x > 0),
+        "mask and relu": ("the gradient passes where the mask keeps and x is positive; the sign of x plays no part",
+                          lambda keep, x: keep & (x > 0)),
+    }),
+    **exchanged("scale", {
+        "no scale": ("1 / (1 - p) is missing: forward has scaled what it kept", lambda p, keep: 1.0),
+        "scale twice": ("1 / (1 - p) is applied twice", lambda p, keep: 1 / (1 - p) ** 2),
+        "multiplied": ("multiplied by 1 - p instead of divided by it", lambda p, keep: 1 - p),
+        "p for 1 - p": ("divided by p, the share that is dropped; it has to be 1 - p, the share that is kept",
+                        lambda p, keep: 1 / p),
+        "times p": ("multiplied by p; it has to be divided by 1 - p", lambda p, keep: p),
+        "1 + p": ("divided by 1 + p; it has to be 1 - p", lambda p, keep: 1 / (1 + p)),
+        "times 1 + p": ("multiplied by 1 + p; it has to be divided by 1 - p", lambda p, keep: 1 + p),
+        "counted": ("divided by the share that the mask happens to keep; it has to be 1 - p",
+                    lambda p, keep: 1 / keep.mean()),
+        "root": ("divided by the root of 1 - p", lambda p, keep: (1 - p) ** -0.5),
+    }),
+    **exchanged("upstream", {
+        "no upstream": ("dout is not used: mask / (1 - p) has to be multiplied by it", lambda dout, x: np.ones_like(dout)),
+        "forward": ("x stands for dout: this is forward's output", lambda dout, x: x),
+        "times x": ("multiplied by x as well: the derivative of x * mask / (1 - p) has no x", lambda dout, x: dout * x),
+        "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout, x: dout**2),
+    }),
+    "sign": ("dx has the wrong sign", dict(finish=lambda dx: -dx)),
+    "zero": ("dx is zero", dict(finish=lambda dx: 0 * dx)),
+    "identity": ("dx is dout itself: neither the mask nor 1 / (1 - p) is there",
+                 dict(passes=lambda keep, x: 1.0, scale=lambda p, keep: 1.0)),
+    "inverted and p": ("the mask is the wrong way round, and p stands for 1 - p: True keeps, and p is the share that is "
+                       "dropped", dict(passes=lambda keep, x: ~keep, scale=lambda p, keep: 1 / p)),
 }, constants=("keep",))

@@ -1,17 +1,21 @@
 """Mistakes in functions that move elements."""
 import numpy as np
 
-from .base import family, normal
+from .base import family, normal, turned
 
 
 def moves(name, forward, back, wrong, inputs=normal((3, 3, 3))):
-    """A function that moves elements: dx = back(dout)."""
+    """A function that moves elements: dx = back(dout, x), where x is asked for its shape."""
     changed = {key: (mistake, dict(back=wrong_back)) for key, (mistake, wrong_back) in wrong.items()}
-    family(name, forward, lambda dout, x, *, back=back: back(dout).copy(), inputs, changed)
+    family(name, forward, lambda dout, x, *, back=back: back(dout, x).copy(), inputs, changed)
 
 
-def placed(dout, shape, index, add=True):
-    dx = np.zeros(shape)
+def untouched(dout, x):
+    return dout
+
+
+def placed(dout, x, index, add=True):
+    dx = np.zeros_like(x)
     if add:
         np.add.at(dx, index, dout)
     else:
@@ -19,52 +23,58 @@ def placed(dout, shape, index, add=True):
     return dx
 
 
-moves("permute", lambda x: x.transpose(1, 2, 0), lambda dout: dout.transpose(2, 0, 1), {
-    "same permutation": ("the permutation again instead of its inverse", lambda dout: dout.transpose(1, 2, 0)),
-    "not permuted": ("the upstream as it is", lambda dout: dout),
+moves("permute", lambda x: np.moveaxis(x, -3, -1), lambda dout, x: np.moveaxis(dout, -1, -3), {
+    "same permutation": ("the permutation again instead of its inverse", lambda dout, x: np.moveaxis(dout, -3, -1)),
+    "not permuted": ("the upstream as it is", untouched),
 })
-moves("transpose", lambda x: x.T, lambda dout: dout.T, {
-    "not transposed": ("the upstream as it is, on a square", lambda dout: dout),
+moves("transpose", turned, lambda dout, x: turned(dout), {
+    "not transposed": ("the upstream as it is, on a square", untouched),
 }, normal((4, 4)))
-moves("reshape", lambda x: x.reshape(4, 3), lambda dout: dout.reshape(3, 4), {
-    "column order": ("reshaped in Fortran's order", lambda dout: dout.reshape(3, 4, order="F")),
-    "transposed": ("a transpose for a reshape", lambda dout: dout.T),
+moves("reshape", lambda x: x.reshape(turned(x).shape), lambda dout, x: dout.reshape(x.shape), {
+    "column order": ("reshaped in Fortran's order", lambda dout, x: turned(turned(dout).reshape(dout.shape))),
+    "transposed": ("a transpose for a reshape", lambda dout, x: turned(dout)),
 }, normal((3, 4)))
-moves("flip", lambda x: x[:, ::-1], lambda dout: dout[:, ::-1], {
-    "not flipped": ("the upstream as it is", lambda dout: dout),
-    "wrong axis": ("flipped along the other axis", lambda dout: dout[::-1]),
+moves("flip", lambda x: x[..., ::-1], lambda dout, x: dout[..., ::-1], {
+    "not flipped": ("the upstream as it is", untouched),
+    "wrong axis": ("flipped along the other axis", lambda dout, x: dout[..., ::-1, :]),
 }, normal((4, 4)))
-moves("roll", lambda x: np.roll(x, 1, 1), lambda dout: np.roll(dout, -1, 1), {
-    "same way": ("rolled on instead of back", lambda dout: np.roll(dout, 1, 1)),
+moves("roll", lambda x: np.roll(x, 1, -1), lambda dout, x: np.roll(dout, -1, -1), {
+    "same way": ("rolled on instead of back", lambda dout, x: np.roll(dout, 1, -1)),
 }, normal((3, 4)))
-moves("slice", lambda x: x[1:3], lambda dout: placed(dout, (4, 3), slice(1, 3)), {
-    "at the front": ("put back at the wrong rows", lambda dout: placed(dout, (4, 3), slice(0, 2))),
-    "everywhere": ("the rows that were not taken get a gradient too", lambda dout: np.concatenate([dout, dout])),
+moves("slice", lambda x: x[1:3], lambda dout, x: placed(dout, x, slice(1, 3)), {
+    "at the front": ("put back at the wrong rows", lambda dout, x: placed(dout, x, slice(0, len(dout)))),
+    "everywhere": ("the rows that were not taken get a gradient too", lambda dout, x: np.resize(dout, x.shape)),
 }, normal((4, 3)))
 REPEATED = np.array([0, 2, 0, 1, 2, 2])
-moves("take", lambda x: x[REPEATED], lambda dout: placed(dout, (4, 3), REPEATED), {
-    "overwrites": ("a repeated index keeps its last gradient", lambda dout: placed(dout, (4, 3), REPEATED, add=False)),
+moves("take", lambda x: x[REPEATED], lambda dout, x: placed(dout, x, REPEATED), {
+    "overwrites": ("a repeated index keeps its last gradient", lambda dout, x: placed(dout, x, REPEATED, add=False)),
 }, normal((4, 3)))
-moves("repeat", lambda x: np.tile(x, (2, 1)), lambda dout: dout[:3] + dout[3:], {
-    "first copy": ("only the first copy's gradient", lambda dout: dout[:3]),
-    "mean": ("the mean of the copies", lambda dout: (dout[:3] + dout[3:]) / 2),
-    "interleaved": ("the copies are taken to be neighbours", lambda dout: dout[0::2] + dout[1::2]),
+
+
+def halves(dout):
+    return np.split(dout, 2, -2)
+
+
+moves("repeat", lambda x: np.concatenate([x, x], -2), lambda dout, x: sum(halves(dout)), {
+    "first copy": ("only the first copy's gradient", lambda dout, x: halves(dout)[0]),
+    "mean": ("the mean of the copies", lambda dout, x: sum(halves(dout)) / 2),
+    "interleaved": ("the copies are taken to be neighbours", lambda dout, x: dout[..., 0::2, :] + dout[..., 1::2, :]),
 }, normal((3, 4)))
-moves("tril", np.tril, np.tril, {
-    "upper": ("the other triangle", np.triu),
-    "all": ("the part that was cut off gets a gradient", lambda dout: dout),
-    "no diagonal": ("the diagonal is left out", lambda dout: np.tril(dout, -1)),
+moves("tril", np.tril, lambda dout, x: np.tril(dout), {
+    "upper": ("the other triangle", lambda dout, x: np.triu(dout)),
+    "all": ("the part that was cut off gets a gradient", untouched),
+    "no diagonal": ("the diagonal is left out", lambda dout, x: np.tril(dout, -1)),
 }, normal((4, 4)))
 
 
-def cat_backward(dout, a, b, *, cut=lambda dout: (dout[:, :2], dout[:, 2:])):
-    return tuple(part.copy() for part in cut(dout))
+def cat_backward(dout, a, b, *, cut=lambda dout, n: (dout[..., :n], dout[..., n:])):
+    return tuple(part.copy() for part in cut(dout, a.shape[-1]))
 
 
-family("cat", lambda a, b: np.concatenate([a, b], 1), cat_backward, normal((3, 2), (3, 2)), {
-    "exchanged": ("each input gets the other's part", dict(cut=lambda dout: (dout[:, 2:], dout[:, :2]))),
-    "same part": ("both inputs get the first part", dict(cut=lambda dout: (dout[:, :2], dout[:, :2]))),
-    "interleaved": ("cut into even and odd columns", dict(cut=lambda dout: (dout[:, ::2], dout[:, 1::2]))),
+family("cat", lambda a, b: np.concatenate([a, b], -1), cat_backward, normal((3, 2), (3, 2)), {
+    "exchanged": ("each input gets the other's part", dict(cut=lambda dout, n: (dout[..., n:], dout[..., :n]))),
+    "same part": ("both inputs get the first part", dict(cut=lambda dout, n: (dout[..., :n], dout[..., :n]))),
+    "interleaved": ("cut into even and odd columns", dict(cut=lambda dout, n: (dout[..., ::2], dout[..., 1::2]))),
 })
 
 

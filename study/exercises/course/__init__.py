@@ -1,9 +1,14 @@
 """The course, in the order in which it is meant to be worked through."""
-from study.exercises.course import block, finding, rows, training
+from study.exercises.course import attention, block, finding, logsumexp, lookup, norms, pointwise, products, rows, training
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
-    "Row by row": rows.EXERCISES,
+    "Number by number": pointwise.EXERCISES,
+    "Products": products.EXERCISES,
+    "Row by row": [*logsumexp.EXERCISES, *rows.EXERCISES],
+    "Rows of a table": lookup.EXERCISES,
+    "Norms": norms.EXERCISES,
+    "Attention": attention.EXERCISES,
     "Put together": block.EXERCISES,
     "Training, and other derivatives": training.EXERCISES,
     "To find": finding.EXERCISES,

@@ -19,8 +19,8 @@ def try_out(exercise: Exercise) -> list[Inputs]:
         if sum(size_of(inputs) > MOST_ENTRIES for inputs in samples) > len(PLANS) // 2:
             raise Flaw(f"most inputs have more than {MOST_ENTRIES} entries, too many for finite differences: keep letters "
                        "small, such as limits = {'N': 3}, or give a backward")
-        raise Flaw("forward is not differentiable at most points, or too rough for finite differences (kinks, jumps, noise):"
-                   f" of {2 * len(PLANS)} inputs only {len(drawn)} can be judged; a backward in the file helps")
+        raise Flaw("forward is not differentiable at most points, or too rough for finite differences (kinks, jumps, "
+                   f"noise): of {2 * len(PLANS)} inputs only {len(drawn)} can be judged; a backward in the file helps")
     for name in exercise.routine.results:
         if not any(np.any(exercise.right(inputs)[name]) for inputs in drawn):
             raise Flaw(f"{name} is always 0: forward does not depend on {name[1:]}; name it in constants, or leave it out")

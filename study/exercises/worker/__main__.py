@@ -18,10 +18,11 @@ FOLDER, REQUESTS, REPLIES, SITE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]
 STANDARD = sys.path[1:]
 sys.path.append(SITE)
 
-import guard  # noqa: E402  these three stand beside this file
+import guard  # noqa: E402  it and the next but one stand beside this file
 import numpy  # noqa: E402
-import returned  # noqa: E402
 import wire  # noqa: E402
+from numpy import ndarray  # noqa: E402
+from returned import copy_of, name_of, unwrap  # noqa: E402
 
 sys.path[:] = [*STANDARD, FOLDER]
 sys.argv[:] = ["submission"]
@@ -30,8 +31,8 @@ LIBRARIES = "numpy", "scipy"  # that may be imported
 PLOTS = "matplotlib", "seaborn", "plotly", "IPython", "tqdm"  # that do nothing here
 LONGEST_TEXT = 500
 
-_read, _write, _exit, _type = os.read, os.write, os._exit, type
-_settrace, _setprofile, _exc_info, _stdout, _stderr = sys.settrace, sys.setprofile, sys.exc_info, sys.stdout, sys.stderr
+_read, _write, _exit, _type, _bytes = os.read, os.write, os._exit, type, ndarray.tobytes
+_settrace, _setprofile, _stdout, _stderr = sys.settrace, sys.setprofile, sys.stdout, sys.stderr
 
 
 class Channel:
@@ -63,7 +64,10 @@ class Channel:
 
         def function(*arguments):
             with self.lock:
-                self.send({"kind": "callback", "function": number}, arguments)
+                try:
+                    self.send({"kind": "callback", "function": number}, arguments)
+                except wire.Unsendable as error:
+                    raise TypeError(f"this function takes arrays and numbers, and was given {error}") from None
                 header, result = self.receive()
             if header["kind"] == "raised":
                 raise ValueError(header["message"])
@@ -78,8 +82,8 @@ class Imports:
     @staticmethod
     def find_spec(name, path=None, target=None):
         root = name.partition(".")[0]
-        if root in LIBRARIES:
-            return PathFinder.find_spec(name, path or [SITE], target)
+        if root in LIBRARIES and (found := PathFinder.find_spec(name, path or [SITE], target)):
+            return found
         if root in PLOTS:
             return ModuleSpec(name, Imports, is_package=True)
         raise ModuleNotFoundError(f"exercises are solved with NumPy alone, and {name} is not there", name=name)
@@ -110,6 +114,9 @@ class Nothing(types.ModuleType):
     def __getitem__(self, key):
         return Nothing("item")
 
+    def __setitem__(self, key, value):
+        pass
+
     def __enter__(self):
         return self
 
@@ -125,7 +132,7 @@ def set_limits(limits):
         return
     megabyte = 2**20
     for name, value in (
-        ("RLIMIT_CPU", int(limits["total_seconds"]) + 1), ("RLIMIT_AS", limits["megabytes"] * megabyte), ("RLIMIT_CORE", 0),
+        ("RLIMIT_CPU", limits["processor_seconds"]), ("RLIMIT_AS", limits["megabytes"] * megabyte), ("RLIMIT_CORE", 0),
         ("RLIMIT_FSIZE", limits["file_megabytes"] * megabyte), ("RLIMIT_NOFILE", 64),
         ("RLIMIT_NPROC", limits["processes"] + running()),
     ):
@@ -147,27 +154,26 @@ def running():
         return 4096
 
 
-def load(request):
-    """Run the file, and find the function: (function or None, what first went wrong or None).
+def load(text, filename, is_notebook):
+    """Run the file: (its names, what first went wrong or None).
 
     In a notebook each statement runs by itself: one that fails, such as a cell that compares with another library, leaves
     the others.
     """
-    filename, text = request["filename"], request["text"]
     module = types.ModuleType("submission")
     module.__file__ = filename
     sys.modules["submission"] = module
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    if not request["lenient"]:
+    if not is_notebook:
         exec(compile(text, filename, "exec", 0, True), vars(module))
-        return vars(module).get(request["function"]), None
+        return vars(module), None
     failed = None
     for statement in ast.parse(text, filename).body:
         try:
             exec(compile(ast.Module([statement], []), filename, "exec", 0, True), vars(module))
         except BaseException as error:  # noqa: BLE001  all that a student's code may do
             failed = failed or describe(error, filename)
-    return vars(module).get(request["function"]), failed
+    return vars(module), failed
 
 
 def describe(error, filename):
@@ -184,21 +190,21 @@ def describe(error, filename):
         step = step.tb_next
     if line is None and isinstance(error, SyntaxError) and type(error.lineno) is int:
         line = error.lineno
-    return {"type": returned.name_of(_type(error)), "message": text, "line": line}
+    return {"type": name_of(_type(error)), "message": text, "line": line}
 
 
 def answer(function, arguments):
     """(header, tree) of one call."""
-    before = returned.copy_of(arguments)
+    before = copy_of(arguments)
     found = function(*arguments)
-    container, given, results = returned.unwrap(found)
+    container, given, results = unwrap(found)
     after = None if same(before, arguments) else arguments
     return {"kind": "returned", "container": container, "given": given}, [results, after]
 
 
 def same(a, b):
-    if isinstance(a, numpy.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, ndarray):
+        return a.shape == b.shape and a.dtype == b.dtype and _bytes(a) == _bytes(b)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
@@ -206,55 +212,64 @@ def same(a, b):
     return a is b or a == b or a != a
 
 
+class Session:
+    """Answers the judge: first to the file's text, then to calls of its function."""
+
+    def __init__(self, channel, settings, watch):
+        self.channel, self.settings, self.watch, self.function = channel, settings, watch, None
+        self.nowhere = open(os.devnull, "w")
+
+    def serve(self, request, tree):
+        """Send what comes of a request, whatever comes of it. It ends in time also if the judge is gone meanwhile."""
+        faulthandler.dump_traceback_later(2 * self.settings["limits"]["total_seconds"], exit=True, file=self.nowhere)
+        try:
+            header, tree = self.loaded(tree) if self.function is None else answer(self.function, tree)
+        except BaseException as error:  # noqa: BLE001  all that a student's code may do
+            header, tree = {"kind": "raised", **describe(error, self.settings["filename"])}, None
+        _settrace(None)
+        _setprofile(None)
+        for stream in (sys.stdout, sys.stderr, _stdout, _stderr):
+            try:
+                stream.flush()
+            except BaseException:  # noqa: BLE001
+                pass
+        self.reply(header, tree, {"call": request["call"], "refused": self.watch.refused})
+        faulthandler.cancel_dump_traceback_later()
+
+    def loaded(self, text):
+        settings = self.settings
+        names, failed = load(_bytes(text).decode("utf-8", "surrogatepass"), settings["filename"], settings["is_notebook"])
+        self.function = names.get(settings["function"])
+        return {"kind": "loaded", "found": self.function is not None, "failed": failed}, None
+
+    def reply(self, header, tree, identity):
+        with self.channel.lock:
+            try:
+                self.channel.send({**header, **identity}, tree)
+            except wire.Unsendable as error:
+                self.channel.send({"kind": "raised", "type": "TypeError", "message": f"it gives {error} back", **identity})
+            except MemoryError as error:
+                self.channel.send({"kind": "raised", **describe(error, self.settings["filename"]), **identity})
+
+
 def main():
     channel = Channel()
-    request, _ = channel.receive()
-    faulthandler.dump_traceback_later(request["limits"]["total_seconds"] + 60, exit=True, file=open(os.devnull, "w"))
-    set_limits(request["limits"])
+    settings, _ = channel.receive()
+    set_limits(settings["limits"])
     os.chdir(FOLDER)
     numpy.random.seed(0)
     random.seed(0)
     numpy.seterr(all="ignore")
-    builtins.exit = builtins.quit = sys.exit
+    builtins.exit = builtins.quit = sys.exit  # which `site` makes otherwise
     sys.meta_path.append(Imports)
-    libraries = [os.path.join(SITE, name) for name in request["readable"]]
-    watch = guard.Guard(FOLDER, [*STANDARD, *libraries], request["filename"])
+    libraries = [os.path.join(SITE, name) for name in settings["readable"]]
+    watch = guard.Guard(FOLDER, [*STANDARD, *libraries], settings["filename"])
     watch.install()
     channel.send({"kind": "ready"})
 
-    request, _ = channel.receive()
-    function, failed = None, None
-
-    def run():
-        nonlocal function, failed
-        function, failed = load(request)
-        return {"kind": "loaded", "found": function is not None, "failed": failed}, None
-
-    reply(channel, request, watch, run)
+    session = Session(channel, settings, watch)
     while True:
-        call, arguments = channel.receive()
-        reply(channel, {**request, **call}, watch, lambda arguments=arguments: answer(function, arguments))
-
-
-def reply(channel, request, watch, run):
-    """Send what came of it, whatever came of it."""
-    try:
-        header, tree = run()
-    except BaseException as error:  # noqa: BLE001  all that a student's code may do
-        header, tree = {"kind": "raised", **describe(error, request["filename"])}, None
-    _settrace(None)
-    _setprofile(None)
-    for stream in (sys.stdout, sys.stderr, _stdout, _stderr):
-        try:
-            stream.flush()
-        except BaseException:  # noqa: BLE001
-            pass
-    identity = {"call": request["call"], "refused": watch.refused}
-    with channel.lock:
-        try:
-            channel.send({**header, **identity}, tree)
-        except (wire.Garbage, MemoryError) as error:
-            channel.send({"kind": "raised", **describe(error, request["filename"]), **identity})
+        session.serve(*channel.receive())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 A guard against accidents and curiosity, not against malice: see the package's docstring.
 """
+import importlib
 import os
 import sys
 
@@ -9,7 +10,8 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 LARGEST_NUMBER_OF_WRITES = 32  # and the limit of a file's size bound what it takes of the disk
 
 DELETES = {
-    "os.remove": "delete", "os.rmdir": "delete", "os.truncate": "cut", "os.rename": "rename", "os.mkdir": "make",
+    "shutil.rmtree": "delete", "os.remove": "delete", "os.rmdir": "delete", "os.truncate": "cut", "os.rename": "rename",
+    "os.mkdir": "make",
     "os.chmod": "change", "os.chown": "change", "os.utime": "change", "os.setxattr": "change", "os.removexattr": "change",
 }
 LISTS = "os.listdir", "os.scandir", "os.chdir", "os.getxattr", "os.listxattr"
@@ -27,16 +29,17 @@ NEVER = {  # beginnings of events, and what they are
 }
 BEGINNINGS = tuple(NEVER)
 MODULES = {  # that do things no audit event tells of
-    "_posixsubprocess": "start a process", "_posixshmem": "share memory", "_multiprocessing": "start a process",
+    "_posixshmem": "share memory", "_multiprocessing": "start a process",
     "_ctypes": "use ctypes", "cffi": "use ctypes", "_sqlite3": "open a database", "_dbm": "open a database",
     "_gdbm": "open a database", "_interpreters": "start another interpreter",
     "_xxsubinterpreters": "start another interpreter", "_testcapi": "use Python's inside",
     "_testinternalcapi": "use Python's inside",
 }
-UNHEARD = (  # of os, without audit events
+UNHEARD = (  # functions without audit events
     "mkfifo", "mknod", "chroot", "setpgid", "setsid", "pidfd_open", "nice", "setpriority", "setuid", "seteuid", "setreuid",
     "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups", "initgroups", "unshare", "setns", "sync",
     "sched_setaffinity", "sched_setscheduler", "sched_setparam", "lchmod", "memfd_create", "openpty", "posix_openpt",
+    "pidfd_send_signal", "fork_exec",
 )
 
 
@@ -52,13 +55,13 @@ class Guard:
         self.refused, self.writes, self.inside = [], 0, False
 
     def install(self):
-        import signal
-        for module in (os, sys.modules["posix"]):
-            for name in UNHEARD:
-                vars(module).pop(name, None)
-        vars(signal).pop("pidfd_send_signal", None)
-        vars(sys.modules["_signal"]).pop("pidfd_send_signal", None)
+        for module in ("os", "posix", "signal", "_signal", "_posixsubprocess"):
+            functions = vars(importlib.import_module(module))
+            functions.update({name: self.refusing(f"use {name}") for name in functions if name in UNHEARD})
         sys.addaudithook(self.hear)
+
+    def refusing(self, what):
+        return lambda *arguments, **keywords: self.refuse(what)
 
     def hear(self, event, arguments):
         if event == "import":
@@ -81,13 +84,14 @@ class Guard:
             self.refuse(next(what for beginning, what in NEVER.items() if event.startswith(beginning)))
 
     def opens(self, path, mode, flags):
-        if isinstance(path, int):
+        if isinstance(path, int) or path == os.devnull:
             return
         writes = isinstance(flags, int) and flags & WRITES or isinstance(mode, str) and set(mode) & set("wax+")
         if writes:
             self.count()
-        if not (self.is_own(path) or not writes and self.is_readable(path) and not os.path.isdir(path)):
-            self.refuse(f"{'write' if writes else 'read'} {shown(path)}")
+        is_folder = os.path.isdir(path)
+        if not (self.is_own(path) or not writes and self.is_readable(path) and not is_folder):
+            self.refuse(f"{'write' if writes else 'look into' if is_folder else 'read'} {shown(path)}")
 
     def count(self):
         self.writes += 1

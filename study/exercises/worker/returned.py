@@ -5,8 +5,10 @@ Nothing of the student's runs here: no method of an object that it returned, not
 from numpy import array, asarray, float64, generic, ma, matrix, ndarray
 
 NUMERIC = "biufc"
-LARGEST = 2**26  # bytes of one result
+LARGEST = 2**24  # bytes of one result
+MOST = 1000  # results
 DEPTH = 32  # of lists in lists
+PLAIN = {generic: generic.__array__, bool: bool, int: int.__pos__, float: float.__pos__, complex: complex.__pos__}
 
 
 def unwrap(found):
@@ -26,7 +28,7 @@ def unwrap(found):
         container, items = "array", [found]
     else:
         return name_of(type(found)), [], []
-    pairs = [described(item) for item in items[:1000]]
+    pairs = [described(item) for item in items[:MOST]]
     return container, [words for words, _ in pairs], [plain for _, plain in pairs]
 
 
@@ -60,13 +62,21 @@ def described_array(item):
 
 
 def described_number(item):
-    if isinstance(item, generic) and item.dtype.kind not in NUMERIC:
-        return f"a {item.dtype.name}", None
     try:
-        plain = asarray(item)
-        return "a number", plain if plain.dtype.kind in NUMERIC else asarray(float64(int(item)))
+        plain = asarray(plain_number(item))
+        if plain.dtype.kind == "O":  # an integer of more than 64 bits
+            plain = asarray(float64(plain_number(item)))
     except OverflowError:
         return "a number too large for float64", None
+    return ("a number", plain) if plain.dtype.kind in NUMERIC else (f"a {plain.dtype.name}", None)
+
+
+def plain_number(item):
+    """Without a subclass of the student's."""
+    for kind, plain in PLAIN.items():
+        if isinstance(item, kind):
+            return plain(item)
+    raise TypeError
 
 
 def numbers_of(items):
@@ -77,11 +87,9 @@ def numbers_of(items):
             return None
         shape.append(len(level[0]))
         level = [number for row in level for number in row]
-    if not all(isinstance(x, (bool, int, float, complex, generic)) for x in level):
-        return None
     try:
-        plain = array(level or (), dtype=None if level else float64)
-    except (OverflowError, ValueError):
+        plain = array([plain_number(item) for item in level] or (), dtype=None if level else float64)
+    except (OverflowError, TypeError, ValueError):
         return None
     return plain.reshape(shape) if plain.dtype.kind in NUMERIC else None
 

@@ -16,7 +16,7 @@ from numpy import dtype, empty, frombuffer, generic, ndarray
 MAGIC = b"mgx1"
 PREFIX = struct.Struct(">4sIQ")
 LARGEST_HEADER = 2**20
-LARGEST_BODY = 2**28
+LARGEST_BODY = 2**26
 DTYPE = re.compile(r"[<>|=]?[biufc][0-9]{1,2}")
 DEPTH = 32
 
@@ -27,26 +27,32 @@ class Garbage(ValueError):
     """What came is no message."""
 
 
+class Unsendable(TypeError):
+    """What should be sent is not made of arrays and numbers, or is too large; the message says what it is."""
+
+
 def pack(header, tree, callables=None):
     """A message's bytes: the header (a dict of JSON), and a tree of arrays, numbers, lists, tuples, dicts and callables.
 
-    Callables are kept in `callables`, a list, and go as their position in it.
+    Callables are kept in `callables`, a list, and go as their position in it. TypeError says what cannot be sent.
     """
     arrays = []
     text = _dumps({**header, "tree": _node(tree, arrays, callables, DEPTH)}).encode("ascii")
-    body = [ndarray.tobytes(array) for array in arrays]
-    return b"".join([PREFIX.pack(MAGIC, len(text), sum(map(len, body))), text, *body])
+    size = sum(array.nbytes for array in arrays)
+    if len(text) > LARGEST_HEADER or size > LARGEST_BODY:
+        raise Unsendable(f"{max(len(text), size) / 2**20:.0f} MB")
+    return b"".join([PREFIX.pack(MAGIC, len(text), size), text, *map(ndarray.tobytes, arrays)])
 
 
 def _node(tree, arrays, callables, depth):
     if depth == 0:
-        raise Garbage("lists in lists in lists")
+        raise Unsendable("lists in lists in lists")
     if tree is None or isinstance(tree, (bool, int, float, str)) and not isinstance(tree, generic):
         return ["value", tree]
     if isinstance(tree, (ndarray, generic)):
-        array = ndarray.view(tree, ndarray) if isinstance(tree, ndarray) else tree.reshape(())
+        array = ndarray.view(tree, ndarray) if isinstance(tree, ndarray) else generic.__array__(tree)
         if not DTYPE.fullmatch(array.dtype.str) or array.nbytes > LARGEST_BODY:
-            raise Garbage(f"an array of {array.dtype} and shape {array.shape}")
+            raise Unsendable(f"an array of {array.dtype} and shape {array.shape}")
         arrays.append(array)
         return ["array" if isinstance(tree, ndarray) else "number", array.dtype.str, list(array.shape)]
     if isinstance(tree, (list, tuple)):
@@ -56,7 +62,7 @@ def _node(tree, arrays, callables, depth):
     if callable(tree) and callables is not None:
         callables.append(tree)
         return ["callable", len(callables) - 1]
-    raise Garbage(f"a {type(tree).__name__}")
+    raise Unsendable(f"a {type(tree).__name__}")
 
 
 def lengths(prefix):

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 
+import minigrad as mg
 from minigrad.gradcheck import gradcheck_report
 from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, diagnose, grade_checker, with_backward
 
@@ -25,12 +26,158 @@ def test_a_mistake_is_diagnosed():
         out = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
         return out * dout
 
-    assert diagnose("softmax", backward) is MUTANTS["softmax: no rowsum"]
+    found = diagnose("softmax", backward)
+    assert found and found.names == ("no rowsum",) and found.mistake == MUTANTS["softmax: no rowsum"].mistake
     handed_in = with_backward("softmax", backward)
     assert not gradcheck_report(handed_in, handed_in.draw(0))
-    assert diagnose("softmax", FUNCTIONS["softmax"].gradients) is None
+    assert diagnose("softmax", FUNCTIONS["softmax"].gradients).is_right
+
+
+def raises_on_some(dout, x):
+    if x[0, 0] > 0:
+        raise ValueError("not today")
+    return dout
+
+
+def ragged(dout, x):
+    return [[1.0], [2.0, 3.0]]
+
+
+HANDED_IN = {  # a backward of softmax, and a part of what is said about it
+    "nothing": (lambda dout, x: None, "dx is None"),
+    "a text": (lambda dout, x: "dx", "dx is not an array of numbers"),
+    "a ragged list": (ragged, "dx is not an array of numbers"),
+    "another shape": (lambda dout, x: dout[:1], "dx has the shape (1, 4) where (4, 4) belongs"),
+    "two gradients": (lambda dout, x: (dout, x), "it returns 2 gradients; expected dx"),
+    "an error": (lambda dout, x: dout @ x[:1], "it raises ValueError: matmul"),
+    "too few arguments": (lambda dout: dout, "it raises TypeError"),
+    "an error at times": (raises_on_some, f'(line {raises_on_some.__code__.co_firstlineno + 2}: raise ValueError("not today"))'),
+    "two mistakes": (lambda dout, x: -np.exp(x) / np.exp(x).sum(-1, keepdims=True) * dout, "dx has the wrong sign"),
+    "nonsense": (lambda dout, x: np.sin(dout + x), "dx is off by up to"),
+}
+
+
+@pytest.mark.parametrize("name", HANDED_IN)
+def test_whatever_is_handed_in_is_described(name):
+    backward, said = HANDED_IN[name]
+    found = diagnose("softmax", backward)
+    assert said in found.sentence and not found.is_right
 
 
 def test_a_checker_is_graded():
-    grades = grade_checker(lambda function, inputs: "weight" not in str(function.name), seeds=[0])
-    assert "attention: no rowsum" in grades["missed"] and grades["false alarms"] == []
+    grades = grade_checker(lambda function, inputs: "no weight" not in str(function.name), seeds=[0])
+    assert "attention: no rowsum" in grades["missed"] and grades["false alarms"] == grades["errors"] == []
+
+
+def differences(forward, backward, inputs, h=1e-5):
+    """A checker as a student may write it, for NumPy arrays: one random upstream, all elements, central differences."""
+    dout = np.random.default_rng(99).normal(size=np.shape(forward(*inputs)))
+    gradients = backward(dout, *inputs)
+    if len(gradients) != len(inputs):
+        return False
+    for x, gradient in zip(inputs, gradients):
+        if x.dtype.kind != "f":
+            continue
+        numeric = np.zeros_like(x)
+        for place in np.ndindex(x.shape):
+            before = x[place]
+            x[place] = before + h
+            up = np.sum(forward(*inputs) * dout)
+            x[place] = before - h
+            numeric[place] = (up - np.sum(forward(*inputs) * dout)) / (2 * h)
+            x[place] = before
+        if gradient is None or gradient.shape != x.shape or not np.allclose(gradient, numeric, 1e-3, 1e-4):
+            return False
+    return True
+
+
+def test_a_checker_for_arrays_is_graded():
+    grades = grade_checker(differences, seeds=[0, 1])
+    assert grades["false alarms"] == grades["errors"] == [] and "square: relative error 1e-6" in grades["missed"]
+    families = {name.split(":")[0] for name in grades["missed"]}
+    assert families <= {"square", "log", "layer_norm", "softmax"} and "add: shared gradients" not in grades["missed"]
+
+
+def test_a_checker_is_graded_on_each_seed():
+    unlucky = FUNCTIONS["tanh"].inputs(np.random.default_rng(1))[0]
+
+    def checker(forward, backward, inputs):
+        return not np.array_equal(inputs[0], unlucky)
+
+    assert "tanh" in grade_checker(checker, seeds=[0, 1])["false alarms"]
+    assert grade_checker(checker, seeds=[0, 2])["false alarms"] == []
+
+
+def test_each_call_of_a_checker_has_new_inputs():
+    def careless(forward, backward, inputs):
+        unchanged = all(np.array_equal(a, b) for a, b in zip(inputs, drawn.pop(0)))
+        for x in inputs:
+            x[...] = 0
+        return unchanged
+
+    wrong = [mutant for mutant in MUTANTS.values() if not mutant.equivalent and "fresh_gradients" not in mutant.changes]
+    drawn = [function.inputs(np.random.default_rng(5)) for function in (*wrong, *FUNCTIONS.values())]
+    assert grade_checker(careless, seeds=[5])["false alarms"] == [] == drawn
+
+
+ANSWERS = {  # of a checker, and what is said of it
+    "None": (lambda function, inputs: None, "it returns None; expected True or False"),
+    "an array": (lambda forward, backward, inputs: np.array([True]), "it returns a ndarray; expected True or False"),
+    "an error": (lambda function, inputs: 1e-9, "it returns a float; expected True or False"),
+    "a mistake": (lambda function, inputs: inputs.shape, "AttributeError: 'list' object has no attribute 'shape', in line"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_what_is_no_answer_is_reported_in_a_line(case):
+    checker, said = ANSWERS[case]
+    grades = grade_checker(checker, seeds=[0])
+    lines = [line for line in grades["errors"] if line.split(",")[0] in FUNCTIONS]
+    assert grades["missed"] == grades["false alarms"] == [] and len(lines) == len(FUNCTIONS)
+    assert all(said in line and "\n" not in line for line in grades["errors"])
+
+
+def test_a_checker_that_raises_for_a_wrong_backward_has_noticed():
+    def insisting(forward, backward, inputs):
+        if not differences(forward, backward, inputs):
+            raise ValueError("a wrong gradient")
+        return True
+
+    assert grade_checker(insisting, seeds=[0]) == grade_checker(differences, seeds=[0])
+
+
+def test_a_checker_takes_two_arguments_or_three():
+    with pytest.raises(TypeError, match=r"takes \(function, inputs\), or .* this one takes \(x\)"):
+        grade_checker(lambda x: True)
+    assert grade_checker(lambda function, inputs, tolerance=1e-3: False, seeds=[0])["errors"] == []
+
+
+BATCHED = {  # inputs of other shapes, with leading axes: what is generic in shape
+    **dict.fromkeys(["square", "permute", "transpose", "reshape", "flip", "roll", "slice", "take", "repeat", "tril",
+                     "used_twice"], ((3, 2, 4, 5),)),
+    **dict.fromkeys(["mul", "add", "sum_of_products"], ((2, 3, 5), (2, 3, 5))),
+    "cat": ((2, 3, 1), (2, 3, 4)),
+}
+
+KEEP_THE_NUMBERS = (  # where no upstream is extreme, and nothing is looked at but the gradients
+    "clipped", "clipped far out", "small flushed", "tiny flushed", "needs order", "needs memory", "clips the input",
+    "writes to the upstream", "shared gradients", "writes to the input",
+)
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_functions_and_mistakes_are_generic_in_shape(name):
+    generator = np.random.default_rng(0)
+    arrays = [generator.normal(size=shape) for shape in BATCHED[name]]
+    right = FUNCTIONS[name]
+    inputs = [mg.tensor(a, requires_grad=True) for a in arrays]
+    assert gradcheck_report(right, inputs)
+    dout = generator.normal(size=np.shape(right.forward(*arrays)))
+    expected = right.gradients(dout, *arrays)
+    for mutant in [m for m in MUTANTS.values() if m.right is right]:
+        with np.errstate(all="ignore"):
+            found = mutant.gradients(dout.copy(), *[a.copy() for a in arrays])
+        is_same = len(found) == len(expected) and all(
+            g is not None and g.shape == e.shape and g.dtype == e.dtype and np.allclose(g, e, 0, 1e-13)
+            for g, e in zip(found, expected))
+        assert is_same == mutant.name.endswith(KEEP_THE_NUMBERS), mutant.name

@@ -9,6 +9,7 @@ that the judge may give (`Report.names`); "" if the label's own words are all th
 """
 import pathlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 FOLDER = pathlib.Path(__file__).parent / "submissions"
@@ -28,10 +29,10 @@ class Submission:
         return f"{self.exercise} {self.number}: {self.label}"
 
 
-def submissions(folder: pathlib.Path = FOLDER) -> list[Submission]:
-    """All of them, in the order of their files."""
+def submissions(exercises: Iterable[str], folder: pathlib.Path = FOLDER) -> list[Submission]:
+    """All of these exercises, as far as there are any."""
     found = []
-    for path in sorted(folder.glob("*.txt")):
+    for path in filter(pathlib.Path.is_file, (folder / f"{name}.txt" for name in exercises)):
         parts = re.split(r"^(?=# ---- )", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         for number, part in enumerate(filter(str.strip, parts)):
             head, _, code = part.partition("\n")

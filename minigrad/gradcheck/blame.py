@@ -1,0 +1,25 @@
+"""An error in somebody's code, in a sentence with the line that raised it."""
+import os
+import traceback
+
+import numpy as np
+
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
+OURS = os.path.join(PACKAGE, ""), os.path.join(os.path.dirname(np.__file__), "")  # whose lines are not to blame
+
+
+def told(error: Exception) -> str:
+    """What was raised, and in which line of the user's code, if it went through any.
+
+    >>> try:
+    ...     np.ones(2) @ np.ones(3)
+    ... except ValueError as error:
+    ...     print(told(error))
+    ValueError: matmul: Input operand 1 has a mismatch ... in line 2 of ...: np.ones(2) @ np.ones(3)
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(OURS)]
+    if not frames:
+        return str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
+    innermost = frames[-1]
+    code = f": {innermost.line}" if innermost.line else ""
+    return f"{type(error).__name__}: {error}, in line {innermost.lineno} of {os.path.basename(innermost.filename)}{code}"

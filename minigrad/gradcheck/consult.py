@@ -1,0 +1,137 @@
+"""What the doctor is asked when a check fails: which function this is, if it is a known one, and what backward gave.
+
+A function is recognised by its values: names do not matter. One that is not known still has derivatives, those that
+differences found, and exact relations to them, such as a transpose.
+"""
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..tensor import Tensor
+from .differences import FAIL
+from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
+from .mutants.base import FUNCTIONS, Differentiable
+from .problem import Point, generator_for, split
+from .report import InputReport
+
+LARGEST = 5000  # so many numbers in all inputs at most: known mistakes are run on them one by one, and in pairs
+ROUGH = 1e-6  # how well derivatives are known from differences
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One backward: the arguments of the function, the upstream gradient, and the gradients by the names of the leaves."""
+
+    arguments: dict[str, Any]
+    output: np.ndarray
+    dout: np.ndarray
+    gradients: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Consultation:
+    """What backward gave, beside what is right for the function that this may be."""
+
+    function: str  # a known one, or ""
+    routine: Routine
+    evidence: list[Evidence]
+    tolerance: float
+
+    def diagnosis(self) -> Diagnosis:
+        found = diagnose_numbers(self.evidence, self.routine, self.tolerance)
+        if not self.function or not found:
+            return found
+        return replace(found, mistakes=(f"this is {self.function}: {found.mistakes[0]}", *found.mistakes[1:]))
+
+
+def consultations(point: Point, reports: list[InputReport], seed: int) -> list[Consultation]:
+    """What to ask: as the known functions that have the same values, then as the function that differences have seen."""
+    problem, generator = point.problem, generator_for(seed)
+    size = sum(np.size(value) for value in arguments_of(problem.arguments).values())
+    if len(point.outputs) != 1 or size > LARGEST:
+        return []
+    seen = [observe(point, upstream) for upstream in (point.upstream, *generator.standard_normal((2, point.size)))]
+    functions = [function for function in FUNCTIONS.values() if has_values(function, seen[0])]
+    found = [by_differences(seen, point, reports)]
+    if functions:
+        problem.move(generator, upward=False)
+        nearby = Point(problem, problem.outputs(), generator)
+        seen.append(observe(nearby, nearby.upstream))
+        problem.restore()
+        found[:0] = [as_known(function, seen) for function in functions if has_values(function, seen[-1])]
+    return [consultation for consultation in found if consultation is not None]
+
+
+def observe(point: Point, upstream: np.ndarray) -> Observation:
+    (output,) = point.outputs
+    return Observation(arguments_of(point.problem.arguments), np.array(output.array), split(upstream, [output])[0],
+                       dict(zip(point.names, point.backward(upstream))))
+
+
+def arguments_of(arguments: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: np.array(value.array) if isinstance(value, Tensor) else value for name, value in arguments}
+
+
+def has_values(function: Differentiable, seen: Observation) -> bool:
+    """Is this the function's output, and are all that got gradients among those that it has gradients for?
+
+    What hands an input out as it is may be any of many functions, such as a reshape to the same shape.
+    """
+    if len(function.arguments) != len(seen.arguments):
+        return False
+    if any(np.array_equal(value, seen.output, equal_nan=True) for value in seen.arguments.values()):
+        return False
+    learned = {name for name, argument in zip(seen.arguments, function.arguments) if argument in function.learned}
+    if not seen.gradients.keys() <= learned:
+        return False
+    try:
+        with np.errstate(all="ignore"):
+            output = np.asarray(function.forward(*[np.copy(value) if isinstance(value, np.ndarray) else value
+                                                   for value in seen.arguments.values()]))
+    except Exception:  # noqa: BLE001  the arguments do not fit
+        return False
+    return output.shape == seen.output.shape and np.allclose(output, seen.output, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def as_known(function: Differentiable, seen: list[Observation]) -> Consultation | None:
+    """The question, as one about this function, with the names that the inputs have here."""
+    named = dict(zip(function.arguments, seen[0].arguments))
+    routine = replace(routine_of(function.name), arguments=("dout", *seen[0].arguments),
+                      results=tuple(gradient_of(named[argument]) for argument in function.learned))
+    try:
+        return Consultation(function.name, routine, [evidence_of(routine, item, item.gradients) for item in seen], EXACT)
+    except Exception:  # noqa: BLE001  its backward is not for these shapes
+        return None
+
+
+def by_differences(seen: list[Observation], point: Point, reports: list[InputReport]) -> Consultation | None:
+    """The question, as one about a function of which only the derivatives are known, those in the reports."""
+    known = [report for report in reports
+             if is_whole(report, point) and (report.verdict != FAIL or report.ratio is None)]
+    if not any(report.verdict == FAIL for report in known):
+        return None
+
+    def right(dout, *arguments):
+        return tuple((dout.reshape(-1) @ report.numeric).reshape(report.shape) for report in known)
+
+    routine = Routine("the function", right, ("dout", *seen[0].arguments), tuple(gradient_of(r.name) for r in known))
+    names = [report.name for report in known]
+    evidence = [evidence_of(routine, item, {name: item.gradients[name] for name in names}) for item in seen]
+    return Consultation("", routine, evidence, ROUGH)
+
+
+def is_whole(report: InputReport, point: Point) -> bool:
+    """Is this the whole Jacobian at this point? (The constant ratio of a gradient is in its own report.)"""
+    is_all = report.numeric.shape == (point.size, math.prod(report.shape)) and not report.columns[:1] == ["direction 0"]
+    return is_all and not report.notes and bool(np.all(np.isfinite(report.numeric)))
+
+
+def evidence_of(routine: Routine, seen: Observation, gradients: dict[str, np.ndarray]) -> Evidence:
+    inputs = {"dout": seen.dout, **seen.arguments}
+    return Evidence(inputs, routine.run(inputs), {gradient_of(name): gradient for name, gradient in gradients.items()})
+
+
+def gradient_of(name: str) -> str:
+    return f"d{name}" if name.isidentifier() else f"the gradient of {name}"

@@ -1,0 +1,124 @@
+"""All that was seen of one routine, in a form that explanations can be tried on."""
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .diagnosis import Evidence
+from .routine import Known, Routine
+
+EXACT = 1e-9  # of the largest number of a result: how far apart the same numbers may be, computed another way
+NOT_NUMBERS = np.array(math.nan)
+
+Numbers = dict[str, np.ndarray | None]  # results by name; None for what is not returned
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One piece of evidence, in float64."""
+
+    inputs: dict[str, Any]
+    right: Numbers
+    given: Numbers
+    wrong: dict[str, np.ndarray]  # which numbers are wrong, by the names of the results that are
+
+
+Expected = Callable[[Seen], np.ndarray | None]
+
+
+class Case:
+    """The evidence on one routine, the most telling first, and what its known mistakes give for the same inputs."""
+
+    def __init__(self, evidence: Iterable[Evidence], routine: Routine, tolerance: float = EXACT):
+        self.routine = routine
+        self.tolerance = tolerance
+        seen = [self._seen(item) for item in evidence if item.given]
+        # What shows most at the least cost; a row or an axis of length 1 shows little.
+        self.seen = sorted(seen, key=lambda item: (-len(item.wrong), shortest_axis(item) < 2, volume(item)))
+        self.results = [name for name in routine.results if any(name in item.given for item in seen)]
+        self.wrong = [name for name in self.results if any(name in item.wrong for item in seen)]
+        self._known: dict[tuple, Numbers] = {}
+
+    def _seen(self, item: Evidence) -> Seen:
+        right = {name: as_numbers(item.right[name]) for name in item.given}
+        given = {name: as_numbers(value) for name, value in item.given.items()}
+        wrong = {name: ~self.agreement(given[name], right[name]) for name in given}
+        return Seen(item.inputs, right, given, {name: places for name, places in wrong.items() if np.any(places)})
+
+    def agreement(self, given: np.ndarray | None, expected: np.ndarray | None) -> np.ndarray:
+        """Where are the numbers the same? Nowhere, in the shape of what was expected, if the shapes differ."""
+        if given is None or expected is None or given.shape != expected.shape:
+            return np.full(np.shape(expected) if np.size(expected) else 1, given is None and expected is None)
+        largest = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+        is_close = np.abs(given - expected) <= self.tolerance * (largest + 1e-3)
+        return is_close | (given == expected) | (np.isnan(given) & np.isnan(expected))
+
+    def explains(self, name: str, expected: Expected) -> bool:
+        """Is this what was given under a name, on all inputs? Not if it cannot be computed for one of them."""
+
+        def is_given(seen: Seen) -> bool:
+            try:
+                return bool(np.all(self.agreement(seen.given[name], as_numbers(expected(seen)))))
+            except Exception:  # noqa: BLE001  a known mistake may raise where the shapes do not fit it
+                return False
+
+        return all(is_given(seen) for seen in self.seen if name in seen.given)
+
+    def right(self, name: str) -> Expected:
+        return lambda seen: seen.right[name]
+
+    def known(self, mistakes: Sequence[Known], name: str) -> Expected:
+        """A result with these known mistakes in it."""
+
+        def expected(seen: Seen) -> np.ndarray | None:
+            key = (id(seen), *(mistake.name for mistake in mistakes))
+            if key not in self._known:
+                changes = {part: value for mistake in mistakes for part, value in mistake.changes.items()}
+                try:
+                    self._known[key] = self.routine.run(seen.inputs, changes)
+                except Exception:  # noqa: BLE001  see `explains`
+                    self._known[key] = {}
+            return self._known[key][name]
+
+        return expected
+
+    def leaves_right(self, mistakes: Sequence[Known], name: str) -> bool:
+        """Do these known mistakes not change this result?"""
+        expected = self.known(mistakes, name)
+        return all(np.all(self.agreement(expected(seen), seen.right[name])) for seen in self.seen if name in seen.right)
+
+    def rerun(self, name: str, **inputs: Callable[[Seen], Any]) -> Expected:
+        """The right result for other inputs: rerun("dx", dout=lambda seen: ...)."""
+        return lambda seen: self.routine.run({**seen.inputs, **{key: new(seen) for key, new in inputs.items()}})[name]
+
+
+def as_numbers(value: Any) -> np.ndarray | None:
+    """An array in float64; None for None; NOT_NUMBERS, which is nobody's result, for a text and the like."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a list of rows of several lengths
+        return NOT_NUMBERS
+    if value is None or array.dtype.kind not in "fiub":
+        return None if value is None else NOT_NUMBERS
+    return array.astype(np.float64)
+
+
+def arrays_of(inputs: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays among the inputs, without the upstream gradient."""
+    return {name: value for name, value in inputs.items() if isinstance(value, np.ndarray) and name != "dout"}
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of finite numbers, in units of b's largest."""
+    apart = np.abs(a - b)
+    return float(np.max(apart, initial=0.0, where=np.isfinite(apart)) / np.max(np.abs(b), initial=1e-300))
+
+
+def volume(seen: Seen) -> int:
+    return sum(array.size for array in arrays_of(seen.inputs).values())
+
+
+def shortest_axis(seen: Seen) -> int:
+    return min((n for array in arrays_of(seen.inputs).values() for n in array.shape), default=0)

@@ -1,0 +1,143 @@
+"""What can be seen of wrong numbers, in words: which results, on which inputs, where in them, and how far off."""
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from .case import NOT_NUMBERS, Case, Seen, arrays_of, distance
+from .relations import listed
+
+LARGE = 10.0
+
+
+def arrays(seen: Seen, kind: str) -> list[np.ndarray]:
+    return [array for array in arrays_of(seen.inputs).values() if array.dtype.kind in kind]
+
+
+def is_repeated(ids: np.ndarray) -> bool:
+    return len(np.unique(ids)) < ids.size
+
+
+ON_INPUTS: dict[str, Callable[[Seen], bool]] = {  # what the inputs may have in common on which something is wrong
+    "with repeated ids": lambda seen: any(map(is_repeated, arrays(seen, "i"))),
+    "with masked positions": lambda seen: any(not np.all(mask) for mask in arrays(seen, "b")),
+    "with a row that is masked altogether": lambda seen: any(np.any(~np.any(mask, -1)) for mask in arrays(seen, "b")),
+    "with targets that are ignored": lambda seen: any(np.any(ids < 0) for ids in arrays(seen, "i")),
+    "with an axis of length 1": lambda seen: any(1 in array.shape for array in arrays(seen, "fib")),
+    "without an axis of length 1": lambda seen: not any(1 in array.shape for array in arrays(seen, "fib")),
+    "with numbers beyond 10": lambda seen: any(np.any(np.abs(array) > LARGE) for array in arrays(seen, "f")),
+    "that are not square": lambda seen: any(len(set(array.shape)) > 1 for array in arrays(seen, "f")),
+    "with batch axes": lambda seen: any(array.ndim > 2 for array in arrays(seen, "f")),
+    "without batch axes": lambda seen: all(array.ndim < 3 for array in arrays(seen, "f")),
+}
+
+
+def places(seen: Seen, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    """Parts of a result, as booleans in its shape."""
+    if not shape:
+        return
+    index = np.indices(shape)
+    rows, columns = (index[-2], index[-1]) if len(shape) > 1 else (index[0], None)
+    yield "in its first row" if columns is not None else "in its first element", rows == 0
+    yield "in its last row" if columns is not None else "in its last element", rows == rows.max(initial=0)
+    if columns is not None:
+        yield "in its first column", columns == 0
+        yield "in its last column", columns == columns.max(initial=0)
+        yield "on its diagonal", rows == columns
+        yield "off its diagonal", rows != columns
+        yield "above its diagonal", rows < columns
+        yield "below its diagonal", rows > columns
+    if len(shape) > 2:
+        yield "in the first of the batch", index[0] == 0
+        yield "beyond the first of the batch", index[0] > 0
+    for name, array in arrays_of(seen.inputs).items():
+        if array.dtype.kind == "b" and fits(array.shape, shape):
+            yield f"where {name} is False", np.broadcast_to(~array, shape)
+            yield f"where {name} is True", np.broadcast_to(array, shape)
+        elif array.dtype.kind == "f" and array.shape == shape:
+            yield f"where {name} is negative", array < 0
+            yield f"where {name} is positive", array > 0
+            yield f"where {name} is beyond 10", np.abs(array) > LARGE
+        elif array.dtype.kind == "i" and array.size and array.min() >= 0 and array.max() < shape[0]:
+            counts = np.bincount(array.reshape(-1), minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+            yield f"in rows that {name} has more than once", np.broadcast_to(counts > 1, shape)
+            yield f"in rows that are not among {name}", np.broadcast_to(counts == 0, shape)
+
+
+def fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
+
+
+def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:
+    """Which results are wrong, and of those that nothing explains, where and how far off they are."""
+    lines = []
+    right = [name for name in case.results if name not in case.wrong]
+    if len(case.results) > 1:
+        lines.append(", ".join(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {word}"
+                               for names, word in ((case.wrong, "wrong"), (right, "right")) if names))
+    lines += dict.fromkeys(fact for name in case.wrong if (fact := on_which_inputs(case, name)))
+    for name in case.wrong:
+        if name not in explained:
+            lines += form_of(case, name) or filter(None, [where(case, name), not_finite(case, name), how_far(case, name)])
+    return tuple(lines)
+
+
+def on_which_inputs(case: Case, name: str) -> str:
+    """"dx is wrong on 3 of 12 inputs: just those with repeated ids", or "" if it is wrong on all."""
+    seen = [item for item in case.seen if name in item.given]
+    is_wrong = [name in item.wrong for item in seen]
+    if all(is_wrong):
+        return ""
+    common = [text for text, holds in ON_INPUTS.items() if [bool(holds(item)) for item in seen] == is_wrong]
+    return f"{name} is wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": just those {common[0]}" if common else "")
+
+
+def form_of(case: Case, name: str) -> list[str]:
+    """A result that is None or has another shape has no places to be compared."""
+    for seen in case.seen:
+        given, right = seen.given.get(name), seen.right.get(name)
+        if name in seen.given and given is None:
+            return [f"{name} is None"]
+        if name in seen.given and given is NOT_NUMBERS:
+            return [f"{name} is not an array of numbers"]
+        if name in seen.given and given.shape != right.shape:
+            return [f"{name} has the shape {given.shape} where {right.shape} belongs"]
+    return []
+
+
+def where(case: Case, name: str) -> str:
+    """The smallest part of a result that holds all that is wrong, on all inputs."""
+    shares: dict[str, list[float]] = {}
+    wrong_on = [seen for seen in case.seen if name in seen.wrong]
+    for seen in wrong_on:
+        wrong = seen.wrong[name]
+        for text, part in places(seen, wrong.shape):
+            if not np.any(wrong & ~part):
+                shares.setdefault(text, []).append(np.sum(part) / part.size)
+    shares = {text: parts for text, parts in shares.items() if len(parts) == len(wrong_on) and min(parts) < 1}
+    if not shares:
+        return ""
+    return f"{name} is wrong only {min(shares, key=lambda text: float(np.mean(shares[text])))}"
+
+
+def not_finite(case: Case, name: str) -> str:
+    for seen in case.seen:
+        given = seen.given.get(name)
+        if given is not None and not np.all(np.isfinite(given)) and np.all(np.isfinite(seen.right[name])):
+            kinds = [kind for kind, holds in (("NaN", np.isnan), ("infinite", np.isinf)) if np.any(holds(given))]
+            return f"{int(np.sum(~np.isfinite(given)))} of {given.size} numbers of {name} are {' or '.join(kinds)}"
+    return ""
+
+
+def how_far(case: Case, name: str) -> str:
+    off = []
+    for seen in case.seen:
+        if name in seen.wrong:
+            off.append(distance(seen.given[name], seen.right[name]))
+    largest = max(off, default=0.0)
+    if not 0 < largest < 1e6:
+        return ""
+    return f"{name} is off by up to {largest:.0%} of its largest number" if largest > 0.01 else (
+        f"{name} is off by up to {largest:.0e} of its largest number")

@@ -1,0 +1,438 @@
+"""Mistakes in softmax and its logarithm, and in cross-entropy."""
+import numpy as np
+
+from .base import exchanged, family, last, normal, same
+
+MATRICES = (2, 4, 4)  # each axis but one is as long as the others: on a square a wrong axis has the right shape
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def columns(a):
+    """Sum over axis 0, which stays."""
+    return a.sum(0, keepdims=True)
+
+
+def axis_1(a):
+    return a.sum(1, keepdims=True)
+
+
+def last_but_one(a):
+    return a.sum(-2, keepdims=True)
+
+
+def of_everything(x):
+    """One softmax of the whole array."""
+    return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
+
+
+def softmax_backward(
+    dout, x, *, probabilities=softmax, upstream=same, product=lambda p, dout, x: p * dout, total=last,
+    combine=lambda p, dout, s, x: p * (dout - s), finish=same,
+):
+    p, dout = probabilities(x), upstream(dout)
+    s = total(product(p, dout, x))  # of each row
+    return finish(combine(p, dout, s, x))
+
+
+def through_the_maximum(dout, x):
+    """Also the gradient through the maximum that is subtracted first."""
+    dx = softmax_backward(dout, x)
+    return dx - last(dx) * (x == x.max(-1, keepdims=True))
+
+
+# what p is taken to be
+PROBABILITIES = exchanged("probabilities", {
+    "softmax over the batch": ("softmax itself runs over axis 0 in backward; each row along the last axis is one",
+                             lambda x: softmax(x, 0)),
+    "softmax over the last axis but one": ("softmax itself runs over the last axis but one in backward; each row along the "
+                                           "last axis is one", lambda x: softmax(x, -2)),
+    "softmax over everything": ("softmax itself is taken over the whole array; each row along the last axis has its own",
+                                of_everything),
+    "sum without keepdims": ("e^x is divided by its row sums without keepdims, so that on squares each column is divided "
+                             "by the sum of a row", lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(-1)),
+    "no normalisation": ("e^x stands for the probabilities: it is not divided by its sum over the row", np.exp),
+    "x for p": ("x stands for the probabilities: the argument is the input of softmax, not its output", same),
+    "log-probabilities": ("log p stands for the probabilities", lambda x: np.log(softmax(x))),
+    "softmax twice": ("softmax is taken of what is a softmax already", lambda x: softmax(softmax(x))),
+    "sigmoid for softmax": ("the sigmoid of each element stands for softmax", lambda x: 1 / (1 + np.exp(-x))),
+    "negative exponent": ("e^-x stands for e^x in softmax", lambda x: softmax(-x)),
+    "uniform": ("p is taken to be 1 / N for all", lambda x: np.full_like(x, 1 / x.shape[-1])),
+})
+UPSTREAM = exchanged("upstream", {
+    "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
+    "upstream averaged": ("dout is divided by the number of rows: no mean was taken in forward",
+                          lambda dout: dout * dout.shape[-1] / dout.size),
+})
+ENDINGS = exchanged("finish", {
+    "twice": ("dx is twice too large", lambda dx: 2 * dx),
+    "halved": ("dx is half as large as it should be", lambda dx: dx / 2),
+    "sign": ("dx has the wrong sign", lambda dx: -dx),
+    "relative error 1e-4": ("a constant with too few digits", lambda dx: 1.0001 * dx),
+    "summed over rows": ("dx is summed over the rows: every row has a gradient of its own",
+                         lambda dx: np.broadcast_to(columns(dx), dx.shape).copy()),
+})
+
+family("softmax", softmax, softmax_backward, normal((4, 4)), {
+    **exchanged("total", {
+        "no rowsum": ("the sum over the row is missing: every output depends on every input of its row", np.zeros_like),
+        "diagonal only": ("p (1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
+                          same),
+        "wrong axis": ("the sum runs over axis 0; it has to run within each row, over the last axis", columns),
+        "last axis but one": ("the sum runs over the last axis but one; it has to run within each row, over the last axis",
+                              last_but_one),
+        "axis 1": ("the sum runs over axis 1: with more than two axes that is not the last one",
+                   axis_1),
+        "total": ("the sum runs over the whole array; each row has a sum of its own", np.sum),
+        "mean": ("the mean over the row stands for the sum: p * dout is weighted already",
+                 lambda a: a.mean(-1, keepdims=True)),
+        "mean of all": ("the mean over the whole array stands for the sum over each row", np.mean),
+        "no keepdims": ("the row sums lack keepdims: on squares, each column is given the sum of a row",
+                        lambda a: a.sum(-1)),
+        "maximum": ("the largest of the row stands for its sum", lambda a: a.max(-1, keepdims=True)),
+        "running sum": ("the running sum along the row stands for the whole sum", lambda a: a.cumsum(-1)),
+        "last of the row": ("the row's sum has its last term only: in a loop, = overwrites where += adds",
+                            lambda a: a[..., -1:]),
+    }),
+    **exchanged("product", {
+        "no upstream in the sum": ("the row's sum is one of p, which is 1; it has to be one of p * dout",
+                                   lambda p, dout, x: p),
+        "no p in the sum": ("the row's sum is one of dout; it has to be weighted, one of p * dout",
+                            lambda p, dout, x: dout),
+        "x in the sum": ("the row's sum is one of x * dout; it has to be one of p * dout",
+                         lambda p, dout, x: x * dout),
+        "p squared in the sum": ("the row's sum has a p too many: p * p * dout for p * dout",
+                                 lambda p, dout, x: p * p * dout),
+        "1 - p in the sum": ("the row's sum is one of (1 - p) * dout; it has to be one of p * dout",
+                             lambda p, dout, x: (1 - p) * dout),
+        "dout squared in the sum": ("the row's sum has a dout too many: p * dout * dout for p * dout",
+                                    lambda p, dout, x: p * dout * dout),
+    }),
+    **exchanged("combine", {
+        "of x": ("x stands for p in the first term: x * dout - p * sum", lambda p, dout, s, x: x * dout - p * s),
+        "of x outside": ("x stands for p as the factor: x * (dout - sum)", lambda p, dout, s, x: x * (dout - s)),
+        "of x in the second term": ("x stands for p in the second term: p * dout - x * sum",
+                                    lambda p, dout, s, x: p * dout - x * s),
+        "sum is added": ("the sum is added instead of subtracted", lambda p, dout, s, x: p * (dout + s)),
+        "no p outside": ("the factor p is missing: dout - sum has to be multiplied by it", lambda p, dout, s, x: dout - s),
+        "p in the first term only": ("p multiplies dout but not the sum: dx = p * (dout - sum)",
+                                     lambda p, dout, s, x: p * dout - s),
+        "p in the second term only": ("p multiplies the sum but not dout: dx = p * (dout - sum)",
+                                      lambda p, dout, s, x: dout - p * s),
+        "p squared": ("p multiplies twice: dx = p * (dout - sum)", lambda p, dout, s, x: p * p * (dout - s)),
+        "1 - p outside": ("the factor is 1 - p; it has to be p", lambda p, dout, s, x: (1 - p) * (dout - s)),
+        "p (1 - p) outside": ("the sum is there, but the diagonal's factor p (1 - p) stands where p belongs",
+                              lambda p, dout, s, x: p * (1 - p) * (dout - s)),
+        "no diagonal": ("only the part -p_i p_j of the Jacobian is there: its diagonal has p_i as well",
+                        lambda p, dout, s, x: -p * s),
+        "diagonal left out": ("the Jacobian's diagonal p (1 - p) is left out: each output depends on its own input too",
+                              lambda p, dout, s, x: -p * (s - p * dout)),
+        "diagonal p": ("the Jacobian's diagonal is p; it has to be p (1 - p)",
+                       lambda p, dout, s, x: p * dout - p * (s - p * dout)),
+        "plus beside the diagonal": ("beside the diagonal, the Jacobian is -p_i p_j: the minus is missing",
+                                     lambda p, dout, s, x: p * (1 - p) * dout + p * (s - p * dout)),
+        "quotient, first term": ("dout is not used outside of the sum: p * (1 - sum)", lambda p, dout, s, x: p * (1 - s)),
+        "times the sum": ("dout is multiplied by the sum instead of reduced by it", lambda p, dout, s, x: p * dout * s),
+        "p subtracted": ("p is subtracted from dout, as if this were cross-entropy's gradient",
+                         lambda p, dout, s, x: dout - p),
+        "p - dout": ("dout is subtracted from p: that is the gradient of cross-entropy, dout being the targets",
+                     lambda p, dout, s, x: p - dout),
+        "slope alone": ("p (1 - p): the diagonal only, and without dout", lambda p, dout, s, x: p * (1 - p)),
+        "log_softmax's": ("dout - p * (sum of dout) is the gradient of log_softmax",
+                          lambda p, dout, s, x: dout - p * last(dout)),
+        "p times dout - p": ("p stands for the sum: dx = p * (dout - p) lacks what the others of the row give",
+                             lambda p, dout, s, x: p * (dout - p)),
+    }),
+    **PROBABILITIES, **UPSTREAM, **ENDINGS,
+    "no upstream": ("dout is not used, and so dx is zero: the outputs of a row add up to 1 whatever x is",
+                    dict(upstream=np.ones_like)),
+    "axis 0 throughout": ("softmax and the sum both run over axis 0; each row along the last axis is a softmax of its own",
+                          dict(probabilities=lambda x: softmax(x, 0), total=columns)),
+    "axis 1 throughout": ("softmax and the sum both run over axis 1: right for a matrix, but with more axes the last one "
+                          "is "
+                          "meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
+    "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
+                               dict(probabilities=of_everything, total=np.sum)),
+}, telling=normal(MATRICES))
+family("stable_softmax", softmax, lambda dout, x, *, way=softmax_backward: way(dout, x), normal((4, 4)), {
+    "one token": ("as if the row had one element: the gradient is zero", dict(way=lambda dout, x: np.zeros_like(x))),
+}, {
+    "through the maximum": ("the gradient through the subtracted maximum is included", dict(way=through_the_maximum),
+                            "softmax does not change when a row is shifted, so the row's gradient sums to zero, and so "
+                            "does what goes through the maximum"),
+})
+
+
+def log_softmax_backward(
+    dout, x, *, probabilities=softmax, upstream=same, product=lambda p, dout, x: dout, total=last,
+    combine=lambda p, dout, s, x: dout - p * s, finish=same,
+):
+    p, dout = probabilities(x), upstream(dout)
+    s = total(product(p, dout, x))  # of each row
+    return finish(combine(p, dout, s, x))
+
+
+family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal((4, 4)), {
+    **exchanged("total", {
+        "no sum": ("dout - p: the sum of dout over the row is missing; it is 1 only for a one-hot dout", np.ones_like),
+        "diagonal only": ("(1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
+                          same),
+        "wrong axis": ("the sum of dout runs over axis 0; it has to run within each row, over the last axis", columns),
+        "last axis but one": ("the sum of dout runs over the last axis but one; it has to run within each row, over the "
+                              "last axis", last_but_one),
+        "axis 1": ("the sum of dout runs over axis 1: with more than two axes that is not the last one", axis_1),
+        "total": ("the sum of dout runs over the whole array; each row has a sum of its own", np.sum),
+        "only dout": ("the term of the logarithm's sum is missing: dout - p * (sum of dout)", np.zeros_like),
+        "mean": ("the mean of dout over the row stands for its sum", lambda a: a.mean(-1, keepdims=True)),
+        "mean of all": ("the mean of dout over the whole array stands for its sum over each row", np.mean),
+        "no keepdims": ("the row sums lack keepdims: on squares, each column is given the sum of a row",
+                        lambda a: a.sum(-1)),
+        "maximum": ("the largest of dout's row stands for its sum", lambda a: a.max(-1, keepdims=True)),
+        "running sum": ("the running sum along the row stands for the whole sum", lambda a: a.cumsum(-1)),
+        "last of the row": ("the sum of dout has its last term only: in a loop, = overwrites where += adds",
+                            lambda a: a[..., -1:]),
+    }),
+    **exchanged("product", {
+        "weighted sum": ("the sum is one of p * dout, as in softmax; log_softmax's is one of dout alone",
+                         lambda p, dout, x: p * dout),
+        "x in the sum": ("the sum is one of x * dout; it has to be one of dout", lambda p, dout, x: x * dout),
+        "out in the sum": ("the sum is one of log p * dout; it has to be one of dout",
+                           lambda p, dout, x: np.log(softmax(x)) * dout),
+        "dout squared in the sum": ("the sum is one of dout^2; it has to be one of dout", lambda p, dout, x: dout**2),
+    }),
+    **exchanged("combine", {
+        "no p": ("p is missing in the second term: dout - p * (sum of dout)", lambda p, dout, s, x: dout - s),
+        "sum is added": ("the second term is added: dout - p * (sum of dout)", lambda p, dout, s, x: dout + p * s),
+        "only the sum": ("the first term, dout itself, is missing", lambda p, dout, s, x: -p * s),
+        "softmax's": ("p * (dout - (sum of p * dout)) is the gradient of softmax: the logarithm is missing",
+                      lambda p, dout, s, x: p * (dout - last(p * dout))),
+        "p outside": ("p multiplies both terms; in dout - p * (sum of dout) it stands in the second only",
+                      lambda p, dout, s, x: p * (dout - s)),
+        "p in the first term only": ("p multiplies the first term instead of the second: dout - p * (sum of dout)",
+                                     lambda p, dout, s, x: p * dout - s),
+        "1 - p alone": ("1 - p: without dout, and the diagonal only", lambda p, dout, s, x: 1 - p),
+        "divided by p": ("divided by p at the end: that is the derivative of the logarithm twice",
+                         lambda p, dout, s, x: (dout - p * s) / p),
+        "logarithm only": ("dout / p is the logarithm's gradient; softmax's has to follow", lambda p, dout, s, x: dout / p),
+        "times p for the logarithm": ("the logarithm's derivative is 1 / p, not p",
+                                      lambda p, dout, s, x: p * (dout * p - last(dout * p * p))),
+        "diagonal p": ("the Jacobian's diagonal is 1; it has to be 1 - p", lambda p, dout, s, x: dout - p * (s - dout)),
+        "plus beside the diagonal": ("beside the diagonal, the Jacobian is -p: the minus is missing",
+                                     lambda p, dout, s, x: (1 - p) * dout + p * (s - dout)),
+        "p squared": ("p stands twice in the second term", lambda p, dout, s, x: dout - p * p * s),
+        "1 - p outside": ("1 - p multiplies dout and the sum: dout - p * (sum of dout)",
+                          lambda p, dout, s, x: (1 - p) * (dout - s)),
+        "times the sum": ("the sum multiplies both terms: dout - p * (sum of dout)", lambda p, dout, s, x: (dout - p) * s),
+    }),
+    **PROBABILITIES, **UPSTREAM, **ENDINGS,
+    "no upstream": ("dout is not used: the chain rule multiplies the Jacobian by it", dict(upstream=np.ones_like)),
+    "axis 0 throughout": ("softmax and the sum both run over axis 0; each row along the last axis is one of its own",
+                          dict(probabilities=lambda x: softmax(x, 0), total=columns)),
+    "axis 1 throughout": ("softmax and the sum both run over axis 1: right for a matrix, but with more axes the last one "
+                          "is meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
+    "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
+                               dict(probabilities=of_everything, total=np.sum)),
+}, telling=normal(MATRICES))
+
+IGNORED = -100
+
+
+def losses_of(x, targets):
+    counted = targets != IGNORED
+    return np.where(counted, -np.log(softmax(x))[np.arange(len(x)), np.where(counted, targets, 0)], 0.0), counted
+
+
+def cross_entropy(x, targets):
+    losses, counted = losses_of(x, targets)
+    return np.asarray(losses.sum() / counted.sum())
+
+
+def at_targets(amount, shift=0):
+    """Take this from each row's element at its target."""
+    def subtract(dx, rows, targets):
+        dx[rows, (targets[rows] + shift) % dx.shape[1]] -= amount
+    return subtract
+
+
+def in_columns(dx, rows, targets):
+    dx[:, targets[rows]] -= 1
+
+
+def at_the_row_number(dx, rows, targets):
+    dx[rows, rows] -= 1
+
+
+def exchanged_indices(dx, rows, targets):
+    dx[targets[rows], rows] -= 1
+
+
+def everywhere(dx, rows, targets):
+    dx -= 1
+
+
+def all_but_the_target(dx, rows, targets):
+    others = np.ones_like(dx)
+    others[rows, targets[rows]] = 0
+    dx -= others
+
+
+def sign_at_the_target(dx, rows, targets):
+    dx[rows, targets[rows]] = 1 - dx[rows, targets[rows]]
+
+
+def minus_one_at_the_target(dx, rows, targets):
+    dx[rows, targets[rows]] = -1
+
+
+def zero_at_the_target(dx, rows, targets):
+    dx[rows, targets[rows]] = 0
+
+
+def at_the_largest(dx, rows, targets):
+    dx[rows, dx[rows].argmax(1)] -= 1
+
+
+def target_only(dx, rows, targets):
+    at_targets(1)(dx, rows, targets)
+    hot = np.zeros_like(dx)
+    hot[rows, targets[rows]] = 1
+    dx *= hot
+
+
+def through_the_logarithm(dx, rows, targets):
+    """The gradient by the probabilities, -1 / p at the target."""
+    hot = np.zeros_like(dx)
+    hot[rows, targets[rows]] = -1
+    dx[...] = hot / dx
+
+
+def hot_alone(dx, rows, targets):
+    dx[...] = 0
+    dx[rows, targets[rows]] = -1
+
+
+def times_p(dx, rows, targets):
+    p = dx.copy()
+    at_targets(1)(dx, rows, targets)
+    dx *= p
+
+
+def slope_of_p(dx, rows, targets):
+    p = dx.copy()
+    at_targets(1)(dx, rows, targets)
+    dx *= p * (1 - p)
+
+
+def smoothed(dx, rows, targets):
+    dx -= 0.1 / dx.shape[1]
+    at_targets(0.9)(dx, rows, targets)
+
+
+def ignored_are(chosen):
+    """Rows with an ignored target are as if it were this class."""
+    def pass_all(counted, dx):
+        hot = np.zeros_like(dx)
+        hot[~counted, chosen] = 1
+        return np.where(counted[:, None] | (dx == 0), 1.0, (dx - hot) / dx)
+    return pass_all
+
+
+def only_row(i):
+    return lambda counted, dx: counted[:, None] & (np.arange(len(dx)) == i % len(dx))[:, None]
+
+
+def cross_entropy_backward(
+    dout, x, targets, *, probabilities=softmax, subtract=at_targets(1), mask=lambda counted, dx: counted[:, None],
+    count=lambda counted, dx: counted.sum(), upstream=same, finish=same,
+):
+    _, counted = losses_of(x, targets)
+    dx = probabilities(x)
+    subtract(dx, np.flatnonzero(counted), targets)
+    return finish(upstream(dout) * dx * mask(counted, dx) / count(counted, dx)), None
+
+
+def logits_and_targets(r):
+    targets = r.integers(0, 4, size=5)
+    targets[r.integers(5)] = IGNORED
+    return [r.normal(size=(5, 4)), targets]
+
+
+def square_logits_and_targets(r):
+    """As many rows as classes: exchanged indices still fit."""
+    targets = r.integers(0, 6, size=6)
+    targets[r.integers(6)] = IGNORED
+    return [r.normal(size=(6, 6)), targets]
+
+
+family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targets, {
+    **exchanged("count", {
+        "no mean": ("not divided by the number of targets: the loss is their mean, not their sum", lambda counted, dx: 1.0),
+        "mean over all": ("divided by the number of all rows; the mean runs over those whose target is not ignored",
+                          lambda counted, dx: len(dx)),
+        "mean over elements": ("divided by the number of logits that count; the mean runs over rows",
+                               lambda counted, dx: counted.sum() * dx.shape[1]),
+        "mean over all elements": ("divided by the number of all logits; the mean runs over rows",
+                                   lambda counted, dx: dx.size),
+        "mean over classes": ("divided by the number of classes; the mean runs over rows", lambda counted, dx: dx.shape[1]),
+        "mean twice": ("divided twice by the number of targets", lambda counted, dx: counted.sum() ** 2),
+        "multiplied by the count": ("multiplied by the number of targets instead of divided by it",
+                                    lambda counted, dx: 1 / counted.sum()),
+        "one more": ("divided by the number of targets + 1", lambda counted, dx: counted.sum() + 1),
+    }),
+    **exchanged("mask", {
+        "ignored rows count": ("rows with an ignored target get p as their gradient; it has to be zero",
+                               lambda counted, dx: 1.0),
+        "ignored as class 0": ("an ignored target is taken for class 0; its row's gradient has to be zero", ignored_are(0)),
+        "ignored as the last class": ("an ignored target is taken for the last class; its row's gradient has to be zero",
+                                      ignored_are(-1)),
+        "mask inverted": ("only rows with an ignored target get a gradient: the mask is the wrong way round",
+                          lambda counted, dx: ~counted[:, None]),
+        "first row": ("only the first row gets a gradient", only_row(0)),
+        "last row": ("only the last row gets a gradient: in a loop, = overwrites where += adds", only_row(-1)),
+    }),
+    **exchanged("subtract", {
+        "no target": ("1 is not subtracted at the target: p stands for p - onehot", lambda dx, rows, targets: None),
+        "target twice": ("2 is subtracted at the target instead of 1", at_targets(2)),
+        "target added": ("1 is added at the target instead of subtracted", at_targets(-1)),
+        "target off by one": ("1 is subtracted at the class after the target", at_targets(1, 1)),
+        "target off by one down": ("1 is subtracted at the class before the target", at_targets(1, -1)),
+        "in whole columns": ("dx[:, targets] -= 1 subtracts in all rows: each row has its own target, "
+                             "dx[np.arange(N), targets]", in_columns),
+        "at the row's number": ("1 is subtracted at the class with the number of the row; the target is the class",
+                                at_the_row_number),
+        "indices exchanged": ("dx[targets, rows] stands for dx[rows, targets]: the class is the second index",
+                              exchanged_indices),
+        "everywhere": ("1 is subtracted from all of p; it belongs to the target only", everywhere),
+        "all but the target": ("1 is subtracted everywhere but at the target; it belongs to the target only",
+                               all_but_the_target),
+        "sign at the target": ("1 - p at the target: it has to be p - 1", sign_at_the_target),
+        "-1 at the target": ("-1 at the target: it has to be p - 1", minus_one_at_the_target),
+        "zero at the target": ("zero at the target: it has to be p - 1", zero_at_the_target),
+        "at the largest": ("1 is subtracted at the most probable class; it belongs to the target", at_the_largest),
+        "target only": ("only the target's logit gets a gradient; the others of the row get p, as all stand in the sum",
+                        target_only),
+        "through the logarithm": ("-1 / p at the target is the gradient by the probabilities; softmax's has to follow",
+                                  through_the_logarithm),
+        "no p": ("p is missing: -onehot stands for p - onehot", hot_alone),
+        "times p": ("p - onehot is multiplied by p: it is the whole gradient already", times_p),
+        "times p (1 - p)": ("p - onehot is multiplied by p (1 - p), as for a squared error; it is the whole gradient "
+                            "already",
+                            slope_of_p),
+        "smoothed": ("label smoothing 0.1 in backward only", smoothed),
+    }),
+    **{name: mistake for name, mistake in PROBABILITIES.items() if name != "softmax over the last axis but one"},
+    **exchanged("upstream", {
+        "no upstream": ("dout is not used: the loss may be followed by more, and then dout is not 1", lambda dout: 1.0),
+        "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
+        "divided by the upstream": ("divided by dout instead of multiplied by it", lambda dout: 1 / dout),
+    }),
+    **exchanged("finish", {
+        "sign": ("onehot - p stands for p - onehot: the sign is wrong", lambda dx: -dx),
+        "twice": ("the gradient is twice too large", lambda dx: 2 * dx),
+        "squared": ("the gradient is squared", lambda dx: dx**2),
+        "zero": ("the gradient is zero", lambda dx: 0 * dx),
+    }),
+}, constants=("targets",), telling=square_logits_and_targets)

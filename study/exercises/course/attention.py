@@ -1,0 +1,365 @@
+"""Attention, from its scores to several heads and to tiles; rotary positions."""
+import math
+
+import numpy as np
+
+from minigrad.gradcheck.doctor import Known, routine_of
+from minigrad.gradcheck.mutants import FUNCTIONS
+from minigrad.gradcheck.mutants.attention import CAUSAL
+from study.exercises.course.routines import with_argument, with_mistakes
+from study.exercises.exercise import Argument, Exercise
+
+
+def scores_backward(dout, q, k):
+    scale = 1 / np.sqrt(q.shape[-1])
+    dq = dout @ k * scale
+    dk = np.swapaxes(dout, -1, -2) @ q * scale
+    return dq, dk
+
+
+def masked_softmax_backward(dout, scores, mask):
+    masked = np.where(mask, scores, -np.inf)
+    largest = masked.max(axis=-1, keepdims=True)
+    e = np.exp(masked - np.where(largest == -np.inf, 0, largest))
+    total = e.sum(axis=-1, keepdims=True)
+    p = e / np.where(total == 0, 1, total)  # zeros in a row that may look at nothing
+    return p * (dout - (dout * p).sum(axis=-1, keepdims=True))
+
+
+def attention_backward(dout, q, k, v):
+    scale = 1 / np.sqrt(q.shape[-1])
+    scores = q @ np.swapaxes(k, -1, -2) * scale
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+
+    dv = np.swapaxes(weights, -1, -2) @ dout
+    dweights = dout @ np.swapaxes(v, -1, -2)
+    dscores = weights * (dweights - (dweights * weights).sum(axis=-1, keepdims=True))
+    dq = dscores @ k * scale
+    dk = np.swapaxes(dscores, -1, -2) @ q * scale
+    return dq, dk, dv
+
+
+def causal_attention_backward(dout, q, k, v):
+    T, D = q.shape[-2:]
+    scale = 1 / np.sqrt(D)
+    scores = np.where(np.tri(T, dtype=bool), q @ np.swapaxes(k, -1, -2) * scale, -np.inf)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+
+    dv = np.swapaxes(weights, -1, -2) @ dout
+    dweights = dout @ np.swapaxes(v, -1, -2)
+    # weights is 0 where the mask is, and so is dscores
+    dscores = weights * (dweights - (dweights * weights).sum(axis=-1, keepdims=True))
+    dq = dscores @ k * scale
+    dk = np.swapaxes(dscores, -1, -2) @ q * scale
+    return dq, dk, dv
+
+
+def multi_head_backward(dout, q, k, v, heads):
+    def split(x):  # (..., T, heads * d) -> (..., heads, T, d)
+        return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -3, -2)
+
+    def merge(x):  # and back
+        x = np.swapaxes(x, -3, -2)
+        return x.reshape(*x.shape[:-2], -1)
+
+    dout, q, k, v = split(dout), split(q), split(k), split(v)
+    scale = 1 / np.sqrt(q.shape[-1])
+    scores = q @ np.swapaxes(k, -1, -2) * scale
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+
+    dv = np.swapaxes(weights, -1, -2) @ dout
+    dweights = dout @ np.swapaxes(v, -1, -2)
+    dscores = weights * (dweights - (dweights * weights).sum(axis=-1, keepdims=True))
+    dq = dscores @ k * scale
+    dk = np.swapaxes(dscores, -1, -2) @ q * scale
+    return merge(dq), merge(dk), merge(dv)
+
+
+def rotary_backward(dout, x, angles):
+    cos, sin = np.cos(angles), np.sin(angles)
+    even, odd = dout[..., 0::2], dout[..., 1::2]
+    dx = np.empty_like(x)
+    dx[..., 0::2] = even * cos + odd * sin
+    dx[..., 1::2] = odd * cos - even * sin
+    return dx
+
+
+def blockwise_attention_backward(dout, q, k, v, block):
+    T, D = q.shape[-2:]
+    scale = 1 / np.sqrt(D)
+
+    def tiles(end):
+        return [slice(i, min(i + block, end)) for i in range(0, end, block)]
+
+    def scores_of(rows, columns):
+        scores = q[..., rows, :] @ np.swapaxes(k[..., columns, :], -1, -2) * scale
+        sees = np.arange(T)[rows, None] >= np.arange(T)[None, columns]
+        return np.where(sees, scores, -np.inf)
+
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for rows in tiles(T):
+        upstream = dout[..., rows, :]
+
+        # Forward again, a tile at a time: the largest score so far, the sum of e^(score - largest), the output times it.
+        largest = np.full((*upstream.shape[:-1], 1), -np.inf)
+        total, out = np.zeros_like(largest), np.zeros_like(upstream)
+        for columns in tiles(rows.stop):  # later ones are masked
+            scores = scores_of(rows, columns)
+            before, largest = largest, np.maximum(largest, scores.max(axis=-1, keepdims=True))
+            e, shrunk = np.exp(scores - largest), np.exp(before - largest)
+            total = total * shrunk + e.sum(axis=-1, keepdims=True)
+            out = out * shrunk + e @ v[..., columns, :]
+        logsumexp = largest + np.log(total)
+        delta = (upstream * out / total).sum(axis=-1, keepdims=True)  # softmax's sum over the row
+
+        for columns in tiles(rows.stop):
+            weights = np.exp(scores_of(rows, columns) - logsumexp)
+            dscores = weights * (upstream @ np.swapaxes(v[..., columns, :], -1, -2) - delta)
+            dq[..., rows, :] += dscores @ k[..., columns, :] * scale
+            dk[..., columns, :] += np.swapaxes(dscores, -1, -2) @ q[..., rows, :] * scale
+            dv[..., columns, :] += np.swapaxes(weights, -1, -2) @ upstream
+    return dq, dk, dv
+
+
+# ---- mistakes that depend on the shapes of an exercise ----
+
+SIZES = {
+    "the number of queries": lambda h: h.q.shape[-2],
+    "the number of keys": lambda h: h.k.shape[-2],
+    "q.shape[0], the first axis": lambda h: h.q.shape[0],
+    "q.shape[1], the second axis": lambda h: h.q.shape[1],
+}
+
+
+def wrong_sizes(places, sizes=tuple(SIZES)):
+    """1 / sqrt(another size) for 1 / sqrt(d)."""
+    def scale(size):
+        return lambda h: 1 / math.sqrt(SIZES[size](h))
+    return [Known(f"scale of {size}{where}", f"the scale has {size}, in place of d, which is q.shape[-1]{where}",
+                  dict.fromkeys(parts, scale(size)))
+            for size in sizes for where, parts in places.items()]
+
+
+def reversed_axes(a):
+    return a.T
+
+
+REVERSED = dict(products=lambda h: h.q @ h.k.T, for_weights=lambda h: h.dout @ h.v.T, turn_k=reversed_axes,
+                turn_v=reversed_axes)
+ALL_AXES = ".T reverses all axes: with leading axes, transpose the last two only, as np.swapaxes(a, -1, -2) does"
+BACKWARD = ("scale_q", "scale_k")
+EVERYWHERE = {"": ("scale", *BACKWARD), ", in dq and dk": BACKWARD, ", where the weights are recomputed": ("scale",)}
+TOKENS_FIRST = [name for name in SIZES if name != "the number of keys"]  # where there are as many queries as keys
+UNMASKED = [known for known in routine_of("attention").mistakes if known.name not in CAUSAL]
+
+SCORES = with_mistakes(routine_of("scores"), [
+    *wrong_sizes({"": BACKWARD}), Known("all axes reversed", ALL_AXES, dict(turn_k=reversed_axes))])
+FULL = with_mistakes(routine_of("full_attention"), [
+    *UNMASKED, *wrong_sizes(EVERYWHERE), Known("all axes reversed", ALL_AXES, REVERSED)])
+CAUSALLY = with_mistakes(routine_of("attention"), [
+    *wrong_sizes(EVERYWHERE, TOKENS_FIRST), Known("all axes reversed", ALL_AXES, REVERSED)])
+MULTI_HEAD = with_argument(with_mistakes(routine_of("multi_head"), [
+    *routine_of("full_attention").mistakes, *UNMASKED, *wrong_sizes(EVERYWHERE, ["the number of queries"])]), "heads")
+ROTARY = with_argument(routine_of("rotary"), "angles")
+BLOCKWISE = with_argument(with_mistakes(routine_of("blockwise_attention"), CAUSALLY.mistakes), "block")
+
+# ---- inputs ----
+
+
+def large(*shapes, factor=60.0):
+    """q and k, whose scores reach about `factor`, and the rest."""
+    def draw(generator):
+        arrays = {name: generator.normal(size=shape) for name, shape in zip(("q", "k", "v"), shapes)}
+        by = math.sqrt(factor / np.abs(FUNCTIONS["scores"].forward(arrays["q"], arrays["k"])).max())
+        return {name: array if name == "v" else by * array for name, array in arrays.items()}
+    return draw
+
+
+def some_mask(generator, shape, sizes):
+    """A mask that hides about half, and, if it has several rows, all of one."""
+    mask = generator.random(shape) < 0.6
+    if len(mask) > 1:
+        mask[0], mask[-1] = True, False
+    return mask
+
+
+def scores_and_mask(scores, mask, factor=1.0):
+    return lambda generator: {"scores": factor * generator.normal(size=scores), "mask": some_mask(generator, mask, {})}
+
+
+def nothing_hidden(generator):
+    return {"scores": generator.normal(size=(3, 4)), "mask": np.ones((3, 4), bool)}
+
+
+def causal_mask(generator):
+    return {"scores": generator.normal(size=(2, 5, 5)), "mask": np.tri(5, dtype=bool)}
+
+
+def any_block(generator, shape, sizes):
+    return int(generator.integers(1, sizes["T"] + 2))
+
+
+def heads(generator, shape, sizes):
+    return sizes["H"]
+
+
+Q, K, V = (Argument("M D", about="a query in each row"), Argument("N D", about="a key in each row"),
+           Argument("N D", about="a value for each key"))
+TOKENS = {"q": Argument("T D", about="a query for each token"), "k": Argument("T D", about="a key for each token"),
+          "v": Argument("T D", about="a value for each token")}
+IN_HEADS = {"q": "B H T D", "k": "B H T D", "v": "B H T D"}
+
+
+EXERCISES = [
+    Exercise(
+        "scores", "The scores of attention", 2, """
+        Attention compares each query with each key: scores_ij is the product of query i and key j, divided by sqrt(d), so
+        that scores don't grow with the length of the vectors. There are M queries and N keys, and M may differ from N.
+        Given the gradient of the scores, find those of q and k. Each is a matrix product, times the scale; the question is
+        which factor stands on which side, and what is transposed. There may be leading axes, as in (B, H, M, D).
+        """,
+        "scores = q @ k^T / sqrt(D)", "9. Attention, backward", {"q": Q, "k": K},
+        ("Write down one element: scores_ij = sum_d q_id k_jd / sqrt(D). Which scores does q_id reach?",
+         "The factor 1 / sqrt(D) multiplies both gradients. The rest is the backward of a matrix product with k^T, whose "
+         "gradient is transposed once more to be that of k.",
+         "dq = dout @ k / sqrt(D), (M, N) @ (N, D); dk = dout^T @ q / sqrt(D), (N, M) @ (M, D). Transpose the last two "
+         "axes only: np.swapaxes(dout, -1, -2)."),
+        scores_backward, SCORES, FUNCTIONS["scores"].forward,
+        shapes=({"q": "B H M D", "k": "B H N D"},),
+        special=(lambda r: {"q": r.normal(size=(3, 2, 4)), "k": r.normal(size=(3, 5, 4))},),
+    ),
+    Exercise(
+        "masked_softmax", "Softmax with a mask", 3, """
+        A mask says which scores count: where it is False, the score is set to -inf, so that its weight is 0 and nothing
+        comes back to it. The others are a softmax among themselves. A row that may look at nothing has no weights to give:
+        all of it is 0, forward and backward (padding makes such rows), and there must be no NaN.
+        The mask has the shape of the scores, or one that broadcasts to it: (T, T) for scores (B, H, T, T). Find dscores.
+        """,
+        "out = e^scores / (sum of e^scores where mask), where mask; 0 elsewhere; 0 in a row without any True",
+        "9. Attention, backward",
+        {"scores": Argument("M N", about="each row along the last axis is a softmax of its own"),
+         "mask": Argument("M N", some_mask, "True: may look; it gets no gradient")},
+        ("Recompute the weights first, with the mask. What is e^-inf? And what goes wrong in a row of -inf alone?",
+         "With the right weights, softmax's own backward is enough: it multiplies by the weights, which are 0 where the "
+         "mask is False.",
+         "p * (dout - (dout * p).sum(-1, keepdims=True)), where p = e / total: take 0 for the maximum of a row of -inf, "
+         "and 1 for its total."),
+        masked_softmax_backward, routine_of("masked_softmax"), FUNCTIONS["masked_softmax"].forward,
+        shapes=({"scores": "B H T T", "mask": "T T"},),
+        special=(nothing_hidden, causal_mask, scores_and_mask((4, 3), (4, 3), 60.0), scores_and_mask((3, 4), (4,)),
+                 scores_and_mask((2, 3, 4), (2, 1, 4)), scores_and_mask((2, 3, 4), (3, 1))),
+        beyond=(scores_and_mask((3, 4), (3, 4), 1000.0),),
+    ),
+    Exercise(
+        "attention", "Attention", 4, """
+        Each query looks at all keys: its scores become weights that add up to 1, and its output is the mean of the values
+        with these weights. Everything that a transformer knows of other tokens comes through here. You have the parts, the
+        scores and the softmax; put them together, from the last line of forward to the first.
+        Find dq, dk and dv, without a loop over rows. There are M queries and N keys with a value each; q, k and v may have
+        leading axes, as in (B, H, M, D).
+        """,
+        "weights = softmax(q @ k^T / sqrt(D));  out = weights @ v", "9. Attention, backward", {"q": Q, "k": K, "v": V},
+        ("Recompute the weights. Then go backwards: out = weights @ v is a matrix product, what are the gradients of its "
+         "factors?",
+         "dv = weights^T @ dout and dweights = dout @ v^T. From dweights to dscores leads softmax's backward, row by "
+         "row; from there to dq and dk, the exercise `scores`.",
+         "dscores = weights * (dweights - (dweights * weights).sum(-1, keepdims=True)); dq = dscores @ k / sqrt(D); "
+         "dk = dscores^T @ q / sqrt(D)."),
+        attention_backward, FULL, FUNCTIONS["full_attention"].forward,
+        shapes=({"q": "B H M D", "k": "B H N D", "v": "B H N D"},),
+        special=(large((4, 3), (5, 3), (5, 3)), lambda r: dict(zip("qkv", r.normal(size=(3, 4, 3, 5))))),
+        beyond=(large((4, 3), (5, 3), (5, 3), factor=1000.0),),
+    ),
+    Exercise(
+        "causal_attention", "Causal attention", 4, """
+        A language model must not see what comes next. So token i looks at the tokens j <= i only: the scores of later ones
+        are set to -inf before the softmax. The rest is the exercise "attention", with as many queries as keys.
+        If backward has another mask than forward, nothing fails, and the model learns from wrong gradients. Which tokens
+        reach dq of the first one, and which reach dk of the last?
+        Find dq, dk and dv. There may be leading axes, as in (B, H, T, D).
+        """,
+        "scores = q @ k^T / sqrt(D), -inf where j > i;  weights = softmax(scores);  out = weights @ v",
+        "9. Attention, backward", TOKENS,
+        ("Recompute the weights with the same mask: np.tri(T, dtype=bool) is True where j <= i.",
+         "A score that was set to -inf had no influence, so its gradient is 0. What does softmax's backward give where the "
+         "weight is 0?",
+         "The backward of attention as it is, with weights = softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf)): "
+         "dscores is 0 where the weights are."),
+        causal_attention_backward, CAUSALLY, FUNCTIONS["attention"].forward,
+        shapes=(IN_HEADS,),
+        special=(large((5, 3), (5, 3), (5, 3)), lambda r: dict(zip("qkv", r.normal(size=(3, 3, 4, 2))))),
+        beyond=(large((5, 3), (5, 3), (5, 3), factor=1000.0),),
+    ),
+    Exercise(
+        "multi_head", "Several heads", 4, """
+        Attention with several heads is attention several times, side by side: of the heads * d columns of q, k and v, each
+        head takes d neighbouring ones. The first head takes the columns 0 to d - 1, the next one those after it. Each head
+        has its own weights, divided by sqrt(d). Their outputs, side by side, have heads * d columns again.
+        Splitting and merging move numbers and compute nothing, but a reshape in the wrong place mixes tokens and heads, and
+        all shapes still fit. There is no mask. Find dq, dk and dv, of the shape of q, k and v.
+        """,
+        "split: (..., T, heads * d) -> (..., heads, T, d);  out = merge(attention(split(q), split(k), split(v)))",
+        "13. From x, and with several heads",
+        {"q": Argument("T HD", about="a query for each token, its columns head by head"),
+         "k": Argument("T HD", about="a key for each token, its columns head by head"),
+         "v": Argument("T HD", about="a value for each token, its columns head by head"),
+         "heads": Argument("", heads, "the number of heads, which divides the number of columns")},
+        ("To split: reshape the last axis to (heads, d), then bring the axis of the heads before that of the tokens. How "
+         "is that undone?",
+         "The output was merged, so dout is split, just as q, k and v are. Then each head is the exercise `attention`.",
+         "np.swapaxes(x.reshape(*x.shape[:-1], heads, -1), -3, -2) splits; np.swapaxes back, then reshape, merges. Split "
+         "dout, q, k, v; attention's backward; merge dq, dk and dv."),
+        multi_head_backward, MULTI_HEAD, FUNCTIONS["multi_head"].forward,
+        shapes=({"q": "B T HD", "k": "B T HD", "v": "B T HD"},),
+        special=(lambda r: {**large((5, 6), (5, 6), (5, 6))(r), "heads": 3},
+                 lambda r: {**dict(zip("qkv", r.normal(size=(3, 4, 8)))), "heads": 4},
+                 lambda r: {**dict(zip("qkv", r.normal(size=(3, 2, 3, 4, 6)))), "heads": 2}),
+        beyond=(lambda r: {**large((5, 6), (5, 6), (5, 6), factor=1000.0)(r), "heads": 3},),
+    ),
+    Exercise(
+        "rotary", "Rotary positions", 3, """
+        Rotary positions turn each pair of neighbouring elements of a query or key, (x_2i, x_2i+1), by an angle that grows
+        with the token's position. The product of a query and a key then depends on their distance only. Forward is linear
+        in x, so x is not in the gradient: dout goes back through the transposed matrix. What is that of a rotation?
+        Find dx. The angles get no gradient, and x may have leading axes, as in (B, H, T, D).
+        """,
+        "out_2i = x_2i cos a - x_2i+1 sin a;  out_2i+1 = x_2i sin a + x_2i+1 cos a;  a = angles[t, i]",
+        "2. No Jacobian is built",
+        {"x": Argument("T 2E", about="queries or keys, D = 2E numbers for each token"),
+         "angles": Argument("T E", lambda r, shape, sizes: r.uniform(-3, 3, size=shape),
+                            "by which angle, in radians, each pair of each token is turned; constant")},
+        ("Which two outputs does x_2i reach, and with which factors?",
+         "x_2i reaches out_2i by cos a, and out_2i+1 by sin a. x_2i+1 reaches them by -sin a and cos a.",
+         "dx_2i = dout_2i cos a + dout_2i+1 sin a, and dx_2i+1 = dout_2i+1 cos a - dout_2i sin a. x[..., 0::2] are the "
+         "even elements."),
+        rotary_backward, ROTARY, FUNCTIONS["rotary"].forward,
+        shapes=({"x": "B H T 2E"},),
+    ),
+    Exercise(
+        "blockwise_attention", "Attention in tiles, without its weights", 5, """
+        The weights of causal attention are a matrix of T x T, too large to keep for long texts, and even to hold. Flash
+        attention's backward never has more of it than a tile: `block` queries by `block` keys. Two numbers for each query
+        make that possible, the logsumexp of its scores, and softmax's sum over the row, which is rowsum(dout * out).
+        Find dq, dk and dv of causal attention with no array of T x T: first pass over the tiles of a row for its logsumexp
+        and output, then a second pass for the gradients. `block` need not divide T. Only the numbers are judged, not how
+        much memory it takes; tracemalloc.get_traced_memory() tells you.
+        """,
+        "out = causal_attention(q, k, v), whatever block is", "18. All of it, in tiles",
+        {**TOKENS, "block": Argument("", any_block, "how many queries and keys a tile has; the last one may have fewer")},
+        ("Write a function for the scores of one tile: some rows, some columns, masked by their positions in the whole "
+         "sequence. Which tiles need not be visited at all?",
+         "The weights of a tile are e^(scores - logsumexp). For the logsumexp keep the largest score so far and the sum of "
+         "e^(score - largest), and multiply the sum by e^(old - new) when a larger one comes.",
+         "For each tile: dscores = weights * (dout @ v^T - rowsum(dout * out)). It adds to dq of its rows, and to dk and "
+         "dv of its columns, as in `causal_attention`."),
+        blockwise_attention_backward, BLOCKWISE, lambda q, k, v, block: FUNCTIONS["attention"].forward(q, k, v),
+        shapes=(IN_HEADS,),
+        special=(lambda r: {**dict(zip("qkv", r.normal(size=(3, 7, 3)))), "block": 3},
+                 lambda r: {**dict(zip("qkv", r.normal(size=(3, 6, 2)))), "block": 2},
+                 lambda r: {**large((7, 3), (7, 3), (7, 3))(r), "block": 2}),
+        beyond=(lambda r: {**large((7, 3), (7, 3), (7, 3), factor=1000.0)(r), "block": 3},),
+    ),
+]

@@ -1,0 +1,59 @@
+"""Rows of a table, looked up by number."""
+import numpy as np
+
+from minigrad.gradcheck.doctor import Routine, routine_of
+from minigrad.gradcheck.mutants import FUNCTIONS
+from study.exercises.exercise import Argument, Exercise
+
+
+def embedding_backward(dout, ids, weight):
+    dweight = np.zeros_like(weight)
+    np.add.at(dweight, ids, dout)
+    return dweight
+
+
+def ids_first(dout, ids, weight, **parts):
+    return FUNCTIONS["embedding"].backward(dout, weight, ids, **parts)[0]
+
+
+def few_ids(generator, shape, sizes):
+    """Ids that repeat: only half of the rows are used, in any order."""
+    used = generator.choice(sizes["V"], (sizes["V"] + 1) // 2, replace=False)
+    return generator.choice(used, shape)
+
+
+def these(ids, rows, width):
+    """The same ids in any order of their numbers."""
+    def draw(generator):
+        return {"ids": generator.permutation(rows)[np.array(ids)], "weight": generator.normal(size=(rows, width))}
+    return draw
+
+
+EXERCISES = [
+    Exercise(
+        "embedding", "Embedding", 2, """
+        A language model begins by looking up a row of a table for each token: out = weight[ids]. A token that occurs twice
+        uses its row twice, one that does not occur leaves its row alone. ids may have any number of axes. Find dweight, in
+        the shape of weight. weight is given for its shape: its numbers play no part, as looking up is linear.
+        """,
+        "out = weight[ids]", "22. Embedding",
+        {"ids": Argument("N", few_ids, "numbers of rows, integers, of any shape; some may repeat, some never occur"),
+         "weight": Argument("V D", about="the table: a row for each id")},
+        ("What is the derivative of out[n] by a row v of weight, if ids[n] is v, and if it is not?",
+         "dweight[v] is the sum of dout[n] over all n with ids[n] == v, and zero if there is none.",
+         "Begin with zeros and add dout[n] to row ids[n], for each n. Mind that dweight[ids] += dout adds only once where "
+         "an "
+         "id repeats; np.add.at adds each time."),
+        embedding_backward, Routine("embedding", ids_first, ("dout", "ids", "weight"), ("dweight",),
+                                    routine_of("embedding").mistakes),
+        lambda ids, weight: weight[ids],
+        shapes=({"ids": "B N"},),
+        special=(
+            these([0, 0], 2, 1),
+            these([0, 1, 0, 0], 5, 3),
+            these([[0, 1, 1], [2, 1, 0]], 6, 2),
+            these([[0, 0], [0, 0]], 3, 3),
+            these([[[0, 1], [1, 1]], [[2, 0], [1, 3]]], 8, 2),
+        ),
+    ),
+]

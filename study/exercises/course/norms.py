@@ -1,0 +1,184 @@
+"""Layer norm, RMS norm, and a norm beside a residual connection."""
+import numpy as np
+
+from minigrad.gradcheck.doctor import Known, routine_of
+from minigrad.gradcheck.mutants import FUNCTIONS
+from study.exercises.course.routines import with_argument, with_mistakes
+from study.exercises.exercise import Argument, Exercise
+
+
+def layer_norm_backward(dout, x, weight, bias, eps):
+    c = x - x.mean(axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt((c * c).mean(axis=-1, keepdims=True) + eps)
+    x_hat = c * rstd
+
+    dx_hat = dout * weight
+    shift = dx_hat.mean(axis=-1, keepdims=True)
+    stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
+    dx = rstd * (dx_hat - shift - x_hat * stretch)
+
+    rows = tuple(range(x.ndim - 1))  # all axes but the last
+    return dx, (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
+
+
+def rms_norm_backward(dout, x, weight, eps):
+    r = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
+    x_hat = x * r
+    dx_hat = dout * weight
+    dx = r * (dx_hat - x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True))
+    return dx, (dout * x_hat).sum(axis=tuple(range(x.ndim - 1)))
+
+
+def residual_norm_backward(dout, x, weight, bias, eps):
+    c = x - x.mean(axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt((c * c).mean(axis=-1, keepdims=True) + eps)
+    x_hat = c * rstd
+
+    dx_hat = dout * weight
+    shift = dx_hat.mean(axis=-1, keepdims=True)
+    stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
+    from_norm = rstd * (dx_hat - shift - x_hat * stretch)
+
+    rows = tuple(range(x.ndim - 1))
+    return dout + from_norm, (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
+
+
+def either_eps(generator, shape, sizes):
+    return float(generator.choice([1e-5, 0.1]))
+
+
+X = Argument("T D", about="one row of D features for each token; there may be leading axes, as in (B, T, D)")
+WEIGHT = Argument("D", about="what each feature is multiplied by, the same for all rows")
+BIAS = Argument("D", about="what is added to each feature, the same for all rows")
+EPS = Argument("", either_eps, "a small number inside the square root, such as 1e-5; take the one that you are given")
+
+
+def inverse_root(eps):
+    return dict(inverse=lambda var, _: 1 / np.sqrt(var + eps))
+
+
+def summed(axis):
+    return lambda a: a.sum(axis)
+
+
+def averaged(a):
+    return a.mean(tuple(range(a.ndim - 1)))
+
+
+EPS_OF_ONES_OWN = [
+    Known(f"eps is {eps}", f"eps is {eps}, whatever is given: take the argument eps", inverse_root(float(eps)))
+    for eps in ("1e-5", "1e-8")]
+SUMS_OF_THE_GAIN = [
+    Known("gain not summed", "dweight is not summed over the rows: one weight serves all of them",
+          dict(gain_sum=lambda a: a)),
+    Known("gain over axis 0", "dweight is summed over axis 0 alone: with leading axes (B, T, D), all axes but the last are "
+          "rows", dict(gain_sum=summed(0))),
+    Known("gain over axis 1", "dweight is summed over axis 1: it has to be all axes but the last",
+          dict(gain_sum=summed(1))),
+    Known("gain over everything", "dweight is summed over the features too: each feature has a weight of its own",
+          dict(gain_sum=np.sum)),
+]
+SUMS_OF_BOTH = [
+    Known("bias not summed", "dbias is not summed over the rows: one bias serves all of them",
+          dict(offset_sum=lambda a: a)),
+    Known("bias over axis 0", "dbias is summed over axis 0 alone: with leading axes (B, T, D), all axes but the last are "
+          "rows", dict(offset_sum=summed(0))),
+    Known("bias over axis 1", "dbias is summed over axis 1: it has to be all axes but the last",
+          dict(offset_sum=summed(1))),
+    Known("bias over everything", "dbias is summed over the features too: each feature has a bias of its own",
+          dict(offset_sum=np.sum)),
+    Known("both not summed", "dweight and dbias are not summed over the rows: one weight and one bias serve all of them",
+          dict(gain_sum=lambda a: a, offset_sum=lambda a: a)),
+    Known("both over axis 0", "dweight and dbias are summed over axis 0 alone: with leading axes (B, T, D), all axes but "
+          "the last are rows", dict(gain_sum=summed(0), offset_sum=summed(0))),
+    Known("both over axis 1", "dweight and dbias are summed over axis 1: it has to be all axes but the last",
+          dict(gain_sum=summed(1), offset_sum=summed(1))),
+    Known("both over features", "dweight and dbias are summed within the rows (axis -1), and should be summed over them",
+          dict(gain_sum=summed(-1), offset_sum=summed(-1))),
+    Known("both over everything", "dweight and dbias are summed over the features too: each has a number for each feature",
+          dict(gain_sum=np.sum, offset_sum=np.sum)),
+    Known("both averaged", "dweight and dbias are averaged over the rows: each row used them, so what they say adds",
+          dict(gain_sum=averaged, offset_sum=averaged)),
+]
+LAYER_NORM = with_mistakes(routine_of("layer_norm"), SUMS_OF_THE_GAIN + SUMS_OF_BOTH + EPS_OF_ONES_OWN)
+LAYER_NORM = with_argument(LAYER_NORM, "eps")
+RMS_NORM = with_argument(with_mistakes(routine_of("scaled_rms_norm"), SUMS_OF_THE_GAIN + EPS_OF_ONES_OWN), "eps")
+RESIDUAL_NORM = with_argument(with_mistakes(routine_of("residual_norm"), LAYER_NORM.mistakes), "eps")
+
+
+def inputs_of_norms(*learned):
+    """Draws of x, of what is learned, and of eps, in which eps matters, or something else that is easily overlooked."""
+    def draw(x, eps):
+        def inputs(generator):
+            rows = x(generator)
+            return {"x": rows, **{name: generator.normal(size=rows.shape[-1]) for name in learned}, "eps": eps}
+        return inputs
+
+    def constant_rows(r):
+        x = r.normal(size=(3, 4))
+        x[1] = 2.0
+        return x
+
+    return (
+        draw(lambda r: 1 + 1e-3 * r.normal(size=(3, 5)), 1e-5),  # the variance is smaller than eps
+        draw(lambda r: 3 + 0.1 * r.normal(size=(5, 2)), 0.1),
+        draw(constant_rows, 1e-5),
+        draw(constant_rows, 0.1),
+        draw(lambda r: 5 + 100 * r.normal(size=(4, 3)), 1e-5),
+        draw(lambda r: r.normal(size=(3, 3, 3)), 0.1),
+        draw(lambda r: r.normal(size=(2, 3, 2, 5)), 1e-5),
+    )
+
+
+EXERCISES = [
+    Exercise(
+        "layer_norm", "Layer norm", 4, """
+        layer_norm shifts each row of x to mean 0, scales it to variance 1 (the sum of squares over N, not over N - 1), and
+        then multiplies each feature by its weight and adds its bias. A block of a transformer does this twice. Mean and
+        variance depend on the whole row, so dx has three terms, and two of them are easily forgotten.
+        Find dx, dweight and dbias. x may have leading axes, as in (B, T, D).
+        """,
+        "c = x - mean(x);  x_hat = c / sqrt(mean(c^2) + eps);  out = x_hat * weight + bias   (means along the last axis)",
+        "19. Layer norm", {"x": X, "weight": WEIGHT, "bias": BIAS, "eps": EPS},
+        ("Start at the end: every row uses the same weight and bias. What does this say of dweight and dbias? And what is "
+         "dx_hat, the gradient of x_hat?",
+         "x_hat = c * rstd is a product, and both factors depend on x. One path leads through c alone, one through rstd; "
+         "and c itself has the mean in it. So there are three terms.",
+         "dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat)) with dx_hat = dout * weight. dweight and "
+         "dbias are sums over all axes but the last."),
+        layer_norm_backward, LAYER_NORM, FUNCTIONS["layer_norm"].forward,
+        shapes=({"x": "B T D"},), special=inputs_of_norms("weight", "bias"),
+    ),
+    Exercise(
+        "rms_norm", "RMS norm", 3, """
+        rms_norm divides each row of x by its root mean square, and multiplies each feature by its weight. It is layer norm
+        without the mean, and most language models of today use it instead. Every x of a row is part of the root mean
+        square, so every x reaches all outputs of its row.
+        Find dx and dweight. x may have leading axes, as in (B, T, D).
+        """,
+        "x_hat = x / sqrt(mean(x^2) + eps);  out = x_hat * weight   (the mean along the last axis)",
+        "19. Layer norm", {"x": X, "weight": WEIGHT, "eps": EPS},
+        ("Write r for 1 / sqrt(mean(x^2) + eps), so that x_hat = x * r. Both factors depend on x: how many paths are there "
+         "from x to the output?",
+         "dr/dx_i = -r^3 x_i / N. What comes back to r is one number for each row: the sum of dx_hat * x.",
+         "dx = r * (dx_hat - x_hat * mean(dx_hat * x_hat)) with dx_hat = dout * weight, and dweight is the sum of "
+         "dout * x_hat over all axes but the last."),
+        rms_norm_backward, RMS_NORM, FUNCTIONS["scaled_rms_norm"].forward,
+        shapes=({"x": "B T D"},), special=inputs_of_norms("weight"),
+    ),
+    Exercise(
+        "residual_norm", "A residual connection around layer norm", 3, """
+        A residual connection adds the input of a layer to its output, here x + layer_norm(x). So x is used twice, and its
+        gradient comes back on two paths. Nothing is multiplied with it on the direct one, which is why deep networks can
+        be trained at all. layer_norm is that of the exercise of this name.
+        Find dx, dweight and dbias. x may have leading axes, as in (B, T, D).
+        """,
+        "out = x + layer_norm(x, weight, bias, eps)", "23. A whole block",
+        {"x": X, "weight": WEIGHT, "bias": BIAS, "eps": EPS},
+        ("x goes into two terms of a sum. What is the gradient of something that is used twice?",
+         "Through the sum, dout reaches both terms unchanged: x itself, and layer_norm's output.",
+         "dx = dout + (layer_norm's dx). dweight and dbias are those of layer_norm: the residual knows nothing of them."),
+        residual_norm_backward, RESIDUAL_NORM, FUNCTIONS["residual_norm"].forward,
+        shapes=({"x": "B T D"},), special=inputs_of_norms("weight", "bias"),
+    ),
+]

@@ -1,0 +1,118 @@
+"""Functions that are applied to each number by itself: where the chain rule is one product."""
+import math
+
+import numpy as np
+
+from minigrad.gradcheck.doctor import Routine, routine_of
+from minigrad.gradcheck.mutants import FUNCTIONS
+from study.exercises.exercise import Argument, Exercise
+
+
+def tanh_backward(dout, x):
+    out = np.tanh(x)
+    return dout * (1 - out**2)
+
+
+def dropout_backward(dout, x, mask, p):
+    return dout * mask / (1 - p)
+
+
+def gelu_backward(dout, x):
+    erf = np.vectorize(math.erf, otypes=[float])
+    below = (1 + erf(x / np.sqrt(2))) / 2
+    density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    return dout * (below + x * density)
+
+
+def gelu_tanh_backward(dout, x):
+    root = np.sqrt(2 / np.pi)
+    t = np.tanh(root * (x + 0.044715 * x**3))
+    du = root * (1 + 3 * 0.044715 * x**2)
+    return dout * (0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du)
+
+
+def dropped(dout, x, mask, p, **parts):
+    return FUNCTIONS["dropout"].backward(dout, x, mask, p=p, **parts)[0]
+
+
+# a mask of its own is no known mistake: it gives other numbers at the second call, which the judge sees
+DROPOUT = Routine("dropout", dropped, ("dout", "x", "mask", "p"), ("dx",),
+                  tuple(known for known in routine_of("dropout").mistakes if known.name != "new mask"))
+
+
+def spread(generator, shape, sizes):
+    """Numbers where the function bends, and both signs."""
+    return 1.5 * generator.normal(size=shape)
+
+
+def large(generator):
+    return {"x": generator.uniform(-60, 60, (2, 4))}
+
+
+def very_large(generator):
+    return {"x": generator.permuted([-1000.0, -700.0, 700.0, 1000.0]).reshape(2, 2)}
+
+
+EXERCISES = [
+    Exercise(
+        "tanh", "tanh", 1, """
+        tanh squashes each number into (-1, 1). It acts on each element by itself, so an element of out depends on one
+        element of x only, and the chain rule is one product: dout times the derivative, element by element. Find dx. All
+        functions of this kind (relu, sigmoid, gelu) work like this, and it is the smallest backward that there is.
+        """,
+        "out = tanh(x)", "2. No Jacobian is built",
+        {"x": Argument("M N", spread, "any numbers")},
+        ("What is the derivative of tanh? It can be written with tanh alone.",
+         "tanh'(x) = 1 - tanh(x)^2. Compute out = tanh(x) again first: you are given x, and not out.",
+         "The chain rule multiplies by dout, element by element: dout * (1 - out**2), with the brackets."),
+        tanh_backward, routine_of("tanh"), np.tanh, special=(large,), beyond=(very_large,),
+    ),
+    Exercise(
+        "dropout", "Dropout", 1, """
+        In training, dropout sets a random part of the numbers to zero, with probability p each, and divides the others by
+        1 - p, so that the mean stays the same. Which ones were kept is known: mask is True there. Find dx. Backward has to
+        use the mask of forward: a new one would be the gradient of another function.
+        """,
+        "out = x * mask / (1 - p)", "2. No Jacobian is built",
+        {"x": Argument("M N", about="any numbers"),
+         "mask": Argument("M N", lambda r, shape, sizes: r.random(shape) < 0.6, "True where x is kept"),
+         "p": Argument("", lambda r, shape, sizes: float(r.uniform(0.1, 0.8)),
+                       "the probability to be dropped, at least 0, less than 1")},
+        ("What is the derivative of out by x where mask is True, and what is it where mask is False?",
+         "Each number is multiplied by a factor that does not depend on x. The gradient is multiplied by the same factor.",
+         "The factor is mask / (1 - p): what was dropped gets no gradient, and what was kept is scaled as in forward."),
+        dropout_backward, DROPOUT, lambda x, mask, p: x * mask / (1 - p),
+        special=(
+            lambda r: {"x": r.normal(size=(2, 3)), "mask": np.ones((2, 3), bool), "p": 0.3},
+            lambda r: {"x": r.normal(size=(2, 3)), "mask": np.zeros((2, 3), bool), "p": 0.3},
+            lambda r: {"x": r.normal(size=(2, 3)), "mask": np.ones((2, 3), bool), "p": 0.0},
+            lambda r: {"x": r.uniform(-60, 60, (3, 4)), "mask": r.permuted(np.arange(12) % 3 < 1).reshape(3, 4), "p": 0.7},
+        ),
+    ),
+    Exercise(
+        "gelu", "gelu", 2, """
+        gelu multiplies each number by P(x), the probability that a standard normal number is less than x: a relu with a
+        soft edge, and the activation of GPT and BERT. x stands in it twice, so the derivative has two terms. Find dx.
+        NumPy has no erf; Python's math.erf takes one number, and np.vectorize(math.erf) takes arrays.
+        """,
+        "out = x * P(x), P(x) = (1 + erf(x / sqrt(2))) / 2", "20. Gelu",
+        {"x": Argument("M N", spread, "any numbers")},
+        ("Use the product rule: both factors of x * P(x) depend on x.",
+         "dx = dout * (P(x) + x * P'(x)), and P' is the density of the standard normal distribution.",
+         "The density is e^(-x^2 / 2) / sqrt(2 pi). It comes from erf'(t) = 2 / sqrt(pi) e^(-t^2) with t = x / sqrt(2)."),
+        gelu_backward, routine_of("gelu"), FUNCTIONS["gelu"].forward, special=(large,), beyond=(very_large,),
+    ),
+    Exercise(
+        "gelu_tanh", "gelu with tanh", 3, """
+        GPT-2 computes gelu with tanh in the place of erf, which is close but not the same, so it has another derivative:
+        the chain rule goes through tanh and through its argument, a polynomial. Find dx. A gradient of the other form would
+        be off by less than a percent, which training would hardly show.
+        """,
+        "out = x * (1 + tanh(u)) / 2, u = sqrt(2 / pi) * (x + 0.044715 * x^3)", "20. Gelu",
+        {"x": Argument("M N", spread, "any numbers")},
+        ("Write t = tanh(u). By the product rule, 0.5 x (1 + t) has two terms: which?",
+         "The terms are 0.5 (1 + t) and 0.5 x dt/dx. By the chain rule, dt/dx = (1 - t^2) du/dx.",
+         "du/dx = sqrt(2 / pi) * (1 + 3 * 0.044715 * x^2). Multiply the sum of both terms by dout."),
+        gelu_tanh_backward, routine_of("gelu_tanh"), FUNCTIONS["gelu_tanh"].forward, special=(large,), beyond=(very_large,),
+    ),
+]

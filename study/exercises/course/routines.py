@@ -1,0 +1,22 @@
+"""Routines of the course, made from those of `minigrad.gradcheck.mutants`."""
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from minigrad.gradcheck.doctor import Known, Routine
+
+
+def with_argument(routine: Routine, name: str) -> Routine:
+    """The same with a last argument of this name, which the backward takes as a keyword: eps, a number of heads."""
+
+    def right(*inputs: Any, **parts: Any) -> Any:
+        *others, value = inputs
+        return routine.right(*others, **({name: value} | parts))
+
+    return dataclasses.replace(routine, right=right, arguments=(*routine.arguments, name))
+
+
+def with_mistakes(routine: Routine, more: Iterable[Known]) -> Routine:
+    """The same with more known mistakes, as far as it has none by their names."""
+    known = {mistake.name for mistake in routine.mistakes}
+    return dataclasses.replace(routine, mistakes=(*routine.mistakes, *(m for m in more if m.name not in known)))

@@ -1,0 +1,437 @@
+"""From numbers to the mistake: what is known is named, what is not is described, and nothing is made up."""
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.gradcheck import gradcheck_report
+from minigrad.gradcheck.doctor import Evidence, Known, Routine, diagnose_numbers, routine_of
+from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS
+
+NO_NUMBERS = {"square: two gradients"}  # there is nothing to compare
+RANDOM = {"dropout: new mask"}  # of which nothing exact can be said
+NEARLY_RIGHT = {"square: remembers"}  # a factor that grows from call to call, in the ninth digit
+
+
+def draws(name, seeds):
+    """Inputs of one of the functions, with an upstream gradient, by name."""
+    function = FUNCTIONS[name]
+    for seed in seeds:
+        generator = np.random.default_rng((seed, 5))
+        arrays = function.inputs(generator)
+        dout = generator.normal(size=np.shape(function.forward(*arrays)))
+        yield dict(zip(("dout", *function.arguments), (dout, *arrays)))
+
+
+def given_by(backward, routine, inputs):
+    """What a backward gives, by name; nothing where it raises."""
+    try:
+        with np.errstate(all="ignore"):
+            found = backward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
+    except (ValueError, IndexError):
+        return {}
+    return dict(zip(routine.results, found if isinstance(found, tuple) else (found,), strict=True))
+
+
+def diagnosed(backward, routine, inputs):
+    return diagnose_numbers([Evidence(point, routine.run(point), given_by(backward, routine, point)) for point in inputs],
+                            routine)
+
+
+def changed(routine, changes):
+    """The routine with these parts exchanged, as somebody's backward."""
+    return lambda *arrays: tuple(routine.run(dict(zip(routine.arguments, arrays)), changes).values())
+
+
+def numbers(routine, inputs, changes):
+    return given_by(changed(routine, changes), routine, inputs)
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(x is y or np.shape(x) == np.shape(y) and np.allclose(x, y, rtol=1e-8, atol=1e-11, equal_nan=True)
+               for x, y in zip(a.values(), b.values()))
+
+
+def named(routine, found):
+    return {part: value for mistake in routine.mistakes if mistake.name in found.names
+            for part, value in mistake.changes.items()}
+
+
+def mistakes():
+    return [pytest.param(name, mistake, id=f"{name}: {mistake.name}")
+            for name in FUNCTIONS for mistake in routine_of(name).mistakes if f"{name}: {mistake.name}" not in NO_NUMBERS]
+
+
+@pytest.mark.parametrize("name, mistake", mistakes())
+def test_a_known_mistake_is_named_or_one_with_the_same_numbers(name, mistake):
+    routine, title = routine_of(name), f"{name}: {mistake.name}"
+    for seed in range(2):
+        found = diagnosed(changed(routine, mistake.changes), routine, draws(name, range(seed, seed + 3)))
+        if title in RANDOM | NEARLY_RIGHT:
+            assert not set(found.names) & {other.name for other in routine.mistakes}
+            continue
+        if found.facts == ("there are no numbers to judge by",):
+            continue  # it raises on all inputs
+        assert found.is_right or len(found.names) == 1 and "explains all" in found.certainty
+        (fresh,) = draws(name, [99])  # numbers that are new to both
+        assert same(numbers(routine, fresh, named(routine, found)), numbers(routine, fresh, mistake.changes)), found.names
+
+
+@pytest.mark.parametrize("name", ["softmax", "linear", "layer_norm", "cross_entropy", "attention"])
+def test_two_mistakes_at_once_are_both_named(name):
+    routine = routine_of(name)
+    pairs = [(a, b) for a, b in itertools.combinations(routine.mistakes, 2) if not a.changes.keys() & b.changes.keys()]
+    both = 0
+    for a, b in pairs[:: max(1, len(pairs) // 60)]:
+        changes = a.changes | b.changes
+        found = diagnosed(changed(routine, changes), routine, draws(name, range(3)))
+        (fresh,) = draws(name, [99])
+        is_known = set(found.names) <= {mistake.name for mistake in routine.mistakes}
+        assert len(found.names) <= 2
+        assert not is_known or same(numbers(routine, fresh, named(routine, found)), numbers(routine, fresh, changes))
+        both += set(found.names) == {a.name, b.name}
+    assert both >= 0.7 * len(pairs[:: max(1, len(pairs) // 60)])  # the others give the same numbers as something simpler
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_is_right_is_called_right(name):
+    found = diagnosed(changed(routine_of(name), {}), routine_of(name), draws(name, range(4)))
+    assert found.is_right and not found and found.sentence == ""
+
+
+def affine_backward(dout, x, w, b):
+    return dout @ w.T, x.T @ dout, dout.sum(0)
+
+
+AFFINE = Routine("affine", affine_backward, ("dout", "x", "w", "b"), ("dx", "dw", "db"))
+SIZES = [(2, 2, 2), (3, 3, 3), (2, 3, 4), (5, 2, 3), (1, 3, 2), (1, 1, 1), (4, 5, 7)]  # rows, width in, width out
+
+
+def affine_inputs(seed=0):
+    generator = np.random.default_rng(seed)
+    for rows, width, out in SIZES:
+        yield dict(dout=generator.normal(size=(rows, out)), x=generator.normal(size=(rows, width)),
+                   w=generator.normal(size=(width, out)), b=generator.normal(size=out))
+
+
+def part(dout, keep):
+    """The upstream gradient, zero except there."""
+    found = np.zeros_like(dout)
+    found[keep] = dout[keep]
+    return found
+
+
+def last_row_zero(a):
+    a = a.copy()
+    a[-1] = 0
+    return a
+
+
+def single(*arrays):
+    return tuple(a.astype(np.float32) for a in arrays)
+
+
+# name: (what a backward of x @ w + b does, the relation's names, the sentence)
+EXACT_RELATIONS = {
+    "zero": (lambda dout, x, w, b: (dout @ w.T, 0 * w, dout.sum(0)), ("zero",), "dw is zero everywhere"),
+    "none": (lambda dout, x, w, b: (dout @ w.T, None, dout.sum(0)), ("none",), "dw is None"),
+    "negated": (lambda dout, x, w, b: (-dout @ w.T, -x.T @ dout, dout.sum(0)), ("negated",), "dx and dw have the wrong sign"),
+    "transposed": (lambda dout, x, w, b: (dout @ w.T, dout.T @ x, dout.sum(0)), ("transposed",), "dw is transposed"),
+    "twice": (lambda dout, x, w, b: (2 * dout @ w.T, x.T @ dout, dout.sum(0)), ("factor",), "dx is multiplied by 2"),
+    "a third": (lambda dout, x, w, b: (dout @ w.T / 3, x.T @ dout, dout.sum(0)), ("factor",), "dx is multiplied by 1/3"),
+    "averaged": (lambda dout, x, w, b: (dout @ w.T, x.T @ dout, dout.mean(0)), ("factor",),
+                 "db is multiplied by 1/N, N = the number of rows of x: as if a mean stood for a sum"),
+    "divided by sqrt(width)": (lambda dout, x, w, b: (dout @ w.T / np.sqrt(x.shape[1]), x.T @ dout, dout.sum(0)), ("factor",),
+                               "dx is multiplied by 1/sqrt(N), N = the width of x: as if it were divided by sqrt(N) once too"),
+    "times the width": (lambda dout, x, w, b: (dout @ w.T * len(b), x.T @ dout, dout.sum(0)), ("factor",),
+                        "dx is multiplied by N, N = the width of w"),
+    "too few digits": (lambda dout, x, w, b: (1.0001 * dout @ w.T, x.T @ dout, dout.sum(0)), ("factor",),
+                       "dx is multiplied by 1.0001: a constant with too few digits"),
+    "not summed": (lambda dout, x, w, b: (dout @ w.T, x.T @ dout, dout), ("unsummed",),
+                   "db is not summed: it has the shape (2, 2) where (2,) belongs"),
+    "keepdims": (lambda dout, x, w, b: (dout @ w.T, x.T @ dout, dout.sum(0, keepdims=True)), ("other shape",),
+                 "db has the right numbers in the shape (1, 2) where (2,) belongs"),
+    "flattened": (lambda dout, x, w, b: ((dout @ w.T).ravel(), x.T @ dout, dout.sum(0)), ("other shape",),
+                  "dx has the right numbers in the shape (4,) where (2, 2) belongs"),
+    "summed too far": (lambda dout, x, w, b: (dout @ w.T, (x.T @ dout).sum(-1), dout.sum(0)), ("summed",),
+                       "dw is summed over its last axis, which should stay"),
+    "summed and filled": (lambda dout, x, w, b: (dout @ w.T, x.T @ dout, 0 * b + dout.sum()), ("summed",),
+                          "db is summed over its last axis, which should stay, the same number along all of it"),
+    "upstream ignored": (lambda dout, x, w, b: affine_backward(np.ones_like(dout), x, w, b), ("upstream ignored",),
+                         "dx, dw and db do not depend on the upstream gradient"),
+    "last row only": (lambda dout, x, w, b: (dout @ w.T, x.T @ part(dout, -1), dout[-1]), ("last only",),
+                      "dw and db are made of the last entry of dout along its first axis only"),
+    "first row only": (lambda dout, x, w, b: (dout @ w.T, x.T @ dout, dout[0]), ("first only",),
+                       "db is made of the first entry of dout"),
+    "loop too short": (lambda dout, x, w, b: (last_row_zero(dout @ w.T), x.T @ dout, dout.sum(0)), ("last zero",),
+                       "dx is right but for the last"),
+    "float32": (lambda dout, x, w, b: affine_backward(*single(dout, x, w, b)), ("rounded",),
+                "dx, dw and db are right to about 7 digits only: float32 on the way"),
+    "each its own": (lambda dout, x, w, b: (-dout @ w.T, dout.T @ x, dout.mean(0)), ("negated", "transposed", "factor"),
+                     "dx has the wrong sign; dw is transposed; db is multiplied by 1/N"),
+}
+
+
+@pytest.mark.parametrize("name", EXACT_RELATIONS)
+def test_exact_relations_need_no_table(name):
+    backward, names, said = EXACT_RELATIONS[name]
+    found = diagnosed(backward, AFFINE, affine_inputs())
+    assert found and found.names == names and said in found.sentence
+
+
+ATTENTION = {
+    "exchanged": (lambda dq, dk, dv: (dv, dk, dq), ("exchanged",), "dq is what dv should be; dv is what dq should be"),
+    "batch reversed": (lambda dq, dk, dv: (dq, dk.T, dv), ("axes reversed",), "dk has all axes reversed"),
+    "rows reversed": (lambda dq, dk, dv: (dq, dk[:, :, ::-1], dv), (), "dk is wrong, dq and dv are right; dk is off by up to"),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_relations_between_gradients(name):
+    change, names, said = ATTENTION[name]
+    right = FUNCTIONS["attention"].gradients
+    routine = dataclasses.replace(routine_of("attention"), mistakes=())
+    found = diagnosed(lambda *inputs: change(*right(*inputs)), routine, draws("attention", range(3)))
+    assert found.names == names and said in found.sentence
+
+
+OWN = {  # function: what stands in which gradient, the names, the sentence
+    "attention": (dict(dq="no rowsum", dk="diagonal only"), "in dq: softmax's sum over the row is missing"),
+    "layer_norm": (dict(dx="no mean term", dweight="gain averaged", dbias="bias of the last row"),
+                   "the path through the mean is missing"),
+    "linear": (dict(dx="weight transposed", dweight="weight's gradient averaged", dbias="bias averaged"), "dout @ weight^T"),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_each_gradient_may_have_a_mistake_of_its_own(name):
+    wanted, said = OWN[name]
+    routine = routine_of(name)
+    changes = {mistake.name: mistake.changes for mistake in routine.mistakes}
+
+    def backward(*arrays):
+        inputs = dict(zip(routine.arguments, arrays))
+        found = {title: routine.run(inputs, changes[title]) for title in wanted.values()}
+        return tuple(found[wanted[result]][result] if result in wanted else routine.run(inputs)[result]
+                     for result in routine.results)
+
+    found = diagnosed(backward, routine, draws(name, range(3)))
+    assert set(found.names) == set(wanted.values()) and said in found.sentence
+
+
+@pytest.mark.parametrize("after, name", {
+    "reversed": (lambda dq: dq.T, "axes reversed"), "transposed": (lambda dq: np.swapaxes(dq, -1, -2), "transposed"),
+    "times 3": (lambda dq: 3 * dq, "factor"), "in float32": (lambda dq: dq * (1 + 1e-7 * np.cos(1e5 * dq)), "rounded"),
+}.values())
+def test_a_relation_on_top_of_a_known_mistake(after, name):
+    routine = routine_of("attention")
+    no_rowsum = next(mistake for mistake in routine.mistakes if mistake.name == "no rowsum")
+
+    def backward(*arrays):
+        dq, dk, dv = changed(routine, no_rowsum.changes)(*arrays)
+        return after(dq), dk, dv
+
+    found = diagnosed(backward, routine, draws("attention", range(3)))
+    assert set(found.names) == {"no rowsum", name}
+    assert "besides, dq " in found.sentence
+
+
+def test_another_functions_gradient_is_recognised():
+    sine = Routine("sine", lambda dout, x: dout * np.cos(x), ("dout", "x"), ("dx",))
+    inputs = [dict(dout=item["dout"], x=item["x"]) for item in draws("tanh", range(3))]
+    found = diagnosed(lambda dout, x: dout * (1 - np.tanh(x) ** 2), sine, inputs)
+    assert found.names == ("another function",) and found.mistake == "dx is the gradient of another function: tanh"
+
+
+def test_the_upstream_as_it_came():
+    sine = Routine("sine", lambda dout, x: dout * np.cos(x), ("dout", "x"), ("dx",))
+    inputs = [dict(dout=item["dout"], x=item["x"]) for item in draws("tanh", range(3))]
+    assert diagnosed(lambda dout, x: dout, sine, inputs).mistake == "dx is the upstream gradient as it came"
+
+
+def test_only_the_diagonal_of_the_jacobian():
+    cumsum = FUNCTIONS["cumsum"].backward
+    routine = Routine("cumsum", lambda dout, x: cumsum(dout, x) + dout, ("dout", "x"), ("dx",))
+    found = diagnosed(lambda dout, x: 2 * dout, routine, draws("cumsum", range(3)))
+    assert found.names == ("diagonal",) and "only the diagonal of the Jacobian" in found.mistake
+
+
+def masked_inputs():
+    generator = np.random.default_rng(2)
+    for shape in ((3, 3), (3, 4), (5, 4), (2, 2)):
+        x, mask = generator.normal(size=shape) * np.where(shape[0] == 5, 30, 1), generator.random(shape) < 0.6
+        mask[0, :2] = True, False
+        yield dict(dout=generator.normal(size=shape), x=x, mask=mask, ids=generator.permutation(shape[0] - 1))
+
+
+def odd(a):
+    """Something of the same shape that is no relation to it."""
+    return np.sin(17 * a) + 0.1 * np.arange(a.size).reshape(a.shape)
+
+
+PLAIN = Routine("plain", lambda dout, x, mask, ids: dout * x, ("dout", "x", "mask", "ids"), ("dx",))
+FACTS = {  # name: (where dx is wrong, what is said)
+    "masked": (lambda x, mask, ids: ~mask, "dx is wrong only where mask is False"),
+    "not masked": (lambda x, mask, ids: mask, "dx is wrong only where mask is True"),
+    "diagonal": (lambda x, mask, ids: np.eye(*x.shape) > 0, "dx is wrong only on its diagonal"),
+    "above": (lambda x, mask, ids: np.tri(*x.shape) == 0, "dx is wrong only above its diagonal"),
+    "last row": (lambda x, mask, ids: np.arange(len(x))[:, None] == len(x) - 1, "dx is wrong only in its last row"),
+    "first column": (lambda x, mask, ids: np.arange(x.shape[1]) == 0, "dx is wrong only in its first column"),
+    "negative": (lambda x, mask, ids: x < 0, "dx is wrong only where x is negative"),
+    "large": (lambda x, mask, ids: np.abs(x) > 10, "dx is wrong only where x is beyond 10"),
+    "on large inputs": (lambda x, mask, ids: np.abs(x).max() > 10, "on 1 of 4 inputs: just those with numbers beyond 10"),
+    "not square": (lambda x, mask, ids: x.shape[0] != x.shape[1], "on 2 of 4 inputs: just those that are not square"),
+    "rows that ids lack": (lambda x, mask, ids: np.arange(len(x))[:, None] > ids.max(), "dx is wrong only in its last row"),
+    "everywhere": (lambda x, mask, ids: x == x, "dx is off by up to"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_what_is_not_known_is_described(name):
+    is_wrong, said = FACTS[name]
+    found = diagnosed(lambda dout, x, mask, ids: np.where(is_wrong(x, mask, ids), odd(x), dout * x), PLAIN, masked_inputs())
+    assert not found and not found.is_right and found.names == () and found.mistake is None and said in found.sentence
+
+
+def test_numbers_that_are_not_finite_are_counted():
+    found = diagnosed(lambda dout, x, mask, ids: np.where(mask, dout * x + x, np.nan), PLAIN, masked_inputs())
+    assert not found and "numbers of dx are NaN" in found.sentence
+
+
+def nonsense(generator, right):
+    """A backward that nobody writes: the same for the same inputs, and no relation of the right one."""
+    kind, seed = int(generator.integers(6)), int(generator.integers(2**30))
+
+    def of(a, numbers):
+        noise = numbers.normal(size=a.shape)
+        return (noise, (numbers.normal(size=(a.size, a.size)) @ a.reshape(-1)).reshape(a.shape), a * (1 + 0.1 * noise),
+                a + 1e-3 * noise, np.sin(a) + 0.3 * a, np.linalg.norm(a) * np.tanh(a) + a**2)[kind]
+
+    def backward(*arrays):
+        numbers = np.random.default_rng(seed)
+        return tuple(g if g is None else of(np.asarray(g, float), numbers) for g in right(*arrays))
+
+    return backward
+
+
+@pytest.mark.parametrize("name", ["softmax", "attention", "layer_norm", "cross_entropy", "linear", "gelu", "embedding"])
+def test_nonsense_is_never_given_a_name(name):
+    generator, routine = np.random.default_rng(3), routine_of(name)
+    for _ in range(12):
+        backward = nonsense(generator, changed(routine, {}))
+        found = diagnosed(backward, routine, draws(name, generator.integers(1000, size=3)))
+        assert not found and found.names == () and found.facts and not found.is_right, found
+
+
+def test_few_numbers_are_described_and_not_explained():
+    twice = Known("twice", "twice too large", {"factor": 2.0})
+    routine = Routine("scaled", lambda dout, x, factor=1.0: factor * dout * x, ("dout", "x"), ("dx",), (twice,))
+    for points, is_named in ((1, False), (2, True)):
+        inputs = [dict(dout=np.full(2, 1.5 + point), x=np.array([0.3, 0.4 + point])) for point in range(points)]
+        found = diagnosed(lambda dout, x: 2 * dout * x, routine, inputs)
+        assert bool(found) is is_named and ("twice" in found.sentence) is is_named
+    again = [dict(dout=np.full(2, 1.5 + i), x=np.array([0.3, 0.4])) for i in range(4)]
+    assert not diagnosed(lambda dout, x: 2 * dout * x, routine, again)  # another upstream is no other input
+
+
+def test_where_the_numbers_are_equal_anyway_nothing_is_shown():
+    ones = [dict(dout=item["dout"][..., :1], x=item["x"][..., :1]) for item in draws("softmax", range(3))]
+    found = diagnosed(lambda dout, x: 0 * x, routine_of("softmax"), ones)  # the softmax of one number
+    assert found.is_right
+
+
+def test_a_known_mistake_that_raises_explains_nothing():
+    def refuses(dout, x):
+        raise ValueError("not for these shapes")
+
+    known = (Known("refuses", "raises", {"way": refuses}), Known("twice", "twice too large", {"way": lambda d, x: 2 * d}))
+    routine = Routine("same", lambda dout, x, way=lambda dout, x: dout: way(dout, x), ("dout", "x"), ("dx",), known)
+    inputs = [dict(dout=item["dout"], x=item["x"]) for item in draws("softmax", range(2))]
+    assert diagnosed(lambda dout, x: 2 * dout, routine, inputs).names == ("twice",)
+
+
+def test_evidence_without_numbers_is_left_out():
+    routine, points = routine_of("softmax"), list(draws("softmax", range(3)))
+    backward = changed(routine, {"total": np.zeros_like})
+    evidence = [Evidence(point, routine.run(point), given_by(backward, routine, point)) for point in points]
+    lacking = Evidence(points[0], evidence[0].right, {})
+    assert diagnose_numbers([lacking, *evidence], routine).names == ("no rowsum",)
+    assert not diagnose_numbers([lacking], routine).is_right
+
+
+class Weights(mg.Function):
+    """Softmax under another name, with the sum missing."""
+
+    @staticmethod
+    def forward(ctx, scores):
+        p = scores.softmax(-1)
+        ctx.save_for_backward(p)
+        return p
+
+    @staticmethod
+    def backward(ctx, dout):
+        (p,) = ctx.saved_tensors
+        return p * dout
+
+
+def tensor(*shape, seed=0):
+    return mg.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=True)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 4), (2, 3, 5)])
+def test_gradcheck_recognises_a_function_by_its_values(shape):
+    report = gradcheck_report(Weights.apply, tensor(*shape))
+    last = str(report).splitlines()[-1]
+    assert last.startswith("  diagnosis: this is softmax: the sum over the row is missing")
+    assert report.title == "Weights" and [entry.name for entry in report.inputs] == ["scores"]
+
+
+class Product(mg.Function):
+    """sin(a) @ b, a function that has no name here; backward transposes, or scales."""
+
+    @staticmethod
+    def forward(ctx, left, right):
+        ctx.save_for_backward(left, right)
+        return left.sin() @ right
+
+    @staticmethod
+    def backward(ctx, dout):
+        left, right = ctx.saved_tensors
+        return ((dout @ right.T) * left.cos()).T, left.sin().T @ dout * 0
+
+
+def test_gradcheck_describes_a_function_that_is_not_known():
+    report = gradcheck_report(Product.apply, (tensor(3, 3), tensor(3, 3, seed=1)))
+    assert report.diagnosis.names == ("transposed",) and "diagnosis: dleft is transposed" in str(report)
+    assert "backward / differences is 0 everywhere" in str(report)
+
+
+def test_what_passes_is_not_diagnosed():
+    report = gradcheck_report(lambda x: x.softmax(-1), tensor(3, 4))
+    assert report and report.diagnosis is None and report.consultations == [] and "diagnosis" not in str(report)
+
+
+def test_large_inputs_are_not_diagnosed():
+    report = gradcheck_report(Weights.apply, tensor(80, 80))
+    assert not report and report.diagnosis is None
+
+
+def test_a_report_says_what_its_picture_shows():
+    class Row(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.cumsum(-1)
+
+        @staticmethod
+        def backward(ctx, dout):
+            return dout
+
+    assert "backward has only the diagonal of the Jacobian" in str(gradcheck_report(Row.apply, tensor(5)))
+
+
+def test_known_mistakes_are_named_in_gradchecks_report():
+    for name in ("layer_norm: no mean term", "gelu: tanh's", "attention: dk without transpose", "softmax: sign"):
+        report = gradcheck_report(MUTANTS[name], MUTANTS[name].draw(0))
+        assert MUTANTS[name].mistake in str(report).splitlines()[-1]

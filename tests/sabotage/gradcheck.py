@@ -1,0 +1,75 @@
+"""Sabotages of what gradcheck says of a backward that somebody wrote, and of what depends on what."""
+from sabotage.edit import edits
+
+HANDED_IN = "tests/minigrad/gradcheck/test_handed_in.py",
+GRADED = "tests/minigrad/gradcheck/test_mutants.py", "-k", "checker or answer"
+DEPENDENCE = "tests/minigrad/gradcheck/test_dependence.py",
+
+SABOTAGES = [
+    *edits(HANDED_IN, "minigrad.gradcheck.mutants.base", {
+        "handed in: run again with Tensors": (
+            "Differentiable.op", "if isinstance(dout, Tensor):", "if isinstance(dout, Tensor):\n                return self.gradients(dout, *arrays)"),
+        "handed in: says nothing": ("Differentiable.__repr__", "{self.statement}", ""),
+        "handed in: names of its own": ("Differentiable.arguments", "if self.names:", "if False:"),
+    }),
+    *edits(HANDED_IN, "minigrad.gradcheck.mutants.fit", {
+        "fit: any number": ("fitted", "if len(found) != len(names):", "if False:"),
+        "fit: constants have gradients": ("fitted", "if len(found) == len(wanted) < len(names):", "if False:"),
+        "fit: a list is one gradient": ("fitted", "if len(wanted) > 1 and", "if False and"),
+        "fit: any shape": ("misfit_of", "if gradient.shape != x.shape:", "if False:"),
+        "fit: any dtype": ("misfit_of", "if gradient.dtype == x.dtype", "if True"),
+        "fit: None for all": ("misfit_of", "if is_needed else", "if False else"),
+        "fit: only the first misfit": ("fitted", '"; ".join(misfits)', "misfits[0]"),
+        "fit: sums nothing": ("how_to_sum", "if came[i] != 1] + stretched", "if came[i] != 1]"),
+    }),
+    *edits(HANDED_IN, "minigrad.gradcheck.blame", {
+        "blame: the outermost line": ("told", "frames[-1]", "frames[0]"),
+        "blame: NumPy's line": ("told", "if not frame.filename.startswith(OURS)", 'if "gradcheck" not in frame.filename'),
+    }),
+    *edits(GRADED, "minigrad.gradcheck.mutants.grade", {
+        "grades: missed and accused exchanged": ("grade_checker", '"missed" if is_wrong', '"missed" if not is_wrong'),
+        "grades: only the first seed": ("grade_checker", "if error or answer == is_wrong:", "if True:"),
+        "grades: errors are answers": ("grade_checker", "if error:", "if False:"),
+        "grades: promises to the tape count": ("to_judge", 'not (is_plain and "fresh_gradients" in mutant.changes)', "True"),
+        "grades: who raises has missed it": ("answer_of", 'return False, "" if', 'return True, "" if'),
+        "grades: anything is an answer": ("answer_of", "(bool, np.bool_, GradcheckReport)", "object"),
+        "grades: options are arguments": ("takes_arrays", "if p.default is p.empty and", "if"),
+    }),
+    *edits(DEPENDENCE, "minigrad.gradcheck.dependence", {
+        "depends: gradients are not counted": ("Dependence.matrix", "self.by_moving | self.by_gradient", "self.by_moving"),
+        "depends: moves are not counted": ("Dependence.matrix", "self.by_moving | self.by_gradient", "self.by_gradient"),
+        "depends: unknown gradients are zero": ("Dependence.only_by_moving", "& self.has_gradient ", ""),
+        "depends: the first input for all": ("Dependence.between", "column : column + x.size", ": x.size"),
+        "depends: folded to the wrong axis": ("Dependence.fold", "[n + axis % (block.ndim - n)", "[n + (axis + 1) % (block.ndim - n)"),
+        "depends: only large moves": ("measured", "MOVES if is_given", "MOVES[3:] if is_given"),
+        "depends: only small moves": ("measured", "MOVES if is_given else MOVES[:1]", "MOVES[:3]"),
+        "depends: only upwards": ("measured", "MOVES if is_given else MOVES[:1]", "[1.0, 1000.0]"),
+        "depends: only where it stands": ("measured", "1 + OTHER_POINTS", "1"),
+        "depends: whatever cannot be moved": ("measured", "if not np.all(is_tried):", "if False:"),
+        "depends: all else moves too": ("moves", "moved = array.copy()", "moved = array.copy() + 1"),
+        "depends: ids are exchanged once": ("replacements", "OTHER_IDS if len(sizes) > 1 else 1", "1"),
+        "depends: ids from nowhere": ("known_ids", "np.arange(low, high + 1)", "np.arange(low, high + 5)"),
+        "depends: rounding is a change": ("changes", "step > rounding", "step > 0"),
+        "depends: small changes are rounding": ("changes", "ROUNDING * eps_of(x)", "1e-9"),
+        "depends: a NaN shows nothing": ("changes", "np.where(is_other, np.inf, ", "np.where(is_other, 0, "),
+        "depends: any NaN shows": ("changes", "& (size <= 1)", ""),
+        "depends: NaN is another NaN": ("changes", "| np.isnan(a) & np.isnan(b)", ""),
+        "depends: called once": ("check_same", "if change:", "if False:"),
+        "depends: rounding is a gradient": ("look_at_gradients", "sizes > least", "sizes > 0"),
+        "depends: ones for weights": ("look_at_gradients", "upstream[place] =", "upstream[...] ="),
+        "is_causal: nothing is later": ("causality", "time[None, :] > time[:, None]", "time[None, :] > time[:, None] + 1"),
+        "is_causal: itself is later": ("causality", "time[None, :] > time[:, None]", "time[None, :] >= time[:, None]"),
+        "is_causal: the first axis": ("is_causal", "len(shape) - 1 if axis is None", "0 if axis is None"),
+        "is_causal: sequences are not told apart": ("causality", "found.matrix & is_other", "found.matrix & False"),
+    }),
+    *edits(DEPENDENCE, "minigrad.gradcheck.array_function", {
+        "depends: the caller's own array": ("ArrayFunction._arguments", "array.copy()", "array"),
+        "depends: buffers stay changed": ("ArrayFunction._restore_buffers", "in zip(self.buffers,", "in zip([],"),
+        "depends: minigrad's random state": ("ArrayFunction.preserved", "random.set_state(states[0])", "pass"),
+        "depends: NumPy's random state": ("ArrayFunction.preserved", "np.random.set_state(states[1])", "pass"),
+        "depends: Python's random state": ("ArrayFunction.preserved", "python_random.setstate(states[2])", "pass"),
+        "depends: PyTorch's random state": ("ArrayFunction.preserved", "torch.set_rng_state(states[3])", "pass"),
+        "depends: draws go on": ("ArrayFunction._start", "np.random.seed(seed)", "pass"),
+        "depends: modules in closures are not found": ("modules_of", "*Surroundings(fn).now()", ""),
+    }),
+]  # fmt: skip

@@ -1,0 +1,482 @@
+"""What a submission may do to its process, and what comes of it: each deed has an answer of its own, and leaves nothing."""
+import os
+import pathlib
+import struct
+import textwrap
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from study.exercises import sandbox
+from study.exercises.answer import Answer, Direct
+from study.exercises.sandbox import Limits, Sandbox
+from study.exercises.submission import Source, source_of_notebook, source_of_text
+from study.exercises.worker import wire
+
+DOUT, X = np.arange(6.0).reshape(2, 3), np.arange(6.0, 12.0).reshape(2, 3)
+PATIENT = Limits(start_seconds=300, load_seconds=300, call_seconds=300, total_seconds=300, megabytes=1024)  # busy machines
+HURRIED = replace(PATIENT, load_seconds=1.5, call_seconds=0.5)
+
+
+def source(body: str, top: str = "", name: str = "mine.py") -> Source:
+    """A file with a function f(dout, x)."""
+    return source_of_text(name, f"import os, sys\nimport numpy as np\n{top}\ndef f(dout, x):\n{textwrap.indent(body, '    ')}\n")
+
+
+def answers(body: str, top: str = "", limits: Limits = PATIENT, calls: int = 1, arguments: list | None = None) -> list[Answer]:
+    """Answers to so many calls. Afterwards there is neither its process, nor its group, nor its folder."""
+    with Sandbox(source(body, top), "f", limits) as caller:
+        found = [caller.call([DOUT, X] if arguments is None else arguments) for _ in range(calls)]
+    with pytest.raises(ProcessLookupError):
+        os.killpg(caller.process.pid, 0)
+    assert not os.path.exists(caller.folder)
+    return found
+
+
+def answer(body: str, top: str = "", limits: Limits = PATIENT, arguments: list | None = None) -> Answer:
+    return answers(body, top, limits, 1, arguments)[0]
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A function's body that does something to its surroundings; OUTSIDE is a file that is not its own."""
+
+    body: str
+    kind: str  # of the answer
+    words: str = ""  # in its message
+    refused: str = ""  # a deed that is named, whatever else comes of it
+    top: str = ""  # before the function
+    limits: Limits = PATIENT
+    right: bool = False  # it returns dout * x all the same
+
+
+REPORTED = "a submission may not "
+DEEDS = {
+    # It does not end.
+    "loops": Deed("while True: pass", "timeout", "takes more than 0.5 seconds", limits=HURRIED),
+    "loops while it is read": Deed("return x", "timeout", "the file runs for more than 1.5 seconds", top="while True: pass", limits=HURRIED),
+    "sleeps": Deed("import time; time.sleep(1000)", "timeout", limits=HURRIED),
+    "waits for a lock": Deed("import threading; lock = threading.Lock()\nwhile True: lock.acquire()", "timeout", limits=HURRIED),
+    "ignores signals": Deed("import signal\nfor s in (1, 2, 3, 15, 24): signal.signal(s, signal.SIG_IGN)\nwhile True: pass", "timeout", limits=HURRIED),
+    "hangs in its message": Deed("class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E", "timeout", limits=HURRIED),
+    "leaves the processor no time": Deed("import signal; signal.signal(24, signal.SIG_IGN)\nwhile True: pass", "died", "killed", limits=replace(PATIENT, processor_seconds=1)),
+    "computes too long": Deed("while True: pass", "timeout", "computes for more than 1 seconds", limits=replace(PATIENT, processor_seconds=1)),
+    "prints for ever": Deed("while True: print('spam')", "timeout", limits=HURRIED),
+    # It takes much.
+    "takes 10 GB": Deed("return np.ones((10, 2**27))", "raised", "a submission may use 1 GB of memory"),
+    "takes 10 GB bit by bit": Deed("rows = []\nwhile True: rows.append(bytearray(2**24))", "raised", "MemoryError"),
+    "keeps memory": Deed("global kept\nkept = [bytearray(2**24) for _ in range(30)]\nreturn dout * x", "returned", right=True),
+    "starts processes": Deed("while True: os.fork()", "raised", REPORTED + "start a process", "start a process"),
+    "starts processes in silence": Deed("try:\n    os.fork()\nexcept BaseException: pass\nreturn dout * x", "returned", "", "start a process", right=True),
+    "starts a program": Deed("import subprocess; subprocess.run(['touch', OUTSIDE + '2'])", "raised", REPORTED + "start a process", "start a process"),
+    "starts a shell": Deed("os.system('rm ' + OUTSIDE)", "raised", REPORTED + "start a process", "start a process"),
+    "becomes a program": Deed("os.execv('/bin/rm', ['rm', OUTSIDE])", "raised", REPORTED + "start a process", "start a process"),
+    "starts a process behind Python's back": Deed("import _posixsubprocess as p; p.fork_exec()", "raised", REPORTED + "use fork_exec", "use fork_exec"),
+    "multiprocessing": Deed("import multiprocessing as m; m.Process(target=print).start()", "raised", REPORTED + "start a process", "start a process"),
+    "fills the disk with files": Deed("for i in range(1000): open(str(i), 'wb').write(bytes(1000))", "raised", REPORTED + "write more than 32 times", "write more than"),
+    "fills the disk with folders": Deed("for i in range(1000): os.mkdir(str(i))", "raised", REPORTED + "write more than 32 times", "write more than"),
+    "fills the disk with one file": Deed("file = open('large', 'wb')\nwhile True: file.write(bytes(2**20))", "raised", "File too large"),
+    "prints 200 MB": Deed("for _ in range(200): print('x' * 2**20)\nreturn dout * x", "returned", right=True),
+    "takes all descriptors": Deed("while True: os.dup(1)", "raised", "Too many open files"),
+    # It touches what is not its own.
+    "deletes": Deed("os.remove(OUTSIDE)", "raised", REPORTED + "delete", "delete"),
+    "deletes in silence": Deed("import shutil\ntry:\n    shutil.rmtree(os.path.dirname(OUTSIDE), ignore_errors=True)\nexcept OSError: pass\nreturn dout * x", "returned", "", "delete", right=True),
+    "writes": Deed("open(OUTSIDE, 'w')", "raised", REPORTED + "write", "write"),
+    "appends": Deed("open(OUTSIDE, 'a').write('x')", "raised", REPORTED + "write", "write"),
+    "updates": Deed("open(OUTSIDE, 'r+')", "raised", REPORTED + "write", "write"),
+    "writes by os.open": Deed("os.open(OUTSIDE, os.O_WRONLY | os.O_TRUNC)", "raised", REPORTED + "write", "write"),
+    "writes an array": Deed("x.tofile(OUTSIDE)", "raised", REPORTED + "write", "write"),
+    "writes by a link": Deed("os.symlink(OUTSIDE, 'link')", "raised", REPORTED + "make a link", "make a link"),
+    "renames": Deed("os.rename(OUTSIDE, 'mine')", "raised", REPORTED + "rename", "rename"),
+    "renames to": Deed("open('mine', 'w'); os.rename('mine', OUTSIDE)", "raised", REPORTED + "rename", "rename"),
+    "cuts": Deed("os.truncate(OUTSIDE, 0)", "raised", REPORTED + "cut", "cut"),
+    "changes rights": Deed("os.chmod(OUTSIDE, 0)", "raised", REPORTED + "change", "change"),
+    "makes a pipe": Deed("os.mkfifo(OUTSIDE + '2')", "raised", REPORTED + "use mkfifo", "use mkfifo"),
+    "makes a folder": Deed("os.mkdir(OUTSIDE + '2')", "raised", REPORTED + "make", "make"),
+    "makes a database": Deed("import sqlite3; sqlite3.connect(OUTSIDE + '2')", "raised", REPORTED + "open a database"),
+    "goes elsewhere": Deed("os.chdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
+    "goes up": Deed("open('../' + 'x', 'w')", "raised", REPORTED + "write ../x", "write ../x"),
+    "reads": Deed("return open(OUTSIDE).read()", "raised", REPORTED + "read", "read"),
+    "lists": Deed("return os.listdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
+    "reads by a folder": Deed("os.open(os.path.dirname(OUTSIDE), os.O_RDONLY)", "raised", REPORTED + "look into", "look into"),
+    "reads the solutions": Deed(f"return open({str(pathlib.Path(sandbox.__file__).with_name('judge.py'))!r}).read()", "raised", REPORTED + "read", "judge.py"),
+    "reads by NumPy": Deed("return np.load(OUTSIDE, allow_pickle=True)", "raised", REPORTED + "read", "read"),
+    "reads the judge's memory": Deed("return open(f'/proc/{os.getppid()}/mem', 'rb').read(1)", "raised", REPORTED + "read", "read /proc"),
+    "kills the judge": Deed("os.kill(os.getppid(), 9)", "raised", REPORTED + "send a signal", "send a signal"),
+    "uses the network": Deed("import socket; socket.socket().connect(('127.0.0.1', 9))", "raised", REPORTED + "use the network", "use the network"),
+    "uses ctypes": Deed("import ctypes; ctypes.string_at(0)", "raised", REPORTED + "use ctypes", "use ctypes"),
+    "lifts its limits": Deed("import resource; resource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "raised", REPORTED + "change its limits", "change its limits"),
+    "hooks into the audit": Deed("sys.addaudithook(print); return dout * x", "returned", "", "hook into the audit", right=True),
+    # It ends itself.
+    "os._exit": Deed("os._exit(0)", "died", "ended the process (os._exit?) with code 0"),
+    "os._exit while it is read": Deed("return x", "died", "with code 3", top="os._exit(3)"),
+    "sys.exit": Deed("sys.exit()", "raised", "SystemExit (it leaves Python"),
+    "exit": Deed("exit(1)", "raised", "SystemExit: 1 (it leaves Python"),
+    "aborts": Deed("os.abort()", "died", "SIGABRT"),
+    "crashes": Deed("return np.lib.stride_tricks.as_strided(x, (10**7,), (10**7,)).copy()", "died", "segmentation fault"),
+    "calls itself": Deed("return f(dout, x)", "raised", "RecursionError: maximum recursion depth exceeded (a function calls itself"),
+    "asks the user": Deed("return float(input())", "raised", "(input() has nobody to ask)"),
+    "interrupts": Deed("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
+    # It lies.
+    "prints a verdict": Deed("print('{\"verdict\": \"right\"}'); return dout * x", "returned", right=True),
+    "closes everything": Deed("os.closerange(0, 100); return x", "died", "instead of returning"),
+    "closes everything, and loops": Deed("os.closerange(0, 100)\nwhile True: pass", "died", "closed the pipe"),
+    "writes to all descriptors": Deed("for fd in range(3, 30):\n    try: os.write(fd, b'right' * 100)\n    except OSError: pass\nreturn x", "died", "it wrote to the pipe"),
+    "patches numpy": Deed("np.ndarray = np.asarray = np.array = np.frombuffer = None\nreturn dout * x", "returned", right=True),
+    "patches the library": Deed("import json, struct\njson.dumps = json.loads = json.JSONEncoder.encode = os.write = os.read = struct.pack = None\nreturn dout * x", "returned", right=True),
+    "traces": Deed("def trace(*event): raise ValueError('traced')\nsys.settrace(trace); return x", "raised", "traced"),
+    "leaves a thread": Deed("import threading\ndef loop():\n    while True: pass\nthreading.Thread(target=loop).start(); return dout * x", "returned", right=True),
+    "leaves a thread that prints": Deed("import threading\ndef loop():\n    while True: print('spam')\nthreading.Thread(target=loop).start(); return dout * x", "returned", right=True),
+    "does something at the end": Deed("import atexit; atexit.register(lambda: open(OUTSIDE, 'w')); return dout * x", "returned", right=True),
+    "closes its output": Deed("sys.stdout.close(); return dout * x", "returned", right=True),
+    "raises in its message": Deed("class E(Exception):\n    def __str__(self): raise E\n    __repr__ = __str__\nraise E", "raised", "E: (its message cannot be read)"),
+    "has a message of 200 MB": Deed("raise ValueError('y' * 200_000_000)", "raised", "ValueError: yyy"),
+    "has a name that lies": Deed("class M(type):\n    __name__ = property(lambda self: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E('x')", "raised", "E: x"),
+    "imports minigrad": Deed(f"sys.path.append({str(pathlib.Path(sandbox.__file__).parents[2])!r}); import minigrad", "raised", "exercises are solved with NumPy alone, and minigrad"),
+    "imports torch": Deed("return x", "raised", "exercises are solved with NumPy alone, and torch", top="import torch"),
+    "can do without jax": Deed("return dout * x", "returned", top="try:\n    import jax\nexcept ImportError: pass", right=True),
+    # It does what it may.
+    "writes into its folder": Deed("open('a', 'w').write('b'); assert os.listdir() == ['a'] and open('a').read() == 'b'; os.remove('a'); return dout * x", "returned", right=True),
+    "writes to nowhere": Deed("print('x', file=open(os.devnull, 'w')); return dout * x", "returned", right=True),
+    "keeps a temporary file": Deed("import tempfile; tempfile.NamedTemporaryFile().write(b'x'); return dout * x", "returned", right=True),
+    "leaves a locked folder": Deed("os.makedirs('a/b'); open('a/b/c', 'w'); os.chmod('a/b', 0); os.chmod('a', 0); os.chmod('.', 0o500); return dout * x", "returned", right=True),
+    "uses the library": Deed("import collections, dataclasses, decimal, fractions, logging, platform, random, statistics, typing, unittest\nreturn dout * x", "returned", right=True),
+    "uses numpy.testing": Deed("import numpy.testing as t; t.assert_allclose(x, x); return dout * x", "returned", right=True),
+    "draws": Deed("figure, axes = plt.subplots(); axes.plot(x); plt.rcParams['a'] = 1; plt.show(); return dout * x", "returned", top="import matplotlib.pyplot as plt", right=True),
+    "shows its progress": Deed("for i in tqdm(range(1)): return dout * x", "returned", top="from tqdm import tqdm", right=True),
+}
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_each_deed_has_its_answer_and_leaves_nothing(name, tmp_path):
+    deed = DEEDS[name]
+    outside = tmp_path / "file"
+    outside.write_text("kept")
+    before = outside.stat()
+    found = answer(deed.body, f"OUTSIDE = {str(outside)!r}\n{deed.top}", deed.limits)
+    assert found.kind == deed.kind, found
+    assert deed.words in found.message
+    assert any(deed.refused in what for what in found.refused) if deed.refused else not found.refused
+    assert not deed.right or np.array_equal(found.results[0], DOUT * X)
+    assert outside.read_text() == "kept" and os.listdir(tmp_path) == ["file"]
+    assert (outside.stat().st_mode, outside.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+def test_scipy_may_be_used():
+    pytest.importorskip("scipy")
+    assert np.isclose(answer("from scipy.special import erf; return erf(1.0)").results[0], 0.8427007929497149)
+
+
+def test_endless_recursion_ends():
+    """How depends on Python's version: by its memory, by the stack, or by the clock."""
+    assert answer("sys.setrecursionlimit(10**9); return f(dout, x)", limits=replace(HURRIED, call_seconds=5)).kind != "returned"
+
+
+def test_once_it_has_ended_each_call_has_the_same_answer():
+    first, second = answers("os._exit(1)", calls=2)
+    assert first is second and first.kind == "died"
+
+
+def test_calls_share_a_time():
+    hurried = replace(HURRIED, call_seconds=300, total_seconds=2)
+    found = answers("import time; time.sleep(0.8); return x", limits=hurried, calls=4)
+    assert [a.kind for a in found[:2]] == ["returned", "returned"] and found[3].kind == "timeout"
+    assert found[3].message.startswith("after all others, a call takes more than")
+
+
+# What is returned.
+
+RETURNED = {  # expression: (container, what each result is)
+    "x * 2": ("array", ("an array",)),
+    "x.sum()": ("array", ("a number",)),
+    "3": ("array", ("a number",)),
+    "True": ("array", ("a number",)),
+    "(x, 2.5)": ("tuple", ("an array", "a number")),
+    "[x, x]": ("list", ("an array", "an array")),
+    "x.tolist()": ("list", ("a list", "a list")),
+    "(x.tolist(), x)": ("tuple", ("a list", "an array")),
+    "((1.0, 2.0), x)": ("tuple", ("a tuple", "an array")),
+    "(x, None)": ("tuple", ("an array", "None")),
+    "()": ("tuple", ()),
+    "None": ("NoneType", ()),
+    "'right'": ("str", ()),
+    "{'dx': x}": ("dict", ()),
+    "(row for row in x)": ("generator", ()),
+    "print": ("builtin_function_or_method", ()),
+    "x.view(np.matrix)": ("array", ("a matrix",)),
+    "np.ma.array(x)": ("array", ("a masked array",)),
+    "x.astype(object)": ("array", ("an array of objects",)),
+    "x.astype(str)": ("array", ("an array of str1024",)),
+    "x + 1j": ("array", ("an array",)),
+    "x.astype(np.float16)": ("array", ("an array",)),
+    "x.T": ("array", ("an array",)),
+    "np.zeros((0, 3))": ("array", ("an array",)),
+    "(10**400, x)": ("tuple", ("a number too large for float64", "an array")),
+    "([1.0, [2.0]], x)": ("tuple", ("a list", "an array")),
+    "(['a'], x)": ("tuple", ("a list", "an array")),
+    "np.broadcast_to(1.0, (10**6, 10**6))": ("array", ("an array of shape (1000000, 1000000), which is too large",)),
+}
+NO_ARRAY = ("None", "an array of objects", "an array of str1024", "a number too large for float64", "too large")
+
+
+@pytest.mark.parametrize("expression", RETURNED)
+def test_what_is_returned_is_told_as_in_this_process(expression):
+    container, given = RETURNED[expression]
+    right = eval(expression, {"x": X, "np": np, "print": print})
+    for found in (answer(f"return {expression}"), Direct(lambda dout, x: right).call([DOUT, X])):
+        assert (found.kind, found.container, found.given) == ("returned", container, given)
+        items = right if isinstance(right, (tuple, list)) else [right]
+        for result, item, words in zip(found.results, items, given):
+            if words.endswith(NO_ARRAY) or repr(item) in ("[1.0, [2.0]]", "['a']"):
+                assert result is None
+            else:
+                assert type(result) is np.ndarray and result.dtype == np.asarray(item).dtype
+                assert result.shape == np.shape(item) and np.array_equal(result, np.asarray(item))
+
+
+ODD = {  # what some other object does while it is looked at
+    "a list in itself": "a = []; a.append(a); return a, x",
+    "a deep list": "a = []\nfor _ in range(10**5): a = [a]\nreturn a, x",
+    "an endless tuple": "class T(tuple):\n    def __iter__(self):\n        while True: yield 1\nreturn T((x, x))",
+    "an array that is in the way": "class A(np.ndarray):\n    def tobytes(self): return b''\n    shape = nbytes = property(lambda self: 1 / 0)\nreturn np.ndarray.view(x, A), x",
+    "a number that is in the way": "class N(float):\n    def __float__(self): return 1 / 0\n    __array__ = __float__\nreturn N(2), x",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_nothing_of_what_is_returned_runs(name):
+    found = answer(ODD[name])
+    assert found.kind == "returned" and len(found.results) == 2 and np.array_equal(found.results[1], X)
+
+
+def test_more_than_can_be_sent_is_an_error_of_its_own():
+    found = answer("return tuple(np.zeros(2**21) for _ in range(20))")
+    assert found.kind == "raised" and "it gives 320 MB back" in found.message
+
+
+# What it is given.
+
+def test_arguments_are_copies_and_what_was_written_to_them_is_seen():
+    x = X.copy()
+    found = answer("x[0] = 7; return x", arguments=[DOUT, x])
+    assert np.array_equal(x, X) and np.array_equal(found.inputs_after[0], DOUT)
+    assert np.array_equal(found.inputs_after[1], [[7, 7, 7], X[1]])
+
+
+@pytest.mark.parametrize("value", [
+    X, X.T, X[:, ::-1], X.astype("f4"), np.zeros((0, 2)), np.array(3.0), np.array([True]), np.arange(3, dtype=">i2"),
+    np.float32(1.5), np.int64(3), 3, 2.5, float("inf"), True, None, "mean", [X, X[0]], (1, 2), {"a": X, "b": [1]},
+])
+def test_an_argument_arrives_as_it_was(value):
+    body = "global seen\nseen = x\nimport json\nprint(type(x).__name__, getattr(x, 'dtype', ''), getattr(x, 'shape', ''))\nreturn dout"
+    found = answer(body, arguments=[DOUT, value])
+    assert found.printed == f"{type(value).__name__} {getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}\n"
+    assert repr(found.inputs_after[1]) == repr(value)
+
+
+def test_one_process_serves_all_calls():
+    assert [a.results[0] for a in answers("seen.append(1); return len(seen)", "seen = []", calls=3)] == [1, 2, 3]
+
+
+def gradient(x):
+    return 2 * x
+
+
+def square_and_its_backward(x):
+    return x * x, lambda dout: 2 * x * dout
+
+
+def test_functions_of_the_judge_run_here():
+    found = answer("step = 1e-3\nreturn (x(dout + step) - x(dout - step)) / (2 * step)", arguments=[DOUT, gradient])
+    assert np.allclose(found.results[0], 2)
+    found = answer("out, backward = x(dout)\nreturn out, backward(np.ones((2, 3)))", arguments=[DOUT, square_and_its_backward])
+    assert np.array_equal(found.results[0], DOUT**2) and np.array_equal(found.results[1], 2 * DOUT)
+
+
+@pytest.mark.parametrize("body, words", {
+    "return x(dout, dout)": "positional argument",
+    "return x(print)": "TypeError: this function takes arrays and numbers, and was given a builtin_function_or_method",
+    "return x(np.zeros(2**24))": "and was given an array",
+    "return x([0] * 10**6)": "and was given 13 MB",
+}.items())
+def test_calling_a_function_of_the_judge_wrongly_raises_in_its_line(body, words):
+    found = answer(body, arguments=[DOUT, gradient])
+    assert found.kind == "raised" and words in found.message and found.line == 5
+
+
+def test_calls_of_the_judges_functions_are_counted():
+    found = answer("while True: x(dout)", limits=replace(PATIENT, callbacks=10), arguments=[DOUT, gradient])
+    assert found.kind == "timeout" and found.message == "it calls a function that it is given more than 10 times"
+
+
+def test_threads_may_call_a_function_of_the_judge():
+    body = ("from concurrent.futures import ThreadPoolExecutor\n"
+            "with ThreadPoolExecutor(4) as pool: found = list(pool.map(lambda k: x(dout + k), range(50)))\n"
+            "return np.stack(found)")
+    assert np.array_equal(answer(body, arguments=[DOUT, gradient]).results[0], np.stack([2 * (DOUT + k) for k in range(50)]))
+
+
+# What is said.
+
+def test_an_error_names_the_students_line():
+    found = answer("y = x\nreturn np.linalg.inv(y)")
+    assert (found.kind, found.line, found.place, found.code) == ("raised", 6, "line 6", "return np.linalg.inv(y)")
+    assert found.message.startswith("LinAlgError: ") and found.where == " (line 6: `return np.linalg.inv(y)`)"
+
+
+def test_an_error_while_the_file_is_read_names_its_line():
+    found = answer("return x", "y = 1 / 0")
+    assert (found.kind, found.loading, found.line, found.message) == ("raised", True, 3, "ZeroDivisionError: division by zero")
+
+
+def test_a_function_that_is_gone_is_missed():
+    found = answers("return x", limits=PATIENT)[0]
+    with Sandbox(source_of_text("a.py", "def f(): ...\ndel f"), "f", PATIENT) as caller:
+        found = caller.call([])
+    assert (found.kind, found.message, found.loading) == ("raised", "the file defines no f", True)
+
+
+def test_the_beginning_of_what_it_prints_is_kept():
+    found = answer("print('first'); print('second', file=sys.stderr); print('x' * 10**5); return x")
+    assert "first" in found.printed and "second" in found.printed and len(found.printed) == sandbox.KEPT
+    assert answer("print('before'); os._exit(1)").printed == ""  # Python had not written it yet
+    assert answer("print('before', flush=True); os._exit(1)").printed == "before\n"
+
+
+def test_nothing_that_moves_a_terminals_cursor_is_told():
+    found = answer("print('\\x1b[2J\\r'); raise ValueError('\\x1b[31m')  # \x1b[1m")
+    assert "\x1b" not in found.printed + found.message + found.code and "\r" not in found.printed
+
+
+def notebook(*cells: str) -> Source:
+    import json
+    return source_of_notebook("mine.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": c} for c in cells]}).encode())
+
+
+def test_a_notebook_runs_though_some_of_it_fails():
+    """Torch to compare with, a picture, data that is not here: none of it is the answer."""
+    cells = notebook("import torch\nimport numpy as np", "%matplotlib inline\nimport matplotlib.pyplot as plt",
+                     "def f(dout, x):\n    return dout * np.sin(x)", "plt.plot(f(1, np.arange(3)))\nopen('data.csv').read()",
+                     "assert torch.allclose(1)")
+    with Sandbox(cells, "f", PATIENT) as caller:
+        assert np.array_equal(caller.call([DOUT, X]).results[0], DOUT * np.sin(X))
+
+
+def test_an_error_in_a_notebook_names_the_cell_and_what_came_before():
+    with Sandbox(notebook("x = 1", "weights = load('w')\n", "def f():\n    return\\\n     weights"), "f", PATIENT) as caller:
+        found = caller.call([])
+    assert found.place == "code cell 3, line 3"
+    assert found.message == ("NameError: name 'weights' is not defined "
+                             "(before, code cell 2, line 1 raised NameError: name 'load' is not defined)")
+
+
+# What the judge believes.
+
+def message(header: bytes, body: bytes = b"", lengths: tuple[int, int] | None = None, magic: bytes = wire.MAGIC) -> bytes:
+    return struct.pack(">4sIQ", magic, *(lengths or (len(header), len(body)))) + header + body
+
+
+FORGED = {
+    "no message": b"right" * 10,
+    "another magic": message(b"{}", magic=b"mgx0"),
+    "a header of 4 GB": message(b"", lengths=(2**32 - 1, 0)),
+    "arrays of 1e18 bytes": message(b"", lengths=(2, 10**18)),
+    "no JSON": message(b"{]"),
+    "no text": message(b"\xff\xfe"),
+    "a deep header": message(b"[" * 10**5),
+    "no object": message(b'["tree"]'),
+    "no tree": message(b'{"kind": "returned"}'),
+    "another call": message(b'{"kind": "returned", "call": "0", "tree": ["value", null]}'),
+    "1e15 elements": message(b'{"tree": ["array", "<f8", [1000000000000000]]}'),
+    "1e15 elements by two": message(b'{"tree": ["array", "<f8", [100000000, 10000000]]}'),
+    "elements that did not come": message(b'{"tree": ["array", "<f8", [3]]}', bytes(16)),
+    "more than was said": message(b'{"tree": ["array", "<f8", [1]]}', bytes(16)),
+    "less than nothing": message(b'{"tree": ["array", "<f8", [-1, -1]]}', bytes(8)),
+    "objects": message(b'{"tree": ["array", "|O", [1]]}', bytes(8)),
+    "strings": message(b'{"tree": ["array", "<U2", [1]]}', bytes(8)),
+    "a record": message(b'{"tree": ["array", "f8,f8", [1]]}', bytes(16)),
+    "no dtype": message(b'{"tree": ["array", 3, [1]]}', bytes(8)),
+    "no float": message(b'{"tree": ["array", "<f9", [1]]}', bytes(9)),
+    "no shape": message(b'{"tree": ["array", "<f8", "1"]}', bytes(8)),
+    "a shape of floats": message(b'{"tree": ["array", "<f8", [1.0]]}', bytes(8)),
+    "a shape of bools": message(b'{"tree": ["array", "<f8", [true]]}', bytes(8)),
+    "too many axes": message(b'{"tree": ["array", "|b1", [' + b"1, " * 99 + b"1]]}", b"1"),
+    "a node of nothing": message(b'{"tree": []}'),
+    "an object for a number": message(b'{"tree": ["value", {}]}'),
+    "a deep tree": message(b'{"tree": ' + b'["list", [' * 50 + b"]]" * 50 + b"}"),
+    "a function of its own": message(b'{"tree": ["callable", 0]}'),
+    "a call of no function": message(b'{"kind": "callback", "function": 0, "tree": ["tuple", []]}'),
+    "a call of a function before the first": message(b'{"kind": "callback", "function": -1, "tree": ["tuple", []]}'),
+    "a digit too many": message(b'{"tree": ["value", ' + b"1" * 5000 + b"]}"),
+}
+FIND_THE_PIPE = "import __main__\nos.write(__main__.REPLIES, FORGED)\n"  # its own process is all a submission can see
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_message_is_garbage(name):
+    found = answer(FIND_THE_PIPE + "return x", f"FORGED = {FORGED[name]!r}")
+    assert (found.kind, found.message) == ("died", "it wrote to the pipe by which answers go to the judge")
+
+
+def test_a_message_that_stops_in_its_middle_is_no_answer():
+    half = message(b'{"tree": ["array", "<f8", [3]]}', bytes(24))[:-8]
+    found = answer(FIND_THE_PIPE + "os._exit(0)", f"FORGED = {half!r}")
+    assert found.kind == "died" and "instead of returning" in found.message
+    found = answer(FIND_THE_PIPE + "while True: pass", f"FORGED = {half!r}", HURRIED)
+    assert found.kind == "timeout"
+
+
+def test_a_flood_is_no_answer():
+    found = answer("import __main__\nwhile True: os.write(__main__.REPLIES, b'x' * 2**16)")
+    assert found.kind == "died"
+
+
+@pytest.mark.parametrize("tree", [None, 1, [X, [X[0], (2, 3.5)], None, "a", {"b": True}], (), X.T, np.float32(2)])
+def test_a_message_arrives_as_it_was_sent(tree):
+    data = wire.pack({"kind": "k"}, tree)
+    header, body = wire.lengths(data[:wire.PREFIX.size])
+    rest = data[wire.PREFIX.size:]
+    assert len(rest) == header + body
+    fields, found = wire.unpack(rest[:header], rest[header:])
+    assert fields == {"kind": "k"} and repr(found) == repr(tree)
+
+
+def test_an_argument_that_cannot_be_sent_is_the_judges_mistake():
+    with Sandbox(source("return x"), "f", PATIENT) as caller, pytest.raises(TypeError, match="a set"):
+        caller.call([DOUT, {1, 2}])
+
+
+# What is around it.
+
+def test_it_sees_nothing_of_the_judges_surroundings(monkeypatch):
+    monkeypatch.setenv("SECRET", "1")
+    body = ("assert 'SECRET' not in os.environ and os.listdir() == [] and os.getcwd() == os.environ['HOME']\n"
+            "assert os.getsid(0) != os.getsid(os.getppid()) and sys.stdin.read() == ''\n"
+            "assert not {'minigrad', 'numba', 'study'} & {name.partition('.')[0] for name in sys.modules}\nreturn dout * x")
+    assert answer(body).kind == "returned"
+
+
+def test_two_processes_do_not_see_each_other():
+    with Sandbox(source("open('a', 'w'); return x"), "f", PATIENT) as one, Sandbox(source("return len(os.listdir())"), "f", PATIENT) as two:
+        one.call([DOUT, X])
+        assert two.call([DOUT, X]).results[0] == 0 and one.folder != two.folder
+
+
+def test_what_it_draws_is_drawn_again():
+    bodies = "return np.random.normal()", "import random; return random.random()", "return hash('a')"
+    for body in bodies:
+        assert answer(body).results[0] == answer(body).results[0]
+
+
+def test_a_process_that_cannot_start_is_not_the_students_fault(monkeypatch, tmp_path):
+    (tmp_path / "__main__.py").write_text("raise SystemError('broken')")
+    monkeypatch.setattr(sandbox, "WORKER", tmp_path)
+    with pytest.raises(RuntimeError, match="no process can be started for a submission.*broken"):
+        Sandbox(source("return x"), "f", PATIENT).__enter__()
+
+
+def test_without_processes_it_says_so(monkeypatch):
+    monkeypatch.setattr(sandbox.os, "name", "nt")
+    with pytest.raises(RuntimeError, match="use WSL"):
+        Sandbox(source("return x"), "f", PATIENT).__enter__()

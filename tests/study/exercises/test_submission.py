@@ -1,0 +1,260 @@
+"""What is read of a submission, what it defines, and what is said of a file that is none."""
+import json
+import os
+
+import pytest
+
+from study.exercises.submission import (
+    LARGEST, SubmissionError, exercise_of, exercises_in, expect, read, safe, source_of_notebook, source_of_text,
+)
+
+COURSE = {"softmax": "softmax_backward", "tanh": "tanh_backward", "gelu": "gelu_backward", "clip": "clip_by_norm"}
+
+
+def notebook(*cells: str, **changes) -> bytes:
+    return json.dumps({"nbformat": 4, "cells": [
+        {"cell_type": "markdown", "source": "# def text_backward(): ..."},
+        *({"cell_type": "code", "source": cell, "outputs": []} for cell in cells)]} | changes).encode()
+
+
+def written(tmp_path, name: str, content: bytes):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+# Files that are read.
+
+def test_a_file_is_its_text(tmp_path):
+    source = read(written(tmp_path, "mine.py", b"import numpy as np\r\n\r\ndef f(x):\r\n    return x\r\n"))
+    assert source.text == "import numpy as np\n\ndef f(x):\n    return x\n" and not source.is_notebook
+    assert source.functions["f"].lineno == 3 and source.place(4) == "line 4" and source.code(4) == "return x"
+
+
+@pytest.mark.parametrize("content", [
+    "# café\n".encode(), "# café\n".encode("utf-8-sig"), "# coding: latin-1\n# café\n".encode("latin-1"),
+    "#!python\n# -*- coding: cp1252 -*-\n# café\n".encode("cp1252"),
+])
+def test_encodings_are_pythons(content, tmp_path):
+    assert "café" in read(written(tmp_path, "mine.py", content)).text
+
+
+def test_ends_of_lines_are_pythons(tmp_path):
+    """str.splitlines knows more of them than Python."""
+    source = read(written(tmp_path, "mine.py", "a = '\u2028\x0c'\nb = 1\r\nc = 2\rd = 3\n".encode()))
+    assert [source.code(line) for line in (2, 3, 4)] == ["b = 1", "c = 2", "d = 3"]
+
+
+NO_SUBMISSION = {  # name: (content, words)
+    "empty.py": (b"", "empty.py is empty"),
+    "blank.py": (b" \n\n", "blank.py is empty"),
+    "syntax.py": (b"def f(x):\n    return (x\n", "syntax.py is not Python: '(' was never closed (line 2: `return (x`)"),
+    "indented.py": (b"def f(x):\nreturn x\n", "indented.py is not Python: expected an indented block"),
+    "tabs.py": (b"def f(x):\n\tif x:\n        return x\n", "tabs.py is not Python: inconsistent use of tabs"),
+    "two.py": (b"print 'a'\n", "two.py is not Python: Missing parentheses"),
+    "deep.py": (b"x = " + b"(" * 10**5, "deep.py is not Python: too many nested parentheses"),
+    "signs.py": (b"x = " + b"-" * 10**6 + b"1", "signs.py is"),
+    "digits.py": (b"x = " + b"1" * 10**5, "digits.py is not Python: Exceeds the limit"),
+    "latin.py": ("# a\n# café\n".encode("latin-1"), "latin.py is not in UTF-8: line 2 has the byte 0xe9; save it as UTF-8"),
+    "utf16.py": ("x = 1".encode("utf-16"), "utf16.py is in UTF-16: save it as UTF-8"),
+    "unknown.py": (b"# coding: klingon\n", "unknown.py names an encoding that it is not in: save it as UTF-8"),
+    "binary.py": (b"\x7fELF\0\0\1", "binary.py is no text"),
+    "large.py": (b"#" * (LARGEST[".py"] + 1), "large.py is larger than 1 MB"),
+    "notes.txt": (b"x = 1", "notes.txt is neither a .py nor an .ipynb file"),
+    "without": (b"x = 1", "without is neither a .py nor an .ipynb file"),
+    "notebook.py": (notebook("x = 1"), "notebook.py is a notebook: its name should end with .ipynb"),
+    "no.ipynb": (b"x = 1", "no.ipynb is no notebook: it is not JSON"),
+    "deep.ipynb": (b"[" * 10**6, "deep.ipynb is no notebook: it is not JSON"),
+    "list.ipynb": (b"[]", "list.ipynb is no notebook that can be read"),
+    "old.ipynb": (b'{"worksheets": []}', "old.ipynb is no notebook that can be read"),
+    "cells.ipynb": (b'{"cells": [{"cell_type": "code", "source": [1]}]}', "cells.ipynb is no notebook that can be read"),
+    "none.ipynb": (notebook(), "none.ipynb is empty"),
+    "blank.ipynb": (notebook("", "\n"), "blank.ipynb is empty"),
+    "code.ipynb": (notebook("#" * 2**20, "#"), "code.ipynb has more than 1 MB of code"),
+    "syntax.ipynb": (notebook("", "\nx ="), "syntax.ipynb is not Python: invalid syntax (code cell 2, line 2: `x =`)"),
+    "zero.ipynb": (notebook("x = '\0'"), "zero.ipynb is not Python: source code "),
+    "half.ipynb": (notebook("x = '\ud800'"), "half.ipynb is not Python: 'utf-8' codec can't encode"),
+    "moves\x1b[2J.py": (b"x =", "moves\N{REPLACEMENT CHARACTER}[2J.py is not Python"),
+    "shows.py": (b"x = '\x1b[2J' y", "shows.py is not Python: invalid syntax (line 1: `x = '\N{REPLACEMENT CHARACTER}[2J' y`)"),
+}
+
+
+@pytest.mark.parametrize("name", NO_SUBMISSION)
+def test_what_is_no_submission_is_said(name, tmp_path):
+    content, words = NO_SUBMISSION[name]
+    with pytest.raises(SubmissionError) as raised:
+        read(written(tmp_path, name, content))
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name, line, place", [
+    ("syntax.py", 2, "line 2"), ("latin.py", 2, "line 2"), ("syntax.ipynb", 3, "code cell 2, line 2"), ("empty.py", None, ""),
+])
+def test_the_line_is_named(name, line, place, tmp_path):
+    with pytest.raises(SubmissionError) as raised:
+        read(written(tmp_path, name, NO_SUBMISSION[name][0]))
+    assert (raised.value.line, raised.value.place) == (line, place)
+
+
+def test_what_is_no_file_is_said(tmp_path):
+    (tmp_path / "folder.py").mkdir()
+    os.symlink("nowhere", tmp_path / "link.py")
+    for name, words in {"folder.py": "is a folder", "nothing.py": "is not there", "link.py": "is not there"}.items():
+        with pytest.raises(SubmissionError, match=f"{name} {words}"):
+            read(tmp_path / name)
+    for path in (tmp_path, "/", "."):
+        with pytest.raises(SubmissionError, match="is a folder"):
+            read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names there")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.py")
+    with pytest.raises(SubmissionError, match=r"pipe\.py is no ordinary file"):
+        read(tmp_path / "pipe.py")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads all")
+def test_a_file_without_rights_is_said(tmp_path):
+    path = written(tmp_path, "mine.py", b"x = 1")
+    path.chmod(0)
+    with pytest.raises(SubmissionError, match=r"mine\.py cannot be read: Permission denied"):
+        read(path)
+
+
+# Notebooks.
+
+def test_cells_are_joined_and_lines_keep_their_places():
+    source = source_of_notebook("mine.ipynb", notebook("import numpy as np\n", "", "def f(x):\n    return x"))
+    assert source.lines == ["import numpy as np", "", "", "def f(x):", "    return x"]
+    assert [source.place(line) for line in (1, 4, 5)] == [
+        "code cell 1, line 1", "code cell 3, line 1", "code cell 3, line 2"]
+    assert set(source.functions) == {"np", "f"}
+
+
+def test_a_cell_is_a_text_or_its_lines():
+    found = [source_of_notebook("a.ipynb", notebook(cell)).text for cell in ("x = 1\ny = 2", ["x = 1\n", "y = 2"])]
+    assert found[0] == found[1] == "x = 1\ny = 2"
+
+
+@pytest.mark.parametrize("cell, text", {
+    "%matplotlib inline\nx = 1": "pass\nx = 1",
+    "!pip install numpy\nx = 1": "pass\nx = 1",
+    "%%time\nx = 1": "pass\nx = 1",
+    "%%bash\nrm -r *\nx = 1": "\n\n",
+    "%%writefile a.py\nx = 1": "\n",
+    "if True:\n    %time x\n    !ls": "if True:\n    pass\n    pass",
+    "files = !ls\nt = %timeit -o f()": "pass\npass",
+    "np.exp?\n?np\nx??": "pass\npass\npass",
+    "a = (7\n     % 4)": "a = (7\n     % 4)",
+    "%time\na = (7\n  % 4\n  % 2)": "pass\na = (7\n  % 4\n  % 2)",
+    "s = '''\n%time\n!ls?\n'''": "s = '''\n%time\n!ls?\n'''",
+    "%time\ns = '''\n%time\n'''": "pass\ns = '''\n%time\n'''",
+    "a = 5 %\\\n3": "a = 5 %\\\n3",
+}.items())
+def test_magics_go_and_python_stays(cell, text):
+    source = source_of_notebook("a.ipynb", notebook(cell, "x = 1"))
+    assert source.text == text + "\nx = 1" and not source.broken
+
+
+def test_a_cell_that_is_no_python_is_left_out():
+    source = source_of_notebook("a.ipynb", notebook("def f(x): return x", "x = = 1\ny", "def g(x): return x"))
+    assert source.lines == ["def f(x): return x", "", "", "def g(x): return x"] and set(source.functions) == {"f", "g"}
+    assert [str(error) for error in source.broken] == [
+        "a.ipynb is not Python: invalid syntax (code cell 2, line 1: `x = = 1`)"]
+    with pytest.raises(SubmissionError, match="code cell 2, line 1"):
+        expect(source, "h", ["x"])
+
+
+def test_more_magics_than_one_would_write_end():
+    with pytest.raises(SubmissionError, match="that are no Python"):
+        source_of_notebook("a.ipynb", notebook("%a\n" * 10**4))
+
+
+def test_pictures_do_not_count(tmp_path):
+    content = json.loads(notebook("x = 1"))
+    content["cells"][1]["outputs"] = ["A" * 3 * 2**20]
+    assert read(written(tmp_path, "a.ipynb", json.dumps(content).encode())).text == "x = 1"
+
+
+# What it defines.
+
+@pytest.mark.parametrize("text", [
+    "def f(a): ...", "if True:\n    def f(a): ...", "try:\n    pass\nexcept E:\n    def f(a): ...", "with a:\n    def f(a): ...",
+    "for i in a:\n    pass\nelse:\n    def f(a): ...", "f = lambda a: a", "f: object = 1", "g, (f, h) = 1, (2, 3)",
+    "from a import f", "from a import g as f", "import f", "class f: ...", "@decorated\ndef f(): ...", "async def f(a): ...",
+])
+def test_functions_at_the_top_level_are_found(text):
+    assert "f" in source_of_text("a.py", text).functions
+
+
+@pytest.mark.parametrize("text", [
+    "def g():\n    def f(a): ...", "class g:\n    def f(self): ...", "lambda: (f := 1)", "from f import a", "a = f",
+])
+def test_functions_elsewhere_are_not(text):
+    assert "f" not in source_of_text("a.py", text).functions
+
+
+@pytest.mark.parametrize("name, text, exercise", [
+    ("softmax.py", "x = 1", "softmax"), ("softmax_backward.py", "x = 1", "softmax"), ("Softmax.py", "", "softmax"),
+    ("Soft-Max.py", "def tanh_backward(): ...", "tanh"), ("tanh.py", "def softmax_backward(): ...", "tanh"),
+    ("hw.py", "def softmax_backward(): ...", "softmax"), ("hw.py", "def clip_by_norm(): ...", "clip"),
+    ("clip-by norm.py", "", "clip"), ("hw.py", "def help(): ...\ndef tanh_backward(): ...", "tanh"),
+])
+def test_the_exercise_is_known_by_the_file_or_by_its_function(name, text, exercise):
+    assert exercise_of(source_of_text(name, text), COURSE) == exercise
+
+
+@pytest.mark.parametrize("text, words", {
+    "def softmax_backwards(d, x): ...": "hw.py defines softmax_backwards: should it be softmax_backward?",
+    "def SOFTMAX_BACKWARD(d, x): ...": "hw.py defines SOFTMAX_BACKWARD: should it be softmax_backward?",
+    "def softmax_backward(): ...\ndef tanh_backward(): ...": "hw.py solves several exercises (softmax, tanh): its name should say which",
+    "class A:\n    def tanh_backward(self): ...": "hw.py defines tanh_backward in the class A: it should stand outside of any class",
+    "def solution(dout, x): ...": "hw.py defines no function of an exercise, such as softmax_backward",
+}.items())
+def test_what_names_no_exercise_is_said(text, words):
+    with pytest.raises(SubmissionError) as raised:
+        exercise_of(source_of_text("hw.py", text), COURSE)
+    assert str(raised.value) == words
+
+
+def test_all_exercises_of_a_file_are_found():
+    text = "def tanh_backward(): ...\ndef softmax_backward(): ...\ndef other(): ..."
+    assert exercises_in(source_of_text("hw.py", text), COURSE) == ["softmax", "tanh"]
+
+
+@pytest.mark.parametrize("text", [
+    "def f(dout, x): ...", "def f(g, y): ...", "def f(dout, x, eps=1e-5): ...", "def f(*a): ...", "def f(dout, *rest): ...",
+    "def f(dout, x, /): ...", "def f(dout, x, *, axis=-1, **more): ...", "def f(dout=1, x=2): ...", "f = g", "@cached\ndef f(): ...",
+    "def f(): ...\ndef f(dout, x): ...", "def f(x, upstream): ...",
+])
+def test_a_function_that_can_be_called_is_taken(text):
+    expect(source_of_text("hw.py", text), "f", ["dout", "x"])
+
+
+@pytest.mark.parametrize("text, words", {
+    "def f(x): ...": "f takes 1 argument (x), and is called as f(dout, x) (line 1)",
+    "def f(): ...": "f takes 0 arguments (), and is called as f(dout, x) (line 1)",
+    "\ndef f(dout, x, axis): ...": "f takes 3 arguments (dout, x, axis), and is called as f(dout, x) (line 2)",
+    "def f(dout, x, axis, eps=1): ...": "f takes at least 3 arguments (dout, x, axis, eps), and is called as f(dout, x) (line 1)",
+    "def f(x, dout): ...": "f has its arguments in another order (x, dout): it is called as f(dout, x) (line 1)",
+    "def f(dout, *, x): ...": "f takes 1 argument (dout), and is called as f(dout, x) (line 1)",
+    "def f(dout, x, *, axis): ...": "f needs axis by name, and is called as f(dout, x) (line 1)",
+    "async def f(dout, x): ...": "f is an `async def`, and is called as f(dout, x) (line 1)",
+    "def g(dout, x): ...": "hw.py defines no f(dout, x)",
+    "class A:\n    def f(self, dout, x): ...": "hw.py defines f in the class A: it should stand outside of any class",
+}.items())
+def test_a_function_that_cannot_be_called_is_not(text, words):
+    with pytest.raises(SubmissionError) as raised:
+        expect(source_of_text("hw.py", text), "f", ["dout", "x"])
+    assert str(raised.value) == words
+
+
+def test_a_misspelled_function_names_its_line():
+    with pytest.raises(SubmissionError) as raised:
+        expect(source_of_text("hw.py", "\n\ndef tanh_backwrad(dout, x): ..."), "tanh_backward", ["dout", "x"])
+    assert (str(raised.value), raised.value.line) == ("hw.py defines tanh_backwrad: should it be tanh_backward?", 3)
+
+
+def test_control_characters_are_not_shown():
+    assert safe("a\x1b[2J\r\x00\udcff\u202eé\n\t") == "a\ufffd[2J\ufffd\ufffd\ufffd\ufffdé\n\t"
