@@ -548,7 +548,7 @@ def test_a_folder_for_each_student_of_gradescope(tmp_path):
 # the command
 
 def test_outputs(grade, fake, tmp_path):
-    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong", "bob/attention.py": "x"})
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong", "bob/attention.py": "right"})
     places = {"--csv": "a/class.csv", "--json": "class.json", "--report": "class.html", "--gradescope": "results"}
     flags = [word for pair in places.items() for word in pair]
     code, out, _ = grade(folder, *flags, "--points", 5)
