@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/study/exercises")]
 
 from corpus import submissions  # noqa: E402
 
+from study.exercises.course import COURSE  # noqa: E402
 from study.exercises.grading.kept import MARKER  # noqa: E402
 from study.exercises.report import TIMEOUT  # noqa: E402
 
@@ -67,7 +68,7 @@ def main() -> int:
 
 def make(place: pathlib.Path, students: int, hanging: int) -> dict[str, str]:
     """Two folders with the same answers; {name in the first: name in the second}."""
-    corpus = submissions()
+    corpus = submissions(COURSE)
     every = students // hanging
     names = {}
     for i in range(students):
