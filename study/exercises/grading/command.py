@@ -15,7 +15,7 @@ from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise
 from study.exercises.files import exercise_called
 from study.exercises.grading import gradescope, judges, page, submissions, tables
-from study.exercises.grading.kept import Kept
+from study.exercises.grading.kept import Elsewhere, Kept
 from study.exercises.grading.rows import NOT_JUDGED, Row, line, worth
 from study.exercises.grading.submissions import Submission
 from study.exercises.report import RIGHT, TIMEOUT
@@ -154,8 +154,10 @@ def chosen_exercises(given: dict) -> tuple[dict[str, Exercise], dict[str, str]]:
 def opened(folder: pathlib.Path, seed: int | None) -> Kept:
     try:
         return Kept(folder, seed)
-    except FileExistsError as error:
+    except Elsewhere as error:
         raise UsageError(f"{error}; keep the results elsewhere, with --out") from None
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder} ({error.strerror}); keep the results elsewhere, with --out") from None
 
 
 def is_file_of_gradescope(given: dict) -> bool:
@@ -176,7 +178,6 @@ def check_places(given: dict, folder: pathlib.Path) -> None:
         raise UsageError(f"{folder} is no folder; name one with a folder for each student, or their files")
     if "out" not in given and pathlib.Path(OUT).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"results would be kept in {OUT}, inside of {folder}; choose another place with --out")
-    check_writable(pathlib.Path(given.get("out", OUT)))
     for name, is_ours in (("csv", lambda content: False), ("json", tables.is_json), ("report", page.is_page)):
         if name in given:
             check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)

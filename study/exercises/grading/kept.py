@@ -18,18 +18,21 @@ from minigrad.serialization import replacing
 MARKER, FORMAT = "minigrad-grades.json", "minigrad grades 1"
 
 
-class Kept:
-    """The results in a folder, which is made if need be.
+class Elsewhere(Exception):
+    """The folder holds other files."""
 
-    Without a seed it is the last run's, or a new one. FileExistsError if the folder holds other files, OSError if it cannot
-    be written to.
+
+class Kept:
+    """The results in a folder, which is made if need be. Without a seed it is the last run's, or a new one.
+
+    Elsewhere if the folder holds other files, OSError if it cannot be written to.
     """
 
     def __init__(self, folder: pathlib.Path, seed: int | None = None):
         self.folder = folder
         before = read(folder / MARKER)
         if before is None and folder.is_dir() and any(folder.iterdir()):
-            raise FileExistsError(f"{folder} is there, and holds other things than grades")
+            raise Elsewhere(f"{folder} is there, and holds other things than grades")
         if seed is None:
             seed = (before or {}).get("seed", secrets.randbelow(10**6))
         self.seed = int(seed)

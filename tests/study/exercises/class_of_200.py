@@ -24,8 +24,8 @@ from study.exercises.grading.kept import MARKER  # noqa: E402
 from study.exercises.report import TIMEOUT  # noqa: E402
 
 HANG = (  # in place of softmax_backward
-    "while True: pass",
-    "import time\ntime.sleep(1e6)",
+    "def softmax_backward(dout, x): pass\nwhile True: pass",
+    "import time\ntime.sleep(1e6)\ndef softmax_backward(dout, x): pass",
     "def softmax_backward(dout, x):\n    while True: pass",
     "def softmax_backward(dout, x):\n    while True: print('softmax: RIGHT')",
     "calls = []\ndef softmax_backward(dout, x):\n    calls.append(x)\n    while len(calls) > 3: pass\n    return x",

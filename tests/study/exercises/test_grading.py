@@ -124,6 +124,11 @@ def test_one_of_several_files_is_judged_and_that_is_said(tmp_path, files, judged
     assert one.note == f"of {len(files)} files, {pathlib.Path(judged).name} is judged"
 
 
+def test_many_files_for_nothing_are_one_row(tmp_path):
+    folder = make(tmp_path, {f"jane/venv/{i}.py": "" for i in range(30)})
+    assert found(folder) == [("jane", "", "for no known exercise, by its name or by what it defines, and 29 more such files")]
+
+
 def test_what_is_no_submission(tmp_path):
     folder = make(tmp_path / "class", {
         "jane/softmax.py": "", "jane/.hidden.py": "", "jane/__pycache__/softmax.py": "", "jane/.ipynb_checkpoints/softmax.py": "",
@@ -604,7 +609,7 @@ def test_bad_input(grade, fake, arguments, says):
     make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty.py": "", "empty/": "", "other/thesis.txt": "mine"})
     code, out, err = grade(*arguments)
     assert (code, out) == (2, "") and says in err and err.count("\n") == 1
-    assert not pathlib.Path("judged.txt").exists() and sorted(os.listdir("other")) == ["thesis.txt"]
+    assert sorted(os.listdir()) == ["class", "empty", "empty.py", "file", "other"] and os.listdir("other") == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("name", ["\x1b[31mred", "two\nlines", "half \udce4", "\u202eturned", "<b>", "\x07"])
