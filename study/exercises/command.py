@@ -7,8 +7,8 @@ import pathlib
 from models.commands.shared import Parser, UsageError, check_writable
 from study.exercises import progress, text
 from study.exercises.course import COURSE, TOPICS
-from study.exercises.exercise import Exercise, named
-from study.exercises.files import check_file
+from study.exercises.exercise import Exercise
+from study.exercises.files import check_file, exercise_called
 from study.exercises.report import Report
 from study.exercises.submission import SubmissionError
 
@@ -47,7 +47,7 @@ def add_start_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def start(given: dict) -> int:
-    exercise = exercise_called(given["name"])
+    exercise = exercise_of(given["name"])
     path = pathlib.Path(given["to"]) / f"{exercise.name}.py"
     check_writable(path.parent, "--to")
     try:
@@ -66,7 +66,7 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def show(given: dict) -> int:
-    exercise = exercise_called(given["name"])
+    exercise = exercise_of(given["name"])
     print(f"{exercise.signature}\n\n{text.statement(exercise)}")
     for k in range(given.get("hints", 0)):
         print(f"\nHint {k + 1} of 3: {exercise.hints[k]}")
@@ -92,7 +92,7 @@ def check(given: dict) -> int:
         raise UsageError(f"there is no file {path}")
     if given.get("plot") and pathlib.Path(given["plot"]).exists():
         raise UsageError(f"{given['plot']} is there already, and stays as it is; give another name with --plot")
-    exercise = exercise_called(given["exercise"]) if "exercise" in given else None
+    exercise = exercise_of(given["exercise"]) if "exercise" in given else None
     try:
         report = check_file(path, exercise, given.get("seed"))
     except SubmissionError as error:
@@ -140,10 +140,10 @@ def unused(path: pathlib.Path) -> pathlib.Path:
     return found
 
 
-def exercise_called(name: str) -> Exercise:
-    """An exercise of the course; UsageError that suggests the nearest if there is none."""
+def exercise_of(name: str) -> Exercise:
+    """An exercise by its name or file; UsageError if there is none, which suggests the nearest."""
     try:
-        return named(name, COURSE)
+        return exercise_called(name)
     except ValueError as error:
         raise UsageError(error) from None
 

@@ -4,11 +4,20 @@ import os
 
 from study.exercises import submission
 from study.exercises.course import COURSE
-from study.exercises.exercise import Exercise
+from study.exercises.exercise import Exercise, named
 from study.exercises.judge import judge
+from study.exercises.own import load
 from study.exercises.report import ERROR, Report
 from study.exercises.sandbox import Limits, Sandbox
 from study.exercises.submission import SubmissionError
+
+
+def exercise_called(name: str) -> Exercise:
+    """An exercise of the course by its name, or a teacher's own by its file, which ends with .py.
+
+    ValueError, one line, if there is none, or the file cannot be one.
+    """
+    return load(name) if name.endswith(".py") else named(name, COURSE)
 
 
 def check_file(path: str | os.PathLike, exercise: Exercise | None = None, seed: int | None = None,

@@ -4,7 +4,7 @@ from sabotage.edit import edits
 GRADING = ("tests/study/exercises/test_grading.py",)
 FINDING = (*GRADING, "-k", "names or defines or students or several or no_submission or links or read or some_exercises or folder")
 JUDGES = (*GRADING, "-k", "judge_that_fails or no_judge or whatever_the_order or stopped")
-KEPT = (*GRADING, "-k", "kept or too_long or meanwhile")
+KEPT = (*GRADING, "-k", "kept or too_long or meanwhile or interrupted or own")
 TABLES = (*GRADING, "-k", "frequency or summary or spreadsheet or json or gradescope or terminal")
 COMMAND = (*GRADING, "-k", "outputs or overwritten or autograder or bad_input")
 ONE = (*GRADING, "-k", "one_submission or bug or seconds_of_a_call")
@@ -15,7 +15,6 @@ SABOTAGES = [
     *edits(FINDING, "study.exercises.grading.submissions", {
         "grading: links are followed": ("read", "if not path.resolve(strict=True).is_relative_to(root):", "if False:"),
         "grading: links to folders are followed": ("read", "if path.is_dir():", "if False:"),
-        "grading: a pipe is read": ("read", "if not stat.S_ISREG(status.st_mode):", "if False:"),
         "grading: hidden files are read": ("is_wanted", 'not name.startswith(".") and', ""),
         "grading: its own results are submissions": ("is_wanted", "and not kept.is_ours(path)", ""),
         "grading: softmax before log_softmax": ("exercises_of", "(name in by_content, len(name))", "(name in by_content, -len(name))"),
@@ -41,11 +40,11 @@ SABOTAGES = [
         "grading: judges stay": ("judge_all", "for judge in (*idle, *busy.values()):", "for judge in ():"),
         "grading: a judge that does not start is waited for": ("Judge.__init__", "is None:", "is NotImplemented:"),
         "grading: garbage is a result": ("Judge._receive", "(EOFError, OSError, ValueError)", "(EOFError, OSError)"),
-        "grading: Ctrl-C reaches the judges": ("Judge.__init__", "start_new_session=True", "start_new_session=False"),
     }),
     *edits(KEPT, "study.exercises.grading.kept", {
-        "grading: the content is not in the key": ("Kept.key", "digest(path), own", '"", own'),
-        "grading: the seed is not in the key": ("Kept.key", "self.seed, ", ""),
+        "grading: the content is not in the key": ("Kept.key", "digest(path), ", '"", '),
+        "grading: a teacher's exercise is its name": ("Kept.key", 'digest(exercise) if exercise.endswith(".py") else', ""),
+        "grading: the seed is not in the key": ("Kept.key", ", self.seed", ""),
         "grading: the seed is drawn anew": ("Kept.__init__", '(before or {}).get("seed", secrets.randbelow(10**6))',
                                             "secrets.randbelow(10**6)"),
         "grading: damage is not seen": ("read", "ValueError, ", ""),
@@ -53,14 +52,14 @@ SABOTAGES = [
     *edits(KEPT, "study.exercises.grading.command", {
         "grading: nothing is kept": ("judged", 'if not result.get("failed") and', "if False and"),
         "grading: what has changed is kept": (
-            "judged", "grades.key(submission.path, submission.exercise) == key", "True"),
+            "judged", "grades.key(submission.path, task.exercise) == key", "True"),
+        "grading: Ctrl-C does not say how to go on": ("judged", "except KeyboardInterrupt:", "except ZeroDivisionError:"),
         "grading: a time-out is for ever": ("judged", 'before["verdict"] != TIMEOUT or before["limit"] >= seconds', "True"),
         "grading: time-outs are always judged again": (
             "judged", 'before["verdict"] != TIMEOUT or before["limit"] >= seconds', 'before["verdict"] != TIMEOUT'),
     }),
     *edits(JUDGES, "study.exercises.grading.command", {
         "grading: what a judge failed at is kept": ("judged", 'if not result.get("failed") and', "if"),
-        "grading: Ctrl-C does not say how to go on": ("judged", "except KeyboardInterrupt:", "except ZeroDivisionError:"),
     }),
     *edits(COMMAND, "study.exercises.grading.command", {
         "grading: overwrites": ("check_file_place", "and not force and", "and False and"),
@@ -105,7 +104,6 @@ SABOTAGES = [
     }),
     *edits(PAGE, "study.exercises.grading.page", {
         "grading: the page escapes nothing": ("escaped", "_html.escape(text)", "text"),
-        "grading: quotes are not escaped": ("escaped", "_html.escape(text)", "_html.escape(text).replace('&quot;', '\"')"),
         "grading: the page may run scripts": ("html", "default-src 'none'", "default-src 'unsafe-inline'"),
         "grading: what was handed in is not shown": ("in_full", "if row.source:", "if False:"),
         "grading: bars of one length": ("mistakes", "100 * one.count / one.answers", "100"),

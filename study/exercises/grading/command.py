@@ -12,9 +12,10 @@ from tqdm import tqdm
 from minigrad.serialization import replacing
 from models.commands.shared import CheckFailed, UsageError, check_writable
 from study.exercises.course import COURSE
-from study.exercises.exercise import Exercise, named
+from study.exercises.exercise import Exercise
+from study.exercises.files import exercise_called
 from study.exercises.grading import gradescope, judges, page, submissions, tables
-from study.exercises.grading.kept import Kept
+from study.exercises.grading.kept import Elsewhere, Kept
 from study.exercises.grading.rows import NOT_JUDGED, Row, line, worth
 from study.exercises.grading.submissions import Submission
 from study.exercises.report import RIGHT, TIMEOUT
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     given = vars(options)
     check_numbers(given)
     folder = pathlib.Path(given["folder"])
-    chosen = chosen_exercises(given)
+    chosen, called = chosen_exercises(given)
     check_places(given, folder)
     one_student = is_file_of_gradescope(given)
     try:
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
                          (f" for {', '.join(chosen)}" if "exercise" in given else ""))
     grades = opened(pathlib.Path(given.get("out", OUT)), given.get("seed"))
     try:
-        results = judged(found, grades, given)
+        results = judged(found, called, grades, given)
     except judges.NoJudges as error:
         raise CheckFailed(error) from None
     points = worth(chosen, given.get("points"))
@@ -72,19 +73,20 @@ def run(options: argparse.Namespace) -> int:
     return int(any(result.get("failed", False) for result in results.values()))
 
 
-def judged(found: list[Submission], grades: Kept, given: dict) -> dict[Submission, judges.Result]:
+def judged(found: list[Submission], called: dict[str, str], grades: Kept, given: dict) -> dict[Submission, judges.Result]:
     """The results of all that can be judged: those that are kept, and the others as they come."""
     seconds = given.get("seconds", SECONDS)
     tasks, results = {}, {}
     for submission in found:
         if submission.problem:
             continue
-        key = grades.key(submission.path, submission.exercise)
+        exercise = called[submission.exercise]
+        key = grades.key(submission.path, exercise)
         before = grades.get(key)
         if before and (before["verdict"] != TIMEOUT or before["limit"] >= seconds):
             results[submission] = before
         else:
-            task = judges.Task(os.fspath(submission.path), submission.exercise, None, grades.seed, seconds)
+            task = judges.Task(os.fspath(submission.path), exercise, grades.seed, seconds)
             tasks[task] = submission, key
     count = len(tasks) + len(results)
     try:
@@ -92,7 +94,7 @@ def judged(found: list[Submission], grades: Kept, given: dict) -> dict[Submissio
             for task, result in judges.judge_all(list(tasks), given.get("jobs", judges.cores())):
                 submission, key = tasks[task]
                 results[submission] = result
-                if not result.get("failed") and grades.key(submission.path, submission.exercise) == key:
+                if not result.get("failed") and grades.key(submission.path, task.exercise) == key:
                     grades.keep(key, {**result, "limit": seconds})
                 bar.update()
     except KeyboardInterrupt:
@@ -138,12 +140,13 @@ def write(path: pathlib.Path, content: str) -> None:
         file.write(content.encode())
 
 
-def chosen_exercises(given: dict) -> dict[str, Exercise]:
-    """Those to be graded, by name; all of the course unless some are named."""
-    if "exercise" not in given:
-        return COURSE
+def chosen_exercises(given: dict) -> tuple[dict[str, Exercise], dict[str, str]]:
+    """Those to be graded, by name, and {name: what it is called}: all of the course unless some are named."""
     try:
-        return {exercise.name: exercise for exercise in (named(name, COURSE) for name in given["exercise"])}
+        names = [os.path.abspath(name) if name.endswith(".py") else name for name in given.get("exercise", COURSE)]
+        chosen = {name: exercise_called(name) for name in names}
+        return ({exercise.name: exercise for exercise in chosen.values()},
+                {exercise.name: name for name, exercise in chosen.items()})
     except ValueError as error:
         raise UsageError(error) from None
 
@@ -151,8 +154,10 @@ def chosen_exercises(given: dict) -> dict[str, Exercise]:
 def opened(folder: pathlib.Path, seed: int | None) -> Kept:
     try:
         return Kept(folder, seed)
-    except FileExistsError as error:
+    except Elsewhere as error:
         raise UsageError(f"{error}; keep the results elsewhere, with --out") from None
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder} ({error.strerror}); keep the results elsewhere, with --out") from None
 
 
 def is_file_of_gradescope(given: dict) -> bool:
@@ -173,7 +178,6 @@ def check_places(given: dict, folder: pathlib.Path) -> None:
         raise UsageError(f"{folder} is no folder; name one with a folder for each student, or their files")
     if "out" not in given and pathlib.Path(OUT).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"results would be kept in {OUT}, inside of {folder}; choose another place with --out")
-    check_writable(pathlib.Path(given.get("out", OUT)))
     for name, is_ours in (("csv", lambda content: False), ("json", tables.is_json), ("report", page.is_page)):
         if name in given:
             check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)

@@ -9,9 +9,8 @@ import time
 from multiprocessing.connection import Connection
 
 from study.exercises import submission, text
-from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise
-from study.exercises.files import check_file
+from study.exercises.files import check_file, exercise_called
 from study.exercises.grading.judges import CALLS, Result, failed
 from study.exercises.grading.rows import NOT_STARTED, line, lines
 from study.exercises.report import Report
@@ -36,15 +35,15 @@ def main() -> None:
         connection.send_bytes(json.dumps(judged(**task)).encode())
 
 
-def judged(path: str, exercise: str, own: str | None, seed: int, seconds: float) -> Result:
+def judged(path: str, exercise: str, seed: int, seconds: float) -> Result:
     """The result for a submission."""
     start = time.perf_counter()
     try:
-        source = source_of(path)
-        if is_starter(source, COURSE[exercise]):
+        source, asked = source_of(path), exercise_called(exercise)
+        if is_starter(source, asked):
             said = {"verdict": NOT_STARTED, "sentence": "the function is as in the file to start from"}
         else:
-            said = said_of(check_file(path, COURSE[exercise], seed, limits_of(seconds)))
+            said = said_of(check_file(path, asked, seed, limits_of(seconds)))
     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the class
         return failed(line(f"the judge itself failed ({type(error).__name__}: {error}); judge this one yourself"))
     return {"mistakes": [], "report": "", **said, "source": lines(source.text[:MOST_SHOWN]),

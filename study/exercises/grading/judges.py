@@ -19,18 +19,18 @@ from typing import Any
 from study.exercises.report import ERROR
 
 MODULE = "study.exercises.grading.judge_process"
-PATIENCE = 120.0  # seconds for the judge itself, beside what the submission may take, and for its start
+START_SECONDS = 120.0  # for a judge to start
+PATIENCE = 120.0  # seconds for a judge itself, beside what the submission may take
 CALLS = 6.0  # a submission may take so many times the seconds of one call
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A submission to be judged, and the seconds that one call may take. `own`: the file of an exercise of a teacher's."""
+    """A submission to be judged, for an exercise by its name or file; one call may take so many seconds."""
 
     path: str
     exercise: str
-    own: str | None
     seed: int
     seconds: float
 
@@ -77,9 +77,8 @@ class Judge:
                 env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True)  # Ctrl-C is for who started it
-        self.task, self.deadline = None, time.monotonic() + PATIENCE
         try:
-            if self._receive(self.connection.poll(PATIENCE)) is None:
+            if self._receive(self.connection.poll(START_SECONDS)) is None:
                 raise NoJudges(f"a process that judges does not start (exit code {self.process.poll()}); try "
                                f"{sys.executable} -m {MODULE}")
         except BaseException:

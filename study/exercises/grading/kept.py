@@ -18,18 +18,21 @@ from minigrad.serialization import replacing
 MARKER, FORMAT = "minigrad-grades.json", "minigrad grades 1"
 
 
-class Kept:
-    """The results in a folder, which is made if need be.
+class Elsewhere(Exception):
+    """The folder holds other files."""
 
-    Without a seed it is the last run's, or a new one. FileExistsError if the folder holds other files, OSError if it cannot
-    be written to.
+
+class Kept:
+    """The results in a folder, which is made if need be. Without a seed it is the last run's, or a new one.
+
+    Elsewhere if the folder holds other files, OSError if it cannot be written to.
     """
 
     def __init__(self, folder: pathlib.Path, seed: int | None = None):
         self.folder = folder
         before = read(folder / MARKER)
         if before is None and folder.is_dir() and any(folder.iterdir()):
-            raise FileExistsError(f"{folder} is there, and holds other things than grades")
+            raise Elsewhere(f"{folder} is there, and holds other things than grades")
         if seed is None:
             seed = (before or {}).get("seed", secrets.randbelow(10**6))
         self.seed = int(seed)
@@ -37,10 +40,10 @@ class Kept:
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / MARKER, {"format": FORMAT, "seed": self.seed})
 
-    def key(self, path: pathlib.Path, exercise: str, own: str | None = None) -> str:
-        """What a result depends on, as a name. `own` is the file of an exercise that is not in the course."""
-        contents = [digest(path), own and digest(own)]
-        parts = [FORMAT, mg.__version__, exercise, path.suffix, self.seed, *contents]
+    def key(self, path: pathlib.Path, exercise: str) -> str:
+        """What a result depends on, as a name. The exercise is a name, too, or the file of a teacher's own."""
+        exercise = digest(exercise) if exercise.endswith(".py") else exercise
+        parts = [FORMAT, mg.__version__, exercise, digest(path), path.suffix, self.seed]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def get(self, key: str) -> dict[str, Any] | None:

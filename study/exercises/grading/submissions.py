@@ -90,7 +90,7 @@ def find(folder: pathlib.Path, exercises: Course, course: Course, *, every: bool
 
 
 def of_student(name: str, files: list[File], exercises: Course) -> Iterator[Submission]:
-    """One student's: a submission for each exercise, and one for each file that is for none."""
+    """One student's: a submission for each exercise, and one for the files that are for none."""
     by_exercise, unknown = defaultdict(list), []
     for file in files:
         if file.problem:
@@ -107,8 +107,10 @@ def of_student(name: str, files: list[File], exercises: Course) -> Iterator[Subm
             *others, best = sorted(chosen, key=lambda file: file.preference)
             note = f"of {len(chosen)} files, {best.path.name} is judged" if others else ""
             yield Submission(name, exercise, best.path, note)
-    for file in unknown:
-        yield Submission(name, path=file.path, problem="for no known exercise, by its name or by what it defines")
+    if unknown:
+        first, *others = unknown
+        more = f", and {len(others)} more such files" if others else ""
+        yield Submission(name, path=first.path, problem=f"for no known exercise, by its name or by what it defines{more}")
 
 
 def names_of(owners: Iterable[Owner]) -> dict[Owner, str]:

@@ -19,12 +19,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/study/exercises")]
 
 from corpus import submissions  # noqa: E402
 
+from study.exercises.course import COURSE  # noqa: E402
 from study.exercises.grading.kept import MARKER  # noqa: E402
 from study.exercises.report import TIMEOUT  # noqa: E402
 
 HANG = (  # in place of softmax_backward
-    "while True: pass",
-    "import time\ntime.sleep(1e6)",
+    "def softmax_backward(dout, x): pass\nwhile True: pass",
+    "import time\ntime.sleep(1e6)\ndef softmax_backward(dout, x): pass",
     "def softmax_backward(dout, x):\n    while True: pass",
     "def softmax_backward(dout, x):\n    while True: print('softmax: RIGHT')",
     "calls = []\ndef softmax_backward(dout, x):\n    calls.append(x)\n    while len(calls) > 3: pass\n    return x",
@@ -67,7 +68,7 @@ def main() -> int:
 
 def make(place: pathlib.Path, students: int, hanging: int) -> dict[str, str]:
     """Two folders with the same answers; {name in the first: name in the second}."""
-    corpus = submissions()
+    corpus = submissions(COURSE)
     every = students // hanging
     names = {}
     for i in range(students):

@@ -13,7 +13,7 @@ import types
 import pytest
 
 from models.commands import shared
-from study.exercises import text
+from study.exercises import own, text
 from study.exercises.course import COURSE
 from study.exercises.grading import command, gradescope, judge_process, judges, tables
 from study.exercises.grading.kept import MARKER
@@ -75,6 +75,8 @@ def found(folder: pathlib.Path, exercises=NAMES, **options) -> list[tuple[str, s
     ("submission_1234/softmax.py", "submission_1234", "softmax"),
     ("jane_softmax.py", "jane", "softmax"),
     ("softmax_jane_doe.py", "jane_doe", "softmax"),
+    ("anna_log_softmax.py", "anna", "log_softmax"),
+    ("softmax-2.py", "class", "softmax"),
     ("layer_norm.py", "class", "layer_norm"),
     ("jane.py", "jane", ""),
     ("Zoë=SUM(1)/softmax.py", "Zoë=SUM(1)", "softmax"),
@@ -120,6 +122,11 @@ def test_one_of_several_files_is_judged_and_that_is_said(tmp_path, files, judged
     (one,) = find(folder, FAKE_COURSE, FAKE_COURSE)
     assert one.path == (folder / "jane" / judged).resolve()
     assert one.note == f"of {len(files)} files, {pathlib.Path(judged).name} is judged"
+
+
+def test_many_files_for_nothing_are_one_row(tmp_path):
+    folder = make(tmp_path, {f"jane/venv/{i}.py": "" for i in range(30)})
+    assert found(folder) == [("jane", "", "for no known exercise, by its name or by what it defines, and 29 more such files")]
 
 
 def test_what_is_no_submission(tmp_path):
@@ -188,13 +195,15 @@ FAKE_JUDGE = """
             break
         with open("judged.txt", "a") as file:
             print(pathlib.Path(task["path"]).parent.name, file=file)
+        with open("processes.txt", "a") as file:
+            print(os.getpid(), file=file)
         content = pathlib.Path(task["path"]).read_text()
         if "dies" in content:
             os.kill(os.getpid(), 9)
         if "leaves" in content:
             os._exit(3)
         if "hangs" in content:
-            time.sleep(1000)
+            time.sleep(20)
         if "garbage" in content:
             connection.send_bytes(b"garbage")
             continue
@@ -234,6 +243,14 @@ def judged() -> list[str]:
     return pathlib.Path("judged.txt").read_text().split()
 
 
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def verdicts(out: str) -> dict[str, str]:
     """{student: verdict} of a printed table."""
     return {words[0]: words[2] for words in map(str.split, out.split("\n\n")[0].splitlines()[1:])}
@@ -252,6 +269,7 @@ def test_a_judge_that_fails_costs_its_own_row_only(grade, fake, tmp_path, monkey
     assert "ended with code 3" in said["e"]
     assert grade(folder, "--jobs", jobs, "--seconds", "0.1")[1] == out
     assert sorted(judged()) == sorted("abcdefg" + "bcef")  # what is not known is not kept
+    assert not any(is_running(int(process)) for process in pathlib.Path("processes.txt").read_text().split())
 
 
 def test_no_judge_starts(grade, tmp_path, monkeypatch):
@@ -300,17 +318,33 @@ def test_what_took_too_long_is_judged_again_with_more_time(grade, fake, tmp_path
 
 
 def test_a_submission_that_changes_meanwhile_is_not_kept(grade, fake, tmp_path, monkeypatch):
-    folder = make(tmp_path / "class", {"jane/softmax.py": "right"})
+    path = make(tmp_path / "class", {"jane/softmax.py": "right"}) / "jane/softmax.py"
     judge_all = judges.judge_all
 
-    def changing(*arguments):
-        for task, result in judge_all(*arguments):
-            pathlib.Path(task.path).write_text("wrong")
-            yield task, result
+    def changed_before(*arguments):
+        path.write_text("wrong")
+        yield from judge_all(*arguments)
 
-    monkeypatch.setattr(judges, "judge_all", changing)
-    grade(folder)
-    assert verdicts(grade(folder)[1]) == {"jane": "wrong"} and judged() == ["jane", "jane"]
+    monkeypatch.setattr(judges, "judge_all", changed_before)
+    assert verdicts(grade(tmp_path / "class")[1]) == {"jane": "wrong"}
+    path.write_text("right")
+    monkeypatch.setattr(judges, "judge_all", judge_all)
+    assert verdicts(grade(tmp_path / "class")[1]) == {"jane": "right"}
+
+
+def test_an_interrupted_run_says_how_to_go_on(grade, fake, tmp_path, monkeypatch):
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong"})
+    judge_all = judges.judge_all
+
+    def interrupted(*arguments):
+        yield next(iter(judge_all(*arguments)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(judges, "judge_all", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="1 of 2 are judged and kept in grades: give the same command again"):
+        grade(folder)
+    monkeypatch.setattr(judges, "judge_all", judge_all)
+    assert verdicts(grade(folder, "--jobs", 1)[1]) == {"bob": "wrong", "jane": "right"}
 
 
 PROGRAM = """
@@ -378,24 +412,45 @@ def test_a_class(grade, tmp_path):
 ])
 def test_one_submission(tmp_path, content, verdict):
     make(tmp_path, {"softmax.py": content})
-    result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", None, 1, 10.0)
+    result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", 1, 10.0)
     assert result["verdict"] == verdict and "failed" not in result
-    assert "\x1b" not in json.dumps(result, ensure_ascii=False)
+    assert not any("\x1b" in result[name] for name in ("sentence", "report", "source"))
     assert result["source"].split() == content.replace("\x1b", "\ufffd").split()
 
 
 def test_a_bug_of_the_judge_is_no_verdict(tmp_path, monkeypatch):
     make(tmp_path, {"softmax.py": RIGHT})
     monkeypatch.setattr(judge_process, "check_file", lambda *arguments: 1 / 0)
-    result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", None, 1, 10.0)
+    result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", 1, 10.0)
     assert result["failed"] and "the judge itself failed (ZeroDivisionError" in result["sentence"]
 
 
 def test_the_seconds_of_a_call(tmp_path):
     make(tmp_path, {"softmax.py": "import time\ndef softmax_backward(dout, x):\n    time.sleep(0.7)\n    return x"})
     path = str(tmp_path / "softmax.py")
-    assert judge_process.judged(path, "softmax", None, 1, 0.5)["verdict"] == "timeout"
+    assert judge_process.judged(path, "softmax", 1, 0.5)["verdict"] == "timeout"
     assert judge_process.limits_of(command.SECONDS) == Limits()  # as `minigrad exercises check`
+
+
+GATE = """
+    import numpy as np
+
+    def gate_backward(dout, x, gate):
+        s = 1 / (1 + np.exp(-gate))
+        return dout * s, (dout * x * s * (1 - s)).sum(axis=0)
+"""
+
+
+def test_an_exercise_of_a_teachers_own(grade, tmp_path):
+    path = own.new("gate")
+    folder = make(tmp_path / "class", {"right/gate.py": GATE, "wrong/gate.py": GATE.replace(".sum(axis=0)", ""), "bob/x.txt": ""})
+    assert grade(folder, "--exercise", path, "--exercise", "softmax", "--json", "class.json")[0] == 0
+    rows = {(row["student"], row["exercise"]): row for row in json.loads(pathlib.Path("class.json").read_text())["rows"]}
+    assert {who: row["verdict"] for who, row in rows.items() if who[1] == "gate"} == {
+        ("right", "gate"): "right", ("wrong", "gate"): "wrong", ("bob", "gate"): "not judged"}
+    assert "sum its gradient over the rows" in rows["wrong", "gate"]["mistake"]
+    path.write_text(path.read_text().replace("sum its gradient over the rows", "add up"))
+    assert "add up" in grade(folder, "--exercise", path)[1]  # another exercise, judged anew
 
 
 # tables
@@ -498,7 +553,7 @@ def test_a_folder_for_each_student_of_gradescope(tmp_path):
 # the command
 
 def test_outputs(grade, fake, tmp_path):
-    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong", "bob/attention.py": "x"})
+    folder = make(tmp_path / "class", {"jane/softmax.py": "right", "bob/softmax.py": "wrong", "bob/attention.py": "right"})
     places = {"--csv": "a/class.csv", "--json": "class.json", "--report": "class.html", "--gradescope": "results"}
     flags = [word for pair in places.items() for word in pair]
     code, out, _ = grade(folder, *flags, "--points", 5)
@@ -538,6 +593,8 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
     (["file"], "file is no folder"),
     (["empty"], "there are no submissions in empty: no .py and no .ipynb"),
     (["class", "--exercise", "sofmax"], "did you mean softmax?"),
+    (["class", "--exercise", "nowhere.py"], "nowhere.py"),
+    (["class", "--exercise", "empty.py"], "empty.py: "),
     (["class", "--jobs", "0"], "--jobs: expected a number of processes from 1, got 0"),
     (["class", "--seed", "-1"], "--seed: expected a whole number from 0, got -1"),
     (["class", "--points", "nan"], "--points: expected a number from 0, got nan"),
@@ -549,10 +606,10 @@ def test_as_gradescopes_autograder(grade, fake, tmp_path):
     (["."], "results would be kept in grades, inside of .; choose another place with --out"),
 ])
 def test_bad_input(grade, fake, arguments, says):
-    make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty/": "", "other/thesis.txt": "mine"})
+    make(pathlib.Path(), {"class/jane/softmax.py": "right", "file": "", "empty.py": "", "empty/": "", "other/thesis.txt": "mine"})
     code, out, err = grade(*arguments)
     assert (code, out) == (2, "") and says in err and err.count("\n") == 1
-    assert not pathlib.Path("judged.txt").exists() and sorted(os.listdir("other")) == ["thesis.txt"]
+    assert sorted(os.listdir()) == ["class", "empty", "empty.py", "file", "other"] and os.listdir("other") == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("name", ["\x1b[31mred", "two\nlines", "half \udce4", "\u202eturned", "<b>", "\x07"])
