@@ -383,7 +383,8 @@ def look_at_gradients(found: Dependence, function: ArrayFunction, arrays: Arrays
         for n, gradients in enumerate(rows or ()):
             sizes = np.concatenate([np.full(x.size, np.nan) if g is None else x.largest(np.abs(g))
                                     for x, g in zip(found.inputs, gradients)])
-            least = ROUNDING * max(map(eps_of, [out, *arrays])) * max(largest_finite(sizes), largest_finite(np.abs(out)) / scale)
+            eps = max(map(eps_of, [out, *arrays]))
+            least = ROUNDING * eps * max(largest_finite(sizes), largest_finite(np.abs(out)) / scale)
             found.by_gradient[row + n] |= sizes > least
             found.has_gradient[row + n] |= ~np.isnan(sizes)
         row += part.size
