@@ -74,7 +74,7 @@ def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:
 
 
 def by_name(answer: Answer, right: dict[str, np.ndarray]) -> dict[str, np.ndarray | None]:
-    """The results by name; {} if they are too few. Rows in a list are an array all the same; of too many, the first count."""
+    """The results by name; {} if they are too few. Rows in a list are an array, too; of too many, the first count."""
     results = answer.results
     if len(results) > len(right) and answer.container != "list":
         arrays = tuple(result for result in results if result is not None)
