@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .as_if import AS_IF
 from .case import EXACT, Case, arrays_of
 from .diagnosis import Diagnosis, Evidence
 from .facts import facts_of
@@ -61,7 +62,7 @@ def explained(case: Case) -> dict[str, Explanation]:
     if whole := of_all_results(case, singles) or one_relation(case, simple):
         return dict.fromkeys(case.wrong, whole)
     pairs = fitting(case, pairs_of(case.routine.mistakes))
-    if whole := of_all_results(case, pairs) or one_relation(case, RELATIONS):
+    if whole := of_all_results(case, pairs) or one_relation(case, (*RELATIONS, *AS_IF)):
         return dict.fromkeys(case.wrong, whole)
     return each_on_its_own(case, singles, pairs)
 
@@ -109,7 +110,7 @@ def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, E
 
 
 def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
-    for relation in RELATIONS:
+    for relation in (*RELATIONS, *AS_IF):
         if predicate := relation.find(case, name, case.right(name)):
             return Explanation((), relation.name, predicate)
     for explanation, names in pairs:
