@@ -13,6 +13,7 @@ SABOTAGES = [
     *edits(QUICK, SEARCH, {
         "search: two numbers are enough": ("is_enough", "numbers >= FEW_NUMBERS or", "numbers >= 2 or"),
         "search: another upstream is another input": ("shown_by", "arrays_of(seen.inputs).values()", "seen.inputs.values()"),
+        "search: one shape tells everything": ("of_one_shape", "len(shapes) > 1", "True"),
         "search: each on its own is not tried": ("each_on_its_own", "found = dict.fromkeys(names, explanation) | found", "pass"),
         "search: no relation on top of a mistake": ("on_its_own", "in COMPOSING", "in ()"),
         "search: where a mistake is goes unsaid": ("sentences", '"" if is_all', '"" if True'),
@@ -56,7 +57,6 @@ SABOTAGES = [
     }),
     *edits(HANDED_IN, "minigrad.gradcheck.mutants.diagnose", {
         "diagnose: an error at times is forgotten": ("diagnose", "if not raised:", "if True:"),
-        "diagnose: without the line": ("described", "if own else", "if not own else"),
         "diagnose: any number of gradients": ("diagnose", "if len(found) != len(routine.results)", "if False"),
     }),
     *edits(QUICK, CONSULT, {

@@ -326,6 +326,18 @@ def test_nonsense_is_never_given_a_name(name):
         assert not found and found.names == () and found.facts and not found.is_right, found
 
 
+def test_inputs_of_one_shape_leave_open_which_size_it_is():
+    averaged = Known("averaged", "db is the mean over rows", {"over": lambda dout: dout.mean(0)})
+    routine = dataclasses.replace(AFFINE, mistakes=(averaged,), right=lambda dout, x, w, b, over=lambda dout: dout.sum(0): (
+        dout @ w.T, x.T @ dout, over(dout)))
+    wrong = changed(routine, averaged.changes)
+    of_one, of_many = (diagnosed(wrong, routine, inputs) for inputs in (list(affine_inputs())[1:2] * 2, affine_inputs()))
+    assert not of_one and not of_one.names  # three numbers are too few
+    big = [dict(dout=np.eye(8) + i, x=np.eye(8), w=np.eye(8), b=np.ones(8)) for i in range(2)]
+    assert "do not tell which size" in diagnosed(wrong, routine, big).sentence
+    assert of_many.names == ("averaged",) and "do not tell" not in of_many.sentence
+
+
 def test_few_numbers_are_described_and_not_explained():
     twice = Known("twice", "twice too large", {"factor": 2.0})
     routine = Routine("scaled", lambda dout, x, factor=1.0: factor * dout * x, ("dout", "x"), ("dx",), (twice,))
