@@ -13,7 +13,7 @@ from .as_if import AS_IF
 from .case import EXACT, Case, arrays_of
 from .diagnosis import Diagnosis, Evidence
 from .facts import facts_of
-from .relations import COMPOSING, RELATIONS, Relation, listed, sentence
+from .relations import COMPOSING, RELATIONS, Relation, is_multiplied, listed, sentence
 from .routine import Known, Routine
 
 FEW_NUMBERS = 6  # fewer numbers from one input, and fewer than half as many from several, are explained by chance
@@ -52,7 +52,8 @@ def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: 
             return Diagnosis(facts=facts_of(case, ()))
         names = dict.fromkeys(name for explanation in found.values() for name in explanation.names)
         of = list(found)
-        return Diagnosis(tuple(names), sentences(case, found), facts_of(case, of), certainty_of(case, of))
+        facts = (*facts_of(case, of), *of_one_shape(case, found))
+        return Diagnosis(tuple(names), sentences(case, found), facts, certainty_of(case, of))
 
 
 def explained(case: Case) -> dict[str, Explanation]:
@@ -140,6 +141,16 @@ def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:
             besides = "besides, " if explanation.mistakes else ""
             lines += [besides + sentence(names, explanation.predicate)]
     return tuple(dict.fromkeys(lines))
+
+
+def of_one_shape(case: Case, found: dict[str, Explanation]) -> list[str]:
+    """What inputs of a single shape leave open: which of its sizes a factor is made of."""
+    shapes = {tuple(array.shape for array in arrays_of(seen.inputs).values()) for seen in case.seen}
+    if len(shapes) > 1:
+        return []
+    factors = {name: is_multiplied(case, name, case.right(name)) for name, why in found.items() if why.mistakes}
+    return [f"{sentence([name], factor)}; inputs of one shape do not tell which size that is"
+            for name, factor in factors.items() if factor and " N = " in factor]
 
 
 def is_enough(case: Case, names: list[str]) -> bool:
