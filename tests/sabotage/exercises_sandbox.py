@@ -124,7 +124,6 @@ SABOTAGES = [
         "sandbox: any function is called": ("Sandbox._called_back", "0 <= number < len(functions)", "True"),
     }),
     *edits(FORGED, "study.exercises.worker.wire", {
-        "wire: any beginning": ("lengths", "magic != MAGIC or ", ""),
         "wire: headers of any length": ("lengths", "header > LARGEST_HEADER or ", ""),
         "wire: arrays of any length": ("lengths", " or body > LARGEST_BODY", ""),
         "wire: bytes may be left": ("unpack", "if reader.position != len(body)", "if False"),

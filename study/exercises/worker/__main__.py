@@ -163,7 +163,7 @@ def load(text, filename, is_notebook):
     module = types.ModuleType("submission")
     module.__file__ = filename
     sys.modules["submission"] = module
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    linecache.cache[filename] = (len(text), None, [line + "\n" for line in text.split("\n")], filename)
     if not is_notebook:
         exec(compile(text, filename, "exec", 0, True), vars(module))
         return vars(module), None

@@ -67,7 +67,7 @@ class Guard:
         if event == "import":
             name, filename = arguments[:2]
             if what := MODULES.get(name):
-                self.refuse(what)
+                self.refuse(what, ImportError)  # which whoever can do without it expects
             if filename and not self.is_readable(filename):  # an extension module of its own
                 self.refuse(f"load {shown(filename)}")
         elif event == "open":
@@ -117,10 +117,10 @@ class Guard:
             return ""
         return os.path.realpath(text)
 
-    def refuse(self, what):
+    def refuse(self, what, error=PermissionError):
         if len(self.refused) < 20 and what not in self.refused and not self.is_importing():
             self.refused.append(what)
-        raise PermissionError(f"a submission may not {what}")
+        raise error(f"a submission may not {what}")
 
     def is_importing(self):
         """Whether a library, while it is imported, asks for something of the machine that it can do without."""
