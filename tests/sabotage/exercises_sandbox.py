@@ -206,6 +206,11 @@ SABOTAGES = [
         "guard: forgets": ("self.refused.append(what)", "pass"),
         "guard: a library's own questions are told": ("if name.startswith(\"<frozen importlib\"):\n                return True", "if False:\n                return True"),
     }),
+    *edits((RUN, "-k", "wherever"), "study.exercises.worker.guard", {
+        "guard: all packages are NumPy": ("Guard.is_readable", '"site-packages" not in rest and "dist-packages" not in rest', "True"),
+        "guard: no package below Python": ("Guard.is_readable", "any(", "all("),
+        "guard: names that begin alike": ("is_below", "folder.rstrip(os.sep) + os.sep", "folder"),
+    }),
     *in_worker(GIVEN, "__main__", {
         "worker: what is written to arguments": ("after = None if same(before, arguments) else arguments", "after = None"),
         "worker: no copy to compare with": ("before = copy_of(arguments)", "before = arguments"),

@@ -52,7 +52,7 @@ class Guard:
     def __init__(self, folder, readable, filename):
         self.folder, self.filename = os.path.realpath(folder), filename
         self.readable = [os.path.realpath(path) for path in readable]
-        self.refused, self.writes, self.inside = [], 0, False
+        self.refused, self.writes = [], 0
 
     def install(self):
         for module in ("os", "posix", "signal", "_signal", "_posixsubprocess"):
@@ -102,14 +102,12 @@ class Guard:
         return isinstance(path, int) or is_below(self.real(path), self.folder)
 
     def is_readable(self, path):
+        """Whether it belongs to Python or NumPy. Other packages are often installed below Python's own folder."""
         if isinstance(path, int):
             return True
         real = self.real(path)
-        for folder in self.readable:
-            if is_below(real, folder):
-                rest = real[len(folder):]
-                return "site-packages" not in rest and "dist-packages" not in rest
-        return False
+        below = [real[len(folder):] for folder in self.readable if is_below(real, folder)]
+        return any("site-packages" not in rest and "dist-packages" not in rest for rest in below)
 
     def real(self, path):
         text = os.fsdecode(path) if path else "."
