@@ -27,10 +27,11 @@ class ArrayFunction:
         self.fn = fn
         self.inputs = inputs
         self.library = library or library_of(fn, inputs)
-        self.varied = [i for i, x in enumerate(inputs) if isinstance(x, (Tensor, np.ndarray)) or is_torch(x)]
+        self.varied = [i for i, x in enumerate(inputs)
+                       if (isinstance(x, (Tensor, np.ndarray)) or is_torch(x)) and array_of(x).dtype.kind in "fciub"]
         if not self.varied:
             came = ", ".join(type(x).__name__ for x in inputs) or "none"
-            raise TypeError(f"expected Tensors or arrays among the inputs, got {came}")
+            raise TypeError(f"expected Tensors or arrays of numbers among the inputs, got {came}")
         self.names = [input_names(fn, inputs)[i] for i in self.varied]
         self.arrays = [array_of(inputs[i]) for i in self.varied]
         self.buffers = [buffer for module in modules_of(fn) for buffer in module.buffers()]

@@ -17,6 +17,7 @@ from .report import index_of
 MOVES = (1.0, -1.0, 0.03, 1000.0, -1000.0)  # how far an input is moved, in its own scale: also past what saturates
 OTHER_POINTS = 2  # where all inputs are moved first, and then one of them by 1: other parts of a function are active there
 OTHER_IDS = 6  # an id is exchanged for so many others
+MANY_IDS = 10**6  # if there may be more, only those of the array are taken
 ROUNDING = 64  # times the dtype's epsilon: a smaller effect, relative to the largest, is not told from rounding
 WIDE = 40  # rows or columns of a map that is printed
 LARGEST = 10**8  # pairs in a matrix
@@ -245,6 +246,7 @@ def measured(function: ArrayFunction, outputs: list[Part], inputs: list[Part], s
         raise ValueError(f"{shape[0]} outputs and {shape[1]} inputs make too many pairs; take a smaller input")
     found = Dependence(outputs, inputs, *np.zeros((3, *shape), bool), np.zeros(shape))
     generator, is_tried, failures = generator_for(seed), np.zeros(shape[1], bool), []
+    eps = max(map(eps_of, function.arrays))
 
     def values(arrays: Arrays) -> Arrays | None:
         """None where the function is not defined."""
@@ -263,10 +265,10 @@ def measured(function: ArrayFunction, outputs: list[Part], inputs: list[Part], s
         for column, size, moved in moves(arrays, inputs, MOVES if is_given else MOVES[:1], generator):
             there = values(moved)
             if there is not None:
-                seen = [part.largest(c) for part, c in zip(outputs, changes(centre, there, size))]
+                seen = [part.largest(c) for part, c in zip(outputs, changes(centre, there, size, eps))]
                 found.change[:, column] = np.maximum(found.change[:, column], np.concatenate(seen))
                 is_tried[column] = True
-        check_same(centre, values(arrays))
+        check_same(centre, values(arrays), eps)
         look_at_gradients(found, function, arrays, point, generator)
     if not np.all(is_tried):
         stuck = label(inputs, int(np.argmin(is_tried)))
@@ -314,14 +316,14 @@ def replacements(array: np.ndarray, place: tuple[int, ...], sizes: Sequence[floa
 def known_ids(array: np.ndarray) -> np.ndarray:
     """Integers that may stand in this array: those between its least and its largest; only its own if some are negative."""
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    return np.unique(array) if low < 0 or high - low > LARGEST else np.arange(low, high + 1)
+    return np.unique(array) if low < 0 or high - low > MANY_IDS else np.arange(low, high + 1)
 
 
 def moved_everywhere(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Another array of the kind. Booleans stay: they may be a mask."""
     if array.dtype.kind in "fc":
-        return (array + scale_of(array) * generator.standard_normal(array.shape)).astype(array.dtype)
-    return generator.choice(known_ids(array), array.shape).astype(array.dtype) if array.dtype.kind in "iu" else array
+        return np.asarray(array + scale_of(array) * generator.standard_normal(array.shape), array.dtype)
+    return np.asarray(generator.choice(known_ids(array), array.shape), array.dtype) if array.dtype.kind in "iu" else array
 
 
 def scale_of(array: np.ndarray) -> float:
@@ -329,10 +331,11 @@ def scale_of(array: np.ndarray) -> float:
     return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0)) or 1.0
 
 
-def changes(before: Arrays, after: Arrays, size: float) -> Arrays:
+def changes(before: Arrays, after: Arrays, size: float, eps: float) -> Arrays:
     """By how much each element has changed: 0 if no more than rounding explains, inf for a NaN that came or went.
 
-    A move as large as 1000 may overflow, and 0 * inf is NaN wherever it is masked: such a NaN shows nothing.
+    `eps` is that of the inputs. A move as large as 1000 may overflow, and 0 * inf is NaN wherever it is masked: such a NaN
+    shows nothing.
     """
     if [a.shape for a in before] != [b.shape for b in after]:
         raise ValueError(f"the shape of the output depends on the input: {before[0].shape} and {after[0].shape}")
@@ -341,8 +344,7 @@ def changes(before: Arrays, after: Arrays, size: float) -> Arrays:
     largest = max((np.max(step, initial=0.0) for step in steps), default=0.0)
     found = []
     for x, (a, b), step in zip(before, pairs, steps):
-        size_of = np.maximum(*(np.where(np.isfinite(y), np.abs(y), 0.0) for y in (a, b)))
-        rounding = ROUNDING * eps_of(x) * (size_of + largest)
+        rounding = ROUNDING * max(eps, eps_of(x)) * (max(largest_finite(np.abs(a)), largest_finite(np.abs(b))) + largest)
         is_other = ~(np.isfinite(a) & np.isfinite(b)) & ~((a == b) | np.isnan(a) & np.isnan(b)) & (size <= 1)
         found.append(np.where(is_other, np.inf, np.where(step > rounding, step, 0.0)))
     return found
@@ -352,9 +354,9 @@ def eps_of(array: np.ndarray) -> float:
     return float(np.finfo(array.dtype).eps) if array.dtype.kind in "fc" else 0.0
 
 
-def check_same(before: Arrays, after: Arrays | None) -> None:
+def check_same(before: Arrays, after: Arrays | None, eps: float) -> None:
     """RuntimeError if the same input has given another output."""
-    change = max((np.max(c, initial=0.0) for c in changes(before, after, 0.0)), default=0.0) if after else np.inf
+    change = max((np.max(c, initial=0.0) for c in changes(before, after, 0.0, eps)), default=0.0) if after else np.inf
     if change:
         raise RuntimeError(f"the same input gives another output, by up to {change:.3g}: the function draws random numbers "
                            "of its own, or remembers earlier calls, and what else changes it cannot be seen")
@@ -376,20 +378,19 @@ def look_at_gradients(found: Dependence, function: ArrayFunction, arrays: Arrays
         note = f"no gradients: {told(error)}"
         found.notes += [note] if note not in found.notes else []
         return
-    row = 0
+    row, scale = 0, max((scale_of(array) for array in arrays if array.dtype.kind == "f"), default=1.0)
     for part, rows, out in zip(found.outputs, rows_of, function(arrays, seed)):
         for n, gradients in enumerate(rows or ()):
             sizes = np.concatenate([np.full(x.size, np.nan) if g is None else x.largest(np.abs(g))
                                     for x, g in zip(found.inputs, gradients)])
-            unit = np.max(np.abs(out[part.place(n)]), initial=0.0) / max(scale_of(a) for a in arrays if a.dtype.kind == "f")
-            least = ROUNDING * eps_of(out) * max(largest_finite(sizes), largest_finite(unit))
+            eps = max(map(eps_of, [out, *arrays]))
+            least = ROUNDING * eps * max(largest_finite(sizes), largest_finite(np.abs(out)) / scale)
             found.by_gradient[row + n] |= sizes > least
             found.has_gradient[row + n] |= ~np.isnan(sizes)
         row += part.size
 
 
 def largest_finite(values: np.ndarray) -> float:
-    values = np.asarray(values)
     return float(np.max(values[np.isfinite(values)], initial=0.0))
 
 

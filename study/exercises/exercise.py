@@ -93,7 +93,9 @@ class Exercise:
         return f"docs/backprop_through_attention.md#{anchor}"
 
     def inputs(self, seed: int) -> Iterator[Inputs]:
-        """The inputs to judge on, smallest first, drawn anew for each seed."""
+        """The inputs to judge on, smallest first, drawn anew for each seed; none if a judge of its own draws them."""
+        if self.judged is not None:
+            return
         generator = np.random.default_rng(seed)
         for shapes in ({}, *self.shapes):
             yield from (self.draw(generator, plan, shapes) for plan in PLANS)

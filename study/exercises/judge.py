@@ -18,6 +18,7 @@ from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, 
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
 KEPT = Fault("kept between calls", "a second call with the same arrays gives another answer: something is kept between "
              "calls, such as a global array, a default argument or an attribute that is added to; or it draws at random")
+REPEATED = 3  # inputs that are tried again at once, and again at the end
 ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts where there is nobody to be asked any more
 
 
@@ -35,14 +36,15 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
     seed = int(np.random.SeedSequence(seed).entropy)
     if exercise.judged is not None:
         return found_by(exercise, exercise.judged(caller, np.random.default_rng(seed)), seed)
-    trials = []
+    trials, keeps_something = [], False
     for inputs in exercise.inputs(seed):
         trials.append(attempt(exercise, caller, inputs))
         if trials[-1].answer.kind in ENDS:
             return stopped(exercise, trials, seed)
+        keeps_something |= len(trials) <= REPEATED and not same_again(caller, trials[-1])
     if all(trial.answer.kind == "raised" for trial in trials):
         return stopped(exercise, trials, seed)
-    if not gives_the_same_again(exercise, caller, trials):
+    if keeps_something or not all(same_again(caller, trial) for trial in trials[:REPEATED]):
         return Report(exercise, WRONG, (KEPT.sentence,), names=(KEPT.name,), trials=tuple(trials), seed=seed)
     if all(trial.is_right for trial in trials):
         return Report(exercise, RIGHT, remarks=remarks(exercise, caller, seed), trials=tuple(trials), seed=seed)
@@ -72,8 +74,11 @@ def attempt(exercise: Exercise, caller: Caller, inputs: Inputs) -> Trial:
 
 
 def by_name(answer: Answer, right: dict[str, np.ndarray]) -> dict[str, np.ndarray | None]:
-    """The results by name; {} if they are too few or too many. Rows in a list are an array all the same."""
+    """The results by name; {} if they are too few. Rows in a list are an array, too; of too many, the first count."""
     results = answer.results
+    if len(results) > len(right) and answer.container != "list":
+        arrays = tuple(result for result in results if result is not None)
+        results = arrays if len(arrays) == len(right) else results[: len(right)]
     if answer.container == "list" and len(right) == 1 and results and all(part is not None for part in results):
         try:
             results = (np.array(results),)
@@ -102,6 +107,8 @@ def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> l
     elif len(answer.results) != n:
         faults.append(Fault("number of results", f"it returns {counted(len(answer.results), 'array')}; {wanted} expected"))
     else:
+        faults += [Fault("returns another type", f"{name} is {words}; an array is expected")
+                   for name, words in zip(right, answer.given) if words not in ("an array", "a number", "None")]
         faults += [Fault("another dtype", f"{name} is of {given.dtype}; gradients of float64 arrays are float64")
                    for name, given in zip(right, answer.results)
                    if given is not None and given.dtype.kind == "f" and given.dtype != np.float64]
@@ -116,11 +123,10 @@ def counted(n: int, thing: str) -> str:
     return f"{n or 'no'} {thing}{'' if n == 1 else 's'}"
 
 
-def gives_the_same_again(exercise: Exercise, caller: Caller, trials: list[Trial]) -> bool:
-    """Does a second call on the first input give the same answer?"""
-    first = next(trial for trial in trials if trial.answer.kind == "returned")
-    again = attempt(exercise, caller, first.inputs)
-    results = first.answer.results, again.answer.results
+def same_again(caller: Caller, trial: Trial) -> bool:
+    """Does another call on the same input give the same answer?"""
+    again = caller.call(list(trial.inputs.values()))
+    results = trial.answer.results, again.results
     return len(results[0]) == len(results[1]) and all(same_array(a, b) for a, b in zip(*results))
 
 
@@ -154,5 +160,5 @@ def stopped(exercise: Exercise, trials: list[Trial], seed: int) -> Report:
     message = answer.message
     if message.startswith("NotImplementedError"):
         message = "it is not written yet"
-    where = f" (line {answer.line}: {answer.code.strip()})" if answer.line else ""
+    where = f" ({answer.place}: {answer.code.strip()})" if answer.place else ""
     return Report(exercise, verdict, facts=(message + where,), trials=tuple(trials), seed=seed)

@@ -51,7 +51,7 @@ class Trial:
     def first_difference(self) -> str:
         """"dx[0, 1] is 0.3, and should be 0.1", or what was raised."""
         if self.answer.kind == "raised":
-            return f"it raises {self.answer.message}" + (f" in line {self.answer.line}" if self.answer.line else "")
+            return f"it raises {self.answer.message}" + (f" in {self.answer.place}" if self.answer.place else "")
         for name, off in self.off.items():
             given, right = self.given[name], self.right[name]
             if given is None:

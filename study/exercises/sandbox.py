@@ -158,9 +158,12 @@ class Sandbox:
             failed = header if header.get("kind") == "raised" else header.get("failed")
             if isinstance(failed, dict):
                 self.failed = self._raised({**header, **failed}, loading=True)
-            if header.get("found") is not True:
-                missing = Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True)
-                self.end = self.failed or missing
+            found = header.get("found")
+            if found in (None, "NoneType"):
+                self.end = self.failed or Answer(RAISED, message=f"the file defines no {self.function_name}", loading=True)
+            elif found != "callable":
+                words = f"{self.function_name} is no function, but of the type {safe(str(found))}"
+                self.end = Answer(RAISED, message=words, loading=True)
 
     @contextlib.contextmanager
     def _ends(self, too_long: str, loading: bool = False):

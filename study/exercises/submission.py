@@ -36,14 +36,15 @@ class Source:
     """A file's code, with the places of its lines.
 
     functions: what it defines at its top level; None for a name that is assigned or imported, whose arguments are unknown.
-    methods: functions in classes, and the class. broken: cells of a notebook that are no Python, and are left out.
+    inner: functions that are out of reach, and what they are in: "the class A".
+    broken: cells of a notebook that are no Python, and are left out.
     """
 
     filename: str
     text: str
     cells: tuple[int, ...] = ()  # of a notebook: the line of `text` with which each code cell begins, counted from 1
     functions: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef | None] = field(default_factory=dict)
-    methods: Mapping[str, str] = field(default_factory=dict)
+    inner: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[SubmissionError, ...] = ()
 
     @property
@@ -130,6 +131,11 @@ def text_of(name: str, content: bytes) -> str:
         line = content[:error.start].count(b"\n") + 1
         raise SubmissionError(f"{name} is not in {encoding.removesuffix('-sig').upper()}: line {line} has the byte "
                               f"0x{content[error.start]:02x}; save it as UTF-8", line, f"line {line}") from None
+    return with_newlines(text)
+
+
+def with_newlines(text: str) -> str:
+    """Whatever ended its lines before."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -138,6 +144,7 @@ def parse(text: str, name: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            compile(text, name, "exec", 0, True)  # which finds more than the parser, such as a return outside of a function
             return ast.parse(text, name)
     except (RecursionError, MemoryError):
         raise SyntaxError("too deeply nested") from None
@@ -160,12 +167,13 @@ def source_of_notebook(name: str, content: bytes) -> Source:
     """The code cells, one after the other; what is no Python in them becomes `pass`, so that lines stay where they are."""
     try:
         notebook = json.loads(content.decode("utf-8-sig"))
-        sources = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
-        sources = ["".join(source).replace("\r\n", "\n").replace("\r", "\n") for source in sources]
+        sheets = notebook.get("worksheets", [notebook])  # of version 3 and before
+        code = [cell for sheet in sheets for cell in sheet["cells"] if cell["cell_type"] == "code"]
+        sources = [with_newlines("".join(cell["source"] if "source" in cell else cell["input"])) for cell in code]
     except (ValueError, RecursionError):
         raise SubmissionError(f"{name} is no notebook: it is not JSON") from None
-    except (KeyError, TypeError):
-        raise SubmissionError(f"{name} is no notebook that can be read: it has no cells as of version 4") from None
+    except (AttributeError, KeyError, TypeError):
+        raise SubmissionError(f"{name} is no notebook that can be read: it has no cells") from None
     if sum(map(len, sources)) > LARGEST_CODE:
         raise SubmissionError(f"{name} has more than {LARGEST_CODE // 2**20} MB of code")
     lines, cells, broken, body = [], [], [], []
@@ -182,8 +190,7 @@ def source_of_notebook(name: str, content: bytes) -> Source:
         lines += text.split("\n")
     if broken and not body:
         raise broken[0]
-    functions, methods = defined(ast.Module(body, []))
-    return Source(name, "\n".join(lines), tuple(cells), functions, methods, tuple(broken))
+    return Source(name, "\n".join(lines), tuple(cells), *defined(ast.Module(body, [])), tuple(broken))
 
 
 def without_magics(text: str, name: str) -> tuple[str, ast.Module]:
@@ -221,20 +228,23 @@ def syntax_error(source: Source, error: SyntaxError, offset: int = 0) -> Submiss
 
 
 def defined(tree: ast.Module) -> tuple[dict, dict[str, str]]:
-    """(functions, methods) of a file; see `Source`."""
-    functions, methods = {}, {}
+    """(functions, inner) of a file; see `Source`."""
+    functions, inner = {}, {}
     for node in top_level(tree.body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            place = f"the {'class' if isinstance(node, ast.ClassDef) else 'function'} {node.name}"
+            inside = [other for other in ast.walk(node) if isinstance(other, ast.FunctionDef) and other is not node]
+            inner |= {other.name: place for other in inside}
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             functions[node.name] = None if node.decorator_list else node
         elif isinstance(node, ast.ClassDef):
-            methods |= {inner.name: node.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
             functions[node.name] = None
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             functions |= {alias.asname or alias.name: None for alias in node.names}
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             functions |= {name.id: None for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    return functions, methods
+    return functions, inner
 
 
 def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -278,8 +288,8 @@ def exercise_of(source: Source, functions: Mapping[str, str]) -> str:
         if close := nearest(function, source.functions):
             raise misspelled(source, close, function)
     for function in functions.values():
-        if function in source.methods:
-            raise in_class(source, function)
+        if function in source.inner:
+            raise out_of_reach(source, function)
     raise SubmissionError(f"{source.filename} defines no function of an exercise, such as {next(iter(functions.values()))}")
 
 
@@ -290,8 +300,8 @@ def expect(source: Source, function: str, arguments: Sequence[str]) -> None:
             raise source.broken[0]
         if close := nearest(function, source.functions):
             raise misspelled(source, close, function)
-        if function in source.methods:
-            raise in_class(source, function)
+        if function in source.inner:
+            raise out_of_reach(source, function)
         raise SubmissionError(f"{source.filename} defines no {function}({', '.join(arguments)})")
     node = source.functions[function]
     if node is None:
@@ -329,6 +339,5 @@ def misspelled(source: Source, given: str, function: str) -> SubmissionError:
     return SubmissionError(f"{source.filename} defines {given}: should it be {function}?", line, place, code)
 
 
-def in_class(source: Source, function: str) -> SubmissionError:
-    return SubmissionError(f"{source.filename} defines {function} in the class {source.methods[function]}: it should stand "
-                           "outside of any class")
+def out_of_reach(source: Source, function: str) -> SubmissionError:
+    return SubmissionError(f"{source.filename} defines {function} in {source.inner[function]}: it should stand by itself")

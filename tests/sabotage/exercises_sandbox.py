@@ -12,7 +12,7 @@ RETURNED = RUN, "-k", "returned or more_than_can"
 GIVEN = RUN, "-k", "argument or process_serves or judge or threads_may"
 SAID = RUN, "-k", "names_the or function_that or beginning or cursor or notebook or recursion"
 FORGED = RUN, "-k", "forged or message or flood"
-AROUND = RUN, "-k", "surroundings or two_processes or draws or cannot_start or once_it or share"
+AROUND = RUN, "-k", "surroundings or two_processes or draws or cannot_start or it_has_started or once_it or share"
 
 
 def in_worker(tests: tuple[str, ...], module: str, rows: dict[str, tuple[str, str]]) -> list[Sabotage]:
@@ -65,7 +65,7 @@ SABOTAGES = [
         "submission: always UTF-8": ("text_of", "encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)", "encoding = 'utf-8'"),
         "submission: an encoding nobody knows": ("text_of", 'if b"coding" in', 'if b"codec" in'),
         "submission: the line of another byte": ("text_of", '.count(b"\\n") + 1', '.count(b"\\n")'),
-        "submission: ends of lines stay": ("text_of", '.replace("\\r\\n", "\\n").replace("\\r", "\\n")', ""),
+        "submission: ends of lines stay": ("with_newlines", '.replace("\\r\\n", "\\n").replace("\\r", "\\n")', ""),
         "submission: deep code breaks the reader": ("parse", "(RecursionError, MemoryError)", "RecursionError"),
         "submission: long numbers break the reader": ("parse", "except ValueError as error", "except KeyError as error"),
         "submission: a notebook by another name": ("source_of_text", 'if text.lstrip()[:1] == "{" and', "if False and"),
@@ -86,7 +86,9 @@ SABOTAGES = [
         "submission: one of several names counts": ("defined", "for name in ast.walk(target) if", "for name in [target] if"),
         "submission: imports do not count": ("defined", "(ast.Import, ast.ImportFrom)", "()"),
         "submission: decorators change no arguments": ("defined", "None if node.decorator_list else node", "node"),
-        "submission: methods are no help": ("defined", "methods |= {", "methods = methods or {} and {"),
+        "submission: functions out of reach are no help": ("defined", "inner |= {", "_ = {"),
+        "submission: the parser is enough": ("parse", 'compile(text, name, "exec", 0, True)', "pass"),
+        "submission: older notebooks are none": ("source_of_notebook", 'notebook.get("worksheets", [notebook])', "[notebook]"),
         "submission: the function before the file": ("exercise_of", "if stem in (name, function.lower())", "if False"),
         "submission: capitals in names of files": ("exercise_of", "source.stem.lower()", "source.stem"),
         "submission: the first of several": ("exercise_of", "if len(found) == 1", "if found"),
@@ -104,7 +106,7 @@ SABOTAGES = [
     }),
     *edits(DEEDS, "study.exercises.sandbox", {
         "sandbox: no time is too long": ("Sandbox._wait", "if left <= 0", "if False"),
-        "sandbox: the group lives on": ("Sandbox._kill", "os.killpg(self.process.pid, signal.SIGKILL)", "os.kill(self.process.pid, signal.SIGTERM)"),
+        "sandbox: it is asked to end": ("Sandbox._kill", "signal.SIGKILL", "signal.SIGTERM"),
         "sandbox: the folder stays": ("Sandbox.close", "remove(self.folder)", "pass"),
         "sandbox: what is printed is not taken": ("Sandbox._wait", "selector.register(self.output, selectors.EVENT_READ)", "pass"),
         "sandbox: a crash is an exit": ("Sandbox._why_dead", "if code >= 0", "if True"),
@@ -140,8 +142,9 @@ SABOTAGES = [
         "sandbox: control characters are told": ("Sandbox.told", 'safe(self.printed.decode("utf-8", "replace"))', 'self.printed.decode("utf-8", "replace")'),
         "sandbox: what failed before is forgotten": ("Sandbox._raised", 'if kind == "NameError" and self.failed', "if False"),
         "sandbox: reading is calling": ("Sandbox._load", "self._raised({**header, **failed}, loading=True)", "self._raised({**header, **failed})"),
-        "sandbox: a function that is gone": ("Sandbox._load", 'if header.get("found") is not True', "if False"),
+        "sandbox: a function that is gone": ("Sandbox._load", 'if found in (None, "NoneType")', "if False"),
     }),
+    *in_worker(SAID, "__main__", {"worker: a list is a function": ("if callable(self.function) else", "if True else")}),
     *edits(AROUND, "study.exercises.sandbox", {
         "sandbox: the user's environment": ("Sandbox._spawn", "environment = ENVIRONMENT |", "environment = dict(os.environ) |"),
         "sandbox: the user's session": ("Sandbox._spawn", "start_new_session=True", "start_new_session=False"),
@@ -149,6 +152,7 @@ SABOTAGES = [
         "sandbox: the user's keys": ("Sandbox._spawn", "stdin=subprocess.DEVNULL", "stdin=os.open(__file__, os.O_RDONLY)"),
         "sandbox: why it cannot start is not said": ("Sandbox._start", "self.told.strip()", '""'),
         "sandbox: Windows is tried": ("Sandbox._start", 'if os.name != "posix"', "if False"),
+        "sandbox: what it started lives on": ("Sandbox._kill", "os.killpg(", "os.kill("),
         "sandbox: dies again and again": ("Sandbox.call", "if self.end:", "if False:"),
         "sandbox: each call has all the time": ("Sandbox.call", "min(self.limits.call_seconds, self.seconds_left)", "self.limits.call_seconds"),
     }),

@@ -42,6 +42,13 @@ def sum_of_front(g, a, keepdims=False):
     return g.sum(copied(g, a)[0], keepdims=keepdims)
 
 
+def one_by_one(g, a):
+    g = sum_of_front(g, a)
+    for axis in copied(g, a)[1]:
+        g = g.sum(axis)
+    return g
+
+
 def from_the_front(g, a):
     front, _ = copied(g, a)
     return sum_of_ones(g, a).sum(front)
@@ -79,17 +86,25 @@ SHAPES = {
                   if_copied(lambda g: g.sum(-1))),
     "last axis kept": ("{d} is always summed over the last axis, with keepdims, where the shapes differ, whichever axis "
                        "{a} was copied along", if_copied(lambda g: g.sum(-1, keepdims=True))),
+    "always first axis": ("{d} is summed over axis 0 whatever the shapes are; sum over the axes along which {a} was "
+                          "copied, and over none if there are none", lambda g, a: g.sum(0)),
+    "always first axis kept": ("{d} is summed over axis 0, with keepdims, whatever the shapes are; sum over the axes along "
+                               "which {a} was copied", lambda g, a: g.sum(0, keepdims=True)),
     "size 1 not summed": ("{d} is summed over the axes that {a} lacks, but not over those where {a} has size 1",
                           sum_of_front),
     "axes in front not summed": ("{d} is summed where {a} has size 1, but not over the leading axes that {a} lacks",
                                  lambda g, a: g.sum(tuple(axis - np.ndim(a) for axis in copied(g, a)[1]), keepdims=True)),
     "no keepdims": ("{d} loses the axes where {a} has size 1: sum over them with keepdims=True",
                     lambda g, a: sum_of_ones(sum_of_front(g, a), a, keepdims=False)),
+    "no keepdims, one by one": ("{d} loses the axes where {a} has size 1, and with each of them the others move up: sum "
+                                "over them with keepdims=True", one_by_one),
     "axes in front kept": ("{d} keeps the leading axes that {a} lacks, with size 1: sum over them without keepdims",
                            lambda g, a: g.sum((*copied(g, a)[0], *(axis - np.ndim(a) for axis in copied(g, a)[1])),
                                               keepdims=True)),
     "one axis in front": ("{d} is summed over one leading axis only, and {a} may lack several",
                           lambda g, a: sum_of_ones(g.sum(0) if np.ndim(g) > np.ndim(a) else g, a)),
+    "size 1 from the front": ("{d} is not summed over the leading axes that {a} lacks, and those where {a} has size 1 are "
+                              "counted from the front of the output, not of {a}", sum_of_ones),
     "axes from the front": ("{d} is summed where {a} has size 1 before the leading axes that {a} lacks are gone, so that "
                             "the axes are counted wrongly", from_the_front),
 }
@@ -121,6 +136,10 @@ def mul_backward(
     da = finish_a(sum_a(for_a(dout, b, a), a))
     db = finish_b(sum_b(for_b(dout, a, b), b))
     return order(da, db)
+
+
+def summed_early(dout, other, own):
+    return unbroadcast(dout, own) * other
 
 
 def sums_multiplied(dout, other, own):

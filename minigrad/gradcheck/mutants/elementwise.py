@@ -36,6 +36,7 @@ pointwise("abs", np.abs, lambda x, out: np.sign(x), {
     "multiplies by x": ("x instead of its sign", lambda x, out: x),
 }, both_sides)
 pointwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
+    **upstream_mistakes("1 - out^2"),
     "of x": ("1 - x^2: the input stands for the output, 1 - tanh(x)^2", lambda x, out: 1 - x**2),
     "no square": ("1 - out: the square is missing", lambda x, out: 1 - out),
     "plus": ("1 + out^2: it has to be 1 - out^2; with the plus it is the derivative of tan", lambda x, out: 1 + out**2),
@@ -59,6 +60,8 @@ pointwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
                          lambda x, out: 1 / np.cosh(x)),
     "cosh": ("cosh(x)^2: it has to be 1 / cosh(x)^2", lambda x, out: np.cosh(x) ** 2),
     "sinh": ("1 / sinh(x)^2: it has to be 1 / cosh(x)^2", lambda x, out: 1 / np.sinh(x) ** 2),
+    "square inside": ("1 - tanh(x^2): tanh is squared, not x", dict(value=lambda x: np.sqrt(np.tanh(x**2)))),
+    "sigmoid of 2 x": ("1 - sigmoid(2 x)^2: tanh(x) is 2 sigmoid(2 x) - 1", dict(value=lambda x: sigmoid(2 * x))),
     "sigmoid for tanh": ("1 - sigmoid(x)^2: sigmoid stands for tanh", dict(value=sigmoid)),
     "half the argument": ("2 sigmoid(x) - 1 is tanh(x / 2); tanh(x) is 2 sigmoid(2 x) - 1",
                           dict(value=lambda x: np.tanh(x / 2))),
@@ -72,7 +75,6 @@ pointwise("tanh", np.tanh, lambda x, out: 1 - out**2, {
                               dict(combine=lambda dout, slope: 1 - dout**2 * (1 - slope))),
     "at dout": ("the derivative is taken at dout instead of x",
                 dict(combine=lambda dout, slope: (1 - np.tanh(dout) ** 2) * dout)),
-    **upstream_mistakes("1 - out^2"),
 })
 pointwise("sigmoid", sigmoid, lambda x, out: out * (1 - out), {
     "of x": ("x (1 - x), the input for the output", lambda x, out: x * (1 - x)),
@@ -205,7 +207,7 @@ family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
         "scale twice": ("1 / (1 - p) is applied twice", lambda p, keep: 1 / (1 - p) ** 2),
         "multiplied": ("multiplied by 1 - p instead of divided by it", lambda p, keep: 1 - p),
         "p for 1 - p": ("divided by p, the share that is dropped; it has to be 1 - p, the share that is kept",
-                        lambda p, keep: 1 / p),
+                        lambda p, keep: np.divide(1, p)),
         "times p": ("multiplied by p; it has to be divided by 1 - p", lambda p, keep: p),
         "1 + p": ("divided by 1 + p; it has to be 1 - p", lambda p, keep: 1 / (1 + p)),
         "times 1 + p": ("multiplied by 1 + p; it has to be divided by 1 - p", lambda p, keep: 1 + p),
@@ -224,5 +226,7 @@ family("dropout", lambda x, keep: x * keep / (1 - DROPPED), dropout_backward,
     "identity": ("dx is dout itself: neither the mask nor 1 / (1 - p) is there",
                  dict(passes=lambda keep, x: 1.0, scale=lambda p, keep: 1.0)),
     "inverted and p": ("the mask is the wrong way round, and p stands for 1 - p: True keeps, and p is the share that is "
-                       "dropped", dict(passes=lambda keep, x: ~keep, scale=lambda p, keep: 1 / p)),
+                       "dropped", dict(passes=lambda keep, x: ~keep, scale=lambda p, keep: np.divide(1, p))),
+    "dropped passes": ("what was dropped passes too, without 1 / (1 - p); no gradient passes there",
+                       dict(passes=lambda keep, x: 1.0, scale=lambda p, keep: np.where(keep, 1 / (1 - p), 1.0))),
 }, constants=("keep",))

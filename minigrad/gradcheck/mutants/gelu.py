@@ -67,6 +67,7 @@ SUMS = exchanged("combine", {  # of the two terms, for both forms of gelu
 UPSTREAM = {name: mistake for name, mistake in upstream_mistakes("the derivative").items() if "combine" not in mistake[1]}
 
 family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(size=(3, 4))], {
+    **UPSTREAM,
     "no density": ("the term through P is missing: x P(x) is a product, and both of its factors depend on x",
                    dict(through=lambda x, bell: 0.0)),
     "no x": ("the density is not multiplied by x: the product rule gives P(x) + x P'(x)",
@@ -91,6 +92,8 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
                                       lambda x: np.exp(-x * x) * 2 / math.sqrt(math.pi)),
         "no root of 2 pi": ("the density is divided by 2 pi instead of its root",
                             lambda x: np.exp(-x * x / 2) / (2 * math.pi)),
+        "times pi": ("the density is divided by sqrt(2) and multiplied by pi: / sqrt(2) * pi lacks its brackets, and pi "
+                     "belongs under the root", lambda x: np.exp(-x * x / 2) / math.sqrt(2) * math.pi),
         "pi outside the root": ("the density is divided by sqrt(2) pi instead of sqrt(2 pi)",
                                 lambda x: np.exp(-x * x / 2) / (math.sqrt(2) * math.pi)),
         "times sqrt(2 pi)": ("the density is multiplied by sqrt(2 pi) instead of divided by it",
@@ -109,6 +112,7 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
     **exchanged("switch", {
         "no P": ("the first term is missing: P(x) itself, from the factor x", lambda x: 0.0),
         "P without sqrt(2)": ("P is 0.5 (1 + erf(x)); its argument is x / sqrt(2)", lambda x: 0.5 * (1 + erf(x))),
+        "one half for P": ("0.5 stands for P(x) in the first term: erf is missing in it", lambda x: 0.5),
         "P at x / 2": ("P is 0.5 (1 + erf(x / 2)); its argument is x / sqrt(2)", lambda x: 0.5 * (1 + erf(x / 2))),
         "P at x sqrt(2)": ("P is 0.5 (1 + erf(x sqrt(2))); its argument is x / sqrt(2)",
                            lambda x: 0.5 * (1 + erf(x * math.sqrt(2)))),
@@ -130,9 +134,11 @@ family("gelu", lambda x: x * below(x), gelu_backward, lambda r: [1.5 * r.normal(
         "absolute value": ("the density is multiplied by the absolute value of x", lambda x, bell: np.abs(x) * bell),
     }),
     **SUMS,
+    "x in the wrong term": ("x multiplies P and not the density: it has to be P(x) + x P'(x)",
+                            dict(through=lambda x, bell: bell,
+                                 combine=lambda dout, switch, through, x: dout * (x * switch + through))),
     "tanh's": ("the derivative of the tanh form stands for that of the exact one",
                dict(combine=lambda dout, switch, through, x: gelu_tanh_backward(dout, x))),
-    **UPSTREAM,
 })
 
 
@@ -150,6 +156,7 @@ def gelu_tanh_backward(
 
 family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3))), gelu_tanh_backward,
        lambda r: [1.5 * r.normal(size=(3, 4))], {
+    **UPSTREAM,
     "erf's": ("the derivative of the exact form stands for that of the tanh form",
               dict(combine=lambda dout, switch, through, x: gelu_backward(dout, x))),
     **exchanged("inner", {
@@ -160,6 +167,16 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "argument linear": ("the cubic term is missing in the derivative of tanh's argument", lambda x, root, cubic: root),
         "no root": ("sqrt(2 / pi) is missing in the derivative of tanh's argument",
                     lambda x, root, cubic: 1 + 3 * cubic * x * x),
+        "0.44715 in the derivative": ("0.44715 stands for 0.044715 in the derivative of tanh's argument",
+                                      lambda x, root, cubic: root * (1 + 3 * 0.44715 * x * x)),
+        "0.0044715 in the derivative": ("0.0044715 stands for 0.044715 in the derivative of tanh's argument",
+                                        lambda x, root, cubic: root * (1 + 3 * 0.0044715 * x * x)),
+        "0.134": ("0.134 stands for 3 * 0.044715 = 0.134145: too few digits",
+                  lambda x, root, cubic: root * (1 + 0.134 * x * x)),
+        "0.1341": ("0.1341 stands for 3 * 0.044715 = 0.134145: too few digits",
+                   lambda x, root, cubic: root * (1 + 0.1341 * x * x)),
+        "0.13414": ("0.13414 stands for 3 * 0.044715 = 0.134145: too few digits",
+                    lambda x, root, cubic: root * (1 + 0.13414 * x * x)),
         "factor 2": ("x^3 is differentiated to 2 x^2; it is 3 x^2", lambda x, root, cubic: root * (1 + 2 * cubic * x * x)),
         "exponent stays": ("x^3 is differentiated to 3 x^3; it is 3 x^2",
                            lambda x, root, cubic: root * (1 + 3 * cubic * x**3)),
@@ -243,6 +260,10 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "root 0.797885": ("0.797885 stands for sqrt(2 / pi): too few digits", 0.797885),
     }),
     **exchanged("argument", {
+        "0.44715 in tanh": ("0.44715 stands for 0.044715 in tanh's argument",
+                            lambda x, root, cubic: root * (x + 0.44715 * x**3)),
+        "0.0044715 in tanh": ("0.0044715 stands for 0.044715 in tanh's argument",
+                              lambda x, root, cubic: root * (x + 0.0044715 * x**3)),
         "root missing in tanh": ("tanh's argument lacks sqrt(2 / pi)", lambda x, root, cubic: x + cubic * x**3),
         "cubic missing in tanh": ("tanh's argument lacks the term of x^3", lambda x, root, cubic: root * x),
         "square in tanh": ("tanh's argument has x^2 for x^3", lambda x, root, cubic: root * (x + cubic * x**2)),
@@ -254,5 +275,5 @@ family("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(ROOT * (x + CUBIC * x**3)))
         "cubic subtracted in tanh": ("the term of x^3 is subtracted in tanh's argument",
                                      lambda x, root, cubic: root * (x - cubic * x**3)),
     }),
-    **SUMS, **UPSTREAM,
+    **SUMS,
 })

@@ -70,8 +70,7 @@ def some_ids(r):
 family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_of_ids, {
     **exchanged("scatter", {
         "overwrites": ("a repeated id keeps its last gradient only: dweight[ids] = dout overwrites, and dweight[ids] += "
-                       "dout "
-                       "adds once for each row that occurs; np.add.at adds each time", overwrite),
+                       "dout adds once for each row that occurs; np.add.at adds each time", overwrite),
         "adds once": ("dweight[ids] += dout adds once only for a repeated id: NumPy reads all rows first, then writes; "
                       "np.add.at adds each time", add_once),
         "keeps the first": ("a repeated id keeps its first gradient only: the gradients of all its uses add", keep_first),

@@ -35,6 +35,8 @@ UPSTREAM = {
 }
 
 family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
+    **exchanged("upstream", UPSTREAM),
+    **endings({"da": "finish_a", "db": "finish_b"}),
     **exchanged("for_a", {
         "b not transposed": ("da = dout @ b: b has to be transposed, da = dout @ b^T (on squares the shapes fit by chance)",
                              lambda dout, a, b: dout @ b),
@@ -46,6 +48,8 @@ family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
                                 lambda dout, a, b: turned(dout) @ turned(b)),
         "upstream transposed, not b": ("da = dout^T @ b: the transpose is on dout instead of b",
                                        lambda dout, a, b: turned(dout) @ b),
+        "b reshaped": ("b is reshaped to the shape of b^T, which mixes its elements up; it has to be transposed",
+                       lambda dout, a, b: dout @ b.reshape(turned(b).shape)),
         "elementwise": ("da = dout * b^T: the elementwise product for the matrix product",
                         lambda dout, a, b: dout * turned(b)),
         "elementwise, not transposed": ("da = dout * b: the elementwise product for the matrix product with b^T",
@@ -76,6 +80,8 @@ family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
                                       lambda dout, a, b: turned(a) @ turned(dout)),
         "upstream transposed in db, not a": ("db = a @ dout^T: the transpose is on dout instead of a",
                                              lambda dout, a, b: a @ turned(dout)),
+        "a reshaped": ("a is reshaped to the shape of a^T, which mixes its elements up; it has to be transposed",
+                       lambda dout, a, b: a.reshape(turned(a).shape) @ dout),
         "elementwise in db": ("db = a^T * dout: the elementwise product for the matrix product",
                               lambda dout, a, b: turned(a) * dout),
         "elementwise in db, not transposed": ("db = a * dout: the elementwise product for the matrix product with a^T",
@@ -93,8 +99,6 @@ family("matmul", lambda a, b: a @ b, matmul_backward, normal((4, 4), (4, 4)), {
         "db averaged": ("db is divided by the number of rows: its terms add, they are not averaged",
                         lambda dout, a, b: turned(a) @ dout / dout.shape[-2]),
     }),
-    **exchanged("upstream", UPSTREAM),
-    **endings({"da": "finish_a", "db": "finish_b"}),
     "exchanged": ("da and db are exchanged: the gradients come in the order of the arguments",
                   dict(order=lambda da, db: (db, da))),
 })
@@ -135,13 +139,9 @@ def linear_backward(
     return order(finish_x(dx), finish_weight(dweight), finish_bias(dbias))
 
 
-def per_batch(reduce):
-    """The weight's gradient of each matrix of a batch, and what becomes of the batch."""
-
-    def of_weight(dout, x, weight):
-        return reduce((turned(dout) @ x).reshape(-1, *weight.shape))
-
-    return of_weight
+def of_each(dout, x):
+    """The weight's gradient of each matrix of a batch."""
+    return turned(dout) @ x
 
 
 # mistakes in the sum over rows that leave another shape than the bias has
@@ -159,9 +159,25 @@ BIAS_SHAPES = {
     "bias kept": ("dbias keeps the summed axis: sum without keepdims",
                   lambda dout, bias: as_rows(dout).sum(0, keepdims=True)),
 }
+# the same for the weight
+WEIGHT_SHAPES = {
+    "weight not summed": ("dweight is not summed over the axes in front: the weight is used by all of the batch, and the "
+                          "gradients of its uses add", lambda dout, x, weight: of_each(dout, x)),
+    "weight summed over axis 0 only": ("dweight is summed over the first axis only: all axes but the last are summed",
+                                       lambda dout, x, weight: np.einsum("b...o,b...i->...oi", dout, x)),
+}
+# and for x
+X_SHAPES = {
+    "dx as rows": ("dx is right, but has become a matrix: it needs the shape of x, with all of its axes",
+                   lambda dout, x, weight: as_rows(dout) @ weight),
+}
 
 
 family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, normal((4, 4), (4, 4), (4,)), {
+    **exchanged("upstream", UPSTREAM),
+    **endings({"dx": "finish_x", "dweight": "finish_weight"}),
+    "sign in dbias": ("dbias has the wrong sign", dict(finish_bias=lambda g: -g)),
+    "dbias twice": ("dbias is twice too large", dict(finish_bias=lambda g: 2 * g)),
     **exchanged("for_x", {
         "weight transposed": ("dx = dout @ weight^T: forward has transposed the weight already, so dx = dout @ weight",
                               lambda dout, x, weight: dout @ weight.T),
@@ -189,15 +205,17 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
         "weight's gradient averaged over all rows": (
             "dweight is divided by the number of rows; their shares add",
             lambda dout, x, weight: as_rows(dout).T @ as_rows(x) / len(as_rows(x))),
-        "weight of the first of the batch": ("dweight comes from the first of the batch only; the weight is used by all",
-                                             per_batch(lambda g: g[0])),
-        "weight of the last of the batch": ("dweight keeps the last of the batch only: = overwrites where += adds",
-                                            per_batch(lambda g: g[-1])),
+        "weight of the first of the batch": ("dweight comes from the first along x's first axis only; the weight is used "
+                                             "by all", lambda dout, x, weight: as_rows(dout[:1]).T @ as_rows(x[:1])),
+        "weight of the last of the batch": ("dweight keeps the last along x's first axis only: in a loop, = overwrites "
+                                            "where += adds",
+                                            lambda dout, x, weight: as_rows(dout[-1:]).T @ as_rows(x[-1:])),
         "weight averaged over the batch": ("dweight is averaged over the batch; the weight is used by all, and uses add",
-                                           per_batch(lambda g: g.mean(0))),
+                                           lambda dout, x, weight: of_each(dout, x).reshape(-1, *weight.shape).mean(0)),
         "weight of matrices only": ("dout.T reverses all axes: right for a matrix x, but with more axes in front x and "
-                                    "dout "
-                                    "have to become rows first, reshape(-1, n)", lambda dout, x, weight: dout.T @ x),
+                                    "dout have to become rows first, reshape(-1, n)", lambda dout, x, weight: dout.T @ x),
+        "weight by a reshape": ("dout is reshaped to (out, rows), which mixes its rows up; it has to be transposed",
+                                lambda dout, x, weight: dout.reshape(len(weight), -1) @ as_rows(x)),
         "weight untransposed": ("dweight = dout @ x: dout has to be transposed", lambda dout, x, weight: dout @ x),
         "weight from the wrong side": ("dweight = dout @ x^T sums over the features: it has to be summed over the rows",
                                        lambda dout, x, weight: dout @ turned(x)),
@@ -233,10 +251,6 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
         "bias times itself": ("dbias is multiplied by the bias; its derivative is 1",
                               lambda dout, bias: as_rows(dout).sum(0) * bias),
     }),
-    **exchanged("upstream", UPSTREAM),
-    **endings({"dx": "finish_x", "dweight": "finish_weight"}),
-    "sign in dbias": ("dbias has the wrong sign", dict(finish_bias=lambda g: -g)),
-    "dbias twice": ("dbias is twice too large", dict(finish_bias=lambda g: 2 * g)),
     "order": ("dweight and dx are exchanged: the gradients come in the order of the arguments",
               dict(order=lambda dx, dweight, dbias: (dweight, dx, dbias))),
     "order of the parameters": ("dweight and dbias are exchanged: the gradients come in the order of the arguments",

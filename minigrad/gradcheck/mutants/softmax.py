@@ -24,6 +24,11 @@ def last_but_one(a):
     return a.sum(-2, keepdims=True)
 
 
+def last_one(a):
+    """1 for the last of each row, 0 for the others."""
+    return np.broadcast_to(np.arange(a.shape[-1]) == a.shape[-1] - 1, a.shape)
+
+
 def of_everything(x):
     """One softmax of the whole array."""
     return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
@@ -77,6 +82,9 @@ ENDINGS = exchanged("finish", {
 })
 
 family("softmax", softmax, softmax_backward, normal((4, 4)), {
+    **ENDINGS, **UPSTREAM,
+    "no upstream": ("dout is not used, and so dx is zero: the outputs of a row add up to 1 whatever x is",
+                    dict(upstream=np.ones_like)),
     **exchanged("total", {
         "no rowsum": ("the sum over the row is missing: every output depends on every input of its row", np.zeros_like),
         "diagonal only": ("p (1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
@@ -104,6 +112,8 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
                             lambda p, dout, x: dout),
         "x in the sum": ("the row's sum is one of x * dout; it has to be one of p * dout",
                          lambda p, dout, x: x * dout),
+        "e^x in the sum": ("the row's sum is one of e^x * dout: it has to be divided by the sum of e^x, too",
+                           lambda p, dout, x: np.exp(x) * dout),
         "p squared in the sum": ("the row's sum has a p too many: p * p * dout for p * dout",
                                  lambda p, dout, x: p * p * dout),
         "1 - p in the sum": ("the row's sum is one of (1 - p) * dout; it has to be one of p * dout",
@@ -114,6 +124,9 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
     **exchanged("combine", {
         "of x": ("x stands for p in the first term: x * dout - p * sum", lambda p, dout, s, x: x * dout - p * s),
         "of x outside": ("x stands for p as the factor: x * (dout - sum)", lambda p, dout, s, x: x * (dout - s)),
+        "e^x outside": ("e^x stands for p as the factor of dout - sum", lambda p, dout, s, x: np.exp(x) * (dout - s)),
+        "last column": ("only the last term of the Jacobian's sum is there: in a loop, = overwrites where += adds",
+                        lambda p, dout, s, x: p * (last_one(p) - p[..., -1:]) * dout[..., -1:]),
         "of x in the second term": ("x stands for p in the second term: p * dout - x * sum",
                                     lambda p, dout, s, x: p * dout - x * s),
         "sum is added": ("the sum is added instead of subtracted", lambda p, dout, s, x: p * (dout + s)),
@@ -146,14 +159,11 @@ family("softmax", softmax, softmax_backward, normal((4, 4)), {
         "p times dout - p": ("p stands for the sum: dx = p * (dout - p) lacks what the others of the row give",
                              lambda p, dout, s, x: p * (dout - p)),
     }),
-    **PROBABILITIES, **UPSTREAM, **ENDINGS,
-    "no upstream": ("dout is not used, and so dx is zero: the outputs of a row add up to 1 whatever x is",
-                    dict(upstream=np.ones_like)),
+    **PROBABILITIES,
     "axis 0 throughout": ("softmax and the sum both run over axis 0; each row along the last axis is a softmax of its own",
                           dict(probabilities=lambda x: softmax(x, 0), total=columns)),
     "axis 1 throughout": ("softmax and the sum both run over axis 1: right for a matrix, but with more axes the last one "
-                          "is "
-                          "meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
+                          "is meant, axis=-1", dict(probabilities=lambda x: softmax(x, 1), total=axis_1)),
     "whole array throughout": ("softmax and the sum both run over the whole array; each row has its own",
                                dict(probabilities=of_everything, total=np.sum)),
 }, telling=normal(MATRICES))
@@ -176,6 +186,8 @@ def log_softmax_backward(
 
 
 family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal((4, 4)), {
+    **ENDINGS, **UPSTREAM,
+    "no upstream": ("dout is not used: the chain rule multiplies the Jacobian by it", dict(upstream=np.ones_like)),
     **exchanged("total", {
         "no sum": ("dout - p: the sum of dout over the row is missing; it is 1 only for a one-hot dout", np.ones_like),
         "diagonal only": ("(1 - p) dout is the Jacobian's diagonal only: every input of a row reaches all of its outputs",
@@ -219,6 +231,8 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
         "logarithm only": ("dout / p is the logarithm's gradient; softmax's has to follow", lambda p, dout, s, x: dout / p),
         "times p for the logarithm": ("the logarithm's derivative is 1 / p, not p",
                                       lambda p, dout, s, x: p * (dout * p - last(dout * p * p))),
+        "last column": ("only the last term of the Jacobian's sum is there: in a loop, = overwrites where += adds",
+                        lambda p, dout, s, x: (last_one(p) - p) * dout[..., -1:]),
         "diagonal p": ("the Jacobian's diagonal is 1; it has to be 1 - p", lambda p, dout, s, x: dout - p * (s - dout)),
         "plus beside the diagonal": ("beside the diagonal, the Jacobian is -p: the minus is missing",
                                      lambda p, dout, s, x: (1 - p) * dout + p * (s - dout)),
@@ -227,8 +241,7 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
                           lambda p, dout, s, x: (1 - p) * (dout - s)),
         "times the sum": ("the sum multiplies both terms: dout - p * (sum of dout)", lambda p, dout, s, x: (dout - p) * s),
     }),
-    **PROBABILITIES, **UPSTREAM, **ENDINGS,
-    "no upstream": ("dout is not used: the chain rule multiplies the Jacobian by it", dict(upstream=np.ones_like)),
+    **PROBABILITIES,
     "axis 0 throughout": ("softmax and the sum both run over axis 0; each row along the last axis is one of its own",
                           dict(probabilities=lambda x: softmax(x, 0), total=columns)),
     "axis 1 throughout": ("softmax and the sum both run over axis 1: right for a matrix, but with more axes the last one "
@@ -333,7 +346,7 @@ def smoothed(dx, rows, targets):
 
 def ignored_are(chosen):
     """Rows with an ignored target are as if it were this class."""
-    def pass_all(counted, dx):
+    def pass_all(counted, dx, targets):
         hot = np.zeros_like(dx)
         hot[~counted, chosen] = 1
         return np.where(counted[:, None] | (dx == 0), 1.0, (dx - hot) / dx)
@@ -341,17 +354,17 @@ def ignored_are(chosen):
 
 
 def only_row(i):
-    return lambda counted, dx: counted[:, None] & (np.arange(len(dx)) == i % len(dx))[:, None]
+    return lambda counted, dx, targets: counted[:, None] & (np.arange(len(dx)) == i % len(dx))[:, None]
 
 
 def cross_entropy_backward(
-    dout, x, targets, *, probabilities=softmax, subtract=at_targets(1), mask=lambda counted, dx: counted[:, None],
+    dout, x, targets, *, probabilities=softmax, subtract=at_targets(1), mask=lambda counted, dx, targets: counted[:, None],
     count=lambda counted, dx: counted.sum(), upstream=same, finish=same,
 ):
     _, counted = losses_of(x, targets)
     dx = probabilities(x)
     subtract(dx, np.flatnonzero(counted), targets)
-    return finish(upstream(dout) * dx * mask(counted, dx) / count(counted, dx)), None
+    return finish(upstream(dout) * dx * mask(counted, dx, targets) / count(counted, dx)), None
 
 
 def logits_and_targets(r):
@@ -368,6 +381,17 @@ def square_logits_and_targets(r):
 
 
 family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targets, {
+    **exchanged("finish", {
+        "sign": ("onehot - p stands for p - onehot: the sign is wrong", lambda dx: -dx),
+        "twice": ("the gradient is twice too large", lambda dx: 2 * dx),
+        "squared": ("the gradient is squared", lambda dx: dx**2),
+        "zero": ("the gradient is zero", lambda dx: 0 * dx),
+    }),
+    **exchanged("upstream", {
+        "no upstream": ("dout is not used: the loss may be followed by more, and then dout is not 1", lambda dout: 1.0),
+        "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
+        "divided by the upstream": ("divided by dout instead of multiplied by it", lambda dout: 1 / dout),
+    }),
     **exchanged("count", {
         "no mean": ("not divided by the number of targets: the loss is their mean, not their sum", lambda counted, dx: 1.0),
         "mean over all": ("divided by the number of all rows; the mean runs over those whose target is not ignored",
@@ -384,12 +408,14 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
     }),
     **exchanged("mask", {
         "ignored rows count": ("rows with an ignored target get p as their gradient; it has to be zero",
-                               lambda counted, dx: 1.0),
+                               lambda counted, dx, targets: 1.0),
+        "class 0 ignored": ("rows whose target is class 0 get no gradient: only -100 is ignored",
+                            lambda counted, dx, targets: (targets > 0)[:, None]),
         "ignored as class 0": ("an ignored target is taken for class 0; its row's gradient has to be zero", ignored_are(0)),
         "ignored as the last class": ("an ignored target is taken for the last class; its row's gradient has to be zero",
                                       ignored_are(-1)),
         "mask inverted": ("only rows with an ignored target get a gradient: the mask is the wrong way round",
-                          lambda counted, dx: ~counted[:, None]),
+                          lambda counted, dx, targets: ~counted[:, None]),
         "first row": ("only the first row gets a gradient", only_row(0)),
         "last row": ("only the last row gets a gradient: in a loop, = overwrites where += adds", only_row(-1)),
     }),
@@ -424,15 +450,4 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
         "smoothed": ("label smoothing 0.1 in backward only", smoothed),
     }),
     **{name: mistake for name, mistake in PROBABILITIES.items() if name != "softmax over the last axis but one"},
-    **exchanged("upstream", {
-        "no upstream": ("dout is not used: the loss may be followed by more, and then dout is not 1", lambda dout: 1.0),
-        "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
-        "divided by the upstream": ("divided by dout instead of multiplied by it", lambda dout: 1 / dout),
-    }),
-    **exchanged("finish", {
-        "sign": ("onehot - p stands for p - onehot: the sign is wrong", lambda dx: -dx),
-        "twice": ("the gradient is twice too large", lambda dx: 2 * dx),
-        "squared": ("the gradient is squared", lambda dx: dx**2),
-        "zero": ("the gradient is zero", lambda dx: 0 * dx),
-    }),
 }, constants=("targets",), telling=square_logits_and_targets)

@@ -90,6 +90,18 @@ LOGSUMEXP = Routine("logsumexp", log_of_sum, ("x",), ("out",), (
         "negative logarithm": ("the logarithm is subtracted from the maximum; log(e^m s) = m + log(s)",
                                lambda log, m, x: m - log),
     }),
+    *(Known(f"clipped at {limit}", f"x is clipped at {limit} before e^x, which gives the result of another x",
+            dict(shift=no_shift, exponential=lambda x, limit=limit: np.exp(np.clip(x, -limit, limit))))
+      for limit in (20, 30, 50, 80, 88, 100, 500, 600, 700, 709)),
+    *(Known(f"{eps} added", f"{eps} is added in the logarithm, and the maximum is not subtracted: it is still an overflow",
+            dict(shift=no_shift, logarithm=lambda s, eps=eps: np.log(s + eps)))
+      for eps in (1e-300, 1e-16, 1e-15, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)),
+    *(Known(f"{eps} added to the sum", f"{eps} is added in the logarithm; the sum is at least 1, as e^0 stands in it",
+            dict(logarithm=lambda s, eps=eps: np.log(s + eps))) for eps in (1e-7, 1e-6, 1e-5)),
+    Known("maximum without keepdims", "the row maxima lack keepdims: on squares, they are subtracted from the columns",
+          dict(shift=lambda x: x.max(-1), combine=lambda log, m, x: log + x.max(-1, keepdims=True))),
+    Known("maximum of everything added", "the maximum of the whole array is added back; it has to be that of the row",
+          dict(combine=lambda log, m, x: log + x.max())),
     Known("axis 0 throughout", "maximum and sum run over axis 0 instead of the last one",
           dict(shift=lambda x: x.max(0, keepdims=True), total=lambda e: e.sum(0, keepdims=True),
                finish=lambda out: out[0])),

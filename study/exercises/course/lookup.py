@@ -42,8 +42,7 @@ EXERCISES = [
         ("What is the derivative of out[n] by a row v of weight, if ids[n] is v, and if it is not?",
          "dweight[v] is the sum of dout[n] over all n with ids[n] == v, and zero if there is none.",
          "Begin with zeros and add dout[n] to row ids[n], for each n. Mind that dweight[ids] += dout adds only once where "
-         "an "
-         "id repeats; np.add.at adds each time."),
+         "an id repeats; np.add.at adds each time."),
         embedding_backward, Routine("embedding", ids_first, ("dout", "ids", "weight"), ("dweight",),
                                     routine_of("embedding").mistakes),
         lambda ids, weight: weight[ids],

@@ -1,8 +1,12 @@
 """Products of numbers and of matrices, and what copying does to a gradient."""
+import dataclasses
+
 import numpy as np
 
 from minigrad.gradcheck.doctor import Known, Routine, routine_of
-from minigrad.gradcheck.mutants.broadcast import COPIES, EARLY, ENDINGS, FACTORS, SHAPES, mul_backward
+from minigrad.gradcheck.mutants import FUNCTIONS
+from minigrad.gradcheck.mutants.broadcast import COPIES, EARLY, ENDINGS, FACTORS, SHAPES, mul_backward, summed_early
+from minigrad.gradcheck.mutants.products import BIAS_SHAPES, WEIGHT_SHAPES, X_SHAPES
 from study.exercises.exercise import Argument, Exercise
 
 
@@ -20,16 +24,21 @@ def matmul_backward(dout, a, b):
     return dout @ b.T, a.T @ dout
 
 
+def linear_backward(dout, x, weight, bias):
+    dout_rows, x_rows = dout.reshape(-1, dout.shape[-1]), x.reshape(-1, x.shape[-1])
+    return dout @ weight, dout_rows.T @ x_rows, dout_rows.sum(axis=0)
+
+
 def in_product() -> list[Known]:
     """The mistakes of a broadcast factor: made for both factors, for a alone, for b alone."""
-    tables = {"sum": COPIES | SHAPES, "for": FACTORS | EARLY, "finish": ENDINGS}
+    tables = {"finish": ENDINGS, "for": FACTORS | EARLY, "sum": COPIES | SHAPES}
     in_both, in_one = [], []
     for part, table in tables.items():
         for name, (sentence, wrong) in table.items():
             in_both.append(Known(name, sentence.format(d="each gradient", a="its input"),
                                  {f"{part}_a": wrong, f"{part}_b": wrong}))
             in_one += [Known(f"{name} in d{a}", sentence.format(d=f"d{a}", a=a), {f"{part}_{a}": wrong}) for a in "ab"]
-    return [*in_both, *in_one]
+    return [*in_one, *in_both]
 
 
 def the_other(dout, other, own):
@@ -48,8 +57,20 @@ PRODUCT = Routine("product", mul_backward, ("dout", "a", "b"), ("da", "db"), (
     Known("upstream squared", "multiplied by dout twice; the chain rule does it once",
           dict(upstream=lambda dout: dout**2)),
     *in_product(),
+    *(Known(f"summed early in d{a}", f"dout is summed before it is multiplied in d{a}; multiply first, then sum",
+            {f"for_{a}": summed_early, f"sum_{a}": as_it_is}) for a in "ab"),
+    Known("summed early", "dout is summed before it is multiplied by the other factor; multiply first, then sum",
+          dict(for_a=summed_early, for_b=summed_early, sum_a=as_it_is, sum_b=as_it_is)),
 ))
 
+
+SHAPES_OF_LINEAR = {"for_x": X_SHAPES, "for_weight": WEIGHT_SHAPES, "for_bias": BIAS_SHAPES}
+KNOWN_LINEAR = routine_of("linear")
+LINEAR = dataclasses.replace(KNOWN_LINEAR, mistakes=(
+    *KNOWN_LINEAR.mistakes,
+    *(Known(name, sentence, {part: wrong}) for part, table in SHAPES_OF_LINEAR.items()
+      for name, (sentence, wrong) in table.items()),
+))
 
 EXERCISES = [
     Exercise(
@@ -94,5 +115,23 @@ EXERCISES = [
          "da is dout times b transposed, in this order. For db, a transposed stands on the left."),
         matmul_backward, routine_of("matmul"), np.matmul,
         special=(lambda r: {"a": r.uniform(-60, 60, (2, 3)), "b": r.uniform(-60, 60, (3, 4))},),
+    ),
+    Exercise(
+        "linear", "A linear layer", 3, """
+        A layer's weight and bias are the same for all rows of x: for each example of a batch, and in a transformer for each
+        token, as x is (batch, tokens, features). So x may have any axes in front of the last, and weight and bias get a
+        gradient from each row, and these add. Find dx, dweight and dbias, each in the shape of its input.
+        """,
+        "out = x @ weight.T + bias", "6. The matrix product",
+        {"x": Argument("B T I", about="the input, with any axes in front of its features: (in,) at the end"),
+         "weight": Argument("O I", about="(out, in), as PyTorch has it: forward transposes it"),
+         "bias": Argument("O", about="(out,), added to each row")},
+        ("Take x as a matrix first: out = x @ weight.T is a product of matrices. And bias is copied to all rows.",
+         "For a matrix x: dx = dout @ weight, dweight = dout.T @ x, and dbias is the sum of dout over the rows.",
+         "With more axes, dx stays as it is; for the others make matrices of dout and x: dout.reshape(-1, "
+         "dout.shape[-1])."),
+        linear_backward, LINEAR, FUNCTIONS["linear"].forward,
+        shapes=({"x": "N I"},),
+        special=(lambda r: {"x": r.uniform(-60, 60, (2, 3)), "weight": r.normal(size=(4, 3)), "bias": r.normal(size=4)},),
     ),
 ]

@@ -93,9 +93,8 @@ class Watched:
 
     @property
     def is_one_sided(self) -> bool:
-        """Has it moved entries, each in one direction only?"""
-        return bool(self.steps) and not any((up & down).any() for up, down in zip(self.up, self.down)) and all(
-            not up.any() or not down.any() for up, down in zip(self.up, self.down))
+        """Have all entries of an array been moved in one direction only?"""
+        return bool(self.steps) and all(not up.any() or not down.any() for up, down in zip(self.up, self.down))
 
     @property
     def largest_step(self) -> float:

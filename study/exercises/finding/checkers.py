@@ -19,7 +19,7 @@ class Session:
 
     function: Differentiable
     watched: Watched
-    off: float  # how far its gradients are off, as a part of the largest; inf if they have not even the right form
+    off: float  # how far its gradients are off, as a part of the largest; inf if it raises, or their form is wrong
     answer: Answer
 
     @property
@@ -99,7 +99,11 @@ def how_far_off(function: Differentiable, arrays: Sequence[np.ndarray], generato
     right = function.right if isinstance(function, Mutant) else function
     dout = generator.normal(size=np.shape(right.forward(*arrays)))
     with np.errstate(all="ignore"):
-        found, wanted = (f.gradients(dout.copy(), *(a.copy() for a in arrays)) for f in (function, right))
+        wanted = right.gradients(dout.copy(), *(a.copy() for a in arrays))
+        try:
+            found = function.gradients(dout.copy(), *(a.copy() for a in arrays))
+        except ValueError:  # a missing transpose, where the array is not square
+            return np.inf
         if len(found) != len(wanted):
             return np.inf
         errors = [0.0]

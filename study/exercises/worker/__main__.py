@@ -240,7 +240,8 @@ class Session:
         settings = self.settings
         names, failed = load(_bytes(text).decode("utf-8", "surrogatepass"), settings["filename"], settings["is_notebook"])
         self.function = names.get(settings["function"])
-        return {"kind": "loaded", "found": self.function is not None, "failed": failed}, None
+        found = "callable" if callable(self.function) else name_of(_type(self.function))
+        return {"kind": "loaded", "found": found, "failed": failed}, None
 
     def reply(self, header, tree, identity):
         with self.channel.lock:

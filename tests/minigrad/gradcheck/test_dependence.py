@@ -112,6 +112,12 @@ def test_a_large_map_is_folded_and_too_large_a_matrix_refused():
         depends(lambda x: x, np.zeros(20000))
 
 
+@pytest.mark.parametrize("array", [np.array(2.0), np.array(True), np.array(3), np.zeros((0, 2)), np.array([2j]), np.array([np.inf])],
+                         ids=["number", "boolean", "integer", "empty", "complex", "infinity"])
+def test_other_arrays(array):
+    assert depends(lambda x: x, array).matrix.all() and not depends(np.ones_like, array).matrix.any()
+
+
 def test_booleans_and_numpy_functions():
     found = depends(lambda x, keep: np.where(keep, x, 0.0), drawn(3), np.array([True, False, True]))
     np.testing.assert_array_equal(found.between(0, 0), np.diag([1, 0, 1]))
@@ -167,6 +173,8 @@ CAUSAL = {
     "a cumulative sum from the end": lambda x: x.sum(0) - np.cumsum(x[::-1], 0)[::-1] + x,
     "layer norm": lambda x: (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True),
     "element by element": np.tanh,
+    "convolution by FFT": lambda x: np.fft.irfft(np.fft.rfft(x, 2 * T, 0) * np.fft.rfft(drawn(T, 1), 2 * T, 0), 2 * T, 0)[:T],
+    "relative to a maximum of all": lambda x: np.log(np.cumsum(np.exp(x / 1e3 - x.max() / 1e3), 0)) + x.max() / 1e3,
 }
 LEAKS = {  # function, the first pair that shows it
     "mean over time": (lambda x: x - x.mean(0), (0, 1)),
@@ -401,8 +409,10 @@ def test_what_cannot_be_judged_is_an_error_that_says_so(name):
 
 
 def test_inputs_that_cannot_be_moved():
-    with pytest.raises(TypeError, match="expected Tensors or arrays among the inputs, got float, str"):
+    with pytest.raises(TypeError, match="expected Tensors or arrays of numbers among the inputs, got float, str"):
         depends(lambda x, y: x, 1.0, "x")
+    with pytest.raises(TypeError, match="got ndarray"):
+        is_causal(lambda x: x, np.array(["a", "b"]))
     with pytest.raises(ValueError, match=r"expected tokens \(T,\)"):
         is_causal(lambda x: x, np.array(1.0))
 

@@ -84,7 +84,8 @@ def test_two_mistakes_at_once_are_both_named(name):
     routine = routine_of(name)
     pairs = [(a, b) for a, b in itertools.combinations(routine.mistakes, 2) if not a.changes.keys() & b.changes.keys()]
     both = 0
-    for a, b in pairs[:: max(1, len(pairs) // 60)]:
+    tried = pairs[:: max(1, len(pairs) // 25)]
+    for a, b in tried:
         changes = a.changes | b.changes
         found = diagnosed(changed(routine, changes), routine, draws(name, range(3)))
         (fresh,) = draws(name, [99])
@@ -92,7 +93,7 @@ def test_two_mistakes_at_once_are_both_named(name):
         assert len(found.names) <= 2
         assert not is_known or same(numbers(routine, fresh, named(routine, found)), numbers(routine, fresh, changes))
         both += set(found.names) == {a.name, b.name}
-    assert both >= 0.7 * len(pairs[:: max(1, len(pairs) // 60)])  # the others give the same numbers as something simpler
+    assert both >= 0.7 * len(tried)  # the others give the same numbers as something simpler
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -300,9 +301,9 @@ def test_numbers_that_are_not_finite_are_counted():
     assert not found and "numbers of dx are NaN" in found.sentence
 
 
-def nonsense(generator, right):
+def nonsense(generator, kind, right):
     """A backward that nobody writes: the same for the same inputs, and no relation of the right one."""
-    kind, seed = int(generator.integers(6)), int(generator.integers(2**30))
+    seed = int(generator.integers(2**30))
 
     def of(a, numbers):
         noise = numbers.normal(size=a.shape)
@@ -316,11 +317,11 @@ def nonsense(generator, right):
     return backward
 
 
-@pytest.mark.parametrize("name", ["softmax", "attention", "layer_norm", "cross_entropy", "linear", "gelu", "embedding"])
+@pytest.mark.parametrize("name", ["softmax", "attention", "layer_norm", "cross_entropy", "linear", "embedding"])
 def test_nonsense_is_never_given_a_name(name):
     generator, routine = np.random.default_rng(3), routine_of(name)
-    for _ in range(12):
-        backward = nonsense(generator, changed(routine, {}))
+    for kind in range(6):
+        backward = nonsense(generator, kind, changed(routine, {}))
         found = diagnosed(backward, routine, draws(name, generator.integers(1000, size=3)))
         assert not found and found.names == () and found.facts and not found.is_right, found
 

@@ -38,6 +38,26 @@ SIGNATURES = {  # those that others rely on, and a few more
 }
 TWINS = {  # mistakes that give the same numbers on all inputs: (exercise, one, the other)
     ("embedding", "overwrites", "adds once"),  # onto zeros
+    ("matmul", "a not transposed", "a reshaped"),  # on squares, and what is not transposed runs on no others
+    ("matmul", "b not transposed", "b reshaped"),
+    ("product", "no keepdims", "no keepdims, one by one"),  # where at most one axis has size 1
+    ("product", "no keepdims in da", "no keepdims, one by one in da"),
+    ("product", "no keepdims in db", "no keepdims, one by one in db"),
+}
+GRADIENTS = [exercise for exercise in COURSE.values() if exercise.forward]
+VALUES = {"logsumexp": lambda x: np.logaddexp.reduce(x, axis=-1)}
+TORCH = {  # PyTorch's own forward, from which it finds the gradients
+    "cross_entropy": lambda torch, logits, targets: torch.nn.functional.cross_entropy(logits, targets),
+    "dropout": lambda torch, x, mask, p: x * mask / (1 - p),
+    "embedding": lambda torch, ids, weight: torch.nn.functional.embedding(ids, weight),
+    "gelu": lambda torch, x: torch.nn.functional.gelu(x),
+    "gelu_tanh": lambda torch, x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "linear": lambda torch, x, weight, bias: torch.nn.functional.linear(x, weight, bias),
+    "log_softmax": lambda torch, x: torch.log_softmax(x, -1),
+    "matmul": lambda torch, a, b: a @ b,
+    "product": lambda torch, a, b: a * b,
+    "softmax": lambda torch, x: torch.softmax(x, -1),
+    "tanh": lambda torch, x: torch.tanh(x),
 }
 SEEDS = range(5)
 
@@ -123,15 +143,34 @@ def test_the_solution_is_right(exercise):
             np.testing.assert_allclose(found[name], right, rtol=1e-9, atol=1e-11 * max(1.0, np.abs(right).max(initial=0)))
 
 
+@pytest.mark.parametrize("exercise", GRADIENTS, ids=lambda exercise: exercise.name)
 def test_the_solution_is_what_differences_say(exercise):
-    if exercise.forward is None:
-        pytest.skip("not a gradient")
     for inputs in inputs_of(exercise, [0]):
         found = as_dict(exercise, exercise.solution(*copies(inputs)))
         for name, gradient in found.items():
             measured = differences(exercise, inputs, name.removeprefix("d"))
             scale = max(1.0, *(np.abs(a).max(initial=0) for a in inputs.values() if np.asarray(a).dtype.kind == "f"))
             np.testing.assert_allclose(gradient, measured, rtol=1e-5, atol=1e-8 * scale**2)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_is_what_another_way_gives(name):
+    for inputs in inputs_of(COURSE[name]):
+        np.testing.assert_allclose(COURSE[name].solution(*copies(inputs)), VALUES[name](*inputs.values()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_the_solution_is_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    exercise = COURSE[name]
+    for inputs in inputs_of(exercise):
+        tensors = {key: torch.tensor(value) if isinstance(value, np.ndarray) else value for key, value in inputs.items()}
+        learned = [tensors[result.removeprefix("d")].requires_grad_() for result in exercise.routine.results]
+        dout = tensors.pop("dout")
+        gradients = torch.autograd.grad(TORCH[name](torch, *tensors.values()), learned, dout)
+        found = as_dict(exercise, exercise.solution(*copies(inputs)))
+        for gradient, expected in zip(found.values(), gradients):
+            np.testing.assert_allclose(gradient, expected.numpy(), rtol=1e-9, atol=1e-10)
 
 
 def test_its_mistakes_have_names_and_sentences_of_their_own(exercise):

@@ -11,7 +11,7 @@ SOLUTIONS = [name for name, exercise in COURSE.items() if exercise.judged]
 
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_the_solutions_are_right_whatever_is_drawn(name):
-    for seed in range(4 if name == "check_gradient" else 40):
+    for seed in range(2 if name == "check_gradient" else 40):
         report = check(COURSE[name].solution, name, seed)
         assert report and report.sentence.startswith("right on"), (seed, report)
 
@@ -131,6 +131,14 @@ def test_what_is_right_is_passed_by_differences_of_another_kind():
         return np.True_
 
     assert check(along_directions, "check_gradient", seed=1)
+
+
+def test_who_raises_for_a_wrong_backward_has_found_it():
+    def asserting(forward, backward, inputs):
+        assert COURSE["check_gradient"].solution(forward, backward, inputs)
+        return True
+
+    assert check(asserting, "check_gradient", seed=0)
 
 
 def test_missed_ones_are_told_the_worst_first():

@@ -67,9 +67,27 @@ def writes_to_x(dout, x):
     return right(dout, x)
 
 
+def diagonal_and_none(dout, x):
+    return None, only_the_diagonal(dout, x)
+
+
 def adds_up(dout, x, sums={}):  # noqa: B006  this is the mistake
     sums[x.shape] = sums.get(x.shape, 0.0) + right(dout, x)
     return sums[x.shape]
+
+
+def adds_up_until_the_shape_changes(dout, x, kept=[0.0]):  # noqa: B006
+    kept[0] = right(dout, x) + (kept[0] if np.shape(kept[0]) == x.shape else 0.0)
+    return kept[0]
+
+
+def wears_out(dout, x, calls=[]):  # noqa: B006
+    calls.append(x.shape)
+    return right(dout, x) * (1.0 if len(calls) <= 6 else 1.1)
+
+
+def a_list_in_a_tuple(dout, x):
+    return (right(dout, x).tolist(),)
 
 
 def random(dout, x):
@@ -123,6 +141,8 @@ WRONG = {  # function: what the sentence says
     writes_to_the_upstream: "writes to its argument dout",
     writes_to_x: "writes to its argument x",
     adds_up: "something is kept between calls",
+    adds_up_until_the_shape_changes: "something is kept between calls",
+    a_list_in_a_tuple: "dx is a list; an array is expected",
     random: "something is kept between calls",
     only_the_diagonal: "diagonal",
     nan: "nan",
@@ -139,6 +159,15 @@ def test_what_is_wrong(function, seed):
     assert WRONG[function] in report.sentence, report.sentence
     assert report.as_dict() == {"exercise": "softmax", "verdict": "wrong", "mistake": report.mistake,
                                 "sentence": report.sentence}
+
+
+def test_of_too_many_results_those_that_count_are_looked_at():
+    found = check(diagonal_and_none, "softmax", seed=0)
+    assert "returns 2 arrays" in found.sentence and "diagonal" in found.sentence
+
+
+def test_what_is_kept_shows_at_the_end_too():
+    assert "something is kept between calls" in check(wears_out, "softmax", seed=0).sentence
 
 
 def test_an_answer_that_raises_everywhere_is_an_error_with_its_line():

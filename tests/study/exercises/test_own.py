@@ -1,4 +1,7 @@
 """A teacher's own exercise: what a file needs, what comes of it, and what is said of one that needs mending."""
+import pathlib
+import re
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from study.exercises.answer import Direct
 from study.exercises.judge import judge
 from study.exercises.own import load, new
 from study.exercises.own.derivatives import Derivatives
+from study.exercises.own.parts import NEEDED, OPTIONAL
 
 FILE = '''
 import numpy as np
@@ -278,3 +282,35 @@ def test_a_file_that_is_not_there(tmp_path):
     (tmp_path / "my-own.py").write_text(FILE)
     with pytest.raises(ValueError, match="is no name for a function"):
         load(tmp_path / "my-own.py")
+
+
+DOCUMENT = (pathlib.Path(__file__).parents[3] / "docs" / "exercises.md").read_text(encoding="utf-8")
+SECTION = DOCUMENT.split("\n## Your own exercise\n")[1].split("\n## ")[0]
+
+
+def test_the_documents_example_is_an_exercise(exercise_of):
+    exercise = exercise_of(SECTION.split("```python\n")[1].split("```")[0], "smooth_abs")
+    assert exercise.signature in SECTION and ", ".join(exercise.routine.results) in SECTION
+
+    def smooth_abs_backward(dout, x, width):
+        root = np.sqrt(x * x + width)
+        return dout * x / root, (dout / (2 * root)).sum(0)
+
+    assert is_right(exercise, smooth_abs_backward)
+    assert not is_right(exercise, lambda *inputs: (smooth_abs_backward(*inputs)[0], 2 * smooth_abs_backward(*inputs)[1]))
+
+
+def test_the_document_has_all_parts_of_a_file():
+    rows = [line.split("|")[1] for line in SECTION.splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == {*NEEDED, *OPTIONAL}
+
+
+def test_the_document_shows_what_is_said(tmp_path):
+    said = [line for line in SECTION.splitlines() if line.startswith("smooth_abs_exercise.py: ")]
+    source = SECTION.split("```python\n")[1].split("```")[0]
+    with pytest.raises(ValueError) as caught:
+        load(write(tmp_path, source.replace(', "width": "N"', ""), "smooth_abs"))
+    assert said[0] == str(caught.value).removeprefix(f"{tmp_path}/")
+    with pytest.raises(ValueError) as caught:
+        load(write(tmp_path, source + "\ndef backward(dout, x, width):\n    return 0.5 * x, width", "smooth_abs"))
+    assert str(caught.value).removeprefix(f"{tmp_path}/").split("dx[")[0] == said[1].split("dx[")[0]

@@ -3,6 +3,7 @@ import os
 import pathlib
 import struct
 import textwrap
+import threading
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from study.exercises.submission import Source, source_of_notebook, source_of_tex
 from study.exercises.worker import wire
 
 DOUT, X = np.arange(6.0).reshape(2, 3), np.arange(6.0, 12.0).reshape(2, 3)
-PATIENT = Limits(start_seconds=300, load_seconds=300, call_seconds=300, total_seconds=300, megabytes=1024)  # busy machines
+PATIENT = Limits(start_seconds=100, load_seconds=100, call_seconds=100, total_seconds=100, megabytes=1024)  # busy machines
 HURRIED = replace(PATIENT, load_seconds=1.5, call_seconds=0.5)
 
 
@@ -40,7 +41,10 @@ def answer(body: str, top: str = "", limits: Limits = PATIENT, arguments: list |
 
 @dataclass(frozen=True)
 class Deed:
-    """A function's body that does something to its surroundings; OUTSIDE is a file that is not its own."""
+    """A function's body that does something to its surroundings; OUTSIDE is a file that is not its own.
+
+    Should nobody stop it, it does little harm: so that it can be tried whether the tests notice.
+    """
 
     body: str
     kind: str  # of the answer
@@ -64,10 +68,10 @@ DEEDS = {
     "computes too long": Deed("while True: pass", "timeout", "computes for more than 1 seconds", limits=replace(PATIENT, processor_seconds=1)),
     "prints for ever": Deed("while True: print('spam')", "timeout", limits=HURRIED),
     # It takes much.
-    "takes 10 GB": Deed("return np.ones((10, 2**27))", "raised", "a submission may use 1 GB of memory"),
-    "takes 10 GB bit by bit": Deed("rows = []\nwhile True: rows.append(bytearray(2**24))", "raised", "MemoryError"),
+    "takes 10 GB": Deed("return np.empty((10, 2**27))", "raised", "a submission may use 1 GB of memory"),
+    "takes 10 GB bit by bit": Deed("rows = []\nfor _ in range(640): rows.append(bytearray(2**24))", "raised", "MemoryError"),
     "keeps memory": Deed("global kept\nkept = [bytearray(2**24) for _ in range(30)]\nreturn dout * x", "returned", right=True),
-    "starts processes": Deed("while True: os.fork()", "raised", REPORTED + "start a process", "start a process"),
+    "starts processes": Deed("for _ in range(3): os.fork()", "raised", REPORTED + "start a process", "start a process"),
     "starts processes in silence": Deed("try:\n    os.fork()\nexcept BaseException: pass\nreturn dout * x", "returned", "", "start a process", right=True),
     "starts a program": Deed("import subprocess; subprocess.run(['touch', OUTSIDE + '2'])", "raised", REPORTED + "start a process", "start a process"),
     "starts a shell": Deed("os.system('rm ' + OUTSIDE)", "raised", REPORTED + "start a process", "start a process"),
@@ -76,9 +80,9 @@ DEEDS = {
     "multiprocessing": Deed("import multiprocessing as m; m.Process(target=print).start()", "raised", REPORTED + "start a process", "start a process"),
     "fills the disk with files": Deed("for i in range(1000): open(str(i), 'wb').write(bytes(1000))", "raised", REPORTED + "write more than 32 times", "write more than"),
     "fills the disk with folders": Deed("for i in range(1000): os.mkdir(str(i))", "raised", REPORTED + "write more than 32 times", "write more than"),
-    "fills the disk with one file": Deed("file = open('large', 'wb')\nwhile True: file.write(bytes(2**20))", "raised", "File too large"),
+    "fills the disk with one file": Deed("file = open('large', 'wb')\nfor _ in range(64): file.write(bytes(2**20))", "raised", "File too large"),
     "prints 200 MB": Deed("for _ in range(200): print('x' * 2**20)\nreturn dout * x", "returned", right=True),
-    "takes all descriptors": Deed("while True: os.dup(1)", "raised", "Too many open files"),
+    "takes all descriptors": Deed("for _ in range(100): os.dup(1)", "raised", "Too many open files"),
     # It touches what is not its own.
     "deletes": Deed("os.remove(OUTSIDE)", "raised", REPORTED + "delete", "delete"),
     "deletes in silence": Deed("import shutil\ntry:\n    shutil.rmtree(os.path.dirname(OUTSIDE), ignore_errors=True)\nexcept OSError: pass\nreturn dout * x", "returned", "", "delete", right=True),
@@ -96,14 +100,14 @@ DEEDS = {
     "makes a folder": Deed("os.mkdir(OUTSIDE + '2')", "raised", REPORTED + "make", "make"),
     "makes a database": Deed("import sqlite3; sqlite3.connect(OUTSIDE + '2')", "raised", REPORTED + "open a database"),
     "goes elsewhere": Deed("os.chdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
-    "goes up": Deed("open('../' + 'x', 'w')", "raised", REPORTED + "write ../x", "write ../x"),
+    "goes up": Deed("open('../exercise_x', 'w')", "raised", REPORTED + "write ../exercise_x", "write ../exercise_x"),
     "reads": Deed("return open(OUTSIDE).read()", "raised", REPORTED + "read", "read"),
     "lists": Deed("return os.listdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
     "reads by a folder": Deed("os.open(os.path.dirname(OUTSIDE), os.O_RDONLY)", "raised", REPORTED + "look into", "look into"),
     "reads the solutions": Deed(f"return open({str(pathlib.Path(sandbox.__file__).with_name('judge.py'))!r}).read()", "raised", REPORTED + "read", "judge.py"),
     "reads by NumPy": Deed("return np.load(OUTSIDE, allow_pickle=True)", "raised", REPORTED + "read", "read"),
     "reads the judge's memory": Deed("return open(f'/proc/{os.getppid()}/mem', 'rb').read(1)", "raised", REPORTED + "read", "read /proc"),
-    "kills the judge": Deed("os.kill(os.getppid(), 9)", "raised", REPORTED + "send a signal", "send a signal"),
+    "kills the judge": Deed("os.kill(os.getppid(), 0)", "raised", REPORTED + "send a signal", "send a signal"),
     "uses the network": Deed("import socket; socket.socket().connect(('127.0.0.1', 9))", "raised", REPORTED + "use the network", "use the network"),
     "uses ctypes": Deed("import ctypes; ctypes.string_at(0)", "raised", REPORTED + "use ctypes", "use ctypes"),
     "lifts its limits": Deed("import resource; resource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "raised", REPORTED + "change its limits", "change its limits"),
@@ -179,7 +183,7 @@ def test_once_it_has_ended_each_call_has_the_same_answer():
 
 
 def test_calls_share_a_time():
-    hurried = replace(HURRIED, call_seconds=300, total_seconds=2)
+    hurried = replace(HURRIED, call_seconds=100, total_seconds=2)
     found = answers("import time; time.sleep(0.8); return x", limits=hurried, calls=4)
     assert [a.kind for a in found[:2]] == ["returned", "returned"] and found[3].kind == "timeout"
     assert found[3].message.startswith("after all others, a call takes more than")
@@ -331,10 +335,11 @@ def test_an_error_while_the_file_is_read_names_its_line():
 
 
 def test_a_function_that_is_gone_is_missed():
-    found = answers("return x", limits=PATIENT)[0]
-    with Sandbox(source_of_text("a.py", "def f(): ...\ndel f"), "f", PATIENT) as caller:
-        found = caller.call([])
-    assert (found.kind, found.message, found.loading) == ("raised", "the file defines no f", True)
+    for text, words in {"def f(): ...\ndel f": "the file defines no f",
+                        "f = [1]": "f is no function, but of the type list"}.items():
+        with Sandbox(source_of_text("a.py", text), "f", PATIENT) as caller:
+            found = caller.call([])
+        assert (found.kind, found.message, found.loading) == ("raised", words, True)
 
 
 def test_the_beginning_of_what_it_prints_is_kept():
@@ -474,6 +479,26 @@ def test_a_process_that_cannot_start_is_not_the_students_fault(monkeypatch, tmp_
     monkeypatch.setattr(sandbox, "WORKER", tmp_path)
     with pytest.raises(RuntimeError, match="no process can be started for a submission.*broken"):
         Sandbox(source("return x"), "f", PATIENT).__enter__()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes have names there")
+def test_what_it_has_started_ends_with_it(monkeypatch, tmp_path):
+    """A submission cannot start processes. Should one be started all the same, it ends with the others."""
+    (tmp_path / "__main__.py").write_text(textwrap.dedent(f"""
+        import os, sys, time
+        if not os.fork():
+            held = open({str(tmp_path / "pipe")!r}, "w")
+            os.write(int(sys.argv[3]), b"no message" * 10)
+        time.sleep(600)
+    """))
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(sandbox, "WORKER", tmp_path)
+    opened = threading.Thread(target=lambda: (tmp_path / "pipe").read_bytes())  # until the last that writes to it has ended
+    opened.start()
+    with pytest.raises(RuntimeError, match="no process can be started"):
+        Sandbox(source("return x"), "f", PATIENT).__enter__()
+    opened.join(60)
+    assert not opened.is_alive()
 
 
 def test_without_processes_it_says_so(monkeypatch):

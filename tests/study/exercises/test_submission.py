@@ -66,7 +66,7 @@ NO_SUBMISSION = {  # name: (content, words)
     "no.ipynb": (b"x = 1", "no.ipynb is no notebook: it is not JSON"),
     "deep.ipynb": (b"[" * 10**6, "deep.ipynb is no notebook: it is not JSON"),
     "list.ipynb": (b"[]", "list.ipynb is no notebook that can be read"),
-    "old.ipynb": (b'{"worksheets": []}', "old.ipynb is no notebook that can be read"),
+    "sheets.ipynb": (b'{"worksheets": [1]}', "sheets.ipynb is no notebook that can be read"),
     "cells.ipynb": (b'{"cells": [{"cell_type": "code", "source": [1]}]}', "cells.ipynb is no notebook that can be read"),
     "none.ipynb": (notebook(), "none.ipynb is empty"),
     "blank.ipynb": (notebook("", "\n"), "blank.ipynb is empty"),
@@ -74,6 +74,8 @@ NO_SUBMISSION = {  # name: (content, words)
     "syntax.ipynb": (notebook("", "\nx ="), "syntax.ipynb is not Python: invalid syntax (code cell 2, line 2: `x =`)"),
     "zero.ipynb": (notebook("x = '\0'"), "zero.ipynb is not Python: source code "),
     "half.ipynb": (notebook("x = '\ud800'"), "half.ipynb is not Python: 'utf-8' codec can't encode"),
+    "return.py": (b"x = 1\nreturn x", "return.py is not Python: 'return' outside function (line 2: `return x`)"),
+    "future.py": (b"x = 1\nfrom __future__ import division", "future.py is not Python: from __future__ imports must occur"),
     "moves\x1b[2J.py": (b"x =", "moves\N{REPLACEMENT CHARACTER}[2J.py is not Python"),
     "shows.py": (b"x = '\x1b[2J' y", "shows.py is not Python: invalid syntax (line 1: `x = '\N{REPLACEMENT CHARACTER}[2J' y`)"),
 }
@@ -135,6 +137,11 @@ def test_cells_are_joined_and_lines_keep_their_places():
 def test_a_cell_is_a_text_or_its_lines():
     found = [source_of_notebook("a.ipynb", notebook(cell)).text for cell in ("x = 1\ny = 2", ["x = 1\n", "y = 2"])]
     assert found[0] == found[1] == "x = 1\ny = 2"
+
+
+def test_the_format_before_this_one_is_read():
+    sheets = [{"cells": [{"cell_type": "code", "input": ["x = 1\n", "y = 2"]}, {"cell_type": "heading", "source": "z"}]}]
+    assert source_of_notebook("a.ipynb", json.dumps({"nbformat": 3, "worksheets": sheets}).encode()).text == "x = 1\ny = 2"
 
 
 @pytest.mark.parametrize("cell, text", {
@@ -209,7 +216,7 @@ def test_the_exercise_is_known_by_the_file_or_by_its_function(name, text, exerci
     "def softmax_backwards(d, x): ...": "hw.py defines softmax_backwards: should it be softmax_backward?",
     "def SOFTMAX_BACKWARD(d, x): ...": "hw.py defines SOFTMAX_BACKWARD: should it be softmax_backward?",
     "def softmax_backward(): ...\ndef tanh_backward(): ...": "hw.py solves several exercises (softmax, tanh): its name should say which",
-    "class A:\n    def tanh_backward(self): ...": "hw.py defines tanh_backward in the class A: it should stand outside of any class",
+    "class A:\n    def tanh_backward(self): ...": "hw.py defines tanh_backward in the class A: it should stand by itself",
     "def solution(dout, x): ...": "hw.py defines no function of an exercise, such as softmax_backward",
 }.items())
 def test_what_names_no_exercise_is_said(text, words):
@@ -242,7 +249,8 @@ def test_a_function_that_can_be_called_is_taken(text):
     "def f(dout, x, *, axis): ...": "f needs axis by name, and is called as f(dout, x) (line 1)",
     "async def f(dout, x): ...": "f is an `async def`, and is called as f(dout, x) (line 1)",
     "def g(dout, x): ...": "hw.py defines no f(dout, x)",
-    "class A:\n    def f(self, dout, x): ...": "hw.py defines f in the class A: it should stand outside of any class",
+    "class A:\n    def f(self, dout, x): ...": "hw.py defines f in the class A: it should stand by itself",
+    "def main():\n    if x:\n        def f(dout, x): ...": "hw.py defines f in the function main: it should stand by itself",
 }.items())
 def test_a_function_that_cannot_be_called_is_not(text, words):
     with pytest.raises(SubmissionError) as raised:
