@@ -77,7 +77,8 @@ SABOTAGES = [
     }),
     *edits(TABLES, "study.exercises.grading.rows", {
         "grading: only those who are wrong count": ("frequencies", "answers[row.exercise] += 1", "answers[row.exercise] += not row.points"),
-        "grading: two mistakes at once are one": ("causes", "row.mistakes or", '"; ".join(row.mistakes) and (row.mistake,) or'),
+        "grading: two mistakes at once are one": ("causes", "row.mistakes or", "row.mistakes[:1] or"),
+        "grading: what is no mistake stands among them": ("frequencies", "one.mistake in NO_MISTAKE.values(), ", ""),
         "grading: the rarest mistake first": ("frequencies", "-one.count", "one.count"),
         "grading: a terminal is moved": ("line", 'UNSHOWN.sub("\\ufffd", " ".join(text.split()))', '" ".join(text.split())'),
     }),

@@ -9,7 +9,10 @@ from study.exercises.report import ERROR, INCONCLUSIVE, RIGHT, TIMEOUT, WRONG
 
 NOT_STARTED, NOT_JUDGED = "not started", "not judged"
 VERDICTS = RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT, NOT_STARTED, NOT_JUDGED
-UNKNOWN_MISTAKE = "wrong in another way, see each report"
+NO_MISTAKE = {  # what is counted where no mistake is known
+    WRONG: "wrong in another way, see each report", ERROR: "cannot be run", TIMEOUT: "takes too long",
+    INCONCLUSIVE: "inconclusive: look at it yourself",
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def worth(exercises: Mapping[str, Exercise], points: float | None = None) -> dic
 
 
 def frequencies(rows: Iterable[Row]) -> list[Count]:
-    """The mistakes of a class, by exercise and then the most frequent first. Who made two counts for both."""
+    """The mistakes of a class by exercise, the most frequent first, and last what is none. Who made two counts for both."""
     counts, answers = Counter(), Counter()
     for row in rows:
         if row.is_answer:
@@ -68,15 +71,13 @@ def frequencies(rows: Iterable[Row]) -> list[Count]:
             counts.update((row.exercise, mistake) for mistake in causes(row))
     order = {exercise: i for i, exercise in enumerate(answers)}
     found = [Count(exercise, mistake, count, answers[exercise]) for (exercise, mistake), count in counts.items()]
-    return sorted(found, key=lambda one: (order[one.exercise], -one.count, one.mistake))
+    return sorted(found, key=lambda one: (
+        order[one.exercise], one.mistake in NO_MISTAKE.values(), -one.count, one.mistake))
 
 
 def causes(row: Row) -> Sequence[str]:
     """What a row counts for among the mistakes."""
-    if row.verdict == WRONG:
-        return row.mistakes or (UNKNOWN_MISTAKE,)
-    return {ERROR: ("cannot be run",), TIMEOUT: ("takes too long",),
-            INCONCLUSIVE: ("inconclusive: look at it yourself",)}.get(row.verdict, ())
+    return row.mistakes or ((NO_MISTAKE[row.verdict],) if row.verdict in NO_MISTAKE else ())
 
 
 def totals(rows: Iterable[Row]) -> dict[str, int]:
