@@ -514,6 +514,37 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
                                 total=lambda h: h.weighed.sum(-3, keepdims=True))),
 })
 
+def self_attention(x):
+    heads = split(x, H)
+    return x + merge(causal_attention(heads, heads, heads))
+
+
+def self_attention_backward(
+    dout, x, *, split_dout=split, merge_dx=merge, add=lambda dq, dk, dv: dq + dk + dv, residual=1.0,
+):
+    heads = split(x, H)
+    return residual * dout + merge_dx(add(*attention_backward(split_dout(dout, H), heads, heads, heads)))
+
+
+family("self_attention", self_attention, self_attention_backward, normal((T, H * D)), {
+    "residual dropped": ("the residual's own path is missing: x goes to the output unchanged too, so dout is added to dx",
+                         dict(residual=0.0)),
+    "residual twice": ("the residual's gradient dout is added twice", dict(residual=2.0)),
+    "branch dropped": ("only the residual gets a gradient: x reaches the output through attention as well",
+                       dict(add=lambda dq, dk, dv: 0 * dq)),
+    "overwritten": ("only the last of the three paths is kept: x serves as q, k and v, so their gradients add",
+                    dict(add=lambda dq, dk, dv: dv)),
+    "query's path dropped": ("the path through q is missing: dk + dv", dict(add=lambda dq, dk, dv: dk + dv)),
+    "key's path dropped": ("the path through k is missing: dq + dv", dict(add=lambda dq, dk, dv: dq + dv)),
+    "value's path dropped": ("the path through v is missing: dq + dk", dict(add=lambda dq, dk, dv: dq + dk)),
+    "averaged": ("the mean of the three paths stands for their sum", dict(add=lambda dq, dk, dv: (dq + dk + dv) / 3)),
+    "heads split by a reshape": ("dout's heads are split by a reshape alone: (T, heads, d) has to be transposed",
+                                 dict(split_dout=split_by_reshape)),
+    "heads merged by a reshape": ("the heads' gradients are merged by a reshape alone: (heads, T, d) has to be transposed "
+                                  "first", dict(merge_dx=merge_by_reshape)),
+    "heads in reverse": ("the heads' gradients are merged in reverse order", dict(merge_dx=lambda x: merge(x[::-1]))),
+})
+
 # ---- tiles ----
 
 
