@@ -164,6 +164,11 @@ HIDDEN = {  # how a mask is used wrongly
              inner=lambda h: softmax(h.scores) * (np.where(h.seen, h.dp, 0.0) - h.rowsum))),
     "mask in dscores only": ("the mask is applied to dscores only: the weights were recomputed without it",
                              dict(hide=lambda h: h.scores, keep=lambda h: np.where(h.seen, h.ds, 0.0))),
+    "upstream passes where masked": ("masked elements of dscores are those of dweights: they are constant, and get zeros",
+                                     dict(keep=lambda h: np.where(h.seen, h.ds, h.dp))),
+    "dweights masked transposed": ("dweights is masked with the transposed mask", dict(
+        weigh=lambda h: h.p * np.where(turned(h.seen), h.dp, 0.0),
+        inner=lambda h: h.outer * (np.where(turned(h.seen), h.dp, 0.0) - h.rowsum))),
     "dscores set to -inf": ("masked elements of dscores are set to -inf: those of the scores are, and their gradient is 0",
                             dict(keep=lambda h: np.where(h.seen, h.ds, -np.inf))),
     "dscores masked transposed": ("dscores is masked with the transposed mask",
@@ -327,6 +332,8 @@ ATTENTION = {  # mistakes that have nothing to do with a mask
     "dk from dweights": ("dk is made from dweights, and should be from dscores: the softmax is left out in it",
                          dict(for_k=lambda h: h.dp)),
     **SOFTMAX,
+    "rowsum of the upstream": ("softmax's sum over the row is that of dout: it has to be that of dweights * weights",
+                               dict(weigh=lambda h: h.dout)),
     "dweights without transpose": ("dweights is dout @ v: v has to be transposed",
                                    dict(for_weights=lambda h: h.dout @ h.v)),
     "dweights from k": ("dweights is made from k: the output is weights @ v, so the other factor is v",
@@ -428,6 +435,11 @@ def merge(x):
     return x.reshape(*x.shape[:-2], -1)
 
 
+def split_only(x, heads):
+    """(..., T, heads, d): not transposed."""
+    return x.reshape(*x.shape[:-1], heads, -1)
+
+
 def split_by_reshape(x, heads):
     return x.reshape(*x.shape[:-2], heads, x.shape[-2], -1)
 
@@ -478,6 +490,9 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
     "split and merged by a reshape": (
         "heads are split and merged by a reshape alone: (T, heads, d) has to be transposed to (heads, T, d), and back",
         dict(split_inputs=split_by_reshape, split_dout=split_by_reshape, merge_gradients=merge_by_reshape)),
+    "attention over heads": (
+        "each token's heads look at one another: (T, heads, d) has to be transposed to (heads, T, d) first",
+        dict(split_inputs=split_only, split_dout=split_only, merge_gradients=lambda x: x.reshape(*x.shape[:-2], -1))),
     "split by a reshape": ("heads are split by a reshape alone: (T, heads, d) has to be transposed to (heads, T, d)",
                            dict(split_inputs=split_by_reshape, split_dout=split_by_reshape)),
     "inputs split by a reshape": ("q, k and v are split by a reshape alone: (T, heads, d) has to be transposed",

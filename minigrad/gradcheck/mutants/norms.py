@@ -214,6 +214,11 @@ LAYER_NORM = {  # of layer norm alone
     "not divided": ("x_hat is centred, and not divided by the deviation", dict(normalise=lambda h: h.c)),
     "ddof 1 throughout": ("N - 1 for N (ddof=1) in the variance and in its path", dict(
         spread=lambda h: last(h.c**2) / (h.c.shape[-1] - 1), stretch=lambda a: last(a) / (a.shape[-1] - 1))),
+    "rstd in the first term only": ("1 / deviation multiplies the first term of dx alone: it is a factor of all of them",
+                                    dict(first=lambda h: h.dx_hat * h.rstd, outer=lambda h: 1.0)),
+    "stretch with weight outside": (
+        "the weight multiplies mean(dout * x_hat) from outside: it differs from feature to feature, and belongs inside",
+        dict(direction=lambda h: h.x_hat * h.weight, stretched=lambda h: h.dout * h.x_hat)),
     "x in the mean": ("mean(dx_hat * x) stands for mean(dx_hat * x_hat)", dict(stretched=lambda h: h.dx_hat * h.x)),
     "x as the direction": ("the path through the variance is multiplied by x, and should be by x_hat",
                            dict(direction=lambda h: h.x)),
@@ -277,6 +282,8 @@ LAYER_NORM_FOR_RMS = {
                    dict(centre=lambda x: x - mean(x), shift=mean)),
     "variance": ("x is divided by its deviation from the mean: RMS norm divides by the root of the mean of x^2",
                  dict(spread=lambda h: mean((h.x - mean(h.x))**2))),
+    "deviation of the batch": ("x_hat is recomputed with the mean square of each column (axis 0) instead of each row",
+                               dict(spread=lambda h: over_batch(h.c**2))),
     "statistics of the batch": ("the mean square of each column (axis 0) stands for that of each row",
                                 dict(spread=lambda h: over_batch(h.c**2), stretch=over_batch)),
     "statistics of everything": ("one mean square of the whole array, where each row has its own",
