@@ -198,8 +198,15 @@ def answer(function, arguments):
     before = copy_of(arguments)
     found = function(*arguments)
     container, given, results = unwrap(found)
-    after = None if same(before, arguments) else arguments
+    after = None if same(before, arguments) else data_in(arguments)
     return {"kind": "returned", "container": container, "given": given}, [results, after]
+
+
+def data_in(value):
+    """The same without functions, which are nothing to send back."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(data_in, value))
+    return None if callable(value) else value
 
 
 def same(a, b):
