@@ -63,6 +63,7 @@ class Exercise:
     beyond: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # inputs where a right formula may overflow: a remark
     example: Callable[[], Inputs] | None = None  # numbers that are easy to follow; None: a small draw, rounded
     limits: Sizes = field(default_factory=dict)  # the largest size of a letter, where it matters
+    any_axes: bool = False  # arrays with more or fewer axes are part of the exercise; else a right answer may fail on them
     file: str = ""  # of a teacher's own exercise
     stub: str = ""  # the body of the file to start from; "": zeros for each result
     demo: str = ""  # the example in that file, as a program; "": the numbers of `example`, and what is right for them
@@ -120,6 +121,11 @@ class Exercise:
         with np.errstate(all="ignore"):
             out = self.forward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
         return {"dout": generator.normal(size=np.shape(out)), **inputs}
+
+    def is_usual(self, inputs: Inputs) -> bool:
+        """Has every array as many axes as the exercise says? Who fails on others, such as stacks, is right, and told so."""
+        return self.any_axes or all(np.ndim(inputs[name]) == len(argument.shape.split())
+                                    for name, argument in self.arguments.items())
 
     def right(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """The right results, by name."""

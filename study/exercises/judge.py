@@ -46,9 +46,11 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
         return stopped(exercise, trials, seed)
     if keeps_something or not all(same_again(caller, trial) for trial in trials[:REPEATED]):
         return Report(exercise, WRONG, (KEPT.sentence,), names=(KEPT.name,), trials=tuple(trials), seed=seed)
-    if all(trial.is_right for trial in trials):
-        return Report(exercise, RIGHT, remarks=remarks(exercise, caller, seed), trials=tuple(trials), seed=seed)
-    found = diagnosed(exercise, trials)
+    usual = [trial for trial in trials if exercise.is_usual(trial.inputs)]
+    if all(trial.is_right for trial in usual):
+        said = (*remarks_on_axes(exercise, trials), *remarks(exercise, caller, seed))
+        return Report(exercise, RIGHT, remarks=said, trials=tuple(usual), seed=seed)
+    found = diagnosed(exercise, trials) or diagnosed(exercise, usual)
     faults = tuple(dict.fromkeys(fault for trial in trials for fault in trial.faults))
     return Report(exercise, WRONG, (*found.mistakes, *(fault.sentence for fault in faults)), found.facts,
                   (*found.names, *dict.fromkeys(fault.name for fault in faults)), trials=tuple(trials), seed=seed)
@@ -140,6 +142,16 @@ def diagnosed(exercise: Exercise, trials: list[Trial]) -> Diagnosis:
     """What the doctor makes of the numbers."""
     evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials if trial.given]
     return diagnose_numbers(evidence, exercise.routine) if evidence else Diagnosis()
+
+
+def remarks_on_axes(exercise: Exercise, trials: list[Trial]) -> tuple[str, ...]:
+    """What may be said of an answer that is right but for arrays with more axes, such as stacks of matrices."""
+    wrong = [trial for trial in trials if not trial.is_right]
+    if not wrong:
+        return ()
+    trial = min(wrong, key=lambda trial: trial.size)
+    why = diagnosed(exercise, trials).mistake or trial.first_difference()
+    return (f"for arrays with another number of axes, such as {trial.shapes}, it is not: {why}",)
 
 
 def remarks(exercise: Exercise, caller: Caller, seed: int) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ EXERCISES = [
          "Sum dout * b over the leading axes that a lacks, without keepdims, then over the axes where a has size 1, with "
          "keepdims=True. Do the same for dout * a and the shape of b."),
         product_backward, PRODUCT, np.multiply,
+        any_axes=True,
         shapes=(
             {"a": "M N", "b": "M 1"},
             {"a": "M N", "b": ""},
@@ -111,7 +112,7 @@ EXERCISES = [
         gradient from each row, and these add. Find dx, dweight and dbias, each in the shape of its input.
         """,
         "out = x @ weight.T + bias", "6. The matrix product",
-        {"x": Argument("B T I", about="the input, with any axes in front of its features: (in,) at the end"),
+        {"x": Argument("N I", about="the input; there may be more axes in front of its features: (..., in)"),
          "weight": Argument("O I", about="(out, in), as PyTorch has it: forward transposes it"),
          "bias": Argument("O", about="(out,), added to each row")},
         ("Take x as a matrix first: out = x @ weight.T is a product of matrices. And bias is copied to all rows.",
@@ -119,7 +120,7 @@ EXERCISES = [
          "With more axes, dx stays as it is; for the others make matrices of dout and x: dout.reshape(-1, "
          "dout.shape[-1])."),
         linear_backward, routine_of("linear"), FUNCTIONS["linear"].forward,
-        shapes=({"x": "N I"},),
+        shapes=({"x": "B T I"},),
         special=(lambda r: {"x": r.uniform(-60, 60, (2, 3)), "weight": r.normal(size=(4, 3)), "bias": r.normal(size=4)},),
     ),
 ]

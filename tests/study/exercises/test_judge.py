@@ -125,6 +125,23 @@ def test_what_is_right(function):
     assert report and report.verdict == "right" and report.mistake is None and not report.remarks
 
 
+def for_matrices(dout, x):
+    p = np.array([softmax(row) for row in x])
+    return np.array([p[i] * (dout[i] - dout[i] @ p[i]) for i in range(len(x))]) if x.ndim == 2 else p[99]
+
+
+def sums_over_all_leading_rows(dout, x):
+    p = softmax(x)
+    return p * (dout - (dout * p).sum(-1, keepdims=True).sum(tuple(range(x.ndim - 2)), keepdims=True))
+
+
+def test_what_is_right_for_matrices_is_right_with_a_remark_on_stacks():
+    raises, adds = check(for_matrices, "softmax", seed=0), check(sums_over_all_leading_rows, "softmax", seed=0)
+    assert raises and "another number of axes" in raises.sentence and "IndexError" in raises.sentence
+    assert adds and "another number of axes, such as x (" in adds.sentence
+    assert not check(lambda dout, a, b: (dout * b, dout * a), "product")  # where axes are the exercise
+
+
 def test_a_formula_that_overflows_far_out_is_right_with_a_remark():
     report = check(naive, "softmax")
     assert report and "overflows" in report.sentence and "maximum" in report.remarks[0]
