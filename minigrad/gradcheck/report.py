@@ -157,7 +157,7 @@ class GradcheckReport:
         if self.side_checks and not failed:
             lines.append(f"  side checks: all {len(self.side_checks)} pass")
         if self.diagnosis is not None and self.diagnosis.sentence:
-            lines.append(f"  diagnosis: {self.diagnosis}")
+            lines.append(f"  diagnosis: {self.diagnosis.mistake or self.diagnosis}")
         head = "proves nothing" if self.is_vacuous else "note"
         lines += [f"  {head}: {warning}" for warning in self.warnings]
         return "\n".join(lines)

@@ -5,11 +5,12 @@ import json
 import pathlib
 
 from models.commands.shared import Parser, UsageError, check_writable
-from study.exercises import progress, text
+from study.exercises import own, progress, text
 from study.exercises.course import COURSE, TOPICS
 from study.exercises.exercise import Exercise
 from study.exercises.files import check_file, exercise_called
-from study.exercises.report import Report
+from study.exercises.grading import command as grading
+from study.exercises.report import ERROR, Report
 from study.exercises.submission import SubmissionError
 
 
@@ -22,9 +23,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    given = vars(options)
-    action = given.get("action")
-    return ACTIONS[action][2](given) if action else show_list(pathlib.Path())
+    return ACTIONS[options.action][2](options) if options.action else show_list(pathlib.Path())
 
 
 def show_list(folder: pathlib.Path) -> int:
@@ -46,9 +45,9 @@ def add_start_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="FOLDER", default=".", help="where the file goes (default: this folder)")
 
 
-def start(given: dict) -> int:
-    exercise = exercise_of(given["name"])
-    path = pathlib.Path(given["to"]) / f"{exercise.name}.py"
+def start(options: argparse.Namespace) -> int:
+    exercise = exercise_of(options.name)
+    path = pathlib.Path(options.to) / f"{exercise.name}.py"
     check_writable(path.parent, "--to")
     try:
         with open(path, "x", encoding="utf-8") as file:
@@ -65,13 +64,27 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solution", action="store_true", help="the solution, too")
 
 
-def show(given: dict) -> int:
-    exercise = exercise_of(given["name"])
+def show(options: argparse.Namespace) -> int:
+    exercise = exercise_of(options.name)
     print(f"{exercise.signature}\n\n{text.statement(exercise)}")
-    for k in range(given.get("hints", 0)):
+    for k in range(getattr(options, "hints", 0)):
         print(f"\nHint {k + 1} of 3: {exercise.hints[k]}")
-    if "solution" in given:
+    if "solution" in options:
         print(f"\n{exercise.source}", end="")
+    return 0
+
+
+def add_new_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="of the exercise; students will write NAME_backward")
+    parser.add_argument("--to", metavar="FOLDER", default=".", help="where the file goes (default: this folder)")
+
+
+def new(options: argparse.Namespace) -> int:
+    check_writable(pathlib.Path(options.to), "--to")
+    try:
+        print(own.new(options.name, options.to))
+    except ValueError as error:
+        raise UsageError(error) from None
     return 0
 
 
@@ -86,7 +99,8 @@ def add_check_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="draw the same inputs again")
 
 
-def check(given: dict) -> int:
+def check(options: argparse.Namespace) -> int:
+    given = vars(options)
     path = pathlib.Path(given["file"])
     if not path.exists():
         raise UsageError(f"there is no file {path}")
@@ -96,7 +110,7 @@ def check(given: dict) -> int:
     try:
         report = check_file(path, exercise, given.get("seed"))
     except SubmissionError as error:
-        raise UsageError(error) from None
+        return show_unknown(str(error), "json" in given)
     folder = path.parent
     if report:
         progress.note(folder, report.exercise.name, right=True)
@@ -113,6 +127,14 @@ def check(given: dict) -> int:
     if "solution" in given:
         print_solution(report)
     return 0 if report else 1
+
+
+def show_unknown(problem: str, as_json: bool) -> int:
+    """The verdict on a file of which nobody can say what it answers."""
+    sentence = f"{problem}; --exercise NAME says which exercise it is"
+    unknown = {"exercise": None, "verdict": ERROR, "mistake": None, "sentence": sentence}
+    print(json.dumps(unknown) if as_json else f"{ERROR.upper()}\n  {sentence}")
+    return 1
 
 
 def print_hint(report: Report, folder: pathlib.Path) -> None:
@@ -152,4 +174,6 @@ ACTIONS = {
     "start": ("Write a file to begin with into this folder, never over anything.", add_start_flags, start),
     "show": ("Show the statement of an exercise.", add_show_flags, show),
     "check": ("Judge an answer, and name the mistake.", add_check_flags, check),
+    "grade": ("Judge all answers of a class.", grading.add_flags, grading.run),
+    "new": ("Write the file of an exercise of your own, to begin with.", add_new_flags, new),
 }

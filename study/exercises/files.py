@@ -30,6 +30,7 @@ def check_file(path: str | os.PathLike, exercise: Exercise | None = None, seed: 
     sentence for the student, if there is none. The same seed draws the same inputs. RuntimeError if no process can be
     started.
     """
+    exercise = exercise or COURSE.get(os.path.splitext(os.path.basename(path))[0].removesuffix("_backward"))
     try:
         source = submission.read(path)
         if exercise is None:

@@ -52,7 +52,7 @@ SABOTAGES = [
         "command: the list forgets what is done": ("show_list", '"done" if done', '"" if done'),
         "command: the list counts what there is not": ("show_list", " if name in COURSE", ""),
         "command: start writes over": ("start", '"x"', '"w"'),
-        "command: start ignores --to": ("start", 'pathlib.Path(given["to"])', "pathlib.Path()"),
+        "command: start ignores --to": ("start", "pathlib.Path(options.to)", "pathlib.Path()"),
         "command: a picture goes over a file": ("unused", "while found.exists()", "while False"),
         "command: a picture goes over a named file": ("check", 'if given.get("plot") and', "if False and"),
         "command: a wrong answer ends well": ("check", "return 0 if report else 1", "return 0"),
@@ -61,7 +61,8 @@ SABOTAGES = [
         "command: hints start anew": ("print_hint", "hints=1", "hints=0"),
         "command: a hint after a right answer": ("check", 'if "hint" in given and not report', 'if "hint" in given'),
         "command: the solution at once": ("print_solution", "if report else", "if True else"),
-        "command: the statement gives it away": ("show", 'if "solution" in given', "if True"),
+        "command: who knows what it answers": ("show_unknown", "return 1", "return 0"),
+        "command: the statement gives it away": ("show", 'if "solution" in options', "if True"),
     }),
     *edits(COMMAND, "study.exercises.progress", {
         "progress: what was right is forgotten": ("note", 'before["right"] or right', "right"),

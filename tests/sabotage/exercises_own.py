@@ -22,7 +22,7 @@ SABOTAGES = [
         "checkers: any answer is True": ("Session.said", 'value.dtype.kind == "b" and ', ""),
         "checkers: what is hardly off has to be seen": ("Session.is_missed", "self.off > VISIBLE", "self.off > 0"),
         "checkers: a shape is no error": ("how_far_off", "np.shape(a) == np.shape(b) and ", ""),
-        "checkers: no wrong backwards": ("wrong_ones", "if not mutant.equivalent", "if False"),
+        "checkers: always the same wrong backwards": ("wrong_ones", "generator.permutation(len(mutants))", "range(len(mutants))"),
         "checkers: all is tried once": ("grade", "if session.is_alarm or session.is_missed", "if session.said is None"),
         "checkers: an error each time is a verdict": ("grade", "if len(sessions) == len(rights) and all", "if False and all"),
         "checkers: the worst last": ("grade", "key=lambda s: -s.off", "key=lambda s: s.off"),

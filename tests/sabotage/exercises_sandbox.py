@@ -124,7 +124,6 @@ SABOTAGES = [
         "sandbox: any function is called": ("Sandbox._called_back", "0 <= number < len(functions)", "True"),
     }),
     *edits(FORGED, "study.exercises.worker.wire", {
-        "wire: any beginning": ("lengths", "magic != MAGIC or ", ""),
         "wire: headers of any length": ("lengths", "header > LARGEST_HEADER or ", ""),
         "wire: arrays of any length": ("lengths", " or body > LARGEST_BODY", ""),
         "wire: bytes may be left": ("unpack", "if reader.position != len(body)", "if False"),
@@ -206,6 +205,11 @@ SABOTAGES = [
         "guard: up is inside": ('".." in text.split(os.sep)', "False"),
         "guard: forgets": ("self.refused.append(what)", "pass"),
         "guard: a library's own questions are told": ("if name.startswith(\"<frozen importlib\"):\n                return True", "if False:\n                return True"),
+    }),
+    *edits((RUN, "-k", "wherever"), "study.exercises.worker.guard", {
+        "guard: all packages are NumPy": ("Guard.is_readable", '"site-packages" not in rest and "dist-packages" not in rest', "True"),
+        "guard: no package below Python": ("Guard.is_readable", "any(", "all("),
+        "guard: names that begin alike": ("is_below", "folder.rstrip(os.sep) + os.sep", "folder"),
     }),
     *in_worker(GIVEN, "__main__", {
         "worker: what is written to arguments": ("after = None if same(before, arguments) else arguments", "after = None"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from .case import NOT_NUMBERS, Case, Seen, arrays_of, distance
-from .relations import listed
+from .relations import listed, sentence
 
 LARGE = 10.0
 
@@ -77,21 +77,27 @@ def facts_of(case: Case, explained: Sequence[str]) -> tuple[str, ...]:
     if len(case.results) > 1:
         lines.append(", ".join(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {word}"
                                for names, word in ((case.wrong, "wrong"), (right, "right")) if names))
-    lines += dict.fromkeys(fact for name in case.wrong if (fact := on_which_inputs(case, name)))
+    lines += grouped({name: on_which_inputs(case, name) for name in case.wrong})
     for name in case.wrong:
         if name not in explained:
             lines += form_of(case, name) or filter(None, [where(case, name), not_finite(case, name), how_far(case, name)])
     return tuple(lines)
 
 
+def grouped(predicates: dict[str, str]) -> list[str]:
+    """Sentences, results with the same predicate together; none for an empty one."""
+    return [sentence([name for name in predicates if predicates[name] == predicate], predicate)
+            for predicate in dict.fromkeys(predicates.values()) if predicate]
+
+
 def on_which_inputs(case: Case, name: str) -> str:
-    """"dx is wrong on 3 of 12 inputs: just those with repeated ids", or "" if it is wrong on all."""
+    """"{is} wrong on 3 of 12 inputs: just those with repeated ids", or "" if it is wrong on all."""
     seen = [item for item in case.seen if name in item.given]
     is_wrong = [name in item.wrong for item in seen]
     if all(is_wrong):
         return ""
     common = [text for text, holds in ON_INPUTS.items() if [bool(holds(item)) for item in seen] == is_wrong]
-    return f"{name} is wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": just those {common[0]}" if common else "")
+    return f"{{is}} wrong on {sum(is_wrong)} of {len(seen)} inputs" + (f": just those {common[0]}" if common else "")
 
 
 def form_of(case: Case, name: str) -> list[str]:

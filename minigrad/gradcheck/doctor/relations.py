@@ -70,10 +70,12 @@ def is_multiplied(case: Case, name: str, reference: Expected) -> str | None:
     if not ratios or all(ratio == 0 for ratio in ratios):
         return None
     names = names_of_constant(ratios, sizes)
-    if not names and max(ratios) - min(ratios) > 1e-6 * max(map(abs, ratios)):
+    is_constant = max(ratios) - min(ratios) <= 1e-6 * max(map(abs, ratios))
+    if not names and max(abs(ratio - 1) for ratio in ratios) < FEW_DIGITS:
+        factor = f"multiplied by {ratios[0]:.12g}" if is_constant else "off by a factor near 1"
+        return f"{{is}} {factor}: a constant with too few digits"
+    if not names and not is_constant:
         return None
-    if abs(ratios[0] - 1) < FEW_DIGITS and not names:
-        return f"{{is}} multiplied by {ratios[0]:.12g}: a constant with too few digits"
     text = ", or ".join(names[:3]) or f"{ratios[0]:.6g}"
     meaning = AS_IF.get(names[0].split(",")[0].split(" with")[0], "") if names else ""
     return f"{{is}} multiplied by {text}" + (f": {meaning}" if meaning and len(names) == 1 else "")
@@ -168,7 +170,7 @@ def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
         if given is None or given.shape != right.shape or not np.all(np.isfinite(given)):
             return None
         largest = np.max(np.abs(right), initial=0.0)
-        if np.any(np.abs(given - right) > 3e-6 * largest + 1e-12):
+        if np.any(np.abs(given - right) > 2e-5 * largest + 1e-12):
             return None
         is_off = np.abs(given - right) > 1e-11 * largest
         errors += list(np.sign((given - right) * right)[is_off])

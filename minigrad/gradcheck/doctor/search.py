@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .as_if import AS_IF
 from .case import EXACT, Case, arrays_of
 from .diagnosis import Diagnosis, Evidence
 from .facts import facts_of
-from .relations import COMPOSING, RELATIONS, Relation, listed, sentence
+from .relations import COMPOSING, RELATIONS, Relation, is_multiplied, listed, sentence
 from .routine import Known, Routine
 
 FEW_NUMBERS = 6  # fewer numbers from one input, and fewer than half as many from several, are explained by chance
@@ -51,7 +52,8 @@ def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: 
             return Diagnosis(facts=facts_of(case, ()))
         names = dict.fromkeys(name for explanation in found.values() for name in explanation.names)
         of = list(found)
-        return Diagnosis(tuple(names), sentences(case, found), facts_of(case, of), certainty_of(case, of))
+        facts = (*facts_of(case, of), *of_one_shape(case, found))
+        return Diagnosis(tuple(names), sentences(case, found), facts, certainty_of(case, of))
 
 
 def explained(case: Case) -> dict[str, Explanation]:
@@ -61,7 +63,7 @@ def explained(case: Case) -> dict[str, Explanation]:
     if whole := of_all_results(case, singles) or one_relation(case, simple):
         return dict.fromkeys(case.wrong, whole)
     pairs = fitting(case, pairs_of(case.routine.mistakes))
-    if whole := of_all_results(case, pairs) or one_relation(case, RELATIONS):
+    if whole := of_all_results(case, pairs) or one_relation(case, (*RELATIONS, *AS_IF)):
         return dict.fromkeys(case.wrong, whole)
     return each_on_its_own(case, singles, pairs)
 
@@ -109,7 +111,7 @@ def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, E
 
 
 def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
-    for relation in RELATIONS:
+    for relation in (*RELATIONS, *AS_IF):
         if predicate := relation.find(case, name, case.right(name)):
             return Explanation((), relation.name, predicate)
     for explanation, names in pairs:
@@ -139,6 +141,16 @@ def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:
             besides = "besides, " if explanation.mistakes else ""
             lines += [besides + sentence(names, explanation.predicate)]
     return tuple(dict.fromkeys(lines))
+
+
+def of_one_shape(case: Case, found: dict[str, Explanation]) -> list[str]:
+    """What inputs of a single shape leave open: which of its sizes a factor is made of."""
+    shapes = {tuple(array.shape for array in arrays_of(seen.inputs).values()) for seen in case.seen}
+    if len(shapes) > 1:
+        return []
+    factors = {name: is_multiplied(case, name, case.right(name)) for name, why in found.items() if why.mistakes}
+    return [f"{sentence([name], factor)}; inputs of one shape do not tell which size that is"
+            for name, factor in factors.items() if factor and " N = " in factor]
 
 
 def is_enough(case: Case, names: list[str]) -> bool:

@@ -164,6 +164,11 @@ HIDDEN = {  # how a mask is used wrongly
              inner=lambda h: softmax(h.scores) * (np.where(h.seen, h.dp, 0.0) - h.rowsum))),
     "mask in dscores only": ("the mask is applied to dscores only: the weights were recomputed without it",
                              dict(hide=lambda h: h.scores, keep=lambda h: np.where(h.seen, h.ds, 0.0))),
+    "upstream passes where masked": ("masked elements of dscores are those of dweights: they are constant, and get zeros",
+                                     dict(keep=lambda h: np.where(h.seen, h.ds, h.dp))),
+    "dweights masked transposed": ("dweights is masked with the transposed mask", dict(
+        weigh=lambda h: h.p * np.where(turned(h.seen), h.dp, 0.0),
+        inner=lambda h: h.outer * (np.where(turned(h.seen), h.dp, 0.0) - h.rowsum))),
     "dscores set to -inf": ("masked elements of dscores are set to -inf: those of the scores are, and their gradient is 0",
                             dict(keep=lambda h: np.where(h.seen, h.ds, -np.inf))),
     "dscores masked transposed": ("dscores is masked with the transposed mask",
@@ -327,6 +332,8 @@ ATTENTION = {  # mistakes that have nothing to do with a mask
     "dk from dweights": ("dk is made from dweights, and should be from dscores: the softmax is left out in it",
                          dict(for_k=lambda h: h.dp)),
     **SOFTMAX,
+    "rowsum of the upstream": ("softmax's sum over the row is that of dout: it has to be that of dweights * weights",
+                               dict(weigh=lambda h: h.dout)),
     "dweights without transpose": ("dweights is dout @ v: v has to be transposed",
                                    dict(for_weights=lambda h: h.dout @ h.v)),
     "dweights from k": ("dweights is made from k: the output is weights @ v, so the other factor is v",
@@ -428,6 +435,11 @@ def merge(x):
     return x.reshape(*x.shape[:-2], -1)
 
 
+def split_only(x, heads):
+    """(..., T, heads, d): not transposed."""
+    return x.reshape(*x.shape[:-1], heads, -1)
+
+
 def split_by_reshape(x, heads):
     return x.reshape(*x.shape[:-2], heads, x.shape[-2], -1)
 
@@ -478,6 +490,9 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
     "split and merged by a reshape": (
         "heads are split and merged by a reshape alone: (T, heads, d) has to be transposed to (heads, T, d), and back",
         dict(split_inputs=split_by_reshape, split_dout=split_by_reshape, merge_gradients=merge_by_reshape)),
+    "attention over heads": (
+        "each token's heads look at one another: (T, heads, d) has to be transposed to (heads, T, d) first",
+        dict(split_inputs=split_only, split_dout=split_only, merge_gradients=lambda x: x.reshape(*x.shape[:-2], -1))),
     "split by a reshape": ("heads are split by a reshape alone: (T, heads, d) has to be transposed to (heads, T, d)",
                            dict(split_inputs=split_by_reshape, split_dout=split_by_reshape)),
     "inputs split by a reshape": ("q, k and v are split by a reshape alone: (T, heads, d) has to be transposed",
@@ -512,6 +527,37 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
     "softmax over heads": ("the softmax runs over the heads, and should over the keys",
                            dict(normalise=lambda h: softmax(h.hidden, -3),
                                 total=lambda h: h.weighed.sum(-3, keepdims=True))),
+})
+
+def self_attention(x):
+    heads = split(x, H)
+    return x + merge(causal_attention(heads, heads, heads))
+
+
+def self_attention_backward(
+    dout, x, *, split_dout=split, merge_dx=merge, add=lambda dq, dk, dv: dq + dk + dv, residual=1.0,
+):
+    heads = split(x, H)
+    return residual * dout + merge_dx(add(*attention_backward(split_dout(dout, H), heads, heads, heads)))
+
+
+family("self_attention", self_attention, self_attention_backward, normal((T, H * D)), {
+    "residual dropped": ("the residual's own path is missing: x goes to the output unchanged too, so dout is added to dx",
+                         dict(residual=0.0)),
+    "residual twice": ("the residual's gradient dout is added twice", dict(residual=2.0)),
+    "branch dropped": ("only the residual gets a gradient: x reaches the output through attention as well",
+                       dict(add=lambda dq, dk, dv: 0 * dq)),
+    "overwritten": ("only the last of the three paths is kept: x serves as q, k and v, so their gradients add",
+                    dict(add=lambda dq, dk, dv: dv)),
+    "query's path dropped": ("the path through q is missing: dk + dv", dict(add=lambda dq, dk, dv: dk + dv)),
+    "key's path dropped": ("the path through k is missing: dq + dv", dict(add=lambda dq, dk, dv: dq + dv)),
+    "value's path dropped": ("the path through v is missing: dq + dk", dict(add=lambda dq, dk, dv: dq + dk)),
+    "averaged": ("the mean of the three paths stands for their sum", dict(add=lambda dq, dk, dv: (dq + dk + dv) / 3)),
+    "heads split by a reshape": ("dout's heads are split by a reshape alone: (T, heads, d) has to be transposed",
+                                 dict(split_dout=split_by_reshape)),
+    "heads merged by a reshape": ("the heads' gradients are merged by a reshape alone: (heads, T, d) has to be transposed "
+                                  "first", dict(merge_dx=merge_by_reshape)),
+    "heads in reverse": ("the heads' gradients are merged in reverse order", dict(merge_dx=lambda x: merge(x[::-1]))),
 })
 
 # ---- tiles ----

@@ -1,11 +1,11 @@
 """What is wrong with a backward that somebody wrote?"""
 import difflib
-import traceback
 from dataclasses import replace
 from typing import Callable
 
 import numpy as np
 
+from ..blame import told
 from ..doctor import Diagnosis, Evidence, diagnose_numbers, routine_of
 from .base import FUNCTIONS, Differentiable
 
@@ -49,7 +49,7 @@ def diagnose(name: str, backward: Callable, seed: int = 0) -> Diagnosis:
             with np.errstate(all="ignore"):
                 found = backward(dout.copy(), *[a.copy() for a in arrays])
         except Exception as error:  # noqa: BLE001  whatever it raises is to be described
-            raised.append(f"it raises {described(error, backward)}")
+            raised.append(f"it raises {told(error)}")
             continue
         found = found if type(found) is tuple else (found,)
         if len(found) == len(function.arguments):  # with a None for each input that needs no gradient
@@ -64,10 +64,3 @@ def diagnose(name: str, backward: Callable, seed: int = 0) -> Diagnosis:
     if not raised:
         return found
     return replace(found, facts=(*found.facts, f"{raised[0]}, on {len(raised)} of {DRAWS} inputs"), is_right=False)
-
-
-def described(error: Exception, function: Callable) -> str:
-    """An error with its place in the file of the function: "ValueError: ... (line 7: dx = dout @ weight)"."""
-    path = getattr(getattr(function, "__code__", None), "co_filename", "")
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    return f"{type(error).__name__}: {error}" + (f" (line {own[-1].lineno}: {own[-1].line})" if own else "")

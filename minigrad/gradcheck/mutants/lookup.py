@@ -6,11 +6,11 @@ from .base import exchanged, family, same
 
 def embedding_backward(
     dout, weight, ids, *, upstream=same, start=np.zeros_like, value=lambda dout, weight, ids: dout, shift=0,
-    scatter=np.add.at, after=lambda dweight, ids: dweight,
+    scatter=np.add.at, after=lambda dweight, ids: dweight, result=lambda dweight, dout, weight, ids: dweight,
 ):
     dweight = start(weight)
     scatter(dweight, (ids + shift) % len(weight), value(upstream(dout), weight, ids))
-    return after(dweight, ids), None
+    return result(after(dweight, ids), dout, weight, ids), None
 
 
 def overwrite(dweight, ids, dout):
@@ -114,6 +114,12 @@ family("embedding", lambda weight, ids: weight[ids], embedding_backward, a_row_o
         "dout summed": ("every id gets the sum of dout over its features",
                         lambda dout, weight, ids: dout.sum(-1, keepdims=True)),
         "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout, weight, ids: dout**2),
+    }),
+    **exchanged("result", {
+        "not scattered": ("dout itself is returned, a row for each id; its rows have to be added to those of the table",
+                          lambda dweight, dout, weight, ids: dout),
+        "looked up": ("rows are looked up, as in forward, and multiplied by dout; backward adds dout to the rows of zeros",
+                      lambda dweight, dout, weight, ids: dout * weight[ids]),
     }),
     **exchanged("start", {
         "starts from the weight": ("the gradients are added to a copy of the table; start from zeros", np.copy),

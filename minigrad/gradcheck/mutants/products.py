@@ -178,6 +178,7 @@ family("linear", lambda x, weight, bias: x @ weight.T + bias, linear_backward, n
     **endings({"dx": "finish_x", "dweight": "finish_weight"}),
     "sign in dbias": ("dbias has the wrong sign", dict(finish_bias=lambda g: -g)),
     "dbias twice": ("dbias is twice too large", dict(finish_bias=lambda g: 2 * g)),
+    **exchanged("for_x", X_SHAPES), **exchanged("for_weight", WEIGHT_SHAPES), **exchanged("for_bias", BIAS_SHAPES),
     **exchanged("for_x", {
         "weight transposed": ("dx = dout @ weight^T: forward has transposed the weight already, so dx = dout @ weight",
                               lambda dout, x, weight: dout @ weight.T),

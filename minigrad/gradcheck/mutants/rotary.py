@@ -50,6 +50,17 @@ def in_two_halves(angles):
     return neighbours(np.concatenate([angles, angles], axis=-1))
 
 
+def one_further(x):
+    """Pairs (i, i + 1), which overlap."""
+    half = x.shape[-1] // 2
+    return x[..., :half], x[..., 1:half + 1]
+
+
+def overwritten(even, odd):
+    """Pairs that overlap, one written after the other: of all but the last pair, the first element stays."""
+    return np.concatenate([even, odd[..., -1:], 0 * odd[..., 1:]], axis=-1)
+
+
 def repeated(angles):
     """The angles of the two halves of a row, if each stands twice in a row."""
     return halves(np.repeat(angles, 2, axis=-1))
@@ -68,6 +79,8 @@ family("rotary", rotary, rotary_backward, normal((4, 8)), {
         dict(cut=halves, join=one_after_the_other,
              even=lambda h: h.even * np.cos(repeated(h.angles)[0]) + h.odd * np.sin(repeated(h.angles)[0]),
              odd=lambda h: h.odd * np.cos(repeated(h.angles)[1]) - h.even * np.sin(repeated(h.angles)[1]))),
+    "pairs that overlap": ("the pairs are taken to be (i, i + 1), which overlap: they are (2i, 2i + 1)",
+                           dict(cut=one_further, join=overwritten)),
     "cut in halves": ("dout is cut into halves, and should be into even and odd elements", dict(cut=halves)),
     "joined in halves": ("the even elements of the gradient come first, then the odd: they should alternate",
                          dict(join=one_after_the_other)),
@@ -114,6 +127,7 @@ family("rotary", rotary, rotary_backward, normal((4, 8)), {
     "first pair": ("all pairs are turned by the angle of the first one: each has its own",
                    dict(turned_by=lambda angles: angles[:, :1] + 0 * angles)),
     "positions in reverse": ("the positions' angles are in reverse order", dict(turned_by=lambda angles: angles[::-1])),
+    "pairs in reverse": ("the pairs' angles are in reverse order", dict(turned_by=lambda angles: angles[:, ::-1])),
     "angle twice": ("turned by twice the angle", dict(turned_by=lambda angles: 2 * angles)),
     "angle halved": ("turned by half of the angle", dict(turned_by=lambda angles: angles / 2)),
     "angles in halves": (

@@ -359,12 +359,13 @@ def only_row(i):
 
 def cross_entropy_backward(
     dout, x, targets, *, probabilities=softmax, subtract=at_targets(1), mask=lambda counted, dx, targets: counted[:, None],
-    count=lambda counted, dx: counted.sum(), upstream=same, finish=same,
+    count=lambda counted, dx: counted.sum(), upstream=same, finish=same, rows=lambda dx, counted: dx,
 ):
     _, counted = losses_of(x, targets)
     dx = probabilities(x)
     subtract(dx, np.flatnonzero(counted), targets)
-    return finish(upstream(dout) * dx * mask(counted, dx, targets) / count(counted, dx)), None
+    dx = upstream(dout) * dx * mask(counted, dx, targets) / count(counted, dx)
+    return rows(finish(dx), counted), None
 
 
 def logits_and_targets(r):
@@ -385,12 +386,17 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
         "sign": ("onehot - p stands for p - onehot: the sign is wrong", lambda dx: -dx),
         "twice": ("the gradient is twice too large", lambda dx: 2 * dx),
         "squared": ("the gradient is squared", lambda dx: dx**2),
+        "summed over rows": ("the gradient is summed over the rows; each row of logits has its own", lambda dx: dx.sum(0)),
         "zero": ("the gradient is zero", lambda dx: 0 * dx),
     }),
     **exchanged("upstream", {
         "no upstream": ("dout is not used: the loss may be followed by more, and then dout is not 1", lambda dout: 1.0),
         "upstream squared": ("multiplied by dout twice; the chain rule does it once", lambda dout: dout**2),
         "divided by the upstream": ("divided by dout instead of multiplied by it", lambda dout: 1 / dout),
+    }),
+    **exchanged("rows", {
+        "ignored rows left out": ("the rows with an ignored target are left out; they stay, with a gradient of zero",
+                                  lambda dx, counted: dx[counted]),
     }),
     **exchanged("count", {
         "no mean": ("not divided by the number of targets: the loss is their mean, not their sum", lambda counted, dx: 1.0),

@@ -8,6 +8,15 @@ STATEMENTS = {
     "attention": "out = softmax(q k^T / sqrt(D)) v on (B, H, T, D), causal: query t sees the keys 0 to t",
     "self_attention": "out = x + attention(heads, heads, heads) on (T, H D) with H = 2: heads are x's columns, split into "
                       "H equal parts, and serve as q, k and v; causal, scores divided by sqrt(D)",
+    "scores": "out = q k^T / sqrt(D), for M queries and N keys",
+    "masked_softmax": "out = softmax(scores) along the last axis, of those where mask is true; 0 elsewhere, and in a row "
+                      "without any; the mask gets no gradient",
+    "full_attention": "out = softmax(q k^T / sqrt(D)) v, without a mask",
+    "multi_head": "out = full_attention of H = 2 heads on (T, H D): each has D neighbouring columns of q, k and v, and the "
+                  "outputs are merged again; scores divided by sqrt(D)",
+    "blockwise_attention": "out = attention(q, k, v), causal; backward is to see a tile of 2 queries and 2 keys at a time",
+    "rotary": "out = x, of which each pair of columns (2i, 2i + 1) of row t is turned by the angle "
+              "(t + 1) / 10000^(2i / D) for t = 0, 1, ...",
     "square": "out = x^2, element by element",
     "mul": "out = x * y, element by element",
     "add": "out = x + y, element by element",

@@ -133,8 +133,8 @@ EXERCISES = [
         check_gradient, grade, title="A gradient checker", difficulty=4, result="is_right",
         statement="""
         The tool that finds all these mistakes, by your own hand: is a backward right? Return True or False. You get
-        functions to call, nothing to read. The judge hands you each right function of its library, and all wrong
-        backwards that it knows, several hundred. No right one may be accused, and every wrong one that is off by half a
+        functions to call, nothing to read. The judge hands you each right function of its library, and wrong
+        backwards of each, a few hundred drawn anew. No right one may be accused, and every wrong one that is off by half a
         percent has to be found. backward(dout, *inputs) gives a tuple with a gradient for each input, None for ids and
         masks (inputs that aren't floats). A wrong one may also give None where a gradient belongs, a wrong number of
         them, a wrong shape, or NaN, or raise an exception (let it: then it is found). Leave the inputs as they are.

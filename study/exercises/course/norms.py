@@ -61,44 +61,24 @@ def summed(axis):
     return lambda a: a.sum(axis)
 
 
-def averaged(a):
-    return a.mean(tuple(range(a.ndim - 1)))
-
-
 EPS_OF_ONES_OWN = [
     Known(f"eps is {eps}", f"eps is {eps}, whatever is given: take the argument eps", inverse_root(float(eps)))
     for eps in ("1e-5", "1e-8")]
 SUMS_OF_THE_GAIN = [
-    Known("gain not summed", "dweight is not summed over the rows: one weight serves all of them",
-          dict(gain_sum=lambda a: a)),
     Known("gain over axis 0", "dweight is summed over axis 0 alone: with leading axes (B, T, D), all axes but the last are "
           "rows", dict(gain_sum=summed(0))),
     Known("gain over axis 1", "dweight is summed over axis 1: it has to be all axes but the last",
           dict(gain_sum=summed(1))),
-    Known("gain over everything", "dweight is summed over the features too: each feature has a weight of its own",
-          dict(gain_sum=np.sum)),
 ]
 SUMS_OF_BOTH = [
-    Known("bias not summed", "dbias is not summed over the rows: one bias serves all of them",
-          dict(offset_sum=lambda a: a)),
     Known("bias over axis 0", "dbias is summed over axis 0 alone: with leading axes (B, T, D), all axes but the last are "
           "rows", dict(offset_sum=summed(0))),
     Known("bias over axis 1", "dbias is summed over axis 1: it has to be all axes but the last",
           dict(offset_sum=summed(1))),
-    Known("bias over everything", "dbias is summed over the features too: each feature has a bias of its own",
-          dict(offset_sum=np.sum)),
-    Known("both not summed", "dweight and dbias are not summed over the rows: one weight and one bias serve all of them",
-          dict(gain_sum=lambda a: a, offset_sum=lambda a: a)),
     Known("both over axis 0", "dweight and dbias are summed over axis 0 alone: with leading axes (B, T, D), all axes but "
           "the last are rows", dict(gain_sum=summed(0), offset_sum=summed(0))),
     Known("both over axis 1", "dweight and dbias are summed over axis 1: it has to be all axes but the last",
           dict(gain_sum=summed(1), offset_sum=summed(1))),
-    Known("both over features", "dweight and dbias are summed within the rows (axis -1), and should be summed over them",
-          dict(gain_sum=summed(-1), offset_sum=summed(-1))),
-    Known("both over everything", "dweight and dbias are summed over the features too: each has a number for each feature",
-          dict(gain_sum=np.sum, offset_sum=np.sum)),
-    Known("both averaged", "dweight and dbias are averaged over the rows: each row used them, so what they say adds",
-          dict(gain_sum=averaged, offset_sum=averaged)),
 ]
 LAYER_NORM = with_mistakes(routine_of("layer_norm"), SUMS_OF_THE_GAIN + SUMS_OF_BOTH + EPS_OF_ONES_OWN)
 LAYER_NORM = with_argument(LAYER_NORM, "eps")

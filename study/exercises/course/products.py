@@ -1,12 +1,9 @@
 """Products of numbers and of matrices, and what copying does to a gradient."""
-import dataclasses
-
 import numpy as np
 
 from minigrad.gradcheck.doctor import Known, Routine, routine_of
 from minigrad.gradcheck.mutants import FUNCTIONS
 from minigrad.gradcheck.mutants.broadcast import COPIES, EARLY, ENDINGS, FACTORS, SHAPES, mul_backward, summed_early
-from minigrad.gradcheck.mutants.products import BIAS_SHAPES, WEIGHT_SHAPES, X_SHAPES
 from study.exercises.exercise import Argument, Exercise
 
 
@@ -61,15 +58,6 @@ PRODUCT = Routine("product", mul_backward, ("dout", "a", "b"), ("da", "db"), (
             {f"for_{a}": summed_early, f"sum_{a}": as_it_is}) for a in "ab"),
     Known("summed early", "dout is summed before it is multiplied by the other factor; multiply first, then sum",
           dict(for_a=summed_early, for_b=summed_early, sum_a=as_it_is, sum_b=as_it_is)),
-))
-
-
-SHAPES_OF_LINEAR = {"for_x": X_SHAPES, "for_weight": WEIGHT_SHAPES, "for_bias": BIAS_SHAPES}
-KNOWN_LINEAR = routine_of("linear")
-LINEAR = dataclasses.replace(KNOWN_LINEAR, mistakes=(
-    *KNOWN_LINEAR.mistakes,
-    *(Known(name, sentence, {part: wrong}) for part, table in SHAPES_OF_LINEAR.items()
-      for name, (sentence, wrong) in table.items()),
 ))
 
 EXERCISES = [
@@ -130,7 +118,7 @@ EXERCISES = [
          "For a matrix x: dx = dout @ weight, dweight = dout.T @ x, and dbias is the sum of dout over the rows.",
          "With more axes, dx stays as it is; for the others make matrices of dout and x: dout.reshape(-1, "
          "dout.shape[-1])."),
-        linear_backward, LINEAR, FUNCTIONS["linear"].forward,
+        linear_backward, routine_of("linear"), FUNCTIONS["linear"].forward,
         shapes=({"x": "N I"},),
         special=(lambda r: {"x": r.uniform(-60, 60, (2, 3)), "weight": r.normal(size=(4, 3)), "bias": r.normal(size=4)},),
     ),

@@ -52,7 +52,7 @@ class Guard:
     def __init__(self, folder, readable, filename):
         self.folder, self.filename = os.path.realpath(folder), filename
         self.readable = [os.path.realpath(path) for path in readable]
-        self.refused, self.writes, self.inside = [], 0, False
+        self.refused, self.writes = [], 0
 
     def install(self):
         for module in ("os", "posix", "signal", "_signal", "_posixsubprocess"):
@@ -67,7 +67,7 @@ class Guard:
         if event == "import":
             name, filename = arguments[:2]
             if what := MODULES.get(name):
-                self.refuse(what)
+                self.refuse(what, ImportError)  # which whoever can do without it expects
             if filename and not self.is_readable(filename):  # an extension module of its own
                 self.refuse(f"load {shown(filename)}")
         elif event == "open":
@@ -102,14 +102,12 @@ class Guard:
         return isinstance(path, int) or is_below(self.real(path), self.folder)
 
     def is_readable(self, path):
+        """Whether it belongs to Python or NumPy. Other packages are often installed below Python's own folder."""
         if isinstance(path, int):
             return True
         real = self.real(path)
-        for folder in self.readable:
-            if is_below(real, folder):
-                rest = real[len(folder):]
-                return "site-packages" not in rest and "dist-packages" not in rest
-        return False
+        below = [real[len(folder):] for folder in self.readable if is_below(real, folder)]
+        return any("site-packages" not in rest and "dist-packages" not in rest for rest in below)
 
     def real(self, path):
         text = os.fsdecode(path) if path else "."
@@ -117,10 +115,10 @@ class Guard:
             return ""
         return os.path.realpath(text)
 
-    def refuse(self, what):
+    def refuse(self, what, error=PermissionError):
         if len(self.refused) < 20 and what not in self.refused and not self.is_importing():
             self.refused.append(what)
-        raise PermissionError(f"a submission may not {what}")
+        raise error(f"a submission may not {what}")
 
     def is_importing(self):
         """Whether a library, while it is imported, asks for something of the machine that it can do without."""

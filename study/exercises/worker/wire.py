@@ -1,6 +1,5 @@
 """Messages between the judge and the worker: a header of JSON, then the arrays as raw bytes. Nothing is unpickled.
 
-    4 bytes  MAGIC
     4 bytes  length of the header
     8 bytes  length of the arrays
     header, arrays
@@ -13,8 +12,7 @@ import struct
 
 from numpy import dtype, empty, frombuffer, generic, ndarray
 
-MAGIC = b"mgx1"
-PREFIX = struct.Struct(">4sIQ")
+PREFIX = struct.Struct(">IQ")
 LARGEST_HEADER = 2**20
 LARGEST_BODY = 2**26
 DTYPE = re.compile(r"[<>|=]?[biufc][0-9]{1,2}")
@@ -41,7 +39,7 @@ def pack(header, tree, callables=None):
     size = sum(array.nbytes for array in arrays)
     if len(text) > LARGEST_HEADER or size > LARGEST_BODY:
         raise Unsendable(f"{max(len(text), size) / 2**20:.0f} MB")
-    return b"".join([PREFIX.pack(MAGIC, len(text), size), text, *map(ndarray.tobytes, arrays)])
+    return b"".join([PREFIX.pack(len(text), size), text, *map(ndarray.tobytes, arrays)])
 
 
 def _node(tree, arrays, callables, depth):
@@ -67,8 +65,8 @@ def _node(tree, arrays, callables, depth):
 
 def lengths(prefix):
     """(length of the header, length of the arrays) from the first `PREFIX.size` bytes."""
-    magic, header, body = PREFIX.unpack(prefix)
-    if magic != MAGIC or header > LARGEST_HEADER or body > LARGEST_BODY:
+    header, body = PREFIX.unpack(prefix)
+    if header > LARGEST_HEADER or body > LARGEST_BODY:
         raise Garbage("no message")
     return header, body
 

@@ -51,7 +51,7 @@ HANDED_IN = {  # a backward of softmax, and a part of what is said about it
     "two gradients": (lambda dout, x: (dout, x), "it returns 2 gradients; expected dx"),
     "an error": (lambda dout, x: dout @ x[:1], "it raises ValueError: matmul"),
     "too few arguments": (lambda dout: dout, "it raises TypeError"),
-    "an error at times": (raises_on_some, f'(line {raises_on_some.__code__.co_firstlineno + 2}: raise ValueError("not today"))'),
+    "an error at times": (raises_on_some, f'in line {raises_on_some.__code__.co_firstlineno + 2} of test_mutants.py: raise ValueError("not today")'),
     "two mistakes": (lambda dout, x: -np.exp(x) / np.exp(x).sum(-1, keepdims=True) * dout, "dx has the wrong sign"),
     "nonsense": (lambda dout, x: np.sin(dout + x), "dx is off by up to"),
 }

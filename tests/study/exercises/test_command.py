@@ -61,7 +61,7 @@ def test_a_starter_runs_prints_its_example_and_is_not_right_yet(run, name, capsy
     assert pathlib.Path(f"{name}.py").read_text(encoding="utf-8") == content
 
 
-@pytest.mark.parametrize("name", COURSE)
+@pytest.mark.parametrize("name", [name for name, exercise in COURSE.items() if not exercise.demo])
 def test_the_example_of_a_starter_shows_what_the_solution_gives(name):
     inputs, right = text.example(COURSE[name])
     content = text.starter(COURSE[name], f"{name}.py")
@@ -145,6 +145,43 @@ def test_bad_usage_is_one_line(run, arguments, problem):
     write("softmax.py", WRONG)
     code, out, err = run(*arguments)
     assert (code, out) == (2, "") and problem in err and err.count("\n") == 1, err
+
+
+@pytest.mark.parametrize(("name", "content", "exercise", "problem"), [
+    ("softmax.py", "def softmax_backward(dout, x:\n", "softmax", "line 1"),
+    ("softmax.py", "", "softmax", "is empty"),
+    ("homework.py", "x = 1", None, "homework.py defines no function of an exercise"),
+    ("homework.py", "def softmax_backwards(dout, x): pass", None, "should it be softmax_backward?"),
+    ("homework.py", "x =", None, "line 1"),
+])
+def test_a_file_that_is_no_answer_has_a_verdict_too(run, name, content, exercise, problem):
+    write(name, content)
+    code, out, err = run("check", name, "--json")
+    found = json.loads(out)
+    assert (code, err) == (1, "") and (found["exercise"], found["verdict"], found["mistake"]) == (exercise, "error", None)
+    assert problem in found["sentence"]
+    code, out, err = run("check", name)
+    assert (code, err) == (1, "") and "ERROR" in out and "Traceback" not in out
+
+
+def test_a_teachers_own_exercise_from_new_to_check(run):
+    assert run("new", "gate") == (0, "gate_exercise.py\n", "")
+    code, out, err = run("new", "gate")
+    assert (code, out) == (2, "") and "gate_exercise.py is there already" in err
+    assert run("start", "gate_exercise.py")[:2] == (0, "gate.py\n")
+    code, out, _ = run("check", "gate.py", "--exercise", "gate_exercise.py")
+    assert code == 1 and out.startswith("gate: WRONG")
+    code, out, err = run("show", "missing_exercise.py")
+    assert code == 2 and "missing_exercise.py" in err and err.count("\n") == 1
+
+
+def test_a_class_is_graded(run):
+    for student, content in (("ada", RIGHT), ("bob", WRONG)):
+        pathlib.Path("homework", student).mkdir(parents=True)
+        write(f"homework/{student}/softmax.py", content)
+    out = run("grade", "homework")[1]
+    rows = {line.split()[0]: line for line in out.splitlines() if line.startswith(("ada", "bob"))}
+    assert "right" in rows["ada"] and "wrong" in rows["bob"] and "sum over the row" in rows["bob"]
 
 
 def test_a_broken_or_forged_note_of_what_is_done_does_no_harm(run, tmp_path):

@@ -88,9 +88,18 @@ def test_derivatives_at_a_kink_or_with_noise_are_not_certain():
     noise = np.random.default_rng(0)
     for forward, is_certain in (
             (np.abs, False), (lambda x: np.maximum(x, 0), False), (np.sign, False), (lambda x: x**3, True),
-            (lambda x: x + 1e-7 * noise.normal(), False), (lambda x: np.round(x, 6), False), (np.zeros_like, True)):
+            (lambda x: x + 1e-7 * noise.normal(), False), (lambda x: np.round(x, 6), False), (lambda x: 1e6 + x**2, False),
+            (np.zeros_like, True), (lambda x: 0 * x + 0.7, True)):
         known = Derivatives(forward, [0]).known(np.ones(3), np.array([0.7, 0.0, -1.3]))
         assert known.is_certain == is_certain
+
+
+def test_what_is_kept_is_of_the_same_upstream_and_shape():
+    derivatives = Derivatives(lambda x: x.sum(0), [0])
+    x = np.arange(6.0)
+    for dout, shape in ((1.0, (2, 3)), (2.0, (2, 3)), (2.0, (3, 2))):
+        (gradient,) = derivatives(np.full(shape[1], dout), x.reshape(shape))
+        np.testing.assert_allclose(gradient, np.full(shape, dout), rtol=1e-10)
 
 
 def test_inputs_next_to_kinks_are_drawn_again(exercise_of):

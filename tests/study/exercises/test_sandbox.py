@@ -14,6 +14,7 @@ from study.exercises.answer import Answer, Direct
 from study.exercises.sandbox import Limits, Sandbox
 from study.exercises.submission import Source, source_of_notebook, source_of_text
 from study.exercises.worker import wire
+from study.exercises.worker.guard import Guard
 
 DOUT, X = np.arange(6.0).reshape(2, 3), np.arange(6.0, 12.0).reshape(2, 3)
 PATIENT = Limits(start_seconds=100, load_seconds=100, call_seconds=100, total_seconds=100, megabytes=1024)  # busy machines
@@ -378,13 +379,12 @@ def test_an_error_in_a_notebook_names_the_cell_and_what_came_before():
 
 # What the judge believes.
 
-def message(header: bytes, body: bytes = b"", lengths: tuple[int, int] | None = None, magic: bytes = wire.MAGIC) -> bytes:
-    return struct.pack(">4sIQ", magic, *(lengths or (len(header), len(body)))) + header + body
+def message(header: bytes, body: bytes = b"", lengths: tuple[int, int] | None = None) -> bytes:
+    return struct.pack(">IQ", *(lengths or (len(header), len(body)))) + header + body
 
 
 FORGED = {
     "no message": b"right" * 10,
-    "another magic": message(b"{}", magic=b"mgx0"),
     "a header of 4 GB": message(b"", lengths=(2**32 - 1, 0)),
     "arrays of 1e18 bytes": message(b"", lengths=(2, 10**18)),
     "no JSON": message(b"{]"),
@@ -460,6 +460,17 @@ def test_it_sees_nothing_of_the_judges_surroundings(monkeypatch):
             "assert os.getsid(0) != os.getsid(os.getppid()) and sys.stdin.read() == ''\n"
             "assert not {'minigrad', 'numba', 'study'} & {name.partition('.')[0] for name in sys.modules}\nreturn dout * x")
     assert answer(body).kind == "returned"
+
+
+@pytest.mark.parametrize("path, readable", {
+    "python3.11/ast.py": True, "python3.11/site-packages/numpy/testing.py": True, "python3.11/site-packages/scipy/a.py": True,
+    "python3.11/site-packages/minigrad/tensor.py": False, "python3.11/dist-packages/torch.py": False,
+    "python3.11/site-packages/numpy/../minigrad": False, "python3.110": False, "python3.11/site-packages/numpy2": False, "": False,
+}.items())
+def test_python_and_numpy_are_read_wherever_they_are_installed(path, readable, tmp_path):
+    python = tmp_path / "python3.11"
+    watch = Guard(tmp_path / "own", [python, *(python / "site-packages" / name for name in ("numpy", "scipy"))], "mine.py")
+    assert watch.is_readable(os.path.join(tmp_path, path)) == readable
 
 
 def test_two_processes_do_not_see_each_other():
