@@ -56,7 +56,9 @@ def test_the_exercise_is_found_by_what_is_defined(write):
     with pytest.raises(ValueError, match="homework.py defines softmax_backwards: should it be softmax_backward"):
         check_file(write("homework.py", RIGHT.replace("_backward", "_backwards")))
     with pytest.raises(ValueError, match="is not there"):
-        check_file("nowhere/softmax.py")
+        check_file("nowhere/homework.py")
+    missing = check_file("nowhere/softmax.py")
+    assert missing.verdict == "error" and "is not there" in missing.sentence
 
 
 def test_the_same_seed_draws_the_same_inputs(write):

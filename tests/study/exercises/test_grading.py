@@ -19,6 +19,7 @@ from study.exercises.grading import command, gradescope, judge_process, judges, 
 from study.exercises.grading.kept import MARKER
 from study.exercises.grading.rows import Row, frequencies, line, lines
 from study.exercises.grading.submissions import MOST_BYTES, find
+from study.exercises.report import Report
 from study.exercises.sandbox import Limits
 
 RIGHT = """
@@ -416,6 +417,11 @@ def test_one_submission(tmp_path, content, verdict):
     assert result["verdict"] == verdict and "failed" not in result
     assert not any("\x1b" in result[name] for name in ("sentence", "report", "source"))
     assert result["source"].split() == content.replace("\x1b", "\ufffd").split()
+
+
+def test_one_submissions_report_moves_no_terminal():
+    said = judge_process.said_of(Report(COURSE["softmax"], "error", facts=("\x1b[2J",)))
+    assert "\x1b" not in said["report"] + said["sentence"] and "[2J" in said["report"]
 
 
 def test_a_bug_of_the_judge_is_no_verdict(tmp_path, monkeypatch):
