@@ -9,10 +9,8 @@ from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, diagnose, grade_check
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_caught_unless_equivalent(name):
-    mutant = MUTANTS[name]
-    for seed in range(2):
-        verdict = gradcheck_report(mutant, mutant.draw(seed), seed=seed).verdict
-        assert verdict == ("pass" if mutant.equivalent else "fail")
+    mutant = MUTANTS[name]  # tests/gradcheck_power.py draws more inputs for each
+    assert gradcheck_report(mutant, mutant.draw(seed=0)).verdict == ("pass" if mutant.equivalent else "fail")
 
 
 def test_there_are_enough_and_each_is_described():
