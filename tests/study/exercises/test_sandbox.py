@@ -102,6 +102,7 @@ DEEDS = {
     "makes a database": Deed("import sqlite3; sqlite3.connect(OUTSIDE + '2')", "raised", REPORTED + "open a database"),
     "goes elsewhere": Deed("os.chdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
     "goes up": Deed("open('../exercise_x', 'w')", "raised", REPORTED + "write ../exercise_x", "write ../exercise_x"),
+    "goes up by a descriptor": Deed("os.mkdir('a'); here = os.open('.', os.O_RDONLY); os.chdir('a')\nos.open('../exercise_x', os.O_CREAT, dir_fd=here)", "raised", REPORTED + "write ../exercise_x", "write ../exercise_x"),
     "reads": Deed("return open(OUTSIDE).read()", "raised", REPORTED + "read", "read"),
     "lists": Deed("return os.listdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
     "reads by a folder": Deed("os.open(os.path.dirname(OUTSIDE), os.O_RDONLY)", "raised", REPORTED + "look into", "look into"),
