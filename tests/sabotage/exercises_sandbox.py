@@ -156,7 +156,6 @@ SABOTAGES = [
         "sandbox: each call has all the time": ("Sandbox.call", "min(self.limits.call_seconds, self.seconds_left)", "self.limits.call_seconds"),
     }),
     *edits(RETURNED, "study.exercises.worker.returned", {
-        "returned: a matrix stays one": ("described_array", "ndarray.view(item, ndarray)", "item"),
         "returned: ragged lists are arrays": ("numbers_of", "len(row) == len(level[0])", "True"),
         "returned: a huge integer breaks it": ("described_number", "except OverflowError", "except KeyError"),
         "returned: text is an array": ("described_array", "if kind not in NUMERIC", "if False"),
@@ -228,6 +227,7 @@ SABOTAGES = [
         "worker: random draws of Python": ("    random.seed(0)\n    numpy.seterr", "    numpy.seterr"),
     }),
     *in_worker(RETURNED, "returned", {
+        "worker: an array's own ways": ("ndarray.view(item, ndarray)", "item"),
         "worker: a tuple's own iteration": ("list(tuple.__iter__(found))", "[item for item in found]"),
         "worker: lists of any depth": (" and len(shape) < DEPTH", ""),
         "worker: a number's own ways": ("plain = asarray(plain_number(item))", "plain = asarray(item)"),

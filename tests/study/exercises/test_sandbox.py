@@ -102,6 +102,7 @@ DEEDS = {
     "makes a database": Deed("import sqlite3; sqlite3.connect(OUTSIDE + '2')", "raised", REPORTED + "open a database"),
     "goes elsewhere": Deed("os.chdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
     "goes up": Deed("open('../exercise_x', 'w')", "raised", REPORTED + "write ../exercise_x", "write ../exercise_x"),
+    "goes up by a descriptor": Deed("os.mkdir('a'); here = os.open('.', os.O_RDONLY); os.chdir('a')\nos.open('../exercise_x', os.O_CREAT, dir_fd=here)", "raised", REPORTED + "write ../exercise_x", "write ../exercise_x"),
     "reads": Deed("return open(OUTSIDE).read()", "raised", REPORTED + "read", "read"),
     "lists": Deed("return os.listdir(os.path.dirname(OUTSIDE))", "raised", REPORTED + "look into", "look into"),
     "reads by a folder": Deed("os.open(os.path.dirname(OUTSIDE), os.O_RDONLY)", "raised", REPORTED + "look into", "look into"),
@@ -219,6 +220,7 @@ RETURNED = {  # expression: (container, what each result is)
     "np.zeros((0, 3))": ("array", ("an array",)),
     "(10**400, x)": ("tuple", ("a number too large for float64", "an array")),
     "([1.0, [2.0]], x)": ("tuple", ("a list", "an array")),
+    "([[1.0, 2.0], [3.0]], x)": ("tuple", ("a list", "an array")),
     "(['a'], x)": ("tuple", ("a list", "an array")),
     "np.broadcast_to(1.0, (10**6, 10**6))": ("array", ("an array of shape (1000000, 1000000), which is too large",)),
 }
@@ -233,7 +235,7 @@ def test_what_is_returned_is_told_as_in_this_process(expression):
         assert (found.kind, found.container, found.given) == ("returned", container, given)
         items = right if isinstance(right, (tuple, list)) else [right]
         for result, item, words in zip(found.results, items, given):
-            if words.endswith(NO_ARRAY) or repr(item) in ("[1.0, [2.0]]", "['a']"):
+            if words.endswith(NO_ARRAY) or repr(item) in ("[1.0, [2.0]]", "[[1.0, 2.0], [3.0]]", "['a']"):
                 assert result is None
             else:
                 assert type(result) is np.ndarray and result.dtype == np.asarray(item).dtype
