@@ -1,7 +1,7 @@
 """Mistakes in reductions over the last axis, and in sums that run along it."""
 import numpy as np
 
-from .base import family, normal
+from .base import family, normal, same
 
 SQUARE = (4, 4)
 
@@ -10,18 +10,25 @@ def mean(a):
     return a.mean(-1, keepdims=True)
 
 
+EVERYWHERE = {  # mistakes that are made in any reduction
+    "no upstream": ("dout is not used; each row has to be multiplied by its own", dict(upstream=np.ones_like)),
+    "sign": ("dx has the wrong sign", dict(finish=lambda dx: -dx)),
+    "twice": ("dx is twice too large", dict(finish=lambda dx: 2 * dx)),
+}
+
+
 def reduction(name, forward, slope, wrong, inputs=normal(SQUARE)):
     """out = a reduction over the last axis: dx = dout * slope(x, out), with the axis kept."""
 
-    def backward(dout, x, *, slope=slope, spread=lambda dout: dout[..., None]):
-        return spread(dout) * slope(x, forward(x)[..., None])
+    def backward(dout, x, *, upstream=same, slope=slope, spread=lambda dout: dout[..., None], finish=same):
+        return finish(spread(upstream(dout)) * slope(x, forward(x)[..., None]))
 
-    family(name, forward, backward, inputs, wrong)
+    family(name, forward, backward, inputs, {**EVERYWHERE, **wrong})
 
 
 reduction("sum", lambda x: x.sum(-1), lambda x, out: np.ones_like(x), {
-    "wrong axis": ("the gradient is spread along the wrong axis", dict(spread=lambda dout: dout[None])),
-    "divided": ("the mean's gradient", dict(slope=lambda x, out: np.full_like(x, 0.25))),
+    "wrong axis": ("the gradient is spread along the wrong axis", dict(spread=lambda dout: dout[..., None, :])),
+    "divided": ("the mean's gradient", dict(slope=lambda x, out: np.full_like(x, 1 / x.shape[-1]))),
 })
 reduction("mean", lambda x: x.mean(-1), lambda x, out: np.full_like(x, 1 / x.shape[-1]), {
     "not divided": ("the sum's gradient", dict(slope=lambda x, out: np.ones_like(x))),
@@ -57,12 +64,12 @@ reduction("max", lambda x: x.max(-1), lambda x, out: is_largest(x, out) / is_lar
 }, lambda r: [np.round(r.normal(size=(4, 1)) + np.array([[0.5, 0.5, -1.0, -2.0]]) + r.normal(size=(4, 1)), 1)])
 
 
-def cumsum_backward(dout, x, *, way=lambda dout: np.cumsum(dout[:, ::-1], -1)[:, ::-1]):
+def cumsum_backward(dout, x, *, way=lambda dout: np.cumsum(dout[..., ::-1], -1)[..., ::-1]):
     return way(dout)
 
 
 family("cumsum", lambda x: np.cumsum(x, -1), cumsum_backward, normal(SQUARE), {
     "forwards": ("summed from the front, not from the end", dict(way=lambda dout: np.cumsum(dout, -1))),
     "exclusive": ("an element's own output is left out",
-                  dict(way=lambda dout: np.cumsum(dout[:, ::-1], -1)[:, ::-1] - dout)),
+                  dict(way=lambda dout: np.cumsum(dout[..., ::-1], -1)[..., ::-1] - dout)),
 })

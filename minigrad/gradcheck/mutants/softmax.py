@@ -275,11 +275,11 @@ def in_columns(dx, rows, targets):
 
 
 def at_the_row_number(dx, rows, targets):
-    dx[rows, rows] -= 1
+    dx[rows, rows % dx.shape[1]] -= 1  # whoever does this has no % where it fits, and elsewhere an error
 
 
 def exchanged_indices(dx, rows, targets):
-    dx[targets[rows], rows] -= 1
+    dx[targets[rows] % dx.shape[0], rows % dx.shape[1]] -= 1
 
 
 def everywhere(dx, rows, targets):
