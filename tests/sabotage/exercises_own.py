@@ -33,7 +33,7 @@ SABOTAGES = [
     *edits(FINDING, "study.exercises.finding.leaks", {
         "leaks: both heads leak nowhere": ("draw", "mask[generator.integers(2), i, j] = True", "pass"),
         "leaks: it leaks twice": ("draw", "mask[generator.integers(2), i, j]", "mask[:, i:j, j]"),
-        "leaks: the scale is not that of a head": ("Leaking.__call__", "self.mask, q", "self.mask | True, q"),
+        "leaks: no mask": ("Leaking.__call__", "self.mask, q", "self.mask | True, q"),
         "leaks: a pair is always right": ("Hunt.is_right", "self.said == self.model.place", "self.said is not None"),
         "leaks: an error each time is a verdict": ("hunt", 'if all(h.answer.kind == "raised"', "if False and all(h.answer.kind"
                                                     ' == "raised"'),
