@@ -36,7 +36,7 @@ SABOTAGES = [
     }),
     *edits(EXACT, RELATIONS, {
         "relations: any number is zero": ("is_zero", "not np.any(g)", "True"),
-        "relations: a factor need not be the same": ("is_multiplied", "if not names and max(ratios)", "if False and max(ratios)"),
+        "relations: a factor need not be the same": ("is_multiplied", "if not names and not is_constant", "if False"),
         "relations: digits": ("is_multiplied", "< FEW_DIGITS", "< 0"),
         "relations: unsummed is not seen": ("is_unsummed", "given.sum(axes)", "given.mean(axes)"),
         "relations: keepdims is not seen": ("has_other_shape", "given.reshape(-1), right.reshape(-1)", "given, right"),

@@ -90,7 +90,7 @@ def test_two_mistakes_at_once_are_both_named(name):
     for a, b in tried:
         changes = a.changes | b.changes
         wrong = changed(routine, changes)
-        inputs = [point for point in draws(name, range(3)) if given_by(wrong, routine, point)]
+        inputs = [point for point in draws(name, range(8)) if given_by(wrong, routine, point)]
         (fresh,) = draws(name, [99])
         if len(inputs) < 2 or not given_by(wrong, routine, fresh):
             continue  # it raises
