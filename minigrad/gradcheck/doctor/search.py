@@ -102,7 +102,10 @@ def one_relation(case: Case, relations: Sequence[Relation]) -> Explanation | Non
 def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, Explanation]:
     """First known mistakes, those that explain most results; then relations; then a relation on top of a mistake."""
     found: dict[str, Explanation] = {}
-    for explanation, names in sorted(singles, key=lambda item: -len(item[1])):
+    def changed_besides(item: tuple[Explanation, list[str]]) -> int:
+        return sum(not case.leaves_right(item[0].mistakes, name) for name in case.results if name not in item[1])
+
+    for explanation, names in sorted(singles, key=lambda item: (-len(item[1]), changed_besides(item))):
         found = dict.fromkeys(names, explanation) | found
     for name in case.wrong:
         if name not in found and (explanation := on_its_own(case, name, pairs)):

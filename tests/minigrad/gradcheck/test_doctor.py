@@ -69,7 +69,7 @@ def test_a_known_mistake_is_named_or_one_with_the_same_numbers(name, mistake):
     routine, title = routine_of(name), f"{name}: {mistake.name}"
     for seed in range(2):
         wrong = changed(routine, mistake.changes)
-        inputs = [point for point in draws(name, range(seed, seed + 3)) if given_by(wrong, routine, point)]
+        inputs = [point for point in draws(name, range(seed, seed + 6)) if given_by(wrong, routine, point)]
         if len(inputs) < 2:
             continue  # it raises
         found = diagnosed(wrong, routine, inputs)
