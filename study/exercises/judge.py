@@ -160,7 +160,7 @@ def remarks(exercise: Exercise, caller: Caller, seed: int) -> tuple[str, ...]:
     for draw in exercise.beyond:
         trial = attempt(exercise, caller, exercise.with_upstream(generator, draw(generator)))
         if not trial.is_right:
-            return ("for numbers around 1000 it overflows, or loses its digits; subtract the row's maximum before e^x",)
+            return (f"for numbers around 1000 it overflows, or loses its digits: {trial.first_difference()}",)
     return ()
 
 

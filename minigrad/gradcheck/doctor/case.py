@@ -39,6 +39,7 @@ class Case:
         self.seen = sorted(seen, key=lambda item: (-len(item.wrong), shortest_axis(item) < 2, volume(item)))
         self.results = [name for name in routine.results if any(name in item.given for item in seen)]
         self.wrong = [name for name in self.results if any(name in item.wrong for item in seen)]
+        self.empty = [name for name in self.results if self._is_empty(name)]
         self._known: dict[tuple, Numbers] = {}
 
     def _seen(self, item: Evidence) -> Seen:
@@ -46,6 +47,11 @@ class Case:
         given = {name: as_numbers(value) for name, value in item.given.items()}
         wrong = {name: ~self.agreement(given[name], right[name]) for name in given}
         return Seen(item.inputs, right, given, {name: places for name, places in wrong.items() if np.any(places)})
+
+    def _is_empty(self, name: str) -> bool:
+        """Is there no finite number in most of what was given? (None is an answer.)"""
+        arrays = [item.given[name] for item in self.seen if item.given.get(name) is not None]
+        return bool(arrays) and 2 * sum(bool(np.any(np.isfinite(array))) for array in arrays) < len(arrays)
 
     def agreement(self, given: np.ndarray | None, expected: np.ndarray | None) -> np.ndarray:
         """Where are the numbers the same? Nowhere, in the shape of what was expected, if the shapes differ."""
@@ -56,7 +62,12 @@ class Case:
         return is_close | (given == expected) | (np.isnan(given) & np.isnan(expected))
 
     def explains(self, name: str, expected: Expected) -> bool:
-        """Is this what was given under a name, on all inputs? Not if it cannot be computed for one of them."""
+        """Is this what was given under a name, on all inputs? Not if it cannot be computed for one of them.
+
+        What is NaN almost everywhere has no explanation: NaN is equal to any other.
+        """
+        if name in self.empty:
+            return False
 
         def is_given(seen: Seen) -> bool:
             try:

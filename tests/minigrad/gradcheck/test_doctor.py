@@ -196,6 +196,14 @@ EXACT_RELATIONS = {
 }
 
 
+@pytest.mark.parametrize("of", [np.nan, np.inf])
+def test_what_is_no_number_is_not_explained(of):
+    found = diagnosed(lambda dout, x: x * of, routine_of("softmax"), draws("softmax", range(4)))
+    assert found.names == () and ("NaN" if np.isnan(of) else "inf") in found.sentence
+    found = diagnosed(lambda dout, x: x * of, dataclasses.replace(routine_of("softmax"), mistakes=()), draws("softmax", [0]))
+    assert found.names == ()
+
+
 @pytest.mark.parametrize("name", EXACT_RELATIONS)
 def test_exact_relations_need_no_table(name):
     backward, names, said = EXACT_RELATIONS[name]
