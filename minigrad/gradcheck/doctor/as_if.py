@@ -3,6 +3,7 @@
 "dk is what it would be if the last row of q were left out": a loop that ends too early. The right routine runs again
 with each input changed in each of these ways.
 """
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -67,13 +68,16 @@ CHANGES: dict[str, tuple[str, Change]] = {  # {name: (what was done to the input
 }
 
 
+def float_arrays(case: Case) -> list[str]:
+    """The names of the inputs that are float arrays, the upstream gradient first."""
+    return [key for key, value in case.seen[0].inputs.items() if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
+
+
 def is_changed(what: str, change: Change) -> Callable[[Case, str, Expected], str | None]:
     """Finds the input that was changed so. The result must not be right for the unchanged one."""
 
     def find(case: Case, name: str, reference: Expected) -> str | None:
-        floats = [key for key, value in case.seen[0].inputs.items()
-                  if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
-        for key in floats:
+        for key in float_arrays(case):
             if case.explains(name, case.rerun(name, **{key: lambda seen, key=key: change(seen.inputs[key])})):
                 return f"{{is}} what would be right if {what.format(input=key)}"
         return None
@@ -91,8 +95,7 @@ def is_added(case: Case, name: str, reference: Expected) -> str | None:
             return found if found.shape == right.shape else None
         return expected
 
-    terms = {key: lambda seen, key=key: seen.inputs[key] for key, value in case.seen[0].inputs.items()
-             if isinstance(value, np.ndarray) and value.dtype.kind == "f"}
+    terms = {key: lambda seen, key=key: seen.inputs[key] for key in float_arrays(case)}
     terms |= {other: lambda seen, other=other: seen.right[other] for other in case.results if other != name}
     for key, term in terms.items():
         for sign, word in ((1.0, "added to"), (-1.0, "subtracted from")):
@@ -101,7 +104,38 @@ def is_added(case: Case, name: str, reference: Expected) -> str | None:
     return None
 
 
+def is_added_on_the_way(case: Case, name: str, reference: Expected) -> str | None:
+    """An input that was added to another before the right routine ran."""
+    for key, other in itertools.permutations(float_arrays(case), 2):
+        if case.explains(name, case.rerun(name, **{key: lambda seen, key=key, other=other: sum_of(seen, key, other)})):
+            return f"{{is}} what would be right if {other} were added to {key}"
+    return None
+
+
+def sum_of(seen: Seen, key: str, other: str) -> np.ndarray:
+    """An input and another, in the shape of the first; ValueError if they do not fit."""
+    return seen.inputs[key] + np.broadcast_to(seen.inputs[other], seen.inputs[key].shape)
+
+
+def has_another_mask(case: Case, name: str, reference: Expected) -> str | None:
+    """Each number is what it would be if all were kept, or zero; but not by the mask that was given."""
+    masks = [key for key, value in case.seen[0].inputs.items() if isinstance(value, np.ndarray) and value.dtype.kind == "b"]
+    kept = dropped = 0
+    for seen in case.seen if masks else ():
+        given = seen.given.get(name)
+        if given is None or np.shape(given) != np.shape(reference(seen)):
+            return None
+        everything = case.rerun(name, **{masks[0]: lambda seen: np.ones_like(seen.inputs[masks[0]])})(seen)
+        is_kept = case.agreement(given, everything)
+        if not np.all(is_kept | (given == 0)):
+            return None
+        kept, dropped = kept + np.sum(is_kept & (given != 0)), dropped + np.sum(given == 0)
+    return f"{{has}} a mask of its own: {masks[0]} is not used" if min(kept, dropped) > 4 else None
+
+
 AS_IF: tuple[Relation, ...] = (
+    Relation("another mask", has_another_mask),
     *(Relation(name, is_changed(*how)) for name, how in CHANGES.items()),
     Relation("something added", is_added),
+    Relation("added on the way", is_added_on_the_way),
 )

@@ -95,7 +95,7 @@ def sizes_of(seen: Seen) -> dict[str, float]:
         if array.ndim > 2:
             found |= {f"the number of rows of {name} in all": math.prod(array.shape[:-1])}
     return found | {name: value for name, value in seen.inputs.items()
-                    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 1e-3}
+                    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and value > 1e-3}
 
 
 def is_summed(case: Case, name: str, reference: Expected) -> str | None:
@@ -167,7 +167,7 @@ def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
         given, right = seen.given.get(name), reference(seen)
         if name not in seen.given:
             continue
-        if given is None or given.shape != right.shape or not np.all(np.isfinite(given)):
+        if given is None or given.shape != right.shape or not np.all(np.isfinite(given) & np.isfinite(right)):
             return None
         largest = np.max(np.abs(right), initial=0.0)
         if np.any(np.abs(given - right) > 2e-5 * largest + 1e-12):
@@ -175,7 +175,7 @@ def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
         is_off = np.abs(given - right) > 1e-11 * largest
         errors += list(np.sign((given - right) * right)[is_off])
     is_to_both_sides = len(errors) >= 8 and 0.15 < np.mean(np.array(errors) > 0) < 0.85
-    return "{is} right to about 7 digits only: float32 on the way" if is_to_both_sides else None
+    return "{is} right to about 7 digits only, as if float32 were on the way" if is_to_both_sides else None
 
 
 def is_near_right(case: Case, name: str, reference: Expected) -> bool:

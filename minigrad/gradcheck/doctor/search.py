@@ -123,12 +123,20 @@ def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
     for mistake in case.routine.mistakes:
         for relation in COMPOSING:
             try:
+                if not keeps_shape(case, name, mistake):
+                    break
                 predicate = relation.find(case, name, case.known((mistake,), name))
             except Exception:  # noqa: BLE001  the mistake raises for one of the inputs
                 break
             if predicate:
                 return Explanation((mistake,), relation.name, predicate)
     return None
+
+
+def keeps_shape(case: Case, name: str, mistake: Known) -> bool:
+    """Has a result with this mistake the shape that is right? What is said of it besides would mean little else."""
+    return all(np.shape(case.known((mistake,), name)(seen)) == np.shape(seen.right[name])
+               for seen in case.seen[:1] if name in seen.right)
 
 
 def sentences(case: Case, found: dict[str, Explanation]) -> tuple[str, ...]:

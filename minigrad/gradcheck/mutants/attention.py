@@ -405,6 +405,12 @@ CAUSAL = {  # mistakes in the causal mask
     "mask inverted, the last is zero": (
         "backward's mask is used the wrong way round: it hides the past and the token itself, so the last sees nothing",
         dict(see=lambda h: ~causal(h), normalise=lambda h: safe_softmax(h.hidden))),
+    "dv without the token itself": ("dv is made from the weights below the diagonal: a token's own weight is missing",
+                                    dict(weights=lambda h: np.tril(h.p, -1))),
+    **{f"{fill} for -inf{more}": (f"masked scores are set to {fill}{more}: e^{fill} is not zero, it has to be -inf",
+                                  {"hide": lambda h, fill=fill: np.where(h.seen, h.scores, float(fill)), **parts})
+       for fill in (-1, -10)
+       for more, parts in (("", {}), (", and dscores masked", {"keep": lambda h: np.where(h.seen, h.ds, 0.0)}))},
     "dweights set to -inf": ("masked elements of dweights are set to -inf: the scores are, and 0 * -inf is NaN",
                              dict(for_weights=lambda h: np.where(h.seen, h.dout @ turned(h.v), -np.inf))),
     "mask inverted, -1e9": ("backward's mask is used the wrong way round: it hides the past and the token itself, and the "
@@ -471,6 +477,11 @@ def one_head(which):
     return merged
 
 
+def without_head(which):
+    """Merges the heads but for one, whose columns are zero."""
+    return lambda x: merge(np.where((np.arange(x.shape[-3]) == which % x.shape[-3])[:, None, None], 0.0, x))
+
+
 def multi_head(q, k, v, heads=2):
     return merge(full_attention(split(q, heads), split(k, heads), split(v, heads)))
 
@@ -524,6 +535,10 @@ family("multi_head", multi_head, multi_head_backward, normal(*[(4, 8)] * 3), {
                     dict(merge_gradients=lambda x: merge(np.broadcast_to(x.sum(-3, keepdims=True), x.shape)))),
     "scale of the heads": ("1 / sqrt(heads) for 1 / sqrt(d) everywhere: a score is the sum of d products",
                            dict.fromkeys(("scale", "scale_q", "scale_k"), lambda h: 1 / math.sqrt(h.q.shape[-3]))),
+    "last head left out": ("the last head is left out: its columns are zero, as if a loop ended too early",
+                           dict(merge_gradients=without_head(-1))),
+    "first head left out": ("the first head is left out: its columns are zero, as if a loop started at 1",
+                            dict(merge_gradients=without_head(0))),
     "softmax over heads": ("the softmax runs over the heads, and should over the keys",
                            dict(normalise=lambda h: softmax(h.hidden, -3),
                                 total=lambda h: h.weighed.sum(-3, keepdims=True))),

@@ -179,10 +179,11 @@ def large(*shapes, factor=60.0):
 
 
 def some_mask(generator, shape, sizes):
-    """A mask that hides about half, and, if it has several rows, all of one."""
+    """A mask that hides about half; of several rows, one sees everything and another nothing, anywhere among them."""
     mask = generator.random(shape) < 0.6
     if len(mask) > 1:
-        mask[0], mask[-1] = True, False
+        everything, nothing = generator.permutation(len(mask))[:2]
+        mask[everything], mask[nothing] = True, False
     return mask
 
 

@@ -176,7 +176,7 @@ EXACT_RELATIONS = {
     "loop too short": (lambda dout, x, w, b: (last_row_zero(dout @ w.T), x.T @ dout, dout.sum(0)), ("last zero",),
                        "dx is right but for the last"),
     "float32": (lambda dout, x, w, b: affine_backward(*single(dout, x, w, b)), ("rounded",),
-                "dx, dw and db are right to about 7 digits only: float32 on the way"),
+                "dx, dw and db are right to about 7 digits only, as if float32 were on the way"),
     "starts at 1": (lambda dout, x, w, b: (dout @ w.T, x[1:].T @ dout[1:], dout.sum(0)), ("first row left out",),
                     "dw is what would be right if the first row of dout were left out, as if a loop started at 1"),
     "last column": (lambda dout, x, w, b: (dout[:, :-1] @ w[:, :-1].T, x.T @ dout, dout.sum(0)), ("last column left out",),
@@ -191,9 +191,31 @@ EXACT_RELATIONS = {
               "dx is right but for x, which is added to it"),
     "subtracted": (lambda dout, x, w, b: (dout @ w.T, x.T @ dout, dout.sum(0) - b), ("something added",),
                    "db is right but for b, which is subtracted from it"),
+    "added on the way": (lambda dout, x, w, b: ((dout + b) @ w.T, x.T @ dout, dout.sum(0)), ("added on the way",),
+                         "dx is what would be right if b were added to dout"),
     "each its own": (lambda dout, x, w, b: (-dout @ w.T, dout.T @ x, dout.mean(0)), ("negated", "transposed", "factor"),
                      "dx has the wrong sign; dw is transposed; db is multiplied by 1/N"),
 }
+
+
+def test_a_mask_of_ones_own_is_told():
+    generator = np.random.default_rng(5)
+    found = diagnosed(lambda dout, x, keep: dout * (generator.random(x.shape) < 0.5) / 0.6,
+                      dataclasses.replace(routine_of("dropout"), mistakes=()), draws("dropout", range(3)))
+    assert found.names == ("another mask",) and "dx has a mask of its own: keep is not used" in found.sentence
+
+
+def test_what_divides_by_zero_and_was_taken_care_of_is_still_named():
+    def careful(dout, x, weight, bias):
+        n = max(x.shape[-1] - 1, 1)
+        c = x - x.mean(-1, keepdims=True)
+        x_hat = c / np.sqrt((c * c).sum(-1, keepdims=True) / n + 1e-5)
+        return routine_of("layer_norm").right(dout, x, weight, bias)[0], (dout * x_hat).sum(0), dout.sum(0)
+
+    inputs = [{"dout": r.normal(size=shape), "x": r.normal(size=shape), "weight": np.ones(shape[1]), "bias": np.ones(shape[1])}
+              for r in [np.random.default_rng(0)] for shape in ((2, 1), (3, 5), (5, 4), (4, 6))]
+    found = diagnosed(careful, routine_of("layer_norm"), inputs)
+    assert "N - 1 (ddof=1)" in found.sentence
 
 
 @pytest.mark.parametrize("of", [np.nan, np.inf])
