@@ -215,7 +215,7 @@ def test_what_divides_by_zero_and_was_taken_care_of_is_still_named():
     inputs = [{"dout": r.normal(size=shape), "x": r.normal(size=shape), "weight": np.ones(shape[1]), "bias": np.ones(shape[1])}
               for r in [np.random.default_rng(0)] for shape in ((2, 1), (3, 5), (5, 4), (4, 6))]
     found = diagnosed(careful, routine_of("layer_norm"), inputs)
-    assert "N - 1 (ddof=1)" in found.sentence
+    assert "ddof=1" in found.sentence
 
 
 @pytest.mark.parametrize("of", [np.nan, np.inf])
