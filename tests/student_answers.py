@@ -1,18 +1,18 @@
-"""Answers as students write them: `submissions/EXERCISE.txt` has one file after the other, each below a line such as
+"""Answers as students write them: `study/exercises/submissions/EXERCISE.txt` has one file after the other, each below a line such as
 
-    # ---- wrong: forgot the transpose of b => b not transposed | a fact, as an alternative
+    # ---- wrong: forgot the transpose of b => b not transposed | another name that says the same
     # ---- wrong twice: forgot 1 / sqrt(d) | no causal mask => no scale + no mask
     # ---- right: einsum
 
-They were written by reading the statements alone, without the table of known mistakes. What stands after "=>" are the names
-that the judge may give (`Report.names`); "" if the label's own words are all there is, and the mistake is not known.
+They were written from the signatures alone, without knowing which mistakes the library knows. Behind "=>" stand the names
+that say it rightly (`Report.names`), read and compared with the label by hand; none if the mistake has no name there.
 """
 import pathlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-FOLDER = pathlib.Path(__file__).parent / "submissions"
+FOLDER = pathlib.Path(__file__).parent / "study" / "exercises" / "submissions"
 HEAD = re.compile(r"^# ---- (right|wrong twice|wrong): (.*?)(?: => (.*))?$")
 
 

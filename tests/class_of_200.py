@@ -1,6 +1,6 @@
 """How long a class takes: 200 answers as students write them, 5 of them hanging, graded twice.
 
-    python tests/study/exercises/class_of_200.py [--students 200] [--hanging 5] [--jobs 2]
+    python tests/class_of_200.py [--students 200] [--hanging 5] [--jobs 2]
 
 The first run is killed half-way and goes on; the second has one process more, and gets the same answers by other names, so in
 another order. Both have to say the same of everybody: the exit code is 1 if they do not.
@@ -14,10 +14,10 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).parents[3]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests/study/exercises")]
+ROOT = pathlib.Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from corpus import submissions  # noqa: E402
+from student_answers import submissions  # noqa: E402
 
 from study.exercises.course import COURSE  # noqa: E402
 from study.exercises.grading.kept import MARKER  # noqa: E402
@@ -68,11 +68,11 @@ def main() -> int:
 
 def make(place: pathlib.Path, students: int, hanging: int) -> dict[str, str]:
     """Two folders with the same answers; {name in the first: name in the second}."""
-    corpus = submissions(COURSE)
+    answers = submissions(COURSE)
     every = students // hanging
     names = {}
     for i in range(students):
-        answer = corpus[i * len(corpus) // students % len(corpus)]  # of all exercises
+        answer = answers[i * len(answers) // students % len(answers)]  # of all exercises
         exercise, code = answer.exercise, answer.code
         if i % every == 0:
             exercise, code = "softmax", HANG[i // every % len(HANG)]
