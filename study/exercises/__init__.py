@@ -5,8 +5,7 @@ judges a file.
 """
 from .course import COURSE
 from .exercise import Argument, Exercise
-from .files import check_file
-from .judge import check
+from .files import check, check_file
 from .report import Report
 
 __all__ = ["COURSE", "Argument", "Exercise", "Report", "check", "check_file"]

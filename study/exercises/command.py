@@ -81,6 +81,8 @@ def add_new_flags(parser: argparse.ArgumentParser) -> None:
 
 def new(options: argparse.Namespace) -> int:
     check_writable(pathlib.Path(options.to), "--to")
+    if options.name in COURSE:
+        raise UsageError(f"{options.name} is an exercise of the course; choose another name for your own")
     try:
         print(own.new(options.name, options.to))
     except ValueError as error:
@@ -131,7 +133,8 @@ def check(options: argparse.Namespace) -> int:
 
 def show_unknown(problem: str, as_json: bool) -> int:
     """The verdict on a file of which nobody can say what it answers."""
-    sentence = f"{problem}; --exercise NAME says which exercise it is"
+    hint = "; --exercise NAME says which exercise it is" if "exercise" in problem else ""
+    sentence = problem + hint
     unknown = {"exercise": None, "verdict": ERROR, "mistake": None, "sentence": sentence}
     print(json.dumps(unknown) if as_json else f"{ERROR.upper()}\n  {sentence}")
     return 1

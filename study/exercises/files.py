@@ -1,8 +1,10 @@
 """An answer in a file: read, run in a process of its own, and judged."""
 import inspect
 import os
+from collections.abc import Callable
 
 from study.exercises import submission
+from study.exercises.answer import Direct
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise, named
 from study.exercises.judge import judge
@@ -12,15 +14,30 @@ from study.exercises.sandbox import Limits, Sandbox
 from study.exercises.submission import SubmissionError
 
 
-def exercise_called(name: str) -> Exercise:
+def exercise_called(name: str | Exercise) -> Exercise:
     """An exercise of the course by its name, or a teacher's own by its file, which ends with .py.
 
     ValueError, one line, if there is none, or the file cannot be one.
     """
+    if isinstance(name, Exercise):
+        return name
     return load(name) if name.endswith(".py") else named(name, COURSE)
 
 
-def check_file(path: str | os.PathLike, exercise: Exercise | None = None, seed: int | None = None,
+def check(function: Callable, exercise: str | Exercise, seed: int | None = None) -> Report:
+    """Judge a function in this process, as `check_file` judges a file. An exercise is given by its name, or a teacher's by
+    its file.
+
+    >>> import numpy as np
+    >>> check(lambda dout, x: dout * (1 - np.tanh(x)), "tanh", seed=0).mistake
+    '1 - out: the square is missing'
+    """
+    if not callable(function):
+        raise TypeError(f"check(function, exercise) takes a function, such as softmax_backward, got {function!r}")
+    return judge(exercise_called(exercise), Direct(function), seed)
+
+
+def check_file(path: str | os.PathLike, exercise: str | Exercise | None = None, seed: int | None = None,
                limits: Limits = Limits()) -> Report:
     """Judge the answer in a .py file or notebook. The report is true if it is right, so that a test is one line:
 
@@ -30,7 +47,10 @@ def check_file(path: str | os.PathLike, exercise: Exercise | None = None, seed: 
     sentence for the student, if there is none. The same seed draws the same inputs. RuntimeError if no process can be
     started.
     """
-    exercise = exercise or COURSE.get(os.path.splitext(os.path.basename(path))[0].removesuffix("_backward"))
+    if exercise is not None:
+        exercise = exercise_called(exercise)
+    else:
+        exercise = COURSE.get(os.path.splitext(os.path.basename(path))[0].removesuffix("_backward"))
     try:
         source = submission.read(path)
         if exercise is None:

@@ -4,14 +4,13 @@ The judge holds the inputs and the right results. It calls somebody's function w
 nobody's word for more. Form comes first (how many results, arrays or lists, their type), then numbers, then what else a
 backward must not do: write to its inputs, or keep something until the next call.
 """
-from collections.abc import Callable
+import re
 
 import numpy as np
 
 from minigrad.gradcheck.doctor import Diagnosis, Evidence, diagnose_numbers
-from study.exercises.answer import Answer, Caller, Direct
-from study.exercises.course import COURSE
-from study.exercises.exercise import Exercise, Inputs, named
+from study.exercises.answer import Answer, Caller
+from study.exercises.exercise import Exercise, Inputs
 from study.exercises.finding import Finding
 from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, Trial
 
@@ -20,21 +19,14 @@ KEPT = Fault("kept between calls", "a second call with the same arrays gives ano
              "calls, such as a global array, a default argument or an attribute that is added to; or it draws at random")
 NUMBERS = "an array", "a number", "None", "a list", "a matrix", "a masked array"  # results that can be compared
 REPEATED = 3  # inputs that are tried again at once, and again at the end
+COUNTED = re.compile(r"wrong on \d+ of \d+ inputs$")  # what the report counts itself
+UNKNOWN = "no mistake that is known gives these numbers"
 ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts where there is nobody to be asked any more
-
-
-def check(function: Callable, name: str, seed: int | None = None) -> Report:
-    """Judge a function in this process, as `minigrad exercises check` judges a file.
-
-    >>> check(lambda dout, x: dout * (1 - np.tanh(x)), "tanh", seed=0).mistake
-    '1 - out: the square is missing'
-    """
-    return judge(named(name, COURSE), Direct(function), seed)
 
 
 def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report:
     """Call it on inputs drawn anew (from `seed`, if one is given), compare, and name the mistake."""
-    seed = int(np.random.SeedSequence(seed).entropy)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     if exercise.judged is not None:
         return found_by(exercise, exercise.judged(caller, np.random.default_rng(seed)), seed)
     trials, keeps_something = [], False
@@ -52,8 +44,10 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
         said = (*remarks_on_axes(exercise, trials), *remarks(exercise, caller, seed))
         return Report(exercise, RIGHT, remarks=said, trials=tuple(usual), seed=seed)
     found = diagnosed(exercise, trials) or diagnosed(exercise, usual)
+    facts = (*raised_at_times(trials), *(fact for fact in found.facts if not COUNTED.search(fact)))
+    facts = facts if facts or found.mistakes or any(trial.faults for trial in trials) else (UNKNOWN,)
     faults = tuple(dict.fromkeys(fault for trial in trials for fault in trial.faults))
-    return Report(exercise, WRONG, (*found.mistakes, *(fault.sentence for fault in faults)), found.facts,
+    return Report(exercise, WRONG, (*found.mistakes, *(fault.sentence for fault in faults)), facts,
                   (*found.names, *dict.fromkeys(fault.name for fault in faults)), trials=tuple(trials), seed=seed)
 
 
@@ -143,6 +137,15 @@ def diagnosed(exercise: Exercise, trials: list[Trial]) -> Diagnosis:
     """What the doctor makes of the numbers."""
     evidence = [Evidence(trial.inputs, trial.right, trial.given) for trial in trials if trial.given]
     return diagnose_numbers(evidence, exercise.routine) if evidence else Diagnosis()
+
+
+def raised_at_times(trials: list[Trial]) -> tuple[str, ...]:
+    """What it raises on some of the inputs, and on how many."""
+    raised = [trial for trial in trials if trial.answer.kind == "raised"]
+    if not raised:
+        return ()
+    smallest = min(raised, key=lambda trial: trial.size)
+    return (f"on {len(raised)} of {len(trials)} inputs {smallest.first_difference()}",)
 
 
 def remarks_on_axes(exercise: Exercise, trials: list[Trial]) -> tuple[str, ...]:

@@ -43,6 +43,12 @@ class Trial:
         return sum(np.size(value) for value in self.inputs.values())
 
     @property
+    def how_wrong(self) -> float:
+        """The largest difference to what is right."""
+        far = [how_far(self.given[name], self.right[name]) for name in self.off]
+        return max((float(np.max(distances, initial=0.0)) for distances in far), default=0.0)
+
+    @property
     def shapes(self) -> str:
         """"x (2, 3), weight (3,)"."""
         arrays = {name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray) and name != "dout"}
@@ -59,7 +65,7 @@ class Trial:
             if given.shape != right.shape:
                 return f"{name} has the shape {given.shape}, and should have {right.shape}"
             if off.any():
-                index = np.unravel_index(np.argmax(off), off.shape)
+                index = np.unravel_index(np.argmax(np.where(off, how_far(given, right), -1.0)), off.shape)
                 place = f"[{', '.join(map(str, index))}]" if index else ""
                 return f"{name}{place} is {beside(given[index], right[index])}"
         return ""
@@ -90,7 +96,7 @@ class Report:
     def smallest(self) -> Trial | None:
         """The smallest input on which it is wrong."""
         wrong = [trial for trial in self.trials if not trial.is_right]
-        return min(wrong, key=lambda trial: (trial.answer.kind == "raised", trial.size), default=None)
+        return min(wrong, key=lambda trial: (trial.answer.kind == "raised", trial.size, -trial.how_wrong), default=None)
 
     @property
     def praise(self) -> tuple[str, ...]:
@@ -127,7 +133,7 @@ class Report:
     def shown(self, trial: Trial) -> list[str]:
         """The smallest wrong input with its numbers, those handed in, and the right ones."""
         count = sum(not other.is_right for other in self.trials)
-        lines = [f"  wrong on {count} of {len(self.trials)} inputs; the smallest:"]
+        lines = [f"  wrong on {count} of {len(self.trials)} inputs (seed {self.seed}); the smallest:"]
         values = {name: value for name, value in trial.inputs.items() if not callable(value)}
         for name, off in trial.off.items():
             if off.any() or trial.given[name] is None:
@@ -145,6 +151,14 @@ class Report:
     def plot(self, path: str | None = None):
         """A figure of a wrong input: each result that is wrong as handed in, as it should be, and the difference."""
         return plot(self, path)
+
+
+def how_far(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
+    """|given - right|, and infinity where they cannot be compared."""
+    if given is None or given.shape != right.shape:
+        return np.full(np.shape(right), np.inf)
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(np.abs(given - right), nan=np.inf)
 
 
 def beside(given: np.generic, right: np.generic) -> str:

@@ -191,6 +191,16 @@ def upstream_itself(case: Case, seen: Seen, name: str, reference: np.ndarray) ->
     return seen.inputs["dout"]
 
 
+def is_an_input(case: Case, name: str, reference: Expected) -> str | None:
+    """One of the inputs, as it is or negative."""
+    for key, array in arrays_of(case.seen[0].inputs).items():
+        if array.dtype.kind == "f":
+            for sign, word in ((1.0, f"{key} itself"), (-1.0, f"-{key}")):
+                if case.explains(name, lambda seen, key=key, sign=sign: sign * seen.inputs[key]):
+                    return f"{{is}} {word}"
+    return None
+
+
 def diagonal(case: Case, seen: Seen, name: str, reference: np.ndarray) -> np.ndarray | None:
     """What is left if each output depends on its own input only; None where inputs and outputs do not pair up."""
     dout = seen.inputs["dout"]
@@ -268,6 +278,8 @@ RELATIONS: tuple[Relation, ...] = (
     Relation("other shape", has_other_shape, True),
     Relation("unsummed", is_unsummed, True),
     Relation("upstream", given_as("{is} the upstream gradient as it came", upstream_itself)),
+    Relation("an input", is_an_input),
+    Relation("negative upstream", given_as("{is} -dout", lambda case, seen, name, right: -seen.inputs["dout"])),
     Relation("exchanged", is_anothers),
     Relation("upstream ignored", given_as("{does} not depend on the upstream gradient, as if dout were 1",
                                           upstream_of_ones)),

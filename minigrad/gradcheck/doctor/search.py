@@ -61,10 +61,10 @@ def explained(case: Case) -> dict[str, Explanation]:
     simple = [relation for relation in RELATIONS if relation.name != "factor"]  # two known mistakes say more than a factor
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
     if whole := of_all_results(case, singles) or one_relation(case, simple):
-        return dict.fromkeys(case.wrong, whole)
+        return whole
     pairs = fitting(case, pairs_of(case.routine.mistakes))
     if whole := of_all_results(case, pairs) or one_relation(case, (*RELATIONS, *AS_IF)):
-        return dict.fromkeys(case.wrong, whole)
+        return whole
     return each_on_its_own(case, singles, pairs)
 
 
@@ -83,20 +83,26 @@ def pairs_of(mistakes: Sequence[Known]) -> list[tuple[Known, Known]]:
     return sorted(pairs, key=lambda pair: sum(len(mistake.changes) for mistake in pair))
 
 
-def of_all_results(case: Case, candidates: Fitting) -> Explanation | None:
-    """The first that explains all that is wrong, and leaves right what is right."""
+def of_all_results(case: Case, candidates: Fitting) -> dict[str, Explanation]:
+    """The first that explains all that is wrong, and leaves right what is right; {} if there is none."""
     right = [name for name in case.results if name not in case.wrong]
-    return next((explanation for explanation, names in candidates if len(names) == len(case.wrong)
-                 and all(case.explains(name, case.known(explanation.mistakes, name)) for name in right)), None)
+    whole = next((explanation for explanation, names in candidates if len(names) == len(case.wrong)
+                  and all(case.explains(name, case.known(explanation.mistakes, name)) for name in right)), None)
+    return dict.fromkeys(case.wrong, whole) if whole else {}
 
 
-def one_relation(case: Case, relations: Sequence[Relation]) -> Explanation | None:
-    """The same relation for all wrong results."""
+def one_relation(case: Case, relations: Sequence[Relation]) -> dict[str, Explanation]:
+    """The same relation for all wrong results, each with its own predicate; {} if there is none."""
     for relation in relations:
-        predicate = relation.find(case, case.wrong[0], case.right(case.wrong[0]))
-        if predicate and all(relation.find(case, name, case.right(name)) == predicate for name in case.wrong[1:]):
-            return Explanation((), relation.name, predicate)
-    return None
+        predicates = {}
+        for name in case.wrong:
+            if not (predicate := relation.find(case, name, case.right(name))):
+                break
+            predicates[name] = predicate
+        else:
+            explanations = {predicate: Explanation((), relation.name, predicate) for predicate in predicates.values()}
+            return {name: explanations[predicate] for name, predicate in predicates.items()}
+    return {}
 
 
 def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, Explanation]:

@@ -3,8 +3,8 @@ from study.exercises.course import attention, block, finding, logsumexp, lookup,
 from study.exercises.exercise import Exercise
 
 TOPICS: dict[str, list[Exercise]] = {
-    "Number by number": pointwise.EXERCISES,
     "Products": products.EXERCISES,
+    "Number by number": pointwise.EXERCISES,
     "Row by row": [*logsumexp.EXERCISES, *rows.EXERCISES],
     "Rows of a table": lookup.EXERCISES,
     "Norms": norms.EXERCISES,

@@ -178,13 +178,15 @@ def check_places(given: dict, folder: pathlib.Path) -> None:
         raise UsageError(f"{folder} is no folder; name one with a folder for each student, or their files")
     if "out" not in given and pathlib.Path(OUT).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"results would be kept in {OUT}, inside of {folder}; choose another place with --out")
-    for name, is_ours in (("csv", lambda content: False), ("json", tables.is_json), ("report", page.is_page)):
+    for name, is_ours in (("csv", tables.is_csv), ("json", tables.is_json), ("report", page.is_page)):
         if name in given:
             check_file_place(pathlib.Path(given[name]), f"--{name}", is_ours, "force" in given)
     if is_file_of_gradescope(given):
         check_file_place(pathlib.Path(given["gradescope"]), "--gradescope", gradescope.is_results, "force" in given)
     elif "gradescope" in given:
         place = pathlib.Path(given["gradescope"])
+        if place.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"--gradescope: {place} is in {folder}, with the students' files; name another folder")
         check_writable(place, "--gradescope")
         for path in place.glob(f"*/{gradescope.RESULTS}"):
             check_file_place(path, "--gradescope", gradescope.is_results, "force" in given)

@@ -55,6 +55,11 @@ def as_csv(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
+def is_csv(content: bytes) -> bool:
+    """Has `as_csv` made this?"""
+    return content.startswith(as_csv(()).encode())
+
+
 def harmless(cell: str | float | None) -> str | float | None:
     return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(FORMULA) else cell
 
