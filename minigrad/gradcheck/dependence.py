@@ -304,19 +304,25 @@ def replacements(array: np.ndarray, place: tuple[int, ...], sizes: Sequence[floa
             direction = generator.uniform(0.5, 1.5, value.shape)
             direction = direction if value.size == 1 else direction * generator.choice([-1, 1], value.shape)
             yield abs(size), np.where(np.isfinite(value), value, 0.0) + size * scale_of(array) * direction
+        if len(sizes) > 1:  # what is zero altogether may be taken for padding
+            yield 1.0, np.zeros_like(value)
     elif array.dtype.kind == "b":
         yield 1.0, ~value
     else:
         others = np.setdiff1d(known_ids(array), value)
         count = min(len(others), OTHER_IDS if len(sizes) > 1 else 1)
-        for other in generator.permutation(others)[:count] if count else [value - 1 if value > 0 else value + 1]:
+        chosen = sorted(generator.permutation(others), key=bool)[:count]  # 0 first
+        for other in chosen or [value - 1 if value > 0 else value + 1]:
             yield 1.0, other
 
 
 def known_ids(array: np.ndarray) -> np.ndarray:
-    """Integers that may stand in this array: those between its least and its largest; only its own if some are negative."""
+    """Integers that may stand in this array: those up to its largest, 0 among them, which often is padding; only its own if
+    some are negative."""
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    return np.unique(array) if low < 0 or high - low > MANY_IDS else np.arange(low, high + 1)
+    if low < 0:
+        return np.unique(array)
+    return np.unique([0, *array.reshape(-1)]) if high - low > MANY_IDS else np.union1d([0], np.arange(low, high + 1))
 
 
 def moved_everywhere(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:

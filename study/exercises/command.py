@@ -108,6 +108,8 @@ def check(options: argparse.Namespace) -> int:
         raise UsageError(f"there is no file {path}")
     if given.get("plot") and pathlib.Path(given["plot"]).exists():
         raise UsageError(f"{given['plot']} is there already, and stays as it is; give another name with --plot")
+    if given.get("seed", 0) < 0:
+        raise UsageError(f"--seed: expected a whole number from 0, got {given['seed']}")
     exercise = exercise_of(given["exercise"]) if "exercise" in given else None
     try:
         report = check_file(path, exercise, given.get("seed"))

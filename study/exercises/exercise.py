@@ -100,6 +100,7 @@ class Exercise:
         generator = np.random.default_rng(seed)
         for shapes in ({}, *self.shapes):
             yield from (self.draw(generator, plan, shapes) for plan in PLANS)
+        yield self.with_zeros(generator, self.draw(generator, LARGER))
         for draw in self.special:
             yield self.with_upstream(generator, draw(generator))
 
@@ -122,6 +123,15 @@ class Exercise:
             out = self.forward(*(a.copy() if isinstance(a, np.ndarray) else a for a in inputs.values()))
         dout = generator.normal(size=np.shape(out))
         return {"dout": dout if np.ndim(dout) else np.float64(dout), **inputs}
+
+    def with_zeros(self, generator: np.random.Generator, inputs: Inputs) -> Inputs:
+        """The same with some zeros, for who divides by what may be zero, and a large upstream, for who clips it."""
+        found = {}
+        for name, value in inputs.items():
+            is_normal = name == "dout" or self.arguments[name].draw is normal
+            is_zero = generator.random(np.shape(value)) < (0.2 if is_normal and np.ndim(value) else 0.0)
+            found[name] = np.where(is_zero, 0.0, value) if np.any(is_zero) else value
+        return found | ({"dout": 100 * found["dout"]} if "dout" in found else {})
 
     def is_usual(self, inputs: Inputs) -> bool:
         """Has every array as many axes as the exercise says? Who fails on others, such as stacks, is right, and told so."""
@@ -162,3 +172,4 @@ PLANS: tuple[Plan, ...] = (
     lambda r, n: list(2 * r.permutation(np.arange(1, n + 1)) + 1),  # odd and different
     lambda r, n: list(r.permutation(np.arange(4, n + 4))),
 )
+LARGER: Plan = lambda r, n: list(r.permutation(np.arange(6, n + 6)))  # noqa: E731

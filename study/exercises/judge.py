@@ -90,7 +90,8 @@ def wrong_elements(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
         return np.ones(np.shape(right), bool)
     with np.errstate(all="ignore"):
         largest = np.max(np.abs(right), initial=0.0, where=np.isfinite(right))
-        return ~((np.abs(given - right) <= ROUNDING * largest + 1e-3 * ROUNDING) | (given == right))
+        return ~((np.abs(given - right) <= ROUNDING * largest + 1e-3 * ROUNDING) | (given == right)
+                 | (np.isnan(given) & np.isnan(right)))
 
 
 def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> list[Fault]:
@@ -123,8 +124,9 @@ def counted(n: int, thing: str) -> str:
 def same_again(caller: Caller, trial: Trial) -> bool:
     """Does another call on the same input give the same answer?"""
     again = caller.call(list(trial.inputs.values()))
-    results = trial.answer.results, again.results
-    return len(results[0]) == len(results[1]) and all(same_array(a, b) for a, b in zip(*results))
+    first, second = trial.answer.results, again.results
+    return len(first) == len(second) and all(a is b or b is not None and not wrong_elements(a, b).any()
+                                             for a, b in zip(first, second))
 
 
 def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:

@@ -11,6 +11,7 @@ from .routine import Known, Routine
 
 EXACT = 1e-9  # of the largest number of a result: how far apart the same numbers may be, computed another way
 ENOUGH, FEW = 12, 3  # so many wrong numbers have to be explained if inputs are passed over, one of so many at most
+FINITE = 6  # fewer finite numbers are none
 NOT_NUMBERS = np.array(math.nan)
 
 Numbers = dict[str, np.ndarray | None]  # results by name; None for what is not returned
@@ -35,6 +36,7 @@ class Case:
     def __init__(self, evidence: Iterable[Evidence], routine: Routine, tolerance: float = EXACT):
         self.routine = routine
         self.tolerance = tolerance
+        self.is_lenient = False
         seen = [self._seen(item) for item in evidence if item.given]
         # What shows most at the least cost; a row or an axis of length 1 shows little.
         self.seen = sorted(seen, key=lambda item: (-len(item.wrong), shortest_axis(item) < 2, volume(item)))
@@ -50,9 +52,10 @@ class Case:
         return Seen(item.inputs, right, given, {name: places for name, places in wrong.items() if np.any(places)})
 
     def _is_empty(self, name: str) -> bool:
-        """Is there no finite number in most of what was given? (None is an answer.)"""
+        """Is there hardly a finite number in what was given? (None is an answer.)"""
         arrays = [item.given[name] for item in self.seen if item.given.get(name) is not None]
-        return bool(arrays) and 2 * sum(bool(np.any(np.isfinite(array))) for array in arrays) < len(arrays)
+        finite = sum(int(np.sum(np.isfinite(array))) for array in arrays)
+        return finite < min(FINITE, sum(array.size for array in arrays))
 
     def agreement(self, given: np.ndarray | None, expected: np.ndarray | None) -> np.ndarray:
         """Where are the numbers the same? Nowhere, in the shape of what was expected, if the shapes differ."""
@@ -65,8 +68,8 @@ class Case:
     def explains(self, name: str, expected: Expected) -> bool:
         """Is this what was given under a name, on all inputs? Not if it cannot be computed for one of them.
 
-        What is NaN almost everywhere has no explanation: NaN is equal to any other. Where something else is not finite
-        though what was given is, as 0 / 0 that somebody took care of, the other inputs have to be many.
+        What is NaN almost everywhere has no explanation: NaN is equal to any other. If `is_lenient`, inputs are passed over
+        where something else is not finite though what was given is, as 0 / 0 that somebody took care of: a few of many.
         """
         if name in self.empty:
             return False
@@ -79,7 +82,7 @@ class Case:
                 return False
             if np.all(self.agreement(seen.given[name], found)):
                 explained += int(np.sum(seen.wrong.get(name, False)))
-            elif is_less_finite(found, seen.given[name]):
+            elif self.is_lenient and is_less_finite(found, seen.given[name]):
                 passed_over += 1
             else:
                 return False

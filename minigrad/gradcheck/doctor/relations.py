@@ -175,7 +175,8 @@ def is_rounded(case: Case, name: str, reference: Expected) -> str | None:
         is_off = np.abs(given - right) > 1e-11 * largest
         errors += list(np.sign((given - right) * right)[is_off])
     is_to_both_sides = len(errors) >= 8 and 0.15 < np.mean(np.array(errors) > 0) < 0.85
-    return "{is} right to about 7 digits only, as if float32 were on the way" if is_to_both_sides else None
+    return ("{is} right to about 7 digits only, as float32, a rounded constant or a difference quotient "
+            "would leave it") if is_to_both_sides else None
 
 
 def is_near_right(case: Case, name: str, reference: Expected) -> bool:

@@ -57,7 +57,16 @@ def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: 
 
 
 def explained(case: Case) -> dict[str, Explanation]:
-    """An explanation for each wrong result; for some of them only if there is none for the others."""
+    """An explanation for each wrong result, a lenient one if there is no strict one; for some of them only if need be."""
+    strict = found_for(case)
+    if len(strict) == len(case.wrong):
+        return strict
+    case.is_lenient = True
+    return max(strict, found_for(case), key=len)
+
+
+def found_for(case: Case) -> dict[str, Explanation]:
+    """The explanations for wrong results, the simplest for all of them together, or else for each on its own."""
     simple = [relation for relation in RELATIONS if relation.name != "factor"]  # two known mistakes say more than a factor
     singles = fitting(case, [(mistake,) for mistake in case.routine.mistakes])
     if whole := of_all_results(case, singles) or one_relation(case, simple):

@@ -195,6 +195,17 @@ def nothing_hidden(generator):
     return {"scores": generator.normal(size=(3, 4)), "mask": np.ones((3, 4), bool)}
 
 
+def far_below_zero(generator):
+    """Scores around -200: a finite number in place of -inf, such as -100, is larger."""
+    return {"scores": generator.normal(size=(4, 5)) - 200.0, "mask": some_mask(generator, (4, 5), {})}
+
+
+def far_apart(generator):
+    """Queries and keys that point to opposite sides, so that all scores are around -200."""
+    q, k, v = generator.normal(size=(3, 5, 4))
+    return {"q": 10 + 0.5 * q, "k": -10 + 0.5 * k, "v": v}
+
+
 def causal_mask(generator):
     return {"scores": generator.normal(size=(2, 5, 5)), "mask": np.tri(5, dtype=bool)}
 
@@ -250,8 +261,8 @@ EXERCISES = [
          "and 1 for its total."),
         masked_softmax_backward, routine_of("masked_softmax"), FUNCTIONS["masked_softmax"].forward,
         shapes=({"scores": "B H T T", "mask": "T T"},),
-        special=(nothing_hidden, causal_mask, scores_and_mask((4, 3), (4, 3), 60.0), scores_and_mask((3, 4), (4,)),
-                 scores_and_mask((2, 3, 4), (2, 1, 4)), scores_and_mask((2, 3, 4), (3, 1))),
+        special=(nothing_hidden, causal_mask, far_below_zero, scores_and_mask((4, 3), (4, 3), 60.0),
+                 scores_and_mask((3, 4), (4,)), scores_and_mask((2, 3, 4), (2, 1, 4)), scores_and_mask((2, 3, 4), (3, 1))),
         beyond=(scores_and_mask((3, 4), (3, 4), 1000.0),),
     ),
     Exercise(
@@ -291,7 +302,7 @@ EXERCISES = [
          "dscores is 0 where the weights are."),
         causal_attention_backward, CAUSALLY, FUNCTIONS["attention"].forward,
         shapes=(IN_HEADS,),
-        special=(large((5, 3), (5, 3), (5, 3)), lambda r: dict(zip("qkv", r.normal(size=(3, 3, 4, 2))))),
+        special=(large((5, 3), (5, 3), (5, 3)), far_apart, lambda r: dict(zip("qkv", r.normal(size=(3, 3, 4, 2))))),
         beyond=(large((5, 3), (5, 3), (5, 3), factor=1000.0),),
     ),
     Exercise(

@@ -435,3 +435,17 @@ def test_places_where_a_function_is_not_defined_are_noted():
     assert "moves were not possible: ValueError: too low, in line" in str(found)
     nan = is_causal(CAUSAL["NaN where all is hidden"], drawn(T, C))
     assert "output is NaN in places" in str(nan)
+
+
+@pytest.mark.parametrize("leak", [
+    lambda ids: np.cumsum(np.eye(9)[ids], 0) / (ids != 0).sum(),
+    lambda ids: np.cumsum(np.eye(9)[ids], 0) + (ids == 0).any(),
+])
+def test_a_leak_through_padding_is_seen(leak):
+    assert not is_causal(leak, np.array([3, 1, 4, 1, 5]))
+
+
+def test_a_leak_through_rows_of_zeros_is_seen():
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    assert not is_causal(lambda x: np.cumsum(x, 0) / x.any(-1).sum(), x)
+    assert is_causal(lambda x: np.cumsum(x, 0) / np.cumsum(x.any(-1))[:, None], x)

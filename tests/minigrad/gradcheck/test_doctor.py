@@ -176,7 +176,7 @@ EXACT_RELATIONS = {
     "loop too short": (lambda dout, x, w, b: (last_row_zero(dout @ w.T), x.T @ dout, dout.sum(0)), ("last zero",),
                        "dx is right but for the last"),
     "float32": (lambda dout, x, w, b: affine_backward(*single(dout, x, w, b)), ("rounded",),
-                "dx, dw and db are right to about 7 digits only, as if float32 were on the way"),
+                "dx, dw and db are right to about 7 digits only, as float32, a rounded constant"),
     "starts at 1": (lambda dout, x, w, b: (dout @ w.T, x[1:].T @ dout[1:], dout.sum(0)), ("first row left out",),
                     "dw is what would be right if the first row of dout were left out, as if a loop started at 1"),
     "last column": (lambda dout, x, w, b: (dout[:, :-1] @ w[:, :-1].T, x.T @ dout, dout.sum(0)), ("last column left out",),

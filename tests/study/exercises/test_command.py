@@ -137,6 +137,8 @@ def test_a_statement_has_what_one_needs(run, name):
     (["start", "zzz"], "there is no exercise 'zzz'; `minigrad exercises` lists them"),
     (["check"], "the following arguments are required: file"),
     (["check", "softmax.py", "--hints"], "unrecognized arguments: --hints (did you mean --hint?)"),
+    (["check", "softmax.py", "--seed", "-1"], "--seed: expected a whole number from 0, got -1"),
+    (["new", "softmax"], "softmax is an exercise of the course"),
     (["sofmax"], "invalid choice: 'sofmax'"),
     (["show", "softmax", "--hints", "4"], "invalid choice: 4"),
     (["check", "missing.py"], "missing.py"),

@@ -59,7 +59,7 @@ TORCH = {  # PyTorch's own forward, from which it finds the gradients
     "softmax": lambda torch, x: torch.softmax(x, -1),
     "tanh": lambda torch, x: torch.tanh(x),
 }
-SEEDS = range(5)
+SEEDS = range(2)
 
 
 def inputs_of(exercise, seeds=SEEDS):
