@@ -19,7 +19,7 @@ KEPT = Fault("kept between calls", "a second call with the same arrays gives ano
              "calls, such as a global array, a default argument or an attribute that is added to; or it draws at random")
 NUMBERS = "an array", "a number", "None", "a list", "a matrix", "a masked array"  # results that can be compared
 REPEATED = 3  # inputs that are tried again at once, and again at the end
-COUNTED = re.compile(r"wrong on \d+ of \d+ inputs$")  # what the report counts itself
+COUNTED = re.compile(r"(is|are) wrong( on \d+ of \d+ inputs)?$")  # what the report says itself
 UNKNOWN = "no mistake that is known gives these numbers"
 ENDS = {"timeout": TIMEOUT, "died": ERROR}  # verdicts where there is nobody to be asked any more
 

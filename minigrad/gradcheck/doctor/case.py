@@ -42,7 +42,7 @@ class Case:
         self.seen = sorted(seen, key=lambda item: (-len(item.wrong), shortest_axis(item) < 2, volume(item)))
         self.results = [name for name in routine.results if any(name in item.given for item in seen)]
         self.wrong = [name for name in self.results if any(name in item.wrong for item in seen)]
-        self.empty = [name for name in self.results if self._is_empty(name)]
+        self.empty = {name for name in self.results if self._is_empty(name)}
         self._known: dict[tuple, Numbers] = {}
 
     def _seen(self, item: Evidence) -> Seen:
@@ -68,11 +68,10 @@ class Case:
     def explains(self, name: str, expected: Expected) -> bool:
         """Is this what was given under a name, on all inputs? Not if it cannot be computed for one of them.
 
-        What is NaN almost everywhere has no explanation: NaN is equal to any other. If `is_lenient`, inputs are passed over
-        where something else is not finite though what was given is, as 0 / 0 that somebody took care of: a few of many.
+        NaN is equal to NaN, so what is NaN almost everywhere (`empty`) shows nothing by itself. If `is_lenient`, a few of many
+        inputs are passed over: those where something else is not finite though what was given is, as 0 / 0 that somebody
+        took care of.
         """
-        if name in self.empty:
-            return False
         explained = passed_over = 0
         pieces = [seen for seen in self.seen if name in seen.given]
         for seen in pieces:

@@ -81,7 +81,8 @@ def fitting(case: Case, candidates: Iterable[tuple[Known, ...]]) -> Fitting:
     """The known mistakes that explain a wrong result at least, with the results that they explain."""
     found = []
     for mistakes in candidates:
-        if names := [name for name in case.wrong if case.explains(name, case.known(mistakes, name))]:
+        names = [name for name in case.wrong if case.explains(name, case.known(mistakes, name))]
+        if not case.empty.issuperset(names):
             found.append((Explanation(mistakes), names))
     return found
 
@@ -102,7 +103,7 @@ def of_all_results(case: Case, candidates: Fitting) -> dict[str, Explanation]:
 
 def one_relation(case: Case, relations: Sequence[Relation]) -> dict[str, Explanation]:
     """The same relation for all wrong results, each with its own predicate; {} if there is none."""
-    for relation in relations:
+    for relation in relations if not case.empty.issuperset(case.wrong) else ():
         predicates = {}
         for name in case.wrong:
             if not (predicate := relation.find(case, name, case.right(name))):
@@ -129,6 +130,8 @@ def each_on_its_own(case: Case, singles: Fitting, pairs: Fitting) -> dict[str, E
 
 
 def on_its_own(case: Case, name: str, pairs: Fitting) -> Explanation | None:
+    if name in case.empty:
+        return None
     for relation in (*RELATIONS, *AS_IF):
         if predicate := relation.find(case, name, case.right(name)):
             return Explanation((), relation.name, predicate)

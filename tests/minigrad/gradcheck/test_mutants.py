@@ -92,8 +92,8 @@ def differences(forward, backward, inputs, h=1e-5):
 def test_a_checker_for_arrays_is_graded():
     grades = grade_checker(differences, seeds=[0, 1])
     assert grades["false alarms"] == grades["errors"] == [] and "square: relative error 1e-6" in grades["missed"]
-    families = {name.split(":")[0] for name in grades["missed"]}
-    assert families <= {"square", "log", "layer_norm", "softmax"} and "add: shared gradients" not in grades["missed"]
+    assert len(grades["missed"]) < 0.1 * len(MUTANTS) and "add: shared gradients" not in grades["missed"]
+    assert not {"softmax: no rowsum", "attention: no scale", "linear: bias averaged"} & set(grades["missed"])
 
 
 def test_a_checker_is_graded_on_each_seed():
