@@ -19,14 +19,14 @@ SABOTAGES = [
         "minigrad: interrupted with success": ("main", "\"interrupted\", 130", "\"interrupted\", 0"),
     }),
     *edits(MAIN, "models.commands.shared", {
-        "Parser: unknown flags are accepted": ("Parser.parse_args", "if unknown:", "if False:"),
-        "Parser: similar flags are not named": ("Parser.parse_args", "if similar else", "if False else"),
+        "Parser: unknown flags are accepted": ("Parser.parse_known_args", "if unknown:", "if False:"),
+        "Parser: similar flags are not named": ("Parser.parse_known_args", "if similar else", "if False else"),
         "Parser: help of another command": ("Parser.error", "self.prog", "self.prog.split()[0]"),
         "commands: --threads ignored": ("set_threads", "if \"threads\" in options", "if False"),
         "commands: bad usage is a failure": ("run", "f\"error: {error}\", 2", "f\"error: {error}\", 1"),
     }),
     *edits(COMMANDS, "models.commands.shared", {
-        "Parser: values belong to the flag's name": ("Parser.parse_args", ".split(\"=\")[0]", ""),
+        "Parser: values belong to the flag's name": ("Parser.parse_known_args", ".split(\"=\")[0]", ""),
         "commands: flags of all configs everywhere": ("add_fields", "field.name not in names", "False"),
         "commands: no --no-bias": ("add_fields", "if kind is bool", "if False"),
         "commands: folders are not tried": ("check_writable", "folder.mkdir(parents=True, exist_ok=True)", "return"),

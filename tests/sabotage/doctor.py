@@ -22,7 +22,7 @@ SABOTAGES = [
         "search: where a mistake is goes unsaid": ("sentences", '"" if is_all', '"" if True'),
     }),
     *edits(PAIRS, SEARCH, {
-        "search: no pairs": ("explained", "pairs_of(case.routine.mistakes)", "[]"),
+        "search: no pairs": ("found_for", "pairs_of(case.routine.mistakes)", "[]"),
         "search: a pair need not leave right what is right": ("pairs_of", "if not a.changes.keys() & b.changes.keys()", "if False"),
     }),
     *edits(KNOWN, SEARCH, {

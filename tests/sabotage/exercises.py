@@ -9,7 +9,7 @@ SABOTAGES = [
         "judge: right if one trial is": ("judge", "if all(trial.is_right", "if any(trial.is_right"),
         "judge: an error on one input is one on all": ("judge", 'all(trial.answer.kind == "raised"', 'any(trial.answer.kind == "raised"'),
         "judge: the seed is forgotten": ("judge", "exercise.inputs(seed)", "exercise.inputs(0)"),
-        "judge: what is kept is not asked for": ("same_again", "results = trial.answer.results, again.results", "return True"),
+        "judge: what is kept is not asked for": ("same_again", "first, second = trial.answer.results, again.results", "return True"),
         "judge: not asked again at once": ("judge", "and not same_again(caller, trials[-1])", "and False"),
         "judge: not asked again at the end": ("judge", " or not all(same_again(caller, trial) for trial in trials[:REPEATED])", ""),
         "judge: a list in a tuple is an array": ("faults_of", 'if words not in ("an array", "a number", "None")', "if False"),
@@ -38,7 +38,7 @@ SABOTAGES = [
     *edits(JUDGE, "study.exercises.report", {
         "report: numbers are not looked at": ("Trial.is_right", "not any(off.any()", "not all(off.any() and False"),
         "report: faults are not looked at": ("Trial.is_right", "not self.faults and ", ""),
-        "report: the largest for the smallest": ("Report.smallest", "trial.size)", "-trial.size)"),
+        "report: the largest for the smallest": ("Report.smallest", "trial.size,", "-trial.size,"),
         "report: no numbers": ("Report.shown", "values |= {", "values = values or {"),
         "report: not where": ("Report.sentence", "self.smallest.first_difference()", "''"),
         "report: two numbers that look alike": ("beside", "if texts[0] != texts[1]", "if True"),

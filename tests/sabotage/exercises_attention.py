@@ -48,6 +48,6 @@ SABOTAGES = [
         "exercise: sizes are not multiplied": ("size", "int(factor) if factor.isdigit()", "1 if factor.isdigit()"),
     }),
     *edits(APART, "study.exercises.course.attention", {
-        "attention: masks always show something": ("some_mask", "mask[0], mask[-1] = True, False", "mask[0], mask[-1] = True, True"),
+        "attention: masks always show something": ("some_mask", "mask[everything], mask[nothing] = True, False", "mask[0], mask[-1] = True, True"),
     }),
 ]

@@ -211,7 +211,7 @@ SABOTAGES = [
         "guard: names that begin alike": ("is_below", "folder.rstrip(os.sep) + os.sep", "folder"),
     }),
     *in_worker(GIVEN, "__main__", {
-        "worker: what is written to arguments": ("after = None if same(before, arguments) else arguments", "after = None"),
+        "worker: what is written to arguments": ("after = None if same(before, arguments) else data_in(arguments)", "after = None"),
         "worker: no copy to compare with": ("before = copy_of(arguments)", "before = arguments"),
         "worker: threads speak at once": ("            with self.lock:\n                try:\n                    self.send", "            if True:\n                try:\n                    self.send"),
     }),

@@ -68,9 +68,9 @@ class Case:
     def explains(self, name: str, expected: Expected) -> bool:
         """Is this what was given under a name, on all inputs? Not if it cannot be computed for one of them.
 
-        NaN is equal to NaN, so what is NaN almost everywhere (`empty`) shows nothing by itself. If `is_lenient`, a few of many
-        inputs are passed over: those where something else is not finite though what was given is, as 0 / 0 that somebody
-        took care of.
+        NaN is equal to NaN, so what is NaN almost everywhere (`empty`) shows nothing by itself. If `is_lenient`, a few of
+        many inputs are passed over: those where something else is not finite though what was given is, as 0 / 0 that
+        somebody took care of.
         """
         explained = passed_over = 0
         pieces = [seen for seen in self.seen if name in seen.given]

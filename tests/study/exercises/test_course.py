@@ -166,7 +166,7 @@ def test_the_solution_is_pytorchs(name):
     for inputs in inputs_of(exercise):
         tensors = {key: torch.tensor(value) if isinstance(value, np.ndarray) else value for key, value in inputs.items()}
         learned = [tensors[result.removeprefix("d")].requires_grad_() for result in exercise.routine.results]
-        dout = tensors.pop("dout")
+        dout = torch.as_tensor(tensors.pop("dout"))
         gradients = torch.autograd.grad(TORCH[name](torch, *tensors.values()), learned, dout)
         found = as_dict(exercise, exercise.solution(*copies(inputs)))
         for gradient, expected in zip(found.values(), gradients):
