@@ -125,12 +125,12 @@ class Exercise:
         return {"dout": dout if np.ndim(dout) else np.float64(dout), **inputs}
 
     def with_zeros(self, generator: np.random.Generator, inputs: Inputs) -> Inputs:
-        """The same with some zeros, for who divides by what may be zero, and a large upstream, for who clips it."""
+        """The same with some zeros where numbers have both signs, for who divides by them, and a large upstream, for who
+        clips it."""
         found = {}
         for name, value in inputs.items():
-            is_normal = name == "dout" or self.arguments[name].draw is normal
-            is_zero = generator.random(np.shape(value)) < (0.2 if is_normal and np.ndim(value) else 0.0)
-            found[name] = np.where(is_zero, 0.0, value) if np.any(is_zero) else value
+            is_both = isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.any(value < 0) and np.any(value > 0)
+            found[name] = np.where(generator.random(value.shape) < 0.2, 0.0, value) if is_both else value
         return found | ({"dout": 100 * found["dout"]} if "dout" in found else {})
 
     def is_usual(self, inputs: Inputs) -> bool:
@@ -172,4 +172,4 @@ PLANS: tuple[Plan, ...] = (
     lambda r, n: list(2 * r.permutation(np.arange(1, n + 1)) + 1),  # odd and different
     lambda r, n: list(r.permutation(np.arange(4, n + 4))),
 )
-LARGER: Plan = lambda r, n: list(r.permutation(np.arange(6, n + 6)))  # noqa: E731
+LARGER: Plan = lambda r, n: list(r.permutation(np.arange(7, n + 7)))  # noqa: E731

@@ -17,7 +17,8 @@ from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, 
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
 KEPT = Fault("kept between calls", "a second call with the same arrays gives another answer: something is kept between "
              "calls, such as a global array, a default argument or an attribute that is added to; or it draws at random")
-NUMBERS = "an array", "a number", "None", "a list", "a matrix", "a masked array"  # results that can be compared
+EXPECTED = "an array", "a number", "None"  # what a result may be, in words
+NUMBERS = *EXPECTED, "a list", "a matrix", "a masked array"  # results that can be compared
 REPEATED = 3  # inputs that are tried again at once, and again at the end
 COUNTED = re.compile(r"(is|are) wrong( on \d+ of \d+ inputs)?$")  # what the report says itself
 UNKNOWN = "no mistake that is known gives these numbers"
@@ -29,20 +30,29 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     if exercise.judged is not None:
         return found_by(exercise, exercise.judged(caller, np.random.default_rng(seed)), seed)
-    trials, keeps_something = [], False
+    trials, twice = [], []
     for inputs in exercise.inputs(seed):
         trials.append(attempt(exercise, caller, inputs))
         if trials[-1].answer.kind in ENDS:
             return stopped(exercise, trials, seed)
-        keeps_something |= len(trials) <= REPEATED and not same_again(caller, trials[-1])
+        if len(trials) <= REPEATED:
+            twice.append((trials[-1], repeated(caller, trials[-1])))
     if all(trial.answer.kind == "raised" for trial in trials):
         return stopped(exercise, trials, seed)
-    if keeps_something or not all(same_again(caller, trial) for trial in trials[:REPEATED]):
+    twice += [(trial, repeated(caller, trial)) for trial in trials[:REPEATED]]
+    if ended := [again for _, again in twice if again.answer.kind in ENDS]:
+        return stopped(exercise, [*trials, ended[0]], seed)
+    if not all(gives_the_same(trial, again) for trial, again in twice):
         return Report(exercise, WRONG, (KEPT.sentence,), names=(KEPT.name,), trials=tuple(trials), seed=seed)
     usual = [trial for trial in trials if exercise.is_usual(trial.inputs)]
     if all(trial.is_right for trial in usual):
         said = (*remarks_on_axes(exercise, trials), *remarks(exercise, caller, seed))
         return Report(exercise, RIGHT, remarks=said, trials=tuple(usual), seed=seed)
+    return report_on_wrong(exercise, trials, usual, seed)
+
+
+def report_on_wrong(exercise: Exercise, trials: list[Trial], usual: list[Trial], seed: int) -> Report:
+    """Which mistakes explain all trials, or at least the usual ones, what is wrong besides numbers, and what is seen."""
     found = diagnosed(exercise, trials) or diagnosed(exercise, usual)
     facts = (*raised_at_times(trials), *(fact for fact in found.facts if not COUNTED.search(fact)))
     facts = facts if facts or found.mistakes or any(trial.faults for trial in trials) else (UNKNOWN,)
@@ -106,7 +116,7 @@ def faults_of(answer: Answer, inputs: Inputs, right: dict[str, np.ndarray]) -> l
         faults.append(Fault("number of results", f"it returns {counted(len(answer.results), 'array')}; {wanted} expected"))
     else:
         faults += [Fault("returns another type", f"{name} is {words}; an array is expected")
-                   for name, words in zip(right, answer.given) if words not in ("an array", "a number", "None")]
+                   for name, words in zip(right, answer.given) if words not in EXPECTED]
         faults += [Fault("another dtype", f"{name} is of {given.dtype}; gradients of float64 arrays are float64")
                    for name, given in zip(right, answer.results)
                    if given is not None and given.dtype.kind == "f" and given.dtype != np.float64]
@@ -121,10 +131,14 @@ def counted(n: int, thing: str) -> str:
     return f"{n or 'no'} {thing}{'' if n == 1 else 's'}"
 
 
-def same_again(caller: Caller, trial: Trial) -> bool:
-    """Does another call on the same input give the same answer?"""
-    again = caller.call(list(trial.inputs.values()))
-    first, second = trial.answer.results, again.results
+def repeated(caller: Caller, trial: Trial) -> Trial:
+    """Another call on the same input."""
+    return Trial(trial.inputs, trial.right, caller.call(list(trial.inputs.values())))
+
+
+def gives_the_same(trial: Trial, again: Trial) -> bool:
+    """Is the answer the same again, but for rounding?"""
+    first, second = trial.answer.results, again.answer.results
     return len(first) == len(second) and all(a is b or b is not None and not wrong_elements(a, b).any()
                                              for a, b in zip(first, second))
 

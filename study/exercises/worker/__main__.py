@@ -14,6 +14,11 @@ import threading
 import types
 from importlib.machinery import ModuleSpec, PathFinder
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
 FOLDER, REQUESTS, REPLIES, SITE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 STANDARD = sys.path[1:]
 sys.path.append(SITE)
@@ -126,9 +131,7 @@ class Nothing(types.ModuleType):
 
 def set_limits(limits):
     """What the system limits. Where it cannot (macOS, in part), the judge's deadlines remain."""
-    try:
-        import resource
-    except ImportError:
+    if resource is None:
         return
     megabyte = 2**20
     for name, value in (

@@ -186,6 +186,20 @@ def test_a_class_is_graded(run):
     assert "right" in rows["ada"] and "wrong" in rows["bob"] and "sum over the row" in rows["bob"]
 
 
+def test_a_table_of_ones_own_is_written_again_and_nothing_goes_among_the_homework(run):
+    pathlib.Path("homework", "ada").mkdir(parents=True)
+    write("homework/ada/softmax.py", RIGHT)
+    for _ in range(2):
+        assert run("grade", "homework", "--csv", "table.csv")[2] == ""
+    write("mine.csv", "a,b\n1,2\n")
+    code, _, err = run("grade", "homework", "--csv", "mine.csv")
+    assert code == 2 and "mine.csv is there" in err and pathlib.Path("mine.csv").read_text() == "a,b\n1,2\n"
+    for place in ("homework", "homework/results"):
+        code, _, err = run("grade", "homework", "--gradescope", place)
+        assert code == 2 and "with the students' files" in err
+    assert [path.name for path in pathlib.Path("homework").rglob("*") if path.is_file()] == ["softmax.py"]
+
+
 def test_a_broken_or_forged_note_of_what_is_done_does_no_harm(run, tmp_path):
     for content in ("", "{", "[1]", '{"softmax": 3}', '{"softmax": {"right": true}}', '{"zzz": {"right": true, "hints": 0}}'):
         write(progress.FILE, content)

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from study.exercises import COURSE, check_file
+from study.exercises import COURSE, check, check_file
 from study.exercises.sandbox import Limits
 
 RIGHT = """
@@ -76,3 +76,17 @@ def test_a_teachers_test_is_three_lines(write, tmp_path, content, passes):
                              capture_output=True, text=True, check=False)
     assert process.returncode == (0 if passes else 1)
     assert ("the sum over the row is missing" in process.stdout) == (not passes)
+
+
+def test_an_exercise_is_given_by_name_by_file_or_itself(write):
+    own = write("double_exercise.py", """
+        statement = "Twice x. Find dx."
+        shapes = {"x": "M N"}
+        def forward(x): return 2 * x
+    """)
+    answer = write("answer.py", "def double_backward(dout, x): return 2 * dout")
+    assert check_file(answer, own) and check(lambda dout, x: 2 * dout, own) and not check(lambda dout, x: dout, own)
+    path = write("homework.py", RIGHT)
+    assert check_file(path, "softmax") and check_file(path, COURSE["softmax"])
+    with pytest.raises(TypeError, match=r"takes a function, such as softmax_backward, got 'softmax'"):
+        check("softmax", "softmax")

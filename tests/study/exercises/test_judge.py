@@ -2,7 +2,9 @@
 import numpy as np
 import pytest
 
-from study.exercises import check
+from study.exercises import COURSE, check
+from study.exercises.answer import Answer, Direct
+from study.exercises.judge import judge
 
 
 def softmax(x):
@@ -181,6 +183,49 @@ def test_what_is_wrong(function, seed):
 def test_of_too_many_results_those_that_count_are_looked_at():
     found = check(diagonal_and_none, "softmax", seed=0)
     assert "returns 2 arrays" in found.sentence and "diagonal" in found.sentence
+
+
+def test_who_hangs_when_asked_again_takes_too_long():
+    class Hanging(Direct):
+        calls = 0
+
+        def call(self, arguments):
+            self.calls += 1
+            return super().call(arguments) if self.calls < 16 else Answer("timeout", message="a call takes more than 10 seconds")
+
+    report = judge(COURSE["softmax"], Hanging(right), seed=0)
+    assert report.verdict == "timeout" and "more than 10 seconds" in report.sentence
+
+
+def test_sums_in_another_order_are_the_same_answer():
+    generator = np.random.default_rng()
+
+    def shuffled(dout, x):
+        p, order = softmax(x), generator.permutation(x.shape[-1])
+        return p * (dout - (dout * p)[..., order].cumsum(-1)[..., -1:])
+
+    assert all(check(shuffled, "softmax", seed=seed) for seed in range(5))
+
+
+def test_what_raises_at_times_or_fits_nothing_says_so():
+    assert " of 12 inputs it raises ValueError: odd in line" in check(not_for_odd_sizes, "softmax", seed=0).sentence
+    odd = check(lambda dout, x: right(dout, x) + 1e-3 * np.sin(x), "softmax", seed=0)
+    assert odd.mistake is None and odd.facts
+
+
+BOUNDED = {  # right for most numbers, and wrong for some that are drawn
+    "tanh, 0 / 0": ("tanh", lambda dout, x: dout * (1 - np.tanh(x) ** 2) * x / x),
+    "tanh, dout clipped": ("tanh", lambda dout, x: np.clip(dout, -20, 20) * (1 - np.tanh(x) ** 2)),
+    "softmax of 6 columns": ("softmax", lambda dout, x: softmax(x) * (dout - (dout * softmax(x))[..., :6].sum(-1, keepdims=True))),
+    "scores of -100 for -inf": ("masked_softmax", lambda dout, scores, mask: mask * right(dout, np.where(mask, scores, -100.0))),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("seed", range(3))
+def test_zeros_large_upstreams_larger_sizes_and_low_scores_are_drawn(name, seed):
+    exercise, function = BOUNDED[name]
+    assert check(function, exercise, seed=seed).verdict == "wrong"
 
 
 def test_what_is_kept_shows_at_the_end_too():
