@@ -12,7 +12,7 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.attention_maps import attention_maps, has_attention
-from models.transformer import Block, TransformerConfig, initialise, with_positions
+from models.transformer import Block, TransformerConfig, initialise, make_norm, with_positions
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
 
@@ -28,7 +28,7 @@ class Stack(nn.Module):
             self.position_embedding = nn.PositionEncoding("learned", config.width, size=config.context)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList([Block(config, **options) for _ in range(config.layers)])
-        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
+        self.ln_f = make_norm(config) if config.final_norm else nn.Identity()
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Token ids (B, T), or vectors (B, T, C), to the input of the first block, (B, T, C)."""

@@ -51,6 +51,8 @@ PLACEMENTS = {  # of the two sublayers of a block: attention, then the MLP
 }
 TABLE_POSITIONS = "learned", "none", "sinusoidal", "sine_only", "integer"  # added to the tokens
 ATTENTION_POSITIONS = "rotary", "relative"  # within attention
+NORMS = "layer_norm", "rms_norm"
+GATED = {"swiglu": "silu"}  # activations of an MLP with a gate: the one of the gate (Shazeer, arXiv:2002.05202)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,41 +75,76 @@ class TransformerConfig:
     dtype: str = "float32"  # of parameters and activations: float32 or float64
     placement: str = "pre"  # of norms and residual connections in a block: a key of PLACEMENTS
     final_norm: bool = True  # is there a layer norm before the output projection?
-    activation: str = "gelu"  # between the two layers of an MLP: gelu, gelu_tanh, relu, tanh, sigmoid or silu
+    activation: str = "gelu"  # within an MLP: gelu, gelu_tanh, relu, tanh, sigmoid, silu or, with a gate, swiglu
     mlp_ratio: int = 4  # the hidden width of an MLP, in multiples of C
     positions: str = "learned"  # learned, none, sinusoidal, sine_only, integer, rotary or relative
+    norm: str = "layer_norm"  # layer_norm or rms_norm
+    norm_eps: float = 1e-5  # what a norm adds to the variance, or to the mean square
+    key_value_heads: int | None = None  # heads of keys and values, each for a group of query heads; by default as many
+    head_size: int | None = None  # the width of a head; by default width / heads
+    hidden_width: int | None = None  # of an MLP; by default mlp_ratio * width
+    tied: bool = True  # are logits made with the token embedding, or with a matrix of their own?
+    rotary_base: float = 10_000.0  # of rotary positions: the longest wavelength over 2 pi
 
     def __post_init__(self):
         for name in ("vocabulary_size", "context", "heads", "width", "mlp_ratio"):
             check_whole(name, getattr(self, name))
         check_whole("layers", self.layers, least=0, most=MOST_LAYERS)
-        for name, known in (("placement", PLACEMENTS), ("activation", F.ACTIVATIONS),
+        for name in ("key_value_heads", "head_size", "hidden_width"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name))
+        for name, known in (("placement", PLACEMENTS), ("activation", (*F.ACTIVATIONS, *GATED)), ("norm", NORMS),
                             ("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)):
             check_choice(name, getattr(self, name), known)
-        if self.width % self.heads:
+        if self.heads % self.groups:
+            raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}; change one of them")
+        for name in ("norm_eps", "rotary_base"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if self.head_size is None and self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
                              "change one of them")
         if not isinstance(self.dropout, numbers.Real) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")
-        for name in ("bias", "final_norm"):
+        for name in ("bias", "final_norm", "tied"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        if self.positions == "rotary" and self.width // self.heads % 2:
+        if self.positions == "rotary" and self.head_width % 2:
             raise ValueError(f"positions 'rotary' rotates pairs of features, so width / heads must be even, got "
-                             f"{self.width // self.heads}; change heads or width, or choose positions 'relative'")
+                             f"{self.head_width}; change heads or width, or choose positions 'relative'")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
+    @property
+    def groups(self) -> int:
+        """How many heads of keys and values there are."""
+        return self.heads if self.key_value_heads is None else self.key_value_heads
+
+    @property
+    def head_width(self) -> int:
+        """How wide a head is, D."""
+        return self.width // self.heads if self.head_size is None else self.head_size
+
+    @property
+    def hidden(self) -> int:
+        """How many hidden units an MLP has."""
+        return self.mlp_ratio * self.width if self.hidden_width is None else self.hidden_width
+
     def parameter_count(self) -> int:
         """The number of parameters: (V + T) C in embeddings and 12 C^2 per block, biases and gains aside."""
-        C, hidden, bias = self.width, self.mlp_ratio * self.width, int(self.bias)
-        norm = C * (1 + bias)
+        C, D, hidden, bias = self.width, self.head_width, self.hidden, int(self.bias)
+        norm = C * (1 + (bias and self.norm == "layer_norm"))
         norms = sum(sublayer.norm_before or sublayer.norm_after for sublayer in PLACEMENTS[self.placement])
-        block = 4 * C * C + 2 * C * hidden + (5 * C + hidden) * bias + norms * norm
+        inputs = (self.heads + 2 * self.groups) * D  # of attention: queries, keys and values
+        attention = (C + bias) * inputs + (self.heads * D + bias) * C
+        mlp = (C + bias) * hidden * (1 + (self.activation in GATED)) + (hidden + bias) * C
+        block = attention + mlp + norms * norm
         if self.positions == "relative":
             block += self.heads * (2 * self.context + 1)
         table = self.context * C if self.positions == "learned" else 0
-        return self.vocabulary_size * C + table + self.layers * block + norm * self.final_norm
+        tokens = self.vocabulary_size * C * (1 if self.tied else 2)
+        return tokens + table + self.layers * block + norm * self.final_norm
 
     def training_bytes(self, batch_size: int) -> int:
         """About how much memory training takes: parameters, gradients, AdamW's moments, and activations."""
@@ -116,20 +153,31 @@ class TransformerConfig:
         return itemsize * (4 * self.parameter_count() + batch_size * self.context * per_token)
 
 
+def make_norm(config: TransformerConfig) -> nn.Module:
+    """The norm that the config asks for."""
+    if config.norm == "rms_norm":
+        return nn.RMSNorm(config.width, eps=config.norm_eps)
+    return nn.LayerNorm(config.width, eps=config.norm_eps, bias=config.bias)
+
+
 class MLP(nn.Module):
     """Two linear layers with an activation between: mlp(x) = project(gelu(expand(x))), with 4 C hidden units by default.
 
-    It is computed as one operation, unless one of the two layers has hooks.
+    With a gate, the activation is the gate's: mlp(x) = project(silu(gate(x)) * expand(x)).
+    Without one it is computed as one operation, unless one of the two layers has hooks.
     """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        hidden = config.mlp_ratio * config.width
-        self.expand = nn.Linear(config.width, hidden, bias=config.bias, activation=config.activation)
+        hidden, gated = config.hidden, GATED.get(config.activation)
+        self.gate = nn.Linear(config.width, hidden, bias=config.bias, activation=gated) if gated else None
+        self.expand = nn.Linear(config.width, hidden, bias=config.bias, activation=None if gated else config.activation)
         self.project = nn.Linear(hidden, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         expand, project = self.expand, self.project
+        if self.gate is not None:
+            return project(self.gate(x) * expand(x))
         if expand.has_hooks or project.has_hooks:
             return project(expand(x))
         return F.mlp(x, expand.weight, expand.bias, project.weight, project.bias, expand.activation)
@@ -156,14 +204,17 @@ class Block(nn.Module):
         self.mlp = MLP(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def _norm(self, config: TransformerConfig, which: int) -> nn.LayerNorm | None:
+    def _norm(self, config: TransformerConfig, which: int) -> nn.Module | None:
         sublayer = self.placement[which]
-        return nn.LayerNorm(config.width, bias=config.bias) if sublayer.norm_before or sublayer.norm_after else None
+        return make_norm(config) if sublayer.norm_before or sublayer.norm_after else None
 
     def _make_attention(self, config: TransformerConfig) -> nn.Module:
-        if config.positions in ATTENTION_POSITIONS:
+        positions = config.positions if config.positions in ATTENTION_POSITIONS else "none"
+        if positions != "none" or config.groups != config.heads or config.head_width * config.heads != config.width:
             return nn.Attention(config.width, config.heads, causal="mask" if self.is_causal else False, bias=config.bias,
-                                dropout=config.dropout, positions=config.positions, max_distance=config.context)
+                                dropout=config.dropout, positions=positions, max_distance=config.context,
+                                key_size=config.head_width, value_size=config.head_width,
+                                key_value_heads=config.key_value_heads, rotary_base=config.rotary_base)
         return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
 
     def forward(self, x: Tensor, padding: Tensor | None = None, memory: Tensor | None = None,
@@ -176,7 +227,7 @@ class Block(nn.Module):
                 inner, memory, key_padding_mask=memory_padding))
         return self._add(1, self.ln_2, x, self.mlp)
 
-    def _add(self, which: int, norm: nn.LayerNorm | None, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def _add(self, which: int, norm: nn.Module | None, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """A sublayer with its norm and residual connection."""
         sublayer = self.placement[which]
         inner = norm(x) if sublayer.norm_before else x
@@ -233,7 +284,8 @@ class CausalTransformer(nn.Module):
             self.position_embedding = nn.Embedding(config.context, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList([Block(config) for _ in range(config.layers)])
-        self.ln_f = nn.LayerNorm(config.width, bias=config.bias) if config.final_norm else nn.Identity()
+        self.ln_f = make_norm(config) if config.final_norm else nn.Identity()
+        self.read_out = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
         self.to(config.dtype)
         initialise(self, config.layers)
 
@@ -254,7 +306,8 @@ class CausalTransformer(nn.Module):
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
-        logits = F.linear(self.ln_f(x), self.token_embedding.weight)  # (B, T, V): weights tied to the embedding
+        x = self.ln_f(x)
+        logits = F.linear(x, self.token_embedding.weight) if self.read_out is None else self.read_out(x)  # (B, T, V)
         if targets is None:
             return logits, None
         return logits, F.cross_entropy(logits.view(-1, self.config.vocabulary_size), targets.reshape(-1),

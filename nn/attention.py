@@ -19,7 +19,7 @@ from nn import init
 from nn.checks import padding_mask, positive_int, probability
 from nn.linear import Linear
 from nn.module import Module, Parameter
-from nn.position import rotate
+from nn.position import BASE, rotate
 
 CHOICES = {
     "query_key": ("none", "shared", "separate"),
@@ -45,6 +45,9 @@ class Attention(Module):
     - positions: "none"; "rotary" rotates queries and keys; "relative" adds a learned number for each head and t - s,
       constant beyond max_distance.
     - residual: True adds x to the result.
+    - key_value_heads: how many heads of keys and values there are, each for heads / key_value_heads heads of queries in a
+      row (grouped-query attention, Ainslie et al., arXiv:2305.13245); 1 is multi-query attention. By default one each.
+    - rotary_base: of positions="rotary", see `nn.position.rotate`.
     - layout: tokens are the "rows" of x (..., T, D), or the "columns" of x (..., D, T), weights then (..., Tk, Tq).
 
     The input may be unbatched, (T, D). A ValueError names switches that contradict each other, and the way out.
@@ -60,7 +63,8 @@ class Attention(Module):
                  output_projection: str = "concat", scale: str | float = "d_k", causal: bool | str = False,
                  key_size: int | None = None, value_size: int | None = None, memory_width: int | None = None,
                  positions: str = "none", max_distance: int = 32, residual: bool = False,
-                 layout: str = "rows", bias: bool = False, dropout: float = 0.0):
+                 layout: str = "rows", bias: bool = False, dropout: float = 0.0, key_value_heads: int | None = None,
+                 rotary_base: float = BASE):
         super().__init__()
         switches = {"query_key": query_key, "output_projection": output_projection, "causal": causal, "layout": layout,
                     "positions": positions}
@@ -72,6 +76,9 @@ class Attention(Module):
         self.query_key, self.projects_value, self.output_projection = query_key, value, output_projection
         self.causal, self.layout, self.positions, self.max_distance = causal, layout, positions, max_distance
         self.dropout, self.residual = probability("Attention", "dropout", dropout), residual
+        self.key_value_heads = heads if key_value_heads is None else positive_int("Attention", "key_value_heads",
+                                                                                  key_value_heads)
+        self.rotary_base = rotary_base
         self._check_switches(key_size, value_size)
         each = max(1, width // heads)
         key_size = width if query_key == "none" else each if key_size is None else key_size
@@ -86,9 +93,9 @@ class Attention(Module):
         if query_key != "none":
             self.query = Linear(width, heads * self.key_size, bias)
         if query_key == "separate":
-            self.key = Linear(self.memory_width, heads * self.key_size, bias)
+            self.key = Linear(self.memory_width, self.key_value_heads * self.key_size, bias)
         if value:
-            self.value = Linear(self.memory_width, heads * self.value_size, bias)
+            self.value = Linear(self.memory_width, self.key_value_heads * self.value_size, bias)
         if output_projection == "concat":
             self.out = Linear(heads * self.value_size, width, bias)
         elif output_projection == "sum":
@@ -148,20 +155,23 @@ class Attention(Module):
         query = None if self.query_key == "none" else self.query
         q = self._split(x, query)
         if self.query_key == "separate":
-            k = self._split(source, self.key)
+            k = self._split(source, self.key, self.key_value_heads)
         else:
             k = q if source is x else self._split(source, query)
-        v = self._split(source, self.value if self.projects_value else None)
+        v = self._split(source, self.value if self.projects_value else None, self.key_value_heads)
         if self.positions == "rotary":
-            q, k = rotate(q), rotate(k)
+            q, k = rotate(q, base=self.rotary_base), rotate(k, base=self.rotary_base)
+        if self.key_value_heads != self.heads:
+            k, v = (x.repeat_interleave(self.heads // self.key_value_heads, dim=1) for x in (k, v))
         return q, k, v
 
-    def _split(self, x: Tensor, projection: Linear | None) -> Tensor:
+    def _split(self, x: Tensor, projection: Linear | None, heads: int | None = None) -> Tensor:
         """(B, T, D) -> (B, H, T, size), projected; or the tokens themselves for each head."""
         B, T, D = x.shape
+        heads = self.heads if heads is None else heads
         if projection is None:
-            return x[:, None].expand(B, self.heads, T, D)
-        return projection(x).reshape(B, T, self.heads, -1).transpose(1, 2)
+            return x[:, None].expand(B, heads, T, D)
+        return projection(x).reshape(B, T, heads, -1).transpose(1, 2)
 
     def _mask(self, q: Tensor, k: Tensor, key_padding_mask: Tensor | None) -> Tensor | None:
         """What is added to the scores, (B, H, Tq, Tk) or less; None if nothing is, or only the causal mask."""
@@ -201,12 +211,15 @@ class Attention(Module):
     def _check_switches(self, key_size: int | None, value_size: int | None) -> None:
         """ValueError for switches that contradict each other."""
         query_key, width, memory_width = self.query_key, self.width, self.memory_width
+        heads, groups = self.heads, self.key_value_heads
         contradictions = [
             (query_key == "none" and key_size not in (None, width),
              f"query_key='none' takes the tokens as keys; leave out key_size={key_size}, or choose query_key='separate'"),
             (query_key != "separate" and memory_width != width,
              f"query_key={query_key!r} treats x and the memory alike, so memory_width must be the width {width}, got "
              f"{memory_width}; choose query_key='separate'"),
+            (heads % groups != 0 or groups != heads and (query_key != "separate" or not self.projects_value),
+             f"key_value_heads={groups} must divide heads={heads}, and needs query_key='separate' and value=True"),
             (not self.projects_value and value_size not in (None, memory_width),
              f"value=False takes the tokens as values; leave out value_size={value_size}, or choose value=True"),
             (self.layout == "columns" and self.causal,
