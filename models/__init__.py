@@ -1,15 +1,16 @@
 """models: transformers, and what it takes to train and use them."""
 from models.attention_maps import attention_maps
 from models.checkpoint import Checkpoint, CheckpointError
-from models.data import Corpus, Vocabulary, load_corpus
+from models.data import Corpus, load_corpus
 from models.generate import generate, generate_batch
 from models.loading import load, respond
 from models.tasks import TASKS
+from models.tokenizers import Tokenizer, Vocabulary
 from models.train import Trainer, TrainingConfig, TrainingError
 from models.transformer import PRESETS, CausalTransformer, Preset, TransformerConfig
 
 __all__ = [
-    "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Trainer",
+    "PRESETS", "TASKS", "CausalTransformer", "Checkpoint", "CheckpointError", "Corpus", "Preset", "Tokenizer", "Trainer",
     "TrainingConfig", "TrainingError", "TransformerConfig", "Vocabulary", "attention_maps", "generate", "generate_batch",
     "load", "load_corpus", "respond",
 ]

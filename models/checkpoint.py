@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from minigrad.serialization import read_archive, replacing, write_archive
-from models.data import Vocabulary
 from models.tasks import TASKS
+from models.tokenizers import tokenizer_of
 
 NAME, PREVIOUS, BEST = "checkpoint.npz", "checkpoint.previous.npz", "checkpoint.best.npz"
-FORMAT = "minigrad checkpoint 2"
+FORMAT = "minigrad checkpoint 3"
 
 
 class CheckpointError(Exception):
@@ -36,7 +36,7 @@ class Checkpoint:
     architecture: str  # a key of ARCHITECTURES: which kind of model it is
     config: dict  # the fields of the model's config
     training: dict  # the fields of the TrainingConfig
-    dataset: dict  # the name of a task, or None and path, sha256 and symbols of a text
+    dataset: dict  # the name of a task, or None and path, sha256 and the tokenizer's state of a text
     generators: dict  # the state of each random generator
     model: dict[str, np.ndarray]  # parameters and buffers by name
     optimizer: dict[str, np.ndarray]  # its state, by parameter and name
@@ -44,11 +44,10 @@ class Checkpoint:
     ARRAYS = "model", "optimizer"  # the fields that hold arrays; the others go into the header
 
 
-def _is_vocabulary(symbols: Any) -> bool:
+def _is_tokenizer_state(state: Any) -> bool:
     try:
-        Vocabulary(symbols)
-        symbols.encode()  # half of a surrogate pair cannot be written
-    except (TypeError, ValueError, AttributeError):
+        tokenizer_of(state)
+    except (TypeError, ValueError, KeyError, AttributeError):
         return False
     return True
 
@@ -79,7 +78,7 @@ OF_TEXTS: dict[str, Requirement] = {
     "dataset.path": (lambda path: path is None or isinstance(path, str) and "\0" not in path, "a path or null"),
     "dataset.sha256": (lambda digest: isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) is not None,
                        "64 hexadecimal digits"),
-    "dataset.symbols": (_is_vocabulary, "characters in ascending order, each once"),
+    "dataset.tokenizer": (_is_tokenizer_state, "the state of a tokenizer"),
 }
 
 

@@ -1,12 +1,9 @@
 """Text as token ids: the corpus, its vocabulary of characters, its two splits, and what a Trainer asks of it."""
 import dataclasses
-import functools
 import hashlib
-import itertools
 import os
 import pathlib
 import stat
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
@@ -16,15 +13,15 @@ import pydoc_data.topics
 
 import minigrad as mg
 import nn
-from models.attention_maps import attention_maps, has_attention
+from models.attention_maps import has_attention
 from models.generate import generate
-from models.pictures import PICTURE, LabelledMap, draw_maps, labelled, visible
+from models.pictures import PICTURE, draw_maps
+from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE, Tokenizer, Vocabulary
 from models.training_config import TrainingConfig
 
 IGNORED = -100  # a target that counts neither for the loss nor for a gradient
 TRAINING_FRACTION = 0.9  # the first part of a text is for training, the rest for validation
 LAST_TOKENS = 1_000_000  # of the validation text, in the last evaluation: seconds, or a few minutes for large models
-SAMPLE_LENGTH, TEMPERATURE = 300, 0.8  # of a sample, in tokens
 PICTURE_LENGTH = 32  # of the text whose attention is drawn at the end, in tokens
 
 # The default corpus has a fixed vocabulary, newline and printable ASCII, so that every Python version gives the same
@@ -34,85 +31,12 @@ DEFAULT_SYMBOLS = "\n" + "".join(map(chr, range(32, 127)))
 ASCII_NEIGHBOURS = str.maketrans("“”‘’‐‑–—\t", "\"\"''---- ")
 
 
-@dataclasses.dataclass(frozen=True)
-class Vocabulary:
-    """One token id for each character; the ids follow the order of the code points.
-
-    >>> vocabulary = Vocabulary.of("banana")
-    >>> vocabulary.symbols, vocabulary.encode("nab")
-    ('abn', array([2, 0, 1]))
-    >>> vocabulary.decode([1, 0, 2])
-    'ban'
-    >>> vocabulary.encode("bandana")
-    Traceback (most recent call last):
-    ...
-    ValueError: the vocabulary has no 'd'; it knows these 3: 'abn'
-    """
-
-    symbols: str
-
-    @classmethod
-    def of(cls, text: str) -> "Vocabulary":
-        """The vocabulary of all characters in a text."""
-        return cls("".join(sorted(set(text))))
-
-    def __post_init__(self):
-        if not self.symbols or list(self.symbols) != sorted(set(self.symbols)):
-            raise ValueError("the symbols of a vocabulary must be in ascending order, each once, and at least one")
-
-    def __len__(self) -> int:
-        return len(self.symbols)
-
-    @functools.cached_property
-    def _ids(self) -> np.ndarray:
-        """The id of each code point there is, -1 for those without."""
-        ids = np.full(sys.maxunicode + 1, -1)
-        ids[code_points(self.symbols)] = np.arange(len(self))
-        return ids
-
-    def encode(self, text: str) -> np.ndarray:
-        """Token ids (int64) of a text; ValueError names the characters that the vocabulary lacks."""
-        points = code_points(text)
-        ids = self._ids[points]
-        unknown = points[ids < 0]
-        if unknown.size:
-            names = " ".join(repr(chr(point)) for point in dict.fromkeys(unknown.tolist()))
-            raise ValueError(f"the vocabulary has no {names}; it knows these {len(self)}: {self.symbols!r}")
-        return ids
-
-    def decode(self, ids) -> str:
-        """The text of a sequence of token ids."""
-        return "".join(self.symbols[i] for i in ids)
-
-    def respond(self, model: nn.Module, prompt: str | None = None, tokens: int = SAMPLE_LENGTH,
-                temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
-        """The prompt (by default the first symbol) and its continuation, token by token; `sampling` as in `generate`."""
-        prompt = self.symbols[0] if prompt is None else prompt
-        ids = generate(model, self.encode(prompt), tokens, temperature, **sampling)
-        return itertools.chain([prompt], (self.decode([i]) for i in ids))
-
-    def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:
-        """(A title, the attention maps of a model that reads the prompt). ValueError if it cannot, or has none."""
-        if not prompt:
-            raise ValueError("there is no text to read; give at least one character with --prompt")
-        ids, context = self.encode(prompt), model.config.context
-        if len(ids) > context:
-            raise ValueError(f"a prompt of {len(ids)} characters does not fit into the model's context of {context}")
-        symbols = visible(prompt)
-        return "", labelled(attention_maps(model, ids), lambda path: (symbols, symbols))
-
-
-def code_points(text: str) -> np.ndarray:
-    """The Unicode code point of each character, (len(text),) uint32."""
-    return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Corpus:
     """A text in token ids, split in two; the hash tells whether two runs saw the same text."""
 
     path: str | None  # the text file; None for the default corpus
-    vocabulary: Vocabulary
+    tokenizer: Tokenizer
     train: np.ndarray  # (n,) int64
     validation: np.ndarray  # (m,) int64
     sha256: str  # of the text in UTF-8
@@ -151,44 +75,44 @@ class Corpus:
     def sample(self, model: nn.Module, seed: int) -> str:
         """What the model writes."""
         ids = generate(model, [0], SAMPLE_LENGTH, TEMPERATURE, seed=seed)
-        return self.vocabulary.decode(ids)
+        return self.tokenizer.decode(ids)
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
         """Draw where the model looks as it reads the beginning of the validation text, if it does look. The names of the
         pictures."""
         if not has_attention(model):
             return []
-        text = self.vocabulary.decode(self.validation[: min(PICTURE_LENGTH, model.config.context)])
-        title, maps = self.vocabulary.look(model, text)
+        text = self.tokenizer.decode(self.validation[: min(PICTURE_LENGTH, model.config.context)])
+        title, maps = self.tokenizer.look(model, text)
         draw_maps(maps, title, folder / PICTURE)
         return [PICTURE]
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""
-        return {"task": None, "path": self.path, "sha256": self.sha256, "symbols": self.vocabulary.symbols}
+        return {"task": None, "path": self.path, "sha256": self.sha256, "tokenizer": self.tokenizer.state()}
 
 
-def load_corpus(path: str | None = None, context: int = 1, vocabulary: Vocabulary | None = None) -> Corpus:
+def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | None = None) -> Corpus:
     """The corpus of a UTF-8 text file, or of the language reference that ships with Python when `path` is None.
 
     Every line ends with "\\n", whatever it ends with in the file: so does open().
-    The vocabulary is that of the text, unless one is given, which must have all its characters.
+    The tokenizer is the vocabulary of the text, unless one is given, which must have all its characters.
     Both splits must hold a window of `context` tokens and the target after it; ValueError and OSError name the file.
     """
     if path is None:
-        name, text, vocabulary = "pydoc_data.topics", default_text(), vocabulary or Vocabulary(DEFAULT_SYMBOLS)
+        name, text, tokenizer = "pydoc_data.topics", default_text(), tokenizer or Vocabulary(DEFAULT_SYMBOLS)
     else:
         name, text = str(path), read_text(path)
-        vocabulary = vocabulary or Vocabulary.of(text)
+        tokenizer = tokenizer or Vocabulary.of(text)
     boundary = int(TRAINING_FRACTION * len(text))
     if min(boundary, len(text) - boundary) < context + 1:
         raise ValueError(
             f"{name} is too short: its {len(text)} characters make {boundary} for training and {len(text) - boundary} "
             f"for validation, and each needs context + 1 = {context + 1}; give a longer text or a smaller context"
         )
-    ids = vocabulary.encode(text)
+    ids = tokenizer.encode(text)
     absolute = None if path is None else str(pathlib.Path(path).absolute())
-    return Corpus(absolute, vocabulary, ids[:boundary], ids[boundary:], hashlib.sha256(text.encode()).hexdigest())
+    return Corpus(absolute, tokenizer, ids[:boundary], ids[boundary:], hashlib.sha256(text.encode()).hexdigest())
 
 
 def default_text() -> str:

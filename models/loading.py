@@ -7,9 +7,9 @@ import nn
 from models.architectures import architecture_for, make_model
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, find, remedy
 from models.checkpoint import load as load_checkpoint
-from models.data import Vocabulary
 from models.task import Task
 from models.tasks import TASKS
+from models.tokenizers import tokenizer_of
 from models.training_config import TrainingConfig
 from models.transformer import TransformerConfig
 
@@ -33,7 +33,7 @@ def load(run: str | os.PathLike, best: bool = False) -> nn.Module:
     path = find(run, best)
     checkpoint = load_checkpoint(path)
     model = model_of(checkpoint, path).eval()
-    model.tokenizer = task_of(checkpoint) or Vocabulary(checkpoint.dataset["symbols"])
+    model.tokenizer = task_of(checkpoint) or tokenizer_of(checkpoint.dataset["tokenizer"])
     return model
 
 
@@ -58,10 +58,10 @@ def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoi
     """The config of the model in a checkpoint; CheckpointError if it makes no sense, or is of a far larger model than the
     parameters there are: so building it takes no more than a multiple of the file."""
     config, task = _make_config(TransformerConfig, checkpoint.config, path), task_of(checkpoint)
-    symbols = task.vocabulary_size if task else len(checkpoint.dataset["symbols"])
-    if config.vocabulary_size != symbols:
-        raise CheckpointError(f"{path} is damaged: its model has {config.vocabulary_size} tokens, its vocabulary {symbols} "
-                              f"symbols{remedy(path)}")
+    tokens = task.vocabulary_size if task else len(tokenizer_of(checkpoint.dataset["tokenizer"]))
+    if config.vocabulary_size != tokens:
+        raise CheckpointError(f"{path} is damaged: its model has {config.vocabulary_size} tokens, its tokenizer {tokens}"
+                              f"{remedy(path)}")
     try:
         architecture_for(task, checkpoint.architecture, config)
     except ValueError as error:

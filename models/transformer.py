@@ -98,10 +98,10 @@ class TransformerConfig:
             check_choice(name, getattr(self, name), known)
         if self.heads % self.groups:
             raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}; change one of them")
-        for name in ("norm_eps", "rotary_base"):
+        for name, least, most in (("norm_eps", 0.0, 1.0), ("rotary_base", 1.0, 1e12)):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not 0 < value < math.inf:
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
+            if not isinstance(value, float) or not least < value < most:
+                raise ValueError(f"{name} must be a number between {least:g} and {most:g}, got {value!r}")
         if self.head_size is None and self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
                              "change one of them")

@@ -4,7 +4,7 @@ import argparse
 from models import loading
 from models.checkpoint import CheckpointError, find
 from models.commands.shared import UsageError
-from models.data import SAMPLE_LENGTH, TEMPERATURE
+from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE
 
 SAMPLING = "tokens", "temperature", "top_k", "top_p", "seed"
 

@@ -12,10 +12,11 @@ from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import Checkpoint, find, load
 from models.commands.shared import UsageError, add_fields, check_writable
-from models.data import Corpus, Vocabulary, load_corpus
+from models.data import Corpus, load_corpus
 from models.loading import load_parameters, model_config, task_of, training_config
 from models.task import DEFAULTS
 from models.tasks import TASKS
+from models.tokenizers import Tokenizer, tokenizer_of
 from models.train import Trainer, TrainingConfig
 from models.transformer import PRESETS, TransformerConfig
 
@@ -78,20 +79,20 @@ def start(given: dict[str, Any]) -> None:
     """A new run: its model is that of a preset, a task or another run, but for what flags say."""
     name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
     config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
-    architecture, vocabulary, source = None, None, None
+    architecture, tokenizer, source = None, None, None
     if task:
         config, batch_size = task.config, {}
     if "init_from" in given:
         path = find(given["init_from"])
         source = load(path)
         name, config, architecture = path.resolve().parent.name, model_config(source, path), source.architecture
-        vocabulary = None if task_of(source) else Vocabulary(source.dataset["symbols"])
+        tokenizer = None if task_of(source) else tokenizer_of(source.dataset["tokenizer"])
     try:
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_memory(config, training)
-        dataset = task or read_corpus(given.get("text"), config.context, vocabulary)
+        dataset = task or read_corpus(given.get("text"), config.context, tokenizer)
         if not task:
             config = with_vocabulary(config, dataset, given)
         model = make_model(task, architecture, config, training.seed)
@@ -108,7 +109,7 @@ def start(given: dict[str, Any]) -> None:
 
 def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, Any]) -> TransformerConfig:
     """The config with as many tokens as the text has; UsageError if a flag asks for others."""
-    size = len(corpus.vocabulary)
+    size = len(corpus.tokenizer)
     if given.get("vocabulary_size", size) != size:
         raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the text has {size} symbols; leave the flag "
                          "out")
@@ -148,7 +149,7 @@ def resume(given: dict[str, Any]) -> None:
 def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Path, context: int) -> Corpus:
     """The text of a checkpoint; UsageError if it has changed."""
     saved = checkpoint.dataset
-    corpus = read_corpus(given.get("text", saved["path"]), context, Vocabulary(saved["symbols"]))
+    corpus = read_corpus(given.get("text", saved["path"]), context, tokenizer_of(saved["tokenizer"]))
     if corpus.sha256 != saved["sha256"]:
         raise UsageError(f"{corpus.path or 'the language reference of this Python'} is not the text that {folder} was "
                          "trained on; give that one with --text, or start a new run")
@@ -216,12 +217,12 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
     return folder
 
 
-def read_corpus(path: str | None, context: int, vocabulary: Vocabulary | None) -> Corpus:
+def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | None) -> Corpus:
     """The corpus; UsageError if the text is missing or of no use."""
     try:
         if path is not None:
             check_size(path)
-        return load_corpus(path, context, vocabulary)
+        return load_corpus(path, context, tokenizer)
     except OSError as error:
         raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
     except ValueError as error:

@@ -24,7 +24,7 @@ def make_trainer(text_file):
         corpus = load_corpus(str(text_file), context=32)
         training = TrainingConfig(**dict(steps=10, batch_size=8, eval_every=4, eval_windows=4) | fields)
         mg.manual_seed(training.seed)
-        config = TransformerConfig(vocabulary_size=len(corpus.vocabulary), context=32, layers=2, heads=2, width=32,
+        config = TransformerConfig(vocabulary_size=len(corpus.tokenizer), context=32, layers=2, heads=2, width=32,
                                    dropout=dropout)
         return Trainer(CausalTransformer(config), corpus, training)
 

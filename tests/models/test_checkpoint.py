@@ -20,7 +20,7 @@ def example(step: int, size: int = 5) -> Checkpoint:
     generator = np.random.default_rng(step)
     return Checkpoint(
         step=step, best_loss=1 / 3, architecture="causal", config={"width": 8}, training={"lr": 0.001},
-        dataset={"task": None, "path": None, "sha256": "0" * 64, "symbols": "\nab"},
+        dataset={"task": None, "path": None, "sha256": "0" * 64, "tokenizer": {"kind": "characters", "symbols": "\nab"}},
         generators={name: np.random.PCG64(step).state for name in ("batches", "minigrad")},
         model={"w.weight": generator.normal(size=(3, size)).astype(np.float32), "scalar": np.array(2.5)},
         optimizer={"moments": generator.normal(size=(2, size)), "none": np.zeros((0, 4), np.int64)},

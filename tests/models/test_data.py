@@ -11,10 +11,10 @@ from models.data import DEFAULT_SYMBOLS, IGNORED, Corpus, Vocabulary, default_te
 
 def test_default_corpus_has_96_symbols_and_a_fixed_split():
     corpus = load_corpus()
-    assert len(DEFAULT_SYMBOLS) == len(corpus.vocabulary) == 96
+    assert len(DEFAULT_SYMBOLS) == len(corpus.tokenizer) == 96
     assert set(default_text()) <= set(DEFAULT_SYMBOLS)
     assert len(corpus.train) == int(0.9 * len(default_text())) > 300_000
-    text = corpus.vocabulary.decode(corpus.train) + corpus.vocabulary.decode(corpus.validation)
+    text = corpus.tokenizer.decode(corpus.train) + corpus.tokenizer.decode(corpus.validation)
     assert text == default_text()
     assert corpus.sha256 == load_corpus().sha256
 
@@ -23,9 +23,9 @@ def test_text_file(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("naïve Ωmega\n" * 20, encoding="utf-8")
     corpus = load_corpus(str(path), context=8)
-    assert corpus.vocabulary.symbols == "\n aegmnvïΩ"
+    assert corpus.tokenizer.symbols == "\n aegmnvïΩ"
     assert (len(corpus.train), len(corpus.validation)) == (216, 24)
-    assert corpus.vocabulary.decode(corpus.train[:12]) == "naïve Ωmega\n"
+    assert corpus.tokenizer.decode(corpus.train[:12]) == "naïve Ωmega\n"
     assert corpus.path == str(path) and corpus.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -48,8 +48,8 @@ def test_lines_end_as_open_has_them_end(tmp_path):
     path.write_bytes(b"one\r\ntwo\rthree\n\r\r\n" * 10)
     unix.write_text(path.read_text())
     corpus, plain = load_corpus(str(path)), load_corpus(str(unix))
-    assert corpus.vocabulary.decode(corpus.train[:14]) == "one\ntwo\nthree\n"
-    assert corpus.vocabulary.symbols == plain.vocabulary.symbols and corpus.sha256 == plain.sha256
+    assert corpus.tokenizer.decode(corpus.train[:14]) == "one\ntwo\nthree\n"
+    assert corpus.tokenizer.symbols == plain.tokenizer.symbols and corpus.sha256 == plain.sha256
 
 
 @pytest.mark.parametrize("path", ["pipe", "socket", os.devnull])
@@ -94,10 +94,10 @@ def test_batches_shift_by_one_reach_both_ends_and_depend_on_the_generator_alone(
 def test_a_corpus_in_a_given_vocabulary(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("abba" * 20)
-    corpus = load_corpus(str(path), vocabulary=Vocabulary("\nabc"))
-    assert corpus.vocabulary.symbols == "\nabc" and corpus.train[:4].tolist() == [1, 2, 2, 1]
+    corpus = load_corpus(str(path), tokenizer=Vocabulary("\nabc"))
+    assert corpus.tokenizer.symbols == "\nabc" and corpus.train[:4].tolist() == [1, 2, 2, 1]
     with pytest.raises(ValueError, match="the vocabulary has no 'b'"):
-        load_corpus(str(path), vocabulary=Vocabulary("a"))
+        load_corpus(str(path), tokenizer=Vocabulary("a"))
 
 
 @pytest.mark.parametrize("length", [2, 5, 6, 7, 20, 21, 22])

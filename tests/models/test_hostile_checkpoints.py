@@ -27,7 +27,7 @@ def corpus(text_file):
 @pytest.fixture(scope="module")
 def trained(corpus) -> Checkpoint:
     """After two steps of a model with 9 arrays."""
-    config = TransformerConfig(vocabulary_size=len(corpus.vocabulary), context=8, layers=1, heads=2, width=8, bias=False)
+    config = TransformerConfig(vocabulary_size=len(corpus.tokenizer), context=8, layers=1, heads=2, width=8, bias=False)
     trainer = Trainer(CausalTransformer(config), corpus, TrainingConfig(steps=5, batch_size=2))
     trainer.train_step()
     trainer.train_step()
@@ -96,7 +96,7 @@ PLACES = list(places({
     "architecture": "causal",
     "config": dataclasses.asdict(TransformerConfig()),
     "training": dataclasses.asdict(TrainingConfig()),
-    "dataset": {"task": None, "path": None, "sha256": "", "symbols": ""},
+    "dataset": {"task": None, "path": None, "sha256": "", "tokenizer": {}},
     "generators": {"batches": np.random.PCG64(0).state, "minigrad": np.random.PCG64(0).state},
 }))
 
@@ -237,7 +237,7 @@ def test_members(members, use, trained):
     dict(dtype="float64"), dict(activation="relu", width=12, layers=3),
 ])
 def test_every_model_counts_its_parameters_and_comes_back(fields, use, corpus):
-    sizes = dict(vocabulary_size=len(corpus.vocabulary), context=8, layers=2, heads=2, width=8)
+    sizes = dict(vocabulary_size=len(corpus.tokenizer), context=8, layers=2, heads=2, width=8)
     config = TransformerConfig(**sizes | fields)
     trainer = Trainer(CausalTransformer(config), corpus, TrainingConfig(steps=5, batch_size=2))
     assert use(trainer.checkpoint()) is None
@@ -261,7 +261,8 @@ def test_another_model_is_another_architecture(use, trained):
 
 
 def test_vocabularies_that_do_not_fit_or_cannot_be_printed(use, trained):
-    symbols = trained.dataset["symbols"]
-    for other, says in ((symbols[:-1], "its model has 11 tokens, its vocabulary 10 symbols"),
-                        (symbols[:-1] + "\ud800", "its dataset.symbols is")):
-        assert says in use(dataclasses.replace(trained, dataset=trained.dataset | {"symbols": other}))
+    symbols = trained.dataset["tokenizer"]["symbols"]
+    for other, says in ((symbols[:-1], "its model has 11 tokens, its tokenizer 10"),
+                        (symbols[:-1] + "\ud800", "its dataset.tokenizer is")):
+        dataset = trained.dataset | {"tokenizer": {"kind": "characters", "symbols": other}}
+        assert says in use(dataclasses.replace(trained, dataset=dataset))

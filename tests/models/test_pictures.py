@@ -198,4 +198,4 @@ def test_the_picture_of_a_text_run(make_trainer, tmp_path, monkeypatch):
     assert trainer.dataset.illustrate(trainer.model.eval(), tmp_path) == ["attention.png"]
     ((maps, path),) = drawn
     corpus = trainer.dataset
-    assert path == tmp_path / "attention.png" and maps[0].keys == visible(corpus.vocabulary.decode(corpus.validation[:32]))
+    assert path == tmp_path / "attention.png" and maps[0].keys == visible(corpus.tokenizer.decode(corpus.validation[:32]))

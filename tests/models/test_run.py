@@ -148,7 +148,7 @@ def test_another_text_in_the_vocabulary_of_the_first(run, text_file):
     for name, text in (("few", "abc" * 200), ("other", "xyz" * 200)):
         pathlib.Path(name).write_text(text)
     assert run("train", "--text", "few", "--init-from", "runs/first", "--steps", "1")[0] == 0
-    assert checkpoints.load("runs/first-2").dataset["symbols"] == " abcdefghij"
+    assert checkpoints.load("runs/first-2").dataset["tokenizer"]["symbols"] == " abcdefghij"
     assert run("train", "--resume", "runs/first-2", "--steps", "2")[0] == 0
     code, _, err = run("train", "--text", "other", "--init-from", "runs/first")
     assert code == 2 and "the vocabulary has no 'x' 'y' 'z'" in err

@@ -223,7 +223,7 @@ def test_files_of_a_run(make_trainer, tmp_path, capsys, monkeypatch):
     sample = (tmp_path / runs.SAMPLE).read_text()
     assert len(sample) == data.SAMPLE_LENGTH + 1
     ids = generate(trainer.model, [0], data.SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
-    assert sample == corpus.vocabulary.decode(ids) + "\n"
+    assert sample == corpus.tokenizer.decode(ids) + "\n"
     out, err = capsys.readouterr()
     assert f"training loss {measured['train_loss']:.4f}, validation" in out
     assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out

@@ -463,8 +463,8 @@ TRAINER = edits(TRAINING, "models.train", {
     "corpus: sample without its seed": ("Corpus.sample", ", seed=seed", ""),
     "corpus: sample at another temperature": ("Corpus.sample", "TEMPERATURE", "0.0"),
     "evaluation weighs batches alike": ("mean_loss", "int(np.count_nonzero(batch[-1] != ignored))", "1"),
-    "corpus: a given vocabulary ignored": ("load_corpus", "str(path), read_text(path)\n        vocabulary = vocabulary or ",
-        "str(path), read_text(path)\n        vocabulary = "),
+    "corpus: a given vocabulary ignored": ("load_corpus", "str(path), read_text(path)\n        tokenizer = tokenizer or ",
+        "str(path), read_text(path)\n        tokenizer = "),
     "corpus: validation is training": ("load_corpus", "ids[:boundary], ids[boundary:]", "ids[:boundary], ids[:boundary]"),
     "corpus: training is everything": ("load_corpus", "ids[:boundary], ids[boundary:]", "ids, ids[boundary:]"),
     "corpus: hash of nothing": ("load_corpus", "hashlib.sha256(text.encode())", "hashlib.sha256(b'')"),
@@ -535,7 +535,7 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
 }) + edits(START, "models.commands.train", {
     "train: --init-from loads nothing": ("start", "load_parameters(model, source, path)", "pass"),
-    "train: --init-from has its own vocabulary": ("start", 'Vocabulary(source.dataset["symbols"])', "None"),
+    "train: --init-from has its own vocabulary": ("start", 'tokenizer_of(source.dataset["tokenizer"])', "None"),
     "train: no lock for a resumed run": ("resume", "with runs.locked(folder):", "if True:"),
     "train: the rising rate is not said": ("resume", "rate > 1.1 * was", "False"),
     "train: --text of a task's run": ("check_unchanged", 'if "text" in given and task:', "if False:"),
@@ -661,9 +661,9 @@ DRAWING = edits(DRAWN, "models.pictures", {
     "task: START missing in what the decoder reads": ("decoder_inputs", "START), answer", "STOP), answer"),
     "task: patches in columns": ("patches", "{i // side + 1},{i % side + 1}", "{i % side + 1},{i // side + 1}"),
 }) + edits(DRAWN, "models.data", {
-    "text: any prompt is read": ("Vocabulary.look", "if len(ids) > context:", "if False:"),
-    "text: the empty prompt": ("Vocabulary.look", "if not prompt:", "if prompt is None:"),
-    "text: blanks are not seen": ("Vocabulary.look", "symbols = visible(prompt)", "symbols = list(prompt)"),
+    "text: any prompt is read": ("Tokenizer.look", "if len(ids) > context:", "if False:"),
+    "text: the empty prompt": ("Tokenizer.look", "if not prompt:", "if prompt is None:"),
+    "text: blanks are not seen": ("Tokenizer.look", "symbols = visible([self.decode([i]) for i in ids])", "symbols = list(prompt)"),
     "text: the training text is drawn": ("Corpus.illustrate", "self.validation[", "self.train["),
 })
 
