@@ -27,6 +27,10 @@ class CausalSeq2Seq(Seq2Seq):
         return source
 
     def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
+        length, context = memory.shape[1] + inputs.shape[1], self.config.context
+        if length > context:
+            raise ValueError(f"source and target have {length} tokens, and the model's context is {context}: it would lose "
+                             "sight of the source; build it with a larger context")
         logits, _ = self.model(mg.cat([memory, inputs], dim=1))
         return logits[:, memory.shape[1] :]
 

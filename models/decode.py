@@ -100,7 +100,10 @@ class _Translation:
             last = self.norm(model.ln_f, last)
         else:
             _expect(model.ln_f, nn.Identity)
-        self.program.linear(last, vocabulary, None, self.program.register(len(vocabulary)))
+        if model.read_out is None:
+            self.program.linear(last, vocabulary, None, self.program.register(len(vocabulary)))
+        else:
+            self.linear(model.read_out, last, self.program.register(len(model.read_out.weight)))
 
     def other(self, stream: int) -> int:
         return self.streams[1 - self.streams.index(stream)]
@@ -145,6 +148,8 @@ class _Translation:
         self.program.linear(x, layer.weight.array, _array(layer.bias), out, accumulate, layer.activation, activated or 0)
 
     def mlp(self, mlp: MLP, x: int, out: int, accumulate: bool) -> None:
+        if mlp.gate is not None:
+            raise ValueError("there is an MLP with a gate")
         self.linear(mlp.expand, x, self.wide, activated=self.mixed)
         self.linear(mlp.project, self.mixed, out, accumulate)
 
@@ -168,7 +173,7 @@ class _Translation:
         size = self.program.width // self.program.heads
         expected = dict(heads=self.program.heads, key_size=size, value_size=size, factor=1 / math.sqrt(size), causal="mask",
                         query_key="separate", projects_value=True, output_projection="concat", layout="rows",
-                        residual=False)
+                        key_value_heads=self.program.heads, residual=False)
         if any(getattr(attention, name) != value for name, value in expected.items()):
             raise ValueError("there is an attention with switches of its own")
         projections = attention.query, attention.key, attention.value
@@ -183,7 +188,8 @@ class _Translation:
         self.program.linear(x, weight, bias, self.wide)
         rotation = by_distance = None
         if attention.positions == "rotary":  # pairs (1, 0) turn into the pairs (cosine, sine)
-            rotation = rotate(Tensor(np.tile([1.0, 0.0], (self.program.context, size // 2)), dtype=weight.dtype)).array
+            rotation = rotate(Tensor(np.tile([1.0, 0.0], (self.program.context, size // 2)), dtype=weight.dtype),
+                              base=attention.rotary_base, scaling=attention.rotary_scaling).array
         if attention.positions == "relative":
             by_distance = attention.relative_bias.array
         self.program.attend(self.wide, self.mixed, rotation, by_distance)

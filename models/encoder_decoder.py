@@ -12,7 +12,7 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from models.attention_maps import attention_maps, has_attention
-from models.transformer import Block, TransformerConfig, initialise, make_norm, with_positions
+from models.transformer import Block, TransformerConfig, initialise, make_norm, refuse, with_positions
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
 
@@ -117,6 +117,7 @@ class EncoderDecoder(Seq2Seq):
         super().__init__()
         self.config = config
         self.encoder, self.decoder = Encoder(config), Decoder(config)
+        self.read_out = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
         self.to(config.dtype)
         initialise(self, config.layers, std=1 / math.sqrt(config.width))  # tiny models learn sooner than from 0.02
 
@@ -125,7 +126,7 @@ class EncoderDecoder(Seq2Seq):
 
     def decode(self, memory: Tensor, padding: Tensor, inputs: Tensor) -> Tensor:
         x = self.decoder(inputs, memory, padding)
-        return F.linear(x, self.decoder.token_embedding.weight)
+        return F.linear(x, self.decoder.token_embedding.weight) if self.read_out is None else self.read_out(x)
 
 
 class Classifier(nn.Module):
@@ -144,6 +145,9 @@ class Classifier(nn.Module):
         super().__init__()
         if pooling not in ("mean", "last"):
             raise ValueError(f"pooling must be 'mean' or 'last', got {pooling!r}")
+        refuse(config, "a classifier, which has a head instead of a read-out", "tied")
+        if not attends:
+            refuse(config, "a model without attention", "key_value_heads", "head_size", "rotary_base", "rotary_scaling")
         self.config, self.pooling, self.make_tokens = config, pooling, make_tokens
         self.encoder = Encoder(config, attends)
         self.head = nn.Linear(config.width, classes)

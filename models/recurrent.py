@@ -3,7 +3,10 @@ import minigrad as mg
 import nn
 from minigrad import Tensor
 from models.encoder_decoder import Seq2Seq
-from models.transformer import TransformerConfig
+from models.transformer import TransformerConfig, refuse
+
+OF_TRANSFORMERS = ("norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base",
+                   "rotary_scaling")  # fields of the config that say how a transformer is built
 
 
 class RecurrentSeq2Seq(Seq2Seq):
@@ -23,6 +26,7 @@ class RecurrentSeq2Seq(Seq2Seq):
 
     def __init__(self, config: TransformerConfig, attends: bool):
         super().__init__()
+        refuse(config, "a recurrent network", *OF_TRANSFORMERS)
         self.config, self.attends, C = config, attends, config.width
         self.source_embedding = nn.Embedding(config.vocabulary_size, C)
         self.target_embedding = nn.Embedding(config.vocabulary_size, C)

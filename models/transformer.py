@@ -7,10 +7,12 @@ import math
 import numbers
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 import nn
 import nn.functional as F
 from minigrad import Tensor
-from nn.position import FIXED
+from nn.position import BASE, FIXED, parse_scaling
 
 INITIAL_STD = 0.02  # of every weight matrix, as in GPT-2
 MOST_LAYERS = 10_000  # to build so many takes seconds
@@ -51,6 +53,7 @@ PLACEMENTS = {  # of the two sublayers of a block: attention, then the MLP
 }
 TABLE_POSITIONS = "learned", "none", "sinusoidal", "sine_only", "integer"  # added to the tokens
 ATTENTION_POSITIONS = "rotary", "relative"  # within attention
+ENDLESS_POSITIONS = "none", *ATTENTION_POSITIONS  # only the distance between two tokens counts, so texts have no end
 NORMS = "layer_norm", "rms_norm"
 GATED = {"swiglu": "silu"}  # activations of an MLP with a gate: the one of the gate (Shazeer, arXiv:2002.05202)
 
@@ -62,13 +65,13 @@ class TransformerConfig:
     >>> TransformerConfig(width=128, heads=5)
     Traceback (most recent call last):
     ...
-    ValueError: heads must divide width, got heads 5 and width 128; change one of them
+    ValueError: heads must divide width, got heads 5 and width 128; change one of them, or give head_size
     """
 
     vocabulary_size: int = 96  # V, how many different tokens there are; set by the corpus
-    context: int = 64  # the longest T, how many tokens a prediction sees
+    context: int = 64  # how many tokens one sees, itself among them; the longest T, if positions are in a table
     layers: int = 4  # L, the number of blocks
-    heads: int = 4  # H, attention heads per block, each width / heads wide
+    heads: int = 4  # H, attention heads per block
     width: int = 128  # C, the size of the vector that stands for a token
     dropout: float = 0.0  # the fraction of values zeroed in training, for larger models on small texts
     bias: bool = True  # do linear layers and layer norms have a bias?
@@ -84,7 +87,8 @@ class TransformerConfig:
     head_size: int | None = None  # the width of a head; by default width / heads
     hidden_width: int | None = None  # of an MLP; by default mlp_ratio * width
     tied: bool = True  # are logits made with the token embedding, or with a matrix of their own?
-    rotary_base: float = 10_000.0  # of rotary positions: the longest wavelength over 2 pi
+    rotary_base: float = BASE  # of rotary positions: the longest wavelength over 2 pi
+    rotary_scaling: str = "none"  # of rotary positions: none, linear:FACTOR or llama3:FACTOR:FEWEST:MOST:CONTEXT
 
     def __post_init__(self):
         for name in ("vocabulary_size", "context", "heads", "width", "mlp_ratio"):
@@ -98,21 +102,25 @@ class TransformerConfig:
             check_choice(name, getattr(self, name), known)
         if self.heads % self.groups:
             raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}; change one of them")
-        for name, least, most in (("norm_eps", 0.0, 1.0), ("rotary_base", 1.0, 1e12)):
-            value = getattr(self, name)
-            if not isinstance(value, float) or not least < value < most:
-                raise ValueError(f"{name} must be a number between {least:g} and {most:g}, got {value!r}")
         if self.head_size is None and self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
-                             "change one of them")
+                             "change one of them, or give head_size")
+        for name, most in (("norm_eps", 1.0), ("rotary_base", 1e12)):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < value < most:
+                raise ValueError(f"{name} must be a number between 0 and {most:g}, got {value!r}")
+        parse_scaling(self.rotary_scaling)
+        for name in ("rotary_base", "rotary_scaling"):
+            if self.positions != "rotary" and is_given(self, name):
+                raise ValueError(f"{name} is of positions 'rotary', got positions {self.positions!r}; leave {name} out")
         if not isinstance(self.dropout, numbers.Real) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")
         for name in ("bias", "final_norm", "tied"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.positions == "rotary" and self.head_width % 2:
-            raise ValueError(f"positions 'rotary' rotates pairs of features, so width / heads must be even, got "
-                             f"{self.head_width}; change heads or width, or choose positions 'relative'")
+            raise ValueError("positions 'rotary' rotates pairs of features, so width / heads must be even, or head_size if it "
+                             f"is given, got {self.head_width}; change it, or choose positions 'relative'")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
@@ -132,7 +140,8 @@ class TransformerConfig:
         return self.mlp_ratio * self.width if self.hidden_width is None else self.hidden_width
 
     def parameter_count(self) -> int:
-        """The number of parameters: (V + T) C in embeddings and 12 C^2 per block, biases and gains aside."""
+        """The number of parameters of a CausalTransformer: by default (V + T) C in embeddings and 12 C^2 per block, biases
+        and gains aside."""
         C, D, hidden, bias = self.width, self.head_width, self.hidden, int(self.bias)
         norm = C * (1 + (bias and self.norm == "layer_norm"))
         norms = sum(sublayer.norm_before or sublayer.norm_after for sublayer in PLACEMENTS[self.placement])
@@ -148,12 +157,26 @@ class TransformerConfig:
 
     def training_bytes(self, batch_size: int) -> int:
         """About how much memory training takes: parameters, gradients, AdamW's moments, and activations."""
-        per_token = self.layers * 16 * self.width + 2 * self.vocabulary_size
+        of_attention = (2 * self.heads + 2 * self.groups) * self.head_width
+        of_mlp = self.hidden * (4 if self.activation in GATED else 1)
+        per_token = self.layers * (8 * self.width + of_attention + of_mlp) + 2 * self.vocabulary_size
         itemsize = 4 if self.dtype == "float32" else 8
         return itemsize * (4 * self.parameter_count() + batch_size * self.context * per_token)
 
 
-def make_norm(config: TransformerConfig) -> nn.Module:
+def is_given(config: TransformerConfig, name: str) -> bool:
+    """Is a field of the config not the default?"""
+    return getattr(config, name) != TransformerConfig.__dataclass_fields__[name].default
+
+
+def refuse(config: TransformerConfig, model: str, *names: str) -> None:
+    """ValueError if a field is given that a kind of model would not look at."""
+    for name in names:
+        if is_given(config, name):
+            raise ValueError(f"{name} makes no sense for {model}, got {getattr(config, name)!r}; leave {name} out")
+
+
+def make_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
     """The norm that the config asks for."""
     if config.norm == "rms_norm":
         return nn.RMSNorm(config.width, eps=config.norm_eps)
@@ -161,10 +184,12 @@ def make_norm(config: TransformerConfig) -> nn.Module:
 
 
 class MLP(nn.Module):
-    """Two linear layers with an activation between: mlp(x) = project(gelu(expand(x))), with 4 C hidden units by default.
+    """Two linear layers with an activation between, and 4 C hidden units by default:
 
-    With a gate, the activation is the gate's: mlp(x) = project(silu(gate(x)) * expand(x)).
-    Without one it is computed as one operation, unless one of the two layers has hooks.
+        mlp(x) = project(gelu(expand(x)))
+        mlp(x) = project(silu(gate(x)) * expand(x))    with a gate, as "swiglu" (Shazeer, arXiv:2002.05202)
+
+    Without a gate it is computed as one operation, unless one of the two layers has hooks.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -183,23 +208,37 @@ class MLP(nn.Module):
         return F.mlp(x, expand.weight, expand.bias, project.weight, project.bias, expand.activation)
 
 
+def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAttention | nn.Attention:
+    """The attention that the config asks for: the faster layer, where it has all that is asked for."""
+    positions = config.positions if config.positions in ATTENTION_POSITIONS else "none"
+    if positions == "none" and config.groups == config.heads and config.heads * config.head_width == config.width:
+        return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
+    return nn.Attention(config.width, config.heads, causal="mask" if is_causal else False, bias=config.bias,
+                        dropout=config.dropout, positions=positions, max_distance=config.context,
+                        window=config.context if is_causal else None, key_size=config.head_width,
+                        value_size=config.head_width, key_value_heads=config.key_value_heads,
+                        rotary_base=config.rotary_base, rotary_scaling=config.rotary_scaling)
+
+
 class Block(nn.Module):
     """A transformer block. Pre-norm, it is x + attention(ln_1(x)), and to that + mlp(ln_2(.)); see PLACEMENTS.
 
-    A decoder's block also attends to a memory, the encoder's output, in between. With `attends=False` only the MLP is left,
-    which treats each token by itself. (B, T, C) to (B, T, C).
+    A causal block's tokens see the last `context` tokens. A decoder's block also attends to a memory, the encoder's output,
+    in between. With `attends=False` only the MLP is left, which treats each token by itself. (B, T, C) to (B, T, C).
     """
 
     def __init__(self, config: TransformerConfig, is_causal: bool = True, has_memory: bool = False,
                  attends: bool = True):
         super().__init__()
         self.is_causal, self.attends, self.placement = is_causal, attends, PLACEMENTS[config.placement]
+        self.context = config.context
         if attends:
             self.ln_1 = self._norm(config, 0)
-            self.attention = self._make_attention(config)
+            self.attention = make_attention(config, is_causal)
         if has_memory:
             self.ln_context = self._norm(config, 0)
-            self.cross_attention = nn.MultiHeadAttention(config.width, config.heads, config.dropout, config.bias)
+            self.cross_attention = make_attention(dataclasses.replace(
+                config, positions="none", rotary_base=BASE, rotary_scaling="none"), is_causal=False)
         self.ln_2 = self._norm(config, 1)
         self.mlp = MLP(config)
         self.dropout = nn.Dropout(config.dropout)
@@ -207,15 +246,6 @@ class Block(nn.Module):
     def _norm(self, config: TransformerConfig, which: int) -> nn.Module | None:
         sublayer = self.placement[which]
         return make_norm(config) if sublayer.norm_before or sublayer.norm_after else None
-
-    def _make_attention(self, config: TransformerConfig) -> nn.Module:
-        positions = config.positions if config.positions in ATTENTION_POSITIONS else "none"
-        if positions != "none" or config.groups != config.heads or config.head_width * config.heads != config.width:
-            return nn.Attention(config.width, config.heads, causal="mask" if self.is_causal else False, bias=config.bias,
-                                dropout=config.dropout, positions=positions, max_distance=config.context,
-                                key_size=config.head_width, value_size=config.head_width,
-                                key_value_heads=config.key_value_heads, rotary_base=config.rotary_base)
-        return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
 
     def forward(self, x: Tensor, padding: Tensor | None = None, memory: Tensor | None = None,
                 memory_padding: Tensor | None = None) -> Tensor:
@@ -239,7 +269,10 @@ class Block(nn.Module):
     def _attend(self, x: Tensor, padding: Tensor | None) -> Tensor:
         if isinstance(self.attention, nn.Attention):
             return self.attention(x, key_padding_mask=padding)
-        return self.attention(x, key_padding_mask=padding, is_causal=self.is_causal)
+        T, far = x.shape[1], None
+        if self.is_causal and T > self.context:
+            far = Tensor(np.tri(T, k=-self.context, dtype=bool))  # before the window
+        return self.attention(x, key_padding_mask=padding, attn_mask=far, is_causal=self.is_causal)
 
 
 def initialise(model: nn.Module, layers: int, std: float = INITIAL_STD) -> None:
@@ -294,11 +327,15 @@ class CausalTransformer(nn.Module):
         """Logits (B, T, V) of the token after each of `tokens` (B, T), and with `targets` (B, T) the mean
         cross-entropy over those that are not -100.
 
-        ValueError if T exceeds the context; IndexError if a token id is not in the vocabulary.
+        Where positions are not in a table (rotary, relative, none), T may exceed the context: each token sees the last
+        `context` ones in each block, as in Mistral's sliding windows (arXiv:2310.06825). Elsewhere that is a ValueError.
+        IndexError if a token id is not in the vocabulary.
         """
-        if tokens.ndim != 2 or not 1 <= tokens.shape[1] <= self.config.context:
-            raise ValueError(f"expected tokens (B, T) with 1 <= T <= {self.config.context} (the model's context), "
-                             f"got {tuple(tokens.shape)}; crop the sequence, or build the model with a larger context")
+        context, is_endless = self.config.context, self.config.positions in ENDLESS_POSITIONS
+        if tokens.ndim != 2 or tokens.shape[1] < 1 or tokens.shape[1] > context and not is_endless:
+            most = "" if is_endless else f" <= {context} (the model's context)"
+            raise ValueError(f"expected tokens (B, T) with 1 <= T{most}, got {tuple(tokens.shape)}; crop the sequence, or "
+                             "build the model with a larger context")
         if self.config.positions == "learned":
             x = self.token_embedding(tokens, self.position_embedding.weight)  # (B, T, C)
         else:

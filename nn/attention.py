@@ -1,8 +1,8 @@
 """Attention in all its forms: one layer with independent switches.
 
-    q, k, v = x, x, x                     each projected or not        query_key=, value=
+    q, k, v = x, x, x                     each projected or not        query_key=, value=, key_value_heads=
     scores  = q @ kᵀ * scale + bias       (H, Tq, Tk)                  scale=, positions=
-    weights = softmax(scores)             without the future           causal=
+    weights = softmax(scores)             without the future           causal=, window=
     y       = projection of weights @ v   of all heads                 output_projection=
 
 `MultiHeadAttention` is the form that transformers use (query_key="separate", value=True, output_projection="concat"),
@@ -45,9 +45,10 @@ class Attention(Module):
     - positions: "none"; "rotary" rotates queries and keys; "relative" adds a learned number for each head and t - s,
       constant beyond max_distance.
     - residual: True adds x to the result.
+    - window: with causal="mask", each token sees the last `window` tokens alone, itself among them; by default all.
     - key_value_heads: how many heads of keys and values there are, each for heads / key_value_heads heads of queries in a
       row (grouped-query attention, Ainslie et al., arXiv:2305.13245); 1 is multi-query attention. By default one each.
-    - rotary_base: of positions="rotary", see `nn.position.rotate`.
+    - rotary_base, rotary_scaling: of positions="rotary", see `nn.position.rotary_frequencies`.
     - layout: tokens are the "rows" of x (..., T, D), or the "columns" of x (..., D, T), weights then (..., Tk, Tq).
 
     The input may be unbatched, (T, D). A ValueError names switches that contradict each other, and the way out.
@@ -64,7 +65,7 @@ class Attention(Module):
                  key_size: int | None = None, value_size: int | None = None, memory_width: int | None = None,
                  positions: str = "none", max_distance: int = 32, residual: bool = False,
                  layout: str = "rows", bias: bool = False, dropout: float = 0.0, key_value_heads: int | None = None,
-                 rotary_base: float = BASE):
+                 rotary_base: float = BASE, rotary_scaling: str = "none", window: int | None = None):
         super().__init__()
         switches = {"query_key": query_key, "output_projection": output_projection, "causal": causal, "layout": layout,
                     "positions": positions}
@@ -76,9 +77,10 @@ class Attention(Module):
         self.query_key, self.projects_value, self.output_projection = query_key, value, output_projection
         self.causal, self.layout, self.positions, self.max_distance = causal, layout, positions, max_distance
         self.dropout, self.residual = probability("Attention", "dropout", dropout), residual
-        self.key_value_heads = heads if key_value_heads is None else positive_int("Attention", "key_value_heads",
-                                                                                  key_value_heads)
-        self.rotary_base = rotary_base
+        self.key_value_heads = positive_int("Attention", "key_value_heads",
+                                            heads if key_value_heads is None else key_value_heads)
+        self.rotary_base, self.rotary_scaling = rotary_base, rotary_scaling
+        self.window = None if window is None else positive_int("Attention", "window", window)
         self._check_switches(key_size, value_size)
         each = max(1, width // heads)
         key_size = width if query_key == "none" else each if key_size is None else key_size
@@ -160,10 +162,15 @@ class Attention(Module):
             k = q if source is x else self._split(source, query)
         v = self._split(source, self.value if self.projects_value else None, self.key_value_heads)
         if self.positions == "rotary":
-            q, k = rotate(q, base=self.rotary_base), rotate(k, base=self.rotary_base)
-        if self.key_value_heads != self.heads:
-            k, v = (x.repeat_interleave(self.heads // self.key_value_heads, dim=1) for x in (k, v))
-        return q, k, v
+            q, k = (rotate(x, base=self.rotary_base, scaling=self.rotary_scaling) for x in (q, k))
+        return q, self._for_each_query(k), self._for_each_query(v)
+
+    def _for_each_query(self, x: Tensor) -> Tensor:
+        """(B, key_value_heads, T, size) -> (B, H, T, size): each head as often as there are heads of queries for it."""
+        B, groups, T, size = x.shape
+        if groups == self.heads:
+            return x
+        return x[:, :, None].expand(B, groups, self.heads // groups, T, size).reshape(B, self.heads, T, size)
 
     def _split(self, x: Tensor, projection: Linear | None, heads: int | None = None) -> Tensor:
         """(B, T, D) -> (B, H, T, size), projected; or the tokens themselves for each head."""
@@ -182,8 +189,12 @@ class Attention(Module):
         if key_padding_mask is not None:
             hidden = key_padding_mask[:, None, None, :]
             parts.append(mg.zeros(hidden.shape, dtype=q.dtype).masked_fill(hidden, -math.inf))
-        if parts and self.causal == "mask":
-            parts.append(Tensor(np.where(np.tri(queries, keys, dtype=bool), 0.0, -np.inf), dtype=q.dtype))
+        is_far = self.window is not None and queries > self.window  # are there keys before the window?
+        if self.causal == "mask" and (parts or is_far):
+            seen = np.tri(queries, keys, dtype=bool)
+            if is_far:
+                seen &= ~np.tri(queries, keys, -self.window, dtype=bool)
+            parts.append(Tensor(np.where(seen, 0.0, -np.inf), dtype=q.dtype))
         return sum(parts[1:], parts[0]).to(q.dtype) if parts else None
 
     def position_bias(self, queries: int, keys: int) -> Tensor:
@@ -218,8 +229,15 @@ class Attention(Module):
             (query_key != "separate" and memory_width != width,
              f"query_key={query_key!r} treats x and the memory alike, so memory_width must be the width {width}, got "
              f"{memory_width}; choose query_key='separate'"),
-            (heads % groups != 0 or groups != heads and (query_key != "separate" or not self.projects_value),
-             f"key_value_heads={groups} must divide heads={heads}, and needs query_key='separate' and value=True"),
+            (heads % groups != 0, f"key_value_heads must divide heads, got {groups} and {heads}; change one of them"),
+            (groups != heads and (query_key != "separate" or not self.projects_value),
+             f"key_value_heads={groups} needs projections of its own, query_key='separate' and value=True; got "
+             f"query_key={query_key!r} and value={self.projects_value}"),
+            (self.window is not None and self.causal != "mask",
+             f"window={self.window} is what a token sees of those before it; choose causal='mask', got "
+             f"causal={self.causal!r}"),
+            (self.positions != "rotary" and (self.rotary_base, self.rotary_scaling) != (BASE, "none"),
+             f"rotary_base and rotary_scaling are of positions='rotary', got positions={self.positions!r}; leave them out"),
             (not self.projects_value and value_size not in (None, memory_width),
              f"value=False takes the tokens as values; leave out value_size={value_size}, or choose value=True"),
             (self.layout == "columns" and self.causal,
@@ -248,5 +266,8 @@ class Attention(Module):
             padding_mask("Attention", key_padding_mask, source.shape[:2])
 
     def extra_repr(self) -> str:
-        return (f"{self.width}, heads={self.heads}, query_key={self.query_key!r}, value={self.projects_value}, "
-                f"output_projection={self.output_projection!r}, causal={self.causal!r}")
+        groups = f", key_value_heads={self.key_value_heads}" if self.key_value_heads != self.heads else ""
+        positions = f", positions={self.positions!r}" if self.positions != "none" else ""
+        window = f", window={self.window}" if self.window is not None else ""
+        return (f"{self.width}, heads={self.heads}{groups}, query_key={self.query_key!r}, value={self.projects_value}, "
+                f"output_projection={self.output_projection!r}, causal={self.causal!r}{positions}{window}")

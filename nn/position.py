@@ -2,6 +2,9 @@
 
 Letters: T positions n = 0 ... T - 1, D features i = 0 ... D - 1.
 """
+import functools
+import math
+
 import numpy as np
 
 import minigrad as mg
@@ -110,17 +113,72 @@ class PositionEncoding(Module):
         return f"{self.kind!r}, {self.width}, size={self.size}, combine={self.combine!r}"
 
 
-def rotate(x: Tensor, start: int = 0, base: float = BASE) -> Tensor:
+SCALINGS = {  # of rotary positions: the numbers of each
+    "none": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "fewest turns", "most turns", "context"),
+}
+
+
+def parse_scaling(scaling: str) -> tuple[str, list[float]]:
+    """A scaling's kind and its numbers; ValueError if it makes no sense.
+
+    >>> parse_scaling("linear:4")
+    ('linear', [4.0])
+    """
+    kind, *numbers = scaling.split(":") if isinstance(scaling, str) else [scaling]
+    try:
+        numbers = [float(number) for number in numbers]
+        fits = len(numbers) == len(SCALINGS[kind]) and all(0 < number < math.inf for number in numbers)
+    except (KeyError, TypeError, ValueError):
+        fits = False
+    if not fits or kind == "llama3" and not numbers[1] < numbers[2]:
+        raise ValueError("rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:FACTOR:FEWEST:MOST:CONTEXT', with positive "
+                         f"numbers, FEWEST less than MOST, got {scaling!r}")
+    return kind, numbers
+
+
+def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.ndarray:
+    """The angle by which each pair of D features turns from one position to the next, (D / 2,) in float64:
+
+        w_i = base^(-2i / D)
+
+    With a scaling, a model reaches further than it was trained to: "linear:F" divides all by F (Chen et al.,
+    arXiv:2306.15595); "llama3:F:FEWEST:MOST:T" divides those that turn round less than FEWEST times in T positions, leaves
+    those that do more than MOST times, and passes from the ones to the others in proportion (Llama 3, arXiv:2407.21783).
+
+    >>> rotary_frequencies(4), rotary_frequencies(4, scaling="linear:2")
+    (array([1.  , 0.01]), array([0.5  , 0.005]))
+    """
+    if D % 2:
+        raise ValueError(f"rotary positions rotate pairs of features, so key_size must be even, got {D}")
+    frequencies = base ** (-np.arange(0, D, 2) / D)
+    kind, numbers = parse_scaling(scaling)
+    if kind == "linear":
+        return frequencies / numbers[0]
+    if kind == "llama3":
+        factor, fewest, most, T = numbers
+        kept = np.clip((T * frequencies / (2 * math.pi) - fewest) / (most - fewest), 0.0, 1.0)
+        return kept * frequencies + (1 - kept) * frequencies / factor
+    return frequencies
+
+
+@functools.lru_cache(maxsize=32)
+def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """(cosines, sines) of the positions start to start + T - 1, (T, D / 2) each. Angles are computed in float64, so that
+    they are exact far out, too. Not to be written to: who asks again is given the same arrays."""
+    angles = np.arange(start, start + T)[:, None] * rotary_frequencies(D, base, scaling)
+    return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+
+
+def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none") -> Tensor:
     """Rotary positions (Su et al., arXiv:2104.09864): each pair of features is rotated by an angle proportional to t.
 
         (y[2i], y[2i+1]) = (x[2i] cos a - x[2i+1] sin a, x[2i] sin a + x[2i+1] cos a),  a = t / base^(2i / D)
 
-    Then q_t . k_s depends on t - s only. x (..., T, D), D even -> the same shape.
+    Then q_t . k_s depends on t - s only. x (..., T, D), D even -> the same shape. For `scaling` see `rotary_frequencies`.
     """
     T, D = x.shape[-2:]
-    if D % 2:
-        raise ValueError(f"rotary positions rotate pairs of features, so key_size must be even, got {D}")
-    angles = np.arange(start, start + T)[:, None] / base ** (np.arange(0, D, 2) / D)
-    cosine, sine = (Tensor(f(angles), dtype=x.dtype) for f in (np.cos, np.sin))
+    cosine, sine = map(Tensor, rotary_table(start, T, D, base, scaling, x.dtype))
     even, odd = x[..., 0::2], x[..., 1::2]
     return mg.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).reshape(x.shape)

@@ -49,36 +49,60 @@ def linear(p, x):
     return naive.linear(x, p["weight"], p.get("bias"))
 
 
-def norm(p, x):
-    return naive.layer_norm(x, p["weight"], p.get("bias"))
+def norm(p, config, x):
+    if config.norm == "rms_norm":
+        return np.array([row / math.sqrt(sum(row * row) / len(row) + config.norm_eps) * p["weight"]
+                         for row in x.reshape(-1, x.shape[-1])]).reshape(x.shape)
+    return naive.layer_norm(x, p["weight"], p.get("bias"), config.norm_eps)
 
 
-def turned(x):
+def scaled(angle, scaling):
+    """The angle from one position to the next, for a model that is to reach further."""
+    kind, *numbers = scaling.split(":")
+    if kind == "none":
+        return angle
+    factor, *band = map(float, numbers)
+    if kind == "linear":
+        return angle / factor
+    low, high, context = band
+    wavelength = 2 * math.pi / angle
+    if wavelength < context / high:
+        return angle
+    if wavelength > context / low:
+        return angle / factor
+    smooth = (context / wavelength - low) / (high - low)
+    return (1 - smooth) * angle / factor + smooth * angle
+
+
+def turned(config, x):
     """Rotary positions: each pair of features as a complex number."""
     pairs = x[..., 0::2] + 1j * x[..., 1::2]
     for t in range(x.shape[-2]):
         for i in range(pairs.shape[-1]):
-            pairs[..., t, i] *= np.exp(1j * t / 10_000 ** (2 * i / x.shape[-1]))
+            pairs[..., t, i] *= np.exp(1j * t * scaled(config.rotary_base ** (-2 * i / x.shape[-1]), config.rotary_scaling))
     return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
 
 
-def attention(p, heads, x, context, hidden, causal=False, positions="none"):
+def attention(p, config, x, context, hidden, causal=False, positions="none"):
     """(output, weights) of attention to the context, but not to what is hidden, (B, S)."""
-    if positions not in ("rotary", "relative"):
+    if "in_proj_weight" in p:
         weights = np.split(p["in_proj_weight"], 3)
         biases = np.split(p["in_proj_bias"], 3) if "in_proj_bias" in p else [None] * 3
         of_heads, projection = lambda y: y, p.below("out_proj")
     else:
         parts = [p.below(name) for name in ("query", "key", "value")]
         weights, biases = [part["weight"] for part in parts], [part.get("bias") for part in parts]
-        of_heads, projection = turned if positions == "rotary" else lambda y: y, p.below("out")
-    q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1)
-               for source, weight, bias in zip((x, context, context), weights, biases))
+        of_heads, projection = lambda y: turned(config, y) if positions == "rotary" else y, p.below("out")
+    groups = config.key_value_heads or config.heads
+    q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1) for source, weight, bias, heads
+               in zip((x, context, context), weights, biases, (config.heads, groups, groups)))
+    k, v = (np.stack([y[:, h * groups // config.heads] for h in range(config.heads)], axis=1) for y in (k, v))
     scores = of_heads(q) @ of_heads(k).swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     for t, s in np.ndindex(scores.shape[-2:]):
         if positions == "relative":
-            scores[:, :, t, s] += p["relative_bias"][:, t - s + p["relative_bias"].shape[1] // 2]
-        if causal and s > t:
+            furthest = p["relative_bias"].shape[1] // 2
+            scores[:, :, t, s] += p["relative_bias"][:, min(max(t - s, -furthest), furthest) + furthest]
+        if causal and not t - config.context < s <= t:
             scores[:, :, t, s] = -np.inf
     if hidden is not None:
         for b, s in np.argwhere(hidden):
@@ -91,22 +115,26 @@ def block(p, config, x, hidden=None, causal=True, context=None, context_hidden=N
     around_attention, around_mlp = PLACEMENTS[config.placement]
 
     def attend(y):
-        return attention(p.below("attention"), config.heads, y, y, hidden, causal, config.positions)[0]
+        return attention(p.below("attention"), config, y, y, hidden, causal, config.positions)[0]
 
     def look(y):
-        out, weights = attention(p.below("cross_attention"), config.heads, y, context, context_hidden)
+        out, weights = attention(p.below("cross_attention"), config, y, context, context_hidden)
         maps.append(weights)
         return out
 
     def mlp(y):
-        inner = naive.elementwise(ACTIVATIONS[config.activation])(linear(p.below("mlp.expand"), y))
+        inner = linear(p.below("mlp.expand"), y)
+        if config.activation == "swiglu":
+            inner = inner * naive.elementwise(ACTIVATIONS["silu"])(linear(p.below("mlp.gate"), y))
+        else:
+            inner = naive.elementwise(ACTIVATIONS[config.activation])(inner)
         return linear(p.below("mlp.project"), inner)
 
     if p.below("attention"):
-        x = around_attention(x, attend, lambda y: norm(p.below("ln_1"), y))
+        x = around_attention(x, attend, lambda y: norm(p.below("ln_1"), config, y))
     if context is not None:
-        x = around_attention(x, look, lambda y: norm(p.below("ln_context"), y))
-    return around_mlp(x, mlp, lambda y: norm(p.below("ln_2"), y))
+        x = around_attention(x, look, lambda y: norm(p.below("ln_context"), config, y))
+    return around_mlp(x, mlp, lambda y: norm(p.below("ln_2"), config, y))
 
 
 def stack(p, config, tokens, **options):
@@ -120,12 +148,12 @@ def stack(p, config, tokens, **options):
         x = x * math.sqrt(D) + np.array(table)
     for i in range(config.layers):
         x = block(p.below(f"blocks.{i}"), config, x, **options)
-    return norm(p.below("ln_f"), x) if config.final_norm else x
+    return norm(p.below("ln_f"), config, x) if config.final_norm else x
 
 
 def causal(p, config, tokens):
     """Logits of a CausalTransformer."""
-    return stack(p, config, tokens) @ p["token_embedding.weight"].T
+    return stack(p, config, tokens) @ p["token_embedding.weight" if config.tied else "read_out.weight"].T
 
 
 def encoder_decoder(p, config, source, inputs):
@@ -133,7 +161,7 @@ def encoder_decoder(p, config, source, inputs):
     hidden, maps = source == PAD, []
     memory = stack(p.below("encoder"), config, source, hidden=hidden, causal=False)
     x = stack(p.below("decoder"), config, inputs, context=memory, context_hidden=hidden, maps=maps)
-    return x @ p["decoder.token_embedding.weight"].T, maps[-1].mean(axis=1) if maps else None
+    return x @ p["decoder.token_embedding.weight" if config.tied else "read_out.weight"].T, maps[-1].mean(axis=1) if maps else None
 
 
 def classifier(p, config, inputs, read):

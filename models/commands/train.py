@@ -27,6 +27,7 @@ MEANINGLESS = {  # beside a flag, these others
     "task": {"preset", "text", "vocabulary_size"},
     "init_from": {"preset", "vocabulary_size"},
     "resume": {"init_from"},
+    "hidden_width": {"mlp_ratio"},
 }
 UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
 

@@ -13,15 +13,22 @@ from models import CausalTransformer, TransformerConfig
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.recurrent import RecurrentSeq2Seq
 from models.architectures import CausalSeq2Seq
-from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
+from models.transformer import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 
 CONFIG = TransformerConfig(vocabulary_size=9, context=10, layers=2, heads=2, width=4, dtype="float64")
+LLAMA = dict(norm="rms_norm", norm_eps=0.1, activation="swiglu", hidden_width=7, positions="rotary", rotary_base=50.0,
+             heads=4, key_value_heads=2, head_size=2, bias=False)
 VARIANTS = (
     [dict(placement=placement) for placement in PLACEMENTS]
     + [dict(positions=positions) for positions in TABLE_POSITIONS + ATTENTION_POSITIONS]
     + [dict(activation=activation) for activation in F.ACTIVATIONS]
     + [dict(final_norm=False), dict(mlp_ratio=1), dict(layers=0), dict(layers=3), dict(heads=1), dict(width=8),
        dict(bias=False), dict(placement="post", positions="relative", bias=False)]
+    + [dict(norm="rms_norm", norm_eps=0.3), dict(norm_eps=0.3), dict(activation="swiglu"), dict(hidden_width=5),
+       dict(heads=4, key_value_heads=2, positions="relative"), dict(head_size=6), dict(key_value_heads=1), dict(tied=False),
+       dict(heads=3, head_size=2), dict(positions="rotary", head_size=8, rotary_base=100.0, rotary_scaling="linear:3"),
+       dict(positions="rotary", head_size=8, rotary_base=5.0, rotary_scaling="llama3:8:1:4:12"),
+       LLAMA | dict(placement="post", bias=True), LLAMA]
 )
 MODELS = {
     "causal": CausalTransformer,
@@ -37,11 +44,20 @@ MODELS = {
 }
 OF_VECTORS = [name for name in MODELS if "vector" in name]
 FIELDS_OF_RNNS = {"vocabulary_size", "width", "dtype"}
+REFUSED = {  # by models that would not look at them; see test_fields_that_make_no_sense
+    "rnn": {"norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base", "rotary_scaling"},
+    "classifier": {"tied"},
+    "classifier without attention": {"key_value_heads", "head_size", "rotary_base", "rotary_scaling"},
+}
+
+
+def refused(name):
+    return set().union(*(fields for start, fields in REFUSED.items() if name.startswith(start)))
 
 
 def takes(name, fields):
     """Recurrent networks leave most of the config alone."""
-    return not name.startswith("rnn") or set(fields) <= FIELDS_OF_RNNS
+    return not set(fields) & refused(name) and (not name.startswith("rnn") or set(fields) <= FIELDS_OF_RNNS)
 
 
 CASES = [pytest.param(name, changes, id="-".join([name, *(f"{field}={value}" for field, value in changes.items())]))
@@ -121,9 +137,11 @@ def test_every_parameter_counts(name):
 
 
 OTHER = dict(vocabulary_size=11, context=12, layers=1, heads=1, width=8, dropout=0.5, bias=False, dtype="float32",
-             placement="post", final_norm=False, activation="relu", mlp_ratio=2, positions="sinusoidal")
+             placement="post", final_norm=False, activation="relu", mlp_ratio=2, positions="sinusoidal", norm="rms_norm",
+             norm_eps=0.1, key_value_heads=1, head_size=4, hidden_width=7, tied=False, rotary_base=7.0,
+             rotary_scaling="linear:2")
 FIELDS_OF_SHAPES = {"vocabulary_size", "context", "layers", "width", "bias", "dtype", "final_norm", "mlp_ratio",
-                    "positions"}
+                    "positions", "norm", "key_value_heads", "head_size", "hidden_width", "tied"}
 
 
 @pytest.mark.parametrize("name, field", [(name, field) for name in MODELS for field in OTHER if takes(name, [field])
@@ -137,11 +155,30 @@ def test_every_field_of_the_config_counts(name, field):
         mg.manual_seed(0)  # of dropout
         return {key: (p.shape, p.dtype) for key, p in model.named_parameters()}, logits_of(model, name)
 
-    (parameters, logits), (other_parameters, other_logits) = described(), described(**{field: OTHER[field]})
+    others = dict(positions="rotary", width=8) if field.startswith("rotary") else {}  # else the field is refused, or idle
+    (parameters, logits), (other_parameters, other_logits) = described(**others), described(**others, **{field: OTHER[field]})
     if field in FIELDS_OF_SHAPES:
         assert parameters != other_parameters
     else:
         assert (other_logits != logits).any()
+
+
+@pytest.mark.parametrize("name, field", [(name, field) for name in MODELS for field in sorted(refused(name))])
+def test_fields_that_make_no_sense(name, field):
+    """What a model would not look at is refused, by name."""
+    others = dict(positions="rotary") if field.startswith("rotary") else {}
+    with pytest.raises(ValueError, match=f"^{field} makes no sense for .*, got {OTHER[field]!r}; leave {field} out$"):
+        make(name, **others, **{field: OTHER[field]})
+
+
+@pytest.mark.parametrize("changes", [dict(positions=positions) for positions in ENDLESS_POSITIONS] + [LLAMA], ids=str)
+def test_past_the_context_each_token_sees_the_last_ones(changes):
+    """The longest text is longer than all blocks together reach: what a token sees depends on how far it is."""
+    model = make("causal", context=3, **changes)
+    tokens = np.random.default_rng(1).integers(CONFIG.vocabulary_size, size=(2, 9))
+    expected = naive_models.causal(naive_models.Parameters.of(model), model.config, tokens)
+    for T in (3, 4, 9):
+        np.testing.assert_allclose(model(mg.tensor(tokens[:, :T]))[0].detach().numpy(), expected[:, :T], atol=1e-9)
 
 
 def dropped(monkeypatch, model, arguments) -> list[tuple[int, ...]]:

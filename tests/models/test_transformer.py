@@ -29,6 +29,22 @@ SMALL = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, widt
     (dict(positions="cosine"), "positions must be one of learned, none, sinusoidal"),
     (dict(placement="last"), "placement must be one of pre, post, residual"),
     (dict(activation="elu"), "activation must be one of gelu, gelu_tanh, relu"),
+    (dict(positions="rotary", head_size=3), "or head_size if it is given, got 3"),
+    (dict(norm="batch_norm"), "norm must be one of layer_norm, rms_norm, got 'batch_norm'"),
+    (dict(norm_eps=0.0), "norm_eps must be a number between 0 and 1, got 0.0"),
+    (dict(norm_eps=float("nan")), "norm_eps must be"),
+    (dict(norm_eps="a"), "norm_eps must be"),
+    (dict(norm_eps=True), "norm_eps must be"),
+    (dict(key_value_heads=0), "key_value_heads must be a whole number from 1"),
+    (dict(heads=4, key_value_heads=3), "key_value_heads must divide heads, got 3 and 4; change one of them"),
+    (dict(key_value_heads=4), "key_value_heads must divide heads, got 4 and 2"),
+    (dict(head_size=0), "head_size must be a whole number from 1"),
+    (dict(hidden_width=2.5), "hidden_width must be a whole number from 1"),
+    (dict(tied=None), "tied must be True or False, got None"),
+    (dict(rotary_base=5.0), "rotary_base is of positions 'rotary', got positions 'learned'; leave rotary_base out"),
+    (dict(rotary_scaling="linear:2"), "rotary_scaling is of positions 'rotary', got positions 'learned'"),
+    (dict(positions="rotary", rotary_base=0.0), "rotary_base must be a number between 0 and 1e+12, got 0.0"),
+    (dict(positions="rotary", rotary_scaling="yarn:4"), "rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:"),
     (dict(dtype="float16"), "dtype must be float32 or float64, got 'float16'"),
 ])
 def test_bad_config(fields, says):
@@ -96,6 +112,14 @@ def test_loss_ignores_minus_100():
 def test_bad_shape_of_tokens(shape):
     with pytest.raises(ValueError, match="expected tokens .B, T. with 1 <= T <= 8"):
         CausalTransformer(SMALL)(mg.zeros(*shape, dtype=mg.int64))
+
+
+def test_texts_without_an_end():
+    """Positions that are not in a table: only no tokens at all are refused."""
+    model = CausalTransformer(dataclasses.replace(SMALL, positions="rotary"))
+    assert model(mg.zeros(2, 30, dtype=mg.int64))[0].shape == (2, 30, 11)
+    with pytest.raises(ValueError, match=r"expected tokens \(B, T\) with 1 <= T, got \(2, 0\)"):
+        model(mg.zeros(2, 0, dtype=mg.int64))
 
 
 @pytest.mark.parametrize("token", [-1, 11])

@@ -255,6 +255,47 @@ def test_residual_adds_the_input():
         assert mg.gradcheck(adding, [x.detach().clone().requires_grad_()])
 
 
+@pytest.mark.parametrize("positions", SWITCHES["positions"])
+@pytest.mark.parametrize("heads, groups", [(4, 2), (6, 2), (3, 1), (2, 2)])
+def test_groups_of_queries_share_keys_and_values(heads, groups, positions):
+    """As if the matrices of keys and values were repeated for each query head of their group; and so are the gradients."""
+    def make(key_value_heads):
+        return nn.Attention(D, heads, key_value_heads=key_value_heads, causal="mask", positions=positions, key_size=6,
+                            value_size=4, bias=True, max_distance=3).double()
+
+    def repeated(values, size):
+        each = values.reshape(groups, size, -1)
+        return np.repeat(each, heads // groups, axis=0).reshape(heads * size, *values.shape[1:])
+
+    shared, apart = make(groups), make(None)
+    for name, parameter in apart.named_parameters():
+        own = dict(shared.named_parameters())[name].data
+        size = {"key": 6, "value": 4}.get(name.split(".")[0])
+        parameter.data[...] = repeated(own, size) if size else own
+    assert shared.key.weight.shape == (groups * 6, D) and shared.value.weight.shape == (groups * 4, D)
+    x, upstream = tokens(B, T, D), tokens(B, T, D, seed=2).detach()
+    for layer in shared, apart:
+        layer(x).backward(upstream)
+    for need_weights in (False, True):
+        y, expected = (layer(x, need_weights=need_weights) for layer in (shared, apart))
+        for one, other in zip(*((y, expected) if need_weights else ([y], [expected]))):
+            np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-12)
+    gradient = apart.value.weight.grad.numpy().reshape(groups, heads // groups, 4, D).sum(axis=1).reshape(-1, D)
+    np.testing.assert_allclose(shared.value.weight.grad.numpy(), gradient, atol=1e-12)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("positions", SWITCHES["positions"])
+def test_a_window_hides_what_is_further_back(positions, need_weights):
+    layer, x = make(causal="mask", window=2, positions=positions), tokens(B, 6, D).detach()
+    everywhere = make(causal="mask", positions=positions)
+    y = layer(x, need_weights=need_weights)
+    y = y[0] if need_weights else y
+    for t in range(6):  # each token as the last one of the two that are seen
+        seen = everywhere(x[:, max(0, t - 1) : t + 1])[:, -1]
+        np.testing.assert_allclose(y[:, t].detach().numpy(), seen.detach().numpy(), atol=1e-12)
+
+
 def test_dropout_is_active_in_training_only():
     layer, x = nn.Attention(D, dropout=0.5), mg.randn(B, 20, D)
     assert not np.array_equal(layer(x).data, layer(x).data)
@@ -285,6 +326,16 @@ def test_float32_is_float64_rounded():
     ({"layout": "columns", "causal": "renormalise"},
      ["layout='columns'", "causal='renormalise'", "choose layout='rows'"]),
     ({"positions": "rotary", "key_size": 3}, ["rotary", "key_size must be even, got 3"]),
+    ({"key_value_heads": 3}, ["key_value_heads must divide heads, got 3 and 2"]),
+    ({"key_value_heads": 1, "value": False}, ["key_value_heads=1", "query_key='separate' and value=True", "value=False"]),
+    ({"key_value_heads": 1, "query_key": "shared"}, ["key_value_heads=1", "query_key='shared'"]),
+    ({"key_value_heads": 0}, ["key_value_heads must be a positive integer, got 0"]),
+    ({"window": 2}, ["window=2", "choose causal='mask'"]),
+    ({"window": 2, "causal": "renormalise"}, ["window=2", "causal='renormalise'"]),
+    ({"window": 0, "causal": "mask"}, ["window must be a positive integer, got 0"]),
+    ({"rotary_base": 5.0}, ["rotary_base and rotary_scaling are of positions='rotary'", "positions='none'"]),
+    ({"rotary_scaling": "linear:2", "positions": "relative"}, ["positions='rotary'", "positions='relative'"]),
+    ({"rotary_scaling": "linear", "positions": "rotary"}, ["rotary_scaling must be", "'linear:FACTOR'", "got 'linear'"]),
     ({"residual": True, "output_projection": "none", "value_size": 5},
      ["residual=True", "value_size=5", "choose output_projection='concat'"]),
 ])
@@ -338,6 +389,11 @@ def test_scores_are_divided_by_the_root_of_the_key_size_by_default():
     one, two = (mg.manual_seed(0) and nn.Attention(D, H, key_size=6, **scale) for scale in ({}, {"scale": "d_k"}))
     x = tokens(T, D).detach().float()
     np.testing.assert_array_equal(one(x).data, two(x).data)
+
+
+def test_repr_names_what_is_not_the_default():
+    text = repr(nn.Attention(8, 4, causal="mask", key_value_heads=2, window=5, positions="rotary"))
+    assert "heads=4, key_value_heads=2, " in text and "causal='mask', positions='rotary', window=5" in text
 
 
 def test_repr():

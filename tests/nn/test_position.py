@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from nn.position import FIXED, KINDS, integer, one_hot, rotate, sine_only, sinusoidal
+from nn.position import FIXED, KINDS, integer, one_hot, rotary_frequencies, rotary_table, rotate, sine_only, sinusoidal
 
 
 @pytest.mark.parametrize("D", [1, 2, 5, 8])
@@ -113,6 +113,35 @@ def test_rotate_is_its_formula(random):
             even, odd = x[:, t, 2 * i], x[:, t, 2 * i + 1]
             np.testing.assert_allclose(y[:, t, 2 * i], even * math.cos(a) - odd * math.sin(a), atol=1e-14)
             np.testing.assert_allclose(y[:, t, 2 * i + 1], even * math.sin(a) + odd * math.cos(a), atol=1e-14)
+
+
+def test_rotate_far_out_and_by_a_table_that_is_kept():
+    """At position 10^6 angles in float32 would be off by 0.06; asked again, the same table serves."""
+    turned = rotate(mg.tensor([[1.0, 0.0]], dtype=mg.float32), start=10**6).array
+    np.testing.assert_allclose(turned, [[math.cos(10**6), math.sin(10**6)]], atol=1e-7)
+    table = rotary_table(3, 5, 4, 100.0, "none", np.dtype("float32"))
+    assert table is rotary_table(3, 5, 4, 100.0, "none", np.dtype("float32"))
+    before = rotary_table.cache_info().misses
+    for _ in range(3):
+        rotate(mg.zeros(7, 4), start=11, base=77.0)
+    assert rotary_table.cache_info().misses == before + 1
+
+
+def test_scaled_frequencies():
+    """Llama 3.1's: those of more than 4 turns in 32 positions stay, those of less than 1 become 8 times as slow."""
+    plain, scaled = rotary_frequencies(8, 50.0), rotary_frequencies(8, 50.0, "llama3:8:1:4:32")
+    turns = 32 * plain / (2 * math.pi)
+    assert turns[0] > 4 > turns[1] > 1 > turns[2]
+    share = (turns[1] - 1) / 3
+    np.testing.assert_allclose(scaled / plain, [1.0, share + (1 - share) / 8, 1 / 8, 1 / 8])
+    np.testing.assert_allclose(rotary_frequencies(8, 50.0, "linear:4"), plain / 4)
+
+
+@pytest.mark.parametrize("scaling", ["", "yarn", "none:1", "linear", "linear:0", "linear:-2", "linear:nan", "linear:inf",
+                                     "linear:1:2", "linear:x", "llama3:8:1:4", "llama3:8:4:1:32", "llama3:8:4:4:32", None, 4])
+def test_scalings_that_make_no_sense(scaling):
+    with pytest.raises(ValueError, match="rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:"):
+        rotary_frequencies(4, scaling=scaling)
 
 
 def test_rotated_products_depend_on_the_distance_only(random):
