@@ -74,17 +74,16 @@ class Corpus:
 
     def sample(self, model: nn.Module, seed: int) -> str:
         """What the model writes."""
-        ids = generate(model, [0], SAMPLE_LENGTH, TEMPERATURE, seed=seed)
-        return self.tokenizer.decode(ids)
+        ids = generate(model, self.tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed)
+        return self.tokenizer.decode(list(ids))
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
         """Draw where the model looks as it reads the beginning of the validation text, if it does look. The names of the
         pictures."""
         if not has_attention(model):
             return []
-        text = self.tokenizer.decode(self.validation[: min(PICTURE_LENGTH, model.config.context)])
-        title, maps = self.tokenizer.look(model, text)
-        draw_maps(maps, title, folder / PICTURE)
+        ids = self.validation[: min(PICTURE_LENGTH, model.config.context)]
+        draw_maps(self.tokenizer.maps(model, ids), path=folder / PICTURE)
         return [PICTURE]
 
     def identity(self) -> dict[str, Any]:

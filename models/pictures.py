@@ -13,6 +13,7 @@ from minigrad.figures import has_glyph, new_figure
 
 PICTURE = "attention.png"  # of a run's folder
 MOST_LABELS = 64  # symbols that an axis has room for; a longer one has positions instead
+LONGEST_NAME = 20  # letters that the margin of an axis has room for
 MOST_PANELS = 144  # heads in one picture; further layers are left out
 LARGEST = 8000  # pixels of a side
 OURS = "minigrad: attention maps"  # what a picture's file says of itself
@@ -70,15 +71,19 @@ def labelled(maps: dict[str, np.ndarray], axes: Callable[[str], tuple[Sequence[s
 
 
 def visible(symbols: Sequence[str]) -> list[str]:
-    """Symbols as they can be seen on an axis: blanks as ␣, line ends as ↵, and what cannot be drawn by its number.
+    """Symbols as they can be seen on an axis: blanks as ␣, line ends as ↵, and what cannot be drawn by its number; of
+    long ones the beginning.
 
-    >>> visible("a \\n\\x07")
-    ['a', '␣', '↵', '\\\\x07']
+    >>> visible(["a", "\\n", " the", "\\x07", "-" * 70])
+    ['a', '↵', '␣the', '\\\\x07', '-------------------…']
     """
-    return [VISIBLE.get(symbol) or "".join(map(_visible, symbol)) for symbol in symbols]
+    names = ["".join(map(_visible, symbol)) for symbol in symbols]
+    return [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in names]
 
 
 def _visible(character: str) -> str:
+    if character in VISIBLE:
+        return VISIBLE[character]
     is_seen = unicodedata.category(character)[0] not in "CMZ" and has_glyph(character)  # no control, accent or blank
     return character if is_seen else character.encode("unicode_escape").decode()
 
@@ -130,7 +135,7 @@ def _measures(maps: Sequence[LabelledMap]) -> tuple[float, float, float]:
     size = float(np.clip(0.1 * longest, 2.2, 0.1 * MOST_LABELS))
     font = min(9.0, 0.8 * 72 * size / min(longest, MOST_LABELS))
     letters = max(len(symbol) for layer in maps for symbol in [*layer.queries, *layer.keys, "00"])
-    return size, font, 0.5 + 0.65 * font * min(letters, 20) / 72
+    return size, font, 0.5 + 0.65 * font * min(letters, LONGEST_NAME) / 72
 
 
 def _draw_head(axes, layer: LabelledMap, head: int, font: float):

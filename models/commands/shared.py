@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import minigrad as mg
 from models.checkpoint import CheckpointError
+from models.extras import MissingExtra
 from models.train import TrainingError
 
 
@@ -35,7 +36,7 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
         return command.run(options)
     except UsageError as error:
         parser.stop(f"error: {error}", 2)
-    except (CheckFailed, CheckpointError, TrainingError) as error:
+    except (CheckFailed, CheckpointError, MissingExtra, TrainingError) as error:
         parser.stop(f"error: {error}", 1)
     except MemoryError:
         parser.stop("error: out of memory; choose a smaller model, context or batch size", 1)

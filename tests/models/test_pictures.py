@@ -193,7 +193,7 @@ def test_a_text_that_is_read(make_trainer):
 
 def test_the_picture_of_a_text_run(make_trainer, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr("models.data.draw_maps", lambda maps, title, path: drawn.append((maps, path)))
+    monkeypatch.setattr("models.data.draw_maps", lambda maps, path: drawn.append((maps, path)))
     trainer = make_trainer()
     assert trainer.dataset.illustrate(trainer.model.eval(), tmp_path) == ["attention.png"]
     ((maps, path),) = drawn

@@ -666,7 +666,7 @@ DRAWING = edits(DRAWN, "models.pictures", {
     "pictures: a head loses its number": ("LabelledMap.titles", "in self.heads or [", "in ["),
     "pictures: layers from 0": ("labelled", "int(numbered[2]) + 1", "int(numbered[2])"),
     "pictures: the model's name in titles": ("labelled", '(None, "model", "attention")', '(None, "attention")'),
-    "pictures: blanks as they are": ("visible", "VISIBLE.get(symbol) or ", ""),
+    "pictures: blanks as they are": ("_visible", "character in VISIBLE", "False"),
     "pictures: glyphs that are missing": ("_visible", " and has_glyph(character)", ""),
     "pictures: accents alone": ("_visible", '"CMZ"', '"CZ"'),
     "pictures: keys at the queries": ("_draw_head", '"query: who looks", layer.queries', '"query: who looks", layer.keys'),
@@ -691,7 +691,7 @@ DRAWING = edits(DRAWN, "models.pictures", {
 }) + edits(DRAWN, "models.data", {
     "text: any prompt is read": ("Tokenizer.look", "if len(ids) > context:", "if False:"),
     "text: the empty prompt": ("Tokenizer.look", "if not prompt:", "if prompt is None:"),
-    "text: blanks are not seen": ("Tokenizer.look", "symbols = visible([self.decode([i]) for i in ids])", "symbols = list(prompt)"),
+    "text: blanks are not seen": ("Tokenizer.maps", "symbols = visible(self.names(ids))", "symbols = self.names(ids)"),
     "text: the training text is drawn": ("Corpus.illustrate", "self.validation[", "self.train["),
 })
 

@@ -1,0 +1,17 @@
+"""Tokenizers: how a text becomes token ids, and back."""
+from typing import Any
+
+from models.tokenizers.base import SAMPLE_LENGTH, TEMPERATURE, Tokenizer
+from models.tokenizers.byte_pairs import BytePairs
+from models.tokenizers.bytes import Bytes
+from models.tokenizers.characters import Vocabulary
+
+__all__ = ["SAMPLE_LENGTH", "TEMPERATURE", "TOKENIZERS", "BytePairs", "Bytes", "Tokenizer", "Vocabulary", "tokenizer_of"]
+
+TOKENIZERS: dict[str, type[Tokenizer]] = {tokenizer.kind: tokenizer for tokenizer in (Vocabulary, Bytes, BytePairs)}
+
+
+def tokenizer_of(state: dict[str, Any]) -> Tokenizer:
+    """The tokenizer whose state this is; ValueError, TypeError or KeyError if it makes no sense, MissingExtra if a library
+    for it is not installed."""
+    return TOKENIZERS[state["kind"]].of_state(state)

@@ -1,0 +1,226 @@
+"""Tokens that are learnt from a text, by joining the most frequent pairs; and the tokenizers of others, as `tokenizers`
+keeps them in a tokenizer.json: those of GPT-2 and of the Llama family, say.
+
+A tokenizer of one's own is byte-level: it starts from the 256 bytes, so that no text is unknown.
+"""
+import contextlib
+import functools
+import itertools
+import json
+import math
+import os
+import pathlib
+import re
+import textwrap
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.extras import MissingExtra, extra
+from models.tokenizers.base import REPLACEMENT, Tokenizer, utf8
+
+BYTES = 256  # tokens that a byte-level vocabulary starts with
+DEFAULT_SIZE = 1024  # of a vocabulary that is learnt
+PIECE, BATCH = 1 << 16, 32  # characters of a piece of text, and pieces that become tokens at a time, in parallel
+WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
+END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
+MOST_GROWTH = 1000  # times that a text may become longer by what is replaced in it
+BLANK = "▁"  # SentencePiece writes a blank like this
+BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")  # and a byte of a character that it has no token for like this
+
+# GPT-2 writes bytes as characters: printable ones as themselves, others as those from 256.
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
+    chr(256 + i): byte for i, byte in enumerate(byte for byte in range(256) if byte not in PRINTABLE)}
+
+# Before pairs are joined a text is cut into words by a pattern. With GPT-2's no word has a blank or a line end after
+# another character, and none depends on what comes before it, nor, unless it is of blanks, on what comes after it; so a
+# text can be cut before such a blank, and has the same tokens. With that of Llama 3 a line end may follow punctuation.
+GPT2_WORDS = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+                  r"\s+(?!\S)|\s+")
+GPT2_CUT, LLAMA3_CUT = re.compile(r"\S(?=[ \n])"), re.compile(r"\S(?= )|[0-9A-Za-z](?=\n)")
+
+
+class BytePairs(Tokenizer):
+    """The tokenizer that a tokenizer.json describes, without padding, truncation or dropout; ValueError if it is none."""
+
+    kind = "bpe"
+
+    def __init__(self, content: str):
+        with _refusing("it is no tokenizer.json"):
+            described = json.loads(content) | {"padding": None, "truncation": None}
+            described["model"].pop("dropout", None)
+            if _growth(described) > MOST_GROWTH:
+                raise ValueError("what it replaces makes a text thousands of times as long")
+            self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
+            self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
+        self._described = described
+        with _refusing("it does not work"):
+            encoding = self._tokenizer.encode("a")
+            is_added = zip(encoding.ids, encoding.special_tokens_mask)
+            self._before = [i for i, _ in itertools.takewhile(lambda pair: pair[1], is_added)]
+            self.decode(encoding.ids)
+
+    @classmethod
+    def of(cls, text: str, vocabulary_size: int = DEFAULT_SIZE) -> "BytePairs":
+        """The byte-level tokenizer of a text: 256 bytes, and the most frequent pairs of tokens, pairs of these, and so on.
+        It has fewer tokens than asked for if no pair is left that occurs twice. ValueError if it is to have too few."""
+        if vocabulary_size < BYTES:
+            raise ValueError(f"vocabulary_size must be at least {BYTES}, one for each byte, got {vocabulary_size}")
+        utf8(text)
+        library = _library()
+        tokenizer = library.Tokenizer(library.models.BPE())
+        tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = library.decoders.ByteLevel()
+        alphabet = library.pre_tokenizers.ByteLevel.alphabet()
+        trainer = library.trainers.BpeTrainer(vocab_size=vocabulary_size, min_frequency=2, show_progress=False,
+                                              initial_alphabet=alphabet)
+        tokenizer.train_from_iterator(_pieces(text, GPT2_CUT), trainer)
+        return cls(tokenizer.to_str())
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> "BytePairs":
+        """The tokenizer of a tokenizer.json, or of a folder with one, or with GPT-2's vocab.json and merges.txt. ValueError
+        names the file that makes no sense, OSError the one that cannot be read."""
+        file = pathlib.Path(path)
+        if file.is_dir():
+            file = next((file / name for name in (WHOLE, VOCABULARY) if (file / name).is_file()), None)
+            if file is None:
+                raise ValueError(f"{path} holds no {WHOLE}, and no {VOCABULARY} with a {MERGES}; give a folder that does")
+        try:
+            content = file.read_text(encoding="utf-8")
+            if file.name == VOCABULARY:
+                content = _of_gpt2(content, file.with_name(MERGES).read_text(encoding="utf-8"))
+            return cls(content)
+        except ValueError as error:
+            raise ValueError(f"{file} is of no use: {_line(error)}") from None
+
+    def __len__(self) -> int:
+        return 1 + max(self._tokens, default=-1)
+
+    def encode(self, text: str) -> np.ndarray:
+        utf8(text)
+        pieces = [text] if self._cut is None else list(_pieces(text, self._cut))
+        found = [np.zeros(0, np.int64)]
+        with _refusing("this text has no tokens"):
+            for first in range(0, len(pieces), BATCH):
+                batch = self._tokenizer.encode_batch_fast(pieces[first:first + BATCH], add_special_tokens=False)
+                found += [np.array(encoding.ids, np.int64) for encoding in batch]
+        return np.concatenate(found)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, with special tokens by their names; U+FFFD for an id that is no token."""
+        parts = []
+        for is_known, run in itertools.groupby(map(int, ids), self._tokens.__contains__):
+            run = list(run)
+            parts.append(self._tokenizer.decode(run, skip_special_tokens=False) if is_known else REPLACEMENT * len(run))
+        return "".join(parts)
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str())}
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "BytePairs":
+        if state.keys() != {"kind", "tokenizer"}:
+            raise ValueError("it must have a kind and a tokenizer")
+        return cls(json.dumps(state["tokenizer"]))
+
+    @property
+    def start(self) -> list[int]:
+        """What comes before every prompt, or GPT-2's end of text, or a line end."""
+        if self._before:
+            return self._before
+        end = self._tokenizer.token_to_id(END_OF_TEXT)
+        return [end] if end is not None else self.encode("\n").tolist() or [0]
+
+    @property
+    def before_prompt(self) -> list[int]:
+        """The special tokens that its post-processor puts in front of a text: Llama's beginning."""
+        return self._before
+
+    def names(self, ids: Sequence[int]) -> list[str]:
+        return [self._name(int(i)) for i in ids]
+
+    def _name(self, i: int) -> str:
+        token = self._tokens.get(i, f"token {i}")
+        if self._is_byte_level and all(character in BYTE_OF for character in token):
+            return bytes(BYTE_OF[character] for character in token).decode(errors="backslashreplace")
+        return token.replace(BLANK, " ")
+
+    def ends_open(self, ids: Sequence[int], text: str) -> bool:
+        # SentencePiece's bytes side by side are decoded together, and if one of them is wrong, all become U+FFFD
+        return super().ends_open(ids, text) or BYTE_TOKEN.fullmatch(self._tokens.get(ids[-1], "")) is not None
+
+    @functools.cached_property
+    def _is_byte_level(self) -> bool:
+        return (self._described.get("decoder") or {}).get("type") == "ByteLevel"
+
+    @functools.cached_property
+    def _cut(self) -> re.Pattern | None:
+        """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
+        for token in self._described.get("added_tokens", ()):
+            if token["rstrip"] or re.search(r"\s", token["content"]):
+                return None
+        if self._described.get("normalizer"):
+            return None
+        words = self._described.get("pre_tokenizer") or {}
+        if words == GPT2_WORDS:
+            return GPT2_CUT
+        split, *others = words.get("pretokenizers", [None])
+        is_llama3 = split == {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated",
+                              "invert": False} and others == [GPT2_WORDS | {"use_regex": False}]
+        return LLAMA3_CUT if is_llama3 else None
+
+
+def _library() -> types.ModuleType:
+    return extra("hub", "tokenizers")
+
+
+@contextlib.contextmanager
+def _refusing(problem: str) -> Iterator[None]:
+    """ValueError instead of whatever the library, or a description of the wrong types, raises."""
+    try:
+        yield
+    except (MissingExtra, MemoryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  a panic in Rust is no Exception
+        raise ValueError(f"{problem} ({_line(error) or type(error).__name__})") from None
+
+
+def _line(error: BaseException) -> str:
+    return textwrap.shorten(str(error), 200, placeholder=" ...")
+
+
+def _growth(described: Any) -> int:
+    """How many times as long a text may become by all that is replaced in it."""
+    if not isinstance(described, (dict, list)):
+        return 1
+    own = len(described["content"]) if isinstance(described, dict) and described.get("type") == "Replace" else 1
+    return max(1, own) * math.prod(map(_growth, described.values() if isinstance(described, dict) else described))
+
+
+def _of_gpt2(vocabulary: str, merges: str) -> str:
+    """The tokenizer.json of GPT-2's two files."""
+    tokens = json.loads(vocabulary)
+    if not isinstance(tokens, dict):
+        raise ValueError("it must hold an object of tokens and their ids")
+    pairs = [line.split(" ") for line in merges.split("\n") if line and not line.startswith("#version")]
+    special = {"id": tokens.get(END_OF_TEXT), "content": END_OF_TEXT, "single_word": False, "lstrip": False,
+               "rstrip": False, "normalized": False, "special": True}
+    return json.dumps({
+        "version": "1.0", "added_tokens": [special] if END_OF_TEXT in tokens else [], "pre_tokenizer": GPT2_WORDS,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "vocab": tokens, "merges": pairs}})
+
+
+def _pieces(text: str, cut: re.Pattern) -> Iterator[str]:
+    """The text in pieces of at least PIECE characters."""
+    start = 0
+    while start < len(text):
+        found = cut.search(text, start + PIECE)
+        end = found.end() if found else len(text)
+        yield text[start:end]
+        start = end

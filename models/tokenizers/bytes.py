@@ -1,0 +1,48 @@
+"""A token for each byte of the text in UTF-8: no text is unknown, and nothing has to be learnt or kept."""
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models.tokenizers.base import Tokenizer, utf8
+
+NO_UTF8 = 0xFF  # a byte that no text has
+
+
+class Bytes(Tokenizer):
+    """256 tokens.
+
+    >>> Bytes().encode("né")
+    array([110, 195, 169])
+    >>> Bytes().decode([110, 195, 169]), Bytes().decode([110, 195])
+    ('né', 'n�')
+    """
+
+    kind = unit = "bytes"
+
+    def __len__(self) -> int:
+        return 256
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.frombuffer(utf8(text), np.uint8).astype(np.int64)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        ids = np.asarray(ids, np.int64)
+        return np.where((0 <= ids) & (ids < 256), ids, NO_UTF8).astype(np.uint8).tobytes().decode(errors="replace")
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "Bytes":
+        if len(state) > 1:
+            raise ValueError("bytes have no state but their kind")
+        return cls()
+
+    @property
+    def start(self) -> list[int]:
+        """The end of a line; byte 0 is in no text."""
+        return [ord("\n")]
+
+    def names(self, ids: Sequence[int]) -> list[str]:
+        return [chr(i) if i < 128 else f"\\x{i:02x}" for i in ids]

@@ -1,0 +1,74 @@
+"""A token for each character that a text has."""
+import dataclasses
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+from models.tokenizers.base import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary(Tokenizer):
+    """One token id for each character; the ids follow the order of the code points.
+
+    >>> vocabulary = Vocabulary.of("banana")
+    >>> vocabulary.symbols, vocabulary.encode("nab")
+    ('abn', array([2, 0, 1]))
+    >>> vocabulary.decode([1, 0, 2])
+    'ban'
+    >>> vocabulary.encode("bandana")
+    Traceback (most recent call last):
+    ...
+    ValueError: the vocabulary has no 'd'; it knows these 3: 'abn'
+    """
+
+    kind = unit = "characters"
+    symbols: str
+
+    @classmethod
+    def of(cls, text: str) -> "Vocabulary":
+        """The vocabulary of all characters in a text."""
+        return cls("".join(sorted(set(text))))
+
+    def __post_init__(self):
+        if not self.symbols or list(self.symbols) != sorted(set(self.symbols)):
+            raise ValueError("the symbols of a vocabulary must be in ascending order, each once, and at least one")
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @functools.cached_property
+    def _ids(self) -> np.ndarray:
+        """The id of each code point there is, -1 for those without."""
+        ids = np.full(sys.maxunicode + 1, -1)
+        ids[code_points(self.symbols)] = np.arange(len(self))
+        return ids
+
+    def encode(self, text: str) -> np.ndarray:
+        """Token ids (int64) of a text; ValueError names the characters that the vocabulary lacks."""
+        points = code_points(text)
+        ids = self._ids[points]
+        unknown = points[ids < 0]
+        if unknown.size:
+            names = " ".join(repr(chr(point)) for point in dict.fromkeys(unknown.tolist()))
+            raise ValueError(f"the vocabulary has no {names}; it knows these {len(self)}: {self.symbols!r}")
+        return ids
+
+    def decode(self, ids) -> str:
+        """The text of a sequence of token ids."""
+        return "".join(self.symbols[i] for i in ids)
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": self.kind, "symbols": self.symbols}
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "Vocabulary":
+        state["symbols"].encode()  # half of a surrogate pair has not been written
+        return cls(state["symbols"])
+
+
+def code_points(text: str) -> np.ndarray:
+    """The Unicode code point of each character, (len(text),) uint32."""
+    return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
