@@ -68,7 +68,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
 
     Interrupted after Ctrl-C; TrainingError and CheckpointError if it cannot go on. The last checkpoint stays.
     """
-    started = time.perf_counter()
+    started = time.perf_counter() - seconds_until(trainer.step, folder / METRICS)
     if trainer.step == 0:
         checkpoints.save(folder, trainer.checkpoint())  # from now on the run can be resumed, whatever happens
     row = None
@@ -79,6 +79,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
             is_stop = trainer.is_stop(trainer.step)
             if is_stop:
                 row |= trainer.evaluate()
+            row["seconds"] = round(time.perf_counter() - started, 3)
             metrics.write(json.dumps(row) + "\n")
             show(row)
             if is_stop or interrupted:
@@ -136,13 +137,19 @@ def read_metrics(path: pathlib.Path) -> list[tuple[str, dict]]:
     return [(line, row) for line, row in rows if row is not None]
 
 
+def seconds_until(step: int, metrics: pathlib.Path) -> float:
+    """How long a run has taken up to a step: `seconds` in its row, which goes on counting when the run is resumed. It holds
+    training, evaluating and saving; neither steps that were lost, nor the pictures and the sample at the end."""
+    return max((row.get("seconds", 0.0) for _, row in read_metrics(metrics) if row["step"] <= step), default=0.0)
+
+
 def _parse_row(line: str) -> dict | None:
     """What a line of metrics.jsonl says; None unless it has a step, a loss, a validation loss or null, and numbers or
     nulls of layers, if it has any."""
     try:
         row = json.loads(line)
         layers = [layer[measure] for layer in (row.get("layers") or {}).values() for measure in LAYER_MEASURES]
-        measured = [row["loss"], *(value for value in (row["val_loss"], *layers) if value is not None)]
+        measured = [row["loss"], row.get("seconds", 0.0), *(value for value in (row["val_loss"], *layers) if value is not None)]
         is_right = type(row["step"]) is int and all(map(math.isfinite, measured))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None

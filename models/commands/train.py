@@ -77,7 +77,16 @@ def as_flag(field: str) -> str:
 
 
 def start(given: dict[str, Any]) -> None:
-    """A new run: its model is that of a preset, a task or another run, but for what flags say."""
+    """A new run, in a folder of its own."""
+    trainer, name = new_trainer(given)
+    folder = new_folder(given.get("out"), name)
+    with runs.locked(folder):
+        train(trainer, folder)
+
+
+def new_trainer(given: dict[str, Any]) -> tuple[Trainer, str]:
+    """(The trainer of a new run, the run's name): its model is that of a preset, a task or another run, but for what flags
+    say. UsageError if they make no sense."""
     name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
     config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
     architecture, tokenizer, source = None, None, None
@@ -103,9 +112,7 @@ def start(given: dict[str, Any]) -> None:
             task.check_context(model)
     except ValueError as error:
         raise UsageError(error) from None
-    folder = new_folder(given.get("out"), f"{task.name}-{architecture}" if task else name)
-    with runs.locked(folder):
-        train(Trainer(model, dataset, training, architecture), folder)
+    return Trainer(model, dataset, training, architecture), f"{task.name}-{architecture}" if task else name
 
 
 def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, Any]) -> TransformerConfig:

@@ -41,7 +41,7 @@ def flags(request, text_file) -> list[str]:
 def metrics_of(folder: str) -> list[dict]:
     """The rows of metrics.jsonl, without what depends on the clock."""
     rows = [json.loads(line) for line in pathlib.Path(folder, runs.METRICS).read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name != "tokens_per_second"} for row in rows]
+    return [{name: value for name, value in row.items() if name not in ("tokens_per_second", "seconds")} for row in rows]
 
 
 def assert_same_runs(one: str, other: str) -> None:
@@ -106,6 +106,18 @@ def test_interrupted_and_resumed_is_as_never_interrupted(run, flags, monkeypatch
     assert pathlib.Path("parts", tasks.ALIGNMENT).exists() == ("reverse" in flags)
     assert run("train", "--resume", "parts")[0] == 0
     assert_same_runs("whole", "parts")
+
+
+def test_seconds_go_on_when_a_run_is_resumed_but_for_lost_steps(run):
+    assert run("train", "--task", "copy", *TINY, *SIZES, "--out", "here")[0] == 0
+    first = [row["seconds"] for _, row in read_metrics(pathlib.Path("here", runs.METRICS))]
+    assert first == sorted(first) and 0 < first[0]
+    checkpoints.save("here", checkpoints.load("here/checkpoint.previous.npz"))  # killed after step 4
+    rows = [{"step": step, "loss": 1.0, "val_loss": None, "seconds": 1000.0 * step} for step in range(1, 7)]
+    pathlib.Path("here", runs.METRICS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert " 6 steps in 40" in run("train", "--resume", "here")[1].replace("\n", " ")
+    seconds = [row["seconds"] for _, row in read_metrics(pathlib.Path("here", runs.METRICS))]
+    assert len(seconds) == 6 and seconds[3] == 4000 < seconds[4] < seconds[5] < 4900
 
 
 def test_the_best_checkpoint_is_the_one_of_the_lowest_validation_loss(run, monkeypatch):
@@ -189,6 +201,8 @@ def test_without_locks(tmp_path, monkeypatch):
     (b'{"step": 1, "loss": "x", "val_loss": null}\n{"step": 2, "loss": 1.0, "val_loss": null}\n', [2]),
     (b'{"step": 1, "loss": 1.0, "val_loss": null}\n\xff\n{"step": 2, "loss": NaN, "val_loss": null}\n', [1]),
     (b'{"step": 1, "loss": 1.0, "val_loss": 2.0}\n{"step": 2, "lo', [1]),
+    (b'{"step": 1, "loss": 1.0, "val_loss": null, "seconds": 2}\n{"step": 2, "loss": 1.0, "val_loss": null, '
+     b'"seconds": "2"}\n', [1]),
     (b"[" * 100_000 + b"\n", []),
     (b'{"step": 1, "loss": null, "val_loss": null}\n{"step": 2, "loss": 1.0, "val_loss": null, "layers": null}\n', [2]),
     (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": [1]}\n', []),
