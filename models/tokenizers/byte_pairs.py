@@ -45,11 +45,14 @@ GPT2_CUT, LLAMA3_CUT = re.compile(r"\S(?=[ \n])"), re.compile(r"\S(?= )|[0-9A-Za
 
 
 class BytePairs(Tokenizer):
-    """The tokenizer that a tokenizer.json describes, without padding, truncation or dropout; ValueError if it is none."""
+    """The tokenizer that a tokenizer.json describes, without padding, truncation or dropout; ValueError if it is none.
+    Its texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"
+    ends: tuple[int, ...] = ()
 
-    def __init__(self, content: str):
+    def __init__(self, content: str, ends: Sequence[int] = ()):
+        self.ends = tuple(ends)
         with _refusing("it is no tokenizer.json"):
             described = json.loads(content) | {"padding": None, "truncation": None}
             described["model"].pop("dropout", None)
@@ -120,13 +123,13 @@ class BytePairs(Tokenizer):
         return "".join(parts)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str())}
+        return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str()), "ends": list(self.ends)}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
-        if state.keys() != {"kind", "tokenizer"}:
-            raise ValueError("it must have a kind and a tokenizer")
-        return cls(json.dumps(state["tokenizer"]))
+        if state.keys() != {"kind", "tokenizer", "ends"} or not all(type(i) is int for i in state["ends"]):
+            raise ValueError("it must have a kind, a tokenizer and ends, which are token ids")
+        return cls(json.dumps(state["tokenizer"]), state["ends"])
 
     @property
     def start(self) -> list[int]:
