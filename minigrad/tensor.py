@@ -11,7 +11,9 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from . import float_errors, ops, tape, versions
-from .arrays import as_array, as_dtype, bool_, float32, float64, int64
+from .arrays import as_array, bool_, float32, float64, int64
+from .devices import dtype_of_to
+from .dlpack import CPU_TYPE, exported
 from .grad_mode import enable_grad
 from .html import html_of_tensor
 from .ops.comparison import Where
@@ -328,6 +330,22 @@ class Tensor(ops.Methods):
     def numel(self) -> int:
         return self._array.size
 
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def stride(self, dim: int | None = None):
+        """By how many elements the next one along an axis is apart in memory."""
+        strides = tuple(n // self.dtype.itemsize for n in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        return self._array.flags.c_contiguous
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._array.ctypes.data
+
     def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
@@ -356,6 +374,13 @@ class Tensor(ops.Methods):
             array = array.view()
             array.flags.writeable = False
         return array
+
+    def __dlpack__(self, **options):
+        """The memory itself, for from_dlpack() of another library; see dlpack.py."""
+        return exported(self, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_TYPE, 0
 
     def __float__(self) -> float:
         return float(self.item())
@@ -491,9 +516,12 @@ class Tensor(ops.Methods):
 
     # ------------------------------------------------------------------------------------------------ new ones
 
-    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False) -> "Tensor":
-        """A tensor of this size, filled, in this tensor's dtype if no other is given; so are new_zeros and the others."""
-        dtype = self.dtype if dtype is None else as_dtype(dtype)
+    def new_tensor(self, data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
+        """A tensor with a copy of the data, in this tensor's dtype if no other is given; so are those below."""
+        return Tensor(as_array(data, copy=True), requires_grad, dtype_of_to(dtype or self.dtype, to_device=device))
+
+    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
+        dtype = dtype_of_to(dtype or self.dtype, to_device=device)
         return wrap(np.full(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
 
     def new_zeros(self, *size, **options): return self.new_full(sizes(size), 0, **options)
