@@ -16,11 +16,13 @@ from .runner import compute  # compute(function, *values): an array of arrays an
 from .runner import opaque  # decorate what reads and writes Tensors in its own way: a replay calls it
 from .runner import refuse_in_capture  # refuse_in_capture(what, instead): a RuntimeError in a compiled step
 from .tensor import HookHandle  # what registering a hook gives
+from .tensor import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
 from .tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 from .versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
 from .versions import note_write  # note_write(array): it was written to, so a backward that needs the old values is refused
 
 __all__ = [
     "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "cache_folder", "compute", "dtype_of_to", "floating",
+    "keep_grad_in",
     "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "threading_layer",
 ]

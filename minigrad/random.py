@@ -2,7 +2,10 @@
 
 `Generator` makes others, for who wants numbers that do not depend on what else is drawn: randn(3, generator=g).
 """
+import contextlib
+import math
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from .devices import CPU, device as checked_device
 from .runner import opaque, refuse_in_capture
 
 _generator = np.random.default_rng()
+_portion = 0, 1  # see `portion`
 
 if hasattr(os, "register_at_fork"):
     # A fork waits until no other thread draws: the child would inherit a lock that nobody opens. Parent and child go on
@@ -93,3 +97,47 @@ def get_state() -> dict[str, Any]:
 def set_state(state: dict[str, Any]) -> None:
     """Go on from where `get_state` was called."""
     _generator.bit_generator.state = state
+
+
+@contextlib.contextmanager
+def portion(rank: int, size: int) -> Iterator[None]:
+    """Inside, this process has one of `size` equal portions of each batch, and `uniform_of_batch` draws for that one alone.
+
+    Portions together have the numbers that one process draws for the whole batch, and leave the generator where it does:
+
+    >>> whole, halves = manual_seed(0) and uniform_of_batch((4, 3)), []
+    >>> for rank in range(2):
+    ...     with portion(rank, 2):
+    ...         halves.append(manual_seed(0) and uniform_of_batch((2, 3)))
+    >>> bool((np.concatenate(halves) == whole).all())
+    True
+    """
+    global _portion
+    before, _portion = _portion, (rank, size)
+    try:
+        yield
+    finally:
+        _portion = before
+
+
+def uniform_of_batch(shape: Sequence[int]) -> np.ndarray:
+    """Uniform float32 numbers from 0 to 1 for each element of this process' portion of a batch, which is the first axis."""
+    source, (rank, size), count = generator(), _portion, math.prod(shape)
+    _skip(source, rank * count)
+    drawn = source.random(shape, np.float32)
+    _skip(source, (size - 1 - rank) * count)
+    return drawn
+
+
+def _skip(source: np.random.Generator, count: int) -> None:
+    """Leave the generator as if so many float32 numbers had been drawn.
+
+    Each takes half of what PCG64 makes at once, and the other half waits in its state; `advance` would throw that away.
+    """
+    if count and source.bit_generator.state["has_uint32"]:
+        source.random(dtype=np.float32)
+        count -= 1
+    whole = max(count - 1, 0) // 2
+    if whole:
+        source.bit_generator.advance(whole)
+    source.random(count - 2 * whole, np.float32)  # the last one or two, so that the state has the same bits

@@ -248,6 +248,27 @@ class Tensor(ops.Methods):
         self.node.hooks = self.node.hooks + (on_arrival,)
         return HookHandle(self.node, on_arrival)
 
+    def register_post_accumulate_grad_hook(self, hook: "Callable[[Tensor], None]") -> "HookHandle":
+        """Call hook(self) when backward has added the whole gradient of this leaf to `grad`.
+
+        A compiled step calls it too, as soon as the gradient is complete: while those of earlier layers are still to be
+        computed.
+
+        >>> x = Tensor([3.0], requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda x: print(x.grad))
+        >>> (x * x).backward()
+        tensor([6.])
+        """
+        if self.node is None or not self.is_leaf:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors, or those that don't "
+                               "require gradient")
+
+        def on_accumulation():
+            hook(self)
+
+        self.node.accumulation_hooks = self.node.accumulation_hooks + (on_accumulation,)
+        return HookHandle(self.node, on_accumulation, "accumulation_hooks")
+
     @property
     def name(self) -> str | None:
         """What error messages and `graph` call this tensor; set it on one that requires a gradient."""
@@ -625,3 +646,11 @@ def check_current(name: str, inputs: Sequence) -> None:
                 "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
                 "row += y), take views of it anew, or clone() before writing"
             )
+
+
+def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
+    """From now on compiled steps put the leaf's gradient into this C-contiguous array; None: into memory of their own."""
+    if memory is not None and (memory.shape != leaf.shape or memory.dtype != leaf.dtype or not memory.flags.carray):
+        raise ValueError(f"keep_grad_in expects a contiguous array of shape {leaf.shape} and dtype {leaf.dtype}, got "
+                         f"{memory.shape} and {memory.dtype}")
+    leaf.node.grad_memory = memory
