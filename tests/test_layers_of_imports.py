@@ -94,6 +94,7 @@ BY_NAME = {  # files that import by a name which is not in the import statement,
     "cli.__main__": "the command that is asked for",
     "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them",
     "minigrad.figures": "matplotlib",
+    "models.extras": "libraries of others that only some commands need",
     "study.exercises.worker.guard": "NumPy's modules, to watch them",
 }
 
