@@ -1,6 +1,7 @@
-"""Text as token ids: the corpus, its vocabulary of characters, its two splits, and what a Trainer asks of it."""
+"""Text as token ids: the corpus, its two splits, and what a Trainer asks of it."""
 import dataclasses
 import hashlib
+import math
 import os
 import pathlib
 import stat
@@ -16,7 +17,7 @@ import nn
 from models.attention_maps import has_attention
 from models.generate import generate
 from models.pictures import PICTURE, draw_maps
-from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE, Tokenizer, Vocabulary
+from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE, BytePairs, Bytes, Tokenizer, Vocabulary
 from models.training_config import TrainingConfig
 
 IGNORED = -100  # a target that counts neither for the loss nor for a gradient
@@ -40,12 +41,14 @@ class Corpus:
     train: np.ndarray  # (n,) int64
     validation: np.ndarray  # (m,) int64
     sha256: str  # of the text in UTF-8
+    validation_bytes: int  # of the validation text in UTF-8
 
     defaults: ClassVar[dict[str, Any]] = {}  # of a TrainingConfig
 
     @property
     def description(self) -> str:
-        return f"{len(self.train):,} tokens to train on, {len(self.validation):,} to validate"
+        return (f"{len(self.train):,} tokens to train on, {len(self.validation):,} to validate, "
+                f"a vocabulary of {len(self.tokenizer):,} {self.tokenizer.unit}")
 
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, np.ndarray]:
         """(inputs, targets), both (B, T), at random positions: each target is the token after its input."""
@@ -54,27 +57,38 @@ class Corpus:
         return windows[:, :-1], windows[:, 1:]
 
     def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool) -> dict[str, Any]:
-        """The mean loss over windows of the validation text, each token once; the last time over LAST_TOKENS, and over some
-        of the training text, too."""
+        """The mean loss over windows of the validation text, each token once, and what that is in bits per byte; the last
+        time over LAST_TOKENS, and the mean loss over some of the training text, too."""
         context, count = model.config.context, training.eval_windows
 
         def loss_over(tokens: np.ndarray, limit: int) -> tuple[float, int]:
             return mean_loss(model, windows(tokens, context, training.batch_size, limit), IGNORED)
 
+        loss, seen = loss_over(self.validation, max(count, -(-LAST_TOKENS // context)) if is_last else count)
+        measured = {"val_loss": loss, "bits_per_byte": self.bits_per_byte(loss)}
         if not is_last:
-            return {"val_loss": loss_over(self.validation, count)[0]}
-        loss, seen = loss_over(self.validation, max(count, -(-LAST_TOKENS // context)))
-        return {"val_loss": loss, "val_tokens": seen, "train_loss": loss_over(self.train, count)[0]}
+            return measured
+        return measured | {"val_tokens": seen, "train_loss": loss_over(self.train, count)[0]}
+
+    def bits_per_byte(self, loss: float) -> float:
+        """What a mean loss in nats per token is in bits per byte of the validation text, so that models with different
+        tokenizers compare: loss / ln 2 * tokens / bytes.
+
+        Tokens and bytes are those of the whole validation text. So if the loss is of some windows only, they stand for all,
+        as they do for the loss; and the first token, which nothing predicts, counts as much as the others in the mean.
+        """
+        return loss / math.log(2) * len(self.validation) / self.validation_bytes
 
     def summary(self, measured: dict[str, Any]) -> str:
         """The last evaluation in words."""
         total, seen = len(self.validation) - 1, measured["val_tokens"]
         part = f"all {total:,} tokens" if seen == total else f"{seen:,} of {total:,} tokens, evenly spread"
-        return f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f} ({part})"
+        return (f"training loss {measured['train_loss']:.4f}, validation loss {measured['val_loss']:.4f}, "
+                f"{measured['bits_per_byte']:.4f} bits per byte ({part})")
 
     def sample(self, model: nn.Module, seed: int) -> str:
         """What the model writes."""
-        ids = generate(model, self.tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed)
+        ids = generate(model, self.tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed, vocabulary=len(self.tokenizer))
         return self.tokenizer.decode(list(ids))
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
@@ -91,27 +105,48 @@ class Corpus:
         return {"task": None, "path": self.path, "sha256": self.sha256, "tokenizer": self.tokenizer.state()}
 
 
-def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | None = None) -> Corpus:
+def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | str = "characters",
+                vocabulary_size: int | None = None) -> Corpus:
     """The corpus of a UTF-8 text file, or of the language reference that ships with Python when `path` is None.
 
     Every line ends with "\\n", whatever it ends with in the file: so does open().
-    The tokenizer is the vocabulary of the text, unless one is given, which must have all its characters.
-    Both splits must hold a window of `context` tokens and the target after it; ValueError and OSError name the file.
+    The tokenizer is a given one, which must have all that the text has, or a new one for this text of the kind
+    "characters", "bytes" or "bpe"; the last learns up to `vocabulary_size` tokens from the training split.
+    The text is split before it becomes tokens, so that all tokenizers are validated on the same text. Both splits must hold
+    a window of `context` tokens and the target after it; ValueError and OSError name the file.
     """
-    if path is None:
-        name, text, tokenizer = "pydoc_data.topics", default_text(), tokenizer or Vocabulary(DEFAULT_SYMBOLS)
-    else:
-        name, text = str(path), read_text(path)
-        tokenizer = tokenizer or Vocabulary.of(text)
+    name, text = ("pydoc_data.topics", default_text()) if path is None else (str(path), read_text(path))
     boundary = int(TRAINING_FRACTION * len(text))
-    if min(boundary, len(text) - boundary) < context + 1:
+    splits = text[:boundary], text[boundary:]
+    if isinstance(tokenizer, str):
+        tokenizer = new_tokenizer(tokenizer, text if path is not None else DEFAULT_SYMBOLS, splits[0], vocabulary_size)
+    train, validation = map(tokenizer.encode, splits)
+    if min(len(train), len(validation)) < context + 1:
         raise ValueError(
-            f"{name} is too short: its {len(text)} characters make {boundary} for training and {len(text) - boundary} "
+            f"{name} is too short: its {len(text)} characters make {len(train)} tokens for training and {len(validation)} "
             f"for validation, and each needs context + 1 = {context + 1}; give a longer text or a smaller context"
         )
-    ids = tokenizer.encode(text)
     absolute = None if path is None else str(pathlib.Path(path).absolute())
-    return Corpus(absolute, tokenizer, ids[:boundary], ids[boundary:], hashlib.sha256(text.encode()).hexdigest())
+    return Corpus(absolute, tokenizer, train, validation, hashlib.sha256(text.encode()).hexdigest(),
+                  len(splits[1].encode()))
+
+
+def new_tokenizer(kind: str, symbols: str, training_text: str, vocabulary_size: int | None = None) -> Tokenizer:
+    """A tokenizer of a kind for a text that has these symbols; ValueError if there is no such kind, or if byte pairs cannot
+    have so many tokens."""
+    if kind == Vocabulary.kind:
+        return Vocabulary.of(symbols)
+    if kind == Bytes.kind:
+        return Bytes()
+    if kind != BytePairs.kind:
+        raise ValueError(f"tokenizer must be characters, bytes or bpe, got {kind!r}")
+    if vocabulary_size is None:
+        return BytePairs.of(training_text)
+    tokenizer = BytePairs.of(training_text, vocabulary_size)
+    if len(tokenizer) < vocabulary_size:
+        raise ValueError(f"vocabulary_size is {vocabulary_size}, but this text gives only {len(tokenizer)} tokens: it "
+                         "has no further pairs that occur twice; ask for fewer")
+    return tokenizer
 
 
 def default_text() -> str:

@@ -14,7 +14,8 @@ COLDEST = 1e-200  # a temperature at which the likeliest token has it all, and n
 
 
 def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: float = 1.0, top_k: int | None = None,
-             top_p: float | None = None, seed: int | None = None, context: int | None = None) -> Iterator[int]:
+             top_p: float | None = None, seed: int | None = None, context: int | None = None,
+             vocabulary: int | None = None) -> Iterator[int]:
     """Yield `count` token ids that continue the prompt.
 
     model: any module that makes logits (B, T, V), or a pair of these and a loss, of tokens (B, T).
@@ -23,17 +24,19 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     top_p: only the likeliest tokens that together reach this probability can be drawn.
     seed: for the same tokens again; without one, minigrad's own generator draws, which `manual_seed` starts.
     context: how many of the last tokens the model sees; by default `model.config.context`, or all if it has none.
+    vocabulary: only token ids below it can be drawn; by default, all for which the model has logits.
 
     ValueError names an argument that makes no sense.
     """
     if len(prompt) == 0:
         raise ValueError("the prompt is empty; give at least one token to continue")
-    return (int(ids[0]) for ids in generate_batch(model, [prompt], count, temperature, top_k, top_p, seed, context))
+    return (int(ids[0]) for ids in generate_batch(model, [prompt], count, temperature, top_k, top_p, seed, context,
+                                                  vocabulary))
 
 
 def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, temperature: float = 1.0,
                    top_k: int | None = None, top_p: float | None = None, seed: int | None = None,
-                   context: int | None = None) -> Iterator[np.ndarray]:
+                   context: int | None = None, vocabulary: int | None = None) -> Iterator[np.ndarray]:
     """Yield `count` arrays of token ids (B,), which continue the prompts (B, T), all of one length, side by side.
 
     The other arguments are those of `generate`.
@@ -49,7 +52,7 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
         check_whole("context", context)
     generator = mg.random.generator() if seed is None else np.random.default_rng(seed)
     choose = functools.partial(draw, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
-    return _generate(model, np.array(prompts), count, context, choose)
+    return _generate(model, np.array(prompts), count, context, lambda logits: choose(logits[:, :vocabulary]))
 
 
 def check_sampling(count: int, temperature: float, top_k: int | None, top_p: float | None,

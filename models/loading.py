@@ -58,8 +58,9 @@ def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoi
     """The config of the model in a checkpoint; CheckpointError if it makes no sense, or is of a far larger model than the
     parameters there are: so building it takes no more than a multiple of the file."""
     config, task = _make_config(TransformerConfig, checkpoint.config, path), task_of(checkpoint)
-    tokens = task.vocabulary_size if task else len(tokenizer_of(checkpoint.dataset["tokenizer"]))
-    if config.vocabulary_size != tokens:
+    tokenizer = None if task else tokenizer_of(checkpoint.dataset["tokenizer"])
+    tokens = task.vocabulary_size if task else len(tokenizer)
+    if not (config.vocabulary_size == tokens or tokenizer and tokenizer.fits(config.vocabulary_size)):
         raise CheckpointError(f"{path} is damaged: its model has {config.vocabulary_size} tokens, its tokenizer {tokens}"
                               f"{remedy(path)}")
     try:

@@ -149,7 +149,8 @@ def _parse_row(line: str) -> dict | None:
     try:
         row = json.loads(line)
         layers = [layer[measure] for layer in (row.get("layers") or {}).values() for measure in LAYER_MEASURES]
-        measured = [row["loss"], row.get("seconds", 0.0), *(value for value in (row["val_loss"], *layers) if value is not None)]
+        evaluated = row["val_loss"], row.get("bits_per_byte"), *layers
+        measured = [row["loss"], row.get("seconds", 0.0), *(value for value in evaluated if value is not None)]
         is_right = type(row["step"]) is int and all(map(math.isfinite, measured))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
@@ -239,6 +240,10 @@ def _plot_losses(axes, rows: list[dict]) -> None:
         axes.plot(*zip(*evaluated), color="C1", marker="o", label="validation")
     lowest = min([*losses, *(loss for _, loss in evaluated)])
     axes.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0.95 * lowest, None))
+    compared = [row["bits_per_byte"] / row["val_loss"] for row in rows if row.get("bits_per_byte") and row["val_loss"]]
+    if compared:  # of a text, and then the same in all rows
+        bits = axes.secondary_yaxis("right", functions=(lambda loss: loss * compared[0], lambda bits: bits / compared[0]))
+        bits.set_ylabel("bits per byte")
     axes.locator_params(axis="x", integer=True)
     axes.grid(alpha=0.3)
     axes.legend()

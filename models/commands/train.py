@@ -16,7 +16,7 @@ from models.data import Corpus, load_corpus
 from models.loading import load_parameters, model_config, task_of, training_config
 from models.task import DEFAULTS
 from models.tasks import TASKS
-from models.tokenizers import Tokenizer, tokenizer_of
+from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, tokenizer_of
 from models.train import Trainer, TrainingConfig
 from models.transformer import PRESETS, TransformerConfig
 
@@ -24,8 +24,8 @@ BYTES_PER_CHARACTER = 16  # of memory, while a text becomes token ids
 RUNS = pathlib.Path("runs")  # where runs go without --out
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
 MEANINGLESS = {  # beside a flag, these others
-    "task": {"preset", "text", "vocabulary_size"},
-    "init_from": {"preset", "vocabulary_size"},
+    "task": {"preset", "text", "tokenizer", "vocabulary_size"},
+    "init_from": {"preset", "tokenizer", "vocabulary_size"},
     "resume": {"init_from"},
     "hidden_width": {"mlp_ratio"},
 }
@@ -35,6 +35,8 @@ UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)}
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
     parser.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
+    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or a file or "
+                        "folder with a tokenizer of others (default: characters)")
     parser.add_argument("--task", choices=TASKS, help="train on this instead of a text")
     models = dict.fromkeys(name for kind in ("sequence", "class") for name in ARCHITECTURES[kind])
     parser.add_argument("--model", help=f"for a task: one of {', '.join(models)} (default: encoder-decoder, or encoder "
@@ -89,22 +91,23 @@ def new_trainer(given: dict[str, Any]) -> tuple[Trainer, str]:
     say. UsageError if they make no sense."""
     name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
     config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
-    architecture, tokenizer, source = None, None, None
+    architecture, source, tokenizer = None, None, named_tokenizer(given)
     if task:
         config, batch_size = task.config, {}
     if "init_from" in given:
         path = find(given["init_from"])
         source = load(path)
         name, config, architecture = path.resolve().parent.name, model_config(source, path), source.architecture
-        tokenizer = None if task_of(source) else tokenizer_of(source.dataset["tokenizer"])
+        tokenizer = tokenizer if task_of(source) else tokenizer_of(source.dataset["tokenizer"])
     try:
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_memory(config, training)
-        dataset = task or read_corpus(given.get("text"), config.context, tokenizer)
+        dataset = task or read_corpus(given.get("text"), config.context, tokenizer, given.get("vocabulary_size"))
         if not task:
             config = with_vocabulary(config, dataset, given)
+            check_memory(config, training)
         model = make_model(task, architecture, config, training.seed)
         if source:
             load_parameters(model, source, path)
@@ -115,12 +118,29 @@ def new_trainer(given: dict[str, Any]) -> tuple[Trainer, str]:
     return Trainer(model, dataset, training, architecture), f"{task.name}-{architecture}" if task else name
 
 
+def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
+    """What --tokenizer names: a kind, or the tokenizer in a file or folder; UsageError if it is neither."""
+    name = given.get("tokenizer", Vocabulary.kind)
+    if name in TOKENIZERS:
+        return name
+    try:
+        return BytePairs.read(name)
+    except OSError as error:
+        raise UsageError(f"--tokenizer is {name!r}, which is none of {', '.join(TOKENIZERS)}, and no file or folder that "
+                         f"can be read ({error.strerror})") from None
+    except ValueError as error:
+        raise UsageError(f"--tokenizer: {error}") from None
+
+
 def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, Any]) -> TransformerConfig:
-    """The config with as many tokens as the text has; UsageError if a flag asks for others."""
+    """The config with as many tokens as the tokenizer has, or as the model that it starts from; UsageError if a flag asks
+    for others."""
     size = len(corpus.tokenizer)
     if given.get("vocabulary_size", size) != size:
-        raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the text has {size} symbols; leave the flag "
-                         "out")
+        raise UsageError(f"--vocabulary-size is {config.vocabulary_size}, but the tokenizer has {size} tokens; leave the "
+                         "flag out")
+    if "init_from" in given and corpus.tokenizer.fits(config.vocabulary_size):
+        return config
     return dataclasses.replace(config, vocabulary_size=size)
 
 
@@ -188,9 +208,14 @@ def chosen(given: dict, config_class: type) -> dict:
 def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> None:
     """UsageError if a flag contradicts the run that is resumed."""
     task = checkpoint.dataset["task"]
-    if "text" in given and task:
-        raise UsageError(f"--text makes no sense with {path}, which is of task {task}; leave it out")
+    for name in ("text", "tokenizer"):
+        if name in given and task:
+            raise UsageError(f"--{name} makes no sense with {path}, which is of task {task}; leave it out")
     saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
+    if "tokenizer" in given:
+        state, named = checkpoint.dataset["tokenizer"], named_tokenizer(given)
+        is_same = named == state["kind"] if isinstance(named, str) else named.state() == state
+        saved["tokenizer"] = given["tokenizer"] if is_same else state["kind"]
     if "preset" in given:
         preset = PRESETS[given["preset"]]
         given = {**dataclasses.asdict(preset.config), "batch_size": preset.batch_size,
@@ -225,12 +250,12 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
     return folder
 
 
-def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | None) -> Corpus:
+def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, vocabulary_size: int | None = None) -> Corpus:
     """The corpus; UsageError if the text is missing or of no use."""
     try:
         if path is not None:
             check_size(path)
-        return load_corpus(path, context, tokenizer)
+        return load_corpus(path, context, tokenizer, vocabulary_size)
     except OSError as error:
         raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
     except ValueError as error:

@@ -70,14 +70,14 @@ class BytePairs(Tokenizer):
         It has fewer tokens than asked for if no pair is left that occurs twice. ValueError if it is to have too few."""
         if vocabulary_size < BYTES:
             raise ValueError(f"vocabulary_size must be at least {BYTES}, one for each byte, got {vocabulary_size}")
-        utf8(text)
+        most = BYTES + len(utf8(text)) // 2  # the library makes room for as many as it is asked for
         library = _library()
         tokenizer = library.Tokenizer(library.models.BPE())
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = library.decoders.ByteLevel()
         alphabet = library.pre_tokenizers.ByteLevel.alphabet()
-        trainer = library.trainers.BpeTrainer(vocab_size=vocabulary_size, min_frequency=2, show_progress=False,
-                                              initial_alphabet=alphabet)
+        trainer = library.trainers.BpeTrainer(vocab_size=min(vocabulary_size, most), min_frequency=2,
+                                              show_progress=False, initial_alphabet=alphabet)
         tokenizer.train_from_iterator(_pieces(text, GPT2_CUT), trainer)
         return cls(tokenizer.to_str())
 
@@ -140,6 +140,10 @@ class BytePairs(Tokenizer):
     def before_prompt(self) -> list[int]:
         """The special tokens that its post-processor puts in front of a text: Llama's beginning."""
         return self._before
+
+    def fits(self, vocabulary_size: int) -> bool:
+        """Models of others often have some tokens more, so that their number is round."""
+        return vocabulary_size >= len(self)
 
     def names(self, ids: Sequence[int]) -> list[str]:
         return [self._name(int(i)) for i in ids]

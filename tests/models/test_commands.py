@@ -128,7 +128,7 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
     (["train", "--width", "1000000000", "--heads", "1"], "GB to train, and this computer has"),
     (["train", "--batch-size", "1000000000"], "GB to train"),
     (["train", "--context", "100000", "--batch-size", "1"], "too short"),
-    (["train", "--vocabulary-size", "50"], "--vocabulary-size is 50, but the text has 96 symbols; leave the flag out"),
+    (["train", "--vocabulary-size", "50"], "--vocabulary-size is 50, but the tokenizer has 96 tokens; leave the flag out"),
     (["train", "--threads", "0"], "--threads: expected a number of threads from 1"),
     (["train", "--threads", "9999"], "--threads: expected a number of threads from 1"),
     (["train", "--text", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
@@ -248,7 +248,8 @@ def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
     monkeypatch.setattr(runs, "train", interrupt)
     code, _, err = run("train", "--text", text_file, "--steps", 9)
     assert code == 130
-    assert re.match(r"runs/nano: 802,944 parameters, 3,600 tokens to train on, 400 to validate, steps 0 to 9\n", err)
+    assert re.match(r"runs/nano: 802,944 parameters, 3,600 tokens to train on, 400 to validate, "
+                    r"a vocabulary of 11 characters, steps 0 to 9\n", err)
 
 
 def test_full_disk_while_training(run, text_file, monkeypatch):

@@ -33,7 +33,7 @@ def test_text_file(tmp_path):
     (b"", "is empty"),
     (b"abc\0def" * 100, "binary (byte 3 is NUL)"),
     ("für".encode("latin-1") * 100, "not UTF-8 (byte 1 is 0xfc)"),
-    (b"a" * 80, "too short: its 80 characters make 72 for training and 8 for validation"),
+    (b"a" * 80, "too short: its 80 characters make 72 tokens for training and 8 for validation"),
 ])
 def test_bad_text(tmp_path, content, says):
     path = tmp_path / "text.txt"
@@ -83,7 +83,7 @@ def test_bad_vocabulary(symbols):
 
 
 def test_batches_shift_by_one_reach_both_ends_and_depend_on_the_generator_alone():
-    corpus = Corpus(None, Vocabulary("a"), np.arange(12), np.arange(3), "")
+    corpus = Corpus(None, Vocabulary("a"), np.arange(12), np.arange(3), "", 3)
     generator = np.random.default_rng(1)
     drawn = [corpus.batch(generator, 3, 4) for _ in range(50)]
     assert all(inputs.shape == (3, 4) and (targets == inputs + 1).all() for inputs, targets in drawn)

@@ -54,7 +54,8 @@ def test_evaluation_takes_each_token_once(make_trainer):
         window = tokens[first:first + 33]
         _, loss = trainer.model(mg.tensor(window[None, :-1]), mg.tensor(window[None, 1:]))
         total += loss.item() * (len(window) - 1)
-    assert trainer.evaluate() == {"val_loss": pytest.approx(total / (len(tokens) - 1), rel=1e-6)}
+    loss = total / (len(tokens) - 1)
+    assert trainer.evaluate() == pytest.approx({"val_loss": loss, "bits_per_byte": loss / math.log(2)}, rel=1e-6)
 
 
 def test_evaluation_is_without_dropout_off_the_tape_and_as_long_as_asked(make_trainer):
