@@ -150,6 +150,8 @@ def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
     name = given.get("tokenizer", Vocabulary.kind)
     if name in TOKENIZERS:
         return name
+    if not name:
+        raise UsageError(f"--tokenizer is empty; choose {', '.join(TOKENIZERS)}, or a file or folder with a tokenizer")
     try:
         return BytePairs.read(name)
     except OSError as error:

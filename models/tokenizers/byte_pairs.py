@@ -45,22 +45,23 @@ GPT2_CUT, LLAMA3_CUT = re.compile(r"\S(?=[ \n])"), re.compile(r"\S(?= )|[0-9A-Za
 
 
 class BytePairs(Tokenizer):
-    """The tokenizer that a tokenizer.json describes, without padding, truncation or dropout; ValueError if it is none.
-    Its texts end with one of `ends`, which a folder names elsewhere."""
+    """The tokenizer that a tokenizer.json describes, here as what JSON makes of it, without padding, truncation or dropout;
+    ValueError if it describes none. Its texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"
     ends: tuple[int, ...] = ()
 
-    def __init__(self, content: str, ends: Sequence[int] = ()):
+    def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
         self.ends = tuple(ends)
         with _refusing("it is no tokenizer.json"):
-            described = json.loads(content) | {"padding": None, "truncation": None}
-            described["model"].pop("dropout", None)
+            described = described | {"padding": None, "truncation": None, "model": described["model"] | {"dropout": None}}
             if _growth(described) > MOST_GROWTH:
                 raise ValueError("what it replaces makes a text thousands of times as long")
+            if described["model"].get("continuing_subword_prefix") and "merges" in described["model"]:
+                raise ValueError("byte pairs with a continuing_subword_prefix are not known here")
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
+            self._described = json.loads(self._tokenizer.to_str())
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
-        self._described = described
         with _refusing("it does not work"):
             encoding = self._tokenizer.encode("a")
             is_added = zip(encoding.ids, encoding.special_tokens_mask)
@@ -82,7 +83,7 @@ class BytePairs(Tokenizer):
         trainer = library.trainers.BpeTrainer(vocab_size=min(vocabulary_size, most), min_frequency=2,
                                               show_progress=False, initial_alphabet=alphabet)
         tokenizer.train_from_iterator(_pieces(text, GPT2_CUT), trainer)
-        return cls(tokenizer.to_str())
+        return cls(json.loads(tokenizer.to_str()))
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "BytePairs":
@@ -94,7 +95,8 @@ class BytePairs(Tokenizer):
             if file is None:
                 raise ValueError(f"{path} holds no {WHOLE}, and no {VOCABULARY} with a {MERGES}; give a folder that does")
         try:
-            content = file.read_text(encoding="utf-8")
+            with _refusing("it is no JSON in UTF-8"):
+                content = json.loads(file.read_text(encoding="utf-8"))
             if file.name == VOCABULARY:
                 content = _of_gpt2(content, file.with_name(MERGES).read_text(encoding="utf-8"))
             return cls(content)
@@ -117,19 +119,20 @@ class BytePairs(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, with special tokens by their names; U+FFFD for an id that is no token."""
         parts = []
-        for is_known, run in itertools.groupby(map(int, ids), self._tokens.__contains__):
-            run = list(run)
-            parts.append(self._tokenizer.decode(run, skip_special_tokens=False) if is_known else REPLACEMENT * len(run))
+        with _refusing("these tokens have no text"):
+            for is_known, run in itertools.groupby(map(int, ids), self._tokens.__contains__):
+                run = list(run)
+                parts.append(self._tokenizer.decode(run, skip_special_tokens=False) if is_known else REPLACEMENT * len(run))
         return "".join(parts)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str()), "ends": list(self.ends)}
+        return {"kind": self.kind, "tokenizer": self._described, "ends": list(self.ends)}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
         if state.keys() != {"kind", "tokenizer", "ends"} or not all(type(i) is int for i in state["ends"]):
             raise ValueError("it must have a kind, a tokenizer and ends, which are token ids")
-        return cls(json.dumps(state["tokenizer"]), state["ends"])
+        return cls(state["tokenizer"], state["ends"])
 
     @property
     def start(self) -> list[int]:
@@ -163,17 +166,17 @@ class BytePairs(Tokenizer):
 
     @functools.cached_property
     def _is_byte_level(self) -> bool:
-        return (self._described.get("decoder") or {}).get("type") == "ByteLevel"
+        return (self._described["decoder"] or {}).get("type") == "ByteLevel"
 
     @functools.cached_property
     def _cut(self) -> re.Pattern | None:
         """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
-        for token in self._described.get("added_tokens", ()):
+        for token in self._described["added_tokens"]:
             if token["rstrip"] or re.search(r"\s", token["content"]):
                 return None
-        if self._described.get("normalizer"):
+        if self._described["normalizer"]:
             return None
-        words = self._described.get("pre_tokenizer") or {}
+        words = self._described["pre_tokenizer"] or {}
         if words == GPT2_WORDS:
             return GPT2_CUT
         split, *others = words.get("pretokenizers", [None])
@@ -191,7 +194,7 @@ def _refusing(problem: str) -> Iterator[None]:
     """ValueError instead of whatever the library, or a description of the wrong types, raises."""
     try:
         yield
-    except (MissingExtra, MemoryError, KeyboardInterrupt, SystemExit):
+    except (OSError, MissingExtra, MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001  a panic in Rust is no Exception
         raise ValueError(f"{problem} ({_line(error) or type(error).__name__})") from None
@@ -209,18 +212,17 @@ def _growth(described: Any) -> int:
     return max(1, own) * math.prod(map(_growth, described.values() if isinstance(described, dict) else described))
 
 
-def _of_gpt2(vocabulary: str, merges: str) -> str:
-    """The tokenizer.json of GPT-2's two files."""
-    tokens = json.loads(vocabulary)
+def _of_gpt2(tokens: dict[str, int], merges: str) -> dict[str, Any]:
+    """What a tokenizer.json would say of GPT-2's two files."""
     if not isinstance(tokens, dict):
-        raise ValueError("it must hold an object of tokens and their ids")
+        raise ValueError("it must hold tokens and their ids")
     pairs = [line.split(" ") for line in merges.split("\n") if line and not line.startswith("#version")]
     special = {"id": tokens.get(END_OF_TEXT), "content": END_OF_TEXT, "single_word": False, "lstrip": False,
                "rstrip": False, "normalized": False, "special": True}
-    return json.dumps({
+    return {
         "version": "1.0", "added_tokens": [special] if END_OF_TEXT in tokens else [], "pre_tokenizer": GPT2_WORDS,
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "model": {"type": "BPE", "vocab": tokens, "merges": pairs}})
+        "model": {"type": "BPE", "vocab": tokens, "merges": pairs}}
 
 
 def _pieces(text: str, cut: re.Pattern) -> Iterator[str]:

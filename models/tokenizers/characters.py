@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from models.tokenizers.base import Tokenizer
+from models.tokenizers.base import Tokenizer, utf8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,9 @@ class Vocabulary(Tokenizer):
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "Vocabulary":
-        state["symbols"].encode()  # half of a surrogate pair has not been written
+        if not isinstance(state["symbols"], str):
+            raise TypeError(f"symbols must be a str, got {state['symbols']!r}")
+        utf8(state["symbols"])
         return cls(state["symbols"])
 
 

@@ -327,7 +327,8 @@ def test_last_evaluation_of_a_long_text_takes_a_part_of_it(make_trainer, tmp_pat
     loss = metrics_of(tmp_path)[-1]["val_loss"]
     assert loss == trainer.evaluate()["val_loss"]
     runs.train(trainer, tmp_path)  # nothing left to do
-    assert capsys.readouterr().out.count(f"{loss:.4f} (143 of 399 tokens, evenly spread)") == 2
+    bits = loss / math.log(2)  # each token is a byte
+    assert capsys.readouterr().out.count(f"{loss:.4f}, {bits:.4f} bits per byte (143 of 399 tokens, evenly spread)") == 2
     monkeypatch.setattr(data, "LAST_TOKENS", 10 ** 6)
     assert trainer.evaluate()["val_loss"] != loss
 
