@@ -13,7 +13,8 @@ from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import Checkpoint, find, load
 from models.commands.shared import UsageError, add_fields, check_writable
 from models.data import Corpus, load_corpus
-from models.loading import load_parameters, model_config, task_of, training_config
+from models import loading
+from models.loading import model_config, task_of, training_config
 from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, tokenizer_of
@@ -43,7 +44,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         "if taken)")
     parser.add_argument("--resume", metavar="RUN", nargs="?", const=None,
                         help="go on with this run (default: the one saved last)")
-    parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one")
+    parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one, or of a "
+                        "Hugging Face folder")
     of_tasks = DEFAULTS | {name: getattr(TASKS["copy"].config, name) for name in ("layers", "heads", "width", "context")}
     others = ", ".join(f"{as_flag(name)} {value}" for name, value in of_tasks.items())
     add_fields(parser.add_argument_group("training", f"defaults of preset nano; with --task {others}"), TrainingConfig)
@@ -93,21 +95,20 @@ def new_trainer(given: dict[str, Any]) -> tuple[Trainer, str]:
     if task:
         config, batch_size = task.config, {}
     if "init_from" in given:
-        path = find(given["init_from"])
-        source = load(path)
-        name, config, architecture = path.resolve().parent.name, model_config(source, path), source.architecture
-        tokenizer = None if task_of(source) else tokenizer_of(source.dataset["tokenizer"])
+        source = loading.source(given["init_from"])
+        name, config, architecture, tokenizer = source.name, source.config, source.architecture, source.tokenizer
+        source.speaker()
     try:
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_memory(config, training)
         dataset = task or read_corpus(given.get("text"), config.context, tokenizer)
-        if not task:
+        if not task and not source:
             config = with_vocabulary(config, dataset, given)
         model = make_model(task, architecture, config, training.seed)
         if source:
-            load_parameters(model, source, path)
+            source.load_into(model)
         if task:
             task.check_context(model)
     except ValueError as error:

@@ -562,7 +562,7 @@ ON_TASKS = edits(TASK, "models.architectures", {
 }) + edits(LOADING, "models.loading", {
     "load: in training mode": ("load", ".eval()", ""),
     "load: always the last": ("load", "find(run, best)", "find(run)"),
-    "load: parameters stay as built": ("model_of", "load_parameters(model, checkpoint, path)", "pass"),
+    "load: parameters stay as built": ("model_in", "source.load_into(model)", "pass"),
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
 }) + edits(START, "models.commands.train", {
     "train: --init-from loads nothing": ("start", "load_parameters(model, source, path)", "pass"),
