@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from models.checkpoint import CheckpointError
-from models.hub.extras import needed
+from models.extras import extra
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = "*.bin", "*.pt", "*.pth", "*.ckpt"
@@ -97,7 +97,7 @@ def _is_file_name(name: str) -> bool:
 
 def read_header(path: pathlib.Path) -> dict[str, Stored]:
     """The tensors of a file; CheckpointError if it is not whole, or its header makes no sense."""
-    safetensors = needed("safetensors")
+    safetensors = extra("hub", "safetensors")
     try:
         if not path.is_file():
             raise CheckpointError(f"{path} is a folder, pipe, socket or device, not a file")

@@ -49,7 +49,7 @@ class BytePairs(Tokenizer):
 
     kind = "bpe"
 
-    def __init__(self, content: str):
+    def __init__(self, content: str, ends: Sequence[int] = ()):
         with _refusing("it is no tokenizer.json"):
             described = json.loads(content) | {"padding": None, "truncation": None}
             described["model"].pop("dropout", None)
@@ -57,7 +57,7 @@ class BytePairs(Tokenizer):
                 raise ValueError("what it replaces makes a text thousands of times as long")
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
-        self._described = described
+        self._described, self.ends = described, tuple(ends)
         with _refusing("it does not work"):
             encoding = self._tokenizer.encode("a")
             is_added = zip(encoding.ids, encoding.special_tokens_mask)
@@ -120,13 +120,15 @@ class BytePairs(Tokenizer):
         return "".join(parts)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str())}
+        ends = {"ends": list(self.ends)} if self.ends else {}
+        return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str()), **ends}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
-        if state.keys() != {"kind", "tokenizer"}:
-            raise ValueError("it must have a kind and a tokenizer")
-        return cls(json.dumps(state["tokenizer"]))
+        ends = state.get("ends", [])
+        if state.keys() - {"ends"} != {"kind", "tokenizer"} or not all(type(i) is int and i >= 0 for i in ends):
+            raise ValueError("it must have a kind, a tokenizer, and may have ids of the ends of texts")
+        return cls(json.dumps(state["tokenizer"]), ends)
 
     @property
     def start(self) -> list[int]:
