@@ -122,8 +122,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         config, batch_size = task.config, {}
     if "init_from" in given:
         source = loading.source(given["init_from"])
-        name, config, architecture = source.name, source.config, source.architecture
-        tokenizer = source.tokenizer or tokenizer
+        name, config, architecture, tokenizer = source.name, source.config, source.architecture, source.tokenizer
         source.speaker()
     try:
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))

@@ -49,7 +49,6 @@ class BytePairs(Tokenizer):
     ValueError if it describes none. Its texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"
-    ends: tuple[int, ...] = ()
 
     def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
         self.ends = tuple(ends)
@@ -126,13 +125,15 @@ class BytePairs(Tokenizer):
         return "".join(parts)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokenizer": self._described, "ends": list(self.ends)}
+        ends = {"ends": list(self.ends)} if self.ends else {}
+        return {"kind": self.kind, "tokenizer": self._described, **ends}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
-        if state.keys() != {"kind", "tokenizer", "ends"} or not all(type(i) is int for i in state["ends"]):
-            raise ValueError("it must have a kind, a tokenizer and ends, which are token ids")
-        return cls(state["tokenizer"], state["ends"])
+        ends = state.get("ends", [])
+        if state.keys() - {"ends"} != {"kind", "tokenizer"} or not all(type(i) is int and i >= 0 for i in ends):
+            raise ValueError("it must have a kind, a tokenizer, and may have ids of the ends of texts")
+        return cls(state["tokenizer"], ends)
 
     @property
     def start(self) -> list[int]:
