@@ -1,5 +1,6 @@
 """What a family of models is called in its folders: a table of config.json's fields and one of tensors, read both ways."""
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -147,11 +148,10 @@ class Family:
 
     def rows_of(self, layers: int) -> Iterator[Row]:
         """The rows of a model with so many blocks."""
-        for row in self.rows:
-            if "{}" in row.ours:
-                yield from (Row(row.theirs.format(i), row.ours.format(i), row.change) for i in range(layers))
-            else:
-                yield row
+        for is_of_blocks, rows in itertools.groupby(self.rows, lambda row: "{}" in row.ours):
+            rows = list(rows)
+            for i in range(layers if is_of_blocks else 1):
+                yield from (Row(row.theirs.format(i), row.ours.format(i), row.change) for row in rows)
 
     def full_name(self, name: str) -> str:
         """A tensor's name with the prefix, if it may have one."""
