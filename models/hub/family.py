@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.transformer import TransformerConfig
+from nn.position import parse_scaling
 
 CONSTRUCTED = {"hidden": "hidden_width", "groups": "key_value_heads", "head_width": "head_size"}  # property: its field
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerConfig)}
@@ -95,6 +96,9 @@ class Family:
     meaningless: frozenset[str]  # fields that change no number here
     rows: tuple[Row, ...]
     buffers: str  # a pattern of tensors that are no parameters: computed anew, not read
+    # Of a config.json without nesting, {"a.b": value}: several fields as the one that `fields` has, and back.
+    fold: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    unfold: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
     def read_config(self, given: Mapping[str, Any], dtype: str = "float32") -> TransformerConfig:
         """The config that a config.json describes; ValueError with all that it says and isn't known here."""
@@ -104,7 +108,7 @@ class Family:
         return canonical(TransformerConfig(**{CONSTRUCTED.get(name, name): value for name, value in values.items()}))
 
     def _values(self, given: Mapping[str, Any], dtype: str) -> tuple[dict[str, Any], list[str]]:
-        flat = dict(_flatten(given, self.meaningless))
+        flat = self.fold(dict(_flatten(given, self.meaningless)))
         required = {**self.always, **self.if_there}
         problems = [f"{name} is {flat[name]!r}, known is {value!r}" for name, value in required.items()
                     if flat.get(name) is not None and flat[name] != value]
@@ -131,7 +135,7 @@ class Family:
         """config.json's fields for a config without `misfits`."""
         flat = {field.theirs: field.write(getattr(config, field.ours)) for field in self.fields if field.is_written}
         written: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture]}
-        for name, value in {**flat, **self.always}.items():
+        for name, value in self.unfold({**flat, **self.always}).items():
             *outer, last = name.split(".")
             place = written.setdefault(outer[0], {}) if outer else written
             place[last] = value
@@ -166,11 +170,12 @@ def canonical(config: TransformerConfig) -> TransformerConfig:
     """The same model, with no field that says what others say already."""
     ratio, rest = divmod(config.hidden, config.width)
     is_plain = config.head_width * config.heads == config.width
+    scaling, numbers = parse_scaling(config.rotary_scaling)
     return dataclasses.replace(
         config, mlp_ratio=DEFAULTS["mlp_ratio"] if rest else ratio, hidden_width=config.hidden if rest else None,
         key_value_heads=None if config.groups == config.heads else config.groups,
         head_size=None if is_plain else config.head_width,
-        rotary_base=config.rotary_base if config.positions == "rotary" else DEFAULTS["rotary_base"])
+        rotary_scaling=":".join(map(str, [scaling, *numbers])))
 
 
 def _flatten(given: Mapping[str, Any], meaningless: frozenset[str]) -> Iterator[tuple[str, Any]]:

@@ -31,12 +31,21 @@ THEIRS = {  # (class of the config, its fields)
         attention_bias=True, mlp_bias=True, num_key_value_heads=2,
         rope_parameters={"rope_type": "default", "rope_theta": 500.0})),
 }
+LLAMA3 = dict(rope_type="llama3", rope_theta=100.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
+THEIRS |= {
+    "llama with linear scaling": ("LlamaConfig", LLAMA | dict(
+        rope_parameters={"rope_type": "linear", "factor": 3.0, "rope_theta": 300.0})),
+    "llama with the scaling of llama 3": ("LlamaConfig", LLAMA | dict(rope_parameters=LLAMA3, head_dim=16)),
+}
 OURS = {  # models that we train
     "gpt2": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=2, width=16),
     "gpt2, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=15, activation="gelu_tanh",
                                    hidden_width=21, tied=False, dropout=0.25, norm_eps=1e-3),
     "llama": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=4, width=16, bias=False, activation="swiglu",
                                norm="rms_norm", positions="rotary", key_value_heads=2, rotary_base=77.0, tied=False),
+    "llama 3": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=2, width=32, bias=False, activation="swiglu",
+                                 norm="rms_norm", positions="rotary", rotary_scaling="llama3:4.0:1.0:4.0:16.0"),
     "llama, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=12, bias=True,
                                     activation="swiglu", norm="rms_norm", positions="rotary", key_value_heads=1,
                                     head_size=6, hidden_width=17, norm_eps=1e-3),
@@ -185,6 +194,7 @@ def test_shards_are_read(their_model, tmp_path):
     {"rope_parameters": ..., "rope_theta": 500.0},  # as before version 5
     {"rope_parameters": ..., "rope_theta": 500, "rope_scaling": None},
     {"rope_parameters": ..., "rope_scaling": {"type": "default", "rope_theta": 500.0}},
+    {"rope_parameters": {"type": "default", "rope_theta": 500.0}},
     {"torch_dtype": "float32", "dtype": ..., "num_hidden_layers": 2},
 ])
 def test_configs_of_other_versions(changes, their_model, tmp_path):
@@ -193,6 +203,18 @@ def test_configs_of_other_versions(changes, their_model, tmp_path):
     fields = json.loads((tmp_path / "config.json").read_text()) | changes
     (tmp_path / "config.json").write_text(json.dumps({name: value for name, value in fields.items() if value is not ...}))
     assert models.load(tmp_path).config == config and config.rotary_base == 500
+
+
+def test_the_scaling_of_llama_3_where_it_was(their_model, tmp_path):
+    """In "rope_scaling", with the base beside it, before version 5."""
+    their_model("llama with the scaling of llama 3").save_pretrained(tmp_path)
+    config = models.load(tmp_path).config
+    assert config.rotary_scaling == "llama3:8.0:1.0:4.0:16.0"
+    fields = json.loads((tmp_path / "config.json").read_text())
+    scaling = fields.pop("rope_parameters")
+    fields |= {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    assert models.load(tmp_path).config == config
 
 
 def test_gpt2_as_it_was_first_published(their_model, tokens, tmp_path):
