@@ -124,14 +124,10 @@ def read(path: str | os.PathLike) -> Folder:
                               f"layers, width {config.width} and {config.vocabulary_size} tokens, as in its {CONFIG}, has "
                               "many more")
     tokenizer = tokenizers.read(path, _ends(path, given, config.vocabulary_size))
-    if tokenizer is not None and not fits(tokenizer, config.vocabulary_size):
+    if tokenizer is not None and not tokenizer.fits(config.vocabulary_size):
         raise CheckpointError(f"{path} has a tokenizer of {len(tokenizer)} tokens, which doesn't fit its model of "
                               f"{config.vocabulary_size}")
     return Folder(path, family, config, tokenizer, tensors)
-
-
-def fits(tokenizer, size):
-    return len(tokenizer) == size or len(tokenizer) < size and tokenizer.kind == "bpe"
 
 
 def _tensors(path: pathlib.Path, family: Family) -> dict[str, weights.Stored]:

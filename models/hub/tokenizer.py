@@ -52,7 +52,7 @@ def read(folder: pathlib.Path, ends: tuple[int, ...]) -> Tokenizer | None:
         if path.exists():
             return _ours(read_json(path, LONGEST)) or BytePairs(path.read_text(encoding="utf-8"), ends)
         if (folder / VOCABULARY).exists() and (folder / MERGES).exists():  # GPT-2's own files
-            return BytePairs.read(folder)
+            return BytePairs.read(folder, ends)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:

@@ -77,6 +77,7 @@ SABOTAGES = [
     *edits(OTHERS, "models.hub.tokenizer", {
         "hub: characters come back as pairs": ("_ours", "(Vocabulary(symbols), Bytes())", "(Bytes(),)"),
         "hub: bytes come back as pairs": ("_ours", "(Vocabulary(symbols), Bytes())", "(Vocabulary(symbols),)"),
+        "hub: ends of GPT-2's own files": ("read", "BytePairs.read(folder, ends)", "BytePairs.read(folder)"),
         "hub: GPT-2's own files not read": ("read", "(folder / MERGES).exists()", "False"),
         "hub: special tokens not named": ("write", "if ids and ids[0] in special", "if False"),
         "hub: ends not read": ("read", '(path.read_text(encoding="utf-8"), ends)', '(path.read_text(encoding="utf-8"))'),
@@ -84,8 +85,8 @@ SABOTAGES = [
         "hub: bytes in words": ("_of_bytes", '"use_regex": False', '"use_regex": True') ,
     }),
     *edits(OTHERS, "models.tokenizers.byte_pairs", {
-        "BytePairs: ends not kept": ("BytePairs.state", 'if self.ends else {}', "if False else {}"),
-        "BytePairs: ends lost": ("BytePairs.of_state", ", ends)", ")"),
+        "BytePairs: ends not kept": ("BytePairs.state", "list(self.ends)", "[]"),
+        "BytePairs: ends lost": ("BytePairs.of_state", ', state["ends"])', ")"),
     }),
     *edits(OTHERS, "models.tokenizers.base", {"respond: no end": ("Tokenizer.respond", "ends=self.ends, ", "")}),
     *edits(HOSTILE, "models.hub.family", {
