@@ -17,6 +17,7 @@ COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
     "look": ("models.commands.look", "Show where each head of a trained model looks as it reads a text."),
+    "export": ("models.commands.export", "Write a trained model as a folder in the Hugging Face format."),
     "gradcheck": ("models.commands.gradcheck",
                   "Check all gradients of a small float64 model by finite differences."),
     "notes": ("study.notes.command", "Find out, claim by claim, whether what the lecture notes say is so."),

@@ -6,14 +6,17 @@
 >>> x.grad
 tensor([-0.0599, -0.1628,  0.2227])
 """
-from . import gradcheck, random
+import importlib
+
+from . import autograd, gradcheck, random
 from .anomaly import detect_anomaly
-from .arrays import bool_, float32, float64, int64
+from .arrays import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .compiled import compile
 from .creation import (
-    arange, empty, empty_like, eye, from_numpy, full, full_like, linspace, ones, ones_like, rand, rand_like, randint,
-    randint_like, randn, randn_like, randperm, tensor, zeros, zeros_like,
+    arange, as_tensor, empty, empty_like, eye, from_dlpack, from_numpy, full, full_like, linspace, normal, ones, ones_like,
+    rand, rand_like, randint, randint_like, randn, randn_like, randperm, tensor, zeros, zeros_like,
 )
+from .devices import accelerator, backends, cuda, device, mps, xpu
 from .drawing import graph
 from .flops import count_flops
 from .custom import Function
@@ -24,23 +27,45 @@ from .ops.comparison import where
 from .ops.einsum import einsum
 from .ops.indexing import take_along_dim
 from .ops.matmul import matmul, tensordot
-from .ops.shape import cat, meshgrid, stack
+from .ops.shape import cat, hstack, meshgrid, stack, vstack
 from .ops.statistics import std_mean, var_mean
-from .random import manual_seed
-from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .protocol import is_tensor
+from .random import Generator, get_state as get_rng_state, manual_seed, set_state as set_rng_state
+from .grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .serialization import load, save
 from .tensor import Tensor
 from .tracing import trace
 
+from numpy import finfo, iinfo
+
 __version__ = "0.1.0"
 
-bool = bool_  # as torch.bool
+# The names of dtypes in PyTorch. A tensor is of bool, int64, float32 or float64; who asks for another is told so.
+bool, short, int, long = bool_, int16, int32, int64
+half, float, double = float16, float32, float64
+Size = tuple
+
+ABOVE = {"nn": "nn", "optim": "nn.optim", "utils": "nn.utils"}  # packages that import this one, and not the reverse
+
+
+def __getattr__(name: str):
+    """torch.nn, torch.optim, torch.utils.data in files written for PyTorch: looked up when they are asked for.
+
+    They are libraries on top of minigrad. So nothing here may import them, or use them: `import minigrad` must work, and
+    take no longer, without them. tests/test_layers_of_imports.py checks that this is the only place of the kind.
+    """
+    if name in ABOVE:
+        return importlib.import_module(ABOVE[name])
+    raise AttributeError(f"module 'minigrad' has no attribute {name!r}")
+
 
 # The methods as functions: mg.exp(x) is x.exp(). Each stands in ops/<the heading>.py.
 
 # arithmetic
 abs = Tensor.abs
 add = Tensor.add
+addcdiv = Tensor.addcdiv
+addcmul = Tensor.addcmul
 ceil = Tensor.ceil
 div = Tensor.div
 floor = Tensor.floor
@@ -161,6 +186,7 @@ mv = Tensor.mv
 outer = Tensor.outer
 
 # shape
+concat = cat
 broadcast_to = Tensor.broadcast_to
 chunk = Tensor.chunk
 clone = Tensor.clone
@@ -168,7 +194,9 @@ flatten = Tensor.flatten
 flip = Tensor.flip
 movedim = Tensor.movedim
 narrow = Tensor.narrow
+numel = Tensor.numel
 permute = Tensor.permute
+ravel = Tensor.ravel
 reshape = Tensor.reshape
 roll = Tensor.roll
 select = Tensor.select
@@ -195,6 +223,7 @@ index_select = Tensor.index_select
 masked_select = Tensor.masked_select
 nonzero = Tensor.nonzero
 repeat_interleave = Tensor.repeat_interleave
+scatter = Tensor.scatter
 scatter_add = Tensor.scatter_add
 
 # sorting
@@ -204,4 +233,8 @@ topk = Tensor.topk
 unique = Tensor.unique
 
 # multinomial
+bernoulli = Tensor.bernoulli
 multinomial = Tensor.multinomial
+
+# dtypes
+is_floating_point = Tensor.is_floating_point

@@ -81,6 +81,8 @@ class _Address:
 class Capture(Runner):
     """The calls of a step in order, as (function, arguments), and the pool in which their results lie."""
 
+    completes_leaves_early = True
+
     def __init__(self):
         self.pool = Pool(keeps_all=True)
         self.calls: list[tuple[Callable, Sequence]] = []
@@ -233,7 +235,7 @@ class _Arrival:
     """A gradient arrives at a leaf. What `grad` refers to is a copy, as the pool lends the gradient's memory again.
 
     The copy is made in the same place each time, so that an optimizer need not look up where gradients are; unless
-    somebody still holds the last one, which is left to him.
+    somebody still holds the last one, which is left to him. If the leaf says where gradients are to lie, it is there.
     """
 
     def __init__(self, node, gradient: np.ndarray):
@@ -245,10 +247,14 @@ class _Arrival:
         if node.grad is not None:
             EAGER.accumulate(node, gradient, is_fresh=False)
             return
-        if sys.getrefcount(self.copy) > UNUSED_COPY:
+        if node.grad_memory is not None:
+            self.copy = node.grad_memory
+        elif sys.getrefcount(self.copy) > UNUSED_COPY:
             self.copy = np.empty(gradient.shape, gradient.dtype)
         np.copyto(self.copy, gradient)
         node.grad = self.copy
+        for hook in node.accumulation_hooks:
+            hook()
 
 
 def _references_of_an_unused_copy() -> int:

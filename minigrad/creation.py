@@ -1,26 +1,46 @@
-"""Making tensors: from data, filled, and drawn at random (from the generator in `minigrad.random`)."""
+"""Making tensors: from data, filled, and drawn at random (from `mg.manual_seed`'s generator, or the one that is given).
+
+What is taken for `device` is described in devices.py: there is one, "cpu".
+"""
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from . import random
 from .arrays import as_array, as_dtype, float32, int64
+from .devices import device as checked_device
+from .dlpack import imported
 from .ops.operands import sizes
+from .random import Generator
 from .tensor import Tensor, wrap
 
 
-def _fresh(array: np.ndarray, requires_grad: bool = False, dtype: Any = None) -> Tensor:
+def _fresh(array: np.ndarray, requires_grad: bool = False, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of an array that nobody else holds."""
+    if device is not None:
+        checked_device(device)
     return wrap(as_array(array, dtype)).requires_grad_(requires_grad)
 
 
-def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def _floating(dtype: Any) -> np.dtype:
+    """The dtype, by default float32."""
+    return float32 if dtype is None else as_dtype(dtype)
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """A tensor with a copy of the data.
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    return _fresh(as_array(data, dtype, copy=True), requires_grad)
+    return _fresh(as_array(data, dtype, copy=True), requires_grad, device=device)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """The data as a tensor: itself, or one that shares an array's memory, if nothing has to be converted."""
+    if isinstance(data, Tensor):
+        return data.to(dtype, device=device)
+    return _fresh(as_array(data, dtype), device=device)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -33,93 +53,126 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return wrap(as_array(array))
 
 
-def full(size: Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor in the memory of an array or a tensor of another library, such as PyTorch; see dlpack.py.
+
+    TypeError if its dtype is none of a tensor's; BufferError if it requires a gradient or is on another device.
+    """
+    return wrap(imported(source))
+
+
+def full(
+    size: Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     value = as_array(fill_value, dtype)
-    return _fresh(np.full(sizes((size,)), value, value.dtype), requires_grad)
+    return _fresh(np.full(sizes((size,)), value, value.dtype), requires_grad, device=device)
 
 
-def zeros(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.zeros(sizes(size), as_dtype(dtype)), requires_grad)
+def zeros(*size, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return _fresh(np.zeros(sizes(size), _floating(dtype)), requires_grad, device=device)
 
 
-def ones(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.ones(sizes(size), as_dtype(dtype)), requires_grad)
+def ones(*size, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return _fresh(np.ones(sizes(size), _floating(dtype)), requires_grad, device=device)
 
 
-def empty(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.empty(sizes(size), as_dtype(dtype)), requires_grad)
+def empty(*size, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return _fresh(np.empty(sizes(size), _floating(dtype)), requires_grad, device=device)
 
 
-def eye(n: int, m: int | None = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return _fresh(np.eye(n, m, dtype=as_dtype(dtype)), requires_grad)
+def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return _fresh(np.eye(n, m, dtype=_floating(dtype)), requires_grad, device=device)
 
 
-def arange(start: float, end: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
+def arange(
+    start: float, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
     start, end = (0, start) if end is None else (start, end)
     if dtype is None:
         dtype = int64 if all(isinstance(n, (int, np.integer)) for n in (start, end, step)) else float32
-    return _fresh(np.arange(start, end, step), dtype=dtype)
+    return _fresh(np.arange(start, end, step), requires_grad, dtype, device)
 
 
-def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tensor:
-    return _fresh(np.linspace(start, end, steps), dtype=dtype)
+def linspace(
+    start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    return _fresh(np.linspace(start, end, steps), requires_grad, _floating(dtype), device)
 
 
-def _drawn(draw: Callable[[np.random.Generator], np.ndarray], requires_grad: bool = False, dtype: Any = None) -> Tensor:
-    """A tensor of what draw(generator) gives; a replay of a compiled step draws anew."""
-    return Tensor.constant(lambda: as_array(draw(random.generator()), dtype)).requires_grad_(requires_grad)
+def _drawn(
+    draw: Callable[..., np.ndarray], *values, requires_grad: bool = False, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """A tensor of what draw(generator, *values) gives; a replay of a compiled step draws anew."""
+    if device is not None:
+        checked_device(device)
+    dtype = None if dtype is None else as_dtype(dtype)
+    drawn = Tensor.constant(lambda *arrays: as_array(draw(random.generator(generator), *arrays), dtype), *values)
+    return drawn.requires_grad_(requires_grad)
 
 
-def rand(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    """Uniform between 0 and 1."""
-    return _drawn(lambda generator: generator.random(sizes(size), as_dtype(dtype)), requires_grad)
+def rand(*size, dtype: Any = None, **options) -> Tensor:
+    """Uniform between 0 and 1. Options are requires_grad, device and generator, as of all that draw."""
+    return _drawn(lambda generator: generator.random(sizes(size), _floating(dtype)), **options)
 
 
-def randn(*size, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+def randn(*size, dtype: Any = None, **options) -> Tensor:
     """Standard normal."""
-    return _drawn(lambda generator: generator.standard_normal(sizes(size), as_dtype(dtype)), requires_grad)
+    return _drawn(lambda generator: generator.standard_normal(sizes(size), _floating(dtype)), **options)
 
 
-def randint(low: int, high: int | None = None, size: Sequence[int] = ()) -> Tensor:
-    """Integers from low to high - 1; from 0 if only one bound is given."""
-    return _drawn(lambda generator: generator.integers(low, high, size=tuple(size)))
+def normal(mean: Tensor | float, std: Tensor | float, size: Sequence[int] | None = None, **options) -> Tensor:
+    """Normal with these means and standard deviations, one for each element or for all. The draw has no gradient."""
+    dtype = next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
+    shape = None if size is None else sizes((size,))
+    return _drawn(lambda generator, mean, std: generator.normal(mean, std, shape), mean, std, **{"dtype": dtype, **options})
 
 
-def randperm(n: int) -> Tensor:
-    return _drawn(lambda generator: generator.permutation(n))
+def randint(low: int, high: int | None = None, size: Sequence[int] = (), **options) -> Tensor:
+    """Integers from low to high - 1; from 0 if only one bound is given, as in randint(10, (2, 3))."""
+    if isinstance(high, (tuple, list)):
+        high, size = None, high
+    low, high = (0, low) if high is None else (low, high)
+    if low >= high:
+        raise ValueError(f"randint: expected low < high, got {low} and {high}")
+    return _drawn(lambda generator: generator.integers(low, high, size=sizes((size,))), **options)
+
+
+def randperm(n: int, **options) -> Tensor:
+    return _drawn(lambda generator: generator.permutation(n), **options)
 
 
 def _dtype_like(x: Tensor, dtype: Any) -> np.dtype:
     return x.dtype if dtype is None else as_dtype(dtype)
 
 
-def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.zeros(x.shape, _dtype_like(x, dtype)))
+def zeros_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return zeros(x.shape, dtype=_dtype_like(x, dtype), requires_grad=requires_grad, device=device)
 
 
-def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.ones(x.shape, _dtype_like(x, dtype)))
+def ones_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return ones(x.shape, dtype=_dtype_like(x, dtype), requires_grad=requires_grad, device=device)
 
 
-def full_like(x: Tensor, fill_value: float, dtype: Any = None) -> Tensor:
-    return _fresh(np.full(x.shape, fill_value, _dtype_like(x, dtype)))
+def full_like(
+    x: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    return full(x.shape, fill_value, _dtype_like(x, dtype), requires_grad, device)
 
 
-def empty_like(x: Tensor, dtype: Any = None) -> Tensor:
-    return _fresh(np.empty(x.shape, _dtype_like(x, dtype)))
+def empty_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return empty(x.shape, dtype=_dtype_like(x, dtype), requires_grad=requires_grad, device=device)
 
 
-def rand_like(x: Tensor) -> Tensor:
-    return rand(x.shape, dtype=x.dtype)
+def rand_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
+    return rand(x.shape, dtype=_dtype_like(x, dtype), **options)
 
 
-def randn_like(x: Tensor) -> Tensor:
-    return randn(x.shape, dtype=x.dtype)
+def randn_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
+    return randn(x.shape, dtype=_dtype_like(x, dtype), **options)
 
 
-def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None) -> Tensor:
+def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None, **options) -> Tensor:
     """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of x."""
-    low, high = (0, low) if high is None else (low, high)
-    if low >= high:
-        raise ValueError(f"randint_like: expected low < high, got {low} and {high}")
-    return _drawn(lambda generator: generator.integers(low, high, size=x.shape), dtype=_dtype_like(x, dtype))
+    return randint(low, high, x.shape, dtype=_dtype_like(x, dtype), **options)

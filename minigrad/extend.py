@@ -3,6 +3,7 @@
 `tensor.array` is a Tensor's plain array. Ops are in `minigrad.ops`, the random generator in `minigrad.random`.
 """
 from .capture import outdate  # outdate(): what a compiled step has read has changed, so steps are captured anew
+from .devices import dtype_of_to  # dtype_of_to(target, dtype, device): the dtype that to() asks for, if any
 from .fused_adam import FusedAdam  # the step of Adam and AdamW, of all parameters at once
 from .kernels.adamw import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from .kernels.cache import cache_folder  # cache_folder(): where compiled kernels are kept
@@ -15,11 +16,13 @@ from .runner import compute  # compute(function, *values): an array of arrays an
 from .runner import opaque  # decorate what reads and writes Tensors in its own way: a replay calls it
 from .runner import refuse_in_capture  # refuse_in_capture(what, instead): a RuntimeError in a compiled step
 from .tensor import HookHandle  # what registering a hook gives
+from .tensor import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
 from .tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
 from .versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
 from .versions import note_write  # note_write(array): it was written to, so a backward that needs the old values is refused
 
 __all__ = [
-    "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "cache_folder", "compute", "floating", "latest_write",
-    "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "threading_layer",
+    "ACTIVATIONS", "FusedAdam", "HookHandle", "Program", "apply", "cache_folder", "compute", "dtype_of_to", "floating",
+    "keep_grad_in",
+    "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "threading_layer",
 ]

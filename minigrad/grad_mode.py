@@ -1,4 +1,4 @@
-"""Whether a Python thread's operations are put on the tape: `no_grad`, `enable_grad`, `set_grad_enabled`."""
+"""Whether a Python thread puts operations on the tape: `no_grad`, `enable_grad`, `inference_mode`, `set_grad_enabled`."""
 import functools
 import inspect
 from collections.abc import Callable
@@ -15,6 +15,10 @@ class _GradModeBlock:
     """A `with` block, or the decorator of a function or generator, inside which the mode is `self.mode`."""
 
     mode: bool
+
+    def __new__(cls, function: Callable | bool | None = None):
+        """A function right here is decorated: @no_grad is @no_grad()."""
+        return cls()(function) if callable(function) else super().__new__(cls)
 
     def __init__(self):
         self._before = []  # a stack, so that one object can be entered twice
@@ -75,6 +79,17 @@ class enable_grad(_GradModeBlock):
     """Operations inside are put on the tape, also within `no_grad`."""
 
     mode = True
+
+
+class inference_mode(_GradModeBlock):
+    """As `no_grad`; inference_mode(False) as `enable_grad`. What is made inside can be used for training later."""
+
+    def __init__(self, mode: bool = True):
+        super().__init__()
+        self.mode = not mode
+
+    def _new(self):
+        return inference_mode(not self.mode)
 
 
 class set_grad_enabled(_GradModeBlock):

@@ -23,6 +23,7 @@ class Runner:
     """Does the work."""
 
     accumulates = True  # may an op add its gradient to what has arrived? (`Op.accumulates_into`)
+    completes_leaves_early = False  # are leaves given their gradients as soon as possible? To know when takes time
 
     def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
         """The output of an op for these inputs: Tensors and others; `arrays` are theirs."""
@@ -73,6 +74,8 @@ class Runner:
             versions.note_write(array)
         else:
             node.grad += gradient
+        for hook in node.accumulation_hooks:
+            hook()
 
     def call(self, function: Callable, *arguments) -> Any:
         """function(*arguments), an array computed from arrays."""

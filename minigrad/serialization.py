@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from .devices import device
 from .tensor import Tensor
 
 FORMAT = "minigrad state 1"
@@ -46,11 +47,14 @@ def save(obj: Any, path: str | os.PathLike) -> None:
         write_archive(file, {"format": FORMAT, "value": value}, {str(i): array for i, array in enumerate(arrays)})
 
 
-def load(path: str | os.PathLike) -> Any:
+def load(path: str | os.PathLike, map_location: Any = None, *, weights_only: bool = True) -> Any:
     """What `save` wrote: tensors come back as Tensors that need no gradient, arrays as arrays.
 
-    ValueError, which names the file, if it is damaged or from elsewhere; OSError if it cannot be read.
+    `map_location` may be the one device, "cpu"; `weights_only` changes nothing, as no file holds code. ValueError, which
+    names the file, if it is damaged or from elsewhere; OSError if it cannot be read.
     """
+    if map_location is not None:
+        device(map_location)
     header, arrays = read_archive(path, FORMAT)
     try:
         return _decode(header["value"], arrays)

@@ -7,6 +7,7 @@ longer used is freed at once, without the garbage collector.
 This file knows no Tensor and no kernel. Gradients are arrays here, or whatever adds like arrays, and who computes with
 them is the `runner` that `walk` is given; see runner.py.
 """
+import collections
 import heapq
 from typing import Any, Callable, Iterable, Sequence
 
@@ -16,12 +17,17 @@ from . import float_errors, versions
 from .protocol import is_tensor
 
 
+READY = 1 << 62  # added to the order of a node that is to be next: more than any order
+
+
 class Node:
     """Where the gradient of one value arrives: the value's shape and dtype, and its age on the tape."""
 
     grad = None  # what has accumulated here, for leaves and after retain_grad()
     retains_grad = False
     hooks: tuple[Callable, ...] = ()  # called with the whole gradient before it goes on; may replace it
+    accumulation_hooks: tuple[Callable, ...] = ()  # of a leaf: called when `grad` has been added to
+    grad_memory: np.ndarray | None = None  # of a leaf: where a captured step puts `grad`, if that matters to somebody
     name: str | None = None
     traced: Any = None  # what mg.trace has kept of the value here
 
@@ -165,9 +171,11 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
 
     With `found`, nothing accumulates; it is filled with the gradients of all nodes visited, which are those in `within`.
     """
-    arrived = _Arrived(roots)
+    arrived = _Arrived(roots, uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {})
     while arrived.waiting:
         _, node = heapq.heappop(arrived.waiting)
+        if node not in arrived.sums:
+            continue  # a leaf that was complete early
         dout, is_fresh = arrived.sums.pop(node)
         if node.hooks:
             dout, is_fresh = runner.run_hooks(node, dout), False
@@ -187,6 +195,8 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
                 gradient, is_fresh = runner.fit(gradient, parent, f"{node.title}, input {i}"), True
             is_sum = accumulated is not None and i == node.accumulates_into  # backward has added what had arrived
             arrived.add(parent, gradient, is_fresh, runner, is_sum)
+        if arrived.uses:
+            arrived.count_uses(node)
         if not retain_graph and node.saved:
             node.saved = None
 
@@ -197,9 +207,13 @@ class _Arrived:
     A node may do so only when all of its gradient has arrived. With b = a + a and c = a * b, sending the gradient of c to
     a at once, and a's onward, would miss what b still owes to a. A node is made after all of its inputs, so going from the
     youngest to the oldest is such an order, and a heap of the nodes reached so far gives it.
+
+    Leaves are the oldest, and would all come last. With `uses`, how many gradients each of them is to be given, a leaf
+    comes as soon as it has been given all, while those of earlier layers are still to be computed.
     """
 
-    def __init__(self, roots: dict[Node, Any]):
+    def __init__(self, roots: dict[Node, Any], uses: dict[Node, int]):
+        self.uses = uses
         self.sums = {node: (gradient, False) for node, gradient in roots.items()}  # (gradient, does nobody else hold it?)
         self.waiting = [(-node.order, node) for node in roots]
         heapq.heapify(self.waiting)
@@ -214,12 +228,36 @@ class _Arrived:
             gradient, is_fresh = runner.add(total, gradient, total_is_fresh), True
         self.sums[node] = gradient, is_fresh
 
+    def count_uses(self, op: Op) -> None:
+        """The op has given all that it owes; leaves that were only waiting for that are next."""
+        for parent in op.parents:
+            if parent in self.uses:
+                self.uses[parent] -= 1
+                if self.uses[parent] == 0 and parent in self.sums:
+                    heapq.heappush(self.waiting, (-READY - parent.order, parent))
+
     def to_accumulate_into(self, op: Op, dout, runner) -> np.ndarray | None:
         """What has arrived for the input that op accumulates into, if its backward can add to it."""
         if not runner.accumulates or op.parents[op.accumulates_into] not in self.sums or is_tensor(dout):
             return None
         total, _ = self.sums[op.parents[op.accumulates_into]]
         return total if isinstance(total, np.ndarray) and total.flags.carray else None
+
+
+def uses_of_leaves(roots: Iterable[Node]) -> dict[Node, int]:
+    """How often each leaf that the roots were computed from was an input."""
+    uses, seen, waiting = collections.Counter(), set(roots), list(roots)
+    while waiting:
+        node = waiting.pop()
+        for parent in node.parents if isinstance(node, Op) else ():
+            if parent is None:
+                continue
+            if not isinstance(parent, Op):
+                uses[parent] += 1
+            elif parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+    return uses
 
 
 def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner, retain_graph: bool) -> list:

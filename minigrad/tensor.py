@@ -11,7 +11,9 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from . import float_errors, ops, tape, versions
-from .arrays import as_array, as_dtype, bool_, float32, float64, int64
+from .arrays import as_array, bool_, float32, float64, int64
+from .devices import dtype_of_to
+from .dlpack import CPU_TYPE, exported
 from .grad_mode import enable_grad
 from .html import html_of_tensor
 from .ops.comparison import Where
@@ -246,6 +248,27 @@ class Tensor(ops.Methods):
         self.node.hooks = self.node.hooks + (on_arrival,)
         return HookHandle(self.node, on_arrival)
 
+    def register_post_accumulate_grad_hook(self, hook: "Callable[[Tensor], None]") -> "HookHandle":
+        """Call hook(self) when backward has added the whole gradient of this leaf to `grad`.
+
+        A compiled step calls it too, as soon as the gradient is complete: while those of earlier layers are still to be
+        computed.
+
+        >>> x = Tensor([3.0], requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda x: print(x.grad))
+        >>> (x * x).backward()
+        tensor([6.])
+        """
+        if self.node is None or not self.is_leaf:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors, or those that don't "
+                               "require gradient")
+
+        def on_accumulation():
+            hook(self)
+
+        self.node.accumulation_hooks = self.node.accumulation_hooks + (on_accumulation,)
+        return HookHandle(self.node, on_accumulation, "accumulation_hooks")
+
     @property
     def name(self) -> str | None:
         """What error messages and `graph` call this tensor; set it on one that requires a gradient."""
@@ -328,6 +351,22 @@ class Tensor(ops.Methods):
     def numel(self) -> int:
         return self._array.size
 
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def stride(self, dim: int | None = None):
+        """By how many elements the next one along an axis is apart in memory."""
+        strides = tuple(n // self.dtype.itemsize for n in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        return self._array.flags.c_contiguous
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._array.ctypes.data
+
     def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
@@ -356,6 +395,13 @@ class Tensor(ops.Methods):
             array = array.view()
             array.flags.writeable = False
         return array
+
+    def __dlpack__(self, **options):
+        """The memory itself, for from_dlpack() of another library; see dlpack.py."""
+        return exported(self, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_TYPE, 0
 
     def __float__(self) -> float:
         return float(self.item())
@@ -491,9 +537,12 @@ class Tensor(ops.Methods):
 
     # ------------------------------------------------------------------------------------------------ new ones
 
-    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False) -> "Tensor":
-        """A tensor of this size, filled, in this tensor's dtype if no other is given; so are new_zeros and the others."""
-        dtype = self.dtype if dtype is None else as_dtype(dtype)
+    def new_tensor(self, data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
+        """A tensor with a copy of the data, in this tensor's dtype if no other is given; so are those below."""
+        return Tensor(as_array(data, copy=True), requires_grad, dtype_of_to(dtype or self.dtype, to_device=device))
+
+    def new_full(self, size, fill_value, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
+        dtype = dtype_of_to(dtype or self.dtype, to_device=device)
         return wrap(np.full(sizes((size,)), fill_value, dtype)).requires_grad_(requires_grad)
 
     def new_zeros(self, *size, **options): return self.new_full(sizes(size), 0, **options)
@@ -597,3 +646,11 @@ def check_current(name: str, inputs: Sequence) -> None:
                 "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
                 "row += y), take views of it anew, or clone() before writing"
             )
+
+
+def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
+    """From now on compiled steps put the leaf's gradient into this C-contiguous array; None: into memory of their own."""
+    if memory is not None and (memory.shape != leaf.shape or memory.dtype != leaf.dtype or not memory.flags.carray):
+        raise ValueError(f"keep_grad_in expects a contiguous array of shape {leaf.shape} and dtype {leaf.dtype}, got "
+                         f"{memory.shape} and {memory.dtype}")
+    leaf.node.grad_memory = memory

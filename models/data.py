@@ -1,6 +1,7 @@
 """Text as token ids: the corpus, its two splits, and what a Trainer asks of it."""
 import dataclasses
 import hashlib
+import itertools
 import math
 import os
 import pathlib
@@ -15,6 +16,7 @@ import pydoc_data.topics
 import minigrad as mg
 import nn
 from models.attention_maps import has_attention
+from models.distributed import ALONE, Alone
 from models.generate import generate
 from models.pictures import PICTURE, draw_maps
 from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE, BytePairs, Bytes, Tokenizer, Vocabulary
@@ -44,6 +46,7 @@ class Corpus:
     validation_bytes: int  # of the validation text in UTF-8
 
     defaults: ClassVar[dict[str, Any]] = {}  # of a TrainingConfig
+    ignored: ClassVar[int] = IGNORED  # a target that does not count
 
     @property
     def description(self) -> str:
@@ -56,13 +59,13 @@ class Corpus:
         windows = self.train[starts + np.arange(context + 1)]
         return windows[:, :-1], windows[:, 1:]
 
-    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool) -> dict[str, Any]:
+    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone = ALONE) -> dict[str, Any]:
         """The mean loss over windows of the validation text, each token once, and what that is in bits per byte; the last
         time over LAST_TOKENS, and the mean loss over some of the training text, too."""
         context, count = model.config.context, training.eval_windows
 
         def loss_over(tokens: np.ndarray, limit: int) -> tuple[float, int]:
-            return mean_loss(model, windows(tokens, context, training.batch_size, limit), IGNORED)
+            return mean_loss(model, windows(tokens, context, training.batch_size, limit), IGNORED, ranks)
 
         loss, seen = loss_over(self.validation, max(count, -(-LAST_TOKENS // context)) if is_last else count)
         measured = {"val_loss": loss, "bits_per_byte": self.bits_per_byte(loss)}
@@ -192,12 +195,14 @@ def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None
         yield tokens[positions], np.where(is_real, tokens[positions + 1], IGNORED)
 
 
-def mean_loss(model: nn.Module, batches: Iterable[tuple[np.ndarray, ...]], ignored: int) -> tuple[float, int]:
+def mean_loss(model: nn.Module, batches: Iterable[tuple[np.ndarray, ...]], ignored: int, ranks: Alone = ALONE
+              ) -> tuple[float, int]:
     """(the mean loss, of how many targets). A batch holds the model's arguments, the last of which are the targets; those
-    that are `ignored` do not count."""
+    that are `ignored` do not count. Ranks take turns at the batches."""
     total, count = 0.0, 0
-    for batch in batches:
+    for batch in itertools.islice(batches, ranks.rank, None, ranks.size):
         _, loss = model(*map(mg.tensor, batch))
         real = int(np.count_nonzero(batch[-1] != ignored))
         total, count = total + real * loss.item(), count + real
-    return total / count, count
+    total, count = ranks.sum([total, count]).tolist()
+    return total / count, int(count)

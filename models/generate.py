@@ -1,7 +1,8 @@
 """Text from a model, one token after the other."""
 import functools
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +16,8 @@ COLDEST = 1e-200  # a temperature at which the likeliest token has it all, and n
 
 def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: float = 1.0, top_k: int | None = None,
              top_p: float | None = None, seed: int | None = None, context: int | None = None,
-             vocabulary: int | None = None) -> Iterator[int]:
-    """Yield `count` token ids that continue the prompt.
+             vocabulary: int | None = None, ends: Container[int] = ()) -> Iterator[int]:
+    """Yield `count` token ids that continue the prompt, or those before the first that is in `ends`.
 
     model: any module that makes logits (B, T, V), or a pair of these and a loss, of tokens (B, T).
     temperature: logits are divided by it; 0 takes the likeliest token.
@@ -30,8 +31,8 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     """
     if len(prompt) == 0:
         raise ValueError("the prompt is empty; give at least one token to continue")
-    return (int(ids[0]) for ids in generate_batch(model, [prompt], count, temperature, top_k, top_p, seed, context,
-                                                  vocabulary))
+    batches = generate_batch(model, [prompt], count, temperature, top_k, top_p, seed, context, vocabulary)
+    return itertools.takewhile(lambda token: token not in ends, (int(ids[0]) for ids in batches))
 
 
 def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: int, temperature: float = 1.0,

@@ -1,27 +1,75 @@
-"""Models from checkpoints, ready to use."""
+"""Models from checkpoints and from folders of others, ready to use."""
 import dataclasses
 import os
+import pathlib
 import textwrap
+from collections.abc import Callable
 
 import nn
+from models import hub
 from models.architectures import architecture_for, make_model
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, find, remedy
 from models.checkpoint import load as load_checkpoint
 from models.task import Task
 from models.tasks import TASKS
-from models.tokenizers import tokenizer_of
+from models.tokenizers import Tokenizer, tokenizer_of
 from models.training_config import TrainingConfig
 from models.transformer import TransformerConfig
 
 LARGEST = 20  # times as many parameters as a checkpoint has numbers: no architecture has fewer of what its config says
 
 
+POSITIONS = "position_embedding.weight"  # whose rows a shorter context cuts off
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A trained model where it is kept: in a run, or in a folder of others. Its parameters have not become a model yet."""
+
+    path: pathlib.Path  # the checkpoint, or the folder
+    name: str  # of the run, or of the folder
+    architecture: str
+    config: TransformerConfig
+    task: Task | None
+    tokenizer: Tokenizer | None
+    load_into: Callable[[nn.Module], None]  # a model of this config, but for the dropout and a shorter context
+
+    def speaker(self) -> Task | Tokenizer:
+        """What makes token ids of a text; CheckpointError if there is nothing."""
+        if self.task is None and self.tokenizer is None:
+            raise CheckpointError(f"{self.path} has no tokenizer.json, so there are token ids, but no text; put the one "
+                                  "there that the model was trained with")
+        return self.task or self.tokenizer
+
+
+def source(run: str | os.PathLike, best: bool = False) -> Source:
+    """What there is in a run's folder, a checkpoint file, or a Hugging Face folder: one with a config.json and no
+    checkpoint. CheckpointError if there is no model, or if it is damaged."""
+    if not best and hub.is_folder(run):
+        folder = hub.read(run)
+        return Source(folder.path, folder.path.resolve().name, "causal", folder.config, None, folder.tokenizer,
+                      folder.load_into)
+    path = find(run, best)
+    checkpoint = load_checkpoint(path)
+    config, task = model_config(checkpoint, path), task_of(checkpoint)
+    tokenizer = None if task else tokenizer_of(checkpoint.dataset["tokenizer"])
+
+    def load_into(model: nn.Module) -> None:
+        arrays = dict(checkpoint.model)
+        if POSITIONS in arrays:
+            arrays[POSITIONS] = arrays[POSITIONS][: model.config.context]
+        load_parameters(model, dataclasses.replace(checkpoint, model=arrays), path)
+
+    return Source(path, path.resolve().parent.name, checkpoint.architecture, config, task, tokenizer, load_into)
+
+
 def load(run: str | os.PathLike, best: bool = False) -> nn.Module:
     """The model of a run's folder or of a checkpoint file, ready to use, in evaluation mode; with `best`, the one of
-    the lowest validation loss. CheckpointError if there is none, or if it is damaged.
+    the lowest validation loss. Or the one in a Hugging Face folder (docs/models_of_others.md). CheckpointError if there is
+    none, or if it is damaged.
 
-    The model has its `config`, and a `tokenizer`: the Vocabulary of its text, or its Task. Either has `encode(text)`, which
-    makes token ids, and `decode(ids)`. `models.respond` goes from text to text:
+    The model has its `config`, and a `tokenizer`: that of its text, its Task, or None if the folder has none. Either has
+    `encode(text)`, which makes token ids, and `decode(ids)`. `models.respond` goes from text to text:
 
         model = models.load("runs/nano")
         logits, _ = model(mg.tensor(model.tokenizer.encode("The ")[None]))
@@ -30,11 +78,15 @@ def load(run: str | os.PathLike, best: bool = False) -> nn.Module:
         model = models.load("runs/reverse-encoder-decoder")
         models.respond(model, "abc")  # "c b a"
     """
-    path = find(run, best)
-    checkpoint = load_checkpoint(path)
-    model = model_of(checkpoint, path).eval()
-    model.tokenizer = task_of(checkpoint) or tokenizer_of(checkpoint.dataset["tokenizer"])
-    return model
+    return model_in(source(run, best))
+
+
+def model_in(source: Source) -> nn.Module:
+    """The model that is kept there, as `load` gives it."""
+    model = make_model(source.task, source.architecture, source.config)
+    source.load_into(model)
+    model.tokenizer = source.task or source.tokenizer
+    return model.eval()
 
 
 def respond(model: nn.Module, prompt: str | None = None, **sampling) -> str:
@@ -45,13 +97,6 @@ def respond(model: nn.Module, prompt: str | None = None, **sampling) -> str:
 def task_of(checkpoint: Checkpoint) -> Task | None:
     """The task that was learnt; None if it was a text."""
     return TASKS.get(checkpoint.dataset["task"])
-
-
-def model_of(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> nn.Module:
-    """The model in a checkpoint; CheckpointError if there is none, or not all of it."""
-    model = make_model(task_of(checkpoint), checkpoint.architecture, model_config(checkpoint, path))
-    load_parameters(model, checkpoint, path)
-    return model
 
 
 def model_config(checkpoint: Checkpoint, path: str | os.PathLike = "the checkpoint") -> TransformerConfig:

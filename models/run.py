@@ -21,6 +21,7 @@ except ImportError:  # Windows
 from minigrad.figures import new_figure
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
+from models.distributed import ALONE, Alone
 from models.pictures import PICTURE
 from models.task import ALIGNMENT
 from models.train import Trainer, TrainingError
@@ -68,28 +69,41 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
 
     Interrupted after Ctrl-C; TrainingError and CheckpointError if it cannot go on. The last checkpoint stays.
     """
-    started = time.perf_counter() - seconds_until(trainer.step, folder / METRICS)
-    if trainer.step == 0:
+    started, ranks = time.perf_counter() - seconds_until(trainer.step, folder / METRICS), trainer.ranks
+    trainer.check_ranks()
+    if trainer.step == 0 and ranks.is_first:
         checkpoints.save(folder, trainer.checkpoint())  # from now on the run can be resumed, whatever happens
     row = None
-    with keep_metrics(folder / METRICS, trainer.step) as metrics, show_progress(trainer) as show, \
-            catch_interrupt() as interrupted:
+    with recorder(trainer, folder) as record, catch_interrupt(ranks) as interrupted:
         while not trainer.is_finished():
             row = trainer.train_step()
-            is_stop = trainer.is_stop(trainer.step)
+            is_stop, is_interrupted = trainer.is_stop(trainer.step), bool(ranks.sum([len(interrupted)]) > 0)
             if is_stop:
                 row |= trainer.evaluate()
+                trainer.check_ranks()
             row["seconds"] = round(time.perf_counter() - started, 3)
-            metrics.write(json.dumps(row) + "\n")
-            show(row)
-            if is_stop or interrupted:
-                metrics.flush()
-                save(trainer, folder, row)
-            if interrupted:
-                draw(trainer, folder)
+            record(row)
+            if is_stop or is_interrupted:
+                ranks.of_first(save, trainer, folder, row)
+            if is_interrupted:
+                ranks.of_first(draw, trainer, folder)
                 raise Interrupted(f"stopped after step {trainer.step}; the checkpoint is saved: go on with "
                                   f"--resume {folder}")
-    report(trainer, folder, row or trainer.evaluate(), time.perf_counter() - started)
+    ranks.of_first(report, trainer, folder, row or trainer.evaluate(), time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def recorder(trainer: Trainer, folder: pathlib.Path) -> Iterator[Callable[[dict], None]]:
+    """Yield a function that writes a row of metrics.jsonl, and shows it; on all ranks but the first it does nothing."""
+    if not trainer.ranks.is_first:
+        yield lambda row: None
+        return
+    with keep_metrics(folder / METRICS, trainer.step) as metrics, show_progress(trainer) as show:
+        def record(row):
+            metrics.write(json.dumps(row) + "\n")
+            show(row)
+
+        yield record
 
 
 def save(trainer: Trainer, folder: pathlib.Path, row: dict[str, Any]) -> None:
@@ -158,19 +172,25 @@ def _parse_row(line: str) -> dict | None:
 
 
 @contextlib.contextmanager
-def catch_interrupt() -> Iterator[list]:
-    """A list that is empty until Ctrl-C; the second Ctrl-C stops at once, as ever."""
+def catch_interrupt(ranks: Alone = ALONE) -> Iterator[list]:
+    """A list that is empty until Ctrl-C; the second Ctrl-C stops at once, as ever.
+
+    One of several ranks gets it from mpiexec: Open MPI's sends SIGTERM instead, and a second one is for mpiexec itself.
+    """
     pressed = []
 
     def remember(number, frame):
         pressed.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ranks.size == 1:
+            signal.signal(number, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGINT, remember)
+    numbers = [signal.SIGINT] if ranks.size == 1 else [signal.SIGINT, signal.SIGTERM]
+    before = {number: signal.signal(number, remember) for number in numbers}
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import minigrad as mg
 import nn
 from models.attention_maps import attention_maps, has_attention
 from models.data import IGNORED, mean_loss
+from models.distributed import ALONE, Alone
 from models.encoder_decoder import PAD, START, STOP, looks_at_source
 from models.pictures import PICTURE, LabelledMap, draw_maps, labelled
 from models.training_config import TrainingConfig
@@ -57,6 +58,11 @@ class Task:
     @property
     def vocabulary_size(self) -> int:
         return FIRST + len(self.symbols)
+
+    @property
+    def ignored(self) -> int:
+        """A target that does not count."""
+        return IGNORED if self.classes else PAD
 
     @property
     def config(self) -> TransformerConfig:
@@ -158,15 +164,17 @@ class Task:
         right = [self.is_right(model, self.make(generator, -(-count // len(lengths)), n)) for n in lengths]
         return float(np.concatenate(right).mean())
 
-    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool) -> dict[str, Any]:
+    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone = ALONE) -> dict[str, Any]:
         """The mean loss over new examples of all lengths; the last time the accuracy at each length, too."""
         generator, lengths = np.random.default_rng(TEST_SEED), range(self.lengths[0], self.lengths[1] + 1)
         count = -(-training.eval_windows // len(lengths))
         batches = (self.arguments(self.make(generator, count, length)) for length in lengths)
-        loss, _ = mean_loss(model, batches, IGNORED if self.classes else PAD)
+        loss, _ = mean_loss(model, batches, self.ignored, ranks)
         if not is_last:
             return {"val_loss": loss}
-        by_length = {length: self.accuracy(model, TEST_EXAMPLES, length=length) for length in lengths}
+        fractions = [self.accuracy(model, TEST_EXAMPLES, length=length) if i % ranks.size == ranks.rank else 0.0
+                     for i, length in enumerate(lengths)]
+        by_length = dict(zip(lengths, ranks.sum(fractions).tolist()))
         return {"val_loss": loss, "accuracy": float(np.mean(list(by_length.values()))), "accuracy_by_length": by_length}
 
     def summary(self, measured: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """The trainer: it knows `model(*batch, targets) -> (logits, loss)`, and nothing of the model's architecture or the data."""
 import collections
+import contextlib
 import dataclasses
+import hashlib
 import math
 import os
 import pathlib
@@ -14,6 +16,7 @@ import minigrad as mg
 import nn
 from minigrad.extend import norm
 from models.checkpoint import Checkpoint, CheckpointError, check_arrays, remedy
+from models.distributed import ALONE, Alone
 from models.loading import load_parameters
 from models.training_config import TrainingConfig
 
@@ -27,12 +30,14 @@ class Dataset(Protocol):
 
     description: str
     defaults: dict[str, Any]  # of a TrainingConfig
+    ignored: int  # a target that does not count
 
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, ...]:
         """The next arguments of the model; the last are the targets."""
 
-    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool) -> dict[str, Any]:
-        """What a row of metrics.jsonl says of the model: "val_loss", and more of it the last time."""
+    def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone) -> dict[str, Any]:
+        """What a row of metrics.jsonl says of the model: "val_loss", and more of it the last time. The ranks share the
+        work."""
 
     def summary(self, measured: dict[str, Any]) -> str:
         """The last evaluation in words."""
@@ -49,7 +54,7 @@ class Dataset(Protocol):
 
 class Trainer:
     """A model, its optimiser and its batches, at the end of some step of a training. `architecture` is its key in
-    ARCHITECTURES, for checkpoints.
+    ARCHITECTURES, for checkpoints. With several `ranks`, each has such a trainer, and all have the same numbers.
 
     >>> from models.architectures import make_model
     >>> from models.tasks import TASKS
@@ -60,8 +65,10 @@ class Trainer:
     (2, False)
     """
 
-    def __init__(self, model: nn.Module, dataset: Dataset, config: TrainingConfig, architecture: str = "causal"):
+    def __init__(self, model: nn.Module, dataset: Dataset, config: TrainingConfig, architecture: str = "causal",
+                 ranks: Alone = ALONE):
         self.model, self.dataset, self.config, self.architecture = model.train(), dataset, config, architecture
+        self.ranks = ranks
         self.step = 0  # updates done
         self.best_loss = math.inf  # the lowest validation loss so far
         self.generator = np.random.default_rng(config.seed)  # of batches alone, so that nothing else shifts them
@@ -72,12 +79,13 @@ class Trainer:
         self.optimizer = nn.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2),
                                         max_grad_norm=config.max_grad_norm)
         self._layers = layers_of(model)
+        self._summing_gradients = ranks.summing(parameters)
         self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}
         self._replayed = mg.compile(self._loss_and_gradients)
 
-    def _loss_and_gradients(self, *batch: mg.Tensor) -> mg.Tensor:
+    def _loss_and_gradients(self, divisor: mg.Tensor, *batch: mg.Tensor) -> mg.Tensor:
         _, loss = self.model(*batch, **self._options)
-        (loss / self.config.accumulation if self.config.accumulation > 1 else loss).backward()
+        (loss / divisor if self.config.accumulation * self.ranks.size > 1 else loss).backward()
         return loss
 
     def train_step(self) -> dict[str, Any]:
@@ -91,11 +99,12 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         losses, tokens = [], 0
-        for _ in range(config.accumulation):
+        for i in range(config.accumulation):
             batch = self.dataset.batch(self.generator, size, self.model.config.context)
-            losses.append(self._replayed(*map(mg.tensor, batch)).item())
+            with self._summing_gradients if i == config.accumulation - 1 else contextlib.nullcontext():
+                losses.append(self._part_of_loss(batch))
             tokens += batch[0].size
-        loss = sum(losses) / len(losses)
+        (loss,) = self.ranks.sum([sum(losses) / len(losses)]).tolist()
         self._check_finite("loss", loss)
         before = LayerNorms(self._layers) if self.is_stop(self.step + 1) else None
         self.optimizer.step()
@@ -106,6 +115,17 @@ class Trainer:
         return {"step": self.step, "loss": loss, "val_loss": None, "lr": lr,
                 "grad_norm": float(self.optimizer.grad_norm), "layers": layers,
                 "tokens_per_second": round(tokens / (time.perf_counter() - started))}
+
+    def _part_of_loss(self, batch: tuple[np.ndarray, ...]) -> float:
+        """The loss of this rank's rows, as a part of the mean over the batch; and gradients of that part."""
+        rows, share = self.ranks.rows(len(batch[0])), 1.0
+        own = [array[rows] for array in batch]
+        if self.ranks.size > 1:  # what the model gives is the mean over its own targets
+            own_targets, targets = [np.count_nonzero(t != self.dataset.ignored) for t in (own[-1], batch[-1])]
+            share = own_targets / targets
+        divisor = mg.tensor(self.config.accumulation / share, dtype=self.model.config.dtype)
+        with mg.random.portion(self.ranks.rank, self.ranks.size):
+            return share * self._replayed(divisor, *map(mg.tensor, own)).item()
 
     def is_stop(self, step: int) -> bool:
         """Is the model evaluated and saved after so many steps?"""
@@ -130,11 +150,20 @@ class Trainer:
         """What the data says of the model, without dropout; more of it after the last step."""
         self.model.eval()
         with mg.no_grad():
-            measured = self.dataset.evaluate(self.model, self.config, self.is_finished())
+            measured = self.dataset.evaluate(self.model, self.config, self.is_finished(), self.ranks)
         self.model.train()
         self._check_finite("validation loss", measured["val_loss"])
         self.best_loss = min(self.best_loss, measured["val_loss"])
         return measured
+
+    def check_ranks(self) -> None:
+        """TrainingError unless all ranks have the same parameters, to the bit."""
+        digest = hashlib.sha256()
+        for parameter in self.model.parameters():
+            digest.update(np.ascontiguousarray(parameter.array))
+        if self.ranks.difference({"parameters": digest.hexdigest()}):
+            raise TrainingError(f"ranks have different parameters at step {self.step}, perhaps by different processors or "
+                                "libraries; the last checkpoint is from before that: go on with --resume on equal machines")
 
     def checkpoint(self) -> Checkpoint:
         """All that `restore` needs to go on as if nothing had happened."""

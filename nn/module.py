@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import minigrad
 from minigrad import Tensor
-from minigrad.extend import HookHandle, opaque, outdate, refuse_in_capture
+from minigrad.extend import HookHandle, dtype_of_to, opaque, outdate, refuse_in_capture
 from nn.hooks import call_with_hooks
 
 
@@ -295,13 +296,15 @@ class Module:
         fn(self)
         return self
 
-    def to(self, dtype: Any) -> "Module":
+    def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False, *, device: Any = None) -> "Module":
         """Convert floating-point parameters, their gradients, and buffers to float32 or float64, in place.
 
-        Shared parameters stay shared. Create the optimiser afterwards.
+        Shared parameters stay shared. Create the optimiser afterwards. to("cpu") changes nothing: it is the only device.
         """
-        dtype = np.dtype(dtype)
-        if dtype not in (np.float32, np.float64):
+        dtype = dtype_of_to(target.dtype if isinstance(target, Tensor) else target, dtype, device)
+        if dtype is None:
+            return self
+        if dtype.kind != "f":
             raise TypeError(f"Module.to takes float32 or float64, got {dtype}")
         for tensor in chain(self.parameters(), self.buffers()):
             if tensor.dtype.kind == "f" and tensor.dtype != dtype:
@@ -319,6 +322,18 @@ class Module:
 
     def double(self) -> "Module":
         return self.to(np.float64)
+
+    def half(self) -> "Module":
+        return self.to(minigrad.float16)
+
+    def bfloat16(self) -> "Module":
+        return self.to(minigrad.bfloat16)
+
+    def cpu(self) -> "Module":
+        return self
+
+    def cuda(self, device: Any = None) -> "Module":
+        return self.to("cuda")
 
     # ---- repr ----
 

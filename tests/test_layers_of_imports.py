@@ -2,8 +2,12 @@
 import ast
 import functools
 import pathlib
+import subprocess
+import sys
 
 import pytest
+
+import minigrad
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "cli", "study", "models", "nn", "minigrad"  # each may import those after it
@@ -84,3 +88,41 @@ def test_imports_point_one_way(rule):
 
 def test_there_are_no_circles():
     assert {module for module in MODULES if module in reached(module)} == set()
+
+
+BY_NAME = {  # files that import by a name which is not in the import statement, and what
+    "cli.__main__": "the command that is asked for",
+    "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them",
+    "minigrad.figures": "matplotlib",
+    "models.extras": "libraries of others that only some commands need",
+    "study.exercises.worker.guard": "NumPy's modules, to watch them",
+}
+
+
+def imports_by_name(module: str) -> bool:
+    return any(isinstance(node, (ast.Attribute, ast.Name)) and getattr(node, "attr", getattr(node, "id", ""))
+               in ("import_module", "__import__") for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
+
+
+def test_no_other_file_imports_by_a_name_that_is_not_seen_here():
+    assert {module for module in MODULES if imports_by_name(module)} == BY_NAME.keys()
+
+
+def test_packages_above_are_attributes_that_importing_minigrad_does_not_import():
+    script = f"""
+import sys, minigrad
+assert not {{"nn", "models", "study", "cli"}} & sys.modules.keys(), sys.modules.keys()
+assert not hasattr(minigrad, "nonsense")
+for name, module in {minigrad.ABOVE!r}.items():
+    assert getattr(minigrad, name) is sys.modules[module]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_nobody_below_asks_for_the_packages_above_by_attribute():
+    for module in MODULES:
+        if is_in(module, "minigrad"):
+            tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+            asked = {node.attr for node in ast.walk(tree)
+                     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("mg", "minigrad")}
+            assert not asked & minigrad.ABOVE.keys(), module

@@ -1,7 +1,8 @@
 """What can be computed with Tensors, one file per family: for each op its formula and derivation, a class with forward and
 backward side by side, and the method or function that users call.
 
-`Methods` joins the methods of all families: it is the base of Tensor. They know `array`, `apply_op` and `constant` of it.
+`Methods` joins the methods of all families: it is the base of Tensor. They know `array`, `apply_op` and `constant` of it,
+those in place `write`.
 """
 from . import attention, binary_cross_entropy, cross_entropy, dropout, embedding, layer_norm
 from .activations import ActivationMethods
@@ -11,6 +12,7 @@ from .cumulative import CumulativeMethods
 from .diagonal import DiagonalMethods
 from .dtypes import DtypeMethods
 from .elementary import ElementaryMethods
+from .in_place import InPlaceMethods
 from .indexing import IndexingMethods
 from .matmul import MatmulMethods
 from .multinomial import MultinomialMethods
@@ -25,6 +27,6 @@ from .statistics import StatisticsMethods
 class Methods(
     ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
     CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, SortingMethods,
-    MultinomialMethods, DtypeMethods, NumpyProtocol,
+    MultinomialMethods, InPlaceMethods, DtypeMethods, NumpyProtocol,
 ):
     pass

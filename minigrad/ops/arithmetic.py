@@ -247,6 +247,14 @@ class ArithmeticMethods:
     @answers(np.sign)
     def sign(self): return self.clone() if self.dtype == bool_ else self.apply_op(Step, self, function=np.sign)
 
+    def addcmul(self, tensor1, tensor2, *, value: float = 1):
+        """self + value * tensor1 * tensor2"""
+        return self + tensor1 * tensor2 * value
+
+    def addcdiv(self, tensor1, tensor2, *, value: float = 1):
+        """self + value * tensor1 / tensor2"""
+        return self + tensor1 / tensor2 * value
+
     floor = step(np.floor)
     ceil = step(np.ceil)
     round = step(np.rint)

@@ -173,6 +173,21 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
     return indices
 
 
+def _used(name: str, x, indices: np.ndarray, src):
+    """The part of src that the indices send to places of x."""
+    src = src.reshape(1) if x.ndim and not src.ndim else src
+    if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
+        raise ValueError(f"{name}: an index of shape {indices.shape} does not fit into src, {src.shape}")
+    return src[tuple(slice(n) for n in indices.shape)] if src.ndim else src
+
+
+def _marked(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> np.ndarray:
+    """Where x[index] of `along` is."""
+    marks = np.zeros(shape, bool)
+    marks[along(dim, indices) if shape else ()] = True
+    return marks
+
+
 def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
     positions = np.array(index).reshape(-1)  # a copy, which nobody writes to
     if np.ndim(index) > 1 or positions.dtype.kind != "i":
@@ -217,13 +232,29 @@ class IndexingMethods:
         picked = self.apply_op(Index, self, index=along(dim, indices))
         return picked if getattr(index, "ndim", 0) else picked.reshape(())
 
+    def scatter(self, dim: int, index, src):
+        """A copy of self with out[i, index[i, j]] = src[i, j] for dim = 1, and so on; src may be a number.
+
+        With a tensor as src no place may be set twice, as its gradient would not be defined.
+
+        >>> from minigrad import tensor, zeros
+        >>> zeros(2, 3).scatter(1, tensor([[2], [0]]), 1.0).tolist()
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+        """
+        dim, indices = checked_indices("scatter", self, dim, index)
+        if not is_tensor(src):
+            return self.masked_fill(compute(_marked, self.shape, dim, indices), src)
+        if src.dtype != self.dtype:
+            raise TypeError(f"scatter: expected src of {self.dtype}, got {src.dtype}; convert with .to(dtype)")
+        used = _used("scatter", self, indices, src)
+        if self.ndim == 0:
+            return self.reshape(1).scatter(0, indices.reshape(1), used.reshape(1)).reshape(())
+        return self.apply_op(SetAt, self, used, index=along(dim, indices))
+
     def scatter_add(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
         dim, indices = checked_indices("scatter_add", self, dim, index)
-        src = src.reshape(1) if self.ndim and not src.ndim else src
-        if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
-            raise ValueError(f"scatter_add: an index of shape {indices.shape} does not fit into src, {src.shape}")
-        used = src[tuple(slice(n) for n in indices.shape)] if src.ndim else src
+        used = _used("scatter_add", self, indices, src)
         if self.ndim == 0:
             return self + used.sum()
         return self + self.apply_op(AddAt, used, index=along(dim, indices), shape=self.shape)

@@ -6,7 +6,7 @@ import numpy as np
 from .. import random
 
 
-def _drawn(weights: np.ndarray, num_samples: int, replacement: bool) -> np.ndarray:
+def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, own: random.Generator | None) -> np.ndarray:
     """Positions along the last axis, drawn in proportion to the weights."""
     with np.errstate(over="ignore", invalid="ignore"):
         ends = np.cumsum(weights, axis=-1, dtype=np.float64)
@@ -15,7 +15,7 @@ def _drawn(weights: np.ndarray, num_samples: int, replacement: bool) -> np.ndarr
     needed = 1 if replacement else num_samples
     if (np.count_nonzero(weights, axis=-1) < needed).any():
         raise ValueError(f"multinomial: a row of weights has fewer than {needed} that are not zero")
-    shape, generator = weights.shape[:-1] + (num_samples,), random.generator()
+    shape, generator = weights.shape[:-1] + (num_samples,), random.generator(own)
     if not replacement:  # the first to come, if these are the rates at which they come: waiting is exponential then
         with np.errstate(divide="ignore"):
             log_waiting = np.log(generator.standard_exponential(weights.shape)) - np.log(weights)
@@ -26,8 +26,14 @@ def _drawn(weights: np.ndarray, num_samples: int, replacement: bool) -> np.ndarr
     return np.array(found, np.int64).reshape(shape)
 
 
+def _tossed(probabilities: np.ndarray, own: random.Generator | None) -> np.ndarray:
+    if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
+        raise ValueError("bernoulli: expected probabilities, floats from 0 to 1")
+    return (random.generator(own).random(probabilities.shape) < probabilities).astype(probabilities.dtype)
+
+
 class MultinomialMethods:
-    def multinomial(self, num_samples: int, replacement: bool = False):
+    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: random.Generator | None = None):
         """Positions drawn at random, with these weights: of a vector, or of each row of a matrix. They have no gradient.
 
         Without replacement no position is drawn twice, and an error says if too few have a weight. The weights need not
@@ -41,4 +47,9 @@ class MultinomialMethods:
             raise ValueError(f"multinomial: expected at least one sample, got {num_samples}")
         if not replacement and num_samples > self.shape[-1]:
             raise ValueError(f"multinomial: cannot draw {num_samples} of {self.shape[-1]} without replacement")
-        return self.constant(functools.partial(_drawn, num_samples=num_samples, replacement=replacement), self)
+        draw = functools.partial(_drawn, num_samples=num_samples, replacement=replacement, own=generator)
+        return self.constant(draw, self)
+
+    def bernoulli(self, *, generator: random.Generator | None = None):
+        """1 with the probability that stands there, else 0, element by element. The draw has no gradient."""
+        return self.constant(functools.partial(_tossed, own=generator), self)

@@ -91,6 +91,17 @@ def stack(tensors: Sequence, dim: int = 0):
     return cat([t.unsqueeze(dim) if is_tensor(t) else np.expand_dims(t, dim) for t in tensors], dim)
 
 
+def hstack(tensors: Sequence):
+    """Vectors one after the other, others along the second axis."""
+    tensors = [t if t.ndim else t.reshape(1) for t in tensors]
+    return cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence):
+    """The tensors one after the other along the first axis; a vector is a row."""
+    return cat([t.reshape(1, -1) if t.ndim < 2 else t for t in tensors], 0)
+
+
 def meshgrid(*tensors, indexing: str = "ij") -> tuple:
     """Each vector (a number is a vector of one) spread over the grid of all, which has an axis for each.
 
@@ -158,6 +169,8 @@ class ShapeMethods:
             ) from None
 
     view = reshape
+
+    def ravel(self): return self.reshape(-1)
 
     @answers(np.ravel)
     def flatten(self, start_dim: int = 0, end_dim: int = -1):

@@ -3,7 +3,6 @@ import argparse
 import pathlib
 
 from models import loading
-from models.checkpoint import find
 from models.commands.shared import UsageError, check_writable
 from models.pictures import LabelledMap, draw_maps, is_ours, where_heads_look
 
@@ -11,7 +10,7 @@ PICTURE = "look.png"  # in the run's folder
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="folder of a run, or a checkpoint file")
+    parser.add_argument("run", metavar="RUN", help="folder of a run, a checkpoint file, or a Hugging Face folder")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
     parser.add_argument("--prompt", help="the text that it reads, or a task's source (default: an example of the task)")
     parser.add_argument("--layer", type=int, help="this layer only, from 1 (default: all)")
@@ -21,12 +20,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
-    checkpoint = find(options.run, best="best" in given)
-    path = pathlib.Path(given["out"]) if "out" in given else checkpoint.parent / PICTURE
+    source = loading.source(options.run, best="best" in given)
+    speaker, folder = source.speaker(), source.path if source.path.is_dir() else source.path.parent
+    path = pathlib.Path(given["out"]) if "out" in given else folder / PICTURE
     check_place(path)
-    model = loading.load(checkpoint)
+    model = loading.model_in(source)
     try:
-        title, maps = model.tokenizer.look(model, given.get("prompt"))
+        title, maps = speaker.look(model, given.get("prompt"))
     except ValueError as error:
         raise UsageError(error) from None
     maps = chosen(maps, given.get("layer"), given.get("head"))

@@ -2,7 +2,7 @@
 import argparse
 
 from models import loading
-from models.checkpoint import CheckpointError, find
+from models.checkpoint import CheckpointError
 from models.commands.shared import UsageError
 from models.tokenizers import SAMPLE_LENGTH, TEMPERATURE
 
@@ -10,7 +10,8 @@ SAMPLING = "tokens", "temperature", "top_k", "top_p", "seed"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", metavar="RUN", required=True, help="folder of a run, or a checkpoint file")
+    parser.add_argument("--checkpoint", metavar="RUN", required=True, help="folder of a run, a checkpoint file, or a "
+                        "Hugging Face folder")
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, not the last")
     parser.add_argument("--prompt", help="the text to continue (default: the first symbol), or a task's source")
     parser.add_argument("--tokens", type=int, help=f"how many to generate (default: {SAMPLE_LENGTH})")
@@ -22,18 +23,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
-    path = find(options.checkpoint, best="best" in given)
-    model = loading.load(path)
+    source = loading.source(options.checkpoint, best="best" in given)
+    speaker = source.speaker()
+    model = loading.model_in(source)
     try:
-        pieces = model.tokenizer.respond(model, given.get("prompt"),
-                                         **{name: given[name] for name in SAMPLING if name in given})
+        pieces = speaker.respond(model, given.get("prompt"),
+                                 **{name: given[name] for name in SAMPLING if name in given})
     except ValueError as error:
         raise UsageError(error) from None
     try:
         for piece in pieces:
             print(piece, end="", flush=True)
     except ValueError as error:  # logits that overflow
-        raise CheckpointError(f"{path}: {error}; train anew, with a smaller --lr") from None
+        raise CheckpointError(f"{source.path}: {error}; train anew, with a smaller --lr") from None
     finally:
         print()
     return 0

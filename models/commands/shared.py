@@ -12,12 +12,15 @@ from typing import NoReturn
 
 import minigrad as mg
 from models.checkpoint import CheckpointError
+from models.distributed import RanksError
 from models.extras import MissingExtra
 from models.train import TrainingError
 
 
 class UsageError(Exception):
     """The user asked for what cannot be; the message names the thing and the fix, in one line."""
+
+    exit_code = 2
 
 
 class CheckFailed(Exception):
@@ -34,7 +37,7 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
     try:
         set_threads(options)
         return command.run(options)
-    except UsageError as error:
+    except (UsageError, RanksError) as error:
         parser.stop(f"error: {error}", 2)
     except (CheckFailed, CheckpointError, MissingExtra, TrainingError) as error:
         parser.stop(f"error: {error}", 1)

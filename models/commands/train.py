@@ -1,5 +1,6 @@
 """`minigrad train`: a new run on a text or a task, or more of an old one."""
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -8,12 +9,15 @@ import pathlib
 import sys
 from typing import Any
 
+import minigrad as mg
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import Checkpoint, find, load
 from models.commands.shared import UsageError, add_fields, check_writable
 from models.data import Corpus, load_corpus
-from models.loading import load_parameters, model_config, task_of, training_config
+from models import loading
+from models.distributed import ALONE, Alone, Ranks, connected
+from models.loading import model_config, task_of, training_config
 from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, tokenizer_of
@@ -45,7 +49,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         "if taken)")
     parser.add_argument("--resume", metavar="RUN", nargs="?", const=None,
                         help="go on with this run (default: the one saved last)")
-    parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one")
+    parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one, or of a "
+                        "Hugging Face folder")
     of_tasks = DEFAULTS | {name: getattr(TASKS["copy"].config, name) for name in ("layers", "heads", "width", "context")}
     others = ", ".join(f"{as_flag(name)} {value}" for name, value in of_tasks.items())
     add_fields(parser.add_argument_group("training", f"defaults of preset nano; with --task {others}"), TrainingConfig)
@@ -55,11 +60,32 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     given = vars(options)
     check_flags(given)
-    if "resume" in given:
-        resume(given)
-    else:
-        start(given)
+    with connected() as ranks:
+        threads = given.pop("threads", None)
+        if isinstance(ranks, Ranks) and threads is None:
+            mg.set_num_threads(ranks.default_threads())
+        check_ranks(ranks, {"the version": mg.__version__, **{as_flag(name): value for name, value in given.items()}})
+        if "resume" in given:
+            resume(given, ranks)
+        else:
+            start(given, ranks)
     return 0
+
+
+def check_ranks(ranks: Alone, facts: dict[str, Any]) -> None:
+    """UsageError if these are not the same on all ranks."""
+    difference = ranks.difference(facts)
+    if difference:
+        raise UsageError(f"ranks differ: {difference}; start the same version with the same flags and data on all machines")
+
+
+def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
+    """UsageError if ranks can't divide a batch."""
+    for name in ("batch_size", "final_batch_size"):
+        size = getattr(training, name)
+        if size is not None and size % ranks.size:
+            raise UsageError(f"{as_flag(name)} is {size}, which {ranks.size} ranks cannot divide; make it a multiple of "
+                             f"{ranks.size}, or start another number of ranks")
 
 
 def check_flags(given: dict[str, Any]) -> None:
@@ -78,15 +104,15 @@ def as_flag(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
-def start(given: dict[str, Any]) -> None:
+def start(given: dict[str, Any], ranks: Alone) -> None:
     """A new run, in a folder of its own."""
-    trainer, name = new_trainer(given)
-    folder = new_folder(given.get("out"), name)
-    with runs.locked(folder):
+    trainer, name = new_trainer(given, ranks)
+    folder = ranks.of_first(new_folder, given.get("out"), name)
+    with locked(folder, ranks):
         train(trainer, folder)
 
 
-def new_trainer(given: dict[str, Any]) -> tuple[Trainer, str]:
+def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, str]:
     """(The trainer of a new run, the run's name): its model is that of a preset, a task or another run, but for what flags
     say. UsageError if they make no sense."""
     name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
@@ -95,14 +121,15 @@ def new_trainer(given: dict[str, Any]) -> tuple[Trainer, str]:
     if task:
         config, batch_size = task.config, {}
     if "init_from" in given:
-        path = find(given["init_from"])
-        source = load(path)
-        name, config, architecture = path.resolve().parent.name, model_config(source, path), source.architecture
-        tokenizer = tokenizer if task_of(source) else tokenizer_of(source.dataset["tokenizer"])
+        source = loading.source(given["init_from"])
+        name, config, architecture = source.name, source.config, source.architecture
+        tokenizer = source.tokenizer or tokenizer
+        source.speaker()
     try:
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
         architecture = architecture_for(task, given.get("model", architecture), config)
+        check_divisible(training, ranks)
         check_memory(config, training)
         dataset = task or read_corpus(given.get("text"), config.context, tokenizer, given.get("vocabulary_size"))
         if not task:
@@ -110,12 +137,12 @@ def new_trainer(given: dict[str, Any]) -> tuple[Trainer, str]:
             check_memory(config, training)
         model = make_model(task, architecture, config, training.seed)
         if source:
-            load_parameters(model, source, path)
+            source.load_into(model)
         if task:
             task.check_context(model)
     except ValueError as error:
         raise UsageError(error) from None
-    return Trainer(model, dataset, training, architecture), f"{task.name}-{architecture}" if task else name
+    return Trainer(model, dataset, training, architecture, ranks), f"{task.name}-{architecture}" if task else name
 
 
 def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
@@ -146,31 +173,37 @@ def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, 
     return dataclasses.replace(config, vocabulary_size=size)
 
 
-def resume(given: dict[str, Any]) -> None:
+def locked(folder: pathlib.Path, ranks: Alone) -> contextlib.AbstractContextManager:
+    """The first rank keeps other processes out of the folder."""
+    return runs.locked(folder) if ranks.is_first else contextlib.nullcontext()
+
+
+def resume(given: dict[str, Any], ranks: Alone) -> None:
     """More of the run that a checkpoint is from; what was not said now is as it was then."""
-    path = find(named_run(given))
+    path = ranks.of_first(lambda: find(named_run(given)))
     folder = path.parent
     if pathlib.Path(given.get("out", folder)).resolve() != folder.resolve():
         raise UsageError(f"--out {given['out']} is not the folder of the run, {folder}; drop --out")
-    with runs.locked(folder):  # before the checkpoint is read, which another process may be about to replace
-        checkpoint = load(path)
+    with locked(folder, ranks):  # before the checkpoint is read, which another process may be about to replace
+        checkpoint = ranks.of_first(load, path)
         config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
         check_unchanged(checkpoint, given, path)
         try:
             training = dataclasses.replace(before, **chosen(given, TrainingConfig))
         except ValueError as error:
             raise UsageError(error) from None
+        check_divisible(training, ranks)
         check_memory(config, training)
         step, steps = checkpoint.step, training.steps
         if steps < step:
             raise UsageError(f"--steps is {steps}, but {folder} has done {step}; ask for more steps")
         dataset = task or same_text(checkpoint, given, folder, config.context)
-        check_writable(folder)
+        ranks.of_first(check_writable, folder)
         trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
-                          checkpoint.architecture)
+                          checkpoint.architecture, ranks)
         trainer.restore(checkpoint, path)
         was, rate = before.learning_rate_at(max(step - 1, 0)), training.learning_rate_at(step)
-        if steps != before.steps and step < steps and rate > 1.1 * was:
+        if ranks.is_first and steps != before.steps and step < steps and rate > 1.1 * was:
             print(f"{folder}: the learning rate rises from {was:.1e} to {rate:.1e}, that of step {step} of {steps}, not "
                   f"of {before.steps}", file=sys.stderr)
         train(trainer, folder)
@@ -188,9 +221,15 @@ def same_text(checkpoint: Checkpoint, given: dict[str, Any], folder: pathlib.Pat
 
 def train(trainer: Trainer, folder: pathlib.Path) -> None:
     """Say what is going to be trained, and do so."""
-    count = sum(parameter.numel() for parameter in trainer.model.parameters())
-    print(f"{folder}: {count:,} parameters, {trainer.dataset.description}, steps {trainer.step} to {trainer.config.steps}",
-          file=sys.stderr)
+    ranks, dataset = trainer.ranks, trainer.dataset
+    check_ranks(ranks, {f"{kind}'s {name}": value for kind, facts in (
+        ("the model", dataclasses.asdict(trainer.model.config)), ("the training", dataclasses.asdict(trainer.config)),
+        ("the data", {**dataset.identity(), "path": None})) for name, value in facts.items()})
+    if ranks.is_first:
+        count = sum(parameter.numel() for parameter in trainer.model.parameters())
+        on = f", on {ranks.size} ranks" if ranks.size > 1 else ""
+        print(f"{folder}: {count:,} parameters, {dataset.description}, steps {trainer.step} to {trainer.config.steps}{on}",
+              file=sys.stderr)
     runs.train(trainer, folder)
 
 
@@ -216,7 +255,7 @@ def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> 
     saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
         state, named = checkpoint.dataset["tokenizer"], named_tokenizer(given)
-        is_same = named == state["kind"] if isinstance(named, str) else named.state() == state
+        is_same = named == state["kind"] if isinstance(named, str) else named.described == state.get("tokenizer")
         saved["tokenizer"] = given["tokenizer"] if is_same else state["kind"]
     if "preset" in given:
         preset = PRESETS[given["preset"]]

@@ -50,6 +50,11 @@ class Tokenizer:
         """The ids that the models of this tokenizer expect in front of every prompt."""
         return []
 
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The ids that end a text: a model says no more after one of them."""
+        return ()
+
     def fits(self, vocabulary_size: int) -> bool:
         """Can a model with so many tokens have this tokenizer?"""
         return vocabulary_size == len(self)
@@ -85,7 +90,7 @@ class Tokenizer:
                 temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
         """The prompt (by default `start`) and its continuation, as it comes; `sampling` as in `generate`."""
         before, ids = ([], self.start) if prompt is None else (self.before_prompt, self.encode(prompt).tolist())
-        continuation = generate(model, before + ids, tokens, temperature, vocabulary=len(self), **sampling)
+        continuation = generate(model, before + ids, tokens, temperature, vocabulary=len(self), ends=self.ends, **sampling)
         return self.stream(itertools.chain(ids, continuation))
 
     def look(self, model: nn.Module, prompt: str | None = None) -> tuple[str, list[LabelledMap]]:

@@ -46,11 +46,13 @@ GPT2_CUT, LLAMA3_CUT = re.compile(r"\S(?=[ \n])"), re.compile(r"\S(?= )|[0-9A-Za
 
 class BytePairs(Tokenizer):
     """The tokenizer that a tokenizer.json describes, here as what JSON makes of it, without padding, truncation or dropout;
-    ValueError if it describes none."""
+    ValueError if it describes none. Its texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"
+    ends: tuple[int, ...] = ()
 
-    def __init__(self, described: dict[str, Any]):
+    def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
+        self.ends = tuple(ends)
         with _refusing("it is no tokenizer.json"):
             described = described | {"padding": None, "truncation": None, "model": described["model"] | {"dropout": None}}
             if _growth(described) > MOST_GROWTH:
@@ -58,7 +60,7 @@ class BytePairs(Tokenizer):
             if described["model"].get("continuing_subword_prefix") and "merges" in described["model"]:
                 raise ValueError("byte pairs with a continuing_subword_prefix are not known here")
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
-            self._described = json.loads(self._tokenizer.to_str())
+            self.described = json.loads(self._tokenizer.to_str())
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
         with _refusing("it does not work"):
             encoding = self._tokenizer.encode("a")
@@ -124,13 +126,13 @@ class BytePairs(Tokenizer):
         return "".join(parts)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokenizer": self._described}
+        return {"kind": self.kind, "tokenizer": self.described, "ends": list(self.ends)}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
-        if state.keys() != {"kind", "tokenizer"}:
-            raise ValueError("it must have a kind and a tokenizer")
-        return cls(state["tokenizer"])
+        if state.keys() != {"kind", "tokenizer", "ends"} or not all(type(i) is int for i in state["ends"]):
+            raise ValueError("it must have a kind, a tokenizer and ends, which are token ids")
+        return cls(state["tokenizer"], state["ends"])
 
     @property
     def start(self) -> list[int]:
@@ -164,17 +166,17 @@ class BytePairs(Tokenizer):
 
     @functools.cached_property
     def _is_byte_level(self) -> bool:
-        return (self._described["decoder"] or {}).get("type") == "ByteLevel"
+        return (self.described["decoder"] or {}).get("type") == "ByteLevel"
 
     @functools.cached_property
     def _cut(self) -> re.Pattern | None:
         """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
-        for token in self._described["added_tokens"]:
+        for token in self.described["added_tokens"]:
             if token["rstrip"] or re.search(r"\s", token["content"]):
                 return None
-        if self._described["normalizer"]:
+        if self.described["normalizer"]:
             return None
-        words = self._described["pre_tokenizer"] or {}
+        words = self.described["pre_tokenizer"] or {}
         if words == GPT2_WORDS:
             return GPT2_CUT
         split, *others = words.get("pretokenizers", [None])

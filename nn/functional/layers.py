@@ -166,7 +166,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 def _draw_keep(shape: tuple[int, ...], p: float) -> np.ndarray:
-    return random.generator().random(shape, np.float32) >= p
+    return random.uniform_of_batch(shape) >= p
 
 
 def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:

@@ -151,7 +151,7 @@ def test_the_lowest_draw_is_of_the_first_position_that_has_a_weight(monkeypatch)
     class Lowest:
         random = staticmethod(np.zeros)
 
-    monkeypatch.setattr(mg.random, "generator", Lowest)
+    monkeypatch.setattr(mg.random, "generator", lambda own: Lowest)
     assert mg.tensor([0.0, 1.0]).multinomial(2, replacement=True).tolist() == [1, 1]
 
 

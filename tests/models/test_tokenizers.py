@@ -201,7 +201,7 @@ def test_flags_that_contradict(run, in_folder, arguments, says):
 
 def test_the_library_is_missing(run, in_folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    for call in (lambda: BytePairs.of("ab"), lambda: tokenizer_of({"kind": "bpe", "tokenizer": {"model": {}}})):
+    for call in (lambda: BytePairs.of("ab"), lambda: tokenizer_of({"kind": "bpe", "tokenizer": {"model": {}}, "ends": []})):
         with pytest.raises(MissingExtra, match=r'needs tokenizers, which .*: pip install "minigrad\[hub\]"'):
             call()
     code, out, err = run("train", "--text", "text.txt", "--tokenizer", "bpe")

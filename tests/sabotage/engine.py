@@ -59,7 +59,7 @@ def kept_on_tape(original):
 
 
 def once(original):
-    return lambda draw, requires_grad=False: wrap(draw(creation.random.generator())).requires_grad_(requires_grad)
+    return lambda draw, requires_grad=False, **options: wrap(draw(creation.random.generator())).requires_grad_(requires_grad)
 
 
 def always_fresh(original):

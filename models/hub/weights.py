@@ -1,0 +1,224 @@
+"""Tensors in safetensors files: what a folder has of them, read one at a time, and written one after the other.
+
+A file is the length of a header (8 bytes), the header (JSON: dtype, shape and place of each tensor), and the numbers. The
+library `safetensors` checks that header, and the numbers are read at the places that it gives: so bfloat16, which NumPy
+hasn't, is read too, and there is never more than one tensor in memory beside the model.
+"""
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import reprlib
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from models.checkpoint import CheckpointError
+from models.extras import extra
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = "*.bin", "*.pt", "*.pth", "*.ckpt"
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # as they are in the file
+NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+LONGEST_HEADER = 10_000_000  # bytes: of 100,000 tensors
+LONGEST_JSON = 10_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """Where a tensor is."""
+
+    path: pathlib.Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def read(self) -> np.ndarray:
+        """The tensor, float32 or float64: either holds all numbers of what is narrower."""
+        with open(self.path, "rb") as file:
+            array = np.fromfile(file, DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
+        if array.size != math.prod(self.shape):
+            raise CheckpointError(f"{self.path} became shorter while it was read")
+        if self.dtype == "BF16":  # the upper half of a float32
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        elif self.dtype == "F16":
+            array = array.astype(np.float32)
+        return array.reshape(self.shape)
+
+
+def find(folder: pathlib.Path) -> dict[str, Stored]:
+    """The tensors of a folder by name; CheckpointError if there are none, or files are missing or damaged."""
+    if (folder / FILE).exists():
+        return read_header(folder / FILE)
+    if (folder / INDEX).exists():
+        return _find_in_shards(folder)
+    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
+    if pickles:
+        raise CheckpointError(f"{folder} has its weights in {pickles[0]}, a pickle, which runs the code in it when it "
+                              "is read; if you trust it, let transformers write a safe one: "
+                              f"AutoModelForCausalLM.from_pretrained({str(folder)!r}).save_pretrained(NEW_FOLDER)")
+    raise CheckpointError(f"{folder} has a config.json, but neither {FILE} nor {INDEX}; is the download complete?")
+
+
+def _find_in_shards(folder: pathlib.Path) -> dict[str, Stored]:
+    """What the shards hold; CheckpointError if that isn't what the index says."""
+    path = folder / INDEX
+    places = read_json(path).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise CheckpointError(f'{path} has no "weight_map" of tensors and their files')
+    names = sorted(set(places.values()))
+    for name in names:
+        if not _is_file_name(name):
+            raise CheckpointError(f"{path} names {reprlib.repr(name)}, which is no .safetensors file of this folder")
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        raise CheckpointError(f"{folder} lacks {shortened(missing)}, which {INDEX} names; is the download complete?")
+    tensors: dict[str, Stored] = {}
+    for name in names:
+        found = read_header(folder / name)
+        twice = tensors.keys() & found.keys()
+        if twice:
+            raise CheckpointError(f"{folder} holds {shortened(sorted(twice))} in two files, {name} and another")
+        tensors |= found
+    wrong = [name for name, file in places.items() if name in tensors and tensors[name].path.name != file]
+    if wrong or places.keys() - tensors.keys():
+        wrong += sorted(places.keys() - tensors.keys())
+        said = shortened([f"{name} is in {places[name]}" for name in wrong])
+        raise CheckpointError(f"{path} says that {said}, and it isn't")
+    return tensors
+
+
+def _is_file_name(name: str) -> bool:
+    return name.endswith(".safetensors") and not set(name) & set("/\\:\0")
+
+
+def read_header(path: pathlib.Path) -> dict[str, Stored]:
+    """The tensors of a file; CheckpointError if it is not whole, or its header makes no sense."""
+    safetensors = extra("hub", "safetensors")
+    try:
+        if not path.is_file():
+            raise CheckpointError(f"{path} is a folder, pipe, socket or device, not a file")
+        with open(path, "rb") as file:
+            start = file.read(8)
+            length = struct.unpack("<Q", start)[0] if len(start) == 8 else math.inf
+            if length > min(LONGEST_HEADER, path.stat().st_size):
+                raise ValueError(f"a header of {length:,} bytes in a file of {path.stat().st_size:,}")
+            with safetensors.safe_open(path, framework="numpy") as tensors:
+                names = list(tensors.keys())
+            header = json.loads(file.read(length), object_pairs_hook=_each_once)
+        header.pop("__metadata__", None)
+        if header.keys() != set(names):
+            raise ValueError("names that can be read in two ways")
+        return {name: Stored(path, entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+                for name, entry in header.items()}
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{path} is damaged, or no safetensors file ({one_line(error)}); fetch it anew") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A dict of these pairs; ValueError if a name is twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name that is there twice")
+    return found
+
+
+def write(folder: pathlib.Path, names: Iterable[str], make: Callable[[str], np.ndarray], dtype: str,
+          shard_size: int) -> None:
+    """Write tensors into a folder: one file, or several of at most so many bytes (but for a tensor that is larger), and
+    an index. `make(name)` is called twice, for the shape and for the numbers."""
+    itemsize = np.dtype(DTYPES[NAMES[dtype]]).itemsize
+    shards: list[dict[str, tuple[int, ...]]] = [{}]
+    filled = total = 0
+    for name in names:
+        shape = make(name).shape
+        size = itemsize * math.prod(shape)
+        if shards[-1] and filled + size > shard_size:
+            shards.append({})
+            filled = 0
+        shards[-1][name] = shape
+        filled, total = filled + size, total + size
+    if len(shards) == 1:
+        _write_file(folder / FILE, shards[0], make, dtype)
+        return
+    places = {}
+    for i, shard in enumerate(shards, start=1):
+        file = f"model-{i:05}-of-{len(shards):05}.safetensors"
+        _write_file(folder / file, shard, make, dtype)
+        places |= dict.fromkeys(shard, file)
+    write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": places})
+
+
+def _write_file(path: pathlib.Path, shapes: Mapping[str, tuple[int, ...]], make: Callable[[str], np.ndarray],
+                dtype: str) -> None:
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers wants to know that the layout is PyTorch's
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + np.dtype(DTYPES[NAMES[dtype]]).itemsize * math.prod(shape)
+        header[name] = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [start, end]}
+    content = json.dumps(header).encode()
+    content += b" " * (-len(content) % 8)  # the numbers start at a multiple of 8
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(content)) + content)
+        for name in shapes:
+            file.write(as_stored(name, make(name), dtype).tobytes())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def as_stored(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
+    """The array in a dtype of a file, rounded to the nearest; CheckpointError if a number is too large for it."""
+    target = np.float32 if dtype == "bfloat16" else np.dtype(dtype)
+    with np.errstate(over="ignore"):
+        stored = array.astype(target)
+        if dtype == "bfloat16":  # to the upper half; of two that are as near, to the even one
+            bits = stored.view(np.uint32)
+            stored = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+            is_finite = (stored & 0x7F80) != 0x7F80
+        else:
+            is_finite = np.isfinite(stored)
+    if not is_finite.all():
+        raise CheckpointError(f"{name} has numbers up to {np.abs(array).max():.3g}, which {dtype} doesn't hold; choose "
+                              "another --dtype")
+    return stored
+
+
+def read_json(path: pathlib.Path, longest: int = LONGEST_JSON) -> dict[str, Any]:
+    """The object in a JSON file; CheckpointError if there is none."""
+    try:
+        if not path.is_file():
+            raise CheckpointError(f"{path} is a folder, pipe, socket or device, not a file")
+        if path.stat().st_size > longest:
+            raise CheckpointError(f"{path} has {path.stat().st_size:,} bytes; at most {longest:,} are read")
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is no JSON ({one_line(error)})") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} holds no JSON object")
+    return content
+
+
+def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def shortened(names: list[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def one_line(error: Exception, most: int = 160) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= most else text[:most] + " ..."

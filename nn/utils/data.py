@@ -1,0 +1,205 @@
+"""Datasets, and batches of them: a Dataset is whatever has __getitem__ and __len__, a DataLoader goes through it.
+
+>>> import minigrad as mg
+>>> x, y = mg.arange(10).float().unsqueeze(1), mg.arange(10)
+>>> for inputs, labels in DataLoader(TensorDataset(x, y), batch_size=4):
+...     print(inputs.shape, labels.tolist())
+(4, 1) [0, 1, 2, 3]
+(4, 1) [4, 5, 6, 7]
+(2, 1) [8, 9]
+"""
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import minigrad as mg
+from minigrad import Generator, Tensor
+
+
+class Dataset:
+    """Samples by their position: a subclass has __getitem__ and __len__."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no __getitem__(): define it in the class")
+
+    def __add__(self, other: "Dataset") -> "ConcatDataset":
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """Samples one after the other: a subclass has __iter__."""
+
+    def __iter__(self) -> Iterator:
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__(): define it in the class")
+
+
+class TensorDataset(Dataset):
+    """Sample i is the tuple of the i-th rows of all tensors."""
+
+    def __init__(self, *tensors: Tensor):
+        if not tensors or any(len(tensor) != len(tensors[0]) for tensor in tensors):
+            raise ValueError(f"TensorDataset: expected tensors with as many rows, got {[t.shape for t in tensors]}")
+        self.tensors = tensors
+
+    def __getitem__(self, index) -> tuple[Tensor, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+
+class Subset(Dataset):
+    """The samples at these positions of another dataset."""
+
+    def __init__(self, dataset: Dataset, indices: Sequence[int]):
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """Several datasets, one after the other."""
+
+    def __init__(self, datasets: Iterable[Dataset]):
+        self.datasets = list(datasets)
+        self.ends = list(itertools.accumulate(map(len, self.datasets)))
+
+    def __getitem__(self, index: int) -> Any:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"ConcatDataset: index {index} is out of range for {len(self)} samples")
+        index %= len(self)
+        which = bisect.bisect_right(self.ends, index)
+        return self.datasets[which][index - (self.ends[which - 1] if which else 0)]
+
+    def __len__(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+
+def random_split(dataset: Dataset, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+    """The dataset in parts without overlap, drawn at random: of these lengths, or of these fractions, which add up to 1.
+
+    >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
+    [8, 2]
+    """
+    n, lengths = len(dataset), list(lengths)
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9 and any(length != int(length) for length in lengths):
+        lengths = [math.floor(n * fraction) for fraction in lengths]
+        for i in range(n - sum(lengths)):  # what is left over, one by one
+            lengths[i % len(lengths)] += 1
+    if sum(lengths) != n or any(length < 0 or length != int(length) for length in lengths):
+        raise ValueError(f"random_split: expected lengths that add up to {n}, the number of samples, or fractions that add "
+                         f"up to 1, got {lengths}")
+    order, ends = mg.randperm(n, generator=generator).tolist(), itertools.accumulate(map(int, lengths))
+    return [Subset(dataset, order[end - int(length) : end]) for end, length in zip(ends, lengths)]
+
+
+def default_collate(batch: Sequence) -> Any:
+    """One batch of samples: tensors, arrays and numbers side by side in a new first axis, in the samples' own structure.
+
+    Of tuples and lists comes a list, of mappings a dict, of strings a list. Python floats become float64, as in PyTorch.
+
+    >>> default_collate([{"x": mg.zeros(3), "y": 1}, {"x": mg.ones(3), "y": 2}])["y"]
+    tensor([1, 2])
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return mg.stack(batch)
+    if isinstance(first, float) and not isinstance(first, np.generic):
+        return mg.tensor(batch, dtype=mg.float64)
+    if isinstance(first, (bool, int, np.generic, np.ndarray)):
+        return mg.tensor(np.stack(batch))
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return {key: default_collate([sample[key] for sample in batch]) for key in first}
+    if isinstance(first, (tuple, list)):
+        if any(len(sample) != len(first) for sample in batch):
+            raise ValueError(f"default_collate: samples of one batch have {sorted(set(map(len, batch)))} elements; give "
+                             "collate_fn to put them together")
+        columns = [default_collate(column) for column in zip(*batch)]
+        return type(first)(*columns) if hasattr(first, "_fields") else columns
+    raise TypeError(f"default_collate: expected tensors, arrays, numbers, strings, dicts, tuples or lists, got "
+                    f"{type(first).__name__}; give collate_fn to put them together")
+
+
+class DataLoader:
+    """Goes through a dataset in batches, each epoch anew: in order, or shuffled by `mg.manual_seed`, or by `generator`.
+
+    `sampler` gives the positions in another order, `batch_sampler` lists of them; `collate_fn` makes a batch of a list of
+    samples. With batch_size=None there are no batches. All is done in this process: `num_workers` can only be 0.
+    """
+
+    def __init__(
+        self, dataset: Dataset | Sequence, batch_size: int | None = 1, shuffle: bool | None = None,
+        sampler: Iterable[int] | None = None, batch_sampler: Iterable[Sequence[int]] | None = None, num_workers: int = 0,
+        collate_fn: Callable[[list], Any] | None = None, pin_memory: bool = False, drop_last: bool = False, *,
+        generator: Generator | None = None,
+    ):
+        if num_workers != 0:
+            raise ValueError(f"DataLoader: num_workers can only be 0, got {num_workers}: batches are made in this process")
+        if batch_size is not None and (not isinstance(batch_size, (int, np.integer)) or batch_size < 1):
+            raise ValueError(f"DataLoader: batch_size must be a positive integer or None, got {batch_size!r}")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
+        if shuffle and (sampler is not None or isinstance(dataset, IterableDataset)):
+            raise ValueError("DataLoader: shuffle excludes sampler, and an IterableDataset has an order of its own")
+        if batch_size is None and drop_last:
+            raise ValueError("DataLoader: without batches (batch_size=None) there is no last one to drop")
+        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, bool(shuffle), drop_last
+        self.sampler, self.batch_sampler, self.collate_fn, self.generator = sampler, batch_sampler, collate_fn, generator
+
+    def __iter__(self) -> Iterator:
+        if isinstance(self.dataset, IterableDataset):
+            return self._of_samples(self.dataset)
+        if self.batch_sampler is not None:
+            return (self._batch(positions) for positions in self.batch_sampler)
+        if self.batch_size is None:
+            return (self._collated(self.dataset[i]) for i in self._order())
+        return (self._batch(positions) for positions in self._cut(self._order()))
+
+    def __len__(self) -> int:
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)
+        n = len(self.dataset if self.sampler is None else self.sampler)
+        if self.batch_size is None:
+            return n
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+    def _order(self) -> Iterable[int]:
+        """The positions of one epoch."""
+        if self.sampler is not None:
+            return self.sampler
+        n = len(self.dataset)
+        return mg.randperm(n, generator=self.generator).tolist() if self.shuffle else range(n)
+
+    def _cut(self, values: Iterable) -> Iterator[list]:
+        """Values in lists of the batch size; the last may be shorter, or is dropped."""
+        values = iter(values)
+        while batch := list(itertools.islice(values, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def _of_samples(self, samples: Iterable) -> Iterator:
+        collate = self.collate_fn or default_collate
+        return map(self._collated, samples) if self.batch_size is None else map(collate, self._cut(samples))
+
+    def _collated(self, sample: Any) -> Any:
+        return sample if self.collate_fn is None else self.collate_fn(sample)
+
+    def _batch(self, positions: Sequence[int]) -> Any:
+        dataset, positions = self.dataset, list(positions)
+        if self.collate_fn is not None:
+            return self.collate_fn([dataset[i] for i in positions])
+        while type(dataset) is Subset:
+            dataset, positions = dataset.dataset, [dataset.indices[i] for i in positions]
+        if type(dataset) is TensorDataset:  # all rows at once: 25 times as fast as one by one
+            return list(dataset[positions])
+        return default_collate([dataset[i] for i in positions])

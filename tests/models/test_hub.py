@@ -1,0 +1,282 @@
+"""Models of others: read from folders that transformers wrote, and written as folders that it reads."""
+import json
+import logging
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import models
+from models import hub
+from models.hub.folder import FAMILIES
+from models.tokenizers import Vocabulary
+from models.transformer import CausalTransformer, TransformerConfig
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+from safetensors.torch import load_file  # noqa: E402
+
+GPT2 = dict(vocab_size=61, n_positions=256, n_embd=24, n_layer=2, n_head=3, bos_token_id=None, eos_token_id=None)
+LLAMA = dict(vocab_size=61, max_position_embeddings=256, hidden_size=32, intermediate_size=44, num_hidden_layers=2,
+             num_attention_heads=4, bos_token_id=None, eos_token_id=None)
+THEIRS = {  # (class of the config, its fields)
+    "gpt2": ("GPT2Config", GPT2),
+    "gpt2 untied, one head": ("GPT2Config", GPT2 | dict(tie_word_embeddings=False, n_head=1)),
+    "gpt2 with another MLP": ("GPT2Config", GPT2 | dict(n_inner=40, activation_function="gelu", layer_norm_epsilon=1e-3)),
+    "gpt2 with relu, no blocks but one": ("GPT2Config", GPT2 | dict(activation_function="relu", n_layer=1)),
+    "llama": ("LlamaConfig", LLAMA),
+    "llama with groups": ("LlamaConfig", LLAMA | dict(num_key_value_heads=2, tie_word_embeddings=True)),
+    "llama with one group, wide heads": ("LlamaConfig", LLAMA | dict(num_key_value_heads=1, head_dim=12, rms_norm_eps=1e-3)),
+    "llama with biases, another base": ("LlamaConfig", LLAMA | dict(
+        attention_bias=True, mlp_bias=True, num_key_value_heads=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0})),
+}
+OURS = {  # models that we train
+    "gpt2": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=2, width=16),
+    "gpt2, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=15, activation="gelu_tanh",
+                                   hidden_width=21, tied=False, dropout=0.25, norm_eps=1e-3),
+    "llama": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=4, width=16, bias=False, activation="swiglu",
+                               norm="rms_norm", positions="rotary", key_value_heads=2, rotary_base=77.0, tied=False),
+    "llama, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=12, bias=True,
+                                    activation="swiglu", norm="rms_norm", positions="rotary", key_value_heads=1,
+                                    head_size=6, hidden_width=17, norm_eps=1e-3),
+}
+
+
+def randomise(parameters, generator: np.random.Generator, write) -> None:
+    """Numbers at which every part of a model matters: no gain is one, no bias zero."""
+    for parameter in parameters:
+        noise = generator.normal(0, 0.3, tuple(parameter.shape))
+        write(parameter, 1 + noise if parameter.ndim == 1 else noise)
+
+
+@pytest.fixture
+def their_model():
+    """A function that makes one of THEIRS with random weights."""
+    def make(name: str):
+        kind, fields = THEIRS[name]
+        model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, kind)(**fields)).eval()
+
+        def write(parameter, values):
+            parameter.data = torch.from_numpy(values).to(torch.float32)
+
+        randomise(model.parameters(), np.random.default_rng(len(name)), write)
+        model.tie_weights()
+        return model
+
+    return make
+
+
+@pytest.fixture
+def our_model():
+    """A function that makes one of OURS with random weights."""
+    def make(config: TransformerConfig) -> CausalTransformer:
+        model = CausalTransformer(config)
+
+        def write(parameter, values):
+            parameter.data[...] = values
+
+        randomise(model.parameters(), np.random.default_rng(config.width), write)
+        return model.eval()
+
+    return make
+
+
+@pytest.fixture
+def warned():
+    """The warnings of transformers while a test runs; those of the module `warnings` are errors."""
+    messages = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())
+    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub", "")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield messages
+    for logger in loggers:
+        logger.removeHandler(handler)
+
+
+@pytest.fixture
+def tokens(random) -> np.ndarray:
+    return random.integers(11, size=(2, 20))
+
+
+def their_logits(model, tokens: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        return model(torch.from_numpy(tokens)).logits.double().numpy()
+
+
+def our_logits(model: CausalTransformer, tokens: np.ndarray) -> np.ndarray:
+    with mg.no_grad():
+        return model(mg.tensor(tokens))[0].array
+
+
+def tensors_in(folder) -> dict:
+    return {name: tensor for path in folder.glob("*.safetensors") for name, tensor in load_file(path).items()}
+
+
+def assert_same_parameters(model: CausalTransformer, other: CausalTransformer) -> None:
+    names, values = zip(*model.named_parameters())
+    others, other_values = zip(*other.named_parameters())
+    assert names == others
+    for name, value, other_value in zip(names, values, other_values):
+        np.testing.assert_array_equal(value.array, other_value.array, err_msg=name)
+
+
+# ---- theirs, read here ----
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_logits_and_all_gradients_are_theirs(name, their_model, tokens, tmp_path):
+    theirs = their_model(name)
+    theirs.save_pretrained(tmp_path)
+    ours = models.load(tmp_path)
+    np.testing.assert_allclose(our_logits(ours, tokens), their_logits(theirs, tokens), atol=1e-4, rtol=0)
+
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    ids = torch.from_numpy(tokens)
+    expected = torch.nn.functional.cross_entropy(theirs(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
+    expected.backward()
+    _, loss = ours(mg.tensor(inputs), mg.tensor(targets))
+    loss.backward()
+    assert abs(loss.item() - expected.item()) < 1e-5
+    family, own = FAMILIES[theirs.config.model_type], dict(ours.named_parameters())
+    changes = {row.theirs: row for row in family.rows_of(ours.config.layers)}
+    compared = {name: parameter.grad.numpy() for name, parameter in theirs.named_parameters()}
+    assert {changes[name].ours for name in compared} == own.keys()
+    for name, gradient in compared.items():
+        row = changes[name]
+        found = row.change.write(own[row.ours].grad.array, ours.config.head_width)
+        np.testing.assert_allclose(found, gradient, atol=1e-4, rtol=0, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama with groups", "llama with one group, wide heads"])
+def test_greedy_generation_is_theirs(name, their_model, tokens, tmp_path):
+    theirs = their_model(name)
+    theirs.save_pretrained(tmp_path)
+    prompt = tokens[0, :5]
+    expected = theirs.generate(torch.from_numpy(prompt[None]), max_new_tokens=200, do_sample=False, pad_token_id=0)
+    two_best = np.sort(their_logits(theirs, expected.numpy())[0, 4:-1])[:, -2:]
+    assert (two_best[:, 1] - two_best[:, 0]).min() > 1e-4  # of which rounding makes no other choice
+    ours = list(models.generate(models.load(tmp_path), prompt, 200, temperature=0))
+    assert ours == expected[0, 5:].tolist() and len(set(ours)) > 2
+
+
+@pytest.mark.parametrize("name", ["gpt2 untied, one head", "llama with groups"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_every_dtype_is_read_exactly(name, dtype, their_model, tmp_path):
+    theirs = their_model(name).to(getattr(torch, dtype))
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = models.load(tmp_path / "theirs")
+    assert ours.config.dtype == ("float64" if dtype == "float64" else "float32")
+    theirs.double().save_pretrained(tmp_path / "exact")
+    for parameter, exact in zip(ours.parameters(), models.load(tmp_path / "exact").parameters()):
+        np.testing.assert_array_equal(parameter.array, exact.array)
+
+
+def test_shards_are_read(their_model, tmp_path):
+    theirs = their_model("llama with groups")
+    theirs.save_pretrained(tmp_path / "one")
+    theirs.save_pretrained(tmp_path / "many", max_shard_size="8KB")
+    assert len(list((tmp_path / "many").glob("*.safetensors"))) > 2
+    assert_same_parameters(models.load(tmp_path / "one"), models.load(tmp_path / "many"))
+
+
+@pytest.mark.parametrize("changes", [
+    {"rope_parameters": ..., "rope_theta": 500.0},  # as before version 5
+    {"rope_parameters": ..., "rope_theta": 500, "rope_scaling": None},
+    {"rope_parameters": ..., "rope_scaling": {"type": "default", "rope_theta": 500.0}},
+    {"torch_dtype": "float32", "dtype": ..., "num_hidden_layers": 2},
+])
+def test_configs_of_other_versions(changes, their_model, tmp_path):
+    their_model("llama with biases, another base").save_pretrained(tmp_path)
+    config = models.load(tmp_path).config
+    fields = json.loads((tmp_path / "config.json").read_text()) | changes
+    (tmp_path / "config.json").write_text(json.dumps({name: value for name, value in fields.items() if value is not ...}))
+    assert models.load(tmp_path).config == config and config.rotary_base == 500
+
+
+def test_gpt2_as_it_was_first_published(their_model, tokens, tmp_path):
+    """Names without a prefix, the causal mask beside the weights, and a read-out that is the embedding."""
+    from safetensors.torch import save_file
+
+    theirs = their_model("gpt2")
+    theirs.save_pretrained(tmp_path)
+    expected = our_logits(models.load(tmp_path), tokens)
+    found = {name.removeprefix("transformer."): tensor for name, tensor in tensors_in(tmp_path).items()}
+    found |= {f"h.{i}.attn.bias": torch.ones(1, 1, 256, 256, dtype=torch.uint8) for i in range(2)}
+    found["lm_head.weight"] = found["wte.weight"].clone()
+    save_file(found, tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(our_logits(models.load(tmp_path), tokens), expected)
+
+
+# ---- written here ----
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("size", [hub.SHARD_SIZE, 3000])
+def test_transformers_loads_what_is_exported(name, size, our_model, tokens, tmp_path, warned):
+    ours, vocabulary = our_model(OURS[name]), Vocabulary("\n !,abcdöü😀")
+    hub.write(ours, tmp_path / "out", vocabulary, shard_size=size)
+    theirs, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert type(theirs).__name__.startswith(("GPT2", "Llama")) and not any(report.values())
+    np.testing.assert_allclose(their_logits(theirs, tokens), our_logits(ours, tokens), atol=1e-5, rtol=0)
+    theirs.generate(torch.from_numpy(tokens), max_new_tokens=3, do_sample=False)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    text = "ab  üöd\n\n😀a, c!ba "
+    assert tokenizer(text)["input_ids"] == tokenizer.encode(text) == vocabulary.encode(text).tolist()
+    assert tokenizer.decode(vocabulary.encode(text).tolist()) == text
+    assert warned == []
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_what_is_exported_comes_back(name, our_model, tmp_path):
+    ours, vocabulary = our_model(OURS[name]), Vocabulary("\n !,abcdöü😀")
+    hub.write(ours, tmp_path / "out", vocabulary)
+    back = models.load(tmp_path / "out")
+    assert back.config == ours.config and back.tokenizer == vocabulary
+    assert_same_parameters(ours, back)
+
+
+@pytest.mark.parametrize("name", THEIRS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_what_was_read_is_written(name, dtype, their_model, tmp_path):
+    their_model(name).to(getattr(torch, dtype)).save_pretrained(tmp_path / "in")
+    hub.write(models.load(tmp_path / "in"), tmp_path / "out", dtype=dtype)
+    expected, found = tensors_in(tmp_path / "in"), tensors_in(tmp_path / "out")
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
+
+
+def test_rounding_is_pytorchs(our_model, tmp_path, random):
+    ours = our_model(OURS["gpt2"])
+    ours.token_embedding.weight.data[...] = random.standard_normal((11, 16)) * 10.0 ** random.integers(-30, 4, (11, 16))
+    hub.write(ours, tmp_path / "exact")
+    for dtype in ("bfloat16", "float16"):
+        hub.write(ours, tmp_path / dtype, dtype=dtype)
+        expected, found = tensors_in(tmp_path / "exact"), tensors_in(tmp_path / dtype)
+        for name, tensor in expected.items():
+            assert torch.equal(tensor.to(getattr(torch, dtype)), found[name]), name
+
+
+def test_a_run_goes_out_and_comes_back(run, text_file, tmp_path, warned):
+    """From a text to a folder, from the folder to a run, and out again."""
+    flags = ["--text", text_file, "--preset", "micro", "--steps", 3, "--eval-windows", 2]
+    assert run("train", "--out", tmp_path / "run", *flags)[0] == 0
+    code, out, _ = run("export", tmp_path / "run", "--to", tmp_path / "folder", "--best")
+    assert code == 0 and "a GPT2LMHeadModel" in out
+    transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
+    assert warned == []
+    assert_same_parameters(models.load(tmp_path / "run", best=True), models.load(tmp_path / "folder"))
+    say = ["--prompt", "abc", "--tokens", 20, "--seed", 3]
+    said = run("sample", "--checkpoint", tmp_path / "folder", *say)
+    assert said[:2] == run("sample", "--best", "--checkpoint", tmp_path / "run", *say)[:2]
+    assert run("look", tmp_path / "folder", "--prompt", "abc", "--out", tmp_path / "look.png")[0] == 0
+    code, _, err = run("train", "--init-from", tmp_path / "folder", "--text", text_file, "--steps", 1, "--lr", 1e-12,
+                       "--context", 8, "--out", tmp_path / "more", "--weight-decay", 0)
+    assert code == 0, err
+    before, after = models.load(tmp_path / "folder"), models.load(tmp_path / "more")
+    assert after.config.context == 8 and after.tokenizer == before.tokenizer
+    for (name, parameter), (_, then) in zip(after.named_parameters(), before.named_parameters()):
+        np.testing.assert_allclose(parameter.array, then.array[: len(parameter)], atol=1e-9, err_msg=name)
+    assert run("train", "--resume", tmp_path / "more", "--steps", 2)[0] == 0
