@@ -254,7 +254,7 @@ def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> 
     saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
         state, named = checkpoint.dataset["tokenizer"], named_tokenizer(given)
-        is_same = named == state["kind"] if isinstance(named, str) else named.state() == state
+        is_same = named == state["kind"] if isinstance(named, str) else named.described == state.get("tokenizer")
         saved["tokenizer"] = given["tokenizer"] if is_same else state["kind"]
     if "preset" in given:
         preset = PRESETS[given["preset"]]
@@ -322,6 +322,7 @@ def check_memory(config: TransformerConfig, training: TrainingConfig) -> None:
     batch_size = training.final_batch_size or training.batch_size
     needed, available = config.training_bytes(batch_size), memory_size()
     if needed > available:
-        raise UsageError(f"a model with width {config.width}, {config.layers} layers, context {config.context} and "
-                         f"batch size {batch_size} takes about {needed / 1e9:,.0f} GB to train, and this "
-                         f"computer has {available / 1e9:,.0f} GB; choose smaller ones")
+        raise UsageError(f"a model with {config.vocabulary_size:,} tokens, width {config.width}, {config.layers} layers, "
+                         f"context {config.context} and batch size {batch_size} takes about "
+                         f"{needed / 1e9:,.0f} GB to train, and this computer has {available / 1e9:,.0f} GB; choose "
+                         "smaller ones")

@@ -76,7 +76,8 @@ class Tokenizer:
             text = self.decode(known + new)
             if self.ends_open(new, text):
                 continue
-            yield text[len(self.decode(known)):]
+            if piece := text[len(self.decode(known)):]:
+                yield piece
             known, new = (new if self.decode(new) else known + new), []
         if new:
             yield self.decode(known + new)[len(self.decode(known)):]

@@ -59,7 +59,7 @@ class BytePairs(Tokenizer):
             if described["model"].get("continuing_subword_prefix") and "merges" in described["model"]:
                 raise ValueError("byte pairs with a continuing_subword_prefix are not known here")
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
-            self._described = json.loads(self._tokenizer.to_str())
+            self.described = json.loads(self._tokenizer.to_str())
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}
         with _refusing("it does not work"):
             encoding = self._tokenizer.encode("a")
@@ -126,7 +126,7 @@ class BytePairs(Tokenizer):
 
     def state(self) -> dict[str, Any]:
         ends = {"ends": list(self.ends)} if self.ends else {}
-        return {"kind": self.kind, "tokenizer": self._described, **ends}
+        return {"kind": self.kind, "tokenizer": self.described, **ends}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
@@ -167,17 +167,17 @@ class BytePairs(Tokenizer):
 
     @functools.cached_property
     def _is_byte_level(self) -> bool:
-        return (self._described["decoder"] or {}).get("type") == "ByteLevel"
+        return (self.described["decoder"] or {}).get("type") == "ByteLevel"
 
     @functools.cached_property
     def _cut(self) -> re.Pattern | None:
         """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
-        for token in self._described["added_tokens"]:
+        for token in self.described["added_tokens"]:
             if token["rstrip"] or re.search(r"\s", token["content"]):
                 return None
-        if self._described["normalizer"]:
+        if self.described["normalizer"]:
             return None
-        words = self._described["pre_tokenizer"] or {}
+        words = self.described["pre_tokenizer"] or {}
         if words == GPT2_WORDS:
             return GPT2_CUT
         split, *others = words.get("pretokenizers", [None])

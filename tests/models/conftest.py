@@ -39,3 +39,13 @@ def run(capsys):
         return code, *capsys.readouterr()
 
     return call
+
+
+@pytest.fixture
+def small_model():
+    """A function that makes a seeded model of so many tokens, with a context of 16."""
+    def make(vocabulary_size: int) -> CausalTransformer:
+        mg.manual_seed(0)
+        return CausalTransformer(TransformerConfig(vocabulary_size, context=16, layers=1, heads=2, width=16)).eval()
+
+    return make

@@ -1,0 +1,453 @@
+"""Byte pairs learnt from a text, the tokenizers of others, and what `tokenizers` itself makes of the same text."""
+import copy
+import functools
+import itertools
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import models
+import texts
+from models import CheckpointError, TrainingConfig, checkpoint, load_corpus
+from models.data import default_text
+from models.generate import generate
+from models.tokenizers import BytePairs, byte_pairs, tokenizer_of
+from models.tokenizers.byte_pairs import LLAMA3_PATTERN
+from texts import ANY_TEXT, SMALL_RUN, SURROGATES
+
+tokenizers = pytest.importorskip("tokenizers")
+
+
+def added(content: str, number: int, **flags: bool) -> dict:
+    return dict(id=number, content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True) | flags
+
+
+def learnt(pre_tokenizer, decoder, size: int = 500):
+    """A tokenizers.Tokenizer that has learnt from some text."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizer, decoder
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, show_progress=False,
+                                             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator([TEXT], trainer)
+    return tokenizer
+
+
+def like_llama3():
+    """Its pattern, byte-level pairs, and a token in front of each text."""
+    pre = tokenizers.pre_tokenizers
+    split = pre.Split(tokenizers.Regex(LLAMA3_PATTERN), "isolated")
+    tokenizer = learnt(pre.Sequence([split, pre.ByteLevel(add_prefix_space=False, use_regex=False)]), tokenizers.decoders.ByteLevel())
+    tokenizer.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>"])
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", tokenizer.token_to_id("<|begin_of_text|>"))])
+    return tokenizer
+
+
+def like_llama2():
+    """As SentencePiece: no words, blanks as ▁, one in front, and bytes for characters that have no token."""
+    names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"abcdehlorwé", "▁h", "lo", "▁▁"]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(
+        vocab={name: i for i, name in enumerate(names)}, merges=[("▁", "h"), ("l", "o"), ("▁", "▁")], unk_token="<unk>",
+        byte_fallback=True, fuse_unk=True))
+    normalizers, decoders = tokenizers.normalizers, tokenizers.decoders
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                           decoders.Strip(" ", 1, 0)])
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
+def with_metaspace():
+    return learnt(tokenizers.pre_tokenizers.Metaspace(), tokenizers.decoders.Metaspace())
+
+
+def like_gpt2():
+    tokenizer = learnt(tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False), tokenizers.decoders.ByteLevel())
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    return tokenizer
+
+
+TEXT = default_text()[:30_000] + "naïve 🙂 日本語 Größe 🙂 日本 Größe\n" * 20
+KINDS = {make.__name__: make for make in (like_gpt2, like_llama3, like_llama2, with_metaspace)}
+
+
+@functools.cache
+def made(kind: str):
+    """(A tokenizers.Tokenizer, the same as BytePairs)"""
+    tokenizer = KINDS[kind]()
+    return tokenizer, BytePairs(json.loads(tokenizer.to_str()))
+
+
+@functools.cache
+def own() -> BytePairs:
+    return BytePairs.of(TEXT, 400)
+
+
+# Where words of a text begin and end, and where it can be cut, is decided by these.
+AWKWARD = [" ", "  ", "\n", "\r\n", "\t", "\x0b", "\x1c", "\x85", "\xa0", "\u1680", "\u2028", "\u3000", "\u200b", "a", "Z", "é", "ſ",
+           "ß", "語", "🙂", "👩\u200d👩", "e\u0301", "1", "²", "٣", "1234", "'s", "'LL", "'", "_", ".", "...", "»", "<|endoftext|>",
+           "<|begin_of_text|>", "▁", "\0", "�", "the", " the", "def"]
+AWKWARD_TEXT = st.one_of(ANY_TEXT, st.lists(st.sampled_from(AWKWARD), max_size=60).map("".join))
+
+
+@settings(deadline=None)
+@given(AWKWARD_TEXT)
+def test_a_text_comes_back(text):
+    for tokenizer in (own(), made("like_gpt2")[1], made("like_llama3")[1]):
+        ids = tokenizer.encode(text)
+        assert ids.dtype == np.int64 and tokenizer.decode(ids) == text == "".join(tokenizer.stream(ids))
+
+
+@settings(deadline=None)
+@given(AWKWARD_TEXT)
+def test_the_tokens_of_the_pieces_are_those_of_the_whole(text):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(byte_pairs, "PIECE", 1)  # cut wherever it may be
+        patch.setattr(byte_pairs, "BATCH", 3)
+        for kind in KINDS:
+            library, tokenizer = made(kind)
+            assert tokenizer.encode(text).tolist() == library.encode(text, add_special_tokens=False).ids, kind
+
+
+def test_a_long_text_with_emoji_and_what_was_no_utf8():
+    generator = random.Random(0)
+    content = bytearray((TEXT * 8).encode())
+    for place in generator.sample(range(len(content)), 2000):
+        content[place] = generator.randrange(256)
+    text = content.decode(errors="replace")
+    assert text.count("�") > 500 and len(text) > 3 * byte_pairs.PIECE
+    library, tokenizer = made("like_gpt2")
+    assert tokenizer.encode(text).tolist() == library.encode(text).ids
+    assert len(list(byte_pairs._pieces(text, tokenizer._cut))) > 3
+
+
+@pytest.mark.parametrize("kind, cuts", [("like_gpt2", True), ("like_llama3", True), ("like_llama2", False), ("with_metaspace", False)])
+def test_texts_are_cut_only_where_that_is_known_to_be_right(kind, cuts):
+    assert (made(kind)[1]._cut is not None) == cuts
+
+
+@pytest.mark.parametrize("change", [
+    {"normalizer": {"type": "Lowercase"}},
+    {"added_tokens": [added("the cat", 500)]},
+    {"added_tokens": [added("cat", 500, rstrip=True)]},
+    {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}},
+    {"pre_tokenizer": None},
+])
+def test_texts_are_not_cut_where_it_would_matter(change):
+    described = own().state()["tokenizer"] | change
+    tokenizer, library = BytePairs(described), tokenizers.Tokenizer.from_str(json.dumps(described))
+    text = "the cat  sat on the cat\n" * 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(byte_pairs, "PIECE", 1)
+        assert tokenizer.encode(text).tolist() == library.encode(text).ids
+    assert tokenizer._cut is None
+
+
+# ---- learning ----
+
+def slow_pairs(words: dict[tuple[str, ...], int], count: int) -> list[tuple[str, str]]:
+    """The first pairs to be joined: each time the most frequent one."""
+    found = []
+    for _ in range(count):
+        pairs = {}
+        for word, times in words.items():
+            for pair in itertools.pairwise(word):
+                pairs[pair] = pairs.get(pair, 0) + times
+        best = max(pairs, key=pairs.get)
+        assert list(pairs.values()).count(pairs[best]) == 1  # the test's text decides it
+        found.append(best)
+        joined = {}
+        for word, times in words.items():
+            parts = list(word)
+            for i in range(len(parts) - 1, 0, -1):
+                if (parts[i - 1], parts[i]) == best:
+                    parts[i - 1 : i + 1] = ["".join(best)]
+            joined[tuple(parts)] = joined.get(tuple(parts), 0) + times
+        words = joined
+    return found
+
+
+def test_the_most_frequent_pairs_are_joined():
+    words = {"ab": 7, "abc": 5, "abcd": 3, "dab": 2}
+    text = "".join(f"{word}\n" * times for word, times in words.items())
+    pairs = slow_pairs({tuple(word): times for word, times in words.items()}, 3)
+    tokenizer = BytePairs.of(text, 256 + 3)
+    assert [tuple(pair) for pair in tokenizer.state()["tokenizer"]["model"]["merges"]] == pairs
+    assert len(tokenizer) == 259 and tokenizer.names([256, 257, 258]) == ["".join(pair) for pair in pairs]
+
+
+def test_learning_again_gives_the_same_whatever_the_pieces(monkeypatch):
+    state = own().state()
+    monkeypatch.setattr(byte_pairs, "PIECE", 10)
+    assert BytePairs.of(TEXT, 400).state() == state
+
+
+@pytest.mark.parametrize("text, size, length", [("", 256, 256), ("", 999, 256), ("a", 999, 256), ("ab", 999, 256), ("abab", 999, 257),
+                                                ("🙂" * 2, 10 ** 12, 259), ("ab ab ab", 256, 256)])
+def test_how_many_tokens_there_are(text, size, length):
+    tokenizer = BytePairs.of(text, size)
+    assert len(tokenizer) == length and tokenizer.decode(tokenizer.encode(text + "ñ")) == text + "ñ"
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1, 255])
+def test_too_few_tokens(size):
+    with pytest.raises(ValueError, match=f"vocabulary_size must be at least 256, one for each byte, got {size}"):
+        BytePairs.of("abc", size)
+
+
+@settings(deadline=None)
+@given(st.text(), SURROGATES, st.text())
+def test_half_a_surrogate_pair_is_refused(before, half, after):
+    for call in (own().encode, BytePairs.of):
+        with pytest.raises(ValueError, match="half of a surrogate pair"):
+            call(before + half + after)
+
+
+# ---- decoding ----
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_text_that_comes_in_pieces_is_that_of_all_ids(kind):
+    library, tokenizer = made(kind)
+
+    @settings(deadline=None)
+    @given(st.lists(st.integers(0, len(tokenizer) - 1), max_size=40), st.lists(st.sampled_from(AWKWARD), max_size=9))
+    def check(ids, words):
+        for given_ids in (ids, library.encode("".join(words)).ids):
+            text = library.decode(given_ids, skip_special_tokens=False)
+            assert "".join(tokenizer.stream(given_ids)) == tokenizer.decode(given_ids) == text
+
+    check()
+
+
+@pytest.mark.parametrize("kind, text, pieces", [
+    ("like_gpt2", "a🙃b", ["a", "🙃", "b"]),  # a character that it has no token for
+    ("like_llama2", "a 🙃b c", ["a", " ", "🙃b", " ", "c"]),  # here bytes side by side wait for the next that is none
+])
+def test_a_character_comes_when_it_is_whole(kind, text, pieces):
+    tokenizer = made(kind)[1]
+    assert list(tokenizer.stream(tokenizer.encode(text))) == pieces
+
+
+def test_ids_that_are_no_tokens():
+    tokenizer = own()
+    a = tokenizer.encode("a")[0]
+    assert tokenizer.decode([a, 10 ** 6, -1, 2 ** 70, a]) == "a���a" and tokenizer.decode([]) == ""
+    assert tokenizer.names([10 ** 6]) == ["token 1000000"]
+
+
+def test_names():
+    tokenizer = made("like_llama3")[1]
+    assert tokenizer.names(tokenizer.encode("the é🙃")) == ["the", " ", "\\xc3", "\\xa9", "\\xf0\\x9f", "\\x99", "\\x83"]
+    assert tokenizer.names(tokenizer.before_prompt) == ["<|begin_of_text|>"]
+    assert made("like_llama2")[1].names([1, 3 + 0xC3, 259]) == ["<s>", "<0xC3>", " "]
+
+
+def test_what_a_text_starts_with():
+    for kind, start, before in (("like_gpt2", "<|endoftext|>", ""), ("like_llama3", "<|begin_of_text|>", "<|begin_of_text|>"),
+                                ("like_llama2", "<s>", "<s>")):
+        tokenizer = made(kind)[1]
+        assert (tokenizer.decode(tokenizer.start), tokenizer.decode(tokenizer.before_prompt)) == (start, before)
+    assert own().decode(own().start) == "\n" and own().before_prompt == []
+
+
+def test_a_response_begins_as_the_models_of_the_tokenizer_expect(small_model):
+    tokenizer = made("like_llama3")[1]
+    model = small_model(len(tokenizer) + 7)  # made round
+    ids = [*tokenizer.before_prompt, *tokenizer.encode("the é")]
+    chosen = list(generate(model, ids, 30, 0.8, seed=1, vocabulary=len(tokenizer)))
+    assert "".join(tokenizer.respond(model, "the é", tokens=30, seed=1)) == tokenizer.decode([*ids[1:], *chosen])
+    (layer,) = tokenizer.look(model, "the é")[1]
+    assert layer.keys == ["<|begin_of_text|>", "the", "␣", "\\xc3", "\\xa9"]
+
+
+# ---- files and states ----
+
+def test_files_of_gpt2(tmp_path):
+    library, tokenizer = made("like_gpt2")
+    library.model.save(str(tmp_path))  # without <|endoftext|>, which stands in GPT-2's vocabulary
+    vocabulary = json.loads((tmp_path / "vocab.json").read_text())
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary | {"<|endoftext|>": len(vocabulary)}))
+    text = TEXT[:3000] + "<|endoftext|>é"
+    for path in (tmp_path, tmp_path / "vocab.json"):
+        found = BytePairs.read(path)
+        assert len(found) == len(tokenizer) and found.encode(text).tolist() == library.encode(text).ids and found._cut
+        assert found.decode(found.encode(text)) == text and found.decode(found.start) == "<|endoftext|>"
+    library.save(str(tmp_path / "tokenizer.json"))
+    assert BytePairs.read(tmp_path).state() == BytePairs.read(tmp_path / "tokenizer.json").state() == tokenizer.state()
+
+
+@pytest.mark.parametrize("name, content, says", [
+    (None, None, "holds no tokenizer.json, and no vocab.json with a merges.txt"),
+    ("tokenizer.json", b"", "tokenizer.json is of no use: it is no JSON in UTF-8"),
+    ("tokenizer.json", b"\xff{}", "tokenizer.json is of no use: it is no JSON in UTF-8"),
+    ("tokenizer.json", b"[" * 100_000, "tokenizer.json is of no use: it is no JSON in UTF-8"),
+    ("tokenizer.json", b"{}", "tokenizer.json is of no use: it is no tokenizer.json"),
+    ("tokenizer.json", b"5", "tokenizer.json is of no use: it is no tokenizer.json"),
+    ("vocab.json", b"[]", "vocab.json is of no use: it must hold tokens and their ids"),
+    ("vocab.json", b'{"a": "b"}', "vocab.json is of no use: it is no tokenizer.json"),
+    ("vocab.json", b'{"a": 0}', "vocab.json is of no use: it is no tokenizer.json (.*Token `b`"),
+])
+def test_files_that_make_no_sense(tmp_path, name, content, says):
+    (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
+    if name:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=says.replace("(", r"\(")) as error:
+        BytePairs.read(tmp_path)
+    assert "\n" not in str(error.value) and str(tmp_path) in str(error.value) and len(str(error.value)) < 500
+
+
+def test_a_file_is_missing(tmp_path):
+    (tmp_path / "vocab.json").write_text("{}")
+    for path, missing in ((tmp_path, "merges.txt"), (tmp_path / "none.json", "none.json")):
+        with pytest.raises(FileNotFoundError, match=missing):
+            BytePairs.read(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states(kind):
+    tokenizer = made(kind)[1]
+    again = tokenizer_of(json.loads(json.dumps(tokenizer.state())))
+    assert again.state() == tokenizer.state() and len(again) == len(tokenizer) and again.kind == "bpe"
+    assert again.encode(TEXT[:500]).tolist() == tokenizer.encode(TEXT[:500]).tolist()
+
+
+def test_texts_are_neither_padded_nor_cut_off_nor_left_to_chance():
+    library = tokenizers.Tokenizer.from_str(json.dumps(own().state()["tokenizer"]))
+    library.enable_padding(length=10 ** 12)
+    library.enable_truncation(2)
+    library.model.dropout = 0.9
+    tokenizer = BytePairs(json.loads(library.to_str()))
+    assert tokenizer.encode(TEXT).tolist() == own().encode(TEXT).tolist() and tokenizer.state() == own().state()
+
+
+VALUES = [None, True, -1, 1.5, 10 ** 7, 10 ** 400, float("nan"), "", "x", "\ud800", [], ["a"], {}, {"a": 1}, {"type": "BPE"}]
+PARTS = ["version", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model", "padding", "truncation",
+         "model.type", "model.vocab", "model.merges", "model.dropout", "model.unk_token", "model.continuing_subword_prefix",
+         "pre_tokenizer.type", "pre_tokenizer.use_regex", "decoder.type"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_hostile_values(part):
+    """They are refused in one line, or make a tokenizer that works."""
+    for value in VALUES:
+        state = copy.deepcopy(own().state())
+        *above, name = part.split(".")
+        functools.reduce(dict.__getitem__, above, state["tokenizer"])[name] = value
+        try:
+            tokenizer = tokenizer_of(state)
+            assert isinstance(tokenizer.decode(tokenizer.encode("a 🙂\n")), str) and len(tokenizer) >= 0
+            json.dumps(tokenizer.state())
+        except ValueError as error:
+            assert "\n" not in str(error) and len(str(error)) < 500
+
+
+def bomb(part: str, inner: str, count: int) -> dict:
+    """Twice as long at each of its parts."""
+    return {"type": "Sequence", part: [{"type": inner, "pattern": {"String": "a"}, "content": "aa"}] * count}
+
+
+NESTED = functools.reduce(lambda inner, _: {"type": "Sequence", "normalizers": [inner]}, range(300), {"type": "NFC"})
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"normalizer": bomb("normalizers", "Replace", 60)}, "thousands of times as long"),
+    ({"decoder": bomb("decoders", "Replace", 60)}, "thousands of times as long"),
+    ({"normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 10 ** 6}}, "thousands of times as long"),
+    ({"normalizer": NESTED}, "recursion limit"),
+    ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}}, "it is no tokenizer.json"),
+    ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "it does not work .chunk size"),  # a panic
+    ({"model": {"type": "WordLevel", "vocab": {"b": 0}, "unk_token": "x"}}, "it does not work"),
+])
+def test_hostile_parts(change, says):
+    with pytest.raises(ValueError, match=says) as error:
+        BytePairs(own().state()["tokenizer"] | change)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+def test_text_that_it_has_no_tokens_for():
+    tokenizer = BytePairs({"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "x"}})
+    with pytest.raises(ValueError, match="this text has no tokens .*UNK"):
+        tokenizer.encode("b")
+
+
+# ---- runs ----
+
+def test_byte_pairs_are_learnt_from_the_training_text_alone(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abc " * 225 + "xyz " * 25)
+    corpus = load_corpus(str(path), context=4, tokenizer="bpe")
+    assert corpus.tokenizer.state() == BytePairs.of("abc " * 225).state()
+    assert corpus.tokenizer.decode(corpus.validation) == "xyz " * 25 and corpus.validation_bytes == 100
+    with pytest.raises(ValueError, match="vocabulary_size is 300, but this text gives only 259 tokens: .* ask for fewer"):
+        load_corpus(str(path), tokenizer="bpe", vocabulary_size=300)
+    assert len(load_corpus(str(path), context=4, tokenizer="bpe", vocabulary_size=259).tokenizer) == 259
+    with pytest.raises(ValueError, match=r"its 1000 characters make 226 tokens for training and 100 for validation"):
+        load_corpus(str(path), context=200, tokenizer="bpe")
+
+
+def test_bits_per_byte(small_model):
+    corpus = load_corpus(context=16, tokenizer="bpe", vocabulary_size=300)
+    text = default_text()[int(0.9 * len(default_text())):]
+    corpus = models.Corpus(None, corpus.tokenizer, corpus.train, corpus.tokenizer.encode(text[:999]), "", 999)
+    model = small_model(300)
+    measured = corpus.evaluate(model, TrainingConfig(eval_windows=1000), is_last=False)
+    assert measured["bits_per_byte"] == pytest.approx(texts.bits_per_byte(model, corpus.validation, 999), rel=1e-5)
+
+
+def test_a_run(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT)
+    arguments = "train", "--text", "text.txt", "--tokenizer", "bpe"
+    code, out, err = run(*arguments, "--vocabulary-size", 300, "--out", "one", *SMALL_RUN)
+    assert code == 0 and "a vocabulary of 300 tokens" in err and "bits per byte" in out
+    saved = checkpoint.load("one")
+    assert saved.config["vocabulary_size"] == 300 and saved.dataset["tokenizer"]["kind"] == "bpe"
+    model = models.load("one")
+    code, out, err = run("sample", "--checkpoint", "one", "--prompt", "日本🙃", "--tokens", 20, "--seed", 3)
+    assert (code, err) == (0, "") and out == models.respond(model, "日本🙃", tokens=20, seed=3) + "\n"
+    assert out.startswith("日本🙃") and run("look", "one", "--prompt", "日本🙃")[0] == 0
+
+    assert run("train", "--resume", "one", "--tokenizer", "bpe", "--vocabulary-size", 300, "--steps", 5)[0] == 0
+    assert run("train", "--init-from", "one", "--text", "text.txt", "--out", "two", "--steps", 1)[0] == 0
+    assert checkpoint.load("two").dataset == checkpoint.load("one").dataset == saved.dataset
+
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others/tokenizer.json").write_text(json.dumps(saved.dataset["tokenizer"]["tokenizer"]))
+    assert run("train", "--resume", "one", "--tokenizer", "others", "--steps", 6)[0] == 0
+    assert run("train", "--text", "text.txt", "--tokenizer", "others", "--out", "three", *SMALL_RUN)[0] == 0
+    assert checkpoint.load("three").dataset == saved.dataset
+    made("like_gpt2")[0].save("others/tokenizer.json")
+    for flags, says in ((["--vocabulary-size", 255], "vocabulary_size must be at least 256"),
+                        (["--vocabulary-size", 9999], "vocabulary_size is 9999, but this text gives only"),
+                        (["--resume", "one", "--tokenizer", "others"], "--tokenizer is others, but one/checkpoint.npz was trained with bpe"),
+                        (["--resume", "one", "--vocabulary-size", 301], "--vocabulary-size is 301, but one/checkpoint.npz was")):
+        code, out, err = run(*arguments, *flags)
+        assert (code, out, err.count("\n")) == (2, "", 1) and says in err
+
+
+def test_hostile_checkpoints(run, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    assert run("train", "--text", path, "--tokenizer", "bpe", "--vocabulary-size", 300, "--out", tmp_path / "run", *SMALL_RUN)[0] == 0
+    good = checkpoint.load(tmp_path / "run")
+    state = good.dataset["tokenizer"]
+    for other, says in ((state | {"tokenizer": {}}, "its dataset.tokenizer is"), (state | {"more": 1}, "its dataset.tokenizer is"),
+                        ({"kind": "bpe"}, "its dataset.tokenizer is"),
+                        (state | {"tokenizer": state["tokenizer"] | {"normalizer": NESTED}}, "its dataset.tokenizer is"),
+                        (BytePairs.of(TEXT, 301).state(), "its model has 300 tokens, its tokenizer 301"),
+                        ({"kind": "bytes"}, "its model has 300 tokens, its tokenizer 256")):
+        good.dataset["tokenizer"] = other
+        checkpoint.save(tmp_path / "run", good)
+        with pytest.raises(CheckpointError, match=says) as error:
+            models.load(tmp_path / "run")
+        assert "\n" not in str(error.value) and len(str(error.value)) < 1000
+        assert run("sample", "--checkpoint", tmp_path / "run")[0] == 1
+    good.dataset["tokenizer"] = BytePairs.of(TEXT, 290).state()  # the model has ten more, which are never drawn
+    checkpoint.save(tmp_path / "run", good)
+    model = models.load(tmp_path / "run")
+    assert "�" not in models.respond(model, "a", tokens=5, temperature=0)

@@ -1,0 +1,22 @@
+"""Texts for tokenizers, a run that takes a moment, and a slow, obvious reference of bits per byte."""
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+import minigrad as mg
+
+SURROGATES = st.characters(categories=("Cs",))
+ANY_TEXT = st.text(st.characters(exclude_categories=("Cs",)))
+SMALL_RUN = "--context", 16, "--layers", 1, "--heads", 2, "--width", 16, "--steps", 4, "--eval-every", 2, "--eval-windows", 4
+
+
+def bits_per_byte(model, tokens: np.ndarray, byte_count: int) -> float:
+    """-log2 of the probability of each token but the first, window by window; as if the first had their mean."""
+    bits, context = [], model.config.context
+    for first in range(0, len(tokens) - 1, context):
+        window = tokens[first : first + context + 1]
+        logits = model(mg.tensor(window[None, :-1]))[0].detach().numpy()[0].astype(np.float64)
+        for row, target in zip(logits, window[1:]):
+            bits.append(-math.log2(np.exp(row[target]) / np.exp(row).sum()))
+    return (sum(bits) + np.mean(bits)) / byte_count
