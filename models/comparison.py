@@ -24,6 +24,7 @@ FORMAT = "minigrad comparison 1"
 LOSS, BITS = "val_loss", "bits_per_byte"
 MEASURES = LOSS, "best_val_loss", BITS, "best_bits_per_byte", "accuracy", "seconds", "tokens_per_second", "parameters"
 STATISTICS = "mean", "sd", "median", "min", "max"
+LONGEST = 35  # letters of a setting's value
 NO_SETTINGS = "seed", "text"  # a text is told by its hash
 
 
@@ -78,7 +79,7 @@ class Comparison:
 
     def label(self, group: Group) -> str:
         """What tells a group from the others."""
-        return ", ".join(f"{name} {shown(group.settings.get(name))}" for name in self.columns) or "all runs"
+        return ", ".join(f"{name}={shown(group.settings.get(name))}" for name in self.columns) or "all runs"
 
     @property
     def _measures(self) -> list[str]:
@@ -140,8 +141,13 @@ def _cells(measure: str, found: dict[str, float | None]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A setting's value, for people."""
-    return "-" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    """A setting's value, for people; of a long one, such as a path, the end.
+
+    >>> shown(0.001), shown(None), shown(True), shown("/a/long/path/to/the/folder/runs/nano-12")
+    ('0.001', '-', 'yes', '.../path/to/the/folder/runs/nano-12')
+    """
+    text = "-" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST else f"...{text[3 - LONGEST:]}"
 
 
 def summary(values: Sequence[float]) -> dict[str, float | None]:
@@ -260,7 +266,9 @@ def _group(runs: list[Run], data: str, tokenizer: str | None) -> Group:
 
 
 def _columns(groups: list[Settings]) -> list[str]:
-    """The settings in which groups differ; hashes only if the others do not tell the groups apart."""
+    """The settings in which groups differ, but for damaged runs, which have none; hashes only if nothing else tells the
+    groups apart."""
+    groups = [settings for settings in groups if settings]
     names = list(dict.fromkeys(name for settings in groups for name in settings if name != "seed"))
     differing = [name for name in names if len({json.dumps(settings.get(name)) for settings in groups}) > 1]
     plain = [name for name in differing if not name.endswith("_sha256")]

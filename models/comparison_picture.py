@@ -12,7 +12,7 @@ from models.comparison import BITS, Comparison, Group
 PICTURE = "minigrad: comparison of runs"  # what the picture's file says of itself
 MOST_GROUPS = 24  # in a picture; further ones are left out
 LINE, MOST_LINES = 44, 3  # letters in a line of a label, and its lines
-BEST_TO_WORST = (0.05, 0.25, 0.55), (0.10, 0.62, 0.55), (0.95, 0.65, 0.15)  # red, green and blue, of a ramp
+BEST_TO_WORST = (0.05, 0.25, 0.55), (0.10, 0.62, 0.55), (0.88, 0.55, 0.05)  # red, green and blue, of a ramp
 
 
 def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
@@ -48,7 +48,8 @@ def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
 
 
 def _wrapped(label: str) -> str:
-    return "\n".join(textwrap.wrap(label, LINE, max_lines=MOST_LINES, placeholder=" ..."))
+    return "\n".join(textwrap.wrap(label, LINE, max_lines=MOST_LINES, placeholder=" ...",
+                                   break_on_hyphens=False))
 
 
 def _curve(group: Group, measure: str) -> dict[int, list[float]]:

@@ -2,7 +2,6 @@
 import argparse
 import concurrent.futures
 import csv
-import json
 import os
 import pathlib
 import signal
@@ -13,7 +12,7 @@ import time
 import pytest
 
 from models import checkpoint as checkpoints
-from models import comparison, run as runs
+from models import run as runs
 from models.commands import sweep, sweep_run
 from models.commands.grid import MOST_RUNS, SeveralValues, combinations, name_of
 from models.commands.shared import UsageError
@@ -198,7 +197,7 @@ def test_a_sweep_is_its_runs_one_by_one(run, here):
         assert run("train", *MICRO, "--lr", lr, "--seed", seed, "--out", name)[0] == 0
         assert metrics_of(pathlib.Path("all", name)) == metrics_of(pathlib.Path(name))
         assert pathlib.Path(name, runs.SAMPLE).read_text() in pathlib.Path("all", name, sweep_run.LOG).read_text()
-    code, alone, _ = run("compare", *FOLDERS, "--csv", "alone.csv")
+    code, _, _ = run("compare", *FOLDERS, "--csv", "alone.csv")
     assert code == 0 and table_of("alone.csv") == table_of(f"all/{sweep.TABLE}")
     assert out.splitlines()[0].split()[:2] == ["lr", "runs"]
     assert run("sample", "--checkpoint", f"all/{FOLDERS[0]}", "--prompt", "abc")[0] == 0
@@ -211,7 +210,7 @@ def test_what_is_finished_is_not_done_again_and_values_can_be_added(run, here, m
     train_run = sweep_run.train_run
     monkeypatch.setattr(sweep_run, "train_run", lambda given, folder: trained.append(folder.name) or train_run(given, folder))
     assert run("sweep", *MICRO, "--seed", "0,1", "--out", "all")[0] == 0 and trained == []
-    code, out, err = run("sweep", *MICRO, "--seed", "0,2,1", "--lr", "2e-3,0.01", "--out", "all")  # 2e-3 is the default
+    code, _, err = run("sweep", *MICRO, "--seed", "0,2,1", "--lr", "2e-3,0.01", "--out", "all")  # 2e-3 is the default
     assert code == 0 and "all: 6 runs, 2 of them finished" in err
     assert trained == ["lr=0.01,seed=0", "lr=0.002,seed=2", "lr=0.01,seed=2", "lr=0.01,seed=1"]
     assert before == {path: path.stat().st_mtime_ns for path in before}
@@ -266,7 +265,7 @@ def test_all_runs_fail(run, here, monkeypatch):
         raise TrainingError("the loss became nan")
 
     monkeypatch.setattr(Trainer, "train_step", fail)
-    code, out, err = run("sweep", *MICRO, *GRID, "--out", "all")
+    code, out, _ = run("sweep", *MICRO, *GRID, "--out", "all")
     assert code == 1 and out.count("failed: the loss became nan") == 4 and not pathlib.Path("all", sweep.PICTURE).exists()
 
 
