@@ -25,6 +25,7 @@ LOSS, BITS = "val_loss", "bits_per_byte"
 MEASURES = LOSS, "best_val_loss", BITS, "best_bits_per_byte", "accuracy", "seconds", "tokens_per_second", "parameters"
 STATISTICS = "mean", "sd", "median", "min", "max"
 LONGEST = 35  # letters of a setting's value
+HEADS = {LOSS: "loss", "best_val_loss": "best loss", BITS: "bits/byte", "seconds": "time", "tokens_per_second": "tokens/s"}
 NO_SETTINGS = "seed", "text"  # a text is told by its hash
 
 
@@ -114,30 +115,27 @@ class Comparison:
 
     def table(self) -> str:
         """The records for people; and a line for each run that is no result."""
-        heads = [*self.columns, "runs", *(head for measure in self._measures for head in _heads(measure)), "remarks"]
+        single = [measure for measure in self._measures if measure not in (self.measure, "best_bits_per_byte")]
+        name = HEADS.get(self.measure)
+        heads = [*self.columns, "runs", f"{name}: median (min to max)", "mean +- sd",
+                 *(HEADS.get(measure, measure) for measure in single), "remarks"]
         lines = [[*(shown(group.settings.get(name)) for name in self.columns), str(len(group.finished)),
-                  *(cell for measure in self._measures for cell in _cells(measure, group.summary(measure))),
+                  *_spread(group.summary(self.measure)),
+                  *(_number(measure, group.summary(measure)["median"]) for measure in single),
                   "; ".join(group.remarks)] for group in self.groups]
         widths = [max(map(len, column)) for column in zip(heads, *lines)]
         rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in (heads, *lines)]
         return "\n".join([*rows, *(f"{folder}: {problem}" for folder, problem in self.problems)])
 
 
-def _heads(measure: str) -> list[str]:
-    name = {LOSS: "loss", "best_val_loss": "best loss", BITS: "bits/byte", "best_bits_per_byte": "best bits/byte",
-            "seconds": "time", "tokens_per_second": "tokens/s"}.get(measure, measure)
-    return [f"{name}: median (min to max)", "mean +- sd"] if measure in (LOSS, BITS) else [name]
+def _spread(found: dict[str, float | None]) -> list[str]:
+    median, least, most, mean, deviation = (_number("", found[name]) for name in ("median", "min", "max", "mean", "sd"))
+    return ["-", "-"] if found["mean"] is None else [f"{median} ({least} to {most})", f"{mean} +- {deviation}"]
 
 
-def _cells(measure: str, found: dict[str, float | None]) -> list[str]:
-    if found["mean"] is None:
-        return ["-"] * len(_heads(measure))
-    number = {"seconds": "{:,.1f} s", "tokens_per_second": "{:,.0f}", "parameters": "{:,.0f}"}.get(measure, "{:.4f}").format
-    if measure not in (LOSS, BITS):
-        return [number(found["median"])]
-    deviation = "-" if found["sd"] is None else number(found["sd"])
-    return [f"{number(found['median'])} ({number(found['min'])} to {number(found['max'])})",
-            f"{number(found['mean'])} +- {deviation}"]
+def _number(measure: str, value: float | None) -> str:
+    layout = {"seconds": "{:,.1f} s", "tokens_per_second": "{:,.0f}", "parameters": "{:,.0f}"}.get(measure, "{:.4f}")
+    return "-" if value is None else layout.format(value)
 
 
 def shown(value: Any) -> str:
