@@ -20,6 +20,7 @@ import minigrad as mg
 from models import checkpoint as checkpoints
 from models import run as runs
 from models.commands import train
+from models.distributed import ALONE
 from models.sweep_folder import FAILURE
 
 LOG = "log.txt"  # in a run's folder: what `minigrad train` says
@@ -35,9 +36,9 @@ def train_run(given: dict[str, Any], folder: pathlib.Path) -> str | None:
         with open(folder / LOG, "a", encoding="utf-8", errors="replace") as log, \
                 contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             if any((folder / name).exists() for name in (checkpoints.NAME, checkpoints.PREVIOUS)):
-                train.resume({"resume": str(folder)})
+                train.resume({"resume": str(folder)}, ALONE)
             else:
-                train.start({**given, "out": str(folder)})
+                train.start({**given, "out": str(folder)}, ALONE)
         return None
     except MemoryError:
         return fail(folder, "out of memory; choose a smaller model, context or batch size")
