@@ -15,6 +15,8 @@ from cli.starting import starting
 # {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, what it does)}
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
+    "sweep": ("models.commands.sweep", "Train all combinations of some settings and seeds, and compare them."),
+    "compare": ("models.commands.compare", "Compare runs: the mean and spread over seeds, as a table and a picture."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
     "look": ("models.commands.look", "Show where each head of a trained model looks as it reads a text."),
     "export": ("models.commands.export", "Write a trained model as a folder in the Hugging Face format."),
