@@ -15,6 +15,7 @@ from cli.starting import starting
 # {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, what it does)}
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
+    "prepare": ("models.commands.prepare", "Make tokens of large texts, for `train --text DIR`."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
     "look": ("models.commands.look", "Show where each head of a trained model looks as it reads a text."),
     "export": ("models.commands.export", "Write a trained model as a folder in the Hugging Face format."),
