@@ -31,7 +31,8 @@ from minigrad.serialization import replacing
 from models.run import locked
 from models.shards import INDEX, SPLITS, DTYPES, Index, Shard, ShardError, SourceText, dtype_for, shard_path
 from models.sources import Piece, Source
-from models.tokenizers import Tokenizer, Vocabulary, code_points, tokenizer_of
+from models.tokenizers import Tokenizer, Vocabulary, tokenizer_of
+from models.tokenizers.characters import code_points
 from models.transformer import check_whole
 
 SHARD_TOKENS = 1 << 24  # that fill a shard; those of the piece that fills it all belong to it
