@@ -15,6 +15,7 @@ from cli.starting import starting
 # {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, what it does)}
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
+    "prepare": ("models.commands.prepare", "Make tokens of large texts, for `train --text DIR`."),
     "sweep": ("models.commands.sweep", "Train all combinations of some settings and seeds, and compare them."),
     "compare": ("models.commands.compare", "Compare runs: the mean and spread over seeds, as a table and a picture."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
