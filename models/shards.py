@@ -220,7 +220,8 @@ def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenize
             raise ValueError(f"{folder} is too short: it has {index.tokens(split):,} tokens in split {split!r}, and needs "
                              f"context + 1 = {context + 1}; prepare a longer text, or give a smaller context")
     train, validation = (MappedTokens(index, folder, split) for split in SPLITS)
-    return Corpus(str(pathlib.Path(folder).absolute()), tokenizer_of(index.tokenizer), train, validation, index.sha256())
+    return Corpus(str(pathlib.Path(folder).absolute()), tokenizer_of(index.tokenizer), train, validation, index.sha256(),
+                  index.bytes("validation"))
 
 
 def check_content(folder: str | os.PathLike, show: Callable[[str, int, int], None] = lambda what, done, total: None
