@@ -55,7 +55,6 @@ SABOTAGES = [
         "hub: bfloat16 in the lower half": ("Stored.read", "bits <<= 16", "bits <<= 0"),
         "hub: bfloat16 cut off": ("as_stored", "bits + 0x7FFF + (bits >> 16 & 1)", "bits"),
         "hub: bfloat16 halves go up": ("as_stored", "0x7FFF + (bits >> 16 & 1)", "0x8000"),
-        "hub: float16 as it is": ("Stored.read", "array = array.astype(np.float32)", "pass"),
         "hub: no offset": ("Stored.read", "offset=self.offset", "offset=8"),
         "hub: no layout named": ("_write_file", '{"format": "pt"}', "{}"),
         "hub: never a new shard": ("write", "filled + size > shard_size", "False"),
