@@ -351,6 +351,19 @@ def test_what_was_read_is_written(name, dtype, their_model, tmp_path):
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
 
 
+def test_shards_are_as_full_as_they_may_be(our_model, tmp_path):
+    hub.write(our_model(OURS["gpt2"]), tmp_path / "out", shard_size=3000)
+    index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
+    sizes = {path.name: [4 * tensor.numel() for tensor in load_file(path).values()] for path in
+             sorted((tmp_path / "out").glob("*.safetensors"))}
+    count = len(sizes)
+    assert list(sizes) == [f"model-{i:05}-of-{count:05}.safetensors" for i in range(1, count + 1)]
+    assert all(sum(size) <= 3000 or len(size) == 1 for size in sizes.values())
+    assert max(map(len, sizes.values())) > 2 and index["metadata"] == {"total_size": sum(map(sum, sizes.values()))}
+    for name, file in index["weight_map"].items():
+        assert name in load_file(tmp_path / "out" / file)
+
+
 def test_rounding_is_pytorchs(our_model, tmp_path, random):
     ours = our_model(OURS["gpt2"])
     ours.token_embedding.weight.data[...] = random.standard_normal((11, 16)) * 10.0 ** random.integers(-30, 4, (11, 16))

@@ -59,7 +59,7 @@ SABOTAGES = [
         "hub: no layout named": ("_write_file", '{"format": "pt"}', "{}"),
         "hub: never a new shard": ("write", "filled + size > shard_size", "False"),
         "hub: shards of a tensor each": ("write", "filled + size > shard_size", "True"),
-        "hub: total size": ("write", "total + size", "size"),
+        "hub: total size": ("write", "filled + size, total + size", "filled + size, size"),
     }),
     *edits(OTHERS, "models.hub.folder", {
         "hub: float64 read as float32": ("read", 'stored.dtype == "F64"', "False"),
@@ -79,13 +79,13 @@ SABOTAGES = [
         "hub: ends of GPT-2's own files": ("read", "BytePairs.read(folder, ends)", "BytePairs.read(folder)"),
         "hub: GPT-2's own files not read": ("read", "(folder / MERGES).exists()", "False"),
         "hub: special tokens not named": ("write", "if ids and ids[0] in special", "if False"),
-        "hub: ends not read": ("read", '(path.read_text(encoding="utf-8"), ends)', '(path.read_text(encoding="utf-8"))'),
+        "hub: ends not read": ("read", "BytePairs(described, ends)", "BytePairs(described)"),
         "hub: lines are no characters": ("_of_characters", r"[\s\S]", "."),
         "hub: bytes in words": ("_of_bytes", '"use_regex": False', '"use_regex": True') ,
     }),
     *edits(OTHERS, "models.tokenizers.byte_pairs", {
         "BytePairs: ends not kept": ("BytePairs.state", "list(self.ends)", "[]"),
-        "BytePairs: ends lost": ("BytePairs.of_state", ', state["ends"])', ")"),
+        "BytePairs: ends lost": ("BytePairs.of_state", ', ends)', ")"),
     }),
     *edits(OTHERS, "models.tokenizers.base", {"respond: no end": ("Tokenizer.respond", "ends=self.ends, ", "")}),
     *edits(HOSTILE, "models.hub.family", {
