@@ -7,7 +7,7 @@ from models.hub.folder import FAMILIES
 from sabotage.base import Sabotage
 from sabotage.edit import edits
 
-OTHERS = "tests/models/test_hub.py",
+OTHERS = "tests/models/test_published_configs.py", "tests/models/test_hub.py"
 HOSTILE = "tests/models/test_hostile_folders.py",
 
 
