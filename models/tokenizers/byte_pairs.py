@@ -23,7 +23,7 @@ from models.tokenizers.base import REPLACEMENT, Tokenizer, utf8
 
 BYTES = 256  # tokens that a byte-level vocabulary starts with
 DEFAULT_SIZE = 1024  # of a vocabulary that is learnt
-PIECE, BATCH = 1 << 16, 32  # characters of a piece of text, and pieces that become tokens at a time, in parallel
+PIECE, BATCH = 1 << 15, 16  # characters of a piece of text, and pieces that become tokens at a time, in parallel
 WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
 MOST_GROWTH = 1000  # times that a text may become longer by what is replaced in it
