@@ -40,6 +40,11 @@ def outdate() -> None:
     generation += 1
 
 
+def changes() -> int:
+    """How often `outdate` was called: while this stays the same, no module has been given another attribute or hook."""
+    return generation
+
+
 class Tracer(Tensor):
     """A Tensor of a step while it is captured: it has a shape, a dtype and a place on the tape, but shows no values."""
 

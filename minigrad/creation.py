@@ -122,11 +122,14 @@ def randn(*size, dtype: Any = None, **options) -> Tensor:
     return _drawn(lambda generator: generator.standard_normal(sizes(size), _floating(dtype)), **options)
 
 
-def normal(mean: Tensor | float, std: Tensor | float, size: Sequence[int] | None = None, **options) -> Tensor:
+def normal(
+    mean: Tensor | float, std: Tensor | float, size: Sequence[int] | None = None, dtype: Any = None, **options
+) -> Tensor:
     """Normal with these means and standard deviations, one for each element or for all. The draw has no gradient."""
-    dtype = next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
+    if dtype is None:
+        dtype = next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
     shape = None if size is None else sizes((size,))
-    return _drawn(lambda generator, mean, std: generator.normal(mean, std, shape), mean, std, **{"dtype": dtype, **options})
+    return _drawn(lambda generator, mean, std: generator.normal(mean, std, shape), mean, std, dtype=dtype, **options)
 
 
 def randint(low: int, high: int | None = None, size: Sequence[int] = (), **options) -> Tensor:

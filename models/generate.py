@@ -1,4 +1,5 @@
 """Text from a model, one token after the other."""
+import contextlib
 import functools
 import itertools
 import math
@@ -8,8 +9,8 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from models.decode import CachedDecoder
-from models.transformer import check_whole
+from models.decode import CachedDecoder, CannotDecode, seen_after_one_more, seen_of_prompt
+from models.transformer import CausalTransformer, check_whole
 
 COLDEST = 1e-200  # a temperature at which the likeliest token has it all, and no division overflows yet
 
@@ -24,8 +25,18 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     top_k: only the k likeliest tokens can be drawn.
     top_p: only the likeliest tokens that together reach this probability can be drawn.
     seed: for the same tokens again; without one, minigrad's own generator draws, which `manual_seed` starts.
-    context: how many of the last tokens the model sees; by default `model.config.context`, or all if it has none.
+    context: show the model this many of the last tokens, computed anew for each token. By default:
+
+    - A CausalTransformer without a table of positions (rotary, relative, none) reads on for ever, and each token sees the
+      last `config.context` tokens in each block: the logits are those of model(all tokens so far), whatever their number.
+    - One with a table (learned, sinusoidal, ...) sees the last `config.context` tokens of the prompt, and all that follow.
+      When it would see more than `config.context`, it goes on with the last context // 2 + 1 of them, from position 0.
+    - Another model sees the last `model.config.context` tokens, or all if it has no such number.
+
+    For the first two a token takes as long past the context as inside it. If a model has parts that the cached decoding
+    does not know, such as a hook or a subclass, each token takes a whole forward, and the logits are the same.
     vocabulary: only token ids below it can be drawn; by default, all for which the model has logits.
+    ends: see above.
 
     ValueError names an argument that makes no sense.
     """
@@ -47,9 +58,7 @@ def generate_batch(model: nn.Module, prompts: Sequence[Sequence[int]], count: in
     if len(lengths) != 1 or lengths == [0]:
         raise ValueError(f"the prompts must have one length, at least 1, got the lengths {lengths}; generate for those "
                          "of one length at a time")
-    if context is None:
-        context = getattr(getattr(model, "config", None), "context", None)
-    else:
+    if context is not None:
         check_whole("context", context)
     generator = mg.random.generator() if seed is None else np.random.default_rng(seed)
     choose = functools.partial(draw, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
@@ -70,17 +79,44 @@ def check_sampling(count: int, temperature: float, top_k: int | None, top_p: flo
         raise ValueError(f"top_p must be more than 0 and at most 1, got {top_p!r}")
 
 
-def _generate(model: nn.Module, tokens: np.ndarray, count: int, context: int | None,
+def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | None,
               choose: Callable[[np.ndarray], np.ndarray]) -> Iterator[np.ndarray]:
-    try:
-        next_logits = CachedDecoder(model, len(tokens)).logits
-    except ValueError:  # a model with parts that are not known there
-        next_logits = functools.partial(full_forward, model)
+    reader, chosen = WholeForward(model, context), None
+    prompts = reader.seen(prompts, is_prompt=True)
+    if context is None:
+        with contextlib.suppress(CannotDecode):
+            reader = CachedDecoder(model, len(prompts))
     for _ in range(count):
-        tokens = tokens if context is None else tokens[:, -context:]
-        chosen = choose(next_logits(tokens))
-        tokens = np.concatenate((tokens, chosen[:, None]), axis=1)
+        try:
+            logits = reader.logits(prompts) if chosen is None else reader.next_logits(chosen)
+        except CannotDecode:  # since the last token the model has been given a hook, say
+            reader = WholeForward(model, context, reader.tokens)
+            logits = reader.logits(prompts) if chosen is None else reader.next_logits(chosen)
+        chosen = choose(logits)
         yield chosen
+
+
+class WholeForward:
+    """Next-token logits by calling the model on all that it sees, for each token anew; see `generate`."""
+
+    def __init__(self, model: nn.Module, context: int | None, tokens: np.ndarray | None = None):
+        self.model, self.context, self.tokens = model, context, tokens
+
+    def seen(self, tokens: np.ndarray, is_prompt: bool = False) -> np.ndarray:
+        """Of the tokens so far (B, T), those that the model is shown."""
+        if self.context is None and isinstance(self.model, CausalTransformer):
+            return seen_of_prompt(self.model, tokens) if is_prompt else seen_after_one_more(self.model, tokens)
+        context = self.context or getattr(getattr(self.model, "config", None), "context", None)
+        return tokens if context is None else tokens[:, -context:]
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """Logits (B, V) of the token after these, (B, T)."""
+        self.tokens = tokens
+        return full_forward(self.model, tokens)
+
+    def next_logits(self, chosen: np.ndarray) -> np.ndarray:
+        """Logits (B, V) of what follows when one token, chosen (B,), is added to each sequence."""
+        return self.logits(self.seen(np.concatenate((self.tokens, chosen[:, None]), axis=1)))
 
 
 def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:

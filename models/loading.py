@@ -90,7 +90,10 @@ def model_in(source: Source) -> nn.Module:
 
 
 def respond(model: nn.Module, prompt: str | None = None, **sampling) -> str:
-    """What a model from `load` says: a prompt with its continuation, or the answer to the source of a task."""
+    """What a model from `load` says: a prompt with its continuation, or the answer to the source of a task. ValueError
+    if it has no tokenizer."""
+    if model.tokenizer is None:
+        raise ValueError("the model's folder has no tokenizer, so it takes and gives token ids only; see models.generate")
     return "".join(model.tokenizer.respond(model, prompt, **sampling))
 
 

@@ -119,8 +119,8 @@ class TransformerConfig:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.positions == "rotary" and self.head_width % 2:
-            raise ValueError("positions 'rotary' rotates pairs of features, so width / heads must be even, or head_size "
-                             f"if it is given, got {self.head_width}; change it, or choose positions 'relative'")
+            raise ValueError("positions 'rotary' rotates pairs of features, so width / heads must be even, or head_size if "
+                             f"it is given, got {self.head_width}; change it, or choose positions 'relative'")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 

@@ -133,8 +133,8 @@ def parse_scaling(scaling: str) -> tuple[str, list[float]]:
     except (KeyError, TypeError, ValueError):
         fits = False
     if not fits or kind == "llama3" and not numbers[1] < numbers[2]:
-        raise ValueError("rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:FACTOR:FEWEST:MOST:CONTEXT', with positive "
-                         f"numbers, FEWEST less than MOST, got {scaling!r}")
+        raise ValueError("rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:FACTOR:FEWEST:MOST:CONTEXT', with "
+                         f"positive numbers, FEWEST less than MOST, got {scaling!r}")
     return kind, numbers
 
 
@@ -163,12 +163,14 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
     return frequencies
 
 
-@functools.lru_cache(maxsize=32)
 def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """(cosines, sines) of the positions start to start + T - 1, (T, D / 2) each. Angles are computed in float64, so that
-    they are exact far out, too. Not to be written to: who asks again is given the same arrays."""
+    """(cosines, sines) for the positions start to start + T - 1, (T, D / 2) each. Angles are computed in float64, so that
+    they are exact far out, too."""
     angles = np.arange(start, start + T)[:, None] * rotary_frequencies(D, base, scaling)
     return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+
+
+kept_table = functools.lru_cache(maxsize=32)(rotary_table)  # whose arrays nobody may write to
 
 
 def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none") -> Tensor:
@@ -179,6 +181,6 @@ def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none")
     Then q_t . k_s depends on t - s only. x (..., T, D), D even -> the same shape. For `scaling` see `rotary_frequencies`.
     """
     T, D = x.shape[-2:]
-    cosine, sine = map(Tensor, rotary_table(start, T, D, base, scaling, x.dtype))
+    cosine, sine = map(Tensor, kept_table(start, T, D, base, scaling, x.dtype))
     even, odd = x[..., 0::2], x[..., 1::2]
     return mg.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).reshape(x.shape)

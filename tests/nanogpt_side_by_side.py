@@ -10,52 +10,25 @@ of the keys' bias, which is zero, so that small ones drift apart. The exit code 
 text that both generate, always the likeliest, differs.
 """
 import argparse
-import builtins
 import contextlib
 import io
 import pathlib
 import sys
-import types
 from collections.abc import Callable, Iterator
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(pathlib.Path(__file__).parents[1])]
+    sys.path[:0] = map(str, (pathlib.Path(__file__).parents[1], pathlib.Path(__file__).parent))
 
 import numpy as np
-import torch
+import pytest
 
-import minigrad as mg
-import nn
+torch = pytest.importorskip("torch")
 
-IMPORTS = {  # in a file written for PyTorch, and here
-    "import torch": "import minigrad as torch",
-    "import torch.nn as nn": "import nn",
-    "from torch import nn": "import nn",
-    "import torch.nn.functional as F": "from nn import functional as F",
-    "from torch.nn import functional as F": "from nn import functional as F",
-    "from torch.utils.data import": "from nn.utils.data import",
-}
+import minigrad as mg  # noqa: E402
+import nn  # noqa: E402
+from pytorch_files import loaded, with_our_imports  # noqa: E402
+
 BOUND = 1e-4
-
-
-def with_our_imports(source: str) -> str:
-    """The file with its import lines changed, and nothing else."""
-    lines = source.split("\n")
-    for i, line in enumerate(lines):
-        for theirs, ours in IMPORTS.items():
-            if line.strip() == theirs or theirs.endswith(" import") and line.startswith(theirs):
-                lines[i] = line.replace(theirs, ours)
-    return "\n".join(lines)
-
-
-def loaded(source: str, name: str, is_flash: bool = True) -> types.ModuleType:
-    """The module that the source defines. Without flash it does not find fused attention, and spells it out."""
-    module = types.ModuleType(name)
-    sys.modules[name] = module  # a dataclass asks for it
-    if not is_flash:
-        module.hasattr = lambda owner, name: name != "scaled_dot_product_attention" and builtins.hasattr(owner, name)
-    exec(compile(source, name, "exec"), module.__dict__)
-    return module
 
 
 @contextlib.contextmanager
@@ -67,9 +40,9 @@ def quiet() -> Iterator[None]:
 class SideBySide:
     """The same model twice, with the same weights, and an optimizer of each."""
 
-    def __init__(self, source: str, is_flash: bool, sizes: dict[str, int], seed: int = 0):
+    def __init__(self, source: str, is_fused: bool, sizes: dict[str, int], seed: int = 0):
         torch.manual_seed(seed)
-        theirs, ours = loaded(source, "theirs", is_flash), loaded(with_our_imports(source), "ours", is_flash)
+        theirs, ours = loaded(source, "theirs", is_fused), loaded(with_our_imports(source), "ours", is_fused)
         options = dict(weight_decay=0.1, learning_rate=1e-3, betas=(0.9, 0.95), device_type="cpu")
         with quiet():
             self.theirs, self.ours = (module.GPT(module.GPTConfig(**sizes, dropout=0.0)) for module in (theirs, ours))
@@ -126,9 +99,9 @@ def size(pairs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return np.array([abs(theirs).max() for _, theirs in pairs])
 
 
-def compared(source: str, is_flash: bool, sizes: dict[str, int], batch: int, steps: int) -> dict[str, float]:
+def compared(source: str, is_fused: bool, sizes: dict[str, int], batch: int, steps: int) -> dict[str, float]:
     """The largest differences, by what differs; "text" is 0 if both generate the same."""
-    pair, of_losses, of_gradients = SideBySide(source, is_flash, sizes), [], []
+    pair, of_losses, of_gradients = SideBySide(source, is_fused, sizes), [], []
     for step in range(steps):
         ours, theirs = pair.losses(pair.batch(batch))
         of_losses.append(abs(ours - theirs))
@@ -153,9 +126,9 @@ def main() -> int:
     flags = parser.parse_args()
     sizes = dict(n_layer=flags.layers, n_head=flags.heads, n_embd=flags.width, block_size=flags.context, vocab_size=65)
     source, worst = flags.model.read_text(encoding="utf-8"), 0.0
-    for is_flash in (True, False):
-        print("fused attention" if is_flash else "attention spelled out")
-        for what, difference in compared(source, is_flash, sizes, flags.batch, flags.steps).items():
+    for is_fused in (True, False):
+        print("fused attention" if is_fused else "attention spelled out")
+        for what, difference in compared(source, is_fused, sizes, flags.batch, flags.steps).items():
             print(f"  {what:24} {difference:.1e}" if what != "text" else f"  the same text: {not difference}")
             worst = max(worst, difference)
     return int(not worst <= BOUND)

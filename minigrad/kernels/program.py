@@ -1,23 +1,23 @@
-"""Steps on rows of numbers, run by one kernel call: embeddings, linear layers, layer norms, attention to a cache.
+"""Steps on rows of numbers, run by one kernel call: embeddings, linear layers, norms, attention to a cache.
 
 A token at a time, a small model computes less than the calls of its kernels cost. So a model's steps are data here: a
 `Program` is a table with a row for each step, and the kernel goes down the table. There is a row of numbers for each of
 the B x T new tokens of B sequences, kept in registers, such as x (rows, C). In NumPy's notation, with W (out, in):
 
-    embed     out = tokens[ids] * scale + positions[start : start + T]
+    embed     out = tokens[ids] * scale + positions[slot : slot + T]
     norm      out = layer_norm(x)
-    linear    out = [out +] activation(x @ W.T + bias)
-    attend    q, k, v = packed, split in three, as H heads of size D
-              keys[start : start + T], values[start : start + T] = k, v
-              out = softmax(q @ keys.T / sqrt(D)) @ values           token t sees the keys 0 to start + t
+    rms_norm  out = rms_norm(x)
+    linear    out = [out +] x @ W.T + bias,  and  activated = activation(out)  or  activated = activated * out
+    attend    q, k, v = packed, H heads of size D for queries, G for keys and values, one for each H / G queries
+              keys[slot : slot + T], values[slot : slot + T] = k, v
+              out = softmax(scale * q @ keys.T) @ values             a token sees the last `context` keys up to its own
     last      out = the last of the T rows of each sequence; only these are left from here on
 
 With one new token, linear is the product of a vector and a matrix, and the time is that of reading all weights from
 memory. They stay where they are, and are read once, row by row. The threads share linear by pieces of W's rows, and
-attend by heads. Every sum has one order, so no result depends on the number of threads.
+attend by heads of keys. Every sum has one order, so no result depends on the number of threads.
 """
 import functools
-import math
 
 import numba
 import numpy as np
@@ -28,15 +28,17 @@ from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
 from .parallel import WORTH_A_THREAD, parallel_for
-from .rows import copy_to
+from .rms_norm import rms_norm_row
+from .rows import add_to, copy_to
 from .simd import constant_like, inlined, pointer, pointer_like, shift
 from .softmax import softmax_row
 
-EMBED, NORM, LINEAR, ATTEND, LAST = range(5)
+EMBED, NORM, RMS_NORM, LINEAR, ATTEND, LAST = range(6)
 # The columns of the table of steps: registers, and how many columns they have there; addresses; and of linear or attend:
 KIND, SOURCE, INPUTS, TARGET, OUTPUTS, WEIGHT, BIAS = range(7)
 FLAGS, ACTIVATION, ACTIVATED = 7, 8, 9
-LAYER, DISTANCES = 7, 8
+LAYER, DISTANCES, WINDOW = 7, 8, 9
+PRODUCT = len(ACTIVATIONS)  # in the place of an activation: activated = activated * out
 
 PIECE = 64  # rows of W that one thread takes
 QUERIES = 48  # of a long prompt that attend at a time
@@ -44,23 +46,29 @@ PARALLEL_FROM = 120_000  # see `Program.run`
 
 
 @jit
-def _embed(step, scale, ids, start, out):
-    """out (B T, C) for ids (B, T); the tables are at WEIGHT, and at BIAS that of positions"""
+def _embed(step, scale, ids, slot, out):
+    """out (B T, C) for ids (B, T); the tables are at WEIGHT, and at BIAS that of positions, if there is one"""
     (B, T), C = ids.shape, step[OUTPUTS]
     tokens, positions = pointer_like(out, step[WEIGHT]), pointer_like(out, step[BIAS])
     scale = constant_like(out, scale)
     for b in range(B):
         for t in range(T):
-            token, position = shift(tokens, ids[b, t] * C), shift(positions, (start + t) * C)
-            row = shift(out, (b * T + t) * C)
+            token, row = shift(tokens, ids[b, t] * C), shift(out, (b * T + t) * C)
             for c in range(C):
-                row[c] = token[c] * scale + position[c]
+                row[c] = token[c] * scale
+            if step[BIAS] != 0:
+                add_to(row, shift(positions, (slot + t) * C), C)
 
 
 @jit
-def _layer_norms(x, weight, bias, eps, out, rows, C):
+def _norms(step, x, eps, out, rows):
+    """out (rows, C) = the norm of each row of x; the gain is at WEIGHT"""
+    C, weight, bias = step[OUTPUTS], pointer_like(x, step[WEIGHT]), pointer_like(x, step[BIAS])
     for row in range(rows):
-        layer_norm_row(shift(x, row * C), weight, bias, shift(out, row * C), C, eps)
+        if step[KIND] == NORM:
+            layer_norm_row(shift(x, row * C), weight, bias, shift(out, row * C), C, eps)
+        else:
+            rms_norm_row(shift(x, row * C), weight, shift(out, row * C), C, eps)
 
 
 @jit
@@ -81,8 +89,13 @@ def _linear(part, parts, step, rows, x, out, activated, work):
     if step[ACTIVATION] >= 0:
         for row in range(rows):
             for piece in range(first, end, PIECE):  # so that the last bits don't depend on the cut
-                at = row * N + piece
-                activate(step[ACTIVATION], shift(out, at), shift(activated, at), min(PIECE, end - piece))
+                own, target = shift(out, row * N + piece), shift(activated, row * N + piece)
+                count = min(PIECE, end - piece)
+                if step[ACTIVATION] == PRODUCT:
+                    for j in range(count):
+                        target[j] *= own[j]
+                else:
+                    activate(step[ACTIVATION], own, target, count)
 
 
 @inlined
@@ -94,65 +107,95 @@ def _turn(x, angles, D):
 
 
 @inlined
-def _append(packed, keys, values, T, C, D, scale, rotation, start):
-    """keys, values (T, D) = those in packed (T, 3C); the queries there are multiplied by the scale of the scores."""
+def _append(q, k, v, width, keys, values, T, slot, heads, D, scale, rotation):
+    """keys, values (slots, D) get the T rows of k and v, which lie `width` columns apart, from `slot` on. Queries of
+    `heads` heads at q are multiplied by the scale of the scores; with a rotation (slots, D), they and keys are turned."""
     for t in range(T):
-        q, key, value = shift(packed, 3 * t * C), shift(keys, t * D), shift(values, t * D)
+        queries, own = shift(q, t * width), shift(k, t * width)
+        key, value = shift(keys, (slot + t) * D), shift(values, (slot + t) * D)
         if rotation != 0:
-            angles = shift(pointer_like(packed, rotation), (start + t) * D)
-            _turn(q, angles, D)
-            _turn(shift(q, C), angles, D)
+            angles = shift(pointer_like(q, rotation), (slot + t) * D)
+            for head in range(heads):
+                _turn(shift(queries, head * D), angles, D)
+            _turn(own, angles, D)
+        for c in range(heads * D):
+            queries[c] = scale * queries[c]
         for c in range(D):
-            q[c], key[c], value[c] = scale * q[c], q[C + c], q[2 * C + c]
+            key[c], value[c] = own[c], v[t * width + c]
 
 
 @inlined
-def _attend(packed, keys, values, out, start, T, C, D, step, at_zero, scores, work):
-    """One head of attention: out (T, D) for queries in packed (T, 3C), each to the keys up to its own position.
+def _attend(q, row_of_q, rows, keys, values, out, row_of_out, slot, advance, D, step, at_zero, scores, work):
+    """Attention of `rows` queries, at q, q + row_of_q and so on, to the keys of one head, (slots, D).
 
-    If there is a table of what is added to the scores by distance, it is at BIAS, and the head's begins `at_zero`.
+    With advance 1 they are those of a head for the tokens in the slots `slot`, `slot` + 1, ...; with 0 those of a group
+    of heads for the one token in `slot`. If there is a table of what is added to the scores by distance, it is at BIAS, and
+    the first head's begins `at_zero`.
     """
-    for first in range(0, T, QUERIES):
-        rows = min(QUERIES, T - first)
-        seen = start + first + rows  # by the last of them
-        weights = shift(scores, rows * seen)
-        gemm(shift(packed, 3 * first * C), 3 * C, 1, keys, 1, D, scores, seen, rows, seen, D, scores, 0, work)
-        for r in range(rows):
-            past, row = seen - rows + r + 1, shift(weights, r * seen)
+    window, distances = step[WINDOW], step[DISTANCES]
+    for first in range(0, rows, QUERIES):
+        count = min(QUERIES, rows - first)
+        oldest = max(0, slot + advance * first + 1 - window)  # that one of them sees
+        seen = slot + advance * (first + count - 1) + 1 - oldest
+        weights = shift(scores, count * seen)
+        gemm(shift(q, first * row_of_q), row_of_q, 1, shift(keys, oldest * D), 1, D, scores, seen, count, seen, D, scores,
+             0, work)
+        for r in range(count):
+            end = slot + advance * (first + r) + 1 - oldest  # its own key is the last of those that it sees
+            begin = max(0, end - window)
+            own, row = shift(scores, r * seen), shift(weights, r * seen)
             if step[BIAS] != 0:
-                by_distance, own = shift(pointer_like(scores, step[BIAS]), at_zero), shift(scores, r * seen)
-                for s in range(past):
-                    own[s] += by_distance[min(past - 1 - s, step[DISTANCES])]
-            softmax_row(shift(scores, r * seen), row, past)
-            for future in range(past, seen):
+                head = (1 - advance) * (first + r)
+                by_distance = shift(pointer_like(scores, step[BIAS]), at_zero + head * (2 * distances + 1))
+                for s in range(begin, end):
+                    own[s] += by_distance[min(end - 1 - s, distances)]
+            for past in range(begin):
+                row[past] = constant_like(row, 0)
+            softmax_row(shift(own, begin), shift(row, begin), end - begin)
+            for future in range(end, seen):
                 row[future] = constant_like(row, 0)
-        gemm(weights, seen, 1, values, D, 1, shift(out, first * C), C, rows, D, seen, scores, 0, work)
+        gemm(weights, seen, 1, shift(values, oldest * D), D, 1, shift(out, first * row_of_out), row_of_out, count, D, seen,
+             scores, 0, work)
+
+
+@inlined
+def _attend_in_group(item, step, scale, rows, slot, keys, values, x, out, scores, work):
+    """Attention of the queries that share a head of keys and values: item b * G + g is group g of sequence b."""
+    _, B, G, slots, D = keys.shape
+    T, width, width_of_out = rows // B, step[INPUTS], step[OUTPUTS]
+    heads, b, group = width_of_out // D // G, item // G, item % G  # heads in the group
+    queries = group * heads * D
+    q, out = shift(x, b * T * width + queries), shift(out, b * T * width_of_out + queries)
+    k = shift(x, b * T * width + width_of_out + group * D)
+    v = shift(k, G * D)
+    cached = (step[LAYER] * B * G + item) * slots * D
+    own_keys, own_values = pointer(keys, cached), pointer(values, cached)
+    _append(q, k, v, width, own_keys, own_values, T, slot, heads, D, scale, step[WEIGHT])
+    passes, row_of_q, row_of_out, queries, advance = heads, width, width_of_out, T, 1
+    if T == 1:  # then the heads of a group are the rows of one product
+        passes, row_of_q, row_of_out, queries, advance = 1, D, D, heads, 0
+    distances = step[DISTANCES]
+    for head in range(passes):
+        at_zero = (group * heads + head) * (2 * distances + 1) + distances  # for distance 0, in the table by distance
+        _attend(shift(q, head * D), row_of_q, queries, own_keys, own_values, shift(out, head * D), row_of_out, slot,
+                advance, D, step, at_zero, scores, work)
 
 
 @jit
-def _do_part(part, parts, step, rows, start, keys, values, x, out, activated, scores, works):
+def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activated, scores, works):
     """One of the parts of a step that threads share."""
     work = pointer(works, part * WORKSPACE)
     if step[KIND] == LINEAR:
         _linear(part, parts, step, rows, x, out, activated, work)
     else:
-        _, B, H, context, D = keys.shape
-        T, C = rows // B, H * D
-        first, end = bounds(B * H, 1, part, parts)
+        first, end = bounds(keys.shape[1] * keys.shape[2], 1, part, parts)
         for item in range(first, end):
-            packed = shift(x, item // H * T * 3 * C + item % H * D)
-            out_of_head = shift(out, item // H * T * C + item % H * D)
-            cached = (step[LAYER] * B * H + item) * context * D
-            own_keys, own_values = pointer(keys, cached), pointer(values, cached)
-            at_zero = item % H * (2 * step[DISTANCES] + 1) + step[DISTANCES]  # for distance 0, in the table by distance
-            _append(packed, shift(own_keys, start * D), shift(own_values, start * D), T, C, D,
-                    constant_like(x, 1 / math.sqrt(D)), step[WEIGHT], start)
-            _attend(packed, own_keys, own_values, out_of_head, start, T, C, D, step, at_zero,
-                    pointer(scores, part * scores.shape[1]), work)
+            _attend_in_group(item, step, constant_like(x, number), rows, slot, keys, values, x, out,
+                             pointer(scores, part * scores.shape[1]), work)
 
 
 @kernel(parallel=True)
-def _run(steps, numbers, tokens, start, keys, values, space, scores, works, threads):
+def _run(steps, numbers, tokens, slot, keys, values, space, scores, works, threads):
     """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows."""
     B, T = tokens.shape
     all_rows = rows = B * T
@@ -160,17 +203,16 @@ def _run(steps, numbers, tokens, start, keys, values, space, scores, works, thre
         step = steps[i]
         x, out = pointer(space, step[SOURCE] * all_rows), pointer(space, step[TARGET] * all_rows)
         if step[KIND] == EMBED:
-            _embed(step, numbers[i], tokens, start, out)
-        elif step[KIND] == NORM:
-            weight, bias = pointer_like(x, step[WEIGHT]), pointer_like(x, step[BIAS])
-            _layer_norms(x, weight, bias, numbers[i], out, rows, step[OUTPUTS])
+            _embed(step, numbers[i], tokens, slot, out)
+        elif step[KIND] == NORM or step[KIND] == RMS_NORM:
+            _norms(step, x, numbers[i], out, rows)
         elif step[KIND] == LAST:
             rows = B
             _last_rows(x, out, B, T, step[OUTPUTS])
         else:
             activated = pointer(space, step[ACTIVATED] * all_rows)
             parallel_for(_do_part, threads, WORTH_A_THREAD, (
-                threads, step, rows, start, keys, values, x, out, activated, scores, works
+                threads, step, numbers[i], rows, slot, keys, values, x, out, activated, scores, works
             ))
 
 
@@ -178,7 +220,9 @@ class Program:
     """What is computed of new tokens, step by step, with a cache of the keys and values of those before.
 
     A step reads one register and writes to another. Arrays are read where they are, and live as long as the program; one
-    that a kernel cannot take is copied. ValueError if shapes or dtypes do not fit.
+    that a kernel cannot take is copied. The cache has room for `slots` tokens, of which each sees the last `context`.
+    There are `heads` heads of queries, of size `head_size`, and `groups` of keys and values. ValueError if shapes or dtypes
+    do not fit.
 
     >>> program = Program(np.float64, heads=1, width=2, context=3)
     >>> x, y = program.register(2), program.register(4)
@@ -188,8 +232,12 @@ class Program:
     array([[10., 30., 50., 70.]])
     """
 
-    def __init__(self, dtype: np.dtype, heads: int, width: int, context: int):
+    def __init__(self, dtype: np.dtype, heads: int, width: int, context: int, groups: int | None = None,
+                 head_size: int | None = None, slots: int | None = None):
         self.dtype, self.heads, self.width, self.context = np.dtype(dtype), heads, width, context
+        self.groups = heads if groups is None else groups
+        self.head_size = width // heads if head_size is None else head_size
+        self.slots = context if slots is None else slots
         self.layers = 0  # of attention, each with keys and values of its own
         self.columns = 0  # of all registers
         self._room: dict[int, int] = {}  # for how many columns there is room in each register
@@ -204,10 +252,10 @@ class Program:
         self.columns += columns
         return self.columns - columns
 
-    def embed(self, tokens: np.ndarray, positions: np.ndarray, scale: float, out: int) -> None:
-        """out = tokens[ids] * scale + positions, for tables (V, C) and (at least context, C)."""
-        fits = tokens.shape[1:] == positions.shape[1:] == (self.width,) and len(positions) >= self.context
-        _check(fits, tokens, positions)
+    def embed(self, tokens: np.ndarray, positions: np.ndarray | None, scale: float, out: int) -> None:
+        """out = tokens[ids] * scale [+ positions], for tables (V, C) and (at least slots, C)."""
+        has_room = positions is None or positions.shape[1:] == (self.width,) and len(positions) >= self.slots
+        _check(has_room and tokens.shape[1:] == (self.width,), tokens, positions)
         self._add(EMBED, 0, 0, out, self.width, tokens, positions, number=scale)
 
     def norm(self, x: int, weight: np.ndarray | None, bias: np.ndarray | None, eps: float, out: int) -> None:
@@ -217,34 +265,42 @@ class Program:
         _check(weight.shape == bias.shape == (self.width,), weight, bias)
         self._add(NORM, x, self.width, out, self.width, weight, bias, number=eps)
 
+    def rms_norm(self, x: int, weight: np.ndarray | None, eps: float, out: int) -> None:
+        """out = rms_norm(x) * weight, for a weight (C,)."""
+        weight = np.ones(self.width, self.dtype) if weight is None else weight
+        _check(weight.shape == (self.width,), weight)
+        self._add(RMS_NORM, x, self.width, out, self.width, weight, number=eps)
+
     def linear(self, x: int, weight: np.ndarray, bias: np.ndarray | None, out: int, accumulate: bool = False,
                activation: str | None = None, activated: int = 0) -> None:
-        """out = [out +] x @ weight.T [+ bias], and with one of `elementwise.ACTIVATIONS`, activated = activation(out).
+        """out = [out +] x @ weight.T [+ bias], for weight (outputs, inputs), bias (outputs,).
 
-        weight (outputs, inputs), bias (outputs,).
+        With one of `elementwise.ACTIVATIONS`, also activated = activation(out); with "product", activated *= out.
         """
         outputs, inputs = weight.shape
         fits = self._held.get(out) == outputs or not accumulate
+        fits = fits and (activation != "product" or self._held.get(activated) == outputs)
         _check(fits and (bias is None or bias.shape == (outputs,)), weight, bias)
         flags = (0 if bias is None else ADD_BIAS) | (ACCUMULATE if accumulate else 0)
-        which = -1 if activation is None else ACTIVATIONS.index(activation)
+        which = -1 if activation is None else (*ACTIVATIONS, "product").index(activation)
         self._add(LINEAR, x, inputs, out, outputs, weight, weight if bias is None else bias, (flags, which, activated))
         if activation is not None:
             self._hold(activated, outputs)
 
-    def attend(self, packed: int, out: int, rotation: np.ndarray | None = None,
+    def attend(self, packed: int, out: int, scale: float, rotation: np.ndarray | None = None,
                by_distance: np.ndarray | None = None) -> None:
-        """out (C columns) = attention of q to all k and v so far, packed = [q | k | v] (3C columns), heads side by side.
+        """out = attention of q to k and v, packed = [q | k | v], heads side by side; scores are multiplied by the scale.
 
-        rotation (at least context, D): cosines and sines, in turn, by which pairs of features of q and k are turned.
+        rotation (at least slots, D): cosines and sines, in turn, by which pairs of features of q and k are turned.
         by_distance (H, n + 1 + n) is added to scores: column n + t - s, or the last, for a query at t and a key at s.
         """
-        size, distances = self.width // self.heads, 0
-        _check(rotation is None or len(rotation) >= self.context and rotation.shape[1:] == (size,), rotation)
+        size, distances = self.head_size, 0
+        _check(rotation is None or len(rotation) >= self.slots and rotation.shape[1:] == (size,), rotation)
         if by_distance is not None:
             distances = by_distance.shape[1] // 2
             _check(by_distance.shape == (self.heads, 2 * distances + 1), by_distance)
-        self._add(ATTEND, packed, 3 * self.width, out, self.width, rotation, by_distance, (self.layers, distances, 0))
+        self._add(ATTEND, packed, (self.heads + 2 * self.groups) * size, out, self.heads * size, rotation, by_distance,
+                  (self.layers, distances, self.context), scale)
         self.layers += 1
 
     def last(self, x: int, out: int) -> None:
@@ -252,15 +308,14 @@ class Program:
         self._add(LAST, x, self.width, out, self.width)
 
     def caches(self, batch_size: int) -> np.ndarray:
-        """Room for the keys and values (2, L, B, H, context, D) of B sequences."""
-        shape = 2, self.layers, batch_size, self.heads, self.context, self.width // self.heads
-        return np.empty(shape, self.dtype)
+        """Room for the keys and values (2, L, B, G, slots, D) of B sequences."""
+        return np.empty((2, self.layers, batch_size, self.groups, self.slots, self.head_size), self.dtype)
 
-    def run(self, tokens: np.ndarray, start: int, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """What the last step makes (B, outputs) of the tokens (B, T), int64, which stand at the positions start to
-        start + T - 1. The caches hold the keys and values of those before, and are given the new ones.
+    def run(self, tokens: np.ndarray, slot: int, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """What the last step makes (B, outputs) of the tokens (B, T), int64, whose places are the slots `slot` to
+        slot + T - 1. The caches hold the keys and values of those before, and are given the new ones.
 
-        Nothing is checked: tokens must be in their table, and positions less than the context.
+        Nothing is checked: tokens must be in their table, and there must be so many slots.
         """
         (B, T), (target, outputs) = tokens.shape, self._steps[-1][TARGET : OUTPUTS + 1]
         # About how long a step takes: reading a matrix from memory costs as much as multiplying it with one vector more.
@@ -268,8 +323,9 @@ class Program:
         threads = 1 if (B * T + 1) * self.width**2 < PARALLEL_FROM else numba.get_num_threads()
         register(self.dtype)
         space = empty((self.columns * B * T,), self.dtype)
-        scores = empty((threads, 2 * min(T, QUERIES) * self.context), self.dtype)
-        _run(*self._table, tokens, start, keys, values, space, scores, gemm_workspaces(self.dtype), threads)
+        rows = min(QUERIES, max(T, self.heads // self.groups))  # that attend at a time
+        scores = empty((threads, 2 * rows * min(self.slots, self.context + rows)), self.dtype)
+        _run(*self._table, tokens, slot, keys, values, space, scores, gemm_workspaces(self.dtype), threads)
         return space[target * B * T : target * B * T + outputs * B].reshape(B, outputs)
 
     @functools.cached_property

@@ -1,5 +1,6 @@
 """What a family of models is called in its folders: a table of config.json's fields and one of tensors, read both ways."""
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.transformer import TransformerConfig
+from nn.position import parse_scaling
 
 CONSTRUCTED = {"hidden": "hidden_width", "groups": "key_value_heads", "head_width": "head_size"}  # property: its field
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerConfig)}
@@ -94,6 +96,9 @@ class Family:
     meaningless: frozenset[str]  # fields that change no number here
     rows: tuple[Row, ...]
     buffers: str  # a pattern of tensors that are no parameters: computed anew, not read
+    # Of a config.json without nesting, {"a.b": value}: several fields as the one that `fields` has, and back.
+    fold: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    unfold: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
     def read_config(self, given: Mapping[str, Any], dtype: str = "float32") -> TransformerConfig:
         """The config that a config.json describes; ValueError with all that it says and isn't known here."""
@@ -103,7 +108,7 @@ class Family:
         return canonical(TransformerConfig(**{CONSTRUCTED.get(name, name): value for name, value in values.items()}))
 
     def _values(self, given: Mapping[str, Any], dtype: str) -> tuple[dict[str, Any], list[str]]:
-        flat = dict(_flatten(given, self.meaningless))
+        flat = self.fold(dict(_flatten(given, self.meaningless)))
         required = {**self.always, **self.if_there}
         problems = [f"{name} is {flat[name]!r}, known is {value!r}" for name, value in required.items()
                     if flat.get(name) is not None and flat[name] != value]
@@ -130,7 +135,7 @@ class Family:
         """config.json's fields for a config without `misfits`."""
         flat = {field.theirs: field.write(getattr(config, field.ours)) for field in self.fields if field.is_written}
         written: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture]}
-        for name, value in {**flat, **self.always}.items():
+        for name, value in self.unfold({**flat, **self.always}).items():
             *outer, last = name.split(".")
             place = written.setdefault(outer[0], {}) if outer else written
             place[last] = value
@@ -147,11 +152,10 @@ class Family:
 
     def rows_of(self, layers: int) -> Iterator[Row]:
         """The rows of a model with so many blocks."""
-        for row in self.rows:
-            if "{}" in row.ours:
-                yield from (Row(row.theirs.format(i), row.ours.format(i), row.change) for i in range(layers))
-            else:
-                yield row
+        for is_of_blocks, rows in itertools.groupby(self.rows, lambda row: "{}" in row.ours):
+            rows = list(rows)
+            for i in range(layers if is_of_blocks else 1):
+                yield from (Row(row.theirs.format(i), row.ours.format(i), row.change) for row in rows)
 
     def full_name(self, name: str) -> str:
         """A tensor's name with the prefix, if it may have one."""
@@ -166,11 +170,12 @@ def canonical(config: TransformerConfig) -> TransformerConfig:
     """The same model, with no field that says what others say already."""
     ratio, rest = divmod(config.hidden, config.width)
     is_plain = config.head_width * config.heads == config.width
+    scaling, numbers = parse_scaling(config.rotary_scaling)
     return dataclasses.replace(
         config, mlp_ratio=DEFAULTS["mlp_ratio"] if rest else ratio, hidden_width=config.hidden if rest else None,
         key_value_heads=None if config.groups == config.heads else config.groups,
         head_size=None if is_plain else config.head_width,
-        rotary_base=config.rotary_base if config.positions == "rotary" else DEFAULTS["rotary_base"])
+        rotary_scaling=":".join(map(str, [scaling, *numbers])))
 
 
 def _flatten(given: Mapping[str, Any], meaningless: frozenset[str]) -> Iterator[tuple[str, Any]]:

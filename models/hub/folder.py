@@ -124,7 +124,7 @@ def read(path: str | os.PathLike) -> Folder:
                               f"layers, width {config.width} and {config.vocabulary_size} tokens, as in its {CONFIG}, has "
                               "many more")
     tokenizer = tokenizers.read(path, _ends(path, given, config.vocabulary_size))
-    if tokenizer is not None and len(tokenizer) > config.vocabulary_size:
+    if tokenizer is not None and not tokenizer.fits(config.vocabulary_size):
         raise CheckpointError(f"{path} has a tokenizer of {len(tokenizer)} tokens, which doesn't fit its model of "
                               f"{config.vocabulary_size}")
     return Folder(path, family, config, tokenizer, tensors)
@@ -168,8 +168,9 @@ def write(model: CausalTransformer, folder: str | os.PathLike, tokenizer: Tokeni
 
     with replacing_nothing(folder) as new:
         weights.write(new, rows, make, dtype, shard_size)
-        ends = list(getattr(tokenizer, "ends", ()))
-        ids = {"bos_token_id": None, "eos_token_id": ends[0] if len(ends) == 1 else ends or None, "pad_token_id": None}
+        before, ends = (tokenizer.before_prompt, list(tokenizer.ends)) if tokenizer is not None else ([], [])
+        ids = {"bos_token_id": before[0] if before else None, "eos_token_id": ends[0] if len(ends) == 1 else ends or None,
+               "pad_token_id": None}
         weights.write_json(new / CONFIG, {**family.write_config(config), "dtype": dtype, **ids})
         weights.write_json(new / GENERATION, ids)
         if tokenizer is not None:

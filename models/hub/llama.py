@@ -1,5 +1,44 @@
 """Llama (Touvron et al., arXiv:2302.13971 and 2307.09288): rotary positions, RMSNorm, a gated MLP, groups of heads."""
+from typing import Any
+
 from models.hub.family import MEANINGLESS, ROTATED, Family, Field, Row, layer
+from nn.position import parse_scaling
+
+SCALINGS = {  # of rotary positions, and their numbers in the order of `nn.position.SCALINGS`
+    "default": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+NEW, OLD = "rope_parameters", "rope_scaling"  # from version 5 of transformers on, and before
+
+
+def fold_scaling(flat: dict[str, Any]) -> dict[str, Any]:
+    """A scaling and its numbers as TransformerConfig.rotary_scaling has them, under "rope_type"."""
+    flat = dict(flat)
+    for place in (NEW, OLD):
+        kinds = [flat.pop(f"{place}.{name}", None) for name in ("rope_type", "type")]
+        kind = next((kind for kind in kinds if kind is not None), None)
+        if kind is None:
+            continue
+        if not isinstance(kind, str) or kind not in SCALINGS:
+            raise ValueError(f"{place}.rope_type is {kind!r}, known are {', '.join(SCALINGS)}")
+        left_out = {"original_max_position_embeddings": flat.get("max_position_embeddings")}
+        numbers = [flat.pop(f"{place}.{name}", left_out.get(name)) for name in SCALINGS[kind]]
+        flat[f"{place}.rope_type"] = ":".join(map(str, ["none" if kind == "default" else kind, *numbers]))
+    return flat
+
+
+def unfold_scaling(flat: dict[str, Any]) -> dict[str, Any]:
+    """What `fold_scaling` folds; other versions of transformers find it at another place."""
+    flat = dict(flat)
+    kind, numbers = parse_scaling(flat[f"{NEW}.rope_type"])
+    kind = "default" if kind == "none" else kind
+    for place in (NEW, OLD) if numbers else (NEW,):
+        flat[f"{place}.rope_type"] = kind
+        for name, number in zip(SCALINGS[kind], numbers):
+            flat[f"{place}.{name}"] = int(number) if name.endswith("embeddings") and number.is_integer() else number
+    return flat
+
 
 LLAMA = Family(
     model_type="llama",
@@ -23,10 +62,11 @@ LLAMA = Family(
         Field("rope_theta", "rotary_base"),  # here up to version 4 of transformers
         Field("rope_parameters.rope_theta", "rotary_base"),  # from version 5
         Field("rope_scaling.rope_theta", "rotary_base", is_written=False),
+        Field("rope_parameters.rope_type", "rotary_scaling"),
+        Field("rope_scaling.rope_type", "rotary_scaling", is_written=False),
     ),
-    always={"rope_parameters.rope_type": "default", "attention_dropout": 0.0},
-    if_there={"rope_parameters.type": "default", "rope_scaling.rope_type": "default", "rope_scaling.type": "default",
-              "rope_parameters.partial_rotary_factor": 1.0, "partial_rotary_factor": 1.0, "rope_interleaved": False},
+    always={"attention_dropout": 0.0},
+    if_there={"rope_parameters.partial_rotary_factor": 1.0, "partial_rotary_factor": 1.0, "rope_interleaved": False},
     meaningless=MEANINGLESS | {"pretraining_tp", "is_llama_config"},
     rows=(
         Row("model.embed_tokens.weight", "token_embedding.weight"),
@@ -43,4 +83,6 @@ LLAMA = Family(
         Row("lm_head.weight", "read_out.weight"),
     ),
     buffers=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",  # the wavelengths, which rope_theta gives
+    fold=fold_scaling,
+    unfold=unfold_scaling,
 )

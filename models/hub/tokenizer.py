@@ -1,55 +1,73 @@
-"""tokenizer.json: the tokenizer of a folder, and ours in the same format, so that `tokenizers` gives the same ids."""
+"""tokenizer.json: the tokenizer of a folder, and ours in the same format, so that the library `tokenizers` gives the same
+ids."""
 import pathlib
 from typing import Any
 
 from models.checkpoint import CheckpointError
 from models.hub.weights import one_line, read_json, write_json
-from models.tokenizers import Tokenizer, tokenizer_of
+from models.tokenizers import BytePairs, Bytes, Tokenizer, Vocabulary
+from models.tokenizers.byte_pairs import BYTE_OF, MERGES, VOCABULARY, WHOLE
 
-FILE = "tokenizer.json"
 LONGEST = 100_000_000  # bytes
 
 
-def _json(model: dict[str, Any], pre_tokenizer: dict[str, Any], decoder: str) -> dict[str, Any]:
+def _described(model: dict[str, Any], pre_tokenizer: dict[str, Any], decoder: dict[str, Any]) -> dict[str, Any]:
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-            "pre_tokenizer": pre_tokenizer, "post_processor": None, "decoder": {"type": decoder}, "model": model}
+            "pre_tokenizer": pre_tokenizer, "post_processor": None, "decoder": decoder, "model": model}
 
 
-def of_characters(symbols: str) -> dict[str, Any]:
-    """Each character is a word; without an unknown word, others are refused, as here."""
-    words = {"type": "WordLevel", "vocab": {symbol: i for i, symbol in enumerate(symbols)}, "unk_token": ""}
+def _of_characters(tokenizer: Vocabulary) -> dict[str, Any]:
+    """Each character is a word, and as there is no unknown word, others are refused, as here."""
+    words = {"type": "WordLevel", "vocab": {symbol: i for i, symbol in enumerate(tokenizer.symbols)}, "unk_token": ""}
     apart = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False}
-    return _json(words, apart, "Fuse")
+    return _described(words, apart, {"type": "Fuse"})
+
+
+def _of_bytes(tokenizer: Bytes) -> dict[str, Any]:
+    """Byte pairs of which none is joined."""
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    return _described({"type": "BPE", "vocab": BYTE_OF, "merges": []}, level, level)
+
+
+DESCRIBED = {"characters": _of_characters, "bytes": _of_bytes, "bpe": lambda tokenizer: tokenizer.state()["tokenizer"]}
 
 
 def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
-    """Write tokenizer.json and what tells transformers to take it as it is; CheckpointError if it can't be expressed."""
-    state = tokenizer.state()
-    if state["kind"] == "characters":
-        content = of_characters(state["symbols"])
-    elif state["kind"] == "bpe":
-        content = state["tokenizer"]
-    else:
-        raise CheckpointError(f"tokenizers of kind {state['kind']!r} can't be written as {FILE}")
-    write_json(folder / FILE, content)
+    """Write tokenizer.json, and what tells transformers to take it as it is."""
+    content = DESCRIBED[tokenizer.kind](tokenizer)
+    write_json(folder / WHOLE, content)
+    special = {token["id"]: token["content"] for token in content["added_tokens"]}
+    named = {name: special[ids[0]] for name, ids in (("bos_token", tokenizer.before_prompt), ("eos_token", tokenizer.ends))
+             if ids and ids[0] in special}
     write_json(folder / "tokenizer_config.json", {
-        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context, "clean_up_tokenization_spaces": False})
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context, "clean_up_tokenization_spaces": False,
+        **named})
 
 
 def read(folder: pathlib.Path, ends: tuple[int, ...]) -> Tokenizer | None:
     """The tokenizer of a folder, whose texts end with one of these ids; None if it has none. CheckpointError if it makes no
-    sense."""
-    path = folder / FILE
-    if not path.exists():
-        return None
-    content = read_json(path, LONGEST)
+    sense, MissingExtra if the library isn't installed."""
+    path = folder / WHOLE
+    try:
+        if path.exists():
+            described = read_json(path, LONGEST)
+            return _ours(described) or BytePairs(described, ends)
+        if (folder / VOCABULARY).exists() and (folder / MERGES).exists():  # GPT-2's own files
+            return BytePairs.read(folder)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise CheckpointError(f"the tokenizer in {folder} makes no sense ({one_line(error)})") from None
+    return None
+
+
+def _ours(content: dict[str, Any]) -> Tokenizer | None:
+    """The vocabulary of characters, or the bytes, that `write` made this of."""
     try:
         symbols = "".join(content["model"]["vocab"])
-        if content == of_characters(symbols):
-            return tokenizer_of({"kind": "characters", "symbols": symbols})
+        for tokenizer in (Vocabulary(symbols), Bytes()):
+            if content == DESCRIBED[tokenizer.kind](tokenizer):
+                return tokenizer
     except (TypeError, KeyError, ValueError):
         pass
-    try:
-        return tokenizer_of({"kind": "bpe", "tokenizer": content, "ends": list(ends)})
-    except (ValueError, TypeError, KeyError) as error:
-        raise CheckpointError(f"{path} is no tokenizer ({one_line(error)})") from None
+    return None

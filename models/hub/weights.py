@@ -43,7 +43,9 @@ class Stored:
         if array.size != math.prod(self.shape):
             raise CheckpointError(f"{self.path} became shorter while it was read")
         if self.dtype == "BF16":  # the upper half of a float32
-            array = (array.astype(np.uint32) << 16).view(np.float32)
+            bits = array.astype(np.uint32)
+            bits <<= 16
+            array = bits.view(np.float32)
         elif self.dtype == "F16":
             array = array.astype(np.float32)
         return array.reshape(self.shape)

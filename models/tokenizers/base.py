@@ -19,6 +19,8 @@ class Tokenizer:
 
     kind: ClassVar[str]  # its key in TOKENIZERS
     unit: ClassVar[str] = "tokens"  # what a text is measured in
+    memory_per_byte: int = 16  # that it takes to make ids of a text, at most
+    ends: tuple[int, ...] = ()  # the ids after which a text is over
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has no __len__()")
@@ -49,11 +51,6 @@ class Tokenizer:
     def before_prompt(self) -> list[int]:
         """The ids that the models of this tokenizer expect in front of every prompt."""
         return []
-
-    @property
-    def ends(self) -> tuple[int, ...]:
-        """The ids that end a text: a model says no more after one of them."""
-        return ()
 
     def fits(self, vocabulary_size: int) -> bool:
         """Can a model with so many tokens have this tokenizer?"""
@@ -88,7 +85,8 @@ class Tokenizer:
 
     def respond(self, model: nn.Module, prompt: str | None = None, tokens: int = SAMPLE_LENGTH,
                 temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
-        """The prompt (by default `start`) and its continuation, as it comes; `sampling` as in `generate`."""
+        """The prompt (by default `start`) and its continuation, as it comes, until the text ends; `sampling` as in
+        `generate`."""
         before, ids = ([], self.start) if prompt is None else (self.before_prompt, self.encode(prompt).tolist())
         continuation = generate(model, before + ids, tokens, temperature, vocabulary=len(self), ends=self.ends, **sampling)
         return self.stream(itertools.chain(ids, continuation))

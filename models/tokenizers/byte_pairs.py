@@ -49,7 +49,7 @@ class BytePairs(Tokenizer):
     ValueError if it describes none. Its texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"
-    ends: tuple[int, ...] = ()
+    memory_per_byte = 40  # where each byte is a token; most texts take 10
 
     def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
         self.ends = tuple(ends)
@@ -67,6 +67,8 @@ class BytePairs(Tokenizer):
             is_added = zip(encoding.ids, encoding.special_tokens_mask)
             self._before = [i for i, _ in itertools.takewhile(lambda pair: pair[1], is_added)]
             self.decode(encoding.ids)
+        if self._cut is None:
+            self.memory_per_byte = 200  # a token has a name and places, as long as the text is not done
 
     @classmethod
     def of(cls, text: str, vocabulary_size: int = DEFAULT_SIZE) -> "BytePairs":
@@ -126,13 +128,15 @@ class BytePairs(Tokenizer):
         return "".join(parts)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokenizer": self.described, "ends": list(self.ends)}
+        ends = {"ends": list(self.ends)} if self.ends else {}
+        return {"kind": self.kind, "tokenizer": self.described, **ends}
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "BytePairs":
-        if state.keys() != {"kind", "tokenizer", "ends"} or not all(type(i) is int for i in state["ends"]):
-            raise ValueError("it must have a kind, a tokenizer and ends, which are token ids")
-        return cls(state["tokenizer"], state["ends"])
+        ends = state.get("ends", [])
+        if state.keys() - {"ends"} != {"kind", "tokenizer"} or not all(type(i) is int and i >= 0 for i in ends):
+            raise ValueError("it must have a kind, a tokenizer, and may have ids of the ends of texts")
+        return cls(state["tokenizer"], ends)
 
     @property
     def start(self) -> list[int]:

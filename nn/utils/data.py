@@ -90,7 +90,7 @@ def random_split(dataset: Dataset, lengths: Sequence[float], generator: Generato
     [8, 2]
     """
     n, lengths = len(dataset), list(lengths)
-    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9 and any(length != int(length) for length in lengths):
+    if math.isclose(sum(lengths), 1):
         lengths = [math.floor(n * fraction) for fraction in lengths]
         for i in range(n - sum(lengths)):  # what is left over, one by one
             lengths[i % len(lengths)] += 1

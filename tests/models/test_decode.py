@@ -1,19 +1,23 @@
 """Decoding with cached keys and values: the logits of the model itself, whatever was asked before."""
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
 
 import minigrad as mg
 import nn
+from configs import random_config
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 from minigrad.kernels.program import Program
 from models import CausalTransformer, TransformerConfig, generate, generate_batch
-from models.decode import CachedDecoder
-from models.generate import full_forward
-from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
+from models.decode import CachedDecoder, CannotDecode
+from models.generate import draw, full_forward
+from models.transformer import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 
 SMALL = TransformerConfig(vocabulary_size=11, context=8, layers=2, heads=2, width=20)
+LLAMA = dataclasses.replace(SMALL, norm="rms_norm", activation="swiglu", positions="rotary", heads=4, key_value_heads=2,
+                            head_size=6, hidden_width=18, tied=False, bias=False)
 WIDE = TransformerConfig(vocabulary_size=65, context=60, layers=2, heads=4, width=256)  # so that threads share it
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
@@ -81,12 +85,97 @@ def test_a_wide_model_and_a_long_prompt(batch_size):
         assert_same_logits(decoder, tokens[:, :end])
 
 
-def test_any_tokens_at_any_time():
-    decoder, tokens = CachedDecoder(make_model(SMALL), 2), random_tokens(SMALL, 2, 8)
+@pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["small", "llama"])
+def test_any_tokens_at_any_time(config):
+    decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, 8)
     changed = tokens.copy()
     changed[1, 4] = (changed[1, 4] + 1) % 11
     for text in tokens, tokens, tokens[:, :5], changed, changed[:, :6], tokens[:, 3:], tokens[:, :1]:
         assert_same_logits(decoder, text)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+@pytest.mark.parametrize("context", [1, 2, 5])
+def test_any_tokens_at_any_time_past_the_context(context, layers, random):
+    """Back and forth, by what is still cached and what is not, with other tokens at any place."""
+    config = dataclasses.replace(LLAMA, context=context, layers=layers, dtype="float64")
+    decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, 50)
+    for _ in range(60):
+        if random.random() < 0.3:
+            tokens[random.integers(2), random.integers(50)] = random.integers(11)
+        end = random.integers(1, 50)
+        assert_same_logits(decoder, tokens[:, :end])
+        for t in range(end, min(end + random.integers(8), 50)):
+            np.testing.assert_allclose(decoder.next_logits(tokens[:, t]), full_forward(decoder.model, tokens[:, : t + 1]),
+                                       rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_config(seed, random):
+    """All fields drawn: the logits of the whole forward, inside the context and, where texts have no end, far past it."""
+    random = np.random.default_rng(seed)
+    config = random_config(random)
+    B, is_endless = random.integers(1, 5), config.positions in ENDLESS_POSITIONS
+    model = make_model(config).eval()
+    decoder, tokens = CachedDecoder(model, B), random_tokens(config, B, 4 * config.context + 3)
+    last = tokens.shape[1] if is_endless else config.context
+    prompt = random.integers(1, last + 1)
+    assert_same_logits(decoder, tokens[:, :prompt])
+    tolerance = TOLERANCE[config.dtype]
+    for t in range(prompt, last):
+        if random.random() < 0.1:
+            for parameter in model.parameters():
+                parameter.data[...] *= 0.9
+        expected = full_forward(model, tokens[:, : t + 1])
+        np.testing.assert_allclose(decoder.next_logits(tokens[:, t]), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 2e-5), ("float64", 1e-8)])
+def test_a_million_tokens_away(dtype, tolerance):
+    """Rotary positions: the distance counts, wherever the tokens stand."""
+    config = dataclasses.replace(LLAMA, dtype=dtype)
+    decoder, far = CachedDecoder(make_model(config), 1), random_tokens(config, 1, 10**6 + 30)
+    assert decoder._reach < 30
+    for end in (10**6, 10**6 + 20):
+        expected = full_forward(decoder.model, far[:, end - 30 : end])
+        np.testing.assert_allclose(decoder.logits(far[:, :end]), expected, rtol=tolerance, atol=tolerance)
+    assert decoder.tokens.shape[1] < 60
+
+
+def test_what_is_set_between_two_tokens_is_seen():
+    model, tokens = make_model(dataclasses.replace(LLAMA, norm_eps=0.3)), random_tokens(LLAMA, 2, 30)
+    block, decoder = model.blocks[1], CachedDecoder(model, 2)
+    before = decoder.logits(tokens[:, :4]).copy()
+    changes = [(block.ln_1, "eps", 9.0), (model.ln_f, "eps", None), (block.attention, "rotary_base", 3.0),
+               (block.attention, "rotary_scaling", "linear:2"), (block.attention, "factor", 0.7),
+               (block.mlp.gate, "activation", "relu"), (block, "placement", PLACEMENTS["post"]),
+               (model, "ln_f", nn.LayerNorm(20)), (model, "read_out", None), (block, "ln_2", nn.RMSNorm(20))]
+    for end, (module, name, value) in enumerate(changes, 5):
+        setattr(module, name, value)
+        logits, expected = decoder.next_logits(tokens[:, end - 1]), full_forward(model, tokens[:, :end])
+        np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
+        after = decoder.logits(tokens[:, :4]).copy()
+        assert np.abs(after - before).max() > 1e-4, name
+        before = after
+        decoder.logits(tokens[:, :end])
+    model.blocks[0].mlp.register_forward_hook(lambda module, arguments, output: 2 * output)
+    with pytest.raises(CannotDecode, match="there is a MLP with hooks"):
+        decoder.next_logits(tokens[:, end])
+
+
+@pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["small", "llama"])
+def test_a_hook_between_two_tokens_is_called(config):
+    """Past the context too: `generate` goes on with the same tokens, by the whole forward."""
+    for count in (3, 12, 20):
+        model = make_model(config, 3.0)
+        text = generate(model, [1, 2], 40, temperature=0)
+        first = [next(text) for _ in range(count)]
+        plain = greedy_text(model, [1, 2], 40)
+        handle = model.blocks[0].mlp.register_forward_hook(lambda module, arguments, output: 0 * output)
+        rest = list(text)
+        assert first == plain[:count] and rest == greedy_text(model, [1, 2], 40, said=first)
+        handle.remove()
+        assert rest != plain[count:]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -105,12 +194,34 @@ def test_threads_change_no_bit(batch_size, dtype):
     assert results[0] == results[1]
 
 
-def greedy_text(model: nn.Module, tokens: list[int], count: int) -> list[int]:
-    """What `generate` with temperature 0 stands for."""
-    tokens = list(tokens)
-    for _ in range(count):
-        tokens.append(int(full_forward(model, np.array([tokens[-model.config.context:]]))[0].argmax()))
-    return tokens[-count:]
+def greedy_text(model: nn.Module, prompt: list[int], count: int, said: list[int] = (),
+                choose=lambda logits: int(logits[0].argmax())) -> list[int]:
+    """What `generate` with temperature 0 stands for, after what it has said already: the whole forward of all tokens, or
+    with a table of positions, of a window that starts anew with half of it, and the new token, when it is full."""
+    context, is_endless = model.config.context, model.config.positions in ENDLESS_POSITIONS
+    window, text = list(prompt if is_endless else prompt[-context:]), []
+    for i in range(count):
+        chosen = said[i] if i < len(said) else choose(full_forward(model, np.array([window])))
+        text.append(chosen)
+        window.append(chosen)
+        if not is_endless and len(window) > context:
+            window = window[-(context // 2 + 1):]
+    return text[len(said):]
+
+
+@pytest.mark.parametrize("context", [1, 2, 3, 8])
+@pytest.mark.parametrize("prompt", [[1], [1, 2, 3], list(range(11)) * 4])
+@pytest.mark.parametrize("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)
+def test_a_text_is_that_of_the_full_forward(positions, prompt, context, monkeypatch):
+    """With the cache and without: a prompt that is longer than the context, or than all blocks reach, too."""
+    base = LLAMA if positions == "rotary" else SMALL
+    model = make_model(dataclasses.replace(base, positions=positions, context=context, dtype="float64"), 3.0)
+    generator = np.random.default_rng(3)
+    expected = greedy_text(model, prompt, 25, choose=lambda logits: int(draw(logits, 9.0, None, None, generator)[0]))
+    assert len(set(expected)) > 4
+    assert list(generate(model, prompt, 25, temperature=9.0, seed=3)) == expected
+    monkeypatch.setattr(sys.modules["models.generate"], "CachedDecoder", unable)
+    assert list(generate(model, prompt, 25, temperature=9.0, seed=3)) == expected
 
 
 def test_the_greedy_text_is_that_of_the_full_forward():
@@ -119,8 +230,13 @@ def test_the_greedy_text_is_that_of_the_full_forward():
     assert text == greedy_text(model, [1, 2, 3], 20) and len(set(text)) > 2
 
 
-def test_texts_side_by_side_are_those_one_by_one():
-    model, prompts = make_model(SMALL, 3.0), [[1, 2], [3, 4], [5, 6]]
+def unable(*_):
+    raise CannotDecode("there is nothing that I know")
+
+
+@pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["small", "llama"])
+def test_texts_side_by_side_are_those_one_by_one(config):
+    model, prompts = make_model(config, 3.0), [[1, 2], [3, 4], [5, 6]]
     together = np.array(list(generate_batch(model, prompts, 15, temperature=0)))
     assert together.T.tolist() == [list(generate(model, prompt, 15, temperature=0)) for prompt in prompts]
 
@@ -138,7 +254,7 @@ def test_changed_parameters_are_seen_in_the_next_generation_and_at_the_next_toke
     first = [next(text) for _ in range(4)]
     model.load_state_dict(changed)
     assert first == before[:4]
-    assert list(text) == greedy_text(model, [1, *first], 8) != before[4:]
+    assert list(text) == greedy_text(model, [1], 12, said=first) != before[4:]
     assert list(generate(model, [1], 12, temperature=0)) == greedy_text(model, [1], 12) != before
 
 
@@ -223,7 +339,7 @@ UNKNOWN = {
     "a part of another type": with_part(lambda model: setattr(model.blocks[0].mlp, "project", NegatedLinear(80, 20))),
     "a block of another type": with_part(lambda model: model.blocks.append(nn.Linear(20, 20))),
     "a dropout of another type": with_part(lambda model: setattr(model.blocks[0], "dropout", nn.ReLU())),
-    "a final norm of another type": with_part(lambda model: setattr(model, "ln_f", nn.RMSNorm(20))),
+    "a final norm of another type": with_part(lambda model: setattr(model, "ln_f", nn.Identity())),
     "an MLP of another type": with_part(lambda model: setattr(model.blocks[0], "mlp", nn.Linear(20, 20))),
     "an embedding of another type": with_part(lambda model: setattr(model, "token_embedding", NegatedEmbedding(11, 20))),
     "an activation where none is known": with_part(
@@ -267,6 +383,34 @@ def test_only_what_is_new_is_computed(monkeypatch):
     assert counts[-1] == 4
 
 
+def computed(monkeypatch, config: TransformerConfig, prompt: list[int], count: int) -> list[int]:
+    """How many tokens are computed for each that is generated."""
+    counts, run = [], Program.run
+    with monkeypatch.context() as patched:
+        patched.setattr(Program, "run", lambda self, tokens, *rest: counts.append(tokens.shape[1]) or run(self, tokens, *rest))
+        list(generate(make_model(config), prompt, count, seed=0))  # whatever stays at its place is not computed again
+    return counts
+
+
+def test_past_the_context_at_the_price_of_inside(monkeypatch):
+    """One token at a time; with a table of positions, half the window once in a while."""
+    assert computed(monkeypatch, LLAMA, [1, 2, 3], 40) == [3] + [1] * 39
+    assert computed(monkeypatch, LLAMA, [1] * 30, 2) == [15, 1]  # what two blocks of context 8 reach
+    assert computed(monkeypatch, SMALL, [1, 2, 3], 16) == [3, 1, 1, 1, 1, 1, *[5, 1, 1, 1] * 2, 5, 1]
+    assert computed(monkeypatch, SMALL, [*range(11)] * 3, 3) == [8, 5, 1]
+
+
+def test_a_text_without_end_takes_no_more_memory():
+    decoder = CachedDecoder(make_model(LLAMA), 1)
+    decoder.logits([[1]])
+    shapes = set()
+    for _ in range(400):
+        decoder.next_logits([2])
+        shapes.add((decoder.keys.shape, decoder._text.shape))
+    assert {keys for keys, _ in shapes} == {(2, 1, 2, 16, 6)}  # two heads of keys, two windows of 8 tokens
+    assert max(text[1] for _, text in shapes) <= 2 * 15
+
+
 @pytest.mark.parametrize("tokens, error, says", [
     ([[0, 11]], IndexError, "index 11 is out of range; expected 0 to 10"),
     ([[-1]], IndexError, "index -1 is out of range"),
@@ -279,6 +423,19 @@ def test_only_what_is_new_is_computed(monkeypatch):
 def test_bad_tokens(tokens, error, says):
     with pytest.raises(error, match=says):
         CachedDecoder(make_model(SMALL), 1).logits(tokens)
+
+
+@pytest.mark.parametrize("chosen, error, says", [
+    ([11], IndexError, "index 11 is out of range"),
+    ([0.5], TypeError, "tokens must be integers"),
+    ([1, 2], ValueError, r"expected tokens \(1, T\) with 1 <= T, got \(2, 1\)"),
+])
+def test_bad_next_tokens(chosen, error, says):
+    decoder = CachedDecoder(make_model(LLAMA), 1)
+    expected = decoder.logits([[1, 2]]).copy()
+    with pytest.raises(error, match=says):
+        decoder.next_logits(chosen)
+    np.testing.assert_array_equal(decoder.logits([[1, 2]]), expected)
 
 
 @pytest.mark.parametrize("token", [-1, 11])

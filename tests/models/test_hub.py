@@ -9,7 +9,7 @@ import minigrad as mg
 import models
 from models import hub
 from models.hub.folder import FAMILIES
-from models.tokenizers import Vocabulary
+from models.tokenizers import BytePairs, Bytes, Vocabulary
 from models.transformer import CausalTransformer, TransformerConfig
 
 torch = pytest.importorskip("torch")
@@ -31,12 +31,21 @@ THEIRS = {  # (class of the config, its fields)
         attention_bias=True, mlp_bias=True, num_key_value_heads=2,
         rope_parameters={"rope_type": "default", "rope_theta": 500.0})),
 }
+LLAMA3 = dict(rope_type="llama3", rope_theta=100.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
+THEIRS |= {
+    "llama with linear scaling": ("LlamaConfig", LLAMA | dict(
+        rope_parameters={"rope_type": "linear", "factor": 3.0, "rope_theta": 300.0})),
+    "llama with the scaling of llama 3": ("LlamaConfig", LLAMA | dict(rope_parameters=LLAMA3, head_dim=16)),
+}
 OURS = {  # models that we train
     "gpt2": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=2, width=16),
     "gpt2, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=15, activation="gelu_tanh",
                                    hidden_width=21, tied=False, dropout=0.25, norm_eps=1e-3),
     "llama": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=4, width=16, bias=False, activation="swiglu",
                                norm="rms_norm", positions="rotary", key_value_heads=2, rotary_base=77.0, tied=False),
+    "llama 3": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=2, width=32, bias=False, activation="swiglu",
+                                 norm="rms_norm", positions="rotary", rotary_scaling="llama3:4.0:1.0:4.0:16.0"),
     "llama, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=12, bias=True,
                                     activation="swiglu", norm="rms_norm", positions="rotary", key_value_heads=1,
                                     head_size=6, hidden_width=17, norm_eps=1e-3),
@@ -185,6 +194,7 @@ def test_shards_are_read(their_model, tmp_path):
     {"rope_parameters": ..., "rope_theta": 500.0},  # as before version 5
     {"rope_parameters": ..., "rope_theta": 500, "rope_scaling": None},
     {"rope_parameters": ..., "rope_scaling": {"type": "default", "rope_theta": 500.0}},
+    {"rope_parameters": {"type": "default", "rope_theta": 500.0}},
     {"torch_dtype": "float32", "dtype": ..., "num_hidden_layers": 2},
 ])
 def test_configs_of_other_versions(changes, their_model, tmp_path):
@@ -193,6 +203,18 @@ def test_configs_of_other_versions(changes, their_model, tmp_path):
     fields = json.loads((tmp_path / "config.json").read_text()) | changes
     (tmp_path / "config.json").write_text(json.dumps({name: value for name, value in fields.items() if value is not ...}))
     assert models.load(tmp_path).config == config and config.rotary_base == 500
+
+
+def test_the_scaling_of_llama_3_where_it_was(their_model, tmp_path):
+    """In "rope_scaling", with the base beside it, before version 5."""
+    their_model("llama with the scaling of llama 3").save_pretrained(tmp_path)
+    config = models.load(tmp_path).config
+    assert config.rotary_scaling == "llama3:8.0:1.0:4.0:16.0"
+    fields = json.loads((tmp_path / "config.json").read_text())
+    scaling = fields.pop("rope_parameters")
+    fields |= {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    assert models.load(tmp_path).config == config
 
 
 def test_gpt2_as_it_was_first_published(their_model, tokens, tmp_path):
@@ -207,6 +229,83 @@ def test_gpt2_as_it_was_first_published(their_model, tokens, tmp_path):
     found["lm_head.weight"] = found["wte.weight"].clone()
     save_file(found, tmp_path / "model.safetensors")
     np.testing.assert_array_equal(our_logits(models.load(tmp_path), tokens), expected)
+
+
+# ---- tokenizers ----
+
+TEXT = "the cat sat on the mat, the rat ate the cat\n\n  naïve 😀 rats at mats!\n" * 5
+
+
+def begins_with(content: str) -> str:
+    """A tokenizer with two special tokens, <s> in front of every text and </s>."""
+    from tokenizers import Tokenizer, processors
+
+    tokenizer = Tokenizer.from_str(content)
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    start = tokenizer.token_to_id("<s>")
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
+    return tokenizer.to_str()
+
+
+def tokenizer_of_kind(kind: str):
+    pairs = BytePairs.of(TEXT, 300)
+    ends = [len(pairs) + 1] if kind == "pairs, with a beginning and an end" else []
+    content = json.dumps(pairs.state()["tokenizer"])
+    return {"bytes": Bytes(), "pairs": pairs}.get(kind) or BytePairs(json.loads(begins_with(content)), ends)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pairs", "pairs, with a beginning", "pairs, with a beginning and an end"])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.parametrize("padded", [0, 7])
+def test_tokenizers_go_out_and_come_back(kind, family, padded, our_model, tmp_path, warned):
+    tokenizer = tokenizer_of_kind(kind)
+    padded = 0 if kind == "bytes" else padded
+    config = TransformerConfig(**vars(OURS[family]) | {"vocabulary_size": len(tokenizer) + padded})
+    hub.write(our_model(config), tmp_path / "out", tokenizer)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert warned == []
+    for text in (TEXT, "", " a", "naïve 日本 \x00 \r\n\tthe  cat"):
+        assert theirs(text)["input_ids"] == tokenizer.before_prompt + tokenizer.encode(text).tolist()
+        assert theirs.decode(tokenizer.encode(text).tolist()) == text
+    model = models.load(tmp_path / "out")
+    back = model.tokenizer
+    assert type(back) is type(tokenizer) and back.state() == tokenizer.state() and back.ends == tokenizer.ends
+    assert (back.before_prompt == [len(tokenizer) - 2]) == ("beginning" in kind)
+    for name, ids in (("bos_token_id", back.before_prompt), ("eos_token_id", list(back.ends))):
+        assert getattr(theirs, name) == (ids[0] if ids else None)
+        assert json.loads((tmp_path / "out" / "generation_config.json").read_text())[name] == (ids[0] if ids else None)
+    assert models.respond(model, "the cat", tokens=30, temperature=5.0, seed=1).startswith("the cat")
+
+
+def test_gpt2s_own_files(our_model, tmp_path):
+    tokenizer = tokenizer_of_kind("pairs")
+    model = our_model(TransformerConfig(**vars(OURS["gpt2"]) | {"vocabulary_size": len(tokenizer)}))
+    hub.write(model, tmp_path / "out")
+    described = tokenizer.state()["tokenizer"]["model"]
+    (tmp_path / "out" / "vocab.json").write_text(json.dumps(described["vocab"]))
+    (tmp_path / "out" / "merges.txt").write_text("#version\n" + "\n".join(map(" ".join, described["merges"])) + "\n")
+    np.testing.assert_array_equal(models.load(tmp_path / "out").tokenizer.encode(TEXT), tokenizer.encode(TEXT))
+
+
+@pytest.mark.parametrize("file, value", [("generation_config.json", "number"), ("generation_config.json", "list"),
+                                         ("config.json", "number")])
+def test_text_ends_where_the_folder_says(file, value, our_model, tmp_path):
+    tokenizer = tokenizer_of_kind("pairs")
+    model = our_model(TransformerConfig(**vars(OURS["gpt2"]) | {"vocabulary_size": len(tokenizer)}))
+    hub.write(model, tmp_path / "out", tokenizer)
+    sampling = dict(tokens=30, temperature=9.0, seed=1)
+    ids = list(models.generate(model, tokenizer.encode("the"), 30, 9.0, seed=1))
+    (tmp_path / "out" / "generation_config.json").unlink()
+    path = tmp_path / "out" / file
+    fields = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(fields | {"eos_token_id": ids[10] if value == "number" else [10 ** 6, ids[10], "x", -1]}))
+    end = ids.index(ids[10])
+    loaded = models.load(tmp_path / "out")
+    assert loaded.tokenizer.ends == (ids[10],)
+    assert models.respond(loaded, "the", **sampling) == tokenizer.decode([*tokenizer.encode("the"), *ids[:end]])
+    hub.write(loaded, tmp_path / "again", loaded.tokenizer)
+    assert models.load(tmp_path / "again").tokenizer.ends == (ids[10],)
 
 
 # ---- written here ----

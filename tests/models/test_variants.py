@@ -6,7 +6,8 @@ import pytest
 
 import minigrad as mg
 import nn.functional as F
-from models import CausalTransformer, TransformerConfig
+from configs import random_config
+from models import CausalTransformer
 from models.generate import full_forward, generate
 from models.gradcheck import CONFIG, check_model
 from models.transformer import ATTENTION_POSITIONS, PLACEMENTS, TABLE_POSITIONS
@@ -36,24 +37,6 @@ def model(request):
 
 def test_parameters_are_counted(model):
     assert sum(parameter.numel() for parameter in model.parameters()) == model.config.parameter_count()
-
-
-def random_config(random):
-    """One of all configs: each field drawn."""
-    def draw(*choices):
-        return choices[random.integers(len(choices))]
-
-    heads, positions = draw(1, 2, 4, 6), draw(*TABLE_POSITIONS, *ATTENTION_POSITIONS)
-    head_size = draw(None, 2, 6)
-    rotary = dict(rotary_base=draw(10_000.0, 30.0), rotary_scaling=draw("none", "linear:4", "llama3:8:1:4:12"))
-    return TransformerConfig(
-        vocabulary_size=draw(5, 11), context=draw(1, 2, 5, 8), layers=draw(0, 1, 2), heads=heads,
-        width=draw(2, 4, 10) * heads if head_size is None else draw(5, 12), head_size=head_size,
-        key_value_heads=draw(None, *(n for n in range(1, heads + 1) if heads % n == 0)), hidden_width=draw(None, 7),
-        mlp_ratio=draw(1, 4), bias=draw(True, False), placement=draw(*PLACEMENTS), final_norm=draw(True, False),
-        activation=draw(*F.ACTIVATIONS, "swiglu"), positions=positions, norm=draw("layer_norm", "rms_norm"),
-        norm_eps=draw(1e-5, 0.1), tied=draw(True, False), dtype=draw("float32", "float64"),
-        **rotary if positions == "rotary" else {})
 
 
 def test_parameters_of_any_config_are_counted(random):

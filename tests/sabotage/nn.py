@@ -612,7 +612,7 @@ POSITIONS = [
         "rotate: odd size not refused": ("rotary_frequencies", "if D % 2:", "if False:"),
         "rotate: angles in float32": ("rotary_table", "rotary_frequencies(D, base, scaling)",
                                       "rotary_frequencies(D, base, scaling).astype(np.float32).astype(float)"),
-        "rotate: tables computed again": ("rotate", "rotary_table(start", "rotary_table.__wrapped__(start"),
+        "rotate: tables computed again": ("rotate", "kept_table(start", "rotary_table(start"),
         "rotate: linear scaling ignored": ("rotary_frequencies", 'kind == "linear"', "False"),
         "rotate: llama3 scaling ignored": ("rotary_frequencies", 'kind == "llama3"', "False"),
         "rotate: llama3 scales all": ("rotary_frequencies", "kept * frequencies", "0 * frequencies"),

@@ -1,0 +1,204 @@
+"""What files written for PyTorch name beside functions: devices, dtypes, generators, packages."""
+import re
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from minigrad.ops.in_place import InPlaceMethods
+
+MAKERS = {  # each takes the options that are tried
+    "tensor": lambda **o: mg.tensor([1.0], **o), "as_tensor": lambda **o: mg.as_tensor([1.0], **o),
+    "zeros": lambda **o: mg.zeros(2, **o), "ones": lambda **o: mg.ones(2, **o), "empty": lambda **o: mg.empty(2, **o),
+    "full": lambda **o: mg.full((2,), 1.0, **o), "eye": lambda **o: mg.eye(2, **o), "arange": lambda **o: mg.arange(3.0, **o),
+    "linspace": lambda **o: mg.linspace(0, 1, 3, **o), "rand": lambda **o: mg.rand(2, **o), "randn": lambda **o: mg.randn(2, **o),
+    "normal": lambda **o: mg.normal(0.0, 1.0, (2,), **o), "zeros_like": lambda **o: mg.zeros_like(mg.ones(2), **o),
+    "ones_like": lambda **o: mg.ones_like(mg.ones(2), **o), "full_like": lambda **o: mg.full_like(mg.ones(2), 3.0, **o),
+    "empty_like": lambda **o: mg.empty_like(mg.ones(2), **o), "rand_like": lambda **o: mg.rand_like(mg.ones(2), **o),
+    "randn_like": lambda **o: mg.randn_like(mg.ones(2), **o), "new_zeros": lambda **o: mg.ones(1).new_zeros(2, **o),
+    "new_full": lambda **o: mg.ones(1).new_full((2,), 3.0, **o), "new_tensor": lambda **o: mg.ones(1).new_tensor([2.0], **o),
+    "randint": lambda **o: mg.randint(5, (2,), **o), "randperm": lambda **o: mg.randperm(3, **o),
+    "randint_like": lambda **o: mg.randint_like(mg.ones(2), 5, **o),
+}
+NO_CUDA = re.escape("device 'cuda' is not there: \"cpu\" is the only one")
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_makes_tensors_takes_a_device_a_dtype_and_requires_grad(name):
+    make = MAKERS[name]
+    default = make().dtype
+    assert default == (mg.int64 if name in ("randint", "randperm") else mg.float32)
+    for device in (None, "cpu", "cpu:0", mg.device("cpu"), make().device):
+        assert make(device=device).device == mg.device("cpu")
+    assert make(dtype=None).dtype == default
+    assert make(dtype=mg.double).dtype == mg.float64
+    if name != "as_tensor":
+        assert make(dtype=mg.float, requires_grad=True).requires_grad
+    with pytest.raises(RuntimeError, match=NO_CUDA):
+        make(device="cuda")
+    for dtype in (mg.float16, mg.bfloat16, mg.int, mg.uint8):
+        with pytest.raises(TypeError, match=f"a tensor is of float32, float64, int64 or bool, not of {dtype}$"):
+            make(dtype=dtype)
+
+
+def test_devices():
+    x, layer = mg.ones(2), nn.Linear(2, 2)
+    assert (str(x.device), x.device.type, x.device.index, x.is_cuda) == ("cpu", "cpu", None, False)
+    assert x.device == mg.device("cpu") == mg.device("cpu", 0) == "cpu" != "cuda" and len({x.device, mg.device("cpu")}) == 1
+    for moved in (x.to("cpu"), x.to(x.device), x.to(device="cpu"), x.cpu(), x.to("cpu", non_blocking=True), x.to(x)):
+        assert moved is x
+    for moved in (layer.to("cpu"), layer.to(x.device), layer.cpu(), layer.to(device="cpu")):
+        assert moved is layer
+    for move in (lambda y: y.to("cuda"), lambda y: y.cuda(), lambda y: y.to(device="cuda"), lambda y: y.to("cuda", mg.float32)):
+        for y in (x, layer):
+            with pytest.raises(RuntimeError, match=NO_CUDA):
+                move(y)
+    for other in ("cuda:1", "mps", "meta", 0):
+        with pytest.raises(RuntimeError, match=re.escape(f'device {other!r} is not there: "cpu" is the only one')):
+            x.to(other)
+    with pytest.raises(RuntimeError, match="device 'cuda:1' is not there"):
+        mg.device("cuda", 1)
+    for kind in (mg.cuda, mg.mps, mg.xpu, mg.accelerator, mg.backends.mps, mg.backends.cuda):
+        assert not kind.is_available() and kind.device_count() == 0
+        kind.manual_seed(1)
+    assert mg.accelerator.current_accelerator() is None
+    assert not hasattr(mg.cuda, "amp")
+    with pytest.raises(RuntimeError, match="device 'mps' is not there"):
+        mg.Generator(device="mps")
+
+
+def test_conversions():
+    x = mg.tensor([0.5, 2.0], requires_grad=True)
+    assert x.to(mg.float32) is x and x.to(mg.float32, copy=True) is not x
+    assert x.to("cpu", mg.float64).dtype == x.to(mg.double, non_blocking=True).dtype == mg.float64
+    assert x.to(mg.zeros(1, dtype=mg.int64)).tolist() == x.type(mg.long).tolist() == x.type_as(mg.arange(2)).tolist() == [0, 2]
+    (x.to("cpu", mg.double) * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3] and x.grad.dtype == mg.float32
+    for convert, dtype in ((x.half, "float16"), (x.bfloat16, "bfloat16"), (x.int, "int32"), (lambda: x.to("int8"), "int8"),
+                           (lambda: x.type("nonsense"), "nonsense"), (nn.Linear(1, 1).half, "float16"),
+                           (nn.Linear(1, 1).bfloat16, "bfloat16")):
+        with pytest.raises(TypeError, match=f"a tensor is of float32, float64, int64 or bool, not of {dtype}$"):
+            convert()
+    assert mg.as_tensor(x) is x and mg.as_tensor(x, dtype=mg.float64).dtype == mg.float64
+    array = np.zeros(2)
+    assert mg.as_tensor(array).data_ptr() == array.ctypes.data != mg.tensor(array).data_ptr()
+    assert (x.element_size(), mg.zeros(2, 3).stride(), mg.zeros(2, 3).T.stride(0), mg.zeros(2, 3).T.is_contiguous()) == (
+        4, (3, 1), 1, False)
+    assert mg.is_tensor(x) and not mg.is_tensor(array) and x.is_floating_point() and not mg.is_floating_point(mg.arange(2))
+    assert mg.finfo(mg.float).max > 3e38 and mg.iinfo(mg.long).max == 2**63 - 1 and mg.Size([2]) == x.shape
+
+
+@pytest.mark.parametrize("draw", [
+    lambda **o: mg.rand(4, **o), lambda **o: mg.randn(4, **o), lambda **o: mg.randint(100, (4,), **o),
+    lambda **o: mg.randperm(50, **o), lambda **o: mg.normal(mg.zeros(4), 2.0, **o), lambda **o: mg.rand_like(mg.ones(4), **o),
+    lambda **o: mg.ones(50).multinomial(4, **o), lambda **o: mg.ones(50).multinomial(4, True, **o),
+    lambda **o: mg.bernoulli(mg.full((40,), 0.5), **o), lambda **o: mg.zeros(4).normal_(**o),
+    lambda **o: mg.zeros(4).uniform_(1, 2, **o), lambda **o: mg.zeros(4).exponential_(**o),
+    lambda **o: mg.zeros(40).bernoulli_(0.3, **o), lambda **o: mg.randint_like(mg.ones(4), 100, **o),
+])
+def test_what_is_drawn_follows_its_generator_and_no_other(draw):
+    mg.manual_seed(3)
+    wanted = draw().tolist()
+    assert draw().tolist() != wanted
+    own = mg.Generator()
+    mg.manual_seed(5)
+    before = mg.random.get_state()
+    assert draw(generator=own.manual_seed(3)).tolist() == wanted
+    state = own.get_state()
+    later = draw(generator=own).tolist()
+    assert later != wanted and draw(generator=own.set_state(state)).tolist() == later
+    assert mg.random.get_state() == before and own.initial_seed() == 3
+    assert draw(generator=mg.Generator()).tolist() == draw(generator=mg.Generator()).tolist()
+    with pytest.raises(TypeError, match="generator: expected a minigrad.Generator, got int"):
+        draw(generator=3)
+
+
+def test_a_compiled_step_draws_from_its_generator_anew():
+    own = mg.Generator().manual_seed(1)
+    expected = [mg.randn(2, generator=own).tolist() for _ in range(3)]
+    own.manual_seed(1)
+    step = mg.compile(lambda x: x + mg.randn(2, generator=own))
+    assert [step(mg.zeros(2)).tolist() for _ in range(3)] == expected
+
+
+def test_draws_have_the_distribution_that_they_say():
+    mg.manual_seed(0)
+    n = 20_000
+    for x, mean, std in ((mg.zeros(n).normal_(2.0, 0.5), 2, 0.5), (mg.zeros(n).uniform_(-1, 3), 1, 4 / 12**0.5),
+                         (mg.zeros(n).exponential_(2.0), 0.5, 0.5), (mg.zeros(n).bernoulli_(0.3), 0.3, 0.21**0.5),
+                         (mg.full((n,), 0.3).bernoulli(), 0.3, 0.21**0.5), (mg.normal(mg.full((n,), 2.0), 3.0), 2, 3),
+                         (mg.normal(1.0, mg.full((n,), 3.0)), 1, 3)):
+        assert x.dtype == mg.float32
+        assert abs(x.mean().item() - mean) < 5 * std / n**0.5 and abs(x.std().item() - std) < 0.05 * std
+    with pytest.raises(TypeError, match="normal_: expected a tensor of floats, got int64"):
+        mg.arange(3).normal_()
+    for p in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            mg.zeros(2).bernoulli_(p)
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            mg.full((2,), p).bernoulli()
+    with pytest.raises(ValueError, match="randint: expected low < high, got 3 and 3"):
+        mg.randint(3, 3, (2,))
+    assert set(mg.randint(-1, 2, (100,)).tolist()) == {-1, 0, 1} and mg.randint(5, size=(2, 3)).shape == (2, 3)
+
+
+def test_inference_mode_and_modes_without_parentheses():
+    x = mg.ones(2, requires_grad=True)
+    with mg.inference_mode():
+        assert not (x * 2).requires_grad
+        with mg.inference_mode(False):
+            assert (x * 2).requires_grad
+
+    @mg.inference_mode
+    def plain(y):
+        return y * 2
+
+    @mg.inference_mode()
+    def called(y):
+        return y * 2
+
+    @mg.no_grad
+    def without(y):
+        return y * 2
+
+    @mg.no_grad()
+    @mg.inference_mode(False)
+    def with_grad(y):
+        return y * 2
+
+    assert not any(function(x).requires_grad for function in (plain, called, without))
+    assert with_grad(x).requires_grad and mg.is_grad_enabled() and plain.__name__ == "plain"
+
+
+def test_packages_are_attributes():
+    assert mg.nn is nn and mg.optim is nn.optim and mg.nn.functional is nn.functional and mg.utils.data is nn.utils.data
+    assert mg.autograd.grad is mg.grad and mg.autograd.Function is mg.Function
+    assert mg.autograd.functional.jacobian is mg.jacobian and mg.autograd.no_grad is mg.no_grad
+    with pytest.raises(AttributeError, match="module 'minigrad' has no attribute 'nonsense'"):
+        mg.nonsense  # noqa: B018
+
+
+def test_in_place_forms_give_what_their_functions_give():
+    """In memory, and on the tape; all that `in_place` makes, with arguments where they need some."""
+    arguments = {"pow": (2,), "remainder": (0.7,), "clamp": (0.4, 0.9), "clip": (0.4, 0.9), "lerp": (mg.ones(4), 0.25),
+                 "masked_fill": (mg.tensor([True, False, False, True]), 3.0), "addcmul": (mg.arange(4.0), mg.full((4,), 3.0)),
+                 "addcdiv": (mg.arange(4.0), mg.full((4,), 3.0)), "index_add": (0, mg.tensor([1, 1]), mg.ones(2)),
+                 "scatter": (0, mg.tensor([2, 0]), mg.tensor([5.0, 6.0])), "scatter_add": (0, mg.tensor([2, 2]), mg.ones(2))}
+    names = [name[:-1] for name, method in vars(InPlaceMethods).items() if getattr(method, "__qualname__", "") == name]
+    assert len(names) > 30
+    for name in names:
+        results = []
+        for form in (name, f"{name}_"):
+            if name in ("tril", "triu"):
+                leaf = mg.tensor([[0.3, 0.8], [1.6, -0.4]], requires_grad=True)
+            else:
+                leaf = mg.tensor([0.3, 0.8, 1.6, 0.45], requires_grad=True)
+            x = leaf * 1.5
+            y = getattr(x, form)(*arguments.get(name, ()))
+            assert (y is x) == form.endswith("_"), form
+            (y * y * mg.arange(1.0, 5.0).reshape(y.shape)).sum().backward()
+            results.append((y.tolist(), leaf.grad.tolist()))
+        assert results[0] == results[1], name
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            getattr(leaf, f"{name}_")(*arguments.get(name, ()))

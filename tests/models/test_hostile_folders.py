@@ -1,0 +1,412 @@
+"""Hugging Face folders that are damaged, hostile or of another model: each is refused in one line, and nothing is written."""
+import json
+import os
+import struct
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import models
+from models import hub
+from models.checkpoint import CheckpointError
+from models.tokenizers import Vocabulary
+from models.transformer import CausalTransformer, TransformerConfig
+
+pytest.importorskip("safetensors")
+
+SMALL = TransformerConfig(vocabulary_size=5, context=8, layers=2, heads=2, width=8)
+LLAMA = dict(bias=False, norm="rms_norm", positions="rotary", activation="swiglu")
+WTE, WPE = "transformer.wte.weight", "transformer.wpe.weight"
+INDEX, ONE = "model.safetensors.index.json", "model.safetensors"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A function that writes the folder of a small model, whose config has these changes."""
+    def make(shard_size: int = hub.SHARD_SIZE, **changes):
+        path = tmp_path / "folder"
+        hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | changes)), path, Vocabulary("abcde"),
+                  shard_size=shard_size)
+        return path
+
+    return make
+
+
+def change_json(path, **changes) -> None:
+    """Fields of a JSON file; those that are `...` go."""
+    content = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({name: value for name, value in content.items() if value is not ...}))
+
+
+def parts_of(path) -> tuple[dict, bytes]:
+    """(The header, the numbers) of a safetensors file."""
+    content = path.read_bytes()
+    end = 8 + struct.unpack("<Q", content[:8])[0]
+    return json.loads(content[8:end]), content[end:]
+
+
+def put_together(path, header, numbers: bytes) -> None:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + numbers)
+
+
+def change_header(path, change) -> None:
+    header, numbers = parts_of(path)
+    put_together(path, change(header) or header, numbers)
+
+
+def refusal(path) -> str:
+    """What is said of a folder, in one line that names a file or the folder."""
+    with pytest.raises(CheckpointError) as caught:
+        models.load(path)
+    message = str(caught.value)
+    assert "\n" not in message and str(path) in message and len(message) < 800
+    return message
+
+
+# ---- config.json ----
+
+@pytest.mark.parametrize("changes, says", [
+    ({"model_type": "bert"}, "is of model_type 'bert', known are gpt2, llama"),
+    ({"model_type": ["gpt2"]}, "is of model_type ['gpt2'], known are gpt2, llama"),
+    ({"model_type": ...}, "is of model_type None"),
+    ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True, known is False"),
+    ({"scale_attn_weights": False}, "scale_attn_weights is False, known is True"),
+    ({"activation_function": "quick_gelu"}, "activation_function is 'quick_gelu', known are gelu_new, "),
+    ({"activation_function": ["relu"]}, "activation_function is ['relu'], known are gelu_new, "),
+    ({"resid_pdrop": 0.5}, "embd_pdrop is 0.0, and resid_pdrop is 0.5: known are models in which they agree"),
+    ({"n_head": 3}, "heads must divide width, got heads 3 and width 8"),
+    ({"n_head": "2"}, "heads must be a whole number from 1 to 1000000000, got '2'"),
+    ({"n_layer": -1}, "layers must be a whole number from 0 to 10000, got -1"),
+    ({"layer_norm_epsilon": float("nan")}, "norm_eps must be a number between 0 and 1, got nan"),
+    ({"layer_norm_epsilon": 10 ** 400}, "int too large to convert to float"),
+    ({"tie_word_embeddings": "yes"}, "tied must be True or False, got 'yes'"),
+    ({"quantization_config": {"bits": 4}}, "quantization_config.bits is 4, which isn't known here"),
+    ({"sliding_window": 7, "x": 1}, "sliding_window is 7, which isn't known here; x is 1"),
+    ({"auto_map": {"AutoModel": "code.py"}}, "auto_map.AutoModel is 'code.py', which isn't known here"),
+])
+def test_configs_of_other_models(changes, says, folder):
+    path = folder()
+    change_json(path / "config.json", **changes)
+    assert says in refusal(path)
+
+
+@pytest.mark.parametrize("changes, says", [
+    ({"attention_bias": True}, "mlp_bias is False, and attention_bias is True"),
+    ({"hidden_act": "gelu"}, "hidden_act is 'gelu', known are silu, swish"),
+    ({"attention_dropout": 0.1}, "attention_dropout is 0.1, known is 0.0"),
+    ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}}, "rope_type is 'yarn'"),
+    ({"rope_parameters": ..., "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_scaling.rope_type is 'dynamic'"),
+    ({"rope_parameters": {"rope_type": "linear", "factor": "two"}, "rope_theta": ...}, "rotary_scaling must be"),
+    ({"rope_parameters": {"rope_type": "linear", "factor": 0}}, "rotary_scaling must be"),
+    ({"rope_parameters": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}}, "rotary_scaling must be"),
+    ({"rope_theta": 5.5}, "rope_parameters.rope_theta is 10000.0, and rope_theta is 5.5"),
+    ({"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, known is 1.0"),
+    ({"num_key_value_heads": 3}, "key_value_heads must divide heads, got 3 and 2"),
+    ({"head_dim": 3, "num_key_value_heads": 1}, "rotates pairs of features"),
+])
+def test_configs_of_other_llamas(changes, says, folder):
+    path = folder(**LLAMA)
+    change_json(path / "config.json", **changes)
+    assert says in refusal(path)
+
+
+@pytest.mark.parametrize("content, says", [
+    (b"", "is no JSON"), (b"{", "is no JSON"), (b"\xff\xfe", "is no JSON"), (b"[" * 100_000, "is no JSON"),
+    (b"[1]", "holds no JSON object"), (b" " * 11_000_000, "has 11,000,000 bytes; at most 10,000,000 are read"),
+])
+@pytest.mark.parametrize("file", ["config.json", INDEX, "generation_config.json"])
+def test_files_that_are_no_json(content, says, file, folder):
+    path = folder(shard_size=1000)
+    (path / file).write_bytes(content)
+    assert says in refusal(path)
+
+
+@pytest.mark.parametrize("changes", [
+    {"n_embd": 10 ** 8, "n_head": 1}, {"n_layer": 9999}, {"vocab_size": 10 ** 9}, {"n_positions": 10 ** 9}, {"n_inner": 10 ** 9},
+])
+def test_a_model_of_an_absurd_size_is_not_built(changes, folder):
+    path = folder()
+    change_json(path / "config.json", **changes)
+    tracemalloc.start()
+    assert "has many more" in refusal(path)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def test_files_that_are_none(folder):
+    path = folder()
+    (path / "config.json").unlink()
+    os.mkfifo(path / "config.json")
+    assert "is a folder, pipe, socket or device, not a file" in refusal(path)
+    (path / "config.json").unlink()
+    assert "holds no checkpoint.npz" in refusal(path)
+
+
+# ---- which tensors there are ----
+
+def test_all_tensors_that_do_not_fit_are_named(folder):
+    path = folder()
+
+    def change(header):
+        header["extra"] = header.pop(WTE)
+        header[WPE]["shape"] = [4, 16]
+        for i in range(2):
+            header[f"another.{i}"] = header.pop(f"transformer.h.{i}.mlp.c_fc.weight")
+            header[f"yet_another.{i}"] = header.pop(f"transformer.h.{i}.mlp.c_proj.weight")
+        header["transformer.ln_f.weight"]["dtype"] = "I32"
+
+    change_header(path / ONE, change)
+    message = refusal(path)
+    assert ("missing: transformer.wte.weight (5, 8), transformer.h.0.mlp.c_fc.weight (8, 32), "
+            "transformer.h.0.mlp.c_proj.weight (32, 8) and 2 more") in message
+    assert "not expected: " in message and "and 2 more" in message.partition("not expected")[2]
+    assert "transformer.wpe.weight is (4, 16), expected (8, 8)" in message
+    assert "transformer.ln_f.weight is I32" in message
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_numbers_that_are_none(value, dtype, folder):
+    path = folder()
+    header, numbers = parts_of(path / ONE)
+    _, end = header["transformer.h.1.ln_2.bias"]["data_offsets"]
+    put_together(path / ONE, header, numbers[:end - 4] + np.float32(value).tobytes() + numbers[end:])
+    assert "transformer.h.1.ln_2.bias holds NaN or infinity" in refusal(path)
+
+
+def test_a_read_out_that_is_not_tied(folder):
+    path = folder(tied=False)
+    change_json(path / "config.json", tie_word_embeddings=True)
+    assert "isn't the embedding of the tokens" in refusal(path)
+
+
+def test_tensors_twice(folder):
+    path = folder()
+
+    def change(header):
+        header["wte.weight"] = header.pop("lm_head.weight")
+
+    hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | {"tied": False})), path.with_name("untied"))
+    change_header(path.with_name("untied") / ONE, change)
+    assert "holds tensors twice, with 'transformer.' before their names and without" in refusal(path.with_name("untied"))
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "consolidated.00.pth"])
+def test_a_pickle(name, folder):
+    path = folder()
+    (path / ONE).rename(path / name)
+    message = refusal(path)
+    assert f"has its weights in {name}, a pickle" in message and "save_pretrained(NEW_FOLDER)" in message
+    (path / name).unlink()
+    assert f"neither {ONE} nor {INDEX}" in refusal(path)
+
+
+# ---- safetensors files ----
+
+HEADER = {WTE: {"dtype": "F32", "shape": [5, 8], "data_offsets": [0, 160]},
+          WPE: {"dtype": "F32", "shape": [8, 8], "data_offsets": [160, 416]}}
+
+
+def with_tensor(name: str = WPE, **changes) -> dict:
+    return HEADER | {name: HEADER[name] | changes}
+
+
+@pytest.mark.parametrize("header, size", {
+    "overlap": (with_tensor(data_offsets=[100, 356]), 416),
+    "gap": (with_tensor(data_offsets=[164, 420]), 420),
+    "ends before it starts": (with_tensor(data_offsets=[416, 160]), 416),
+    "negative": (with_tensor(data_offsets=[-256, 0]), 416),
+    "beyond the end": (with_tensor(data_offsets=[160, 10 ** 12]), 416),
+    "overflow": (with_tensor(data_offsets=[160, 2 ** 64 - 1]), 416),
+    "overflowing shape": (with_tensor(shape=[2 ** 33, 2 ** 33]), 416),
+    "wrong size": (with_tensor(shape=[8, 9]), 416),
+    "unknown dtype": (with_tensor(dtype="F99"), 416),
+    "no dtype": ({**HEADER, WPE: {"shape": [8, 8], "data_offsets": [160, 416]}}, 416),
+    "shape is no list": (with_tensor(shape=8), 416),
+    "more numbers than tensors": (HEADER, 420),
+    "fewer": (HEADER, 400),
+    "no object": (b"[1, 2, 3]", 416),
+    "no JSON": (b'{"a": ', 416),
+    "twice": (json.dumps(HEADER).encode()[:-1] + b', "' + WTE.encode() + b'": ' + json.dumps(HEADER[WTE]).encode() + b"}", 416),
+    "nested": (b'{"a":' * 5000, 416),
+    "no UTF-8": (b'{"\xff": 1}', 416),
+}.values())
+def test_hostile_headers(header, size, folder):
+    path = folder()
+    put_together(path / ONE, header, bytes(size))
+    message = refusal(path)
+    assert f"{path / ONE} is damaged, or no safetensors file (" in message and "fetch it anew" in message
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}", struct.pack("<Q", 99_000_000) + bytes(100),
+    b"PK\3\4 a zip, such as a pickle of PyTorch's",
+])
+def test_files_that_are_no_safetensors(content, folder):
+    path = folder()
+    (path / ONE).write_bytes(content)
+    assert "is damaged, or no safetensors file (" in refusal(path)
+
+
+def test_every_truncation(folder):
+    path = folder(layers=0)
+    content = (path / ONE).read_bytes()
+    for length in {*range(0, len(content), 97), len(content) - 1}:
+        (path / ONE).write_bytes(content[:length])
+        assert "is damaged, or no safetensors file (" in refusal(path)
+
+
+def test_a_huge_header(folder):
+    """As large as the library would read it, and far larger than any model's."""
+    path = folder()
+    with open(path / ONE, "wb") as file:
+        file.write(struct.pack("<Q", 99_000_000) + b"{")
+        file.truncate(99_000_008)
+    tracemalloc.start()
+    assert "a header of 99,000,000 bytes" in refusal(path)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+# ---- shards ----
+
+def test_shards_that_are_missing_or_elsewhere(folder, tmp_path):
+    path = folder(shard_size=1000)
+    index = json.loads((path / INDEX).read_text())
+    places = index["weight_map"]
+    assert len(set(places.values())) > 2
+    for name in ("../secret.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "model.bin", "a\\b.safetensors", "c:d", ""):
+        (tmp_path / "secret.safetensors").write_bytes(b"")
+        change_json(path / INDEX, weight_map=places | {WTE: name})
+        assert "which is no .safetensors file of this folder" in refusal(path)
+    first, second = sorted(set(places.values()))[:2]
+    change_json(path / INDEX, weight_map=places | {WTE: "model-9.safetensors"})
+    assert "lacks model-9.safetensors, which" in refusal(path)
+    change_json(path / INDEX, weight_map=places | {"absent": first})
+    assert f"says that absent is in {first}, and it isn't" in refusal(path)
+    change_json(path / INDEX, weight_map=places | {next(name for name in places if places[name] == first): second})
+    assert f"is in {second}, and it isn't" in refusal(path)
+    change_json(path / INDEX, weight_map={WTE: 7})
+    assert 'has no "weight_map" of tensors and their files' in refusal(path)
+    change_json(path / INDEX, weight_map=places)
+    models.load(path)
+    (path / second).write_bytes((path / first).read_bytes())
+    assert "in two files" in refusal(path)
+    (path / second).unlink()
+    assert f"lacks {second}, which {INDEX} names" in refusal(path)
+
+
+# ---- tokenizers ----
+
+@pytest.mark.parametrize("content, says", [
+    ({"model": 7}, "is no tokenizer"), ({}, "is no tokenizer"), ({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}, ""),
+])
+def test_tokenizers_that_are_none(content, says, folder):
+    path = folder()
+    (path / "tokenizer.json").write_text(json.dumps(content))
+    assert says in refusal(path)
+
+
+def test_a_tokenizer_that_does_not_fit(folder):
+    path = folder()
+    for name, symbols in (("fewer", "abcd"), ("more", "abcdef")):
+        other = path.with_name(name)
+        hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | {"vocabulary_size": len(symbols)})), other,
+                  Vocabulary(symbols))
+        (path / "tokenizer.json").write_text((other / "tokenizer.json").read_text())
+        assert f"has a tokenizer of {len(symbols)} tokens, which doesn't fit its model of 5" in refusal(path)
+
+
+def test_no_tokenizer(folder, run, tmp_path):
+    path = folder()
+    (path / "tokenizer.json").unlink()
+    assert models.load(path).tokenizer is None
+    for command in (["sample", "--checkpoint", path], ["look", path, "--prompt", "a"],
+                    ["train", "--init-from", path, "--out", tmp_path / "run"]):
+        with pytest.raises(ValueError, match="has no tokenizer"):
+            models.respond(models.load(path), "abc")
+        code, _, err = run(*command)
+        assert code == 1 and "has no tokenizer.json" in err and err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+# ---- what cannot be written ----
+
+@pytest.mark.parametrize("changes, says", [
+    (dict(placement="post"), "gpt2 doesn't have placement='post'; llama doesn't have placement='post', "),
+    (dict(positions="relative"), "gpt2 doesn't have positions='relative'; "),
+    (dict(positions="rotary"), "gpt2 doesn't have positions='rotary'; llama doesn't have activation='gelu', norm='layer_norm'"),
+    (dict(bias=False), "gpt2 doesn't have bias=False"),
+    (dict(final_norm=False), "gpt2 doesn't have final_norm=False"),
+    (dict(head_size=6), "gpt2 doesn't have head_size=6"),
+    (dict(key_value_heads=1), "gpt2 doesn't have key_value_heads=1"),
+    (LLAMA | dict(dropout=0.5), "llama doesn't have dropout=0.5"),
+    (LLAMA | dict(activation="silu"), "llama doesn't have activation='silu'"),
+    (dict(heads=3, width=8, head_size=2), "heads must divide width"),
+])
+def test_models_that_no_family_has(changes, says, tmp_path):
+    with pytest.raises(CheckpointError) as caught:
+        hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | changes)), tmp_path / "out")
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_is_written_over_or_left_half_written(folder, tmp_path, monkeypatch, run):
+    path = folder()
+    before = sorted(os.listdir(path))
+    code, _, err = run("export", path, "--to", path)
+    assert code == 1 and "exists already" in err
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for taken in ("file", "link"):
+        assert "exists already" in run("export", path, "--to", tmp_path / taken)[2]
+    monkeypatch.setattr(hub.folder.weights, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(CheckpointError, match="cannot write .*: No space left; make room"):
+        hub.write(models.load(path), tmp_path / "out")
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "link"] and sorted(os.listdir(path)) == before
+
+
+def test_numbers_that_float16_does_not_hold(folder, tmp_path):
+    model = models.load(folder())
+    model.ln_f.weight.data[3] = 70_000.0
+    with pytest.raises(CheckpointError, match="transformer.ln_f.weight has numbers up to 7e.04, which float16 doesn't hold"):
+        hub.write(model, tmp_path / "out", dtype="float16")
+    hub.write(model, tmp_path / "out", dtype="bfloat16")
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "5XB", "big", "1e3", ""])
+def test_shard_sizes_that_are_none(size, folder, run, tmp_path):
+    code, _, err = run("export", folder(), f"--shard-size={size}", "--to", tmp_path / "out")
+    assert code == 2 and "--shard-size must be a size such as 500MB or 5GB" in err and not (tmp_path / "out").exists()
+
+
+def test_a_task_is_not_exported(run, tmp_path):
+    assert run("train", "--task", "copy", "--steps", 1, "--out", tmp_path / "run")[0] == 0
+    code, _, err = run("export", tmp_path / "run", "--to", tmp_path / "out")
+    assert code == 1 and "is of task 'copy', and only models of texts can be exported" in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("flags, says", [
+    (["--context", 9], "a context of at most 8, not 9"),
+    (["--layers", 1], "has layers 2, not 1"),
+    (["--activation", "relu", "--norm-eps", 0.5], "has activation 'gelu', not 'relu', norm_eps 1e-05, not 0.5"),
+    (["--task", "copy"], "has "),
+])
+def test_what_training_cannot_change(flags, says, folder, run, tmp_path):
+    (tmp_path / "text").write_text("abcde" * 100)
+    text = [] if "--task" in flags else ["--text", tmp_path / "text"]
+    code, _, err = run("train", "--init-from", folder(), *text, *flags, "--out", tmp_path / "run")
+    assert code != 0 and err.count("\n") == 1 and says in err
+
+
+def test_without_the_libraries(folder, monkeypatch, run):
+    path = folder()
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ImportError, match=r'this needs safetensors, which is not installed: pip install "minigrad\[hub\]"'):
+        models.load(path)
+    code, _, err = run("sample", "--checkpoint", path)
+    assert code == 1 and err.count("\n") == 1

@@ -1,0 +1,156 @@
+"""Datasets and loaders: what comes in which batch; and a training loop written for PyTorch, start to end."""
+import collections
+import re
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+import pytorch_files
+from nn.utils.data import (
+    ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate, random_split,
+)
+
+
+class Squares(Dataset):
+    def __init__(self, n: int):
+        self.n = n
+
+    def __getitem__(self, index):
+        if not 0 <= index < self.n:
+            raise IndexError(index)
+        return mg.tensor([float(index)]), index**2
+
+    def __len__(self):
+        return self.n
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(7))
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def labels(loader) -> list[list[int]]:
+    return [batch[1].tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("dataset", [Squares(7), TensorDataset(mg.arange(7).float().unsqueeze(1), mg.arange(7) ** 2)],
+                         ids=["own", "tensors"])
+def test_batches(dataset):
+    assert labels(DataLoader(dataset, 3)) == [[0, 1, 4], [9, 16, 25], [36]]
+    assert labels(DataLoader(dataset, batch_size=3, drop_last=True)) == [[0, 1, 4], [9, 16, 25]]
+    assert labels(DataLoader(dataset, sampler=[5, 2], batch_size=2)) == [[25, 4]]
+    assert labels(DataLoader(dataset, batch_sampler=[[1], [2, 0]])) == [[1], [4, 0]]
+    assert labels(DataLoader(Subset(Subset(dataset, [6, 5, 4]), [2, 0]), 2)) == [[16, 36]]
+    assert labels(DataLoader(dataset + Squares(2), 4)) == [[0, 1, 4, 9], [16, 25, 36, 0], [1]]
+    for loader, n in ((DataLoader(dataset, 3), 3), (DataLoader(dataset, 3, drop_last=True), 2),
+                      (DataLoader(dataset, batch_size=None), 7), (DataLoader(dataset, batch_sampler=[[1], [2]]), 2),
+                      (DataLoader(dataset, 2, sampler=[1, 2, 3]), 2), (DataLoader(dataset), 7)):
+        assert len(loader) == n == len(list(loader))
+    inputs, _ = next(iter(DataLoader(dataset, 3)))
+    assert isinstance(inputs, mg.Tensor) and inputs.shape == (3, 1) and inputs.dtype == mg.float32
+    assert [int(y) for _, y in DataLoader(dataset, batch_size=None)] == [n**2 for n in range(7)]
+    assert list(DataLoader(dataset, 4, collate_fn=len)) == [4, 3]
+
+
+def test_shuffling_follows_the_seed_or_the_generator():
+    loader = DataLoader(Squares(50), 50, shuffle=True)
+    mg.manual_seed(1)
+    (first,), (second,) = labels(loader), labels(loader)
+    mg.manual_seed(1)
+    assert labels(loader) == [first] and first != second
+    assert sorted(first) == sorted(second) == [n**2 for n in range(50)] != first
+    generator = mg.Generator()
+    loader = DataLoader(Squares(50), 50, shuffle=True, generator=generator)
+    (first,) = labels(loader)
+    mg.manual_seed(1)
+    untouched = mg.rand(3).tolist()
+    generator.manual_seed(generator.initial_seed())
+    mg.manual_seed(1)
+    assert labels(loader) == [first]
+    assert mg.rand(3).tolist() == untouched
+
+
+def test_a_split_has_no_overlap_and_leaves_nothing_out():
+    for lengths, expected in (([6, 1, 3], [6, 1, 3]), ([0.5, 0.25, 0.25], [6, 2, 2]), ([1 / 3] * 3, [4, 3, 3]), ([10], [10]),
+                              ([1.0], [10])):
+        parts = random_split(range(10), lengths, generator=mg.Generator().manual_seed(3))
+        assert [len(part) for part in parts] == expected
+        assert sorted(part[i] for part in parts for i in range(len(part))) == list(range(10))
+    again = random_split(range(10), [10], generator=mg.Generator().manual_seed(3))[0]
+    assert again.indices == random_split(range(10), [1.0], mg.Generator().manual_seed(3))[0].indices != list(range(10))
+    for lengths in ([5, 4], [0.5, 0.4], [11, -1], [0.5, 0.6]):
+        with pytest.raises(ValueError, match="random_split: expected lengths that add up to 10"):
+            random_split(range(10), lengths)
+
+
+def test_samples_of_any_structure_are_collated():
+    sample = {"x": np.ones((2, 2), np.float32), "pair": (1.5, "a"), "point": Point(np.int64(3), True), "list": [mg.zeros(2)]}
+    batch = default_collate([sample] * 3)
+    assert batch["x"].shape == (3, 2, 2) and batch["x"].dtype == mg.float32
+    assert batch["pair"][0].tolist() == [1.5] * 3 and batch["pair"][0].dtype == mg.float64
+    assert batch["pair"][1] == ["a"] * 3
+    assert isinstance(batch["point"], Point) and batch["point"].x.dtype == mg.int64 and batch["point"].y.dtype == mg.bool
+    assert batch["list"][0].shape == (3, 2)
+    with pytest.raises(TypeError, match="default_collate: expected tensors.*got set; give collate_fn"):
+        default_collate([{1}])
+    with pytest.raises(ValueError, match=re.escape("samples of one batch have [1, 2] elements")):
+        default_collate([(1,), (1, 2)])
+
+
+def test_a_stream_comes_in_its_own_order():
+    assert [batch.tolist() for batch in DataLoader(Stream(), 3)] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [batch.tolist() for batch in DataLoader(Stream(), 3, drop_last=True)] == [[0, 1, 2], [3, 4, 5]]
+    assert list(DataLoader(Stream(), batch_size=None)) == list(range(7))
+
+
+def test_the_last_of_several_datasets_is_found_from_both_ends():
+    both = ConcatDataset([range(3), range(0), range(10, 12)])
+    assert [both[i] for i in range(5)] == [0, 1, 2, 10, 11] == [both[i - 5] for i in range(5)]
+    for index in (5, -6):
+        with pytest.raises(IndexError, match="out of range for 5 samples"):
+            both[index]
+
+
+@pytest.mark.parametrize("options, message", {
+    (("num_workers", 2),): "num_workers can only be 0, got 2",
+    (("batch_size", 0),): "batch_size must be a positive integer or None, got 0",
+    (("batch_size", 2.0),): "batch_size must be a positive integer or None, got 2.0",
+    (("shuffle", True), ("sampler", (0,))): "shuffle excludes sampler",
+    (("batch_sampler", ((0,),)), ("drop_last", True)): "batch_sampler excludes",
+    (("batch_size", None), ("drop_last", True)): "no last one to drop",
+}.items())
+def test_what_a_loader_cannot_do_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        DataLoader(Squares(3), **dict(options))
+
+
+def test_datasets_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match=re.escape("TensorDataset: expected tensors with as many rows, got [(2,), (3,)]")):
+        TensorDataset(mg.zeros(2), mg.zeros(3))
+
+
+def test_a_training_loop_written_for_pytorch_learns(tmp_path):
+    assert pytorch_files.ours("classifier.py").main(tmp_path / "model.pth") > 0.9
+
+
+def test_batches_are_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    theirs, ours = torch.utils.data, nn.utils.data
+    for n, size, drop_last in ((7, 3, False), (7, 3, True), (6, 3, True), (2, 5, True), (2, 5, False)):
+        found = []
+        for m, data in ((mg, ours), (torch, theirs)):
+            dataset = data.TensorDataset(m.arange(n * 2).reshape(n, 2).float(), m.arange(n))
+            loader = data.DataLoader(dataset, batch_size=size, drop_last=drop_last)
+            found.append((len(loader), [[(tuple(x.shape), x.tolist()) for x in batch] for batch in loader]))
+        assert found[0] == found[1]
+    sample = {"a": 1.5, "b": (True, 3), "c": np.float32(2), "d": "x", "e": [np.arange(3.0)], "f": np.float64(1)}
+    for key, value in sample.items():
+        ours_, theirs_ = ours.default_collate([value] * 2), theirs.default_collate([value] * 2)
+        for x, y in zip(ours_, theirs_) if isinstance(value, (tuple, list)) else [(ours_, theirs_)]:
+            assert x == y if isinstance(x, list) else (x.tolist(), str(x.dtype)) == (
+                y.tolist(), str(y.dtype).removeprefix("torch.")), key
