@@ -67,6 +67,7 @@ class BytePairs(Tokenizer):
             is_added = zip(encoding.ids, encoding.special_tokens_mask)
             self._before = [i for i, _ in itertools.takewhile(lambda pair: pair[1], is_added)]
             self.decode(encoding.ids)
+        self._cut = _cut_of(self.described)
         if self._cut is None:
             self.memory_per_byte = 200  # a token has a name and places, as long as the text is not done
 
@@ -172,22 +173,6 @@ class BytePairs(Tokenizer):
     def _is_byte_level(self) -> bool:
         return (self.described["decoder"] or {}).get("type") == "ByteLevel"
 
-    @functools.cached_property
-    def _cut(self) -> re.Pattern | None:
-        """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
-        for token in self.described["added_tokens"]:
-            if token["rstrip"] or re.search(r"\s", token["content"]):
-                return None
-        if self.described["normalizer"]:
-            return None
-        words = self.described["pre_tokenizer"] or {}
-        if words == GPT2_WORDS:
-            return GPT2_CUT
-        split, *others = words.get("pretokenizers", [None])
-        is_llama3 = split == {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated",
-                              "invert": False} and others == [GPT2_WORDS | {"use_regex": False}]
-        return LLAMA3_CUT if is_llama3 else None
-
 
 def _library() -> types.ModuleType:
     return extra("hub", "tokenizers")
@@ -227,6 +212,22 @@ def _of_gpt2(tokens: dict[str, int], merges: str) -> dict[str, Any]:
         "version": "1.0", "added_tokens": [special] if END_OF_TEXT in tokens else [], "pre_tokenizer": GPT2_WORDS,
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {"type": "BPE", "vocab": tokens, "merges": pairs}}
+
+
+def _cut_of(described: dict[str, Any]) -> re.Pattern | None:
+    """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
+    for token in described["added_tokens"]:
+        if token["rstrip"] or re.search(r"\s", token["content"]):
+            return None
+    if described["normalizer"]:
+        return None
+    words = described["pre_tokenizer"] or {}
+    if words == GPT2_WORDS:
+        return GPT2_CUT
+    split, *others = words.get("pretokenizers", [None])
+    is_llama3 = split == {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated",
+                          "invert": False} and others == [GPT2_WORDS | {"use_regex": False}]
+    return LLAMA3_CUT if is_llama3 else None
 
 
 def _pieces(text: str, cut: re.Pattern) -> Iterator[str]:
