@@ -10,11 +10,15 @@ import os
 import sys
 import types
 
+from cli.guardian import guarded
 from cli.starting import starting
 
 # {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, what it does)}
 COMMANDS = {
     "train": ("models.commands.train", "Train a causal transformer on a text, or a model on a task, and show it."),
+    "prepare": ("models.commands.prepare", "Make tokens of large texts, for `train --text DIR`."),
+    "sweep": ("models.commands.sweep", "Train all combinations of some settings and seeds, and compare them."),
+    "compare": ("models.commands.compare", "Compare runs: the mean and spread over seeds, as a table and a picture."),
     "sample": ("models.commands.sample", "Continue a prompt with a trained model."),
     "look": ("models.commands.look", "Show where each head of a trained model looks as it reads a text."),
     "export": ("models.commands.export", "Write a trained model as a folder in the Hugging Face format."),
@@ -28,7 +32,14 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; its exit code."""
+    """Run the command; its exit code. With `train`, this may be one of several ranks."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    with guarded() if arguments[:1] == ["train"] else contextlib.nullcontext():
+        return run_to_the_end(arguments)
+
+
+def run_to_the_end(arguments: list[str]) -> int:
+    """Run the command, and say in one line why it ends if it does so early; its exit code."""
     if sys.stderr is None:  # closed, by `2>&-`
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
@@ -36,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a text may hold what the terminal's encoding lacks
     try:
-        code = run_command(sys.argv[1:] if arguments is None else arguments)
+        code = run_command(arguments)
         sys.stdout.flush()
     except SystemExit as exit:  # help, or one line on stderr, has been printed
         code = exit.code

@@ -56,7 +56,7 @@ class Corpus:
     def batch(self, generator: np.random.Generator, size: int, context: int) -> tuple[np.ndarray, np.ndarray]:
         """(inputs, targets), both (B, T), at random positions: each target is the token after its input."""
         starts = generator.integers(len(self.train) - context, size=(size, 1))
-        windows = self.train[starts + np.arange(context + 1)]
+        windows = self.train[starts + np.arange(context + 1)].astype(np.int64)
         return windows[:, :-1], windows[:, 1:]
 
     def evaluate(self, model: nn.Module, training: TrainingConfig, is_last: bool, ranks: Alone = ALONE) -> dict[str, Any]:
@@ -168,15 +168,24 @@ def read_text(path: str) -> str:
     content = pathlib.Path(path).read_bytes()
     if not content:
         raise ValueError(f"{path} is empty; give a file with text")
+    return decode_text(content, path)
+
+
+def decode_text(content: bytes, path: str, offset: int = 0) -> str:
+    """The text of bytes in UTF-8, which begin at an offset in a file; ValueError names the file, and the byte at fault."""
     if b"\0" in content:
-        raise ValueError(f"{path} is binary (byte {content.index(0)} is NUL); give a text file in UTF-8")
+        raise ValueError(f"{path} is binary (byte {offset + content.index(0)} is NUL); give a text file in UTF-8")
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8" if offset else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 (byte {error.start} is {content[error.start]:#04x}); convert it with iconv"
-        ) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+        at = error.start + len(content) - len(error.object)  # a mark of byte order is no part of what it decodes
+        raise ValueError(f"{path} is not UTF-8 (byte {offset + at} is {content[at]:#04x}); convert it with iconv") from None
+    return with_unix_lines(text)
+
+
+def with_unix_lines(text: str) -> str:
+    """The text, in which every line ends with "\\n"."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None = None
@@ -185,14 +194,15 @@ def windows(tokens: np.ndarray, context: int, batch_size: int, limit: int | None
 
     The last window is filled up with ignored targets. With a `limit`, so many windows, evenly spaced over the split.
     """
-    starts = np.arange(0, len(tokens) - 1, context)
-    if limit is not None and limit < len(starts):
-        starts = starts[np.linspace(0, len(starts) - 1, limit).astype(int)]
+    count = -(-(len(tokens) - 1) // context)
+    is_limited = limit is not None and limit < count
+    starts = context * (np.linspace(0, count - 1, limit).astype(int) if is_limited else np.arange(count))
     for first in range(0, len(starts), batch_size):
         positions = starts[first:first + batch_size, None] + np.arange(context)
         is_real = positions < len(tokens) - 1
         positions = np.where(is_real, positions, 0)
-        yield tokens[positions], np.where(is_real, tokens[positions + 1], IGNORED)
+        inputs, targets = (tokens[positions + shift].astype(np.int64) for shift in (0, 1))
+        yield inputs, np.where(is_real, targets, IGNORED)
 
 
 def mean_loss(model: nn.Module, batches: Iterable[tuple[np.ndarray, ...]], ignored: int, ranks: Alone = ALONE

@@ -25,6 +25,7 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
     top_k: only the k likeliest tokens can be drawn.
     top_p: only the likeliest tokens that together reach this probability can be drawn.
     seed: for the same tokens again; without one, minigrad's own generator draws, which `manual_seed` starts.
+    vocabulary: only token ids below it can be drawn; by default, all for which the model has logits.
     context: show the model this many of the last tokens, computed anew for each token. By default:
 
     - A CausalTransformer without a table of positions (rotary, relative, none) reads on for ever, and each token sees the
@@ -35,8 +36,6 @@ def generate(model: nn.Module, prompt: Sequence[int], count: int, temperature: f
 
     For the first two a token takes as long past the context as inside it. If a model has parts that the cached decoding
     does not know, such as a hook or a subclass, each token takes a whole forward, and the logits are the same.
-    vocabulary: only token ids below it can be drawn; by default, all for which the model has logits.
-    ends: see above.
 
     ValueError names an argument that makes no sense.
     """

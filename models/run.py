@@ -41,8 +41,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path) -> Iterator[None]:
-    """Keep other processes from training in the folder; TrainingError if one does already.
+def locked(folder: pathlib.Path, work: str = "is training", flag: str = "--out") -> Iterator[None]:
+    """Keep other processes from the same work in the folder; TrainingError if one does it already.
 
     The lock is on the folder itself, and the system opens it when the process ends, however it ends. Windows, and file
     systems that cannot lock, have none.
@@ -55,8 +55,8 @@ def locked(folder: pathlib.Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TrainingError(f"another process is training in {folder}; wait until it ends, or choose another "
-                                "--out") from None
+            raise TrainingError(f"another process {work} in {folder}; wait until it ends, or choose another "
+                                f"{flag}") from None
         except OSError:
             pass
         yield

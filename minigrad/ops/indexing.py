@@ -243,7 +243,10 @@ class IndexingMethods:
         """
         dim, indices = checked_indices("scatter", self, dim, index)
         if not is_tensor(src):
-            return self.masked_fill(compute(_marked, self.shape, dim, indices), src)
+            out = self.masked_fill(compute(_marked, self.shape, dim, indices), src)
+            if out.dtype != self.dtype:
+                raise TypeError(f"scatter: {src!r} does not fit into a tensor of {self.dtype}")
+            return out
         if src.dtype != self.dtype:
             raise TypeError(f"scatter: expected src of {self.dtype}, got {src.dtype}; convert with .to(dtype)")
         used = _used("scatter", self, indices, src)

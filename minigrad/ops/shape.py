@@ -81,7 +81,7 @@ def cat(tensors: Sequence, dim: int = 0):
     dtype = common_dtype(*tensors)
     try:
         return Concatenate.call(*[t if t.dtype == dtype else cast(t, dtype) for t in tensors], axis=dim)
-    except ValueError:
+    except (IndexError, ValueError):
         raise ValueError(f"cat: sizes must match except along dim {dim}, got {[t.shape for t in tensors]}") from None
 
 

@@ -14,6 +14,7 @@ import minigrad as mg
 from models.checkpoint import CheckpointError
 from models.distributed import RanksError
 from models.extras import MissingExtra
+from models.shards import ShardError
 from models.train import TrainingError
 
 
@@ -39,7 +40,7 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
         return command.run(options)
     except (UsageError, RanksError) as error:
         parser.stop(f"error: {error}", 2)
-    except (CheckFailed, CheckpointError, MissingExtra, TrainingError) as error:
+    except (CheckFailed, CheckpointError, MissingExtra, ShardError, TrainingError) as error:
         parser.stop(f"error: {error}", 1)
     except MemoryError:
         parser.stop("error: out of memory; choose a smaller model, context or batch size", 1)

@@ -18,6 +18,7 @@ from models.data import Corpus, load_corpus
 from models import loading
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.loading import model_config, task_of, training_config
+from models.shards import load_shards
 from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, tokenizer_of
@@ -37,7 +38,8 @@ UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)}
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
-    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8 (default: Python's language reference)")
+    parser.add_argument("--text", metavar="FILE", help="a text in UTF-8, or a folder of `minigrad prepare` (default: "
+                        "Python's language reference)")
     parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or a file or "
                         "folder with a tokenizer of others (default: characters)")
     parser.add_argument("--task", choices=TASKS, help="train on this instead of a text")
@@ -292,11 +294,14 @@ def new_folder(out: str | None, name: str) -> pathlib.Path:
 def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, vocabulary_size: int | None = None) -> Corpus:
     """The corpus; UsageError if the text is missing or of no use."""
     try:
+        if path is not None and os.path.isdir(path):
+            return load_shards(path, context, tokenizer if isinstance(tokenizer, Tokenizer) else None)
         if path is not None:
             check_size(path, TOKENIZERS[tokenizer] if isinstance(tokenizer, str) else tokenizer)
         return load_corpus(path, context, tokenizer, vocabulary_size)
     except OSError as error:
-        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text") from None
+        raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text, or a folder "
+                         "of `minigrad prepare`") from None
     except ValueError as error:
         raise UsageError(error) from None
 

@@ -53,7 +53,7 @@ def read(folder: pathlib.Path, ends: tuple[int, ...]) -> Tokenizer | None:
             described = read_json(path, LONGEST)
             return _ours(described) or BytePairs(described, ends)
         if (folder / VOCABULARY).exists() and (folder / MERGES).exists():  # GPT-2's own files
-            return BytePairs.read(folder)
+            return BytePairs.read(folder, ends)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:

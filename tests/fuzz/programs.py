@@ -91,7 +91,13 @@ BINARY: dict[str, Callable] = {
     "masked_select": lambda m, F, a, b: a.masked_select(b > 0),
     "expand_as": lambda m, F, a, b: a.expand_as(b),
     "reshape_as": lambda m, F, a, b: a.reshape(b.shape),
-    "to the other's dtype": lambda m, F, a, b: a.to(b.dtype),
+    "to the other's dtype": lambda m, F, a, b: a.to("cpu", b.dtype),
+    "type_as": lambda m, F, a, b: a.type_as(b),
+    "addcmul": lambda m, F, a, b: m.addcmul(a, b, a, value=3),
+    "addcdiv": lambda m, F, a, b: m.addcdiv(a, b, a, value=2.0),
+    "hstack": lambda m, F, a, b: m.hstack([a, b]),
+    "vstack": lambda m, F, a, b: m.vstack([a, b]),
+    "scatter": lambda m, F, a, b: a.scatter(0, b.argsort(dim=0, stable=True), b),
 }
 ALONG: dict[str, Callable] = {  # also of an axis and an option
     "sum": lambda m, F, x, dim, keep: x.sum(dim, keepdim=keep),
@@ -113,6 +119,8 @@ ALONG: dict[str, Callable] = {  # also of an axis and an option
     "sort": lambda m, F, x, dim, keep: x.sort(dim=dim, descending=keep, stable=True)[0],
     "topk": lambda m, F, x, dim, keep: x.topk(1, dim)[0],
     "gather": lambda m, F, x, dim, keep: x.gather(dim, x.argsort(dim=dim, stable=True)),
+    "scatter a number": lambda m, F, x, dim, keep: x.scatter(dim, x.argmax(dim, keepdim=True), -2),
+    "scatter from itself": lambda m, F, x, dim, keep: x.scatter(dim, x.argsort(dim=dim, stable=True), x * 2),
     "flip": lambda m, F, x, dim, keep: x.flip(dim),
     "roll": lambda m, F, x, dim, keep: x.roll(1, dim),
     "repeat": lambda m, F, x, dim, keep: x.repeat((2,) + (1,) * (x.ndim - 1)) if x.ndim else x,
@@ -135,6 +143,7 @@ VIEWS: dict[str, Callable] = {
     "expanded": lambda m, F, x, dim, keep: x.expand((2, *x.shape)),
     "picked": lambda m, F, x, dim, keep: x[m.tensor([0, 0])],
     "masked": lambda m, F, x, dim, keep: x[x > 0],
+    "shared": lambda m, F, x, dim, keep: m.from_dlpack(x.detach()),
 }
 WRITES: dict[str, Callable] = {  # in place: into x, of y
     "add_": lambda m, F, x, y: x.add_(y),
@@ -149,6 +158,16 @@ WRITES: dict[str, Callable] = {  # in place: into x, of y
     "slice =": lambda m, F, x, y: set_item(x, slice(0, 2), 1.5),
     "mask =": lambda m, F, x, y: set_item(x, x > 0, 0.5),
     "+=": lambda m, F, x, y: x.__iadd__(1.0),
+    "addcmul_": lambda m, F, x, y: x.addcmul_(y, y, value=-2),
+    "lerp_": lambda m, F, x, y: x.lerp_(y, 0.25),
+    "masked_fill_": lambda m, F, x, y: x.masked_fill_(y > 0, 2),
+    "scatter_": lambda m, F, x, y: x.scatter_(0, y.argsort(dim=0, stable=True), y),
+    "clamp_": lambda m, F, x, y: x.clamp_(-0.5, 1.5),
+    "sigmoid_": lambda m, F, x, y: x.sigmoid_(),
+    "square_": lambda m, F, x, y: x.square_(),
+    "pow_": lambda m, F, x, y: x.pow_(3),
+    "relu_": lambda m, F, x, y: x.abs_().relu_(),  # of what is positive: of NaN it differs on purpose
+    "tril_": lambda m, F, x, y: x.tril_(),
     "*=": lambda m, F, x, y: x.__imul__(y),
 }
 
@@ -162,6 +181,8 @@ REFUSED_THERE = (  # what PyTorch may refuse where this library goes on
     "not implemented for", "not supported", "could not infer output dtype", "only support floating", "a leaf Variable",
     "derivative for", "Autograd not support dtype", "inputs not supported", "Expected a floating point",
     "does not support bool", "modified by an inplace", "refer to a single memory location", "is a view and", "length must be non-negative",
+    "Integer division with addcdiv", "expected dtype",  # addcdiv, lerp
+    "can't be cast to the desired output type",  # the backward of addcmul
 )  # fmt: skip
 REFUSALS = (  # what this library may refuse where PyTorch goes on
     "its memory was changed by an inplace operation on another tensor",
@@ -172,6 +193,8 @@ REFUSALS = (  # what this library may refuse where PyTorch goes on
     "expected two float32 or two float64 arrays", "matmul: expected both of the same dtype",  # integers, empty operands
     "expected float32 or float64 throughout",  # and attention
     "Integers to negative integer powers",  # 0 in PyTorch
+    "scatter: expected an index with",  # of no elements, in any shape
+    "scatter: expected src of",  # another dtype
     "scaled_dot_product_attention: expected query",  # fewer values than keys, unseen without queries
 )
 APART = {  # what differs on purpose if an operand is NaN or infinite; or, as digits cancel, very large

@@ -48,6 +48,13 @@ def tensordot(a, b):
     return out
 
 
+def scattered(x, source):
+    out = x.copy()
+    for row, (first, second) in enumerate(((3, 0), (1, 2))):
+        out[row, first], out[row, second] = source[row, 0], source[row, 1]
+    return out
+
+
 # A function of tensors, the same of arrays, and the inputs.
 COMPOSED = {
     "frac": (mg.frac, lambda x: x - np.trunc(x), far_from_integers(3, 4)),
@@ -70,6 +77,18 @@ COMPOSED = {
         lambda x: mg.stack(mg.std_mean(x, False)), lambda x: np.stack([x.std(), x.mean()]), normal(3, 4)),
     "trace": (mg.Tensor.trace, lambda x: x[0, 0] + x[1, 1] + x[2, 2], normal(3, 4)),
     "index_add": (lambda x, y: x.index_add(-1, mg.tensor([2, 0, 2]), y, alpha=-0.5), index_add, normal(2, 4), normal(2, 3)),
+    "scatter": (lambda x, y: x.scatter(-1, mg.tensor([[3, 0], [1, 2]]), y), scattered, normal(2, 4), normal(3, 3)),
+    "scatter a number": (
+        lambda x: mg.scatter(x, 0, mg.tensor([[1, 1]]), 2.5), lambda x: np.array([x[0], [2.5, 2.5, x[1, 2]]]), normal(2, 3)),
+    "scatter of a single number": (
+        lambda x, y: x.scatter(0, mg.tensor(0), y), lambda x, y: 0 * x + y, normal(), normal()),
+    "addcmul": (lambda a, b, c: mg.addcmul(a, b, c, value=-0.5), lambda a, b, c: a - 0.5 * b * c, *(normal(3, 1) for _ in "abc")),
+    "addcdiv": (
+        lambda a, b, c: a.addcdiv(b, c, value=3), lambda a, b, c: a + 3 * b / c, normal(3, 4), normal(4), far_from_integers(3, 1)),
+    "hstack": (lambda a, b: mg.hstack([a, b]), lambda a, b: np.hstack([a, b]), normal(2, 3), normal(2, 1)),
+    "hstack of vectors": (lambda a, b, c: mg.hstack([a, b, c]), lambda a, b, c: np.hstack([a, b, c]), normal(3), normal(), normal(1)),
+    "vstack": (lambda a, b: mg.vstack((a, b)), lambda a, b: np.vstack([a, b]), normal(3), normal(2, 3)),
+    "ravel": (mg.ravel, np.ravel, normal(2, 3)),
     "repeat_interleave": (
         lambda x: x.repeat_interleave(mg.tensor([2, 0, 1]), -2), lambda x: np.stack([x[0], x[0], x[2]]), normal(3, 4)),
     "unfold": (lambda x: x.unfold(-1, 3, 2), windows, normal(2, 6)),
@@ -131,6 +150,33 @@ def test_numpys_functions_know_tensors():
         assert function(x.numpy(), y).numpy() == pytest.approx(function(x.numpy(), y.numpy()))
     assert np.cumprod(x, axis=1).numpy() == pytest.approx(np.cumprod(x.numpy(), axis=1))
     assert np.tensordot(x, y, axes=1).numpy() == pytest.approx(np.tensordot(x.numpy(), y.numpy(), axes=1))
+
+
+@pytest.mark.parametrize("index, src, error, message", [
+    ([[0, 0]], mg.zeros(1, 2), ValueError, "an index occurs twice"),
+    ([[0, 4]], mg.zeros(1, 2), IndexError, "scatter: index 4 is out of bounds for dimension 1 with size 3"),
+    ([[0, -1]], 1.0, IndexError, "scatter: index -1 is out of bounds"),
+    ([[0, 1]], mg.zeros(1, 1), ValueError, "does not fit into src"),
+    ([[0.0]], mg.zeros(1, 1), TypeError, "scatter: expected integers as index, got float32"),
+    ([[0]], mg.zeros(1, 1, dtype=mg.float64), TypeError, "scatter: expected src of float32, got float64"),
+])
+def test_scatter_refuses_what_has_no_place(index, src, error, message):
+    with pytest.raises(error, match=message):
+        mg.zeros(2, 3).scatter(1, mg.tensor(index), src)
+
+
+def test_scatter_keeps_the_dtype():
+    index = mg.tensor([1, 1])
+    assert mg.arange(3).scatter(0, index, 7).tolist() == [0, 7, 2]
+    assert mg.zeros(3).scatter_(0, index, 7).dtype == mg.float32
+    assert mg.tensor([False] * 3).scatter(0, index, 1).tolist() == [False, True, False]
+    with pytest.raises(TypeError, match="scatter: 0.5 does not fit into a tensor of int64"):
+        mg.arange(3).scatter(0, index, 0.5)
+
+
+def test_tensors_of_different_numbers_of_axes_are_not_joined():
+    with pytest.raises(ValueError, match="cat: sizes must match except along dim 1"):
+        mg.hstack([mg.zeros(2, 3), mg.zeros(3)])
 
 
 # ------------------------------------------------------------------------------------------------ sampling

@@ -280,12 +280,14 @@ def test_tokenizers_go_out_and_come_back(kind, family, padded, our_model, tmp_pa
 
 def test_gpt2s_own_files(our_model, tmp_path):
     tokenizer = tokenizer_of_kind("pairs")
-    model = our_model(TransformerConfig(**vars(OURS["gpt2"]) | {"vocabulary_size": len(tokenizer)}))
-    hub.write(model, tmp_path / "out")
+    hub.write(our_model(TransformerConfig(**vars(OURS["gpt2"]) | {"vocabulary_size": len(tokenizer)})), tmp_path / "out")
     described = tokenizer.state()["tokenizer"]["model"]
     (tmp_path / "out" / "vocab.json").write_text(json.dumps(described["vocab"]))
     (tmp_path / "out" / "merges.txt").write_text("#version\n" + "\n".join(map(" ".join, described["merges"])) + "\n")
-    np.testing.assert_array_equal(models.load(tmp_path / "out").tokenizer.encode(TEXT), tokenizer.encode(TEXT))
+    (tmp_path / "out" / "generation_config.json").write_text('{"eos_token_id": 3}')
+    read = models.load(tmp_path / "out").tokenizer
+    np.testing.assert_array_equal(read.encode(TEXT), tokenizer.encode(TEXT))
+    assert read.ends == (3,)
 
 
 @pytest.mark.parametrize("file, value", [("generation_config.json", "number"), ("generation_config.json", "list"),

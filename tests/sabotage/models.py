@@ -18,7 +18,7 @@ DECODING = ("tests/models/test_decode.py",)
 TRANSLATION = ("tests/models/test_translate.py",)
 TRAINING = ("tests/models/test_train.py", "tests/models/test_data.py")
 TASK = ("tests/models/test_task.py",)
-RUN = ("tests/models/test_run.py", "-k", "interrupted or best or lock or damaged or how_long")
+RUN = ("tests/models/test_run.py", "-k", "interrupted or best or lock or damaged or how_long or seconds")
 START = ("tests/models/test_run.py", "-k", "another or rises or locked or bad_resume or bad_input")
 HOSTILE = ("tests/models/test_hostile_checkpoints.py", "-k", "members or sizes")
 LOADING = ("tests/models/test_loading.py",)
@@ -347,15 +347,15 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: seed ignored": ("generate_batch", "default_rng(seed)", "default_rng(0)"),
     "generate: no seed ever": ("generate_batch", "default_rng(seed)", "default_rng()"),
     "generate: arguments lost on the way, temperature": ("generate", "count, temperature,", "count, 1.0,"),
-    "generate: arguments lost on the way, top_k": ("generate", "top_k, top_p, seed, context, vocabulary)", "None, top_p, seed, context, vocabulary)"),
-    "generate: arguments lost on the way, top_p": ("generate", "top_k, top_p, seed, context, vocabulary)", "top_k, None, seed, context, vocabulary)"),
-    "generate: arguments lost on the way, seed": ("generate", "top_k, top_p, seed, context, vocabulary)", "top_k, top_p, None, context, vocabulary)"),
+    "generate: arguments lost on the way, top_k": ("generate", "top_k, top_p, seed, context, voc", "None, top_p, seed, context, voc"),
+    "generate: arguments lost on the way, top_p": ("generate", "top_k, top_p, seed, context, voc", "top_k, None, seed, context, voc"),
+    "generate: arguments lost on the way, seed": ("generate", "top_k, top_p, seed, context, voc", "top_k, top_p, None, context, voc"),
     "generate: batch loses temperature": ("generate_batch", "temperature=temperature", "temperature=1.0"),
     "generate: batch loses top_k": ("generate_batch", "top_k=top_k", "top_k=None"),
     "generate: batch loses top_p": ("generate_batch", "top_p=top_p", "top_p=None"),
     "generate: not cropped to the context": ("_generate", "tokens = tokens if context is None else tokens[:, -context:]", "pass"),
     "generate: crops the newest": ("_generate", "tokens[:, -context:]", "tokens[:, :context]"),
-    "generate: context ignored": ("generate", "top_p, seed, context, vocabulary)", "top_p, seed, None, vocabulary)"),
+    "generate: context ignored": ("generate", "top_p, seed, context, voc", "top_p, seed, None, voc"),
     "generate: context not checked": ("generate_batch", 'check_whole("context", context)', "pass"),
     "generate: the loss for logits": ("full_forward", "out[0] if", "out[1] if"),
     "generate: arguments not checked": ("generate_batch", "check_sampling(count, temperature, top_k, top_p, seed)", "pass"),
@@ -555,13 +555,13 @@ ON_TASKS = edits(TASK, "models.architectures", {
 }) + edits(LOADING, "models.run", {
     "run: draws with dropout": ("draw", "trainer.model.eval()", "pass"),
 }) + edits(LOADING, "models.loading", {
-    "load: in training mode": ("load", ".eval()", ""),
-    "load: always the last": ("load", "find(run, best)", "find(run)"),
+    "load: in training mode": ("model_in", ".eval()", ""),
+    "load: always the last": ("source", "find(run, best)", "find(run)"),
     "load: parameters stay as built": ("model_in", "source.load_into(model)", "pass"),
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
 }) + edits(START, "models.commands.train", {
-    "train: --init-from loads nothing": ("start", "load_parameters(model, source, path)", "pass"),
-    "train: --init-from has its own vocabulary": ("start", 'tokenizer_of(source.dataset["tokenizer"])', "None"),
+    "train: --init-from loads nothing": ("new_trainer", "source.load_into(model)", "pass"),
+    "train: --init-from has its own vocabulary": ("new_trainer", "source.tokenizer or tokenizer", "tokenizer"),
     "train: no lock for a resumed run": ("resume", "with locked(folder, ranks):", "if True:"),
     "train: the rising rate is not said": ("resume", "rate > 1.1 * was", "False"),
     "train: --text of a task's run": ("check_unchanged", '("text", "tokenizer")', '("tokenizer",)'),

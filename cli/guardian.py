@@ -1,0 +1,112 @@
+"""Ranks that mpiexec has started speak with one voice: why a run ends is said in one line, once, however it ends.
+
+A rank that is killed cannot say so; and a mistake in a flag is seen by all of them. So stderr of each rank goes through a
+guardian, a small process, which outlives its rank. It passes everything on, but of the lines that say why a command ends,
+`minigrad: ...`, only the first of all ranks on a machine. If its rank ends without such a line and without GOODBYE, it was
+killed, and the guardian says that.
+
+mpiexec ends the other ranks. MPICH's does not if one leaves before it has called MPI, and the others would wait for it; then
+the guardian ends them. This file, which runs as the guardian too, needs nothing but the standard library.
+"""
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+
+RANKS = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"  # where Open MPI, MPICH, and Slurm for both, say which rank this is
+LAUNCHERS = "hydra", "prte", "orte", "mpi"  # how the names of processes begin that start the ranks of a machine
+OURS = b"minigrad: "
+GOODBYE = b"\0"
+SECONDS = 3.0  # for which no other rank has to say why it ends, as mpiexec ends it for the same reason
+
+
+def rank(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The number of this rank; None if mpiexec has not started it.
+
+    >>> rank({"PMI_RANK": "3"})
+    '3'
+    """
+    return next((environment[name] for name in RANKS if name in environment), None)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Inside, a rank's stderr goes through its guardian."""
+    if rank() is None:
+        yield
+        return
+    command = [sys.executable, "-I", "-S", __file__, rank(), str(os.getppid())]
+    guardian = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    before = os.dup(2)
+    os.dup2(guardian.stdin.fileno(), 2)
+    try:
+        yield
+        sys.stderr.flush()
+        os.write(2, GOODBYE)
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        guardian.stdin.close()
+        guardian.stdout.read()  # until it has said all: mpiexec may end at once when a rank does
+        guardian.stdout.close()
+
+
+def guard(number: str, job: str) -> None:
+    """What the guardian of a rank does: `job` is the same for all ranks on this machine."""
+    has_ended, gate, line, is_start = False, None, b"", True
+    while chunk := os.read(0, 1 << 16):
+        has_ended |= GOODBYE in chunk
+        for piece in chunk.replace(GOODBYE, b"").splitlines(keepends=True):
+            line += piece
+            is_ours = is_start and OURS.startswith(line[: len(OURS)])
+            if is_ours and not line.endswith(b"\n"):
+                continue  # as long as it may become one
+            if not is_ours:
+                os.write(2, line)
+            else:
+                gate, has_ended = gate or say(line, job), True
+            is_start, line = line.endswith((b"\n", b"\r")), b""
+    os.write(2, line)
+    if not has_ended:
+        gate = say(b"minigrad: error: rank %s has died (killed, or out of memory?), which ends the run on all ranks; what "
+                   b"it has saved is kept: go on with --resume\n" % number.encode(), job)
+    os.close(1)
+    os.close(2)  # mpiexec waits for that
+    if gate:
+        time.sleep(SECONDS)
+        end_others(int(job))
+        time.sleep(SECONDS / 3)
+
+
+def end_others(job: int) -> None:
+    """End the ranks on this machine that are left: the children of the process that has started them."""
+    with contextlib.suppress(OSError):
+        if pathlib.Path(f"/proc/{job}/comm").read_text().startswith(LAUNCHERS):
+            for child in pathlib.Path(f"/proc/{job}/task/{job}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+
+
+def say(line: bytes, job: str) -> socket.socket | None:
+    """Print the line, unless another rank of the job has said one; what keeps the others from it, until it is closed.
+
+    That is an address that one process at a time can have. Only Linux has such that leave no file behind; elsewhere each
+    rank says its line.
+    """
+    gate = socket.socket(socket.AF_UNIX)
+    if sys.platform == "linux":
+        try:
+            gate.bind(f"\0minigrad-{os.getuid()}-{job}")
+        except OSError:
+            return None
+    os.write(2, line)
+    return gate
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(OSError):  # nobody reads on
+        guard(*sys.argv[1:])

@@ -1,0 +1,96 @@
+"""A grid of runs: flags of `minigrad train` with several values each, all their combinations, and a name for each."""
+import argparse
+import collections
+import itertools
+import math
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from models.commands.shared import UsageError
+
+MOST_RUNS = 1000  # in a grid: more than that is a slip, or takes weeks
+LONGEST_NAME = 200  # of a folder; file systems have room for 255 bytes
+YES_OR_NO = {"yes": True, "no": False}
+Grid = dict[str, list]  # the values of each flag that was given
+
+
+class SeveralValues:
+    """Stands for a parser to which flags are added, and gives each of them one or several values, by commas: what is
+    parsed is a Grid. A switch such as --bias takes yes and no. The flags `without` are left out.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> SeveralValues(parser).add_argument("--lr", type=float)
+    >>> parser.parse_args(["--lr", "1e-3,0.1"])
+    Namespace(lr=[0.001, 0.1])
+    """
+
+    def __init__(self, parser, without: Collection[str] = ()):
+        self._parser, self._without = parser, without
+
+    def add_argument_group(self, *arguments: Any, **options: Any) -> "SeveralValues":
+        return SeveralValues(self._parser.add_argument_group(*arguments, **options), self._without)
+
+    def add_argument(self, flag: str, type: Callable[[str], Any] = str, choices: Iterable[str] | None = None,
+                     action: Any = None, metavar: str | None = None, **options: Any) -> None:
+        if flag in self._without:
+            return
+        if action in (argparse.BooleanOptionalAction, "store_true"):
+            options |= {"nargs": "?", "const": [True]}
+            no = f"--no-{flag.removeprefix('--')}"
+            self._parser.add_argument(no, dest=flag[2:].replace("-", "_"), action="append_const", const=False,
+                                      help=argparse.SUPPRESS)
+            type, choices, metavar = YES_OR_NO.get, YES_OR_NO, "YES,NO"
+        if choices is not None and metavar is None:
+            metavar = f"{{{','.join(choices)}}}"
+        self._parser.add_argument(flag, type=_values(type, choices), action="extend", metavar=metavar, **options)
+
+
+def _values(kind: Callable[[str], Any], choices: Collection[str] | None) -> Callable[[str], list]:
+    """What makes a list of values of "a,b,c"."""
+    def value(text: str) -> Any:
+        if choices is not None and text not in choices:
+            raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {', '.join(choices)})")
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"invalid {kind.__name__} value: {text!r}") from None
+
+    return lambda texts: [value(text.strip()) for text in texts.split(",")]
+
+
+def combinations(grid: Grid) -> list[dict[str, Any]]:
+    """All combinations of the values. Those of the first seed come first, so that every setting soon has a result.
+    UsageError if a value is there twice, or if there are more than MOST_RUNS.
+
+    >>> combinations({"seed": [0, 1], "lr": [0.1, 0.2]})[1:3]
+    [{'lr': 0.2, 'seed': 0}, {'lr': 0.1, 'seed': 1}]
+    """
+    for name, values in grid.items():
+        twice = [value for value, count in collections.Counter(values).items() if count > 1]
+        if twice:
+            raise UsageError(f"--{name.replace('_', '-')} has {twice[0]} twice; give each value once")
+    count = math.prod(map(len, grid.values()))
+    if count > MOST_RUNS:
+        sizes = " x ".join(f"{len(values)} of --{name.replace('_', '-')}" for name, values in varied(grid).items())
+        raise UsageError(f"this grid has {count:,} runs ({sizes}), and a sweep at most {MOST_RUNS:,}; leave some out")
+    order = ["seed", *(name for name in grid if name != "seed")] if "seed" in grid else list(grid)
+    combined = [dict(zip(order, values)) for values in itertools.product(*(grid[name] for name in order))]
+    return [{name: run[name] for name in [*order[1:], *order[:1]]} if "seed" in grid else run for run in combined]
+
+
+def varied(grid: Grid) -> Grid:
+    """The flags that have more than one value."""
+    return {name: values for name, values in grid.items() if len(values) > 1}
+
+
+def name_of(run: dict[str, Any], grid: Grid) -> str:
+    """What tells a run from the others of its grid, as a file may be called: the seed, and before it the values that vary.
+
+    >>> grid = {"lr": [0.1, 0.2], "text": ["a/b c.txt"], "seed": [0]}
+    >>> name_of({"lr": 0.1, "text": "a/b c.txt", "seed": 0}, grid)
+    'lr=0.1,seed=0'
+    """
+    telling = [name for name in run if name in varied(grid) or name == "seed"]
+    name = ",".join(f"{name.replace('_', '-')}={run[name]}" for name in telling)
+    return re.sub(r"[^\w.,=+-]+", "_", name)[:LONGEST_NAME] or "run"

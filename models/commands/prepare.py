@@ -1,0 +1,132 @@
+"""`minigrad prepare`: large texts as a folder of tokens, which `minigrad train --text` maps into memory."""
+import argparse
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import tqdm
+
+from models.commands.shared import UsageError
+from models.prepare import SHARD_TOKENS, Request, Show, prepare
+from models.run import SECONDS_BETWEEN_LINES
+from models.shards import SPLITS, Index, ShardError, check_content
+from models.sources import Source
+
+MOST_WORKERS = 1000
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="*", help="a text in UTF-8, or .jsonl with a document a line; both "
+                        "also as .gz")
+    parser.add_argument("--to", metavar="DIR", required=True, help="folder of the tokens: a new one, or one that the same "
+                        "command began, which then goes on")
+    parser.add_argument("--tokenizer", help="characters, ... (default: characters)")
+    parser.add_argument("--vocabulary-size", type=int, help="how many tokens bpe learns")
+    parser.add_argument("--field", help="of each line of .jsonl, which holds the document (default: text)")
+    parser.add_argument("--validation", type=float, metavar="FRACTION",
+                        help="the last part of each file, which is for validation (default: 0.1)")
+    parser.add_argument("--shard-tokens", type=int, metavar="N", help=f"tokens in a file of DIR (default: {SHARD_TOKENS})")
+    parser.add_argument("--workers", type=int, help="processes (default: one for each core)")
+    parser.add_argument("--check", action="store_true", help="only read all of DIR, and compare it with what was written")
+
+
+def run(options: argparse.Namespace) -> int:
+    given = vars(options)
+    if not given["to"]:
+        raise UsageError("--to is empty; name a folder")
+    folder = pathlib.Path(given["to"])
+    if "check" in given:
+        return check(given, folder)
+    try:
+        fields = {field.name: given[field.name] for field in dataclasses.fields(Request) if field.name in given}
+        request = Request(sources(given), **fields)
+        with show_progress() as show:
+            index = prepare(request, folder, workers(given), show)
+    except ValueError as error:
+        raise UsageError(error) from None
+    except OSError as error:
+        raise ShardError(f"{error.filename or folder}: {error.strerror or error}; what has been written to {folder} is "
+                         "whole: when that is mended, the same command goes on") from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped; what has been written to {folder} is whole: the same command goes on") from None
+    report(index, folder)
+    return 0
+
+
+def sources(given: dict[str, Any]) -> tuple[Source, ...]:
+    """What is to be read; UsageError if there is nothing, or a file cannot be read."""
+    if "files" not in given:
+        raise UsageError("there is no FILE to prepare; give at least one")
+    found = []
+    for path in given["files"]:
+        try:
+            found.append(Source.of(path, given.get("field", "text")))
+        except OSError as error:
+            raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give files with text") from None
+    return tuple(found)
+
+
+def workers(given: dict[str, Any]) -> int:
+    """How many processes; UsageError if there cannot be so many."""
+    count = given.get("workers", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    if not 1 <= count <= MOST_WORKERS:
+        raise UsageError(f"--workers must be from 1 to {MOST_WORKERS}, got {count}")
+    return count
+
+
+def check(given: dict[str, Any], folder: pathlib.Path) -> int:
+    """Read all that was written; ShardError if it is not what it was."""
+    others = given.keys() - {"to", "check", "threads"}
+    if others:
+        raise UsageError("--check reads what is in --to, and takes no files and no other flags; leave them out")
+    try:
+        with show_progress() as show:
+            index = check_content(folder, show)
+    except ValueError as error:
+        raise ShardError(error) from None
+    report(index, folder)
+    return 0
+
+
+def report(index: Index, folder: pathlib.Path) -> None:
+    """Say what is in the folder."""
+    counts = " and ".join(f"{index.tokens(split):,} tokens of {index.bytes(split):,} bytes to {verb}"
+                          for split, verb in zip(SPLITS, ("train on", "validate")))
+    files = sum(map(len, index.shards.values()))
+    state = f"go on with: minigrad train --text {folder}" if index.is_whole else "unfinished: prepare goes on from there"
+    print(f"{folder}{os.sep} holds {counts}, {index.dtype}, in {files} shards; {state}")
+
+
+@contextlib.contextmanager
+def show_progress() -> Iterator[Show]:
+    """Yield a function that shows how much of some bytes is done: a bar on a terminal, otherwise a line now and then."""
+    bar, last_line = None, time.monotonic()
+
+    def show_bar(what: str, done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None or bar.desc != what:
+            close()
+            layout = "{desc} {percentage:3.0f}% |{bar}| {n_fmt}B/{total_fmt}B [{remaining} left, {rate_fmt}]"
+            bar = tqdm.tqdm(desc=what, total=total, unit="B", unit_scale=True, bar_format=layout, dynamic_ncols=True)
+            bar.desc = what
+        bar.update(done - bar.n)
+
+    def show_line(what: str, done: int, total: int) -> None:
+        nonlocal last_line
+        if time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
+            last_line = time.monotonic()
+            print(f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", file=sys.stderr)
+
+    def close() -> None:
+        if bar is not None:
+            bar.close()
+
+    try:
+        yield show_bar if sys.stderr.isatty() else show_line
+    finally:
+        close()

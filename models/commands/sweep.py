@@ -1,0 +1,275 @@
+"""`minigrad sweep`: all combinations of some settings and seeds, a run for each, so many at once; then a table.
+
+Nothing but the runs' folders says how far the sweep is. So whatever ended it, it goes on when it is started again: what is
+finished stays, what has begun goes on from its checkpoint, and what failed is tried again from there.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import signal
+import sys
+import time
+from typing import Any
+
+import tqdm
+
+from models import comparison
+from models import run as runs
+from models.checkpoint import CheckpointError
+from models.commands import compare, train
+from models.commands.grid import Grid, SeveralValues, combinations, name_of
+from models.commands.shared import CheckFailed, UsageError, check_writable
+from models.commands.sweep_run import Processes
+from models.sweep_folder import Settings, is_sweep, read_plan, settings_of, write_plan
+from models.training_config import TrainingConfig
+
+TABLE, PICTURE = "sweep.csv", "sweep.png"
+OWN = "out", "workers", "threads"  # flags that no run is told
+SECONDS = 1.0  # between looks at how far the runs are
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the sweep; started again with the same "
+                        "flags, or more values, it goes on")
+    parser.add_argument("--workers", type=int, help="runs at once (default: as many as fit the cores and the memory)")
+    parser.epilog = "Flags of `minigrad train` take several values, by commas: --lr 1e-3,3e-3 --seed 0,1,2,3,4"
+    train.add_flags(SeveralValues(parser, without=("--out", "--resume")))
+
+
+def run(options: argparse.Namespace) -> int:
+    return sweep(options)
+
+
+@dataclasses.dataclass
+class Planned:
+    """A run of the sweep."""
+
+    given: dict[str, Any]  # flags of `minigrad train`
+    settings: Settings
+    memory: int  # bytes, about
+    folder: pathlib.Path
+
+    @property
+    def steps(self) -> int:
+        return self.settings["steps"]
+
+    def steps_done(self) -> int:
+        """About how many: its metrics have a line for each."""
+        path = self.folder / runs.METRICS
+        return min(path.read_bytes().count(b"\n"), self.steps) if path.is_file() else 0
+
+    def loss(self) -> float | None:
+        """The validation loss at the last step, if it got there."""
+        rows = [row for _, row in runs.read_metrics(self.folder / runs.METRICS) if row["step"] == self.steps]
+        return rows[-1]["val_loss"] if rows else None
+
+    def is_finished(self) -> bool:
+        """Did it get to its last step, and to its sample, which is written last?"""
+        return (self.folder / runs.SAMPLE).exists() and self.loss() is not None
+
+
+def sweep(options: argparse.Namespace, executor: Any = None, workers: int = 0) -> int:
+    """Plan the runs, train what is not finished, and compare; by an executor, or by processes on this machine."""
+    given = vars(options)
+    grid = {name: values for name, values in given.items() if name not in OWN}
+    folder = checked_folder(given["out"])
+    planned = plan(grid, folder)
+    check_writable(folder)
+    with runs.locked(folder):
+        name_folders(planned, grid, folder)
+        write_plan(folder, {run.folder.name: run.settings for run in planned})
+        to_do = [run for run in planned if not run.is_finished()]
+        if executor is None:
+            workers, threads = share_cores(given, to_do)
+            executor = Processes(workers, threads)
+        elif "workers" in given:
+            raise UsageError("--workers makes no sense under mpiexec, whose -n says how many there are; leave it out")
+        begun = f"{len(planned) - len(to_do)} of them finished"
+        print(f"{folder}: {len(planned)} runs, {begun if len(to_do) < len(planned) else f'{workers} at once'}",
+              file=sys.stderr)
+        train_all(planned, to_do, executor)
+        return show(folder)
+
+
+# ---- planning ----
+
+def checked_folder(out: str) -> pathlib.Path:
+    """The folder of the sweep; UsageError if it holds anything else."""
+    folder = pathlib.Path(out)
+    if out == "":
+        raise UsageError("--out is empty; name a folder")
+    if folder.is_dir() and not is_sweep(folder) and any(folder.iterdir()):
+        raise UsageError(f"{folder} holds something else than a sweep; choose another --out")
+    return folder
+
+
+def plan(grid: Grid, folder: pathlib.Path) -> list[Planned]:
+    """All runs of the grid, before any of them begins; UsageError names the combination that makes no sense."""
+    planned, trainers = [], {}
+    for given in combinations(grid):
+        key = tuple((name, value) for name, value in given.items() if name != "seed")
+        try:
+            if key not in trainers:
+                trainers[key] = planned_once(given)
+            settings, memory = trainers[key]
+            if "seed" in given:
+                settings = settings | {"seed": TrainingConfig(seed=given["seed"]).seed}
+        except (UsageError, CheckpointError, ValueError) as error:
+            raise UsageError(f"{name_of(given, grid)}: {error}") from None
+        planned.append(Planned(given, settings, memory, folder))
+    return planned
+
+
+def planned_once(given: dict[str, Any]) -> tuple[Settings, int]:
+    """(The settings of a run, its memory): the trainer is made to find out, and thrown away."""
+    train.check_flags(given)
+    trainer, _ = train.new_trainer(given)
+    config, training = trainer.model.config, trainer.config
+    settings = settings_of(trainer.architecture, dataclasses.asdict(config), dataclasses.asdict(training),
+                           trainer.dataset.identity())
+    if "init_from" in given:
+        settings["init_from"] = str(pathlib.Path(given["init_from"]).resolve())
+    return settings, config.training_bytes(training.final_batch_size or training.batch_size)
+
+
+def name_folders(planned: list[Planned], grid: Grid, folder: pathlib.Path) -> None:
+    """Give each run its folder: that in which it has begun, or a new one. UsageError if the sweep has runs that are not
+    in the grid."""
+    known = read_plan(folder) if is_sweep(folder) else {}
+    for name, settings in known.items():
+        same = next((run for run in planned if differences(run.settings, settings) == []), None)
+        if same is None:
+            raise UsageError(f"{folder / name} {another(settings, planned)}, or choose another --out")
+        same.folder = folder / name
+    for run in planned:
+        if run.folder == folder:
+            name = name_of(run.given, grid)
+            taken = {other.folder.name for other in planned}
+            numbered = (name if number == 1 else f"{name}-{number}" for number in range(1, len(planned) + 2))
+            run.folder = folder / next(name for name in numbered if name not in taken and not (folder / name).exists())
+
+
+def differences(settings: Settings, known: Settings) -> list[str]:
+    """Where two runs differ, as far as both say; a text's path tells nothing."""
+    return [name for name in known if settings.get(name, known[name]) != known[name] and name != "text"]
+
+
+def another(known: Settings, planned: list[Planned]) -> str:
+    """What a run has that no other has, or at least not the one that is most alike."""
+    alike = min((differences(run.settings, known) for run in planned), key=len)
+    name = next((name for name in alike if all(run.settings.get(name) != known[name] for run in planned)), alike[0])
+    if name.endswith("_sha256"):
+        return f"is of another {name.removesuffix('_sha256')}; give that one, too"
+    return f"has {name} {known[name]}, which this grid lacks; add it to {train.as_flag(name)}"
+
+
+def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:
+    """(Processes, threads for each): as many as fit the cores and the memory, unless flags say otherwise."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    largest = max((run.memory for run in to_do), default=1)
+    fit = int(max(1, min(cores // given.get("threads", 1), train.memory_size() // largest, len(to_do) or 1)))
+    workers = given.get("workers", fit)
+    if not 1 <= workers <= 10 * cores:
+        raise UsageError(f"--workers must be from 1 to {10 * cores}, ten for each core, got {workers}")
+    return workers, given.get("threads", max(1, cores // workers))
+
+
+# ---- training ----
+
+def train_all(planned: list[Planned], to_do: list[Planned], executor: Any) -> None:
+    """Train, and show how far they are. After Ctrl-C, those that run save and stop."""
+    progress = Progress(planned, to_do)
+    futures = {executor.submit(run.given, run.folder): run for run in to_do}
+    waiting = set(futures)
+    try:
+        while waiting:
+            ended, waiting = concurrent.futures.wait(waiting, SECONDS, concurrent.futures.FIRST_COMPLETED)
+            progress.show([futures[future] for future in waiting if future.running()],
+                          {futures[future].folder.name: future.result() for future in ended})
+    except KeyboardInterrupt:
+        stop(executor)
+        finished = sum(run.is_finished() for run in planned)
+        raise KeyboardInterrupt(f"stopped with {finished} of {len(planned)} runs finished; the others are saved: go on "
+                                "with the same command") from None
+    finally:
+        executor.stop(signal.SIGINT)  # after an error; else none is left
+        executor.close()
+        progress.close()
+
+
+def stop(executor: Any) -> None:
+    """Let the runs save; if Ctrl-C is pressed again, end them at once."""
+    print("\nsaving what runs; Ctrl-C again ends it at once", file=sys.stderr)
+    try:
+        executor.stop(signal.SIGINT)
+        executor.close()
+    except KeyboardInterrupt:
+        executor.stop(signal.SIGKILL)
+
+
+class Progress:
+    """How many runs have ended, the best so far, and the time left: a bar on a terminal, otherwise a line for each run."""
+
+    def __init__(self, planned: list[Planned], to_do: list[Planned]):
+        self._runs = {run.folder.name: run for run in planned}
+        self._to_do = {run.folder.name for run in to_do}
+        self._done = {run.folder.name: run.steps_done() for run in planned}
+        self._begun, self._first = time.monotonic(), sum(self._done.values())
+        self._best = min(((run.loss(), name) for name, run in self._runs.items()
+                          if name not in self._to_do), default=None)
+        self._total = sum(run.steps for run in planned)
+        self._bar = None
+        if sys.stderr.isatty():
+            layout = "{percentage:3.0f}% |{bar}| {postfix}"
+            self._bar = tqdm.tqdm(total=self._total, initial=self._first, bar_format=layout, dynamic_ncols=True)
+
+    def show(self, running: list[Planned], ended: dict[str, str | None]) -> None:
+        """What has changed: `ended` says of runs why they failed, or None."""
+        for name, failure in ended.items():
+            self._to_do.discard(name)
+            self._done[name] = self._runs[name].steps
+            if failure is not None:
+                self._say(f"{name} failed: {failure}")
+            elif (loss := self._runs[name].loss()) is not None:
+                self._best = min(self._best or (loss, name), (loss, name))
+                self._say(f"{name}: validation loss {loss:.4f}")
+        for run in running:
+            self._done[run.folder.name] = run.steps_done()
+        if self._bar is not None:
+            self._bar.n = sum(self._done.values())
+            self._bar.set_postfix_str(self._text())
+
+    def _say(self, text: str) -> None:
+        if self._bar is None:
+            print(f"{self._text()}; {text}", file=sys.stderr)
+        else:
+            self._bar.write(text, file=sys.stderr)
+
+    def _text(self) -> str:
+        done = sum(self._done.values())
+        best = f", best {self._best[0]:.4f} ({self._best[1]})" if self._best else ""
+        left = ""
+        if self._first < done < self._total:
+            seconds = (self._total - done) * (time.monotonic() - self._begun) / (done - self._first)
+            left = f", {tqdm.tqdm.format_interval(seconds)} left"
+        return f"{len(self._runs) - len(self._to_do)} of {len(self._runs)} runs{best}{left}"
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def show(folder: pathlib.Path) -> int:
+    """The table and the picture; the exit code."""
+    compared = comparison.compare(comparison.read_runs([str(folder)]))
+    print(compared.table())
+    paths = {"csv": folder / TABLE, "plot": folder / PICTURE}
+    failed = len(compared.problems)
+    if failed == sum(len(group.runs) for group in compared.groups):
+        del paths["plot"]
+    compare.write(compared, paths)
+    if failed:
+        raise CheckFailed(f"{failed} of the runs have no result; the lines below the table say why")
+    return 0

@@ -1,0 +1,92 @@
+"""A comparison as a picture: loss curves on the left, and on the right the results, a dot for each seed."""
+import collections
+import os
+import statistics
+import textwrap
+
+import numpy as np
+
+from minigrad.figures import new_figure
+from models.comparison import BITS, Comparison, Group
+
+PICTURE = "minigrad: comparison of runs"  # what the picture's file says of itself
+MOST_GROUPS = 24  # in a picture; further ones are left out
+LINE, MOST_LINES = 44, 3  # letters in a line of a label, and its lines
+BEST_TO_WORST = (0.05, 0.25, 0.55), (0.10, 0.62, 0.55), (0.88, 0.55, 0.05)  # red, green and blue, of a ramp
+
+
+def draw(comparison: Comparison, path: str | os.PathLike) -> bool:
+    """Draw the groups that can be compared, the best first; is there anything to draw?"""
+    groups = [group for group in comparison.groups if group.is_comparable and _curve(group, comparison.measure)]
+    if not groups:
+        return False
+    left_out, groups = len(comparison.groups) - len(groups[:MOST_GROUPS]), groups[:MOST_GROUPS]
+    labels = [_wrapped(comparison.label(group)) for group in groups]
+    lines = sum(label.count("\n") + 1.5 for label in labels)
+    figure, (curves, dots) = new_figure(1, 2, 13, max(4.5, 1.2 + 0.19 * lines))
+    unit = "bits per byte" if comparison.measure == BITS else "nats per token"
+    places = np.linspace(0, 1, max(len(groups), 2))[: len(groups)]
+    colours = np.transpose([np.interp(places, (0, 0.5, 1), channel) for channel in zip(*BEST_TO_WORST)])
+    for group, colour in reversed(list(zip(groups, colours))):  # the best above the others
+        _draw_curve(curves, group, comparison.measure, colour)
+    lowest, highest = _limits(groups, comparison.measure)
+    curves.set(xlabel="step", ylabel=f"validation loss ({unit})", ylim=(lowest, highest))
+    curves.set_title("median and range over seeds", fontsize=10)
+    curves.locator_params(axis="x", integer=True)
+    for place, (group, colour) in enumerate(zip(groups, colours)):
+        _draw_dots(dots, group, comparison.measure, place, colour, 2 * highest)
+    dots.set(xlabel=f"validation loss at the end ({unit})", ylim=(len(groups) - 0.4, -0.6))
+    dots.set_yticks(range(len(groups)), labels, fontsize=8)
+    for text, colour in zip(dots.get_yticklabels(), colours):
+        text.set_color(colour)
+    dots.set_title("a dot for each seed, a bar at the median"
+                   + (f"; {left_out} groups are not shown" if left_out else ""), fontsize=10)
+    for axes in (curves, dots):
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=90, metadata={"Software": PICTURE})
+    return True
+
+
+def _wrapped(label: str) -> str:
+    return "\n".join(textwrap.wrap(label, LINE, max_lines=MOST_LINES, placeholder=" ...",
+                                   break_on_hyphens=False))
+
+
+def _curve(group: Group, measure: str) -> dict[int, list[float]]:
+    """{step: the measure of each run that was evaluated then}"""
+    found = collections.defaultdict(list)
+    for run in group.runs:
+        for step, value in run.curve(measure):
+            found[step].append(value)
+    return dict(sorted(found.items()))
+
+
+def _draw_curve(axes, group: Group, measure: str, colour: list[float]) -> None:
+    curve = _curve(group, measure)
+    axes.fill_between(list(curve), [min(values) for values in curve.values()], [max(values) for values in curve.values()],
+                      color=colour, alpha=0.15, linewidth=0)
+    axes.plot(list(curve), [statistics.median(values) for values in curve.values()], color=colour, marker=".",
+              linestyle="-" if group.finished else ":")
+
+
+def _limits(groups: list[Group], measure: str) -> tuple[float, float]:
+    """From the lowest value to the first evaluations, but for outliers: a loss that diverges would hide the others."""
+    curves = [_curve(group, measure) for group in groups]
+    lowest = min(min(values) for curve in curves for values in curve.values())
+    firsts = [max(next(iter(curve.values()))) for curve in curves]
+    highest = min(max(firsts), 2 * statistics.median(firsts))
+    margin = 0.05 * (highest - lowest) or 0.05
+    return lowest - margin, highest + margin
+
+
+def _draw_dots(axes, group: Group, measure: str, place: int, colour: list[float], most: float) -> None:
+    """What is more than `most` is an arrow there."""
+    values = [run.measured[measure] for run in group.finished if measure in run.measured]
+    if not values:
+        axes.annotate("no result", (0.02, place), xycoords=("axes fraction", "data"), color=colour, fontsize=8, va="center")
+        return
+    for value in values:
+        axes.plot(min(value, most), place, "o" if value <= most else ">", color=colour, alpha=0.6, markersize=6,
+                  markeredgewidth=0)
+    if statistics.median(values) <= most:
+        axes.plot([statistics.median(values)] * 2, [place - 0.3, place + 0.3], color=colour, linewidth=2)

@@ -1,0 +1,340 @@
+"""From large texts to shards of tokens: two passes over the sources, in pieces, by several processes, in little memory.
+
+The first pass writes nothing: it finds what is wrong with a source, counts its characters, and collects those there are.
+The second makes tokens. Results are joined in the order of the pieces, so that the tokens do not depend on the number of
+processes. The index is written after every shard, and a process that was killed goes on from there.
+"""
+import array
+import bisect
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+import hashlib
+import itertools
+import multiprocessing
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, NoReturn
+
+import numpy as np
+
+from minigrad.serialization import replacing
+from models.run import locked
+from models.shards import INDEX, SPLITS, DTYPES, Index, Shard, ShardError, SourceText, dtype_for, shard_path
+from models.sources import Piece, Source
+from models.tokenizers import Tokenizer, Vocabulary, tokenizer_of
+from models.tokenizers.characters import code_points
+from models.transformer import check_whole
+
+SHARD_TOKENS = 1 << 24  # that fill a shard; those of the piece that fills it all belong to it
+LEFTOVER = re.compile(r"\.(index\.json|(train|validation)-\d+\.bin)-\d+\.tmp")  # of a process that was killed
+Show = Callable[[str, int, int], None]  # is told what is done, how much of it has been, and how much there is
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is to be prepared, and how; ValueError if that makes no sense."""
+
+    sources: tuple[Source, ...]
+    tokenizer: str = "characters"
+    vocabulary_size: int | None = None
+    validation: float = 0.1  # the last part of each source that is for validation, as a fraction
+    shard_tokens: int = SHARD_TOKENS
+
+    def __post_init__(self):
+        if not 0 < self.validation < 1:
+            raise ValueError(f"validation must be more than 0 and less than 1, got {self.validation!r}")
+        check_whole("shard_tokens", self.shard_tokens)
+
+    def asked(self) -> dict[str, Any]:
+        """What the tokens depend on, beside the sources."""
+        return {name: getattr(self, name) for name in ("tokenizer", "vocabulary_size", "validation", "shard_tokens")}
+
+
+@dataclasses.dataclass
+class Examined:
+    """A source after the first pass."""
+
+    source: Source
+    characters: array.array = dataclasses.field(default_factory=lambda: array.array("Q"))  # of each piece
+    checksums: array.array = dataclasses.field(default_factory=lambda: array.array("L"))  # of each piece
+    bytes: int = 0
+    digest: Any = dataclasses.field(default_factory=hashlib.sha256)
+
+    def text(self) -> SourceText:
+        return SourceText(os.path.abspath(self.source.path), self.source.field, self.bytes, self.digest.hexdigest())
+
+
+def prepare(request: Request, folder: str | os.PathLike, workers: int = 1,
+            show: Show = lambda what, done, total: None) -> Index:
+    """Write the tokens of all sources into a folder, or what is left to write of them.
+
+    workers: processes; with more than one, a script that calls this needs `if __name__ == "__main__":`.
+
+    ValueError if a source is of no use, or the folder holds something else; OSError if a file cannot be read or written;
+    ShardError if a process was killed. What has been written by then stays, and the same call goes on from it.
+    """
+    folder = pathlib.Path(folder)
+    check_folder(folder)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder, "is preparing a text", "--to"):
+            return prepare_in(folder, request, workers, show)
+    finally:
+        if is_new and not os.listdir(folder):  # nothing came of it
+            folder.rmdir()
+
+
+def prepare_in(folder: pathlib.Path, request: Request, workers: int, show: Show) -> Index:
+    """The same, in a folder of this process alone."""
+    for name in filter(LEFTOVER.fullmatch, os.listdir(folder)):
+        (folder / name).unlink()
+    with tempfile.TemporaryFile(dir=folder):  # can it be written to?
+        pass
+    examined, symbols = examine_all(request.sources, workers, show)
+    index = begin_or_go_on(request, folder, examined, symbols)
+    if not index.is_whole:
+        write_shards(request, folder, index, examined, workers, show)
+    return index
+
+
+def check_folder(folder: pathlib.Path) -> None:
+    """ValueError if something else is in the folder."""
+    if folder.exists() and not (folder / INDEX).exists():
+        if others := [name for name in os.listdir(folder) if not LEFTOVER.fullmatch(name)]:
+            raise ValueError(f"{folder} holds {min(others)}, and no {INDEX}; name a new or empty folder with --to")
+
+
+def begin_or_go_on(request: Request, folder: pathlib.Path, examined: list[Examined], symbols: str) -> Index:
+    """The index in the folder, or that of no shards; ValueError if the one there is of something else."""
+    texts, asked = [seen.text() for seen in examined], request.asked()
+    before = Index.read(folder) if (folder / INDEX).exists() else None
+    if before:
+        check_same(before, asked, texts, folder)
+    tokenizer = make_tokenizer(request, symbols)
+    if before:
+        if tokenizer.state() != before.tokenizer:
+            raise ValueError(f"{folder} was begun with another tokenizer {request.tokenizer}; choose another --to")
+        return before
+    index = Index(asked, tokenizer.state(), dtype_for(len(tokenizer)), texts, {split: [] for split in SPLITS}, False)
+    index.write(folder)
+    return index
+
+
+SAME = "give the same, or choose another --to"
+
+
+def check_same(index: Index, asked: dict[str, Any], texts: list[SourceText], folder: pathlib.Path) -> None:
+    """ValueError that names what else the folder was begun with."""
+    for name, value in asked.items():
+        if index.asked.get(name) != value:
+            flag = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{folder} was begun with {flag} {index.asked.get(name)}, not {value}; {SAME}")
+    for old, new in itertools.zip_longest(index.sources, texts):
+        if old is None or new is None:
+            raise ValueError(f"{folder} was begun with {len(index.sources)} sources, not {len(texts)}; {SAME}")
+        if (old.field, old.sha256) != (new.field, new.sha256):
+            raise ValueError(f"{folder} was begun with another text or --field than that of {new.path}; {SAME}")
+
+
+def make_tokenizer(request: Request, symbols: str) -> Tokenizer:
+    return Vocabulary(symbols)
+
+
+# ---- the first pass ----
+
+def examine_all(sources: Iterable[Source], workers: int, show: Show) -> tuple[list[Examined], str]:
+    """(What the sources are, all characters in them in ascending order)."""
+    found = [Examined(source) for source in sources]
+    sizes = [os.path.getsize(seen.source.path) for seen in found]
+    symbols = set()
+
+    def tasks() -> Iterator[tuple[Any, tuple]]:
+        for number, seen in enumerate(found):
+            for piece in seen.source.pieces():
+                seen.digest.update(piece.content)
+                seen.bytes += len(piece.content)
+                yield (seen, sum(sizes[:number]) + piece.position), (piece,)
+
+    for (seen, position), (characters, checksum, new) in in_order(examine, tasks(), workers):
+        seen.characters.append(characters)
+        seen.checksums.append(checksum)
+        symbols.update(new)
+        show("reading", position, sum(sizes))
+    for seen in found:
+        if not any(seen.characters):
+            raise ValueError(f"{seen.source.path} holds no text; leave it out")
+    return found, "".join(sorted(symbols))
+
+
+def examine(piece: Piece) -> tuple[int, int, str]:
+    """(How many characters a piece has, its checksum, which characters)."""
+    text = "".join(piece.texts())
+    is_there = np.zeros(sys.maxunicode + 1, bool)
+    is_there[code_points(text)] = True
+    return len(text), zlib.crc32(piece.content), "".join(map(chr, np.flatnonzero(is_there)))
+
+
+# ---- the second pass ----
+
+def write_shards(request: Request, folder: pathlib.Path, index: Index, examined: list[Examined], workers: int,
+                 show: Show) -> None:
+    """All shards that the index does not have yet."""
+    writers = [ShardWriter(folder, index, split, request.shard_tokens) for split in SPLITS]
+    tasks = pieces_to_tokenise(examined, request.validation, skip=min(writer.pieces for writer in writers))
+    total = sum(seen.bytes for seen in examined)
+    function = functools.partial(tokenise, tokenizer_of(index.tokenizer))
+    for (number, done), parts in in_order(function, tasks, workers):
+        for writer, (ids, size) in zip(writers, parts):
+            writer.add(number, ids, size)
+        show("writing", done, total)
+    for writer in writers:
+        writer.write(sum(len(seen.characters) for seen in examined))
+    index.is_whole = True
+    index.write(folder)
+
+
+def pieces_to_tokenise(examined: list[Examined], validation: float, skip: int
+                       ) -> Iterator[tuple[tuple[int, int], tuple[Piece, int, int]]]:
+    """((Its number, how many bytes have been read), the arguments of `tokenise`) for each piece but the first ones."""
+    number = read = 0
+    for seen in examined:
+        left = int((1 - validation) * sum(seen.characters))  # characters for training
+        pieces = seen.source.pieces()
+        for characters, checksum in zip(seen.characters, seen.checksums):
+            piece = next(pieces, None) or changed(seen.source)
+            read += len(piece.content)
+            if number >= skip:
+                yield (number, read), (piece, checksum, left)
+            left = max(left - characters, 0)
+            number += 1
+        if next(pieces, None):
+            changed(seen.source)
+
+
+def changed(source: Source) -> NoReturn:
+    raise ShardError(f"{source.path} has changed while it was read; give the command again when nobody writes to the file")
+
+
+def tokenise(tokenizer: Tokenizer, piece: Piece, checksum: int, training: int) -> list[tuple[np.ndarray, int]]:
+    """(Token ids, bytes of their text) of a piece for each split: its first `training` characters, and the others.
+
+    A document of .jsonl is of the split in which it begins, and becomes tokens by itself.
+    """
+    if zlib.crc32(piece.content) != checksum:
+        changed(piece.source)
+    texts = piece.texts()
+    if piece.source.field is None:
+        (text,) = texts
+        splits = [text[:training]], [text[training:]]
+    else:
+        starts = [0, *itertools.accumulate(map(len, texts))]
+        count = bisect.bisect_left(starts, training)
+        splits = texts[:count], texts[count:]
+    try:
+        return [(encode(tokenizer, texts), sum(len(text.encode()) for text in texts)) for texts in splits]
+    except ValueError as error:
+        raise ValueError(f"{piece.place} on: {error}") from None
+
+
+def encode(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
+    """The ids of texts, one after the other, in the dtype of shards; ValueError if one is none of the tokenizer's."""
+    size = len(tokenizer)
+    dtype = DTYPES[dtype_for(size)]
+    found = [np.zeros(0, dtype)]
+    for text in filter(None, texts):
+        ids = tokenizer.encode(text)
+        if ids.size and not 0 <= ids.min() <= ids.max() < size:
+            raise ValueError(f"the tokenizer of {size} tokens gives the ids {ids.min()} to {ids.max()}")
+        found.append(ids.astype(dtype))
+    return np.concatenate(found)
+
+
+class ShardWriter:
+    """Collects the tokens of a split, and writes a shard whenever there are enough."""
+
+    def __init__(self, folder: pathlib.Path, index: Index, split: str, shard_tokens: int):
+        self._folder, self._index, self._split, self._shard_tokens = folder, index, split, shard_tokens
+        self._shards = index.shards[split]
+        self._parts, self._bytes = [], 0
+        self.pieces = self._shards[-1].pieces if self._shards else 0  # whose tokens are in shards
+
+    def add(self, number: int, ids: np.ndarray, size: int) -> None:
+        """The tokens of a piece, which are made of so many bytes."""
+        if number < self.pieces or not len(ids):
+            return
+        self._parts.append(ids)
+        self._bytes += size
+        if sum(map(len, self._parts)) >= self._shard_tokens:
+            self.write(number + 1)
+
+    def write(self, pieces: int) -> None:
+        """A shard of what there is, if there is anything, when so many pieces have been added; and the index."""
+        if not self._parts:
+            return
+        digest, tokens = hashlib.sha256(), sum(map(len, self._parts))
+        with replacing(shard_path(self._folder, self._split, len(self._shards))) as file:
+            for part in self._parts:
+                digest.update(part)
+                file.write(part)
+        self._shards.append(Shard(tokens, self._bytes, pieces, digest.hexdigest()))
+        self._index.write(self._folder)
+        self._parts, self._bytes, self.pieces = [], 0, pieces
+
+
+# ---- processes ----
+
+def in_order(function: Callable, tasks: Iterable[tuple[Any, tuple]], workers: int) -> Iterator[tuple[Any, Any]]:
+    """(label, function(*arguments)) of tasks (label, arguments), in their order, by so many processes; few of them are
+    under way at a time, so that they and their results take little memory."""
+    if workers == 1:
+        for label, arguments in tasks:
+            yield label, function(*arguments)
+        return
+    context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
+    waiting = collections.deque()
+    executor = concurrent.futures.ProcessPoolExecutor(workers, context, start_worker, (function,))
+    try:
+        for label, arguments in tasks:
+            waiting.append((label, executor.submit(work, *arguments)))
+            if len(waiting) > 2 * workers:
+                label, future = waiting.popleft()
+                yield label, future.result()
+        while waiting:
+            label, future = waiting.popleft()
+            yield label, future.result()
+    except BrokenProcessPool:
+        raise ShardError("a process was killed, or could not start; what has been written is whole: give the same command "
+                         "again, with fewer --workers if memory was short") from None
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+_function: Callable = None  # of this process: what it does with each task
+
+
+def start_worker(function: Callable) -> None:
+    """Get ready in a new process, which ends with its parent, and leaves Ctrl-C to it."""
+    global _function
+    _function = function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def end_with(process: multiprocessing.process.BaseProcess) -> None:
+    process.join()
+    os._exit(1)
+
+
+def work(*arguments: Any) -> Any:
+    return _function(*arguments)

@@ -1,0 +1,246 @@
+"""A prepared text: a folder with token ids in shards, which training maps into memory, and an index of them.
+
+    index.json             the tokenizer, the sources, and of each shard its size and hash
+    train-00000.bin        token ids, little-endian, and nothing else
+    validation-00000.bin
+
+Sizes are compared with the index whenever the folder is opened, hashes by `check_content`, which reads all of it.
+"""
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import re
+import reprlib
+import stat
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minigrad.serialization import replacing
+from models.data import Corpus
+from models.tokenizers import Tokenizer, tokenizer_of
+
+INDEX, FORMAT = "index.json", "minigrad tokens 1"
+SPLITS = "train", "validation"
+DTYPES = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+CHECKED_AT_ONCE = 1 << 22  # token ids
+
+
+class ShardError(Exception):
+    """A text cannot be prepared, or what was prepared is damaged; the message says what to do, in one line."""
+
+
+def dtype_for(vocabulary_size: int) -> str:
+    """The smallest that holds every token id.
+
+    >>> dtype_for(65_536), dtype_for(65_537)
+    ('uint16', 'uint32')
+    """
+    return "uint16" if vocabulary_size <= 1 << 16 else "uint32"
+
+
+# ---- the index ----
+
+def is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 60
+
+
+def is_hash(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def check_fields(record: Any, tests: dict[str, Callable[[Any], bool]]) -> None:
+    """ValueError names the first field that fails its test."""
+    for name, is_right in tests.items():
+        value = getattr(record, name)
+        if not is_right(value):
+            raise ValueError(f"its {type(record).__name__} has {name} {reprlib.repr(value)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Tokens of a split, in a file."""
+
+    tokens: int
+    bytes: int  # of their text in UTF-8
+    pieces: int  # of the sources, that had been read when it was full
+    sha256: str  # of the file
+
+    def __post_init__(self):
+        check_fields(self, {"tokens": lambda tokens: is_count(tokens) and tokens > 0, "bytes": is_count, "pieces": is_count,
+                            "sha256": is_hash})
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceText:
+    """A source, as it was when it was read."""
+
+    path: str
+    field: str | None  # with the documents of .jsonl
+    bytes: int  # of its content; a .gz has fewer on the disk
+    sha256: str  # of its content
+
+    def __post_init__(self):
+        check_fields(self, {"path": lambda path: isinstance(path, str), "bytes": is_count, "sha256": is_hash,
+                            "field": lambda field: field is None or isinstance(field, str)})
+
+
+@dataclasses.dataclass
+class Index:
+    """What is in the folder, and what it was made of; ValueError if that makes no sense."""
+
+    asked: dict[str, Any]  # the flags that the tokens depend on
+    tokenizer: dict[str, Any]  # its state
+    dtype: str  # of the token ids
+    sources: list[SourceText]
+    shards: dict[str, list[Shard]]  # of each split
+    is_whole: bool  # have all sources become tokens?
+
+    def __post_init__(self):
+        check_fields(self, {"asked": lambda asked: isinstance(asked, dict), "is_whole": lambda whole: type(whole) is bool,
+                            "shards": lambda shards: list(shards) == list(SPLITS)})
+        size = len(tokenizer_of(self.tokenizer))
+        if self.dtype != dtype_for(size):
+            raise ValueError(f"its ids are {reprlib.repr(self.dtype)}, those of {size:,} tokens are {dtype_for(size)}")
+
+    def tokens(self, split: str) -> int:
+        return sum(shard.tokens for shard in self.shards[split])
+
+    def bytes(self, split: str) -> int:
+        return sum(shard.bytes for shard in self.shards[split])
+
+    def sha256(self) -> str:
+        """Of all that training sees: the tokenizer and the tokens, wherever they came from."""
+        content = {split: [(shard.tokens, shard.sha256) for shard in shards] for split, shards in self.shards.items()}
+        return hashlib.sha256(json.dumps([self.tokenizer, self.dtype, content], sort_keys=True).encode()).hexdigest()
+
+    def paths(self, folder: str | os.PathLike, split: str) -> list[tuple[pathlib.Path, Shard]]:
+        """Where each shard is."""
+        return [(shard_path(folder, split, number), shard) for number, shard in enumerate(self.shards[split])]
+
+    def write(self, folder: str | os.PathLike) -> None:
+        with replacing(pathlib.Path(folder) / INDEX) as file:
+            file.write(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1).encode())
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike) -> "Index":
+        """The index of a folder, whose shards have the sizes that it says. ValueError if they have not or it makes no
+        sense, OSError if it cannot be read."""
+        path = pathlib.Path(folder) / INDEX
+        if not path.exists():
+            raise ValueError(f"{folder} holds no {INDEX}; write one with `minigrad prepare FILES --to {folder}`")
+        if not path.is_file():
+            raise ValueError(f"{path} is a folder, pipe, socket or device, not a file")
+        try:
+            index = cls._of(json.loads(path.read_bytes()))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:160]
+            raise ValueError(f"{path} is damaged, or of another version ({reason}); {ANEW}") from None
+        for split in SPLITS:
+            for file, shard in index.paths(folder, split):
+                check_size(file, shard.tokens * DTYPES[index.dtype].itemsize)
+        return index
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> "Index":
+        if values.pop("format") != FORMAT:
+            raise ValueError(f"its format is not {FORMAT!r}")
+        values["sources"] = [SourceText(**source) for source in values["sources"]]
+        values["shards"] = {split: [Shard(**shard) for shard in shards] for split, shards in values["shards"].items()}
+        return cls(**values)
+
+
+ANEW = "remove the folder, and prepare the text anew"
+
+
+def shard_path(folder: str | os.PathLike, split: str, number: int) -> pathlib.Path:
+    return pathlib.Path(folder) / f"{split}-{number:05}.bin"
+
+
+def check_size(path: pathlib.Path, size: int) -> None:
+    """ValueError unless this is a file of so many bytes."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing; {ANEW}") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+        raise ValueError(f"{path} is damaged: it has {found.st_size:,} bytes, expected {size:,}; {ANEW}")
+
+
+# ---- its tokens ----
+
+class MappedTokens:
+    """The shards of a split as one array of token ids, which stays on the disk: what is asked for is read.
+
+    ShardError if an id is none of the vocabulary.
+    """
+
+    def __init__(self, index: Index, folder: str | os.PathLike, split: str):
+        self._paths = [path for path, _ in index.paths(folder, split)]
+        self._arrays = [np.memmap(path, DTYPES[index.dtype], mode="r") for path in self._paths]
+        self._starts = np.cumsum([0, *map(len, self._arrays)])
+        self._vocabulary_size = len(tokenizer_of(index.tokenizer))
+        self.dtype = np.dtype(index.dtype)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, places: np.ndarray | slice) -> np.ndarray:
+        """The ids at these places, which are of any shape and count from 0."""
+        places = np.arange(*places.indices(len(self))) if isinstance(places, slice) else places
+        numbers = np.searchsorted(self._starts, places, side="right") - 1
+        found = np.empty(places.shape, self.dtype)
+        for number in np.unique(numbers):
+            is_here = numbers == number
+            found[is_here] = self._arrays[number][places[is_here] - self._starts[number]]
+            if found[is_here].max() >= self._vocabulary_size:
+                raise ShardError(f"{self._paths[number]} is damaged: it holds token {found[is_here].max()}, and there are "
+                                 f"{self._vocabulary_size}; {ANEW}")
+        return found
+
+
+def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenizer | None = None) -> Corpus:
+    """The corpus of a prepared text. Its tokens stay on the disk, and windows run across shards, so all windows are as
+    likely as in a text in memory.
+
+    ValueError if the folder is not whole, is damaged, too short for the context, or made with another tokenizer than the
+    given one; OSError if it cannot be read.
+    """
+    index = Index.read(folder)
+    if not index.is_whole:
+        raise ValueError(f"{folder} is unfinished: give the same `minigrad prepare` command again, and it goes on")
+    if tokenizer is not None and tokenizer.state() != index.tokenizer:
+        raise ValueError(f"{folder} was prepared with another tokenizer than that of the model; prepare the text with "
+                         "--tokenizer RUN, the model's run, into another folder")
+    for split in SPLITS:
+        if index.tokens(split) < context + 1:
+            raise ValueError(f"{folder} is too short: it has {index.tokens(split):,} tokens in split {split!r}, and needs "
+                             f"context + 1 = {context + 1}; prepare a longer text, or give a smaller context")
+    train, validation = (MappedTokens(index, folder, split) for split in SPLITS)
+    return Corpus(str(pathlib.Path(folder).absolute()), tokenizer_of(index.tokenizer), train, validation, index.sha256(),
+                  index.bytes("validation"))
+
+
+def check_content(folder: str | os.PathLike, show: Callable[[str, int, int], None] = lambda what, done, total: None
+                  ) -> Index:
+    """Read all shards, and compare them with the index; ValueError names the first that is damaged. `show` is told what is
+    done, how much of it has been, and how much there is."""
+    index = Index.read(folder)
+    dtype, size = DTYPES[index.dtype], len(tokenizer_of(index.tokenizer))
+    total, done = sum(map(index.tokens, SPLITS)) * dtype.itemsize, 0
+    for split in SPLITS:
+        for path, shard in index.paths(folder, split):
+            digest = hashlib.sha256()
+            with open(path, "rb") as file:
+                while block := file.read(CHECKED_AT_ONCE * dtype.itemsize):
+                    digest.update(block)
+                    done += len(block)
+                    show("checking", done, total)
+                    if np.frombuffer(block, dtype).max() >= size:
+                        raise ValueError(f"{path} is damaged: it holds ids from {size} on, which are no tokens; {ANEW}")
+            if digest.hexdigest() != shard.sha256:
+                raise ValueError(f"{path} is damaged: its content is not what was written; {ANEW}")
+    return index

@@ -1,0 +1,474 @@
+"""Prepared texts: the same tokens and losses as of a text in memory, whatever is killed; one line for whatever is wrong."""
+import contextlib
+import errno
+import gzip
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import models
+from models import TrainingConfig, TransformerConfig, load_corpus, sources
+from models.data import windows
+from models.prepare import Request, prepare
+from models.shards import INDEX, SPLITS, Index, MappedTokens, load_shards
+from models.sources import Source
+from models.train import Trainer
+
+TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
+        "--eval-every", "3", "--eval-windows", "2"]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # which takes most of the time
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_BYTES", 64)
+
+
+def prepared(*paths, folder="tokens", field="text", workers=1, **request) -> Index:
+    request = Request(tuple(Source.of(str(path), field) for path in paths), **request)
+    return prepare(request, folder, workers)
+
+
+def content(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+def text_of(folder, split) -> str:
+    index = Index.read(folder)
+    return load_shards(folder).tokenizer.decode(MappedTokens(index, folder, split)[:])
+
+
+# ---- what is written ----
+
+@pytest.mark.parametrize("shard_tokens", [1 << 24, 1000, 1])
+def test_it_is_the_corpus_of_the_text(text_file, small_pieces, shard_tokens):
+    """Batches and windows of many shards, across their borders, have the values of one array in memory."""
+    index = prepared(text_file, shard_tokens=shard_tokens)
+    corpus, mapped = load_corpus(str(text_file)), load_shards("tokens")
+    assert len(index.shards["train"]) == {1 << 24: 1, 1000: 4, 1: 57}[shard_tokens]
+    assert mapped.tokenizer == corpus.tokenizer and mapped.description == corpus.description
+    for seed in range(5):
+        batches = (data.batch(np.random.default_rng(seed), 9, 100) for data in (mapped, corpus))
+        for one, other in zip(*batches):
+            np.testing.assert_array_equal(one, other)
+            assert one.dtype == other.dtype == np.int64
+    for split in SPLITS:
+        for limit in (None, 7):
+            pairs = zip(*(windows(getattr(data, split), 30, 4, limit) for data in (mapped, corpus)), strict=True)
+            for one, other in pairs:
+                np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(getattr(mapped, split)[5:-5:3], getattr(corpus, split)[5:-5:3])
+
+
+def test_losses_are_those_of_the_text_in_memory_bit_for_bit(text_file, small_pieces):
+    def losses(corpus):
+        config = TransformerConfig(vocabulary_size=len(corpus.tokenizer), context=16, layers=1, heads=2, width=16)
+        training = TrainingConfig(steps=6, batch_size=4, eval_windows=5)
+        trainer = Trainer(models.architectures.make_model(None, None, config, 1), corpus, training)
+        return trainer.train(), trainer.evaluate()
+
+    prepared(text_file, shard_tokens=500)
+    assert losses(load_shards("tokens")) == losses(load_corpus(str(text_file)))
+
+
+def test_nothing_depends_on_the_processes(text_file, small_pieces):
+    pathlib.Path("ends.txt").write_bytes("Ωmega\r\nund\r\n".encode() * 50)
+    pathlib.Path("more.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a b"}\n{"text": "c"}\n' * 50))
+    for workers in (1, 2):
+        prepared(text_file, "ends.txt", "more.jsonl.gz", folder=str(workers), shard_tokens=700, workers=workers)
+    assert content("1") == content("2") and len(content("1")) > 5
+
+
+def test_each_source_is_split_by_itself(small_pieces):
+    pathlib.Path("a.txt").write_text("a" * 90 + "b" * 10)
+    pathlib.Path("c.txt").write_text("c " * 90 + "d " * 10)
+    pathlib.Path("e.jsonl").write_text("\n".join(json.dumps({"body": letter * 8}) for letter in "efghi" * 2))
+    prepared("a.txt", "c.txt", "e.jsonl", field="body", shard_tokens=70)
+    assert text_of("tokens", "train") == "a" * 90 + "c " * 90 + "".join(letter * 8 + "\n\n" for letter in "efghiefgh")
+    assert text_of("tokens", "validation") == "b" * 10 + "d " * 10 + "i" * 8 + "\n\n"
+
+
+def test_a_document_is_of_the_split_in_which_it_begins():
+    pathlib.Path("a.jsonl").write_text("\n".join(json.dumps({"text": letter * 38}) for letter in "abc"))
+    for validation, count in ((0.67, 1), (0.65, 2), (0.34, 2), (0.32, 3)):
+        prepared("a.jsonl", folder=str(validation), validation=validation)
+        assert Index.read(str(validation)).tokens("train") == 40 * count
+
+
+def test_bytes_of_the_text_are_counted(small_pieces):
+    pathlib.Path("a.txt").write_text("né Ω 🙂\n" * 100)
+    index = prepared("a.txt", shard_tokens=100)
+    assert index.tokens("train") == 90 * 7 and index.bytes("train") == 90 * 12 and index.bytes("validation") == 10 * 12
+
+
+@pytest.mark.parametrize("count, dtype", [(1 << 16, "uint16"), ((1 << 16) + 1, "uint32")])
+def test_ids_fit(count, dtype):
+    text = "".join(map(chr, range(0x10000, 0x10000 + count)))
+    pathlib.Path("a.txt").write_text(text)
+    assert prepared("a.txt").dtype == dtype
+    assert os.path.getsize("tokens/train-00000.bin") == int(0.9 * count) * np.dtype(dtype).itemsize
+    assert text_of("tokens", "train") + text_of("tokens", "validation") == text
+
+
+# ---- interrupted, and on again ----
+
+class Killed(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def killed_at(moment: int, when: str):
+    """The process ends before or after it puts the file of this number in its place."""
+    replace, moments = os.replace, iter(range(1_000_000))
+
+    def replace_or_die(*paths):
+        is_now = next(moments) == moment
+        if not is_now or when == "after":
+            replace(*paths)
+        if is_now:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(os, "replace", replace_or_die)
+        yield
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_is_whole_is_not_done_again(text_file, small_pieces, when):
+    index = prepared(text_file, folder="at once", shard_tokens=900)
+    moments = 2 + 2 * sum(map(len, index.shards.values()))  # the index at first and at last, and after each shard
+    for moment in range(moments):
+        folder = str(moment)
+        with killed_at(moment, when):
+            prepared(text_file, folder=folder, shard_tokens=900)
+            pytest.fail("it was not killed")
+        index = Index.read(folder) if os.path.exists(folder) else None
+        recorded = [path for split in SPLITS for path, _ in index.paths(folder, split)] if index else []
+        inodes = [os.stat(path).st_ino for path in recorded]
+        assert len(recorded) == max(0, (moment - (when == "before")) // 2)
+        prepared(text_file, folder=folder, shard_tokens=900)
+        assert content(folder) == content("at once")
+        assert [os.stat(path).st_ino for path in recorded] == inodes, "a finished shard was written again"
+
+
+def test_half_written_files_are_of_no_account(text_file, small_pieces):
+    prepared(text_file, folder="at once")
+    os.mkdir("tokens")
+    for name in (".index.json-12.tmp", ".train-00000.bin-3456.tmp"):
+        pathlib.Path("tokens", name).write_bytes(b"half")
+    prepared(text_file)
+    assert content("tokens") == content("at once")
+
+
+def alive(process: int) -> bool:
+    """Does a process run, that is no zombie?"""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descendants(process: int) -> list[int]:
+    children = [int(child) for path in pathlib.Path(f"/proc/{process}/task").glob("*/children")
+                for child in path.read_text().split()]
+    return children + [other for child in children for other in descendants(child)]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for processes in /proc")
+def test_killed_for_real(run, monkeypatch):
+    """The process is killed amid its work; the others end with it. Then one of the others is. Then Ctrl-C. Then it ends."""
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
+    pathlib.Path("a.txt").write_text("".join(f"Line {i} of many.\n" for i in range(1_000_000)))
+    flags = "--to", "tokens", "--workers", "2", "--shard-tokens", "1500000"
+    command = [sys.executable, "-m", "cli", "prepare", "a.txt", *flags]
+
+    def shards() -> int:
+        return len(list(pathlib.Path().glob("tokens/train-*")))
+
+    def begin() -> subprocess.Popen:
+        before, process = shards(), subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        while process.poll() is None and shards() < before + 1:
+            time.sleep(0.005)
+        return process
+
+    with begin() as process:
+        others = descendants(process.pid)
+        process.kill()
+        while any(map(alive, others)):  # a test that never ends is a failure, too
+            time.sleep(0.01)
+    assert len(others) >= 2 and not Index.read("tokens").is_whole
+    with begin() as process:
+        os.kill(descendants(process.pid)[-1], signal.SIGKILL)
+        _, error = process.communicate()
+    assert process.returncode == 1
+    assert error.splitlines()[-1].startswith("minigrad: error: a process was killed, or could not start; what has been written")
+    with begin() as process:
+        for one in [process.pid, *descendants(process.pid)]:
+            os.kill(one, signal.SIGINT)
+        _, error = process.communicate()
+    assert process.returncode == 130
+    assert error.splitlines()[-1] == "minigrad: stopped; what has been written to tokens is whole: the same command goes on"
+    subprocess.run(command, capture_output=True, check=True)
+    assert run("prepare", "--to", "tokens", "--check")[0] == 0
+    text = pathlib.Path("a.txt").read_text()
+    assert text_of("tokens", "train") + text_of("tokens", "validation") == text
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_full_disk(run, text_file, small_pieces, monkeypatch, moment):
+    fsync, calls = os.fsync, []
+    prepare = "prepare", text_file, "--to", "tokens", "--workers", 1, "--shard-tokens", 2000
+
+    def fill_up(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 2 * moment:  # a file, and its folder
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill_up)
+    code, out, err = run(*prepare)
+    assert (code, out) == (1, "") and err.startswith("minigrad: error: tokens/") and err.count("\n") == 1
+    assert "No space left on device; what has been written to tokens is whole" in err
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert run(*prepare)[0] == 0
+    assert text_of("tokens", "train") + text_of("tokens", "validation") == text_file.read_text()
+
+
+# ---- what users get wrong ----
+
+def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
+    code, out, err = code_and_output
+    assert code in codes, err
+    assert out == ""
+    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and err.endswith("\n"), err
+    assert says in err
+
+
+@pytest.mark.parametrize("arguments, says", [
+    ([], "there is no FILE to prepare"),
+    (["a.txt", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
+    (["."], "cannot read . (Is a directory)"),
+    ([""], "cannot read '' (No such file or directory)"),
+    (["pipe"], "pipe is a pipe, socket or device"),
+    (["/dev/zero"], "/dev/zero is a pipe, socket or device"),
+    (["a.txt", "empty.txt"], "empty.txt is empty"),
+    (["a.txt", "blank.jsonl"], "blank.jsonl holds no text"),
+    (["nothing.gz"], "nothing.gz holds no text"),
+    (["a.txt", "latin.txt"], "latin.txt is not UTF-8 (byte 600 is 0xe4)"),
+    (["a.jsonl", "--field", "body"], "a.jsonl, line 1 has no field 'body', but ['text']; name the field"),
+    (["a.txt", "--validation", "0"], "validation must be more than 0 and less than 1"),
+    (["a.txt", "--validation", "nan"], "validation must be"),
+    (["a.txt", "--workers", "0"], "--workers must be from 1 to"),
+    (["a.txt", "--workers", "5000"], "--workers must be from 1 to"),
+    (["a.txt", "--tokeniser", "bytes"], "(did you mean --tokenizer?)"),
+    (["a.txt", "--check"], "--check reads what is in --to"),
+    (["--check"], "new holds no index.json"),
+])
+def test_bad_input(run, arguments, says):
+    for name, text in (("a.txt", b"abc def\n" * 99), ("empty.txt", b""), ("blank.jsonl", b"\n \n"),
+                       ("a.jsonl", b'{"text": "a"}'), ("nothing.gz", gzip.compress(b"")),
+                       ("latin.txt", b"abc def " * 75 + "ä".encode("latin-1"))):
+        pathlib.Path(name).write_bytes(text)
+    os.mkfifo("pipe")
+    before = sorted(os.listdir("."))
+    one_line(run("prepare", "--to", "new", *arguments), says)
+    assert sorted(os.listdir(".")) == before
+
+
+def test_folders_that_are_not_ours(run, text_file):
+    for name in ("full", "closed"):
+        os.mkdir(name)
+    pathlib.Path("full/precious").write_text("precious")
+    pathlib.Path("file").write_text("precious")
+    os.chmod("closed", 0o500)
+    one_line(run("prepare", text_file, "--to", "full"), "full holds precious, and no index.json; name a new or")
+    one_line(run("prepare", text_file, "--to", "file"), "file")
+    one_line(run("prepare", text_file, "--to", ""), "--to is empty")
+    if os.geteuid() != 0:
+        one_line(run("prepare", text_file, "--to", "closed"), "Permission denied")
+    assert os.listdir("full") == ["precious"] and pathlib.Path("file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("change, says", [
+    (dict(validation=0.2), "was begun with --validation 0.1, not 0.2"),
+    (dict(shard_tokens=9), "was begun with --shard-tokens 1000, not 9"),
+    (dict(files=["b.txt"]), "was begun with another text or --field than that of"),
+    (dict(files=["a.txt", "b.txt"]), "was begun with 1 sources, not 2"),
+    (dict(text="abd " * 999), "was begun with another text or --field"),
+])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_another_request_for_the_same_folder(change, says, is_whole):
+    pathlib.Path("a.txt").write_text("abc " * 1000)
+    pathlib.Path("b.txt").write_text("b")
+    with contextlib.nullcontext() if is_whole else killed_at(5, "before"):
+        prepared("a.txt", shard_tokens=1000)
+    before = content("tokens")
+    change = dict(change)
+    pathlib.Path("a.txt").write_text(change.pop("text", "abc " * 1000))
+    with pytest.raises(ValueError, match=f"tokens {says}"):
+        prepared(*change.pop("files", ["a.txt"]), **dict(shard_tokens=1000) | change)
+    assert content("tokens") == before
+
+
+def test_a_source_that_moved_is_the_same(text_file, small_pieces):
+    pathlib.Path("a.txt").write_text(text_file.read_text())
+    with killed_at(5, "before"):
+        prepared("a.txt", shard_tokens=1000)
+    os.rename("a.txt", "b.txt")
+    assert prepared("b.txt", shard_tokens=1000).is_whole
+
+
+@pytest.mark.parametrize("other", ["abd ", "abc abc ", ""])
+def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch, other):
+    path = pathlib.Path("a.txt")
+    path.write_text("abc " * 1000)
+    begin = models.prepare.begin_or_go_on
+
+    def change(*arguments):
+        path.write_text(other * 1000)
+        return begin(*arguments)
+
+    monkeypatch.setattr("models.prepare.begin_or_go_on", change)
+    with pytest.raises(models.shards.ShardError, match="a.txt has changed while it was read"):
+        prepared(path)
+    assert not Index.read("tokens").is_whole
+
+
+def test_one_at_a_time(run, text_file):
+    prepared(text_file)
+    with models.run.locked(pathlib.Path("tokens")):
+        one_line(run("prepare", text_file, "--to", "tokens"), "another process is preparing a text in tokens; wait")
+
+
+# ---- training ----
+
+@pytest.fixture
+def tokens(text_file, small_pieces):
+    prepared(text_file, shard_tokens=1000)
+
+
+def test_train_resume_and_move(run, tokens, text_file):
+    code, _, err = run("train", *TINY, "--text", "tokens", "--out", "here")
+    assert code == 0 and "3,600 tokens to train on, 400 to validate" in err
+    assert run("train", *TINY, "--text", text_file, "--out", "plain")[0] == 0
+
+    def losses(folder):
+        rows = map(json.loads, pathlib.Path(folder, "metrics.jsonl").read_text().splitlines())
+        return [(row["loss"], row["val_loss"]) for row in rows]
+
+    assert losses("here") == losses("plain") and pathlib.Path("here/attention.png").exists()
+    assert pathlib.Path("here/sample.txt").read_text() == pathlib.Path("plain/sample.txt").read_text()
+    assert run("train", "--resume", "here", "--steps", 8)[0] == 0
+    os.rename("tokens", "moved")
+    one_line(run("train", "--resume", "here", "--steps", 9), "tokens (No such file or directory); give a text file")
+    assert run("train", "--resume", "here", "--steps", 9, "--text", "moved")[0] == 0
+    prepared(text_file, folder="other", validation=0.2)
+    for other in ("other", text_file):
+        one_line(run("train", "--resume", "here", "--steps", 10, "--text", other), f"{other} is not the text that here was")
+    assert run("train", *TINY, "--text", "moved", "--init-from", "here", "--out", "further")[0] == 0
+    pathlib.Path("b.txt").write_text("xyz " * 100)
+    prepared("b.txt", folder="b")
+    one_line(run("train", *TINY, "--text", "b", "--init-from", "here", "--out", "no"),
+             "b was prepared with another tokenizer than that of the model", codes=(2,))
+
+
+def test_unfinished_and_short(run, text_file, small_pieces):
+    with killed_at(5, "before"):
+        prepared(text_file, shard_tokens=1000)
+    one_line(run("train", *TINY, "--text", "tokens"), "tokens is unfinished: give the same `minigrad prepare` command")
+    prepared(text_file, shard_tokens=1000)
+    one_line(run("train", "--context", 400, "--text", "tokens"),
+             "tokens is too short: it has 400 tokens in split 'validation', and needs context + 1 = 401")
+    one_line(run("train", *TINY, "--text", "."), ". holds no index.json; write one with `minigrad prepare FILES")
+
+
+def edit_index(change) -> None:
+    path = pathlib.Path("tokens", INDEX)
+    values = json.loads(path.read_bytes())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda index: index.update(format="minigrad tokens 0"), "its format is not 'minigrad tokens 1'"),
+    (lambda index: index.pop("format"), "'format'"),
+    (lambda index: index.pop("dtype"), "dtype"),
+    (lambda index: index.update(more=1), "more"),
+    (lambda index: index.update(dtype="uint32"), "its ids are 'uint32', those of 11 tokens are uint16"),
+    (lambda index: index.update(dtype="O"), "its ids are 'O'"),
+    (lambda index: index.update(dtype=["<u2", 1 << 40]), "its ids are"),
+    (lambda index: index.update(is_whole=1), "its Index has is_whole 1"),
+    (lambda index: index.update(tokenizer={"kind": "magic"}), "'magic'"),
+    (lambda index: index.update(tokenizer={"kind": "characters", "symbols": "ba"}), "ascending order"),
+    (lambda index: index.update(tokenizer={"kind": "characters", "symbols": "".join(map(chr, range(0x10000, 0x20001)))}),
+     "its ids are 'uint16', those of 65,537 tokens are uint32"),
+    (lambda index: index.update(shards=[]), ""),
+    (lambda index: index["shards"].update(test=[]), "its Index has shards"),
+    (lambda index: index["shards"]["train"][0].update(tokens=-1), "its Shard has tokens -1"),
+    (lambda index: index["shards"]["train"][0].update(tokens=1 << 70), "its Shard has tokens 1180591620717411303424"),
+    (lambda index: index["shards"]["train"][0].update(tokens=1020.0), "its Shard has tokens 1020.0"),
+    (lambda index: index["shards"]["train"][0].update(tokens=True), "its Shard has tokens True"),
+    (lambda index: index["shards"]["train"][0].update(sha256="0" * 63), "its Shard has sha256"),
+    (lambda index: index["shards"]["train"][0].update(path="/etc/passwd"), "path"),
+    (lambda index: index["shards"]["train"][0].update(tokens=1 << 50), "bytes, expected 2,251,799,813,685,248"),
+    (lambda index: index["shards"]["train"].append(index["shards"]["train"][0]), "tokens/train-00004.bin is missing"),
+])
+def test_hostile_index(run, tokens, change, says):
+    edit_index(change)
+    answer = run("train", *TINY, "--text", "tokens")
+    one_line(answer, says, codes=(2,))
+    one_line(answer, "remove the folder, and prepare the text anew")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null", b'{"format": 9' + b"9" * 5000 + b"}"])
+def test_an_index_that_is_none(run, tokens, text):
+    pathlib.Path("tokens", INDEX).write_bytes(text)
+    one_line(run("train", *TINY, "--text", "tokens"), "tokens/index.json is damaged, or of another version", codes=(2,))
+
+
+def cut(path: pathlib.Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def make_pipe(path: pathlib.Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("name", ["train-00001.bin", "validation-00000.bin"])
+@pytest.mark.parametrize("damage, says", [
+    (cut, "is damaged: it has"), (make_pipe, "is damaged: it has 0 bytes"), (pathlib.Path.unlink, "is missing"),
+])
+def test_a_shard_of_another_size_is_found_at_once(run, tokens, text_file, name, damage, says):
+    path = pathlib.Path("tokens", name)
+    damage(path)
+    one_line(run("train", *TINY, "--text", "tokens"), f"{path} {says}")
+    one_line(run("prepare", text_file, "--to", "tokens", "--shard-tokens", 1000, "--workers", 1), f"{path} {says}")
+    one_line(run("prepare", "--to", "tokens", "--check"), f"{path} {says}")
+
+
+def test_a_shard_of_other_content_is_found_by_check(run, tokens):
+    code, out, _ = run("prepare", "--to", "tokens", "--check")
+    assert code == 0 and out.startswith("tokens/ holds 3,600 tokens of 3,600 bytes to train on and 400 tokens of 400 bytes")
+    path = pathlib.Path("tokens/train-00002.bin")
+    ids = np.fromfile(path, "<u2")
+    ids[-1] ^= 1
+    path.write_bytes(ids.tobytes())
+    one_line(run("prepare", "--to", "tokens", "--check"), f"{path} is damaged: its content is not what", codes=(1,))
+    path.write_bytes((ids + 11).tobytes())
+    one_line(run("prepare", "--to", "tokens", "--check"), f"{path} is damaged: it holds ids from 11 on", codes=(1,))
+    code, _, err = run("train", *TINY, "--text", "tokens", "--batch-size", 50, "--out", "here")
+    assert code == 1 and f"minigrad: error: {path} is damaged: it holds token" in err.splitlines()[-1]
+    assert models.checkpoint.load("here").step == 0

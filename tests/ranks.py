@@ -1,0 +1,55 @@
+"""Starting the command on several ranks, with whichever mpiexec there is."""
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[1]
+TINY = ("--layers", 2, "--heads", 2, "--width", 32, "--context", 32, "--batch-size", 8, "--eval-windows", 10, "--warmup-steps", 2)
+
+
+@functools.cache
+def flags_of(mpiexec: str) -> tuple[str, ...]:
+    """More ranks than cores, and none bound to a core."""
+    version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout
+    return ("--oversubscribe", "--bind-to", "none") if "Open MPI" in version or "prte" in version.lower() else ()
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Open MPI wants root to be sure, as in a container."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **changes}
+
+
+def started(mpiexec: str, *programs: tuple, **changes: str) -> subprocess.Popen:
+    """mpiexec with programs (number of ranks, *arguments of Python)."""
+    parts = [["-n", size, sys.executable, *arguments] for size, *arguments in programs]
+    joined = [word for i, part in enumerate(parts) for word in ([":"] if i else []) + part]
+    return subprocess.Popen([mpiexec, *flags_of(mpiexec), *map(str, joined)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment(**changes), cwd=ROOT)
+
+
+def train(mpiexec: str, size: int, *flags, **changes: str) -> subprocess.Popen:
+    """`mpiexec -n size minigrad train flags`"""
+    return started(mpiexec, (size, "-m", "cli", "train", *flags), **changes)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def ranks_of(process: subprocess.Popen) -> list[int]:
+    """The process ids of its ranks that there are yet."""
+    found, waiting = [], [process.pid]
+    while waiting:
+        try:
+            waiting += (below := children(waiting.pop()))
+            found += [pid for pid in below if b"\0train\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+        except OSError:  # it has ended meanwhile
+            pass
+    return found
+
+
+def ours(stderr: str) -> list[str]:
+    """The lines that say why a run ended."""
+    return [line for line in stderr.splitlines() if line.startswith("minigrad: ")]
