@@ -25,7 +25,6 @@ from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, toke
 from models.train import Trainer, TrainingConfig
 from models.transformer import PRESETS, TransformerConfig
 
-BYTES_PER_CHARACTER = 16  # of memory, while a text becomes token ids
 RUNS = pathlib.Path("runs")  # where runs go without --out
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
 MEANINGLESS = {  # beside a flag, these others
@@ -298,7 +297,7 @@ def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, voca
         if path is not None and os.path.isdir(path):
             return load_shards(path, context, tokenizer if isinstance(tokenizer, Tokenizer) else None)
         if path is not None:
-            check_size(path)
+            check_size(path, TOKENIZERS[tokenizer] if isinstance(tokenizer, str) else tokenizer)
         return load_corpus(path, context, tokenizer, vocabulary_size)
     except OSError as error:
         raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give a text file with --text, or a folder "
@@ -314,9 +313,9 @@ def memory_size() -> float:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_size(text: str) -> None:
+def check_size(text: str, tokenizer: Tokenizer | type[Tokenizer]) -> None:
     """UsageError if reading a text would take more memory than this computer has."""
-    needed, available = BYTES_PER_CHARACTER * os.path.getsize(text), memory_size()
+    needed, available = tokenizer.memory_per_byte * os.path.getsize(text), memory_size()
     if needed > available:
         raise UsageError(f"{text} takes about {needed / 1e9:,.0f} GB to read, and this computer has "
                          f"{available / 1e9:,.0f} GB; give a shorter text")

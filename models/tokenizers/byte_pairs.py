@@ -23,7 +23,7 @@ from models.tokenizers.base import REPLACEMENT, Tokenizer, utf8
 
 BYTES = 256  # tokens that a byte-level vocabulary starts with
 DEFAULT_SIZE = 1024  # of a vocabulary that is learnt
-PIECE, BATCH = 1 << 16, 32  # characters of a piece of text, and pieces that become tokens at a time, in parallel
+PIECE, BATCH = 1 << 15, 16  # characters of a piece of text, and pieces that become tokens at a time, in parallel
 WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
 MOST_GROWTH = 1000  # times that a text may become longer by what is replaced in it
@@ -49,6 +49,7 @@ class BytePairs(Tokenizer):
     ValueError if it describes none. Its texts end with one of `ends`, which a folder names elsewhere."""
 
     kind = "bpe"
+    memory_per_byte = 40  # where each byte is a token; most texts take 10
 
     def __init__(self, described: dict[str, Any], ends: Sequence[int] = ()):
         self.ends = tuple(ends)
@@ -66,6 +67,9 @@ class BytePairs(Tokenizer):
             is_added = zip(encoding.ids, encoding.special_tokens_mask)
             self._before = [i for i, _ in itertools.takewhile(lambda pair: pair[1], is_added)]
             self.decode(encoding.ids)
+        self._cut = _cut_of(self.described)
+        if self._cut is None:
+            self.memory_per_byte = 200  # a token has a name and places, as long as the text is not done
 
     @classmethod
     def of(cls, text: str, vocabulary_size: int = DEFAULT_SIZE) -> "BytePairs":
@@ -169,22 +173,6 @@ class BytePairs(Tokenizer):
     def _is_byte_level(self) -> bool:
         return (self.described["decoder"] or {}).get("type") == "ByteLevel"
 
-    @functools.cached_property
-    def _cut(self) -> re.Pattern | None:
-        """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
-        for token in self.described["added_tokens"]:
-            if token["rstrip"] or re.search(r"\s", token["content"]):
-                return None
-        if self.described["normalizer"]:
-            return None
-        words = self.described["pre_tokenizer"] or {}
-        if words == GPT2_WORDS:
-            return GPT2_CUT
-        split, *others = words.get("pretokenizers", [None])
-        is_llama3 = split == {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated",
-                              "invert": False} and others == [GPT2_WORDS | {"use_regex": False}]
-        return LLAMA3_CUT if is_llama3 else None
-
 
 def _library() -> types.ModuleType:
     return extra("hub", "tokenizers")
@@ -224,6 +212,22 @@ def _of_gpt2(tokens: dict[str, int], merges: str) -> dict[str, Any]:
         "version": "1.0", "added_tokens": [special] if END_OF_TEXT in tokens else [], "pre_tokenizer": GPT2_WORDS,
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {"type": "BPE", "vocab": tokens, "merges": pairs}}
+
+
+def _cut_of(described: dict[str, Any]) -> re.Pattern | None:
+    """Where a text can be cut; None if that is not known, or special tokens may reach beyond blanks."""
+    for token in described["added_tokens"]:
+        if token["rstrip"] or re.search(r"\s", token["content"]):
+            return None
+    if described["normalizer"]:
+        return None
+    words = described["pre_tokenizer"] or {}
+    if words == GPT2_WORDS:
+        return GPT2_CUT
+    split, *others = words.get("pretokenizers", [None])
+    is_llama3 = split == {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated",
+                          "invert": False} and others == [GPT2_WORDS | {"use_regex": False}]
+    return LLAMA3_CUT if is_llama3 else None
 
 
 def _pieces(text: str, cut: re.Pattern) -> Iterator[str]:

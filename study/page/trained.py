@@ -27,11 +27,12 @@ def head_of_run(run: str | os.PathLike, text: str, layer: int, head: int) -> Hea
         if not 1 <= value <= count:
             known = f"{flag}s 1 to {count}" if count > 1 else f"{flag} 1 only" if count else f"no {flag}"
             raise ValueError(f"--{flag} {value} is not there: {run} has {known}")
-    if not 2 <= len(text) <= config.context:
-        raise ValueError(f"the text has {len(text)} character{'s' * (len(text) != 1)}; give at least 2, so that there is a "
-                         f"next one, and at most {config.context}, the model's context")
-    labels = tuple(VISIBLE.get(letter, letter) for letter in text)
-    return head_of_model(model, model.tokenizer.encode(text), layer, head, labels)
+    tokens, unit = model.tokenizer.encode(text), model.tokenizer.unit
+    if not 2 <= len(tokens) <= config.context:
+        raise ValueError(f"the text has {len(tokens)} {unit if len(tokens) != 1 else unit[:-1]}; give at least 2, so that "
+                         f"there is a next one, and at most {config.context}, the model's context")
+    labels = tuple("".join(VISIBLE.get(letter, letter) for letter in name) for name in model.tokenizer.names(tokens))
+    return head_of_model(model, tokens, layer, head, labels)
 
 
 def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head: int, labels: tuple[str, ...] = ()

@@ -207,3 +207,11 @@ def test_the_library_is_missing(run, in_folder, monkeypatch):
     code, out, err = run("train", "--text", "text.txt", "--tokenizer", "bpe")
     assert (code, out) == (1, "") and err.startswith("minigrad: error: this needs tokenizers") and err.count("\n") == 1
     assert not (in_folder / "runs").exists()
+
+
+def test_a_text_that_is_too_long_for_the_memory(run, in_folder, monkeypatch):
+    monkeypatch.setattr("models.commands.train.memory_size", lambda: 20e9)
+    monkeypatch.setattr("os.path.getsize", lambda path: 10 ** 9)
+    for arguments, fits in (([], True), (["--tokenizer", "bytes"], True), (["--tokenizer", "bpe"], False)):
+        code, _, err = run("train", "--text", "text.txt", "--context", 10 ** 5, "--batch-size", 1, *arguments)
+        assert code == 2 and ("text.txt is too short" if fits else "text.txt takes about 40 GB to read, and this") in err

@@ -672,7 +672,9 @@ def runs(tmp_path_factory):
     tiny = ["--width", "8", "--steps", "2", "--batch-size", "2"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["train", *tiny, "--layers", "2", "--heads", "2", "--context", "8", "--text", "text.txt", "--out", "text"]) == 0
+        for kind, out in (("characters", "text"), ("bytes", "bytes")):
+            assert main(["train", *tiny, "--layers", "2", "--heads", "2", "--context", "8", "--text", "text.txt", "--tokenizer", kind,
+                         "--out", out]) == 0
         for task, model in (("reverse", "rnn"), ("bank", "encoder"), ("copy", "causal")):
             assert main(["train", *tiny, "--task", task, "--model", model, "--out", model, "--threads", "1"]) == 0
     return folder
@@ -689,6 +691,7 @@ def test_a_head_of_a_trained_model(run, runs):
     assert values["upstream"] == expected.upstream.tolist()
     assert run("--checkpoint", runs / "text", "--text", "ab", "--no-open")[0] == 0
     assert data_in("study.html")["extras"]["title"] == "Head 1 of layer 1"
+    assert trained.head_of_run(runs / "bytes", "é\n", 1, 1).labels == ("\\xc3", "\\xa9", "⏎")
 
 
 @pytest.mark.parametrize("name, flags, says", [
@@ -698,6 +701,7 @@ def test_a_head_of_a_trained_model(run, runs):
     ("text", ["--text", "abé€"], "the vocabulary has no 'é' '€'; it knows these 6: '\\n abcd'"),
     ("text", ["--text", "a"], "the text has 1 character; give at least 2, so that there is a next one, and at most 8"),
     ("text", ["--text", ""], "the text has 0 characters; give at least 2"),
+    ("bytes", ["--text", "ééééé"], "the text has 10 bytes; give at least 2, so that there is a next one, and at most 8"),
     ("text", ["--text", "abcdabcda"], "the text has 9 characters; give at least 2, so that there is a next one, and at most 8"),
     ("rnn", [], "RUN is a run on task 'reverse'; give one on a text, a causal transformer such as `minigrad train` makes"),
     ("encoder", [], "RUN is a run on task 'bank'; give one on a text"),

@@ -1,0 +1,82 @@
+"""Sabotages of tokenizers: of what they share, of each kind, and of what runs make of them."""
+from sabotage.edit import edits
+
+ANY = "tests/models/test_tokenizers.py",
+PAIRS = "tests/models/test_byte_pairs.py",
+BASE, BYTES, BYTE_PAIRS = "models.tokenizers.base", "models.tokenizers.bytes", "models.tokenizers.byte_pairs"
+
+SABOTAGES = [
+    *edits(ANY, BASE, {
+        "stream: half a character": ("Tokenizer.ends_open", "text.endswith(REPLACEMENT)", "False"),
+        "stream: the end is lost": ("Tokenizer.stream", "        if new:\n", "        if False:\n"),
+        "stream: all ids are read first": ("Tokenizer.stream", "in ids:", "in list(ids):"),
+        "respond: tokens that there are not": ("Tokenizer.respond", "vocabulary=len(self), ", ""),
+        "respond: the prompt is not said": ("Tokenizer.respond", "itertools.chain(ids, continuation)", "continuation"),
+        "look: any prompt": ("Tokenizer.look", "len(ids) > context", "False"),
+        "texts: half a surrogate pair is replaced": ("utf8", "text.encode()", "text.encode(errors='replace')"),
+    }),
+    *edits(ANY, BYTES, {
+        "bytes: of Latin 1": ("Bytes.encode", "utf8(text)", "text.encode('latin-1', 'replace')"),
+        "bytes: ids that are none wrap around": ("Bytes.decode", "(0 <= ids) & (ids < 256)", "ids == ids"),
+        "bytes: broken ones are dropped": ("Bytes.decode", 'errors="replace"', 'errors="ignore"'),
+        "bytes: any state": ("Bytes.of_state", "len(state) > 1", "False"),
+        "bytes: texts start with NUL": ("Bytes.start", 'ord("\\n")', "0"),
+        "bytes: pieces of characters have names": ("Bytes.names", "i < 128", "i < 256"),
+    }),
+    *edits(ANY, "models.tokenizers.characters", {
+        "characters: any symbols": ("Vocabulary.of_state", 'not isinstance(state["symbols"], str)', "False"),
+    }),
+    *edits(ANY, "models.data", {
+        "bits per byte: nats": ("Corpus.bits_per_byte", " / math.log(2)", ""),
+        "bits per byte: per token": ("Corpus.bits_per_byte", " * len(self.validation) / self.validation_bytes", ""),
+        "bits per byte: per character": ("load_corpus", "len(splits[1].encode())", "len(splits[1])"),
+        "bits per byte: once": ("Corpus.evaluate", 'return measured\n', 'return {"val_loss": loss}\n'),
+        "corpus: split at tokens": ("load_corpus", "map(tokenizer.encode, splits)",
+            "np.split(tokenizer.encode(text), [int(TRAINING_FRACTION * len(tokenizer.encode(text)))])"),
+    }),
+    *edits(ANY, "models.commands.train", {
+        "train: --tokenizer ignored": ("named_tokenizer", 'given.get("tokenizer", Vocabulary.kind)', "Vocabulary.kind"),
+        "train: an empty --tokenizer": ("named_tokenizer", "if not name:", "if False:"),
+        "train: another --tokenizer of a resumed run": ("check_unchanged", "if is_same else", "if True else"),
+        "train: --tokenizer of a task's run": ("check_unchanged", '("text", "tokenizer")', '("text",)'),
+        "train: memory of any tokenizer": ("check_size", "tokenizer.memory_per_byte", "16"),
+    }),
+    *edits(PAIRS, BASE, {
+        "stream: the beginning of a text at each token": ("Tokenizer.stream", "known, new = (new", "known, new = ([] and new"),
+        "respond: nothing before the prompt": ("Tokenizer.respond", "(self.before_prompt,", "([],"),
+    }),
+    *edits(PAIRS, BYTE_PAIRS, {
+        "bpe: padded": ("BytePairs.__init__", '"padding": None, ', ""),
+        "bpe: cut off": ("BytePairs.__init__", '"truncation": None, ', ""),
+        "bpe: by chance": ("BytePairs.__init__", ' | {"dropout": None}', ""),
+        "bpe: texts may grow": ("BytePairs.__init__", "_growth(described) > MOST_GROWTH", "False"),
+        "bpe: too few tokens for all bytes": ("BytePairs.of", "vocabulary_size < BYTES", "False"),
+        "bpe: not all bytes": ("BytePairs.of", "initial_alphabet=alphabet", "initial_alphabet=[]"),
+        "bpe: a blank in front": ("BytePairs.of", "add_prefix_space=False", "add_prefix_space=True"),
+        "bpe: pairs that occur once": ("BytePairs.of", "min_frequency=2", "min_frequency=1"),
+        "bpe: room for any number": ("BytePairs.of", "min(vocabulary_size, most)", "vocabulary_size"),
+        "bpe: tokens are as many as the last id": ("BytePairs.__len__", "1 + max", "max"),
+        "bpe: special tokens in texts": ("BytePairs.encode", "add_special_tokens=False", "add_special_tokens=True"),
+        "bpe: every text is cut": ("_cut_of", "return LLAMA3_CUT if is_llama3 else None", "return LLAMA3_CUT"),
+        "bpe: cut in spite of normalizers": ("_cut_of", 'described["normalizer"]', "False"),
+        "bpe: cut in spite of blanks in tokens": ("_cut_of", ' or re.search(r"\\s", token["content"])', ""),
+        "bpe: cut in spite of tokens that take blanks": ("_cut_of", 'token["rstrip"] or ', ""),
+        "bpe: Llama 3 is cut as GPT-2": ("_cut_of", "return LLAMA3_CUT if", "return GPT2_CUT if"),
+        "bpe: the rest of a text is lost": ("_pieces", "else len(text)", "else start + PIECE"),
+        "bpe: unknown ids are dropped": ("BytePairs.decode", "REPLACEMENT * len(run)", "''"),
+        "bpe: special tokens are not shown": ("BytePairs.decode", "skip_special_tokens=False", "skip_special_tokens=True"),
+        "bpe: bytes of SentencePiece come early": ("BytePairs.ends_open", "super().ends_open(ids, text) or", "super().ends_open(ids, text) and"),
+        "bpe: models may lack tokens": ("BytePairs.fits", "vocabulary_size >= len(self)", "True"),
+        "bpe: models have as many tokens": ("BytePairs.fits", ">=", "=="),
+        "bpe: texts start with a line": ("BytePairs.start", "if end is not None", "if False"),
+        "bpe: names are those of the file": ("BytePairs._name", "if self._is_byte_level and", "if False and"),
+        "bpe: panics": ("_refusing", "except BaseException", "except Exception"),
+        "bpe: GPT-2's end of text is text": ("_of_gpt2", "if END_OF_TEXT in tokens", "if False"),
+        "bpe: the folder's first file": ("BytePairs.read", "(WHOLE, VOCABULARY)", "(VOCABULARY, WHOLE)"),
+    }),
+    *edits(PAIRS, "models.data", {
+        "bpe: learnt from the validation text": ("load_corpus", "DEFAULT_SYMBOLS, splits[0]", "DEFAULT_SYMBOLS, text"),
+        "bpe: --vocabulary-size ignored": ("new_tokenizer", "BytePairs.of(training_text, vocabulary_size)", "BytePairs.of(training_text)"),
+        "bpe: fewer tokens than asked for": ("new_tokenizer", "len(tokenizer) < vocabulary_size", "False"),
+    }),
+]
