@@ -126,7 +126,7 @@ def test_tokens_of_pieces_are_those_of_the_whole_text(monkeypatch, words, vocabu
         pattern = {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated", "invert": False}
         bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
         described["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [pattern, bytes_]}
-        tokenizer = BytePairs(json.dumps(described))
+        tokenizer = BytePairs(described)
     prepared("a.txt", tokenizer=tokenizer, vocabulary_size=vocabulary_size, shard_tokens=3000, workers=workers)
     corpus, mapped = load_corpus("a.txt", 1, tokenizer, vocabulary_size), load_shards("tokens")
     assert mapped.tokenizer.state() == corpus.tokenizer.state() and mapped.validation_bytes == corpus.validation_bytes
@@ -371,18 +371,21 @@ def test_a_source_that_moved_is_the_same(text_file, small_pieces):
     assert prepared("b.txt", shard_tokens=1000).is_whole
 
 
-@pytest.mark.parametrize("other", ["abd ", "abc abc ", ""])
+LINE = json.dumps({"text": "a b " * 12 + "abc"}) + "\n"  # as long as a piece
+
+
+@pytest.mark.parametrize("other", [LINE.replace("c", "d"), LINE + LINE, "", LINE[:-9]])
 def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch, other):
-    path = pathlib.Path("a.txt")
-    path.write_text("abc " * 1000)
+    path = pathlib.Path("a.jsonl")
+    path.write_text(LINE)
     begin = models.prepare.begin_or_go_on
 
     def change(*arguments):
-        path.write_text(other * 1000)
+        path.write_text(other)
         return begin(*arguments)
 
     monkeypatch.setattr("models.prepare.begin_or_go_on", change)
-    with pytest.raises(models.shards.ShardError, match="a.txt has changed while it was read"):
+    with pytest.raises(models.shards.ShardError, match="a.jsonl has changed while it was read"):
         prepared(path)
     assert not Index.read("tokens").is_whole
 

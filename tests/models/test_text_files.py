@@ -17,6 +17,7 @@ TEXTS = {
     "other scripts": "Ωμέγα и альфа, così è — 日本語。 \u3000 🙂🙂 fin\n" * 20,
     "ends of lines": "\ufeffone\r\ntwo\rthree\n\r\n\r four\r\n" * 20,
     "no place to cut": "日本語。" * 60,
+    "no place but within ends of lines": "x" + "\r\n" * 300,
     "blanks": " \n" * 300,
 }
 

@@ -2,8 +2,8 @@
 from sabotage.edit import edits
 
 PIECES = ("tests/models/test_text_files.py",)
-WRITTEN = ("tests/models/test_prepare.py", "-k", "corpus or processes or split or counted or ids or pieces_are or learnt")
-KILLED = ("tests/models/test_prepare.py", "-k", "not_done_again or half or changes or another_request or one_at_a_time")
+WRITTEN = ("tests/models/test_prepare.py", "-k", "corpus or processes or split or counted or ids or pieces_are and 1- or learnt")
+KILLED = ("tests/models/test_prepare.py", "-k", "not_done_again or half or changes or moved or another_request or one_at_a_time")
 WRONG = ("tests/models/test_prepare.py", "-k", "bad_input or folders or hostile or size or content or unfinished or resume")
 
 SABOTAGES = [
@@ -60,7 +60,7 @@ SABOTAGES = [
     *edits(WRONG, "models.shards", {
         "shards: sizes unchecked": ("Index.read", "check_size(file,", "(file,"),
         "shards: a pipe is a file": ("check_size", "not stat.S_ISREG(found.st_mode) or ", ""),
-        "shards: any dtype": ("Index", "self.dtype != dtype_for(size)", "False"),
+        "shards: any dtype": ("Index.__post_init__", "self.dtype != dtype_for(size)", "False"),
         "shards: other formats": ("Index._of", 'values.pop("format") != FORMAT', 'values.pop("format") is None'),
         "shards: unfinished ones do": ("load_shards", "not index.is_whole", "False"),
         "shards: short ones do": ("load_shards", "index.tokens(split) < context + 1", "False"),
