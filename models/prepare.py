@@ -113,7 +113,9 @@ def prepare_in(folder: pathlib.Path, request: Request, workers: int, show: Show)
 
 
 def check_folder(folder: pathlib.Path) -> None:
-    """ValueError if something else is in the folder."""
+    """ValueError if it is none, or if something else is in it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is no folder; name another with --to")
     if folder.exists() and not (folder / INDEX).exists():
         if others := [name for name in os.listdir(folder) if not LEFTOVER.fullmatch(name)]:
             raise ValueError(f"{folder} holds {min(others)}, and no {INDEX}; name a new or empty folder with --to")

@@ -335,7 +335,7 @@ def test_folders_that_are_not_ours(run, text_file):
     pathlib.Path("file").write_text("precious")
     os.chmod("closed", 0o500)
     one_line(run("prepare", text_file, "--to", "full"), "full holds precious, and no index.json; name a new or")
-    one_line(run("prepare", text_file, "--to", "file"), "file")
+    one_line(run("prepare", text_file, "--to", "file"), "file is no folder; name another with --to")
     one_line(run("prepare", text_file, "--to", ""), "--to is empty")
     if os.geteuid() != 0:
         one_line(run("prepare", text_file, "--to", "closed"), "Permission denied")
