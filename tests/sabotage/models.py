@@ -535,7 +535,7 @@ TRAINER = edits(TRAINING, "models.train", {
     "run: no first checkpoint": ("train", "checkpoints.save(folder, trainer.checkpoint())  # from", "pass  # from"),
 }) + edits(RUN, "models.run", {
     "run: Ctrl-C saves nothing": ("train", "if is_stop or is_interrupted:", "if is_stop:"),
-    "run: Ctrl-C draws nothing": ("train", "ranks.of_first(draw, trainer, folder)", "pass"),
+    "run: Ctrl-C draws nothing": ("train", "draw(trainer, folder)\n", "pass\n"),
     "run: the best is the last": ("save", 'row["val_loss"] == trainer.best_loss', 'row["val_loss"] is not None'),
     "run: no best checkpoint": ("save", 'row["val_loss"] == trainer.best_loss', "False"),
     "run: no lock": ("locked", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
