@@ -36,11 +36,10 @@ class Here:
     """Runs in this process, one after the other, in place of Processes."""
 
     def __init__(self, workers: int = 1, threads: int = 1):
-        self.shared = workers, threads
+        self.count = workers
 
     def submit(self, given: dict, folder: pathlib.Path) -> concurrent.futures.Future:
         future = concurrent.futures.Future()
-        folder.mkdir(exist_ok=True)
         future.set_result(sweep_run.train_run(given, folder))
         return future
 
@@ -384,6 +383,26 @@ def test_killed_sweeps_end_as_if_they_had_not_been(run, here, capsys):
         assert all((array == other.model[key]).all() for key, array in one.model.items())
         assert not pathlib.Path("parts", name, FAILURE).exists()
     assert table_of(f"parts/{sweep.TABLE}") == table_of(f"whole/{sweep.TABLE}")
+
+
+def test_a_sweep_on_ranks_is_that_of_processes(run, here, mpiexec):
+    lrs = "--lr", "1e-3,0.01", "--seed", "0"
+    assert run("sweep", *MICRO, *lrs, "--out", "alone")[0] == 0
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+    def on_ranks(*flags: str) -> subprocess.CompletedProcess:
+        return subprocess.run([mpiexec, "-n", "3", *oversubscribed, sys.executable, "-m", "models", "sweep", *MICRO, *lrs, *flags],
+                              env=environment, check=False, capture_output=True, text=True, timeout=120)
+
+    version = subprocess.run([mpiexec, "--version"], check=False, capture_output=True, text=True).stdout
+    oversubscribed = ["--oversubscribe"] if "Open MPI" in version or "prte" in version.lower() else []
+    done = on_ranks("--out", "ranks")
+    assert done.returncode == 0 and "ranks: 2 runs, 2 at once" in done.stderr and done.stdout.startswith("lr "), done.stderr
+    for name in FOLDERS[::2]:
+        assert metrics_of(pathlib.Path("ranks", name)) == metrics_of(pathlib.Path("alone", name))
+    assert table_of(f"ranks/{sweep.TABLE}") == table_of(f"alone/{sweep.TABLE}")
+    refused = on_ranks("--out", "ranks", "--workers", "2")
+    assert refused.returncode != 0 and "--workers makes no sense under mpiexec" in refused.stderr
 
 
 def test_a_run_whose_processes_die_is_given_up(monkeypatch, tmp_path):
