@@ -8,7 +8,6 @@ import concurrent.futures
 import dataclasses
 import os
 import pathlib
-import signal
 import sys
 import time
 from typing import Any
@@ -31,6 +30,7 @@ from models.training_config import TrainingConfig
 TABLE, PICTURE = "sweep.csv", "sweep.png"
 OWN = "out", "workers", "threads"  # flags that no run is told
 SECONDS = 1.0  # between looks at how far the runs are
+SECONDS_BETWEEN_LINES = 60.0  # of progress, when there is no terminal for a bar
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,8 @@ def checked_folder(out: str) -> pathlib.Path:
     folder = pathlib.Path(out)
     if out == "":
         raise UsageError("--out is empty; name a folder")
-    if folder.is_dir() and not is_sweep(folder) and any(folder.iterdir()):
+    others = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())  # a kill may leave .*.tmp
+    if others and not is_sweep(folder):
         raise UsageError(f"{folder} holds something else than a sweep; choose another --out")
     return folder
 
@@ -204,7 +205,7 @@ def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes |
         raise KeyboardInterrupt(f"stopped with {finished} of {len(planned)} runs finished; the others are saved: go on "
                                 "with the same command") from None
     finally:
-        workers.stop(signal.SIGINT)  # after an error; else none is left
+        workers.stop()  # after an error; else none is left
         workers.close()
         progress.close()
 
@@ -213,10 +214,10 @@ def stop(workers: Processes | OnRanks) -> None:
     """Let the runs save; if Ctrl-C is pressed again, end them at once."""
     print("\nsaving what runs; Ctrl-C again ends it at once", file=sys.stderr)
     try:
-        workers.stop(signal.SIGINT)
+        workers.stop()
         workers.close()
     except KeyboardInterrupt:
-        workers.stop(signal.SIGKILL)
+        workers.stop(at_once=True)
 
 
 class Progress:
@@ -226,7 +227,8 @@ class Progress:
         self._runs = {run.folder.name: run for run in planned}
         self._to_do = {run.folder.name for run in to_do}
         self._done = {run.folder.name: run.steps_done() for run in planned}
-        self._begun, self._first = time.monotonic(), sum(self._done.values())
+        self._begun = self._said = time.monotonic()
+        self._first = sum(self._done.values())
         self._best = min(((run.loss(), name) for name, run in self._runs.items()
                           if name not in self._to_do), default=None)
         self._total = sum(run.steps for run in planned)
@@ -250,8 +252,11 @@ class Progress:
         if self._bar is not None:
             self._bar.n = sum(self._done.values())
             self._bar.set_postfix_str(self._text())
+        elif time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
+            self._say(f"{len(running)} in training")
 
     def _say(self, text: str) -> None:
+        self._said = time.monotonic()
         if self._bar is None:
             print(f"{self._text()}; {text}", file=sys.stderr)
         else:

@@ -78,12 +78,12 @@ class Processes:
         """A future of what `train_run` returns."""
         return self._pool.submit(self._run, given, folder)
 
-    def stop(self, number: int) -> None:
-        """Begin no more, and give those that run a signal: SIGINT lets them save."""
+    def stop(self, at_once: bool = False) -> None:
+        """Begin no more; those that run save and end, or just end."""
         with self._lock:
             self._is_stopped = True
             for process in self._running:
-                process.send_signal(number)
+                process.send_signal(signal.SIGKILL if at_once else signal.SIGINT)
 
     def close(self) -> None:
         """Wait for those that run; no more are begun."""
@@ -140,7 +140,7 @@ class OnRanks:
         """A future of what `train_run` returns."""
         return self._executor.submit(train_run, given, folder.absolute())
 
-    def stop(self, number: int) -> None:
+    def stop(self, at_once: bool = False) -> None:
         """mpiexec ends all ranks after Ctrl-C; runs go on from their last checkpoints."""
 
     def close(self) -> None:
