@@ -168,9 +168,8 @@ def differences(settings: Settings, known: Settings) -> list[str]:
 
 
 def another(known: Settings, planned: list[Planned]) -> str:
-    """What a run has that no other has, or at least not the one that is most alike."""
-    alike = min((differences(run.settings, known) for run in planned), key=len)
-    name = next((name for name in alike if all(run.settings.get(name) != known[name] for run in planned)), alike[0])
+    """Where a run differs from the one that is most alike."""
+    name = min((differences(run.settings, known) for run in planned), key=len)[0]
     if name.endswith("_sha256"):
         return f"is of another {name.removesuffix('_sha256')}; give that one, too"
     return f"has {name} {known[name]}, which this grid lacks; add it to {train.as_flag(name)}"
@@ -234,7 +233,7 @@ class Progress:
         self._total = sum(run.steps for run in planned)
         self._bar = None
         if sys.stderr.isatty():
-            layout = "{percentage:3.0f}% |{bar}| {postfix}"
+            layout = "{percentage:3.0f}% |{bar}| {desc}"
             self._bar = tqdm.tqdm(total=self._total, initial=self._first, bar_format=layout, dynamic_ncols=True)
 
     def show(self, running: list[Planned], ended: dict[str, str | None]) -> None:
@@ -251,7 +250,7 @@ class Progress:
             self._done[run.folder.name] = run.steps_done()
         if self._bar is not None:
             self._bar.n = sum(self._done.values())
-            self._bar.set_postfix_str(self._text())
+            self._bar.set_description_str(self._text())
         elif time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
             self._say(f"{len(running)} in training")
 
