@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -333,9 +334,13 @@ def wait_until(condition, seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
+def steps_of(folder: str) -> dict[pathlib.Path, int]:
+    """How many steps each run has done."""
+    return {path.parent: path.read_bytes().count(b"\n") for path in pathlib.Path(folder).glob(f"*/{runs.METRICS}")}
+
+
 def lines_of(folder: str) -> int:
-    """Steps that all runs have done."""
-    return sum(path.read_bytes().count(b"\n") for path in pathlib.Path(folder).glob(f"*/{runs.METRICS}"))
+    return sum(steps_of(folder).values())
 
 
 def children(process: int) -> list[int]:
@@ -367,19 +372,22 @@ def test_killed_sweeps_end_as_if_they_had_not_been(run, here, capsys):
     os.kill(children(process.pid)[0], signal.SIGKILL)
     done = lines_of("parts")
     wait_until(lambda: lines_of("parts") > done + 50)
+    assert not list(pathlib.Path("parts").glob(f"*/{FAILURE}"))
     workers = children(process.pid)
     process.kill()
     process.communicate()
     wait_until(lambda: all(map(has_ended, workers)), seconds=10)
 
+    before = steps_of("parts")
     process = start("--out", "parts")
-    done = lines_of("parts")
-    wait_until(lambda: lines_of("parts") > done + 30)
+    wait_until(lambda: any(steps > before.get(run, 0) + 5 for run, steps in steps_of("parts").items()))
+    running = [run for run, steps in steps_of("parts").items() if steps > before.get(run, 0)]
     one_line(run("sweep", *LONG, *GRID, "--out", "parts"), "another process is training in parts", code=1)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and out == ""
     assert "of 4 runs finished; the others are saved: go on with the same command" in err and "Traceback" not in err
+    assert all(checkpoints.load(run).step == steps_of("parts")[run] for run in running)
 
     process = start("--out", "parts")
     out, err = process.communicate(timeout=120)
@@ -426,6 +434,26 @@ def test_a_run_whose_processes_die_is_given_up(monkeypatch, tmp_path):
     processes.close()
     assert len(started) == sweep_run.MOST_DEATHS and reason.startswith("its process ended by signal 9, 3 times; is there")
     assert (tmp_path / "run" / FAILURE).read_text() == reason + "\n"
+
+
+def test_processes_that_are_about_to_end_are_waited_for(monkeypatch, tmp_path):
+    released = []
+
+    def hold():
+        with runs.locked(tmp_path):
+            is_held.set()
+            time.sleep(0.5)
+            released.append(1)
+
+    is_held, holder = threading.Event(), threading.Thread(target=hold)
+    holder.start()
+    is_held.wait()
+    sweep_run.wait_for(tmp_path)
+    assert released
+    holder.join()
+    monkeypatch.setattr(sweep_run, "PATIENCE", 0.0)
+    with runs.locked(tmp_path):
+        assert "another process is training in" in sweep_run.train_run({"task": "copy"}, tmp_path)
 
 
 def test_a_folder_of_a_run_that_cannot_be_made(tmp_path):
