@@ -23,6 +23,7 @@ SABOTAGES: list[Sabotage] = [
         "new tensors: no dtype is float64": ("_floating", "float32 if dtype is None else ", ""),
         "normal: means are ignored": ("normal", "generator.normal(mean,", "generator.normal(0 * mean,"),
         "normal: always float32": ("normal", "next((x.dtype for", "next((float32 for"),
+        "new tensors: size= is ignored": ("_shape", "shape if size is None else (*shape, size)", "shape"),
         "randint: the shape as upper bound": ("randint", "isinstance(high, (tuple, list))", "False"),
         "as_tensor: a copy": ("as_tensor", "as_array(data, dtype)", "as_array(data, dtype, copy=True)"),
         "as_tensor: dtype of a tensor is ignored": ("as_tensor", "data.to(dtype, device=device)", "data"),
