@@ -154,6 +154,9 @@ def randint(low: int = 0, high: int | None = None, size: Sequence[int] = (), **o
 
 
 def randperm(n: int, **options) -> Tensor:
+    """The integers from 0 to n - 1 in random order."""
+    if n < 0:
+        raise ValueError(f"randperm: expected n >= 0, got {n}")
     return _drawn(lambda generator: generator.permutation(n), **options)
 
 

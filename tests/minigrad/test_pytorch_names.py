@@ -164,6 +164,11 @@ def test_draws_have_the_distribution_that_they_say():
             mg.zeros(2).bernoulli_(p)
         with pytest.raises(ValueError, match="from 0 to 1"):
             mg.full((2,), p).bernoulli()
+    for rate in (0, -1.0):
+        with pytest.raises(ValueError, match="exponential_: lambd must be > 0"):
+            mg.zeros(2).exponential_(rate)
+    with pytest.raises(ValueError, match="randperm: expected n >= 0, got -1"):
+        mg.randperm(-1)
     with pytest.raises(ValueError, match="randint: expected low < high, got 3 and 3"):
         mg.randint(3, 3, (2,))
     assert set(mg.randint(-1, 2, (100,)).tolist()) == {-1, 0, 1} and mg.randint(5, size=(2, 3)).shape == (2, 3)
@@ -174,8 +179,9 @@ def test_inference_mode_and_modes_without_parentheses():
     x = mg.ones(2, requires_grad=True)
     with mg.inference_mode():
         assert not (x * 2).requires_grad
-        with mg.inference_mode(False):
-            assert (x * 2).requires_grad
+        for block in (mg.inference_mode(False), mg.inference_mode(mode=False)):
+            with block:
+                assert (x * 2).requires_grad
 
     @mg.inference_mode
     def plain(y):
