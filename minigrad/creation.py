@@ -27,6 +27,11 @@ def _floating(dtype: Any) -> np.dtype:
     return float32 if dtype is None else as_dtype(dtype)
 
 
+def _shape(shape: tuple, size: Sequence[int] | None) -> tuple[int, ...]:
+    """zeros(2, 3), zeros((2, 3)) and zeros(size=(2, 3)) mean the same."""
+    return sizes(shape if size is None else (*shape, size))
+
+
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """A tensor with a copy of the data.
 
@@ -68,16 +73,22 @@ def full(
     return _fresh(np.full(sizes((size,)), value, value.dtype), requires_grad, device=device)
 
 
-def zeros(*size, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return _fresh(np.zeros(sizes(size), _floating(dtype)), requires_grad, device=device)
+def zeros(
+    *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    return _fresh(np.zeros(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
 
 
-def ones(*size, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return _fresh(np.ones(sizes(size), _floating(dtype)), requires_grad, device=device)
+def ones(
+    *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    return _fresh(np.ones(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
 
 
-def empty(*size, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return _fresh(np.empty(sizes(size), _floating(dtype)), requires_grad, device=device)
+def empty(
+    *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    return _fresh(np.empty(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -112,14 +123,14 @@ def _drawn(
     return drawn.requires_grad_(requires_grad)
 
 
-def rand(*size, dtype: Any = None, **options) -> Tensor:
+def rand(*shape, size: Sequence[int] | None = None, dtype: Any = None, **options) -> Tensor:
     """Uniform between 0 and 1. Options are requires_grad, device and generator, as of all that draw."""
-    return _drawn(lambda generator: generator.random(sizes(size), _floating(dtype)), **options)
+    return _drawn(lambda generator: generator.random(_shape(shape, size), _floating(dtype)), **options)
 
 
-def randn(*size, dtype: Any = None, **options) -> Tensor:
+def randn(*shape, size: Sequence[int] | None = None, dtype: Any = None, **options) -> Tensor:
     """Standard normal."""
-    return _drawn(lambda generator: generator.standard_normal(sizes(size), _floating(dtype)), **options)
+    return _drawn(lambda generator: generator.standard_normal(_shape(shape, size), _floating(dtype)), **options)
 
 
 def normal(
@@ -132,7 +143,7 @@ def normal(
     return _drawn(lambda generator, mean, std: generator.normal(mean, std, shape), mean, std, dtype=dtype, **options)
 
 
-def randint(low: int, high: int | None = None, size: Sequence[int] = (), **options) -> Tensor:
+def randint(low: int = 0, high: int | None = None, size: Sequence[int] = (), **options) -> Tensor:
     """Integers from low to high - 1; from 0 if only one bound is given, as in randint(10, (2, 3))."""
     if isinstance(high, (tuple, list)):
         high, size = None, high
@@ -143,6 +154,9 @@ def randint(low: int, high: int | None = None, size: Sequence[int] = (), **optio
 
 
 def randperm(n: int, **options) -> Tensor:
+    """The integers from 0 to n - 1 in random order."""
+    if n < 0:
+        raise ValueError(f"randperm: expected n >= 0, got {n}")
     return _drawn(lambda generator: generator.permutation(n), **options)
 
 

@@ -16,7 +16,7 @@ class _GradModeBlock:
 
     mode: bool
 
-    def __new__(cls, function: Callable | bool | None = None):
+    def __new__(cls, function: Callable | bool | None = None, **options):
         """A function right here is decorated: @no_grad is @no_grad()."""
         return cls()(function) if callable(function) else super().__new__(cls)
 

@@ -140,7 +140,7 @@ class VersionedArray(np.ndarray):
     Writing to it through NumPy (items, `+=`, `out=`, `flat`, `fill`, `np.copyto`, ...) changes the memory and tells the
     tape: a backward that needs the old values is an error then, not a wrong gradient. What is computed from it is a
     plain array; views of it do so too. What NumPy does not tell of is not seen, such as writing through
-    np.asarray(data), a memoryview, np.nditer, or a random generator's `out=`.
+    np.asarray(data), np.from_dlpack(data), a memoryview, np.nditer, or a random generator's `out=`.
     """
 
     def __setitem__(self, index, value):

@@ -38,8 +38,9 @@ class DtypeMethods:
             return self.apply_op(Cast, self, dtype=dtype)
         return self.constant(functools.partial(as_array, dtype=dtype), self)
 
-    astype = type = to
+    astype = to
 
+    def type(self, dtype): return self.to(dtype)
     def type_as(self, other): return self.to(other.dtype)
     def float(self): return self.to(float32)
     def double(self): return self.to(float64)

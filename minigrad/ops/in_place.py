@@ -33,6 +33,8 @@ class InPlaceMethods:
 
     def exponential_(self, lambd: float = 1.0, *, generator: random.Generator | None = None):
         """Drawn anew: waiting times for what happens `lambd` times per unit of time."""
+        if not lambd > 0:
+            raise ValueError(f"exponential_: lambd must be > 0, got {lambd!r}")
         return self._drawn_anew("exponential_", random.generator(generator).exponential(1 / lambd, self.shape))
 
     def bernoulli_(self, p: float = 0.5, *, generator: random.Generator | None = None):

@@ -41,6 +41,9 @@ class TensorDataset(Dataset):
     """Sample i is the tuple of the i-th rows of all tensors."""
 
     def __init__(self, *tensors: Tensor):
+        if not all(isinstance(tensor, Tensor) for tensor in tensors):
+            raise TypeError(f"TensorDataset: expected Tensors, got {', '.join(type(t).__name__ for t in tensors)}; "
+                            "minigrad.from_numpy makes them of arrays")
         if not tensors or any(len(tensor) != len(tensors[0]) for tensor in tensors):
             raise ValueError(f"TensorDataset: expected tensors with as many rows, got {[t.shape for t in tensors]}")
         self.tensors = tensors

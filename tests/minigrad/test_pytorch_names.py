@@ -42,6 +42,14 @@ def test_what_makes_tensors_takes_a_device_a_dtype_and_requires_grad(name):
             make(dtype=dtype)
 
 
+@pytest.mark.parametrize("make", [mg.zeros, mg.ones, mg.empty, mg.rand, mg.randn])
+def test_a_size_comes_in_three_ways(make):
+    assert make(2, 3).shape == make((2, 3)).shape == make([2, 3]).shape == make(size=(2, 3)).shape == (2, 3)
+    assert make(size=()).shape == make(()).shape == ()
+    with pytest.raises(TypeError):
+        make(4, size=(2, 3))
+
+
 def test_devices():
     x, layer = mg.ones(2), nn.Linear(2, 2)
     assert (str(x.device), x.device.type, x.device.index, x.is_cuda) == ("cpu", "cpu", None, False)
@@ -156,17 +164,24 @@ def test_draws_have_the_distribution_that_they_say():
             mg.zeros(2).bernoulli_(p)
         with pytest.raises(ValueError, match="from 0 to 1"):
             mg.full((2,), p).bernoulli()
+    for rate in (0, -1.0):
+        with pytest.raises(ValueError, match="exponential_: lambd must be > 0"):
+            mg.zeros(2).exponential_(rate)
+    with pytest.raises(ValueError, match="randperm: expected n >= 0, got -1"):
+        mg.randperm(-1)
     with pytest.raises(ValueError, match="randint: expected low < high, got 3 and 3"):
         mg.randint(3, 3, (2,))
     assert set(mg.randint(-1, 2, (100,)).tolist()) == {-1, 0, 1} and mg.randint(5, size=(2, 3)).shape == (2, 3)
+    assert mg.randint(high=3, size=(50,)).max().item() == 2 == mg.randint(3, (50,)).max().item()
 
 
 def test_inference_mode_and_modes_without_parentheses():
     x = mg.ones(2, requires_grad=True)
     with mg.inference_mode():
         assert not (x * 2).requires_grad
-        with mg.inference_mode(False):
-            assert (x * 2).requires_grad
+        for block in (mg.inference_mode(False), mg.inference_mode(mode=False)):
+            with block:
+                assert (x * 2).requires_grad
 
     @mg.inference_mode
     def plain(y):

@@ -132,6 +132,8 @@ def test_what_a_loader_cannot_do_is_refused(options, message):
 def test_datasets_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match=re.escape("TensorDataset: expected tensors with as many rows, got [(2,), (3,)]")):
         TensorDataset(mg.zeros(2), mg.zeros(3))
+    with pytest.raises(TypeError, match="TensorDataset: expected Tensors, got Tensor, ndarray"):
+        TensorDataset(mg.zeros(2), np.zeros(2))
 
 
 def test_a_training_loop_written_for_pytorch_learns(tmp_path):

@@ -23,7 +23,9 @@ SABOTAGES: list[Sabotage] = [
         "new tensors: no dtype is float64": ("_floating", "float32 if dtype is None else ", ""),
         "normal: means are ignored": ("normal", "generator.normal(mean,", "generator.normal(0 * mean,"),
         "normal: always float32": ("normal", "next((x.dtype for", "next((float32 for"),
+        "new tensors: size= is ignored": ("_shape", "shape if size is None else (*shape, size)", "shape"),
         "randint: the shape as upper bound": ("randint", "isinstance(high, (tuple, list))", "False"),
+        "randperm: any n": ("randperm", "n < 0", "False"),
         "as_tensor: a copy": ("as_tensor", "as_array(data, dtype)", "as_array(data, dtype, copy=True)"),
         "as_tensor: dtype of a tensor is ignored": ("as_tensor", "data.to(dtype, device=device)", "data"),
     }),
@@ -45,6 +47,7 @@ SABOTAGES: list[Sabotage] = [
         "exponential_: the mean for the rate": ("InPlaceMethods.exponential_", "1 / lambd", "lambd"),
         "bernoulli_: the other way round": ("InPlaceMethods.bernoulli_", ") < p)", ") >= p)"),
         "bernoulli_: p is not looked at": ("InPlaceMethods.bernoulli_", "not 0 <= p <= 1", "False"),
+        "exponential_: any rate": ("InPlaceMethods.exponential_", "not lambd > 0", "False"),
         "draws in place: of integers too": ("InPlaceMethods._drawn_anew", 'self.dtype.kind != "f"', "False"),
     }),
     *edits(NAMES, "minigrad.ops.multinomial", {
@@ -115,6 +118,7 @@ SABOTAGES: list[Sabotage] = [
         "ConcatDataset: positions are not counted anew": (
             "ConcatDataset.__getitem__", "index - (self.ends[which - 1] if which else 0)", "index"),
         "ConcatDataset: no bounds": ("ConcatDataset.__getitem__", "not -len(self) <= index < len(self)", "False"),
+        "TensorDataset: of arrays": ("TensorDataset", "not all(isinstance(tensor, Tensor) for tensor in tensors)", "False"),
         "TensorDataset: of any lengths": ("TensorDataset", "any(len(tensor) != len(tensors[0]) for tensor in tensors)", "False"),
     }),
 ]
