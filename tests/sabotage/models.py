@@ -380,7 +380,7 @@ GENERATING = edits(GENERATION, "models.generate", {
         "CachedDecoder._count_known", "self._first <= max(0, count - self.program.context + 1)", "True"),
     "CachedDecoder: keys of tokens whose past was left out": (
         "CachedDecoder._count_known", "self._begin == 0 or count >= self._begin + self._reach - 1", "True"),
-    "CachedDecoder: reaches one token less far": ("reach", "(model.config.context - 1) + 1", "(model.config.context - 1)"),
+    "CachedDecoder: reaches one token less far": ("reach", "(model.config.context - 1) + 1", "max(model.config.context - 2, 0) + 1"),
     "CachedDecoder: reaches through one block": ("reach", "len(model.blocks)", "1"),
     "CachedDecoder: what is written or set is not noticed": (
         "CachedDecoder._has_changed", "self._clocks != (latest_write(), changes())", "False"),
@@ -445,7 +445,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: projections that differ": ("_Translation.general_heads", "kinds != {(None, has_bias)}", "False"),
     "CachedDecoder: activations anywhere": (
         "_Translation.linear", "layer.activation not in known", "False"),
-    "CachedDecoder: never": ("_Translation", "_expect(model, CausalTransformer)", "raise ValueError"),
+    "CachedDecoder: never": ("_Translation", "_expect(model, CausalTransformer)", "raise ValueError()"),
 }) + edits(DECODING, "minigrad.kernels.program", {
     "Program: dtypes": ("Program._address", "array.dtype != self.dtype", "False"),
 })
