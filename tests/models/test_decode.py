@@ -362,6 +362,8 @@ UNKNOWN = {
     "another denominator": with_part(lambda model: setattr(model.blocks[0].ln_1, "eps_at", "outside")),
     "another variance": with_part(lambda model: setattr(model.ln_f, "unbiased", True)),
     "a switch of attention": with_part(lambda model: setattr(model.blocks[0].attention, "residual", True), ROTARY),
+    "a window of its own": with_part(lambda model: setattr(model.blocks[0], "context", 3)),
+    "an attention with a window of its own": with_part(lambda model: setattr(model.blocks[0].attention, "window", 3), ROTARY),
     "one projection with a bias": with_part(
         lambda model: setattr(model.blocks[0].attention, "key", nn.Linear(20, 20)), ROTARY),
 }
