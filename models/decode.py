@@ -242,8 +242,8 @@ class _Translation:
 
     def block(self, block: Block, x: int) -> int:
         _expect(block.dropout, nn.Dropout)
-        if not (block.is_causal and block.attends):
-            raise ValueError("there is a block that is not causal, or has no attention")
+        if not (block.is_causal and block.attends) or block.context != self.program.context:
+            raise ValueError("there is a block that is not causal, has no attention, or a window of its own")
         x = self.sublayer(block.placement[0], block.ln_1, x, self.attention, block.attention)
         return self.sublayer(block.placement[1], block.ln_2, x, self.mlp, block.mlp)
 

@@ -115,9 +115,8 @@ def _append(q, k, v, width, keys, values, T, slot, heads, D, scale, rotation):
         key, value = shift(keys, (slot + t) * D), shift(values, (slot + t) * D)
         if rotation != 0:
             angles = shift(pointer_like(q, rotation), (slot + t) * D)
-            for head in range(heads):
-                _turn(shift(queries, head * D), angles, D)
-            _turn(own, angles, D)
+            for head in range(heads + 1):
+                _turn(shift(queries, head * D) if head < heads else own, angles, D)
         for c in range(heads * D):
             queries[c] = scale * queries[c]
         for c in range(D):

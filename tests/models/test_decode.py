@@ -23,8 +23,11 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
 def make_model(config: TransformerConfig, spread: float = 1.0) -> CausalTransformer:
-    """With parameters far from where they start, so that all count; a larger spread makes texts that are not dull."""
-    model, generator = CausalTransformer(config), np.random.default_rng(0)
+    """With parameters far from where they start, so that all count; a larger spread makes texts that are not dull.
+
+    In evaluation mode: to change the mode is to set attributes, and the cache would be of no use after each whole forward.
+    """
+    model, generator = CausalTransformer(config).eval(), np.random.default_rng(0)
     for parameter in model.parameters():
         parameter.data[...] += spread * config.width**-0.5 * generator.standard_normal(parameter.shape)
     return model
@@ -110,13 +113,22 @@ def test_any_tokens_at_any_time_past_the_context(context, layers, random):
                                        rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("first, then", [(12, 9), (12, 11), (30, 25), (30, 29), (30, 31), (13, 12), (31, 14), (9, 30)])
+def test_going_back(first, then):
+    """To a token whose window has left the cache, or was computed without all that came before, as of a long text."""
+    config = dataclasses.replace(LLAMA, context=5, layers=3, dtype="float64")  # three blocks reach 13 tokens
+    decoder, tokens = CachedDecoder(make_model(config), 1), random_tokens(config, 1, 40)
+    for end in (first, then, then + 1):
+        assert_same_logits(decoder, tokens[:, :end])
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_any_config(seed, random):
     """All fields drawn: the logits of the whole forward, inside the context and, where texts have no end, far past it."""
     random = np.random.default_rng(seed)
     config = random_config(random)
     B, is_endless = random.integers(1, 5), config.positions in ENDLESS_POSITIONS
-    model = make_model(config).eval()
+    model = make_model(config)
     decoder, tokens = CachedDecoder(model, B), random_tokens(config, B, 4 * config.context + 3)
     last = tokens.shape[1] if is_endless else config.context
     prompt = random.integers(1, last + 1)
@@ -350,6 +362,8 @@ UNKNOWN = {
     "another denominator": with_part(lambda model: setattr(model.blocks[0].ln_1, "eps_at", "outside")),
     "another variance": with_part(lambda model: setattr(model.ln_f, "unbiased", True)),
     "a switch of attention": with_part(lambda model: setattr(model.blocks[0].attention, "residual", True), ROTARY),
+    "a window of its own": with_part(lambda model: setattr(model.blocks[0], "context", 3)),
+    "an attention with a window of its own": with_part(lambda model: setattr(model.blocks[0].attention, "window", 3), ROTARY),
     "one projection with a bias": with_part(
         lambda model: setattr(model.blocks[0].attention, "key", nn.Linear(20, 20)), ROTARY),
 }

@@ -235,6 +235,8 @@ def test_members(members, use, trained):
     *(dict(placement=placement) for placement in PLACEMENTS), dict(bias=False), dict(final_norm=False), dict(layers=0),
     dict(positions="relative"), dict(positions="rotary"), dict(positions="none"), dict(mlp_ratio=1),
     dict(dtype="float64"), dict(activation="relu", width=12, layers=3),
+    dict(norm="rms_norm", norm_eps=1e-6, activation="swiglu", positions="rotary", key_value_heads=1, head_size=6,
+         hidden_width=20, tied=False, rotary_base=5e5, rotary_scaling="llama3:8:1:4:8192", bias=False),
 ])
 def test_every_model_counts_its_parameters_and_comes_back(fields, use, corpus):
     sizes = dict(vocabulary_size=len(corpus.tokenizer), context=8, layers=2, heads=2, width=8)
@@ -251,7 +253,8 @@ def test_sizes_that_were_not_saved_are_not_built(use, trained, monkeypatch):
 
     monkeypatch.setattr(CausalTransformer, "__init__", build)
     for fields in (dict(layers=10 ** 7), dict(layers=9999), dict(width=10 ** 9), dict(context=10 ** 9),
-                   dict(mlp_ratio=10 ** 9), dict(layers=9999, width=1, heads=1)):
+                   dict(mlp_ratio=10 ** 9), dict(layers=9999, width=1, heads=1), dict(hidden_width=10 ** 9),
+                   dict(head_size=10 ** 9), dict(heads=10 ** 9, head_size=1)):
         assert use(dataclasses.replace(trained, config=trained.config | fields))
 
 

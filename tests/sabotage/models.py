@@ -380,7 +380,7 @@ GENERATING = edits(GENERATION, "models.generate", {
         "CachedDecoder._count_known", "self._first <= max(0, count - self.program.context + 1)", "True"),
     "CachedDecoder: keys of tokens whose past was left out": (
         "CachedDecoder._count_known", "self._begin == 0 or count >= self._begin + self._reach - 1", "True"),
-    "CachedDecoder: reaches one token less far": ("reach", "(model.config.context - 1) + 1", "(model.config.context - 1)"),
+    "CachedDecoder: reaches one token less far": ("reach", "(model.config.context - 1) + 1", "max(model.config.context - 2, 0) + 1"),
     "CachedDecoder: reaches through one block": ("reach", "len(model.blocks)", "1"),
     "CachedDecoder: what is written or set is not noticed": (
         "CachedDecoder._has_changed", "self._clocks != (latest_write(), changes())", "False"),
@@ -404,10 +404,8 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: values stay": ("CachedDecoder._make_room", "in (self.keys, self.values)", "in (self.keys,)"),
     "CachedDecoder: rotary positions stay": ("CachedDecoder._make_room", "self._move_to(self._end - kept)",
         "self._first = self._end - kept"),
-    "CachedDecoder: rotary positions one off": ("CachedDecoder._move_to", "rotary_table(position,", "rotary_table(position + 1,"),
     "CachedDecoder: rotary positions of all layers are the first's": ("_Translation.rotation", "kind == tuple(known)", "True"),
     "CachedDecoder: keeps all tokens": ("CachedDecoder._note", "min(count, self._reach - 1) if self._is_endless else count", "count"),
-    "CachedDecoder: keeps one token too few": ("CachedDecoder._note", "self._reach - 1", "max(self._reach - 2, 0)"),
     "CachedDecoder: a table's window begins with all": (
         "seen_after_one_more", "-(context // 2 + 1)", "-context"),
     "CachedDecoder: texts without end are cropped": ("is_endless", "model.config.positions in ENDLESS_POSITIONS", "False"),
@@ -417,6 +415,8 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: always tied": ("_Translation", "model.read_out is None", "True"),
     "CachedDecoder: factor of the scores ignored": (
         "_Translation.general_heads", "attention.factor", "1 / math.sqrt(program.head_size)"),
+    "CachedDecoder: other windows of blocks": (
+        "_Translation.block", " or block.context != self.program.context", ""),
     "CachedDecoder: other windows": ("_Translation.general_heads", "window=program.context,", ""),
     "generate: a hook ends the text": ("CachedDecoder._translate", "CannotDecode(str(error))", "KeyError(str(error))"),
     "CachedDecoder: eps of the norms ignored": ("_Translation.norm", "norm.eps,", "1e-5,"),
@@ -445,7 +445,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: projections that differ": ("_Translation.general_heads", "kinds != {(None, has_bias)}", "False"),
     "CachedDecoder: activations anywhere": (
         "_Translation.linear", "layer.activation not in known", "False"),
-    "CachedDecoder: never": ("_Translation", "_expect(model, CausalTransformer)", "raise ValueError"),
+    "CachedDecoder: never": ("_Translation", "_expect(model, CausalTransformer)", "raise ValueError()"),
 }) + edits(DECODING, "minigrad.kernels.program", {
     "Program: dtypes": ("Program._address", "array.dtype != self.dtype", "False"),
 })
