@@ -53,7 +53,7 @@ SABOTAGES = [
         "prepare: no lock": ("prepare", 'with locked(folder, "is preparing a text", "--to"):', "if True:"),
     }),
     *edits(WRONG, "models.prepare", {
-        "prepare: writes into any folder": ("check_folder", "folder.exists() and", "False and"),
+        "prepare: writes into any folder": ("check_folder", "folder.exists() and not (folder / INDEX)", "False and (folder / INDEX)"),
         "prepare: leaves an empty folder": ("prepare", "folder.rmdir()", "pass"),
         "prepare: nothing is text, too": ("examine_all", "not any(seen.characters)", "False"),
     }),
