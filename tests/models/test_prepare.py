@@ -141,7 +141,7 @@ def test_byte_pairs_are_learnt_from_a_part_of_a_large_text(monkeypatch, small_pi
     told = set()
     prepare(Request((TextFile.of("a.txt", "text"),), "bpe"), "tokens", show=lambda what, done, total: told.add(what))
     tokenizer = load_shards("tokens").tokenizer
-    assert "learning from 0 MB of" in told
+    assert "learning byte pairs from 0 MB of" in told
     learnt = [letter for letter in "abcdefghij" if len(tokenizer.encode(" " + letter * 20)) < 10]
     assert 5 <= len(learnt) < 10 and learnt[-1] in "hi", "of pieces from beginning to end, but not of the validation text"
 
