@@ -2,6 +2,7 @@
 import contextlib
 import errno
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import pytest
 
 import models
 from models import TrainingConfig, TransformerConfig, load_corpus, text_files
+from models.commands.prepare import show_progress
 from models.data import windows
 from models.prepare import Request, prepare
 from models.shards import INDEX, SPLITS, Index, MappedTokens, load_shards
@@ -394,6 +396,26 @@ def test_one_at_a_time(run, text_file):
     prepared(text_file)
     with models.run.locked(pathlib.Path("tokens")):
         one_line(run("prepare", text_file, "--to", "tokens"), "another process is preparing a text in tokens; wait")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress(monkeypatch, is_terminal):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("models.commands.prepare.SECONDS_BETWEEN_LINES", -1)
+    with show_progress() as show:
+        for what in ("reading", "writing"):
+            for megabytes in (1, 4):
+                show(what, megabytes * 1_000_000, 4_000_000)
+    if is_terminal:
+        bars = stream.getvalue().splitlines()
+        assert [bar.split("|")[0].strip() for bar in bars if "100%" in bar] == ["reading 100%", "writing 100%"]
+        assert "4.00MB/4.00MB" in bars[-1]
+    else:
+        assert stream.getvalue().splitlines() == [f"{what}: {megabytes} of 4 MB" for what in ("reading", "writing")
+                                                  for megabytes in (1, 4)]
 
 
 # ---- training ----
