@@ -29,6 +29,7 @@ import numpy as np
 
 from minigrad.serialization import replacing
 from models.data import dtype_for, new_tokenizer
+from models.extras import extra
 from models.run import locked
 from models.shards import DTYPES, INDEX, SPLITS, Index, Shard, ShardError, SourceText, shard_path
 from models.text_files import Piece, TextFile
@@ -89,6 +90,8 @@ def prepare(request: Request, folder: str | os.PathLike, workers: int = 1,
     """
     folder = pathlib.Path(folder)
     check_folder(folder)
+    if request.tokenizer == BytePairs.kind:
+        extra("hub", "tokenizers")  # now, and not after the first pass
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -161,11 +164,12 @@ def learn(request: Request, examined: list[Examined], symbols: str, show: Show) 
     sample = []
     if request.tokenizer == BytePairs.kind:
         training = sum(training_characters(seen, request.validation) for seen in examined)
-        part, total = min(1, LEARNT_FROM / training), sum(seen.bytes for seen in examined)
+        part, total = LEARNT_FROM / max(training, LEARNT_FROM), sum(seen.bytes for seen in examined)
+        title = f"learning byte pairs from {part * training / 1e6:.0f} MB of"
         for (number, done), arguments in pieces_to_tokenise(examined, request.validation, skip=0):
             if int((number + 1) * part) > int(number * part):
                 sample += split_texts(*arguments)[0]
-            show(f"learning from {sum(map(len, sample)) / 1e6:.0f} MB of", done, total)
+            show(title, done, total)
     return new_tokenizer(request.tokenizer, symbols, "".join(sample), request.vocabulary_size)
 
 
@@ -174,21 +178,21 @@ def learn(request: Request, examined: list[Examined], symbols: str, show: Show) 
 def examine_all(sources: Iterable[TextFile], workers: int, show: Show) -> tuple[list[Examined], str]:
     """(What the sources are, all characters in them in ascending order)."""
     found = [Examined(source) for source in sources]
-    sizes = [os.path.getsize(seen.source.path) for seen in found]
+    sizes = [0, *itertools.accumulate(os.path.getsize(seen.source.path) for seen in found)]
     symbols = set()
 
     def tasks() -> Iterator[tuple[Any, tuple]]:
-        for number, seen in enumerate(found):
+        for seen, before in zip(found, sizes):
             for piece in seen.source.pieces():
                 seen.digest.update(piece.content)
                 seen.bytes += len(piece.content)
-                yield (seen, sum(sizes[:number]) + piece.position), (piece,)
+                yield (seen, before + piece.position), (piece,)
 
     for (seen, position), (characters, checksum, new) in in_order(examine, tasks(), workers):
         seen.characters.append(characters)
         seen.checksums.append(checksum)
         symbols.update(new)
-        show("reading", position, sum(sizes))
+        show("reading", position, sizes[-1])
     for seen in found:
         if not any(seen.characters):
             raise ValueError(f"{seen.source.path} holds no text; leave it out")

@@ -2,6 +2,7 @@
 import contextlib
 import errno
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import pytest
 
 import models
 from models import TrainingConfig, TransformerConfig, load_corpus, text_files
+from models.commands.prepare import show_progress
 from models.data import windows
 from models.prepare import Request, prepare
 from models.shards import INDEX, SPLITS, Index, MappedTokens, load_shards
@@ -141,7 +143,7 @@ def test_byte_pairs_are_learnt_from_a_part_of_a_large_text(monkeypatch, small_pi
     told = set()
     prepare(Request((TextFile.of("a.txt", "text"),), "bpe"), "tokens", show=lambda what, done, total: told.add(what))
     tokenizer = load_shards("tokens").tokenizer
-    assert "learning from 0 MB of" in told
+    assert "learning byte pairs from 0 MB of" in told
     learnt = [letter for letter in "abcdefghij" if len(tokenizer.encode(" " + letter * 20)) < 10]
     assert 5 <= len(learnt) < 10 and learnt[-1] in "hi", "of pieces from beginning to end, but not of the validation text"
 
@@ -394,6 +396,26 @@ def test_one_at_a_time(run, text_file):
     prepared(text_file)
     with models.run.locked(pathlib.Path("tokens")):
         one_line(run("prepare", text_file, "--to", "tokens"), "another process is preparing a text in tokens; wait")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress(monkeypatch, is_terminal):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("models.commands.prepare.SECONDS_BETWEEN_LINES", -1)
+    with show_progress() as show:
+        for what in ("reading", "writing"):
+            for megabytes in (1, 4):
+                show(what, megabytes * 1_000_000, 4_000_000)
+    if is_terminal:
+        bars = stream.getvalue().splitlines()
+        assert [bar.split("|")[0].strip() for bar in bars if "100%" in bar] == ["reading 100%", "writing 100%"]
+        assert "4.00MB/4.00MB" in bars[-1]
+    else:
+        assert stream.getvalue().splitlines() == [f"{what}: {megabytes} of 4 MB" for what in ("reading", "writing")
+                                                  for megabytes in (1, 4)]
 
 
 # ---- training ----

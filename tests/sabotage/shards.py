@@ -6,6 +6,8 @@ WRITTEN = ("tests/models/test_prepare.py", "-k", "corpus or processes or split o
 KILLED = ("tests/models/test_prepare.py", "-k", "not_done_again or half or changes or moved or another_request or one_at_a_time")
 WRONG = ("tests/models/test_prepare.py", "-k", "bad_input or folders or hostile or size or content or unfinished or resume")
 
+SHOWN = ("tests/models/test_prepare.py", "-k", "progress")
+
 SABOTAGES = [
     *edits(PIECES, "models.text_files", {
         "pieces: the rest is lost": ("TextFile.pieces", "        if rest:\n", "        if False:\n"),
@@ -53,9 +55,13 @@ SABOTAGES = [
         "prepare: no lock": ("prepare", 'with locked(folder, "is preparing a text", "--to"):', "if True:"),
     }),
     *edits(WRONG, "models.prepare", {
-        "prepare: writes into any folder": ("check_folder", "folder.exists() and", "False and"),
+        "prepare: writes into any folder": ("check_folder", "folder.exists() and not (folder / INDEX)", "False and (folder / INDEX)"),
         "prepare: leaves an empty folder": ("prepare", "folder.rmdir()", "pass"),
         "prepare: nothing is text, too": ("examine_all", "not any(seen.characters)", "False"),
+    }),
+    *edits(SHOWN, "models.commands.prepare", {
+        "prepare: one bar for both passes": ("show_progress", "bar is None or bar.desc != what", "bar is None"),
+        "prepare: no lines": ("show_progress", "time.monotonic() - last_line > SECONDS_BETWEEN_LINES", "False"),
     }),
     *edits(WRONG, "models.shards", {
         "shards: sizes unchecked": ("Index.read", "check_size(file,", "(file,"),
