@@ -249,8 +249,9 @@ DIED = b"minigrad: error: rank 1 has died (killed, or out of memory?), which end
 
 @pytest.mark.parametrize("pieces, printed", [
     ([b"step 1\n", b"\0"], b"step 1\n"), ([b"a bar 1%\r", b"a bar 2%\r", b"\0"], b"a bar 1%\ra bar 2%\r"),
-    ([b"step 1\n"], b"step 1\n" + DIED), ([], DIED), ([b"mini", b"grad: no\n"], b"minigrad: no\n"),
-    ([b"minimal\n\0"], b"minimal\n"), ([b"of minigrad: no\n", b"\0"], b"of minigrad: no\n"), ([b"no end\0"], b"no end"),
+    ([b"step 1\n"], b"step 1\n" + DIED), ([], DIED), ([b"minigrad: err", b"or: no\n"], b"minigrad: error: no\n"),
+    ([b"minigrad: compiling\n"], b"minigrad: compiling\n" + DIED),
+    ([b"minimal\n\0"], b"minimal\n"), ([b"of ", b"minigrad: error: no\n", b"\0"], b"of minigrad: error: no\n"), ([b"no end\0"], b"no end"),
 ])
 def test_what_a_guardian_prints(pieces, printed, request):
     process = guardian(f"test-{os.getpid()}-{request.node.name}")
