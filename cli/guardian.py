@@ -2,7 +2,7 @@
 
 A rank that is killed cannot say so; and a mistake in a flag is seen by all of them. So stderr of each rank goes through a
 guardian, a small process, which outlives its rank. It passes everything on, but of the lines that say why a command ends,
-`minigrad: ...`, only the first of all ranks on a machine. If its rank ends without such a line and without GOODBYE, it was
+only the first of all ranks on a machine. If its rank ends without such a line and without GOODBYE, it was
 killed, and the guardian says that.
 
 mpiexec ends the other ranks. MPICH's does not if one leaves before it has called MPI, and the others would wait for it;
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 
 RANKS = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"  # where Open MPI, MPICH, and Slurm for both, say which rank this is
 LAUNCHERS = "hydra", "prte", "orte", "mpi"  # how the names of processes begin that start the ranks of a machine
-OURS = b"minigrad: "
+LAST_WORDS = b"minigrad: error: ", b"minigrad: stopped ", b"minigrad: interrupted"  # of a command
 GOODBYE = b"\0"
 SECONDS = 3.0  # for which no other rank has to say why it ends, as mpiexec ends it for the same reason
 
@@ -63,10 +63,10 @@ def guard(number: str, job: str) -> None:
         has_ended |= GOODBYE in chunk
         for piece in chunk.replace(GOODBYE, b"").splitlines(keepends=True):
             line += piece
-            is_ours = is_start and OURS.startswith(line[: len(OURS)])
-            if is_ours and not line.endswith(b"\n"):
+            is_last = is_start and any(words.startswith(line[: len(words)]) for words in LAST_WORDS)
+            if is_last and not line.endswith(b"\n"):
                 continue  # as long as it may become one
-            if not is_ours:
+            if not is_last:
                 os.write(2, line)
             else:
                 gate, has_ended = gate or say(line, job), True

@@ -39,6 +39,14 @@ SABOTAGES = [
         "difference: what others have alone": ("Ranks.difference", "{**everyone[0], **others}", "everyone[0]"),
         "difference: what others have not": ("Ranks.difference", "{**everyone[0], **others}", "others"),
     }),
+    *edits(RANKS, "models.train", {
+        "train: ranks weigh alike": ("Trainer._part_of_loss", "own_targets / targets", "1 / self.ranks.size"),
+        "train: every rank has the first portion of masks": (
+            "Trainer._part_of_loss", "mg.random.portion(self.ranks.rank, self.ranks.size)", "contextlib.nullcontext()"),
+        "train: a part of the loss is all of it": ("Trainer._part_of_loss", "return share *", "return"),
+        "train: gradients of all of the loss": ("Trainer._part_of_loss", "self.config.accumulation / share",
+            "self.config.accumulation"),
+    }),
     *edits(RANKS, "models.commands.train", {
         "train: the batch need not be divided": ("check_divisible", "size % ranks.size", "False"),
         "train: the final batch need not be divided": ("check_divisible", '("batch_size", "final_batch_size")', '("batch_size",)'),
