@@ -5,8 +5,8 @@ guardian, a small process, which outlives its rank. It passes everything on, but
 `minigrad: ...`, only the first of all ranks on a machine. If its rank ends without such a line and without GOODBYE, it was
 killed, and the guardian says that.
 
-mpiexec ends the other ranks. MPICH's does not if one leaves before it has called MPI, and the others would wait for it; then
-the guardian ends them. This file, which runs as the guardian too, needs nothing but the standard library.
+mpiexec ends the other ranks. MPICH's does not if one leaves before it has called MPI, and the others would wait for it;
+then the guardian ends them. This file, which runs as the guardian too, needs nothing but the standard library.
 """
 import contextlib
 import os

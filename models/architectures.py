@@ -7,11 +7,13 @@ from collections.abc import Callable
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from models.encoder_decoder import Classifier, EncoderDecoder, Seq2Seq
-from models.recurrent import RecurrentSeq2Seq
+from models.encoder_decoder import (
+    UNUSED_BY_CLASSIFIERS, UNUSED_WITHOUT_ATTENTION, Classifier, EncoderDecoder, Seq2Seq,
+)
+from models.recurrent import UNUSED_BY_RNNS, RecurrentSeq2Seq
 from models.task import Task
 from models.tasks import PATCH_SIZE
-from models.transformer import CausalTransformer, TransformerConfig, initialise
+from models.transformer import CausalTransformer, TransformerConfig, initialise, refuse
 
 
 class CausalSeq2Seq(Seq2Seq):
@@ -56,6 +58,14 @@ ARCHITECTURES: dict[str, dict[str, Make]] = {  # by kind of what they learn; the
 }
 
 
+UNUSED = {  # {model: fields of the config that it refuses}
+    "rnn": UNUSED_BY_RNNS,
+    "rnn-attention": UNUSED_BY_RNNS,
+    "encoder": UNUSED_BY_CLASSIFIERS,
+    "no-attention": (*UNUSED_BY_CLASSIFIERS, *UNUSED_WITHOUT_ATTENTION),
+}
+
+
 def architecture_for(task: Task | None, name: str | None, config: TransformerConfig) -> str:
     """The name, or without one the default; ValueError if such a model cannot learn the task, or None: a text."""
     known = ARCHITECTURES[task.kind if task else "text"]
@@ -65,6 +75,7 @@ def architecture_for(task: Task | None, name: str | None, config: TransformerCon
         raise ValueError(f"{learnt}, so model must be one of {', '.join(known)}, got {name!r}")
     if name == "encoder-decoder" and config.layers == 0:
         raise ValueError("an encoder-decoder without layers never sees its source; layers must be at least 1, got 0")
+    refuse(config, f"model {name}", *UNUSED.get(name, ()))
     return name
 
 

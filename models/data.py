@@ -40,8 +40,8 @@ class Corpus:
 
     path: str | None  # the text file; None for the default corpus
     tokenizer: Tokenizer
-    train: np.ndarray  # (n,) int64
-    validation: np.ndarray  # (m,) int64
+    train: np.ndarray  # (n,), of any integers; batches are int64
+    validation: np.ndarray  # (m,)
     sha256: str  # of the text in UTF-8
     validation_bytes: int  # of the validation text in UTF-8
 
@@ -108,6 +108,15 @@ class Corpus:
         return {"task": None, "path": self.path, "sha256": self.sha256, "tokenizer": self.tokenizer.state()}
 
 
+def dtype_for(vocabulary_size: int) -> str:
+    """The smallest that holds every token id.
+
+    >>> dtype_for(65_536), dtype_for(65_537)
+    ('uint16', 'uint32')
+    """
+    return "uint16" if vocabulary_size <= 1 << 16 else "uint32"
+
+
 def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer | str = "characters",
                 vocabulary_size: int | None = None) -> Corpus:
     """The corpus of a UTF-8 text file, or of the language reference that ships with Python when `path` is None.
@@ -123,7 +132,7 @@ def load_corpus(path: str | None = None, context: int = 1, tokenizer: Tokenizer 
     splits = text[:boundary], text[boundary:]
     if isinstance(tokenizer, str):
         tokenizer = new_tokenizer(tokenizer, text if path is not None else DEFAULT_SYMBOLS, splits[0], vocabulary_size)
-    train, validation = map(tokenizer.encode, splits)
+    train, validation = (tokenizer.encode(split).astype(dtype_for(len(tokenizer))) for split in splits)
     if min(len(train), len(validation)) < context + 1:
         raise ValueError(
             f"{name} is too short: its {len(text)} characters make {len(train)} tokens for training and {len(validation)} "

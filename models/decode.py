@@ -157,13 +157,15 @@ class CachedDecoder:
     def _read(self, tokens: np.ndarray) -> np.ndarray:
         """Logits (B, V) after these tokens, which come after those so far."""
         self._note(tokens)
-        while tokens.shape[1]:
+        read, count = 0, tokens.shape[1]
+        while read < count:
             slot = self._end - self._first
             if slot == self.program.slots:
                 slot = self._make_room()
-            new, tokens = np.split(tokens, [self.program.slots - slot], axis=1)
+            new = tokens[:, read : read + self.program.slots - slot]
             logits = self.program.run(new, slot, self.keys, self.values)
             self._end += new.shape[1]
+            read += new.shape[1]
         return logits
 
     def _make_room(self) -> int:

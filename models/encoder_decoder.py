@@ -15,6 +15,9 @@ from models.attention_maps import attention_maps, has_attention
 from models.transformer import Block, TransformerConfig, initialise, make_norm, refuse, with_positions
 
 PAD, START, STOP = 0, 1, 2  # token ids; symbols follow
+# Fields of the config that some models would not look at, and therefore refuse:
+UNUSED_BY_CLASSIFIERS = ("tied",)  # which have a head in the place of a read-out
+UNUSED_WITHOUT_ATTENTION = "key_value_heads", "head_size", "rotary_base", "rotary_scaling"
 
 
 class Stack(nn.Module):
@@ -145,9 +148,9 @@ class Classifier(nn.Module):
         super().__init__()
         if pooling not in ("mean", "last"):
             raise ValueError(f"pooling must be 'mean' or 'last', got {pooling!r}")
-        refuse(config, "a classifier, which has a head instead of a read-out", "tied")
+        refuse(config, "a classifier", *UNUSED_BY_CLASSIFIERS)
         if not attends:
-            refuse(config, "a model without attention", "key_value_heads", "head_size", "rotary_base", "rotary_scaling")
+            refuse(config, "a model without attention", *UNUSED_WITHOUT_ATTENTION)
         self.config, self.pooling, self.make_tokens = config, pooling, make_tokens
         self.encoder = Encoder(config, attends)
         self.head = nn.Linear(config.width, classes)

@@ -28,14 +28,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minigrad.serialization import replacing
+from models.data import dtype_for, new_tokenizer
 from models.run import locked
-from models.shards import INDEX, SPLITS, DTYPES, Index, Shard, ShardError, SourceText, dtype_for, shard_path
-from models.sources import Piece, Source
-from models.tokenizers import Tokenizer, Vocabulary, tokenizer_of
+from models.shards import DTYPES, INDEX, SPLITS, Index, Shard, ShardError, SourceText, shard_path
+from models.text_files import Piece, TextFile
+from models.tokenizers import BytePairs, Tokenizer, tokenizer_of
 from models.tokenizers.characters import code_points
 from models.transformer import check_whole
 
 SHARD_TOKENS = 1 << 24  # that fill a shard; those of the piece that fills it all belong to it
+LEARNT_FROM = 1 << 25  # characters
 LEFTOVER = re.compile(r"\.(index\.json|(train|validation)-\d+\.bin)-\d+\.tmp")  # of a process that was killed
 Show = Callable[[str, int, int], None]  # is told what is done, how much of it has been, and how much there is
 
@@ -44,8 +46,8 @@ Show = Callable[[str, int, int], None]  # is told what is done, how much of it h
 class Request:
     """What is to be prepared, and how; ValueError if that makes no sense."""
 
-    sources: tuple[Source, ...]
-    tokenizer: str = "characters"
+    sources: tuple[TextFile, ...]
+    tokenizer: Tokenizer | str = "characters"  # or the kind of a new one: bytes, or bpe, which is learnt
     vocabulary_size: int | None = None
     validation: float = 0.1  # the last part of each source that is for validation, as a fraction
     shard_tokens: int = SHARD_TOKENS
@@ -56,15 +58,17 @@ class Request:
         check_whole("shard_tokens", self.shard_tokens)
 
     def asked(self) -> dict[str, Any]:
-        """What the tokens depend on, beside the sources."""
-        return {name: getattr(self, name) for name in ("tokenizer", "vocabulary_size", "validation", "shard_tokens")}
+        """What the tokens depend on, beside the sources and the tokenizer's state."""
+        kind = self.tokenizer if isinstance(self.tokenizer, str) else f"of {self.tokenizer.kind} that is given"
+        return {"tokenizer": kind,
+                **{name: getattr(self, name) for name in ("vocabulary_size", "validation", "shard_tokens")}}
 
 
 @dataclasses.dataclass
 class Examined:
     """A source after the first pass."""
 
-    source: Source
+    source: TextFile
     characters: array.array = dataclasses.field(default_factory=lambda: array.array("Q"))  # of each piece
     checksums: array.array = dataclasses.field(default_factory=lambda: array.array("L"))  # of each piece
     bytes: int = 0
@@ -102,30 +106,34 @@ def prepare_in(folder: pathlib.Path, request: Request, workers: int, show: Show)
     with tempfile.TemporaryFile(dir=folder):  # can it be written to?
         pass
     examined, symbols = examine_all(request.sources, workers, show)
-    index = begin_or_go_on(request, folder, examined, symbols)
+    index = begin_or_go_on(request, folder, examined, symbols, show)
     if not index.is_whole:
         write_shards(request, folder, index, examined, workers, show)
     return index
 
 
 def check_folder(folder: pathlib.Path) -> None:
-    """ValueError if something else is in the folder."""
+    """ValueError if it is none, or if something else is in it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is no folder; name another with --to")
     if folder.exists() and not (folder / INDEX).exists():
         if others := [name for name in os.listdir(folder) if not LEFTOVER.fullmatch(name)]:
             raise ValueError(f"{folder} holds {min(others)}, and no {INDEX}; name a new or empty folder with --to")
 
 
-def begin_or_go_on(request: Request, folder: pathlib.Path, examined: list[Examined], symbols: str) -> Index:
+def begin_or_go_on(request: Request, folder: pathlib.Path, examined: list[Examined], symbols: str, show: Show) -> Index:
     """The index in the folder, or that of no shards; ValueError if the one there is of something else."""
-    texts, asked = [seen.text() for seen in examined], request.asked()
-    before = Index.read(folder) if (folder / INDEX).exists() else None
-    if before:
-        check_same(before, asked, texts, folder)
-    tokenizer = make_tokenizer(request, symbols)
-    if before:
-        if tokenizer.state() != before.tokenizer:
-            raise ValueError(f"{folder} was begun with another tokenizer {request.tokenizer}; choose another --to")
-        return before
+    texts, asked, given = [seen.text() for seen in examined], request.asked(), request.tokenizer
+    if (folder / INDEX).exists():
+        index = Index.read(folder)
+        check_same(index, asked, texts, folder)
+        if isinstance(given, Tokenizer) and given.state() != index.tokenizer:
+            raise ValueError(f"{folder} was begun with another tokenizer; {SAME}")
+        return index
+    tokenizer = given if isinstance(given, Tokenizer) else learn(request, examined, symbols, show)
+    if request.vocabulary_size not in (None, len(tokenizer)):
+        raise ValueError(f"vocabulary_size is {request.vocabulary_size}, but the tokenizer has {len(tokenizer)} tokens; "
+                         "leave it out")
     index = Index(asked, tokenizer.state(), dtype_for(len(tokenizer)), texts, {split: [] for split in SPLITS}, False)
     index.write(folder)
     return index
@@ -147,13 +155,23 @@ def check_same(index: Index, asked: dict[str, Any], texts: list[SourceText], fol
             raise ValueError(f"{folder} was begun with another text or --field than that of {new.path}; {SAME}")
 
 
-def make_tokenizer(request: Request, symbols: str) -> Tokenizer:
-    return Vocabulary(symbols)
+def learn(request: Request, examined: list[Examined], symbols: str, show: Show) -> Tokenizer:
+    """A new tokenizer. Byte pairs are learnt from the training text: from LEARNT_FROM characters of it, evenly spread, if
+    it has more."""
+    sample = []
+    if request.tokenizer == BytePairs.kind:
+        training = sum(training_characters(seen, request.validation) for seen in examined)
+        part, total = min(1, LEARNT_FROM / training), sum(seen.bytes for seen in examined)
+        for (number, done), arguments in pieces_to_tokenise(examined, request.validation, skip=0):
+            if int((number + 1) * part) > int(number * part):
+                sample += split_texts(*arguments)[0]
+            show(f"learning from {sum(map(len, sample)) / 1e6:.0f} MB of", done, total)
+    return new_tokenizer(request.tokenizer, symbols, "".join(sample), request.vocabulary_size)
 
 
 # ---- the first pass ----
 
-def examine_all(sources: Iterable[Source], workers: int, show: Show) -> tuple[list[Examined], str]:
+def examine_all(sources: Iterable[TextFile], workers: int, show: Show) -> tuple[list[Examined], str]:
     """(What the sources are, all characters in them in ascending order)."""
     found = [Examined(source) for source in sources]
     sizes = [os.path.getsize(seen.source.path) for seen in found]
@@ -209,7 +227,7 @@ def pieces_to_tokenise(examined: list[Examined], validation: float, skip: int
     """((Its number, how many bytes have been read), the arguments of `tokenise`) for each piece but the first ones."""
     number = read = 0
     for seen in examined:
-        left = int((1 - validation) * sum(seen.characters))  # characters for training
+        left = training_characters(seen, validation)
         pieces = seen.source.pieces()
         for characters, checksum in zip(seen.characters, seen.checksums):
             piece = next(pieces, None) or changed(seen.source)
@@ -222,29 +240,34 @@ def pieces_to_tokenise(examined: list[Examined], validation: float, skip: int
             changed(seen.source)
 
 
-def changed(source: Source) -> NoReturn:
+def training_characters(seen: Examined, validation: float) -> int:
+    return int((1 - validation) * sum(seen.characters))
+
+
+def changed(source: TextFile) -> NoReturn:
     raise ShardError(f"{source.path} has changed while it was read; give the command again when nobody writes to the file")
 
 
 def tokenise(tokenizer: Tokenizer, piece: Piece, checksum: int, training: int) -> list[tuple[np.ndarray, int]]:
-    """(Token ids, bytes of their text) of a piece for each split: its first `training` characters, and the others.
+    """(Token ids, bytes of their text) of a piece for each split. A document of .jsonl becomes tokens by itself."""
+    try:
+        return [(encode(tokenizer, texts), sum(len(text.encode()) for text in texts))
+                for texts in split_texts(piece, checksum, training)]
+    except ValueError as error:
+        raise ValueError(f"{piece.place} on: {error}") from None
 
-    A document of .jsonl is of the split in which it begins, and becomes tokens by itself.
-    """
+
+def split_texts(piece: Piece, checksum: int, training: int) -> tuple[list[str], list[str]]:
+    """The texts of a piece for each split: its first `training` characters, and the others. A document of .jsonl is of the
+    split in which it begins."""
     if zlib.crc32(piece.content) != checksum:
         changed(piece.source)
     texts = piece.texts()
     if piece.source.field is None:
         (text,) = texts
-        splits = [text[:training]], [text[training:]]
-    else:
-        starts = [0, *itertools.accumulate(map(len, texts))]
-        count = bisect.bisect_left(starts, training)
-        splits = texts[:count], texts[count:]
-    try:
-        return [(encode(tokenizer, texts), sum(len(text.encode()) for text in texts)) for texts in splits]
-    except ValueError as error:
-        raise ValueError(f"{piece.place} on: {error}") from None
+        return [text[:training]], [text[training:]]
+    count = bisect.bisect_left([0, *itertools.accumulate(map(len, texts))], training)
+    return texts[:count], texts[count:]
 
 
 def encode(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
@@ -327,6 +350,7 @@ def start_worker(function: Callable) -> None:
     """Get ready in a new process, which ends with its parent, and leaves Ctrl-C to it."""
     global _function
     _function = function
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is a process for each core
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
 

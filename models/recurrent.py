@@ -5,7 +5,7 @@ from minigrad import Tensor
 from models.encoder_decoder import Seq2Seq
 from models.transformer import TransformerConfig, refuse
 
-OF_TRANSFORMERS = ("norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base",
+UNUSED_BY_RNNS = ("norm", "norm_eps", "key_value_heads", "head_size", "hidden_width", "tied", "rotary_base",
                    "rotary_scaling")  # fields of the config that say how a transformer is built
 
 
@@ -26,7 +26,7 @@ class RecurrentSeq2Seq(Seq2Seq):
 
     def __init__(self, config: TransformerConfig, attends: bool):
         super().__init__()
-        refuse(config, "a recurrent network", *OF_TRANSFORMERS)
+        refuse(config, "a recurrent network", *UNUSED_BY_RNNS)
         self.config, self.attends, C = config, attends, config.width
         self.source_embedding = nn.Embedding(config.vocabulary_size, C)
         self.target_embedding = nn.Embedding(config.vocabulary_size, C)

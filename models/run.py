@@ -86,7 +86,8 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
             if is_stop or is_interrupted:
                 ranks.of_first(save, trainer, folder, row)
             if is_interrupted:
-                ranks.of_first(draw, trainer, folder)
+                if ranks.size == 1:  # Open MPI's mpiexec leaves less than a second
+                    draw(trainer, folder)
                 raise Interrupted(f"stopped after step {trainer.step}; the checkpoint is saved: go on with "
                                   f"--resume {folder}")
     ranks.of_first(report, trainer, folder, row or trainer.evaluate(), time.perf_counter() - started)

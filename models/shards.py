@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.serialization import replacing
-from models.data import Corpus
+from models.data import Corpus, dtype_for
 from models.tokenizers import Tokenizer, tokenizer_of
 
 INDEX, FORMAT = "index.json", "minigrad tokens 1"
@@ -33,19 +33,10 @@ class ShardError(Exception):
     """A text cannot be prepared, or what was prepared is damaged; the message says what to do, in one line."""
 
 
-def dtype_for(vocabulary_size: int) -> str:
-    """The smallest that holds every token id.
-
-    >>> dtype_for(65_536), dtype_for(65_537)
-    ('uint16', 'uint32')
-    """
-    return "uint16" if vocabulary_size <= 1 << 16 else "uint32"
-
-
 # ---- the index ----
 
 def is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 60
+    return type(value) is int and 0 < value < 1 << 60
 
 
 def is_hash(value: Any) -> bool:
@@ -70,8 +61,7 @@ class Shard:
     sha256: str  # of the file
 
     def __post_init__(self):
-        check_fields(self, {"tokens": lambda tokens: is_count(tokens) and tokens > 0, "bytes": is_count, "pieces": is_count,
-                            "sha256": is_hash})
+        check_fields(self, {"tokens": is_count, "bytes": is_count, "pieces": is_count, "sha256": is_hash})
 
 
 @dataclasses.dataclass(frozen=True)

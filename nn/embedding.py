@@ -1,4 +1,6 @@
 """Embedding: a table of vectors, looked up by integer ids."""
+from typing import Any
+
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
@@ -26,13 +28,14 @@ class Embedding(Module):
     [[0.0, 0.0]]
     """
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None):
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, *,
+                 device: Any = None, dtype: Any = None):
         super().__init__()
         self.num_embeddings = positive_int("Embedding", "num_embeddings", num_embeddings)
         self.embedding_dim = positive_int("Embedding", "embedding_dim", embedding_dim)
         self.padding_idx = (None if padding_idx is None
                             else F.row_of_padding("Embedding", padding_idx, self.num_embeddings))
-        self.weight = Parameter(mg.zeros(num_embeddings, embedding_dim))
+        self.weight = Parameter(mg.zeros(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,4 +1,6 @@
 """LayerNorm: each row to mean 0 and variance 1, then scaled and shifted."""
+from typing import Any
+
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
@@ -24,7 +26,8 @@ class LayerNorm(Module):
     """
 
     def __init__(self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5,
-                 elementwise_affine: bool = True, bias: bool = True, eps_at: str = "inside", unbiased: bool = False):
+                 elementwise_affine: bool = True, bias: bool = True, eps_at: str = "inside", unbiased: bool = False,
+                 *, device: Any = None, dtype: Any = None):
         super().__init__()
         shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
         self.normalized_shape = tuple(positive_int("LayerNorm", "normalized_shape", n) for n in shape)
@@ -32,8 +35,8 @@ class LayerNorm(Module):
             raise ValueError(f"LayerNorm: eps_at must be one of {', '.join(F.DENOMINATORS)}, got {eps_at!r}")
         self.eps, self.eps_at, self.unbiased = eps, eps_at, unbiased
         self.elementwise_affine = elementwise_affine
-        self.weight = Parameter(mg.ones(*self.normalized_shape)) if elementwise_affine else None
-        self.bias = Parameter(mg.zeros(*self.normalized_shape)) if elementwise_affine and bias else None
+        self.weight = Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.bias = Parameter(mg.zeros(*self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         if self.eps_at == "inside" and not self.unbiased:

@@ -1,5 +1,6 @@
 """Linear: y = x Wᵀ + b, and perhaps an activation of it."""
 import math
+from typing import Any
 
 import minigrad as mg
 from minigrad import Tensor
@@ -24,15 +25,16 @@ class Linear(Module):
     ((3, 4), (2, 3))
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None):
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None, *,
+                 device: Any = None, dtype: Any = None):
         super().__init__()
         self.in_features = positive_int("Linear", "in_features", in_features)
         self.out_features = positive_int("Linear", "out_features", out_features)
         if activation is not None and activation not in F.ACTIVATIONS:
             raise ValueError(f"Linear: activation must be None or one of {', '.join(F.ACTIVATIONS)}, got {activation!r}")
         self.activation = activation
-        self.weight = Parameter(mg.zeros(out_features, in_features))
-        self.bias = Parameter(mg.zeros(out_features)) if bias else None
+        self.weight = Parameter(mg.zeros(out_features, in_features, device=device, dtype=dtype))
+        self.bias = Parameter(mg.zeros(out_features, dtype=dtype)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

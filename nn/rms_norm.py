@@ -1,4 +1,6 @@
 """RMSNorm: each row to root mean square 1, then scaled."""
+from typing import Any
+
 import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
@@ -20,12 +22,13 @@ class RMSNorm(Module):
     tensor([[0.2, 1.4]])
     """
 
-    def __init__(self, normalized_shape: int | tuple[int, ...], eps: float | None = None, elementwise_affine: bool = True):
+    def __init__(self, normalized_shape: int | tuple[int, ...], eps: float | None = None,
+                 elementwise_affine: bool = True, *, device: Any = None, dtype: Any = None):
         super().__init__()
         shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
         self.normalized_shape = tuple(positive_int("RMSNorm", "normalized_shape", n) for n in shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.weight = Parameter(mg.ones(*self.normalized_shape)) if elementwise_affine else None
+        self.weight = Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)

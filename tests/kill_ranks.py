@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--signal", type=int, default=signal.SIGKILL)
     options = parser.parse_args()
     failed = 0
-    for i in range(options.times):
+    for _ in range(options.times):
         moment = random.uniform(0.15, options.longest)
         with tempfile.TemporaryDirectory() as folder:
             ended, lines, step, left = killed_after(options.mpiexec, moment, options.ranks, options.signal, pathlib.Path(folder) / "run")

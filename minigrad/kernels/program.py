@@ -108,8 +108,8 @@ def _turn(x, angles, D):
 
 @inlined
 def _append(q, k, v, width, keys, values, T, slot, heads, D, scale, rotation):
-    """keys, values (slots, D) get the T rows of k and v, which lie `width` columns apart, from `slot` on. Queries of
-    `heads` heads at q are multiplied by the scale of the scores; with a rotation (slots, D), they and keys are turned."""
+    """keys, values (slots, D) get the T rows of k and v, which lie `width` columns apart, from `slot` on. The queries of
+    `heads` heads at q are multiplied by the scale of the scores; by a rotation (slots, D), they and the keys are turned."""
     for t in range(T):
         queries, own = shift(q, t * width), shift(k, t * width)
         key, value = shift(keys, (slot + t) * D), shift(values, (slot + t) * D)

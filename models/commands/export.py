@@ -28,8 +28,8 @@ def run(options: argparse.Namespace) -> int:
     hub.check_free(options.to)
     model = loading.model_in(source)
     family = hub.write(model, options.to, source.tokenizer, given.get("dtype"), size)
-    print(f"{options.to}{os.sep} holds {', '.join(sorted(os.listdir(options.to)))}; load it with: "
-          f"transformers.AutoModelForCausalLM.from_pretrained({str(options.to)!r}), a {family.architecture}")
+    print(f"{options.to}{os.sep} holds a {family.architecture}; load it with: minigrad sample --checkpoint {options.to}, "
+          f"or transformers.AutoModelForCausalLM.from_pretrained({options.to!r})")
     return 0
 
 

@@ -1,7 +1,6 @@
 """`minigrad prepare`: large texts as a folder of tokens, which `minigrad train --text` maps into memory."""
 import argparse
 import contextlib
-import dataclasses
 import os
 import pathlib
 import sys
@@ -12,10 +11,11 @@ from typing import Any
 import tqdm
 
 from models.commands.shared import UsageError
+from models.commands.train import named_tokenizer
 from models.prepare import SHARD_TOKENS, Request, Show, prepare
 from models.run import SECONDS_BETWEEN_LINES
 from models.shards import SPLITS, Index, ShardError, check_content
-from models.sources import Source
+from models.text_files import TextFile
 
 MOST_WORKERS = 1000
 
@@ -25,7 +25,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         "also as .gz")
     parser.add_argument("--to", metavar="DIR", required=True, help="folder of the tokens: a new one, or one that the same "
                         "command began, which then goes on")
-    parser.add_argument("--tokenizer", help="characters, ... (default: characters)")
+    parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or that of a "
+                        "run, or in a file or folder of others (default: characters)")
     parser.add_argument("--vocabulary-size", type=int, help="how many tokens bpe learns")
     parser.add_argument("--field", help="of each line of .jsonl, which holds the document (default: text)")
     parser.add_argument("--validation", type=float, metavar="FRACTION",
@@ -43,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
     if "check" in given:
         return check(given, folder)
     try:
-        fields = {field.name: given[field.name] for field in dataclasses.fields(Request) if field.name in given}
-        request = Request(sources(given), **fields)
+        fields = {name: given[name] for name in ("vocabulary_size", "validation", "shard_tokens") if name in given}
+        request = Request(sources(given), named_tokenizer(given), **fields)
         with show_progress() as show:
             index = prepare(request, folder, workers(given), show)
     except ValueError as error:
@@ -58,14 +59,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def sources(given: dict[str, Any]) -> tuple[Source, ...]:
+def sources(given: dict[str, Any]) -> tuple[TextFile, ...]:
     """What is to be read; UsageError if there is nothing, or a file cannot be read."""
     if "files" not in given:
         raise UsageError("there is no FILE to prepare; give at least one")
     found = []
     for path in given["files"]:
         try:
-            found.append(Source.of(path, given.get("field", "text")))
+            found.append(TextFile.of(path, given.get("field", "text")))
         except OSError as error:
             raise UsageError(f"cannot read {path or repr(path)} ({error.strerror}); give files with text") from None
     return tuple(found)

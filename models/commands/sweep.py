@@ -8,26 +8,29 @@ import concurrent.futures
 import dataclasses
 import os
 import pathlib
-import signal
 import sys
 import time
 from typing import Any
 
 import tqdm
 
+import minigrad as mg
 from models import comparison
 from models import run as runs
 from models.checkpoint import CheckpointError
 from models.commands import compare, train
 from models.commands.grid import Grid, SeveralValues, combinations, name_of
 from models.commands.shared import CheckFailed, UsageError, check_writable
-from models.commands.sweep_run import Processes
+from models.commands.sweep_run import OnRanks, Processes
+from models.distributed import Ranks, connected
+from models.extras import extra
 from models.sweep_folder import Settings, is_sweep, read_plan, settings_of, write_plan
 from models.training_config import TrainingConfig
 
 TABLE, PICTURE = "sweep.csv", "sweep.png"
 OWN = "out", "workers", "threads"  # flags that no run is told
 SECONDS = 1.0  # between looks at how far the runs are
+SECONDS_BETWEEN_LINES = 60.0  # of progress, when there is no terminal for a bar
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +42,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return sweep(options)
+    with connected() as ranks:
+        if isinstance(ranks, Ranks):
+            mg.set_num_threads(vars(options).get("threads") or ranks.default_threads())
+            futures = extra("mpi", "mpi4py.futures")
+            with futures.MPICommExecutor(ranks.communicator) as executor:  # where the other ranks work for the first
+                folder = sweep(options, OnRanks(executor, ranks.size - 1)) if ranks.is_first else None
+        else:
+            folder = sweep(options)
+    return show(folder) if folder else 0
 
 
 @dataclasses.dataclass
@@ -70,8 +81,8 @@ class Planned:
         return (self.folder / runs.SAMPLE).exists() and self.loss() is not None
 
 
-def sweep(options: argparse.Namespace, executor: Any = None, workers: int = 0) -> int:
-    """Plan the runs, train what is not finished, and compare; by an executor, or by processes on this machine."""
+def sweep(options: argparse.Namespace, workers: OnRanks | None = None) -> pathlib.Path:
+    """Plan the runs, and train what is not finished, on ranks or by processes on this machine; the folder."""
     given = vars(options)
     grid = {name: values for name, values in given.items() if name not in OWN}
     folder = checked_folder(given["out"])
@@ -81,16 +92,15 @@ def sweep(options: argparse.Namespace, executor: Any = None, workers: int = 0) -
         name_folders(planned, grid, folder)
         write_plan(folder, {run.folder.name: run.settings for run in planned})
         to_do = [run for run in planned if not run.is_finished()]
-        if executor is None:
-            workers, threads = share_cores(given, to_do)
-            executor = Processes(workers, threads)
+        if workers is None:
+            workers = Processes(*share_cores(given, to_do))
         elif "workers" in given:
             raise UsageError("--workers makes no sense under mpiexec, whose -n says how many there are; leave it out")
         begun = f"{len(planned) - len(to_do)} of them finished"
-        print(f"{folder}: {len(planned)} runs, {begun if len(to_do) < len(planned) else f'{workers} at once'}",
+        print(f"{folder}: {len(planned)} runs, {begun if len(to_do) < len(planned) else f'{workers.count} at once'}",
               file=sys.stderr)
-        train_all(planned, to_do, executor)
-        return show(folder)
+        train_all(planned, to_do, workers)
+    return folder
 
 
 # ---- planning ----
@@ -100,7 +110,8 @@ def checked_folder(out: str) -> pathlib.Path:
     folder = pathlib.Path(out)
     if out == "":
         raise UsageError("--out is empty; name a folder")
-    if folder.is_dir() and not is_sweep(folder) and any(folder.iterdir()):
+    others = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())  # a kill may leave .*.tmp
+    if others and not is_sweep(folder):
         raise UsageError(f"{folder} holds something else than a sweep; choose another --out")
     return folder
 
@@ -157,9 +168,8 @@ def differences(settings: Settings, known: Settings) -> list[str]:
 
 
 def another(known: Settings, planned: list[Planned]) -> str:
-    """What a run has that no other has, or at least not the one that is most alike."""
-    alike = min((differences(run.settings, known) for run in planned), key=len)
-    name = next((name for name in alike if all(run.settings.get(name) != known[name] for run in planned)), alike[0])
+    """Where a run differs from the one that is most alike."""
+    name = min((differences(run.settings, known) for run in planned), key=len)[0]
     if name.endswith("_sha256"):
         return f"is of another {name.removesuffix('_sha256')}; give that one, too"
     return f"has {name} {known[name]}, which this grid lacks; add it to {train.as_flag(name)}"
@@ -178,10 +188,10 @@ def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:
 
 # ---- training ----
 
-def train_all(planned: list[Planned], to_do: list[Planned], executor: Any) -> None:
+def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes | OnRanks) -> None:
     """Train, and show how far they are. After Ctrl-C, those that run save and stop."""
     progress = Progress(planned, to_do)
-    futures = {executor.submit(run.given, run.folder): run for run in to_do}
+    futures = {workers.submit(run.given, run.folder): run for run in to_do}
     waiting = set(futures)
     try:
         while waiting:
@@ -189,24 +199,24 @@ def train_all(planned: list[Planned], to_do: list[Planned], executor: Any) -> No
             progress.show([futures[future] for future in waiting if future.running()],
                           {futures[future].folder.name: future.result() for future in ended})
     except KeyboardInterrupt:
-        stop(executor)
+        stop(workers)
         finished = sum(run.is_finished() for run in planned)
         raise KeyboardInterrupt(f"stopped with {finished} of {len(planned)} runs finished; the others are saved: go on "
                                 "with the same command") from None
     finally:
-        executor.stop(signal.SIGINT)  # after an error; else none is left
-        executor.close()
+        workers.stop()  # after an error; else none is left
+        workers.close()
         progress.close()
 
 
-def stop(executor: Any) -> None:
+def stop(workers: Processes | OnRanks) -> None:
     """Let the runs save; if Ctrl-C is pressed again, end them at once."""
     print("\nsaving what runs; Ctrl-C again ends it at once", file=sys.stderr)
     try:
-        executor.stop(signal.SIGINT)
-        executor.close()
+        workers.stop()
+        workers.close()
     except KeyboardInterrupt:
-        executor.stop(signal.SIGKILL)
+        workers.stop(at_once=True)
 
 
 class Progress:
@@ -216,13 +226,14 @@ class Progress:
         self._runs = {run.folder.name: run for run in planned}
         self._to_do = {run.folder.name for run in to_do}
         self._done = {run.folder.name: run.steps_done() for run in planned}
-        self._begun, self._first = time.monotonic(), sum(self._done.values())
+        self._begun = self._said = time.monotonic()
+        self._first = sum(self._done.values())
         self._best = min(((run.loss(), name) for name, run in self._runs.items()
                           if name not in self._to_do), default=None)
         self._total = sum(run.steps for run in planned)
         self._bar = None
         if sys.stderr.isatty():
-            layout = "{percentage:3.0f}% |{bar}| {postfix}"
+            layout = "{percentage:3.0f}% |{bar}| {desc}"
             self._bar = tqdm.tqdm(total=self._total, initial=self._first, bar_format=layout, dynamic_ncols=True)
 
     def show(self, running: list[Planned], ended: dict[str, str | None]) -> None:
@@ -239,9 +250,12 @@ class Progress:
             self._done[run.folder.name] = run.steps_done()
         if self._bar is not None:
             self._bar.n = sum(self._done.values())
-            self._bar.set_postfix_str(self._text())
+            self._bar.set_description_str(self._text())
+        elif time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
+            self._say(f"{len(running)} in training")
 
     def _say(self, text: str) -> None:
+        self._said = time.monotonic()
         if self._bar is None:
             print(f"{self._text()}; {text}", file=sys.stderr)
         else:

@@ -31,6 +31,7 @@ MOST_DEATHS = 3  # of processes of one run, until it is given up
 def train_run(given: dict[str, Any], folder: pathlib.Path) -> str | None:
     """Begin the run, or go on with it, to its end. Why it failed, or None; that is in its folder, too."""
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         wait_for(folder)
         (folder / FAILURE).unlink(missing_ok=True)
         with open(folder / LOG, "a", encoding="utf-8", errors="replace") as log, \
@@ -70,19 +71,19 @@ class Processes:
     """Runs so many at once, each in a process of its own, with so many threads. Ctrl-C is for who started them."""
 
     def __init__(self, workers: int, threads: int):
-        self._pool = concurrent.futures.ThreadPoolExecutor(workers)
+        self.count, self._pool = workers, concurrent.futures.ThreadPoolExecutor(workers)
         self._threads, self._running, self._is_stopped, self._lock = threads, set(), False, threading.Lock()
 
     def submit(self, given: dict[str, Any], folder: pathlib.Path) -> concurrent.futures.Future:
         """A future of what `train_run` returns."""
         return self._pool.submit(self._run, given, folder)
 
-    def stop(self, number: int) -> None:
-        """Begin no more, and give those that run a signal: SIGINT lets them save."""
+    def stop(self, at_once: bool = False) -> None:
+        """Begin no more; those that run save and end, or just end."""
         with self._lock:
             self._is_stopped = True
             for process in self._running:
-                process.send_signal(number)
+                process.send_signal(signal.SIGKILL if at_once else signal.SIGINT)
 
     def close(self) -> None:
         """Wait for those that run; no more are begun."""
@@ -127,6 +128,24 @@ def start_process(log: TextIO) -> subprocess.Popen:
         [sys.executable, "-P", "-m", "models.commands.sweep_run"], text=True, encoding="utf-8",
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+
+
+class OnRanks:
+    """Runs on the ranks of MPI beside the first, by an executor of mpi4py, which gives each its next one."""
+
+    def __init__(self, executor: Any, count: int):
+        self._executor, self.count = executor, count
+
+    def submit(self, given: dict[str, Any], folder: pathlib.Path) -> concurrent.futures.Future:
+        """A future of what `train_run` returns."""
+        return self._executor.submit(train_run, given, folder.absolute())
+
+    def stop(self, at_once: bool = False) -> None:
+        """mpiexec ends all ranks after Ctrl-C; runs go on from their last checkpoints."""
+
+    def close(self) -> None:
+        """Wait for those that run; no more are begun."""
+        self._executor.shutdown(cancel_futures=True)
 
 
 def main() -> None:

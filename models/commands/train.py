@@ -7,12 +7,12 @@ import math
 import os
 import pathlib
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import minigrad as mg
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
-from models.checkpoint import Checkpoint, find, load
+from models.checkpoint import NAME, PREVIOUS, Checkpoint, find, load
 from models.commands.shared import UsageError, add_fields, check_writable
 from models.data import Corpus, load_corpus
 from models import loading
@@ -95,6 +95,8 @@ def check_flags(given: dict[str, Any]) -> None:
         if flag in given and others & given.keys():
             beside = f"{as_flag(flag)} {given[flag] or ''}".strip()
             raise UsageError(f"{as_flag(min(others & given.keys()))} makes no sense with {beside}; leave it out")
+    if "tokenizer" in given and os.path.isdir(given.get("text", "")):
+        raise UsageError(f"--tokenizer makes no sense with --text {given['text']}, which holds tokens; leave it out")
     unused = UNUSED_BY_RNNS & given.keys() if given.get("model", "").startswith("rnn") else set()
     if unused:
         raise UsageError(f"{as_flag(min(unused))} makes no sense with --model {given['model']}; leave it out")
@@ -147,19 +149,25 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
 
 
 def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
-    """What --tokenizer names: a kind, or the tokenizer in a file or folder; UsageError if it is neither."""
+    """What --tokenizer names: a kind, or the tokenizer of a run, or in a file or folder; UsageError if it is none of it."""
     name = given.get("tokenizer", Vocabulary.kind)
     if name in TOKENIZERS:
         return name
     if not name:
         raise UsageError(f"--tokenizer is empty; choose {', '.join(TOKENIZERS)}, or a file or folder with a tokenizer")
     try:
+        if any(os.path.exists(os.path.join(name, file)) for file in (NAME, PREVIOUS)):
+            return loading.source(name).tokenizer or no_text(name)
         return BytePairs.read(name)
     except OSError as error:
         raise UsageError(f"--tokenizer is {name!r}, which is none of {', '.join(TOKENIZERS)}, and no file or folder that "
                          f"can be read ({error.strerror})") from None
     except ValueError as error:
         raise UsageError(f"--tokenizer: {error}") from None
+
+
+def no_text(name: str) -> NoReturn:
+    raise UsageError(f"--tokenizer: {name} is of a task; give a run on a text")
 
 
 def with_vocabulary(config: TransformerConfig, corpus: Corpus, given: dict[str, Any]) -> TransformerConfig:

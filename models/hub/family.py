@@ -190,14 +190,14 @@ def _flatten(given: Mapping[str, Any], meaningless: frozenset[str]) -> Iterator[
 # What config.json says of other things than the numbers that come out: its origin, training, other tasks, speed, and the
 # choice of tokens, which are flags of `minigrad sample`.
 MEANINGLESS = frozenset("""
-    _name_or_path architectures bos_token_id chunk_size_feed_forward cross_attention_hidden_size
-    decoder_start_token_id dtype eos_token_id finetuning_task forced_bos_token_id forced_eos_token_id
-    gradient_checkpointing id2label initializer_range is_decoder is_encoder_decoder label2id model_type n_ctx
-    num_labels output_attentions output_hidden_states output_past pad_token_id prefix problem_type return_dict
-    sep_token_id task_specific_params tokenizer_class torch_dtype torchscript transformers.js_config
-    transformers_version use_bfloat16 use_cache tie_encoder_decoder tf_legacy_loss do_sample early_stopping max_length
-    min_length num_beams num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty
-    length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids num_return_sequences output_scores
-    return_dict_in_generate remove_invalid_values exponential_decay_length_penalty suppress_tokens
-    begin_suppress_tokens
+    _name_or_path _num_labels architectures bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward
+    cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dtype early_stopping
+    encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id
+    forced_eos_token_id gradient_checkpointing id2label initializer_range is_decoder is_encoder_decoder label2id
+    length_penalty max_length min_length model_type n_ctx no_repeat_ngram_size num_beam_groups num_beams num_labels
+    num_return_sequences output_attentions output_hidden_states output_past output_scores pad_token_id prefix
+    problem_type remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id
+    suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p
+    torch_dtype torchscript transformers.js_config transformers_version typical_p unsloth_fixed unsloth_version
+    use_bfloat16 use_cache
 """.split())

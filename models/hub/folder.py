@@ -191,6 +191,8 @@ def family_of(config: TransformerConfig) -> Family:
 def check_free(folder: str | os.PathLike) -> None:
     """CheckpointError if there is anything at this place but an empty folder."""
     folder = pathlib.Path(folder)
+    if folder.name in ("", ".."):
+        raise CheckpointError(f"{folder} is no name of a new folder; choose one with --to")
     if folder.is_symlink() or folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise CheckpointError(f"{folder} exists already, and nothing is written over; choose another folder with --to")
 

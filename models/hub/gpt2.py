@@ -26,6 +26,7 @@ GPT2 = Family(
     if_there={},
     meaningless=MEANINGLESS | {
         "reorder_and_upcast_attn",  # the order of a product and a scale, for sums in float16
+        "n_special", "predict_special_tokens",  # of the first versions
         "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"},
     rows=(
         Row("transformer.wte.weight", "token_embedding.weight"),

@@ -67,7 +67,7 @@ LLAMA = Family(
     ),
     always={"attention_dropout": 0.0},
     if_there={"rope_parameters.partial_rotary_factor": 1.0, "partial_rotary_factor": 1.0, "rope_interleaved": False},
-    meaningless=MEANINGLESS | {"pretraining_tp", "is_llama_config"},
+    meaningless=MEANINGLESS | {"pretraining_tp", "is_llama_config", "max_sequence_length"},
     rows=(
         Row("model.embed_tokens.weight", "token_embedding.weight"),
         *layer("model.layers.{}.input_layernorm", "blocks.{}.ln_1"),

@@ -37,7 +37,7 @@ class Stored:
     offset: int
 
     def read(self) -> np.ndarray:
-        """The tensor, float32 or float64: either holds all numbers of what is narrower."""
+        """The tensor in its own dtype; bfloat16 as float32, which has all its numbers."""
         with open(self.path, "rb") as file:
             array = np.fromfile(file, DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
         if array.size != math.prod(self.shape):
@@ -46,8 +46,6 @@ class Stored:
             bits = array.astype(np.uint32)
             bits <<= 16
             array = bits.view(np.float32)
-        elif self.dtype == "F16":
-            array = array.astype(np.float32)
         return array.reshape(self.shape)
 
 

@@ -272,7 +272,7 @@ def compare(name: str, ours: Any, theirs: Any, tolerance: float, floor: float = 
     got, wanted = ours.detach().numpy(), theirs.numpy(force=True)
     if got.dtype != wanted.dtype or got.shape != wanted.shape:
         raise Different(f"{name}: {got.dtype} {got.shape} here, {wanted.dtype} {wanted.shape} in PyTorch")
-    if ours.requires_grad != theirs.requires_grad and got.dtype.kind == "f" and is_current(ours):
+    if ours.requires_grad != theirs.requires_grad and got.dtype.kind == "f" and got.size and is_current(ours):
         raise Different(f"{name}: requires_grad is {ours.requires_grad} here, {theirs.requires_grad} in PyTorch")
     if got.dtype.kind != "f":
         got, wanted, tolerance, floor = got.astype(float), wanted.astype(float), 0, 0

@@ -57,8 +57,9 @@ def test_devices():
     for other in ("cuda:1", "mps", "meta", 0):
         with pytest.raises(RuntimeError, match=re.escape(f'device {other!r} is not there: "cpu" is the only one')):
             x.to(other)
-    with pytest.raises(RuntimeError, match="device 'cuda:1' is not there"):
-        mg.device("cuda", 1)
+    for kind in ("cuda", "cpu"):
+        with pytest.raises(RuntimeError, match=f"device '{kind}:1' is not there"):
+            mg.device(kind, 1)
     for kind in (mg.cuda, mg.mps, mg.xpu, mg.accelerator, mg.backends.mps, mg.backends.cuda):
         assert not kind.is_available() and kind.device_count() == 0
         kind.manual_seed(1)
@@ -66,6 +67,21 @@ def test_devices():
     assert not hasattr(mg.cuda, "amp")
     with pytest.raises(RuntimeError, match="device 'mps' is not there"):
         mg.Generator(device="mps")
+
+
+@pytest.mark.parametrize("make", [
+    lambda **o: nn.Linear(2, 3, **o), lambda **o: nn.Embedding(4, 2, **o), lambda **o: nn.LayerNorm(3, **o),
+    lambda **o: nn.RMSNorm(3, **o),
+], ids=["Linear", "Embedding", "LayerNorm", "RMSNorm"])
+def test_layers_with_parameters_take_a_device_and_a_dtype(make):
+    assert {p.dtype for p in make(device="cpu").parameters()} == {mg.float32}
+    layer = make(device=mg.device("cpu"), dtype=mg.float64)
+    assert {p.dtype for p in layer.parameters()} == {mg.float64}
+    assert all((p.abs().sum() > 0) | (name == "bias") for name, p in layer.named_parameters())
+    with pytest.raises(RuntimeError, match=NO_CUDA):
+        make(device="cuda")
+    with pytest.raises(TypeError, match="not of bfloat16"):
+        make(dtype=mg.bfloat16)
 
 
 def test_conversions():
@@ -110,6 +126,7 @@ def test_what_is_drawn_follows_its_generator_and_no_other(draw):
     assert later != wanted and draw(generator=own.set_state(state)).tolist() == later
     assert mg.random.get_state() == before and own.initial_seed() == 3
     assert draw(generator=mg.Generator()).tolist() == draw(generator=mg.Generator()).tolist()
+    assert draw(generator=own.manual_seed(4)).tolist() != wanted
     with pytest.raises(TypeError, match="generator: expected a minigrad.Generator, got int"):
         draw(generator=3)
 
@@ -131,6 +148,7 @@ def test_draws_have_the_distribution_that_they_say():
                          (mg.normal(1.0, mg.full((n,), 3.0)), 1, 3)):
         assert x.dtype == mg.float32
         assert abs(x.mean().item() - mean) < 5 * std / n**0.5 and abs(x.std().item() - std) < 0.05 * std
+    assert mg.normal(mg.zeros(2, dtype=mg.float64), 1.0).dtype == mg.float64
     with pytest.raises(TypeError, match="normal_: expected a tensor of floats, got int64"):
         mg.arange(3).normal_()
     for p in (-0.1, 1.1, float("nan")):

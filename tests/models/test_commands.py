@@ -132,7 +132,7 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
     (["train", "--threads", "0"], "--threads: expected a number of threads from 1"),
     (["train", "--threads", "9999"], "--threads: expected a number of threads from 1"),
     (["train", "--text", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
-    (["train", "--text", "."], "cannot read . (Is a directory)"),
+    (["train", "--text", "."], ". holds no index.json; write one with `minigrad prepare FILES --to .`"),
     (["train", "--text", ""], "cannot read '' (No such file or directory)"),
     (["train", "--text", "/dev/zero"], "/dev/zero is a pipe, socket or device; write its text into a file"),
     (["train", "--text", "x" * 300], "(File name too long)"),

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+import models
 from models import checkpoint as checkpoints
 from models import comparison, comparison_picture
 from models import run as runs
@@ -152,6 +153,7 @@ def test_what_a_folder_says(trained):
     rows = [row for _, row in read_metrics(trained / runs.METRICS)]
     assert found.settings["lr"] == 2e-3 and found.settings["task"] == "copy" and found.settings["seed"] == 3
     assert found.measured["val_loss"] == rows[-1]["val_loss"] and found.measured["seconds"] == rows[-1]["seconds"]
+    assert found.measured["parameters"] == sum(p.numel() for p in models.load("a").parameters())
     assert found.measured["accuracy"] == rows[-1]["accuracy"] and found.problem == ""
     assert found.curve("val_loss") == [(2, rows[1]["val_loss"]), (4, rows[3]["val_loss"])]
     folder = copy(trained, "b")

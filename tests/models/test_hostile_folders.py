@@ -363,6 +363,9 @@ def test_nothing_is_written_over_or_left_half_written(folder, tmp_path, monkeypa
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for taken in ("file", "link"):
         assert "exists already" in run("export", path, "--to", tmp_path / taken)[2]
+    monkeypatch.chdir(tmp_path / "folder" / "..")
+    for taken in (".", "..", "/", "folder/.."):
+        assert run("export", path, "--to", taken)[0] == 1
     monkeypatch.setattr(hub.folder.weights, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(CheckpointError, match="cannot write .*: No space left; make room"):
         hub.write(models.load(path), tmp_path / "out")

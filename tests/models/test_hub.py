@@ -14,6 +14,7 @@ from models.transformer import CausalTransformer, TransformerConfig
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
 GPT2 = dict(vocab_size=61, n_positions=256, n_embd=24, n_layer=2, n_head=3, bos_token_id=None, eos_token_id=None)
@@ -344,13 +345,29 @@ def test_what_was_read_is_written(name, dtype, their_model, tmp_path):
     hub.write(models.load(tmp_path / "in"), tmp_path / "out", dtype=dtype)
     expected, found = tensors_in(tmp_path / "in"), tensors_in(tmp_path / "out")
     assert found.keys() == expected.keys()
+    with safe_open(tmp_path / "out" / "model.safetensors", framework="numpy") as file:
+        assert file.metadata() == {"format": "pt"}  # older versions of transformers ask for it
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
+
+
+def test_shards_are_as_full_as_they_may_be(our_model, tmp_path):
+    hub.write(our_model(OURS["gpt2"]), tmp_path / "out", shard_size=3000)
+    index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
+    sizes = {path.name: [4 * tensor.numel() for tensor in load_file(path).values()] for path in
+             sorted((tmp_path / "out").glob("*.safetensors"))}
+    count = len(sizes)
+    assert list(sizes) == [f"model-{i:05}-of-{count:05}.safetensors" for i in range(1, count + 1)]
+    assert all(sum(size) <= 3000 or len(size) == 1 for size in sizes.values())
+    assert max(map(len, sizes.values())) > 2 and index["metadata"] == {"total_size": sum(map(sum, sizes.values()))}
+    for name, file in index["weight_map"].items():
+        assert name in load_file(tmp_path / "out" / file)
 
 
 def test_rounding_is_pytorchs(our_model, tmp_path, random):
     ours = our_model(OURS["gpt2"])
     ours.token_embedding.weight.data[...] = random.standard_normal((11, 16)) * 10.0 ** random.integers(-30, 4, (11, 16))
+    ours.position_embedding.weight.data[:, 0] = 1 + np.arange(32) / 256  # every second one is as far from two of bfloat16
     hub.write(ours, tmp_path / "exact")
     for dtype in ("bfloat16", "float16"):
         hub.write(ours, tmp_path / dtype, dtype=dtype)
@@ -364,7 +381,7 @@ def test_a_run_goes_out_and_comes_back(run, text_file, tmp_path, warned):
     flags = ["--text", text_file, "--preset", "micro", "--steps", 3, "--eval-windows", 2]
     assert run("train", "--out", tmp_path / "run", *flags)[0] == 0
     code, out, _ = run("export", tmp_path / "run", "--to", tmp_path / "folder", "--best")
-    assert code == 0 and "a GPT2LMHeadModel" in out
+    assert code == 0 and "holds a GPT2LMHeadModel" in out
     transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
     transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
     assert warned == []

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import models
-from models import TrainingConfig, TransformerConfig, load_corpus, sources
+from models import TrainingConfig, TransformerConfig, load_corpus, text_files
 from models.data import windows
 from models.prepare import Request, prepare
 from models.shards import INDEX, SPLITS, Index, MappedTokens, load_shards
-from models.sources import Source
+from models.text_files import TextFile
+from models.tokenizers import BytePairs
+from models.tokenizers.byte_pairs import LLAMA3_PATTERN
 from models.train import Trainer
 
 TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
@@ -33,11 +35,11 @@ def own_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 64)
+    monkeypatch.setattr(text_files, "PIECE_BYTES", 64)
 
 
 def prepared(*paths, folder="tokens", field="text", workers=1, **request) -> Index:
-    request = Request(tuple(Source.of(str(path), field) for path in paths), **request)
+    request = Request(tuple(TextFile.of(str(path), field) for path in paths), **request)
     return prepare(request, folder, workers)
 
 
@@ -105,6 +107,43 @@ def test_a_document_is_of_the_split_in_which_it_begins():
     for validation, count in ((0.67, 1), (0.65, 2), (0.34, 2), (0.32, 3)):
         prepared("a.jsonl", folder=str(validation), validation=validation)
         assert Index.read(str(validation)).tokens("train") == 40 * count
+
+
+MIXED = "ab1 \n\t.,'!é日\u3000\xa0🙂"  # what byte pairs may or may not join
+
+
+@pytest.mark.parametrize("words, vocabulary_size", [("bytes", None), ("gpt2", 400), ("llama3", None)])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_tokens_of_pieces_are_those_of_the_whole_text(monkeypatch, words, vocabulary_size, workers):
+    """With several processes, too, which get the tokenizer from this one."""
+    pytest.importorskip("tokenizers")
+    monkeypatch.setattr(text_files, "PIECE_BYTES", 500 if workers == 1 else 30_000)
+    letters = np.random.default_rng(0).choice(list(MIXED), size=30_000)
+    pathlib.Path("a.txt").write_text("".join(letters))
+    tokenizer = "bytes" if words == "bytes" else "bpe"
+    if words == "llama3":
+        described = load_corpus("a.txt", tokenizer="bpe", vocabulary_size=400).tokenizer.state()["tokenizer"]
+        pattern = {"type": "Split", "pattern": {"Regex": LLAMA3_PATTERN}, "behavior": "Isolated", "invert": False}
+        bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+        described["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [pattern, bytes_]}
+        tokenizer = BytePairs(described)
+    prepared("a.txt", tokenizer=tokenizer, vocabulary_size=vocabulary_size, shard_tokens=3000, workers=workers)
+    corpus, mapped = load_corpus("a.txt", 1, tokenizer, vocabulary_size), load_shards("tokens")
+    assert mapped.tokenizer.state() == corpus.tokenizer.state() and mapped.validation_bytes == corpus.validation_bytes
+    for split in SPLITS:
+        np.testing.assert_array_equal(getattr(mapped, split)[:], getattr(corpus, split))
+
+
+def test_byte_pairs_are_learnt_from_a_part_of_a_large_text(monkeypatch, small_pieces):
+    pytest.importorskip("tokenizers")
+    monkeypatch.setattr("models.prepare.LEARNT_FROM", 500)
+    pathlib.Path("a.txt").write_text("".join(f"{letter * 20} " * 50 for letter in "abcdefghij"))
+    told = set()
+    prepare(Request((TextFile.of("a.txt", "text"),), "bpe"), "tokens", show=lambda what, done, total: told.add(what))
+    tokenizer = load_shards("tokens").tokenizer
+    assert "learning from 0 MB of" in told
+    learnt = [letter for letter in "abcdefghij" if len(tokenizer.encode(" " + letter * 20)) < 10]
+    assert 5 <= len(learnt) < 10 and learnt[-1] in "hi", "of pieces from beginning to end, but not of the validation text"
 
 
 def test_bytes_of_the_text_are_counted(small_pieces):
@@ -268,6 +307,8 @@ def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
     (["nothing.gz"], "nothing.gz holds no text"),
     (["a.txt", "latin.txt"], "latin.txt is not UTF-8 (byte 600 is 0xe4)"),
     (["a.jsonl", "--field", "body"], "a.jsonl, line 1 has no field 'body', but ['text']; name the field"),
+    (["a.txt", "--vocabulary-size", "50"], "vocabulary_size is 50, but the tokenizer has 8 tokens; leave it out"),
+    (["a.txt", "--tokenizer", "nowhere"], "--tokenizer is 'nowhere', which is none of characters, bytes, bpe, and no file"),
     (["a.txt", "--validation", "0"], "validation must be more than 0 and less than 1"),
     (["a.txt", "--validation", "nan"], "validation must be"),
     (["a.txt", "--workers", "0"], "--workers must be from 1 to"),
@@ -294,7 +335,7 @@ def test_folders_that_are_not_ours(run, text_file):
     pathlib.Path("file").write_text("precious")
     os.chmod("closed", 0o500)
     one_line(run("prepare", text_file, "--to", "full"), "full holds precious, and no index.json; name a new or")
-    one_line(run("prepare", text_file, "--to", "file"), "file")
+    one_line(run("prepare", text_file, "--to", "file"), "file is no folder; name another with --to")
     one_line(run("prepare", text_file, "--to", ""), "--to is empty")
     if os.geteuid() != 0:
         one_line(run("prepare", text_file, "--to", "closed"), "Permission denied")
@@ -330,18 +371,21 @@ def test_a_source_that_moved_is_the_same(text_file, small_pieces):
     assert prepared("b.txt", shard_tokens=1000).is_whole
 
 
-@pytest.mark.parametrize("other", ["abd ", "abc abc ", ""])
+LINE = json.dumps({"text": "a b " * 12 + "abc"}) + "\n"  # as long as a piece
+
+
+@pytest.mark.parametrize("other", [LINE.replace("c", "d"), LINE + LINE, "", LINE[:-9]])
 def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch, other):
-    path = pathlib.Path("a.txt")
-    path.write_text("abc " * 1000)
+    path = pathlib.Path("a.jsonl")
+    path.write_text(LINE)
     begin = models.prepare.begin_or_go_on
 
     def change(*arguments):
-        path.write_text(other * 1000)
+        path.write_text(other)
         return begin(*arguments)
 
     monkeypatch.setattr("models.prepare.begin_or_go_on", change)
-    with pytest.raises(models.shards.ShardError, match="a.txt has changed while it was read"):
+    with pytest.raises(models.shards.ShardError, match="a.jsonl has changed while it was read"):
         prepared(path)
     assert not Index.read("tokens").is_whole
 
@@ -382,6 +426,12 @@ def test_train_resume_and_move(run, tokens, text_file):
     prepared("b.txt", folder="b")
     one_line(run("train", *TINY, "--text", "b", "--init-from", "here", "--out", "no"),
              "b was prepared with another tokenizer than that of the model", codes=(2,))
+    one_line(run("train", *TINY, "--text", "b", "--tokenizer", "bytes"), "--tokenizer makes no sense with --text b, which holds")
+    one_line(run("prepare", "b.txt", "--tokenizer", "here", "--to", "c", "--workers", 1),
+             "b.txt, from byte 0 on: the vocabulary has no 'x' 'y' 'z'")
+    pathlib.Path("d.txt").write_text("abc " * 100)
+    assert run("prepare", "d.txt", "--tokenizer", "here", "--to", "d", "--workers", 1)[0] == 0
+    assert run("train", *TINY, "--text", "d", "--init-from", "here", "--out", "of d")[0] == 0
 
 
 def test_unfinished_and_short(run, text_file, small_pieces):

@@ -76,7 +76,7 @@ def test_shuffling_follows_the_seed_or_the_generator():
 
 
 def test_a_split_has_no_overlap_and_leaves_nothing_out():
-    for lengths, expected in (([6, 1, 3], [6, 1, 3]), ([0.5, 0.25, 0.25], [6, 2, 2]), ([1 / 3] * 3, [4, 3, 3]), ([10], [10]),
+    for lengths, expected in (([6, 1, 3], [6, 1, 3]), ([0.5, 0.25, 0.25], [6, 2, 2]), ([1 / 3] * 3, [4, 3, 3]), ([0.25] * 4, [3, 3, 2, 2]), ([10], [10]),
                               ([1.0], [10])):
         parts = random_split(range(10), lengths, generator=mg.Generator().manual_seed(3))
         assert [len(part) for part in parts] == expected

@@ -15,8 +15,8 @@ SABOTAGES = [
         "minigrad: a missing command has a name": ("refuse", "if name else", "if True else"),
     }),
     *edits(COMMANDS, "cli.__main__", {
-        "minigrad: interrupted without saying what is saved": ("main", "str(reason) or ", ""),
-        "minigrad: interrupted with success": ("main", "\"interrupted\", 130", "\"interrupted\", 0"),
+        "minigrad: interrupted without saying what is saved": ("run_to_the_end", "str(reason) or ", ""),
+        "minigrad: interrupted with success": ("run_to_the_end", "\"interrupted\", 130", "\"interrupted\", 0"),
     }),
     *edits(MAIN, "models.commands.shared", {
         "Parser: unknown flags are accepted": ("Parser.parse_known_args", "if unknown:", "if False:"),

@@ -7,7 +7,7 @@ from models.hub.folder import FAMILIES
 from sabotage.base import Sabotage
 from sabotage.edit import edits
 
-OTHERS = "tests/models/test_hub.py",
+OTHERS = "tests/models/test_published_configs.py", "tests/models/test_hub.py"
 HOSTILE = "tests/models/test_hostile_folders.py",
 
 
@@ -55,12 +55,11 @@ SABOTAGES = [
         "hub: bfloat16 in the lower half": ("Stored.read", "bits <<= 16", "bits <<= 0"),
         "hub: bfloat16 cut off": ("as_stored", "bits + 0x7FFF + (bits >> 16 & 1)", "bits"),
         "hub: bfloat16 halves go up": ("as_stored", "0x7FFF + (bits >> 16 & 1)", "0x8000"),
-        "hub: float16 as it is": ("Stored.read", "array = array.astype(np.float32)", "pass"),
         "hub: no offset": ("Stored.read", "offset=self.offset", "offset=8"),
         "hub: no layout named": ("_write_file", '{"format": "pt"}', "{}"),
         "hub: never a new shard": ("write", "filled + size > shard_size", "False"),
         "hub: shards of a tensor each": ("write", "filled + size > shard_size", "True"),
-        "hub: total size": ("write", "total + size", "size"),
+        "hub: total size": ("write", "filled + size, total + size", "filled + size, size"),
     }),
     *edits(OTHERS, "models.hub.folder", {
         "hub: float64 read as float32": ("read", 'stored.dtype == "F64"', "False"),
@@ -80,13 +79,13 @@ SABOTAGES = [
         "hub: ends of GPT-2's own files": ("read", "BytePairs.read(folder, ends)", "BytePairs.read(folder)"),
         "hub: GPT-2's own files not read": ("read", "(folder / MERGES).exists()", "False"),
         "hub: special tokens not named": ("write", "if ids and ids[0] in special", "if False"),
-        "hub: ends not read": ("read", '(path.read_text(encoding="utf-8"), ends)', '(path.read_text(encoding="utf-8"))'),
+        "hub: ends not read": ("read", "BytePairs(described, ends)", "BytePairs(described)"),
         "hub: lines are no characters": ("_of_characters", r"[\s\S]", "."),
         "hub: bytes in words": ("_of_bytes", '"use_regex": False', '"use_regex": True') ,
     }),
     *edits(OTHERS, "models.tokenizers.byte_pairs", {
         "BytePairs: ends not kept": ("BytePairs.state", "list(self.ends)", "[]"),
-        "BytePairs: ends lost": ("BytePairs.of_state", ', state["ends"])', ")"),
+        "BytePairs: ends lost": ("BytePairs.of_state", ', ends)', ")"),
     }),
     *edits(OTHERS, "models.tokenizers.base", {"respond: no end": ("Tokenizer.respond", "ends=self.ends, ", "")}),
     *edits(HOSTILE, "models.hub.family", {

@@ -10,10 +10,10 @@ NORM_LOST = f"{BLOCK}._add", "norm(x) if sublayer.norm_before else x", "x"
 NORM_TWICE = f"{BLOCK}._add", "return norm(out) if sublayer.norm_after else out", "return norm(out) if norm else out"
 ATTENTION_SKIPPED = f"{BLOCK}.forward", "if self.attends:", "if False:"
 MLP_SKIPPED = f"{BLOCK}.forward", "return self._add(1, self.ln_2, x, self.mlp)", "return x"
-HEADS_MERGED = f"{BLOCK}._make_attention", "nn.MultiHeadAttention(config.width, config.heads,", "nn.MultiHeadAttention(config.width, 1,"
+HEADS_MERGED = "models.transformer:make_attention", "nn.MultiHeadAttention(config.width, config.heads,", "nn.MultiHeadAttention(config.width, 1,"
 NOT_CAUSAL = f"{BLOCK}._attend", "is_causal=self.is_causal", "is_causal=False"
 SUMS_OF_COLUMNS = "nn.functional.attention:attention_weights", "return scores.softmax(-1)", "return scores.softmax(-2)"
-VALUES_ARE_KEYS = f"{ATTENTION}.project", "v = self._split(source, self.value if self.projects_value else None)", "v = k"
+VALUES_ARE_KEYS = f"{ATTENTION}.project", "v = self._split(source, self.value if self.projects_value else None, self.key_value_heads)", "v = k"
 
 SABOTAGES = of_claims("000", {
     "C2": {
@@ -63,9 +63,9 @@ SABOTAGES = of_claims("000", {
         "sums of columns": SUMS_OF_COLUMNS,
     },
     "A4": {
-        "keys are projected as queries": (f"{ATTENTION}.project", "k = self._split(source, self.key)",
+        "keys are projected as queries": (f"{ATTENTION}.project", "k = self._split(source, self.key, self.key_value_heads)",
             "k = self._split(source, self.query)"),
-        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, k, v", "return k, q, v"),
+        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, self._for_each_query(k)", "return k, self._for_each_query(q)"),
     },
     "A5": {
         "causal=\"mask\" masks nothing": (f"{ATTENTION}.forward", 'self.causal == "mask" and mask is None', "False"),
@@ -79,7 +79,7 @@ SABOTAGES = of_claims("000", {
         "causal=\"mask\" masks nothing": (f"{ATTENTION}.forward", 'self.causal == "mask" and mask is None', "False"),
         "the token itself is hidden, too": ("nn.functional.attention:attention_weights", "np.tri(*scores.shape[-2:], dtype=bool)",
             "np.tri(*scores.shape[-2:], k=-1, dtype=bool)"),
-        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, k, v", "return k, q, v"),
+        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, self._for_each_query(k)", "return k, self._for_each_query(q)"),
         "an RNN's state is lost": ("nn.recurrent:RNN._run", "b_hh if h is None", "b_hh if True"),
         "an RNN sees the last token, too": ("nn.recurrent:RNN._run", "inputs[:, t] + before", "inputs[:, t] + inputs[:, t - 1] + before"),
     },
@@ -88,13 +88,13 @@ SABOTAGES = of_claims("000", {
             "np.arange(keys) - np.arange(queries)[:, None]"),
         "distances are ignored": (f"{ATTENTION}._mask", 'if self.positions == "relative":', "if False:"),
         "far distances are alike": (f"{ATTENTION}.position_bias", "-self.max_distance, self.max_distance) +", "-3, 3) +"),
-        "relative positions are not causal": (f"{ATTENTION}._mask", 'if parts and self.causal == "mask":', "if False:"),
+        "relative positions are not causal": (f"{ATTENTION}._mask", 'if self.causal == "mask" and (parts or is_far):', "if False:"),
     },
     "A10": {
         "heads are averaged": (f"{ATTENTION}._merge", ".sum(1)", ".mean(1)"),
         "one read-out for all heads": (f"{ATTENTION}._merge", "heads @ self.out_weights.mT", "heads @ self.out_weights[:1].mT"),
         "read-outs are transposed": (f"{ATTENTION}._merge", "heads @ self.out_weights.mT", "heads @ self.out_weights"),
-        "heads cut across features": (f"{ATTENTION}._split", "reshape(B, T, self.heads, -1).transpose(1, 2)",
+        "heads cut across features": (f"{ATTENTION}._split", "reshape(B, T, heads, -1).transpose(1, 2)",
             "reshape(B, T, -1, self.heads).permute(0, 3, 1, 2)"),
     },
     "A11": {
@@ -111,7 +111,7 @@ SABOTAGES = of_claims("000", {
         "tokens are mixed": ("models.transformer:MLP.forward", "F.mlp(x,", "F.mlp(x + x.mean(-2, keepdim=True),"),
         "no activation": ("models.transformer:MLP.forward", "return F.mlp(x, expand.weight",
             "return project(F.linear(x, expand.weight, expand.bias)) if True else F.mlp(x, expand.weight"),
-        "another activation": ("models.transformer:MLP", "activation=config.activation", 'activation="relu"'),
+        "another activation": ("models.transformer:MLP", "None if gated else config.activation", '"relu"'),
     },
     "R0": {
         "a residual connection": (f"{BLOCK}._add", "if sublayer.residual is not None:", "if True:"),
@@ -120,7 +120,7 @@ SABOTAGES = of_claims("000", {
         "heads merged": HEADS_MERGED,
     },
     "C3": {
-        "half as many hidden units": ("models.transformer:MLP", "config.mlp_ratio * config.width", "2 * config.width"),
+        "half as many hidden units": ("models.transformer:TransformerConfig.hidden", "self.mlp_ratio * self.width", "2 * self.width"),
         "attention skipped": ATTENTION_SKIPPED,
         "an MLP is not counted": ("minigrad.ops.matmul:MLP.count", "self.first + self.second", "self.first"),
     },
@@ -201,8 +201,8 @@ SABOTAGES = of_claims("000", {
         "sinusoids are sines only": ("nn.position:sinusoidal", "np.cos(angles)", "np.sin(angles)"),
     },
     "T1": {
-        "no final layer": (f"{MODEL}.forward", "F.linear(self.ln_f(x),", "F.linear(x,"),
-        "read-out of another layer": (f"{MODEL}.forward", "F.linear(self.ln_f(x),", "F.linear(self.ln_f(x).flip(1),"),
+        "no final layer": (f"{MODEL}.forward", "self.ln_f(x)", "x"),
+        "read-out of another layer": (f"{MODEL}.forward", "self.ln_f(x)", "self.ln_f(x).flip(1)"),
         "loss of the first sequence only": (f"{MODEL}.forward", "logits.view(-1, self.config.vocabulary_size), targets.reshape(-1)",
             "logits[0], targets[0]"),
         "large first weights": ("models.transformer:initialise", "if adds_to_residual else std", "if adds_to_residual else 1.0"),
@@ -212,8 +212,8 @@ SABOTAGES = of_claims("000", {
             "(negative[:, :1] - negative) / 2)"),
     },
     "T8": {
-        "weights not tied": (f"{MODEL}.forward", "self.token_embedding.weight)  # (B, T, V): weights",
-            "self.token_embedding.weight.detach().clone())  # (B, T, V): the"),
+        "weights not tied": (f"{MODEL}.forward", "F.linear(x, self.token_embedding.weight)",
+            "F.linear(x, self.token_embedding.weight.detach().clone())"),
         "no gradient through the embedding": (f"{MODEL}.forward", "x = self.dropout(x)", "x = self.dropout(x.detach())"),
     },
     "T9": {
@@ -256,11 +256,11 @@ SABOTAGES = of_claims("000", {
         "dropped in evaluation": ("nn.dropout:Dropout.forward", "self.training", "True"),
     },
     "T2": {
-        "the cache is off": ("models.decode:CachedDecoder.logits", "self.cached = tokens", "pass"),
-        "the cache is short of a token": ("models.decode:CachedDecoder._count_known", "min(self.cached.shape[1], tokens.shape[1] - 1)",
-            "max(min(self.cached.shape[1], tokens.shape[1] - 1) - 1, 0)"),
+        "the cache is off": ("models.decode:CachedDecoder._count_known", "end <= self._begin", "True"),
+        "the cache is short of a token": ("models.decode:CachedDecoder._count_known", "min(self._end, tokens.shape[1] - 1)",
+            "min(self._end, tokens.shape[1] - 1) - 1"),
         "not causal": NOT_CAUSAL,
         "positions are not added": (f"{MODEL}.forward", "(tokens, self.position_embedding.weight)", "(tokens)"),
-        "the cache holds another position": ("models.decode:CachedDecoder.logits", "tokens[:, start:], start,", "tokens[:, start:], max(start - 1, 0),"),
+        "the cache holds another position": ("models.decode:CachedDecoder._read", "run(new, slot,", "run(new, max(slot - 1, 0),"),
     },
 })

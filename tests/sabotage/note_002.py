@@ -23,12 +23,12 @@ SABOTAGES = of_claims("002", {
         "the result is not turned back": (f"{ATTENTION}.forward", 'y if self.layout == "rows" else y.mT', "y"),
         "weights are not turned": (f"{ATTENTION}._shown", 'self.layout == "columns"', "False"),
         "sums of rows": SUMS_OF_COLUMNS,
-        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, k, v", "return k, q, v"),
+        "queries and keys exchanged": (f"{ATTENTION}.project", "return q, self._for_each_query(k)", "return k, self._for_each_query(q)"),
     },
     "A25": {
         "weights are uniform": UNIFORM,
         "distances are ignored": (f"{ATTENTION}._mask", 'if self.positions == "relative":', "if False:"),
-        "keys are all the same": (f"{ATTENTION}.project", "k = self._split(source, self.key)", "k = self._split(source * 0 + 1, self.key)"),
+        "keys are all the same": (f"{ATTENTION}.project", "k = self._split(source, self.key, self.key_value_heads)", "k = self._split(source * 0 + 1, self.key)"),
         "fixed weights depend on the place": (f"{ATTENTION}.position_bias", "np.arange(queries)[:, None] - np.arange(keys)",
             "np.arange(queries)[:, None] * np.arange(keys)"),
     },
@@ -45,7 +45,7 @@ SABOTAGES = of_claims("002", {
         "symmetric weights": ("nn.functional.attention:attention_weights", "return scores.softmax(-1)",
             "return scores.exp() / scores.exp().sum()"),
         "keys are other tokens'": (f"{ATTENTION}.project", "k = q if source is x", "k = q.flip(2) if source is x"),
-        "two projections are one": (ATTENTION, "self.key = Linear(self.memory_width, heads * self.key_size, bias)", "self.key = self.query"),
+        "two projections are one": (ATTENTION, "self.key = Linear(self.memory_width, self.key_value_heads * self.key_size, bias)", "self.key = self.query"),
     },
     "E12": {
         "shapes are not checked": ("minigrad.ops.matmul:matmul", "a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]", "False"),

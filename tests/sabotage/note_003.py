@@ -6,7 +6,7 @@ UNIFORM = "nn.functional.attention:attention_weights", "return scores.softmax(-1
 NOT_ADDED = "nn.position:PositionEncoding.forward", "return x + p", "return x"
 VALUES_NOT_PROJECTED = f"{ATTENTION}.project", "self.value if self.projects_value else None", "None"
 NO_RESIDUAL = "models.transformer:Block._add", "if sublayer.residual is not None:", "if False:"
-ONE_HEAD_FOR_ALL = (f"{ATTENTION}._split", "return projection(x).reshape(B, T, self.heads, -1).transpose(1, 2)",
+ONE_HEAD_FOR_ALL = (f"{ATTENTION}._split", "return projection(x).reshape(B, T, heads, -1).transpose(1, 2)",
                     "y = projection(x).reshape(B, T, self.heads, -1); return mg.stack([y[:, :, 0]] * self.heads, dim=1)")
 HEADS_FROM_THE_LAST = f"{ATTENTION}._merge", "heads.transpose(1, 2)", "heads.flip(1).transpose(1, 2)"
 
@@ -21,7 +21,7 @@ SABOTAGES = [
         "A7": {
             "values are not projected": VALUES_NOT_PROJECTED,
             "scores are scaled unasked": (f"{ATTENTION}._factor", '"none": 1.0', '"none": 0.5'),
-            "keys are queries": (f"{ATTENTION}.project", "k = self._split(source, self.key)", "k = q"),
+            "keys are queries": (f"{ATTENTION}.project", "k = self._split(source, self.key, self.key_value_heads)", "k = q"),
         },
         "A44": {
             "no residual connection": (f"{ATTENTION}.forward", "x + y if self.residual else y", "y"),
@@ -62,7 +62,7 @@ SABOTAGES = [
             "multiply-adds are counted twice": ("minigrad.flops:count_flops.forward",
                                                 "_add(self.forward_counts, op, op.multiply_adds)",
                                                 "_add(self.forward_counts, op, 2 * op.multiply_adds)"),
-            "an MLP is 2 D wide": ("models.transformer:MLP.__init__", "config.mlp_ratio * config.width", "2 * config.width"),
+            "an MLP is 2 D wide": ("models.transformer:TransformerConfig.hidden", "self.mlp_ratio * self.width", "2 * self.width"),
         },
         "P2": {
             "positions are not added": NOT_ADDED,

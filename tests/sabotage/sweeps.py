@@ -27,7 +27,8 @@ SABOTAGES = [
         "sweep: the combination is not named": ("plan", '{name_of(given, grid)}: ', ""),
         "sweep: any number of workers": ("share_cores", "if not 1 <= workers <= 10 * cores:", "if False:"),
         "sweep: other flags in the same folder": ("name_folders", "if same is None:", "if False:"),
-        "sweep: any missing value is named": ("another", "all(run.settings.get(name) != known[name] for run in planned)", "True"),
+        "sweep: any other run is named": ("another", "min((differences(run.settings, known) for run in planned), key=len)",
+            "max((differences(run.settings, known) for run in planned), key=len)"),
     }),
     *edits(REFUSED, "models.sweep_folder", {
         "sweep: a text is its name": ("settings_of", '"text_sha256": dataset["sha256"]', '"text_sha256": path'),

@@ -8,28 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import sources
+from models import text_files
 from models.data import read_text
-from models.sources import DOCUMENT_END, Source, last_cut
+from models.text_files import DOCUMENT_END, TextFile, last_cut
 
 TEXTS = {
     "words": "to be, or not to be; 42 times.\n" * 20,
     "other scripts": "Ωμέγα и альфа, così è — 日本語。 \u3000 🙂🙂 fin\n" * 20,
     "ends of lines": "\ufeffone\r\ntwo\rthree\n\r\n\r four\r\n" * 20,
     "no place to cut": "日本語。" * 60,
+    "no place but within ends of lines": "x" + "\r\n" * 300,
     "blanks": " \n" * 300,
 }
 
 
 def read(path, field="text") -> list[str]:
-    return [text for piece in Source.of(str(path), field).pieces() for text in piece.texts()]
+    return [text for piece in TextFile.of(str(path), field).pieces() for text in piece.texts()]
 
 
 @pytest.fixture(params=[1, 7, 64, 1 << 20])
 def piece_bytes(request, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", request.param)
-    monkeypatch.setattr(sources, "TAIL_BYTES", 16)
-    monkeypatch.setattr(sources, "LONGEST", 200)
+    monkeypatch.setattr(text_files, "PIECE_BYTES", request.param)
+    monkeypatch.setattr(text_files, "TAIL_BYTES", 16)
+    monkeypatch.setattr(text_files, "LONGEST", 200)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -38,7 +39,7 @@ def test_pieces_are_the_text(tmp_path, piece_bytes, name, suffix):
     path, plain = tmp_path / f"text{suffix}", tmp_path / "plain"
     plain.write_bytes(TEXTS[name].encode())
     path.write_bytes(gzip.compress(plain.read_bytes()) if suffix else plain.read_bytes())
-    pieces = list(Source.of(str(path), "text").pieces())
+    pieces = list(TextFile.of(str(path), "text").pieces())
     assert b"".join(piece.content for piece in pieces) == plain.read_bytes()
     sizes = [len(piece.content) for piece in pieces]
     assert [piece.offset for piece in pieces] == list(itertools.accumulate([0, *sizes[:-1]]))
@@ -46,10 +47,10 @@ def test_pieces_are_the_text(tmp_path, piece_bytes, name, suffix):
 
 
 def test_pieces_are_small_and_cut_between_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 100)
+    monkeypatch.setattr(text_files, "PIECE_BYTES", 100)
     path = tmp_path / "text"
     path.write_text(TEXTS["words"])
-    pieces = [piece.content for piece in Source.of(str(path), "text").pieces()]
+    pieces = [piece.content for piece in TextFile.of(str(path), "text").pieces()]
     assert len(pieces) > 5 and max(map(len, pieces)) < 200
     assert all(re.search(rb"[a-z0-9]$", piece) for piece in pieces[:-1])
     assert all(re.match(rb"[ \n]", piece) for piece in pieces[1:])
@@ -99,8 +100,8 @@ def test_documents_of_lines(tmp_path, piece_bytes, suffix):
     ("a.jsonl", b"[" * 150, "a.jsonl, line 1 is no JSON"),
 ])
 def test_bad_sources(tmp_path, monkeypatch, name, content, says):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 16)
-    monkeypatch.setattr(sources, "LONGEST", 200)
+    monkeypatch.setattr(text_files, "PIECE_BYTES", 16)
+    monkeypatch.setattr(text_files, "LONGEST", 200)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError) as caught:
         read(tmp_path / name)

@@ -23,14 +23,14 @@ LAST_CUT = re.compile(r".*[^\W_](?=[ \n])", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class TextFile:
     """A file with text. Its name says what it is: .jsonl has a document in a field of each line; .gz is compressed."""
 
     path: str
     field: str | None  # of the documents; None for a plain text
 
     @classmethod
-    def of(cls, path: str, field: str) -> "Source":
+    def of(cls, path: str, field: str) -> "TextFile":
         """The source of this name; OSError or ValueError if it is no file."""
         if not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError(f"{path} is a pipe, socket or device; write its text into a file, and give that")
@@ -84,7 +84,7 @@ class Source:
 class Piece:
     """Consecutive bytes of a source, with all that another process needs to make text of them."""
 
-    source: Source
+    source: TextFile
     content: bytes
     offset: int  # of its first byte, in the text
     line: int  # the number of its first line, in .jsonl

@@ -1,0 +1,395 @@
+"""Training on several ranks: the same numbers as on one, and one line whatever goes wrong. Only the last tests need MPI."""
+import json
+import os
+import pathlib
+import random as chance
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+from cli.__main__ import main
+from models import checkpoint as checkpoints
+from models import distributed
+from models.commands.shared import UsageError
+from models.commands.train import check_divisible, check_ranks
+from models.training_config import TrainingConfig
+from nn import functional as F
+from ranks import ROOT, TINY, ours, ranks_of, started, train
+
+SECONDS = 10  # in which all ranks have to end
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+# ---- without MPI ----
+
+@pytest.mark.parametrize("variables, size", [
+    ({}, 1), ({"OMPI_COMM_WORLD_SIZE": "3"}, 3), ({"PMI_SIZE": "2"}, 2), ({"PMI_SIZE": "two"}, 1), ({"SLURM_STEP_NUM_TASKS": "5"}, 1),
+    ({"SLURM_STEP_NUM_TASKS": "5", "PMIX_RANK": "0"}, 5),
+])
+def test_launchers_are_known_by_their_environment(variables, size):
+    assert distributed.launched_size(variables) == size
+
+
+@pytest.mark.parametrize("variables", [{}, {"PMI_SIZE": "1"}], ids=["plain", "one rank"])
+def test_one_process_does_without_mpi(run, variables, text_file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)  # it cannot be imported
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert run("train", *TINY, "--steps", 1, "--text", text_file)[0] == 0
+    assert checkpoints.load("runs/nano").step == 1
+
+
+def test_ranks_without_mpi4py_are_told_what_to_install(run, monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    assert run("train", *TINY) == (2, "", 'minigrad: error: this is one of 2 ranks, and mpi4py is not installed; pip install '
+                                          '"minigrad[mpi]"\n')
+    assert not os.listdir()
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_portions_of_dropout_are_those_of_the_whole_batch(size, is_compiled):
+    """Odd sizes, so that halves of PCG64's numbers are left over; the weights of attention have heads after the batch."""
+    x = mg.ones(size, 3, 5)
+
+    def outputs(rank, size):
+        mg.manual_seed(0)
+        drop = mg.compile(lambda x: F.dropout(x, 0.5)) if is_compiled else (lambda x: F.dropout(x, 0.5))
+        part = x[rank * len(x) // size : (rank + 1) * len(x) // size]
+        with mg.random.portion(rank, size):
+            return [drop(part).numpy() for _ in range(3)], mg.random.get_state()
+
+    whole, state = outputs(0, 1)
+    portions = [outputs(rank, size) for rank in range(size)]
+    for i, expected in enumerate(whole):
+        np.testing.assert_array_equal(np.concatenate([drawn[i] for drawn, _ in portions]), expected)
+    assert all(reached == state for _, reached in portions)
+    mg.manual_seed(0)
+    np.testing.assert_array_equal(F.dropout(x, 0.5).numpy(), whole[0])  # outside, there are no portions
+    assert 0 < np.count_nonzero(whole[0]) < whole[0].size and not np.array_equal(whole[0], whole[1])
+
+
+class Tied(nn.Module):
+    """A read-out with the embedding's matrix, which gets gradients first and last, and one parameter that gets none."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.first, self.last = nn.Embedding(5, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        self.unused = nn.Parameter(mg.ones(3))
+
+    def forward(self, ids: mg.Tensor) -> mg.Tensor:
+        return F.linear(self.last(self.first(self.embedding(ids)).tanh()), self.embedding.weight).square().mean()
+
+
+class Doubling:
+    """An MPI of two ranks with the same gradients. It notes, of what goes out, which parameters had a gradient by then."""
+
+    IN_PLACE = None
+    Request = types.SimpleNamespace(Testall=lambda requests: True)
+
+    def __init__(self, model):
+        self.model, self.noted = model, []
+        self.rank, self.size = 0, 2
+
+    def Iallreduce(self, _, array):
+        array *= 2
+        self.noted.append({name for name, p in self.model.named_parameters() if p.grad_array() is not None})
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("bytes_of_bucket", [1, 100, 10_000])
+def test_gradients_are_summed_in_buckets(is_compiled, bytes_of_bucket, monkeypatch):
+    monkeypatch.setattr(distributed, "BUCKET_BYTES", bytes_of_bucket)
+    mg.manual_seed(0)
+    model, ids = Tied(), mg.tensor([[0, 1], [4, 1]])
+    model(ids).backward()
+    expected = {name: None if p.grad is None else p.grad.numpy() for name, p in model.named_parameters()}
+    mpi = Doubling(model)
+    sums = distributed.Ranks(mpi, mpi).summing(list(model.parameters()))
+
+    def step(ids):
+        loss = model(ids)
+        loss.backward()
+        return loss.detach()
+
+    step = mg.compile(step) if is_compiled else step
+    for _ in range(3):
+        model.zero_grad()
+        mpi.noted.clear()
+        step(ids)  # of a batch whose gradients are only accumulated
+        assert not mpi.noted
+        with sums:
+            step(ids)
+        for name, p in model.named_parameters():
+            if is_compiled and expected[name] is not None:
+                assert p.node.grad is sums.views[p]  # and was never copied
+            if expected[name] is None:
+                assert p.grad is None
+            else:
+                np.testing.assert_allclose(p.grad.numpy(), 4 * expected[name], rtol=1e-6, err_msg=name)
+    assert len(mpi.noted) == {1: 6, 100: 3, 10_000: 1}[bytes_of_bucket]
+
+
+def test_buckets_go_out_while_earlier_layers_are_still_to_be_computed(monkeypatch):
+    monkeypatch.setattr(distributed, "BUCKET_BYTES", 1)
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    mpi = Doubling(model)
+    sums = distributed.Ranks(mpi, mpi).summing(list(model.parameters()))
+
+    class Between(mg.Function):
+        """Notes when backward comes between the layers."""
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx, dout):
+            mpi.noted.append("between")
+            return dout
+
+    @mg.compile
+    def step(x):
+        first, last = model
+        loss = last(Between.apply(first(x))).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    for _ in range(2):
+        model.zero_grad()
+        mpi.noted.clear()
+        with sums:
+            step(mg.ones(2, 3))
+        last, first = {"1.weight", "1.bias"}, {"0.weight", "0.bias"}
+        before, after = mpi.noted[:2], mpi.noted[3:]
+        assert mpi.noted[2] == "between" and before[1] == last and before[0] < last
+        assert last < after[0] < after[1] == first | last
+
+
+class Machine:
+    """A communicator whose ranks are allowed on these cores."""
+
+    def __init__(self, *cores):
+        self.rank, self.size, self.cores = 0, len(cores), cores
+
+    def Split_type(self, _):
+        return self
+
+    def allgather(self, own):
+        return list(self.cores)
+
+
+@pytest.mark.parametrize("cores, threads", [
+    ([{0}, {1}], 1), ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4), ([{0, 1, 2, 3}] * 2, 2), ([{0, 1, 2}] * 2, 1), ([{0, 1}] * 4, 1),
+])
+def test_threads_are_the_cores_divided_among_those_that_share_them(cores, threads, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores[0], raising=False)
+    ranks = distributed.Ranks(Machine(*cores), types.SimpleNamespace(COMM_TYPE_SHARED=None))
+    assert ranks.default_threads() == threads
+
+
+@pytest.mark.parametrize("sizes, flag", [(dict(batch_size=9), "--batch-size is 9"),
+                                         (dict(batch_size=2, final_batch_size=7), "--final-batch-size is 7"),
+                                         (dict(batch_size=2, final_batch_size=16), None)])
+def test_batches_that_ranks_cannot_divide(sizes, flag):
+    ranks = types.SimpleNamespace(size=2)
+    if flag is None:
+        check_divisible(TrainingConfig(**sizes), ranks)
+    else:
+        with pytest.raises(UsageError, match=f"{flag}, which 2 ranks cannot divide; make it a multiple of 2"):
+            check_divisible(TrainingConfig(**sizes), ranks)
+
+
+@pytest.mark.parametrize("other, words", [
+    ({"version": "2"}, "version is 1 on rank 0, but 2 on rank 1"), ({}, "version is 1 on rank 0, but absent on rank 1"),
+    ({"version": "1", "--lr": "0.1"}, "--lr is absent on rank 0, but 0.1 on rank 1"), ({"version": "1"}, None),
+])
+def test_ranks_that_differ(other, words, monkeypatch):
+    ranks = distributed.Ranks(types.SimpleNamespace(rank=0, size=2, allgather=lambda own: [own, other]), None)
+    monkeypatch.setattr(ranks, "wait", lambda: None)
+    if words is None:
+        check_ranks(ranks, {"version": 1})
+    else:
+        with pytest.raises(UsageError, match=f"ranks differ: {words}; start"):
+            check_ranks(ranks, {"version": 1})
+
+
+# ---- what guardians say ----
+
+def guardian(job: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-I", "-S", ROOT / "cli/guardian.py", "1", job], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def rest(process: subprocess.Popen) -> bytes:
+    """What it prints when its rank ends. It stays a while, to keep others from saying more, but not that long here."""
+    with process:
+        process.stdin.close()
+        printed = process.stderr.read()
+        process.kill()
+    return printed
+
+
+DIED = b"minigrad: error: rank 1 has died (killed, or out of memory?), which ends the run on all ranks; what it has saved is kept: " \
+       b"go on with --resume\n"
+
+
+@pytest.mark.parametrize("pieces, printed", [
+    ([b"step 1\n", b"\0"], b"step 1\n"), ([b"a bar 1%\r", b"a bar 2%\r", b"\0"], b"a bar 1%\ra bar 2%\r"),
+    ([b"step 1\n"], b"step 1\n" + DIED), ([], DIED), ([b"mini", b"grad: no\n"], b"minigrad: no\n"),
+    ([b"minimal\n\0"], b"minimal\n"), ([b"of minigrad: no\n", b"\0"], b"of minigrad: no\n"), ([b"no end\0"], b"no end"),
+])
+def test_what_a_guardian_prints(pieces, printed, request):
+    process = guardian(f"test-{os.getpid()}-{request.node.name}")
+    for piece in pieces:
+        process.stdin.write(piece)
+        process.stdin.flush()
+        time.sleep(0.02)
+    assert rest(process) == printed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each rank says its line")
+def test_guardians_of_a_job_say_one_line():
+    job = f"test-{os.getpid()}"
+    first, second = guardian(job), guardian(job)
+    first.stdin.write(b"minigrad: error: no\n")
+    first.stdin.flush()
+    assert first.stderr.readline() == b"minigrad: error: no\n"
+    second.stdin.write(b"step 2\nminigrad: error: no\n")
+    assert rest(second) == b"step 2\n"
+    assert rest(guardian(f"of another {job}")) == DIED
+    assert rest(first) == b""
+
+
+# ---- with MPI ----
+
+def finished(process: subprocess.Popen, seconds: float = 100) -> tuple[int, str]:
+    """(exit code, stderr), once all have ended."""
+    try:
+        _, stderr = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    return process.returncode, stderr
+
+
+def metrics_of(folder) -> list[dict]:
+    return [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_same_training(folder, expected) -> None:
+    """Losses to rounding, generators to the bit."""
+    for row, other in zip(metrics_of(folder), metrics_of(expected), strict=True):
+        assert row.keys() == other.keys()
+        for name in ("loss", "val_loss", "train_loss", "grad_norm", "accuracy"):
+            assert row.get(name) == (None if other.get(name) is None else pytest.approx(other[name], abs=1e-5)), (row["step"], name)
+    checkpoint, wanted = checkpoints.load(folder), checkpoints.load(expected)
+    assert checkpoint.generators == wanted.generators and checkpoint.training == wanted.training
+    for name, array in wanted.model.items():
+        np.testing.assert_allclose(checkpoint.model[name], array, atol=2e-4, err_msg=name)
+    assert sorted(os.listdir(folder)) == sorted(os.listdir(expected))
+
+
+TRAININGS = {
+    "text": ["--dropout", 0.2, "--steps", 8, "--final-batch-size", 16],
+    "accumulated": ["--dropout", 0.1, "--steps", 4, "--accumulation", 3, "--dtype", "float64"],
+    "reverse": ["--task", "reverse", "--dropout", 0.1, "--steps", 6],
+    "sentiment": ["--task", "sentiment", "--label-smoothing", 0.1, "--steps", 4],
+}
+
+
+@pytest.mark.parametrize("name, size", [("text", 2), ("text", 4), ("accumulated", 2), ("reverse", 4), ("sentiment", 2)])
+def test_losses_are_those_of_one_process(mpiexec, name, size, text_file):
+    data = [] if "--task" in TRAININGS[name] else ["--text", text_file]
+    flags = [*TINY, *data, *TRAININGS[name], "--eval-every", 4]
+    assert main(["train", *map(str, flags), "--out", "one"]) == 0
+    code, stderr = finished(train(mpiexec, size, *flags, "--out", pathlib.Path("many").absolute()))
+    assert (code, ours(stderr)) == (0, []) and f"on {size} ranks" in stderr and stderr.count("step 4/") == 1
+    assert_same_training("many", "one")
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(mpiexec, text_file):
+    flags = [*TINY, "--text", text_file, "--dropout", 0.2, "--eval-every", 2, "--steps", 4]
+    assert main(["train", *map(str, flags), "--out", "one"]) == 0
+    shutil.copytree("one", "one to four")
+    assert main(["train", "--resume", "one", "--steps", "8"]) == 0
+    assert finished(train(mpiexec, 2, *flags, "--out", pathlib.Path("two to one").absolute()))[0] == 0
+    assert main(["train", "--resume", "two to one", "--steps", "8"]) == 0
+    assert finished(train(mpiexec, 4, "--resume", pathlib.Path("one to four").absolute(), "--steps", 8))[0] == 0
+    assert_same_training("two to one", "one")
+    assert_same_training("one to four", "one")
+
+
+def left_over(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if pathlib.Path(f"/proc/{pid}/exe").exists()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks ranks up in /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_rank_that_is_killed_or_interrupted_ends_all(mpiexec, number, text_file):
+    folder = pathlib.Path("run").absolute()
+    process = train(mpiexec, 2, *TINY, "--text", text_file, "--steps", 10**6, "--eval-every", 5, "--out", folder)
+    while not (folder / "metrics.jsonl").exists() and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(chance.uniform(0, 1))
+    pids = ranks_of(process)
+    assert len(pids) == 2
+    os.kill(pids[1], number)
+    code, stderr = finished(process, SECONDS)
+    (line,) = ours(stderr)
+    assert code != 0 and not left_over(pids)
+    step = checkpoints.load(folder).step
+    if number == signal.SIGKILL:
+        assert line == DIED.decode().strip() or line == DIED.decode().strip().replace("rank 1", "rank 0")
+    else:
+        assert line == f"minigrad: stopped after step {step}; the checkpoint is saved: go on with --resume {folder}"
+        assert metrics_of(folder)[-1]["step"] == step
+
+
+FAILING = """
+import sys
+from models.train import Trainer
+from cli.__main__ import main
+step = Trainer.train_step
+def train_step(trainer):
+    if trainer.step == 3 and trainer.ranks.rank == 1:
+        {failure}
+    return step(trainer)
+Trainer.train_step = train_step
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("failure, words", [
+    ("raise MemoryError", "error: out of memory"),
+    ("next(trainer.model.parameters()).array[...] += 1", "error: ranks have different parameters at step 4"),
+    ("next(trainer.model.parameters()).array[...] = float('nan')", "error: the loss became nan at step 4"),
+], ids=["exception", "diverged", "nan"])
+def test_a_rank_that_fails_ends_all(mpiexec, failure, words, text_file):
+    flags = ["train", *TINY, "--text", text_file, "--steps", 10**6, "--eval-every", 2, "--out", pathlib.Path("run").absolute()]
+    code, stderr = finished(started(mpiexec, (2, "-c", FAILING.format(failure=failure), *flags)))
+    (line,) = ours(stderr)
+    assert code == 1 and words in line and checkpoints.load("run").step == 2, stderr
+
+
+@pytest.mark.parametrize("other, words", [
+    (["--lr", 0.01], "error: ranks differ: --lr is 0.001 on rank 0, but 0.01 on rank 1;"),
+    (["--lr", 0.001, "--hight", 3], "error: unrecognized arguments: --hight"),
+], ids=["flags", "usage"])
+def test_ranks_with_other_flags_end_all(mpiexec, other, words):
+    begin = ["-m", "cli", "train", *TINY, "--steps", 4, "--out", pathlib.Path("run").absolute()]
+    code, stderr = finished(started(mpiexec, (1, *begin, "--lr", 0.001), (1, *begin, *other)))
+    (line,) = ours(stderr)
+    assert code != 0 and words in line and not os.path.exists("run")

@@ -1,0 +1,56 @@
+"""What well-known models say of themselves is understood: the config, and how many parameters they have."""
+import pytest
+
+from models.hub.folder import FAMILIES
+from models.transformer import TransformerConfig
+
+LLAMA = dict(norm="rms_norm", activation="swiglu", positions="rotary", bias=False)
+PUBLISHED = {  # config.json, the config, and the number of parameters that is published with it
+    "GPT-2": ({
+        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "bos_token_id": 50256,
+        "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2",
+        "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "resid_pdrop": 0.1,
+        "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True, "summary_type": "cls_index",
+        "summary_use_proj": True, "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+        "vocab_size": 50257,
+    }, TransformerConfig(vocabulary_size=50257, context=1024, layers=12, heads=12, width=768, dropout=0.1,
+                         activation="gelu_tanh"), 124_439_808),
+    "TinyLlama 1.1B": ({
+        "architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 2048,
+        "initializer_range": 0.02, "intermediate_size": 5632, "max_position_embeddings": 2048, "model_type": "llama",
+        "num_attention_heads": 32, "num_hidden_layers": 22, "num_key_value_heads": 4, "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05, "rope_scaling": None, "tie_word_embeddings": False, "torch_dtype": "float32",
+        "transformers_version": "4.31.0.dev0", "use_cache": True, "vocab_size": 32000,
+    }, TransformerConfig(vocabulary_size=32000, context=2048, layers=22, heads=32, key_value_heads=4, width=2048,
+                         hidden_width=5632, tied=False, **LLAMA), 1_100_048_384),
+    "SmolLM2 135M": ({
+        "architectures": ["LlamaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 0,
+        "eos_token_id": 0, "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664,
+        "intermediate_size": 1536, "is_llama_config": True, "max_position_embeddings": 8192, "mlp_bias": False,
+        "model_type": "llama", "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+        "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": False, "rope_scaling": None, "rope_theta": 100000,
+        "tie_word_embeddings": True, "torch_dtype": "bfloat16", "transformers_version": "4.40.1", "use_cache": True,
+        "vocab_size": 49152,
+    }, TransformerConfig(vocabulary_size=49152, context=8192, layers=30, heads=9, key_value_heads=3, width=576,
+                         hidden_width=1536, rotary_base=100_000.0, **LLAMA), 134_515_008),
+    "Llama 3.2 1B": ({
+        "architectures": ["LlamaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 128000,
+        "eos_token_id": 128001, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
+        "intermediate_size": 8192, "max_position_embeddings": 131072, "mlp_bias": False, "model_type": "llama",
+        "num_attention_heads": 32, "num_hidden_layers": 16, "num_key_value_heads": 8, "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05, "rope_scaling": {
+            "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
+            "rope_type": "llama3"},
+        "rope_theta": 500000.0, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+        "transformers_version": "4.45.0.dev0", "use_cache": True, "vocab_size": 128256,
+    }, TransformerConfig(vocabulary_size=128256, context=131072, layers=16, heads=32, key_value_heads=8, width=2048,
+                         rotary_base=500_000.0, rotary_scaling="llama3:32.0:1.0:4.0:8192.0", **LLAMA), 1_235_814_400),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_configs(name):
+    given, config, count = PUBLISHED[name]
+    family = FAMILIES[given["model_type"]]
+    assert family.read_config(given) == config and config.parameter_count() == count
+    assert family.misfits(config) == [] and family.read_config(family.write_config(config)) == config
