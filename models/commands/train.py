@@ -125,7 +125,8 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         config, batch_size = task.config, {}
     if "init_from" in given:
         source = loading.source(given["init_from"])
-        name, config, architecture, tokenizer = source.name, source.config, source.architecture, source.tokenizer
+        name, config, architecture = source.name, source.config, source.architecture
+        tokenizer = source.tokenizer or tokenizer  # a run on a task has none
         source.speaker()
     try:
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))

@@ -20,6 +20,7 @@ class Tokenizer:
     kind: ClassVar[str]  # its key in TOKENIZERS
     unit: ClassVar[str] = "tokens"  # what a text is measured in
     memory_per_byte: int = 16  # that it takes to make ids of a text, at most
+    is_local: bool = True  # has a text the tokens of its parts, cut between a letter or digit and a blank or line end?
     ends: tuple[int, ...] = ()  # the ids after which a text is over
 
     def __len__(self) -> int:

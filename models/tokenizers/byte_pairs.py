@@ -68,7 +68,8 @@ class BytePairs(Tokenizer):
             self._before = [i for i, _ in itertools.takewhile(lambda pair: pair[1], is_added)]
             self.decode(encoding.ids)
         self._cut = _cut_of(self.described)
-        if self._cut is None:
+        self.is_local = self._cut is not None
+        if not self.is_local:
             self.memory_per_byte = 200  # a token has a name and places, as long as the text is not done
 
     @classmethod
