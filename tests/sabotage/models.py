@@ -347,16 +347,15 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: seed ignored": ("generate_batch", "default_rng(seed)", "default_rng(0)"),
     "generate: no seed ever": ("generate_batch", "default_rng(seed)", "default_rng()"),
     "generate: arguments lost on the way, temperature": ("generate", "count, temperature,", "count, 1.0,"),
-    "generate: arguments lost on the way, top_k": ("generate", "top_k, top_p, seed, context, vocab", "None, top_p, seed, context, vocab"),
-    "generate: arguments lost on the way, top_p": ("generate", "top_k, top_p, seed, context, vocab", "top_k, None, seed, context, vocab"),
-    "generate: arguments lost on the way, seed": ("generate", "top_k, top_p, seed, context, vocab", "top_k, top_p, None, context, vocab"),
+    "generate: arguments lost on the way, top_k": ("generate", "top_k, top_p, seed, context, voc", "None, top_p, seed, context, voc"),
+    "generate: arguments lost on the way, top_p": ("generate", "top_k, top_p, seed, context, voc", "top_k, None, seed, context, voc"),
+    "generate: arguments lost on the way, seed": ("generate", "top_k, top_p, seed, context, voc", "top_k, top_p, None, context, voc"),
     "generate: batch loses temperature": ("generate_batch", "temperature=temperature", "temperature=1.0"),
     "generate: batch loses top_k": ("generate_batch", "top_k=top_k", "top_k=None"),
     "generate: batch loses top_p": ("generate_batch", "top_p=top_p", "top_p=None"),
-    "generate: not cropped to the context": ("WholeForward.seen", "tokens if context is None else tokens[:, -context:]", "tokens"),
-    "generate: crops the newest": ("WholeForward.seen", "tokens[:, -context:]", "tokens[:, :context]"),
-    "generate: a context of one's own is the model's": ("WholeForward.seen", "self.context or getattr", "getattr"),
-    "generate: context ignored": ("generate", "top_p, seed, context, vocab", "top_p, seed, None, vocab"),
+    "generate: not cropped to the context": ("_generate", "tokens = tokens if context is None else tokens[:, -context:]", "pass"),
+    "generate: crops the newest": ("_generate", "tokens[:, -context:]", "tokens[:, :context]"),
+    "generate: context ignored": ("generate", "top_p, seed, context, voc", "top_p, seed, None, voc"),
     "generate: context not checked": ("generate_batch", 'check_whole("context", context)', "pass"),
     "generate: the loss for logits": ("full_forward", "out[0] if", "out[1] if"),
     "generate: arguments not checked": ("generate_batch", "check_sampling(count, temperature, top_k, top_p, seed)", "pass"),
@@ -368,57 +367,25 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: one random number for all rows": ("draw", "generator.random((len(logits), 1))", "generator.random()"),
     "generate: broken logits not noticed": ("draw", "not math.isfinite(logits.max())", "False"),
 }) + edits(DECODING, "models.decode", {
-    "CachedDecoder: cache off": ("CachedDecoder._count_known", "end <= self._begin", "True"),
+    "CachedDecoder: cache off": ("CachedDecoder.logits", "self.cached = tokens", "pass"),
     "CachedDecoder: cache trusted blindly": (
-        "CachedDecoder._count_known", "end if same.all() else self._begin + int(same.argmin())", "end"),
+        "CachedDecoder._count_known", "count if same.all() else int(same.all(axis=0).argmin())", "count"),
     "CachedDecoder: cache trusted one token too far": (
-        "CachedDecoder._count_known", "self._begin + int(same.argmin())", "self._begin + int(same.argmin()) + 1"),
+        "CachedDecoder._count_known", "int(same.all(axis=0).argmin())", "int(same.all(axis=0).argmin()) + 1"),
     "CachedDecoder: cache of the first sequence": (
-        "CachedDecoder._count_known", "(self._text[:, : end - self._begin] == tokens[:, self._begin : end])",
-        "(self._text[:1, : end - self._begin] == tokens[:1, self._begin : end])"),
-    "CachedDecoder: keys that have left the cache": (
-        "CachedDecoder._count_known", "self._first <= max(0, count - self.program.context + 1)", "True"),
-    "CachedDecoder: keys of tokens whose past was left out": (
-        "CachedDecoder._count_known", "self._begin == 0 or count >= self._begin + self._reach - 1", "True"),
-    "CachedDecoder: reaches one token less far": ("reach", "(model.config.context - 1) + 1", "(model.config.context - 1)"),
-    "CachedDecoder: reaches through one block": ("reach", "len(model.blocks)", "1"),
-    "CachedDecoder: what is written or set is not noticed": (
-        "CachedDecoder._has_changed", "self._clocks != (latest_write(), changes())", "False"),
-    "CachedDecoder: what is written is not noticed": (
-        "CachedDecoder._has_changed", "self._clocks != (latest_write(), changes())", "self._clocks[1] != changes()"),
-    "CachedDecoder: what is set is not noticed": (
-        "CachedDecoder._has_changed", "self._clocks != (latest_write(), changes())", "self._clocks[0] != latest_write()"),
-    "CachedDecoder: cache kept when parameters change": ("CachedDecoder._translate", "self._start_at(0)",
-        "self.__dict__.get('_end') or self._start_at(0)"),
-    "CachedDecoder: tokens forgotten when parameters change": (
-        "CachedDecoder.next_logits", "self._is_endless and not self._has_changed()", "self._is_endless"),
+        "CachedDecoder._count_known", "self.cached[:, :count] == tokens[:, :count]",
+        "self.cached[:1, :count] == tokens[:1, :count]"),
+    "CachedDecoder: changed parameters not noticed": (
+        "CachedDecoder.logits", "self.latest_write != latest_write()", "False"),
+    "CachedDecoder: cache kept when parameters change": (
+        "CachedDecoder._translate", "self.cached = np.empty((self.batch_size, 0), np.int64)",
+        'self.cached = self.__dict__.get("cached", np.empty((self.batch_size, 0), np.int64))'),
     "CachedDecoder: tokens not checked": (
-        "CachedDecoder._checked", 'class_ids("tokens", tokens, self.model.token_embedding.num_embeddings)',
+        "CachedDecoder.logits", 'class_ids("tokens", tokens, self.model.token_embedding.num_embeddings)',
         "np.array(tokens)"),
     "CachedDecoder: shape not checked": (
-        "CachedDecoder._checked",
-        "tokens.ndim != 2 or len(tokens) != self.batch_size or not 1 <= tokens.shape[1] <= most", "False"),
-    "CachedDecoder: too little is kept": ("CachedDecoder._make_room", "self.program.context - 1", "self.program.context - 2"),
-    "CachedDecoder: the first keys are kept": (
-        "CachedDecoder._make_room", "cache[..., slots - kept :, :]", "cache[..., : kept, :]"),
-    "CachedDecoder: values stay": ("CachedDecoder._make_room", "in (self.keys, self.values)", "in (self.keys,)"),
-    "CachedDecoder: rotary positions stay": ("CachedDecoder._make_room", "self._move_to(self._end - kept)",
-        "self._first = self._end - kept"),
-    "CachedDecoder: rotary positions one off": ("CachedDecoder._move_to", "rotary_table(position,", "rotary_table(position + 1,"),
-    "CachedDecoder: rotary positions of all layers are the first's": ("_Translation.rotation", "kind == tuple(known)", "True"),
-    "CachedDecoder: keeps all tokens": ("CachedDecoder._note", "min(count, self._reach - 1) if self._is_endless else count", "count"),
-    "CachedDecoder: keeps one token too few": ("CachedDecoder._note", "self._reach - 1", "max(self._reach - 2, 0)"),
-    "CachedDecoder: a table's window begins with all": (
-        "seen_after_one_more", "-(context // 2 + 1)", "-context"),
-    "CachedDecoder: texts without end are cropped": ("is_endless", "model.config.positions in ENDLESS_POSITIONS", "False"),
-    "CachedDecoder: RMS norms are layer norms": ("_Translation.norm", "type(norm) is nn.RMSNorm", "False"),
-    "CachedDecoder: eps of RMS norms ignored": ("_Translation.norm", "if norm.eps is None else norm.eps", ""),
-    "CachedDecoder: the gate ignored": ("_Translation.mlp", "if mlp.gate is not None:", "if False:"),
-    "CachedDecoder: always tied": ("_Translation", "model.read_out is None", "True"),
-    "CachedDecoder: factor of the scores ignored": (
-        "_Translation.general_heads", "attention.factor", "1 / math.sqrt(program.head_size)"),
-    "CachedDecoder: other windows": ("_Translation.general_heads", "window=program.context,", ""),
-    "generate: a hook ends the text": ("CachedDecoder._translate", "CannotDecode(str(error))", "KeyError(str(error))"),
+        "CachedDecoder.logits",
+        "tokens.ndim != 2 or len(tokens) != self.batch_size or not 1 <= tokens.shape[1] <= context", "False"),
     "CachedDecoder: eps of the norms ignored": ("_Translation.norm", "norm.eps,", "1e-5,"),
     "CachedDecoder: norm before ignored": ("_Translation.sublayer", "if sublayer.norm_before", "if True"),
     "CachedDecoder: norm after ignored": ("_Translation.sublayer", "if sublayer.norm_after", "if False"),
@@ -429,22 +396,22 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: final norm always": ("_Translation", "if model.config.final_norm:", "if True:"),
     "CachedDecoder: tokens not scaled": ("_Translation.embedding", "scale_of_tokens(config)", "1.0"),
     "CachedDecoder: rotary positions ignored": (
-        "_Translation.rotation", 'attention.positions != "rotary"', "True"),
+        "_Translation.general_heads", 'attention.positions == "rotary"', "False"),
     "CachedDecoder: relative positions ignored": (
         "_Translation.general_heads", 'attention.positions == "relative"', "False"),
     "CachedDecoder: bias of the projections ignored": (
         "_Translation.general_heads", "if has_bias else None", "if False else None"),
-    "CachedDecoder: subclasses": ("_expect", "type(module) not in kinds", "not isinstance(module, kinds)"),
+    "CachedDecoder: subclasses": ("_expect", "type(module) is not kind", "not isinstance(module, kind)"),
     "CachedDecoder: hooks": ("_expect", " or module.has_hooks:", ":"),
     "CachedDecoder: causal blocks only": ("_Translation.block", "block.is_causal and block.attends", "block.attends"),
     "CachedDecoder: attending blocks only": ("_Translation.block", "block.is_causal and block.attends", "block.is_causal"),
     "CachedDecoder: denominators": ("_Translation.norm", 'norm.eps_at != "inside" or', ""),
     "CachedDecoder: variances": ("_Translation.norm", "or norm.unbiased", ""),
-    "CachedDecoder: heads": ("_Translation.packed_heads", "or attention.num_heads != heads", ""),
+    "CachedDecoder: heads": ("_Translation.packed_heads", "or attention.num_heads != self.program.heads", ""),
     "CachedDecoder: switches of attention": ("_Translation.general_heads", "residual=False", ""),
     "CachedDecoder: projections that differ": ("_Translation.general_heads", "kinds != {(None, has_bias)}", "False"),
     "CachedDecoder: activations anywhere": (
-        "_Translation.linear", "layer.activation not in known", "False"),
+        "_Translation.linear", "(None,) if activated is None else ACTIVATIONS", "(None, *ACTIVATIONS)"),
     "CachedDecoder: never": ("_Translation", "_expect(model, CausalTransformer)", "raise ValueError"),
 }) + edits(DECODING, "minigrad.kernels.program", {
     "Program: dtypes": ("Program._address", "array.dtype != self.dtype", "False"),
@@ -526,16 +493,19 @@ TRAINER = edits(TRAINING, "models.train", {
     "corpus: training is everything": ("load_corpus", "text[:boundary], text[boundary:]", "text, text[boundary:]"),
     "corpus: hash of nothing": ("load_corpus", "hashlib.sha256(text.encode())", "hashlib.sha256(b'')"),
     "corpus: path lost": ("load_corpus", "Corpus(absolute,", "Corpus(None,"),
-    "windows: context ignored": ("windows", "starts = context * (", "starts = 5 * ("),
-    "windows: the first ones for a limit": ("windows", "np.linspace(0, count - 1, limit).astype(int)", "np.arange(limit)"),
-    "windows: the end counts twice": ("windows", "np.where(is_real, targets, IGNORED)", "targets"),
+    "windows: context ignored": ("windows", "starts = np.arange(0, len(tokens) - 1, context)",
+        "starts = np.arange(0, len(tokens) - 1, 5)"),
+    "windows: the first ones for a limit": ("windows", "starts[np.linspace(0, len(starts) - 1, limit).astype(int)]",
+        "starts[:limit]"),
+    "windows: the end counts twice": ("windows", "np.where(is_real, tokens[positions + 1], IGNORED)",
+        "tokens[positions + 1]"),
 }) + edits(TRAINING, "models.run", {
     "run: never evaluates on the way": ("train", "= trainer.is_stop(trainer.step),", "= trainer.is_finished(),"),
     "run: later lines of a resumed run stay": ("keep_metrics", 'if row["step"] <= step', ""),
     "run: no first checkpoint": ("train", "checkpoints.save(folder, trainer.checkpoint())  # from", "pass  # from"),
 }) + edits(RUN, "models.run", {
     "run: Ctrl-C saves nothing": ("train", "if is_stop or is_interrupted:", "if is_stop:"),
-    "run: Ctrl-C draws nothing": ("train", "draw(trainer, folder)\n", "pass\n"),
+    "run: Ctrl-C draws nothing": ("train", "ranks.of_first(draw, trainer, folder)", "pass"),
     "run: the best is the last": ("save", 'row["val_loss"] == trainer.best_loss', 'row["val_loss"] is not None'),
     "run: no best checkpoint": ("save", 'row["val_loss"] == trainer.best_loss', "False"),
     "run: no lock": ("locked", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
@@ -591,7 +561,8 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
 }) + edits(START, "models.commands.train", {
     "train: --init-from loads nothing": ("new_trainer", "source.load_into(model)", "pass"),
-    "train: --init-from has its own vocabulary": ("new_trainer", "source.architecture, source.tokenizer", "source.architecture, tokenizer"),
+    "train: --init-from has its own vocabulary": (
+        "new_trainer", "source.architecture, source.tokenizer", "source.architecture, tokenizer"),
     "train: no lock for a resumed run": ("resume", "with locked(folder, ranks):", "if True:"),
     "train: the rising rate is not said": ("resume", "rate > 1.1 * was", "False"),
     "train: --text of a task's run": ("check_unchanged", '("text", "tokenizer")', '("tokenizer",)'),
