@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 import models
 from models import hub
+from models.commands.train import named_tokenizer
 from models.hub.folder import FAMILIES
 from models.tokenizers import BytePairs, Bytes, Vocabulary
 from models.transformer import CausalTransformer, TransformerConfig
@@ -307,6 +308,7 @@ def test_text_ends_where_the_folder_says(file, value, our_model, tmp_path):
     loaded = models.load(tmp_path / "out")
     assert loaded.tokenizer.ends == (ids[10],)
     assert models.respond(loaded, "the", **sampling) == tokenizer.decode([*tokenizer.encode("the"), *ids[:end]])
+    assert named_tokenizer({"tokenizer": str(tmp_path / "out")}).state() == loaded.tokenizer.state()
     hub.write(loaded, tmp_path / "again", loaded.tokenizer)
     assert models.load(tmp_path / "again").tokenizer.ends == (ids[10],)
 
@@ -347,6 +349,7 @@ def test_what_was_read_is_written(name, dtype, their_model, tmp_path):
     assert found.keys() == expected.keys()
     with safe_open(tmp_path / "out" / "model.safetensors", framework="numpy") as file:
         assert file.metadata() == {"format": "pt"}  # older versions of transformers ask for it
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == dtype
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
 
