@@ -10,7 +10,7 @@ import models
 from models import hub
 from models.commands.train import named_tokenizer
 from models.hub.folder import FAMILIES
-from models.tokenizers import BytePairs, Bytes, Vocabulary
+from models.tokenizers import BytePairs, Bytes, Vocabulary, tokenizer_of
 from models.transformer import CausalTransformer, TransformerConfig
 
 torch = pytest.importorskip("torch")
@@ -273,6 +273,7 @@ def test_tokenizers_go_out_and_come_back(kind, family, padded, our_model, tmp_pa
     model = models.load(tmp_path / "out")
     back = model.tokenizer
     assert type(back) is type(tokenizer) and back.state() == tokenizer.state() and back.ends == tokenizer.ends
+    assert tokenizer_of(back.state()).ends == back.ends == ((len(tokenizer) - 1,) if "an end" in kind else ())
     assert (back.before_prompt == [len(tokenizer) - 2]) == ("beginning" in kind)
     for name, ids in (("bos_token_id", back.before_prompt), ("eos_token_id", list(back.ends))):
         assert getattr(theirs, name) == (ids[0] if ids else None)
