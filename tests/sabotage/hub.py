@@ -5,7 +5,7 @@ import functools
 from models.hub.family import AS_IS
 from models.hub.folder import FAMILIES
 from sabotage.base import Sabotage
-from sabotage.edit import edits
+from sabotage.edit import edits, explained
 
 OTHERS = "tests/models/test_published_configs.py", "tests/models/test_hub.py"
 HOSTILE = "tests/models/test_hostile_folders.py",
@@ -30,7 +30,9 @@ def other_default(family: str, theirs: str, value) -> Sabotage:
         if field.theirs == theirs else field))
 
 
-SABOTAGES = [
+SABOTAGES = explained({
+    "hub: headers not checked": "no file is known whose names the library and Python read in two ways",
+}, [
     *(as_is("gpt2", f"blocks.{{}}.{name}") for name in (
         "attention.in_proj_weight", "attention.out_proj.weight", "mlp.expand.weight", "mlp.project.weight")),
     *(as_is("llama", f"blocks.{{}}.attention.{name}") for name in ("query.weight", "query.bias", "key.weight", "key.bias")),
@@ -136,4 +138,4 @@ SABOTAGES = [
         "Source: no tokenizer": ("Source.speaker", "self.task is None and self.tokenizer is None", "False"),
         "respond: no tokenizer": ("respond", "if model.tokenizer is None:", "if False:"),
     }),
-]
+])
