@@ -10,12 +10,12 @@ import sys
 from typing import Any, NoReturn
 
 import minigrad as mg
+from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import NAME, PREVIOUS, Checkpoint, find, load
 from models.commands.shared import UsageError, add_fields, check_writable
 from models.data import Corpus, load_corpus
-from models import loading
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.loading import model_config, task_of, training_config
 from models.shards import load_shards
@@ -158,7 +158,7 @@ def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:
     try:
         if any(os.path.exists(os.path.join(name, file)) for file in (NAME, PREVIOUS)):
             return loading.source(name).tokenizer or no_text(name)
-        return BytePairs.read(name)
+        return (hub.read_tokenizer(name) if hub.is_folder(name) else None) or BytePairs.read(name)
     except OSError as error:
         raise UsageError(f"--tokenizer is {name!r}, which is none of {', '.join(TOKENIZERS)}, and no file or folder that "
                          f"can be read ({error.strerror})") from None

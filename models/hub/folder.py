@@ -6,7 +6,6 @@ import os
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from models.hub import weights
 from models.hub.family import Family, Row, canonical
 from models.hub.gpt2 import GPT2
 from models.hub.llama import LLAMA
+from models.hub.tokenizer import CONFIG, GENERATION
 from models.tokenizers import Tokenizer
 from models.transformer import CausalTransformer, TransformerConfig
 
 FAMILIES = {family.model_type: family for family in (GPT2, LLAMA)}
-CONFIG, GENERATION = "config.json", "generation_config.json"
 READ_OUT = "lm_head.weight"
 SHARD_SIZE = 5_000_000_000  # bytes
 
@@ -123,7 +122,7 @@ def read(path: str | os.PathLike) -> Folder:
         raise CheckpointError(f"{path} holds {count:,} numbers in {len(tensors)} tensors, and a model of {config.layers} "
                               f"layers, width {config.width} and {config.vocabulary_size} tokens, as in its {CONFIG}, has "
                               "many more")
-    tokenizer = tokenizers.read(path, _ends(path, given, config.vocabulary_size))
+    tokenizer = tokenizers.read(path)
     if tokenizer is not None and not tokenizer.fits(config.vocabulary_size):
         raise CheckpointError(f"{path} has a tokenizer of {len(tokenizer)} tokens, which doesn't fit its model of "
                               f"{config.vocabulary_size}")
@@ -137,16 +136,6 @@ def _tensors(path: pathlib.Path, family: Family) -> dict[str, weights.Stored]:
     if len(full) != len(found):
         raise CheckpointError(f"{path} holds tensors twice, with {family.prefix!r} before their names and without")
     return full
-
-
-def _ends(path: pathlib.Path, given: dict[str, Any], vocabulary_size: int) -> tuple[int, ...]:
-    """The ids in "eos_token_id", a number or a list, that are tokens of the model."""
-    said = given
-    if (path / GENERATION).exists():
-        said = weights.read_json(path / GENERATION)
-    ids = said.get("eos_token_id", given.get("eos_token_id"))
-    ids = ids if isinstance(ids, list) else [ids]
-    return tuple(i for i in ids if type(i) is int and 0 <= i < vocabulary_size)
 
 
 def write(model: CausalTransformer, folder: str | os.PathLike, tokenizer: Tokenizer | None = None,

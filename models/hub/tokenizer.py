@@ -1,5 +1,6 @@
 """tokenizer.json: the tokenizer of a folder, and ours in the same format, so that the library `tokenizers` gives the same
 ids."""
+import os
 import pathlib
 from typing import Any
 
@@ -8,6 +9,7 @@ from models.hub.weights import one_line, read_json, write_json
 from models.tokenizers import BytePairs, Bytes, Tokenizer, Vocabulary
 from models.tokenizers.byte_pairs import BYTE_OF, MERGES, VOCABULARY, WHOLE
 
+CONFIG, GENERATION = "config.json", "generation_config.json"
 LONGEST = 100_000_000  # bytes
 
 
@@ -44,21 +46,33 @@ def write(tokenizer: Tokenizer, folder: pathlib.Path, context: int) -> None:
         **named})
 
 
-def read(folder: pathlib.Path, ends: tuple[int, ...]) -> Tokenizer | None:
-    """The tokenizer of a folder, whose texts end with one of these ids; None if it has none. CheckpointError if it makes no
+def read(folder: str | os.PathLike) -> Tokenizer | None:
+    """The tokenizer of a folder, which knows the ids that end a text; None if there is none. CheckpointError if it makes no
     sense, MissingExtra if the library isn't installed."""
+    folder = pathlib.Path(folder)
     path = folder / WHOLE
     try:
         if path.exists():
             described = read_json(path, LONGEST)
-            return _ours(described) or BytePairs(described, ends)
+            return _ours(described) or _with_ends(BytePairs(described), folder)
         if (folder / VOCABULARY).exists() and (folder / MERGES).exists():  # GPT-2's own files
-            return BytePairs.read(folder, ends)
+            return _with_ends(BytePairs.read(folder), folder)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise CheckpointError(f"the tokenizer in {folder} makes no sense ({one_line(error)})") from None
     return None
+
+
+def _with_ends(tokenizer: BytePairs, folder: pathlib.Path) -> BytePairs:
+    """The tokenizer, with those ids in "eos_token_id", a number or a list, that are its tokens."""
+    for name in (GENERATION, CONFIG):
+        said = read_json(folder / name).get("eos_token_id") if (folder / name).exists() else None
+        if said is not None:
+            ids = said if isinstance(said, list) else [said]
+            tokenizer.ends = tuple(i for i in ids if type(i) is int and 0 <= i < len(tokenizer))
+            break
+    return tokenizer
 
 
 def _ours(content: dict[str, Any]) -> Tokenizer | None:

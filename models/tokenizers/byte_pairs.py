@@ -90,7 +90,7 @@ class BytePairs(Tokenizer):
         return cls(json.loads(tokenizer.to_str()))
 
     @classmethod
-    def read(cls, path: str | os.PathLike, ends: Sequence[int] = ()) -> "BytePairs":
+    def read(cls, path: str | os.PathLike) -> "BytePairs":
         """The tokenizer of a tokenizer.json, or of a folder with one, or with GPT-2's vocab.json and merges.txt. ValueError
         names the file that makes no sense, OSError the one that cannot be read."""
         file = pathlib.Path(path)
@@ -103,7 +103,7 @@ class BytePairs(Tokenizer):
                 content = json.loads(file.read_text(encoding="utf-8"))
             if file.name == VOCABULARY:
                 content = _of_gpt2(content, file.with_name(MERGES).read_text(encoding="utf-8"))
-            return cls(content, ends)
+            return cls(content)
         except ValueError as error:
             raise ValueError(f"{file} is of no use: {_line(error)}") from None
 

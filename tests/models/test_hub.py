@@ -8,8 +8,9 @@ import pytest
 import minigrad as mg
 import models
 from models import hub
+from models.commands.train import named_tokenizer
 from models.hub.folder import FAMILIES
-from models.tokenizers import BytePairs, Bytes, Vocabulary
+from models.tokenizers import BytePairs, Bytes, Vocabulary, tokenizer_of
 from models.transformer import CausalTransformer, TransformerConfig
 
 torch = pytest.importorskip("torch")
@@ -272,6 +273,7 @@ def test_tokenizers_go_out_and_come_back(kind, family, padded, our_model, tmp_pa
     model = models.load(tmp_path / "out")
     back = model.tokenizer
     assert type(back) is type(tokenizer) and back.state() == tokenizer.state() and back.ends == tokenizer.ends
+    assert tokenizer_of(back.state()).ends == back.ends == ((len(tokenizer) - 1,) if "an end" in kind else ())
     assert (back.before_prompt == [len(tokenizer) - 2]) == ("beginning" in kind)
     for name, ids in (("bos_token_id", back.before_prompt), ("eos_token_id", list(back.ends))):
         assert getattr(theirs, name) == (ids[0] if ids else None)
@@ -307,6 +309,7 @@ def test_text_ends_where_the_folder_says(file, value, our_model, tmp_path):
     loaded = models.load(tmp_path / "out")
     assert loaded.tokenizer.ends == (ids[10],)
     assert models.respond(loaded, "the", **sampling) == tokenizer.decode([*tokenizer.encode("the"), *ids[:end]])
+    assert named_tokenizer({"tokenizer": str(tmp_path / "out")}).state() == loaded.tokenizer.state()
     hub.write(loaded, tmp_path / "again", loaded.tokenizer)
     assert models.load(tmp_path / "again").tokenizer.ends == (ids[10],)
 
@@ -347,6 +350,7 @@ def test_what_was_read_is_written(name, dtype, their_model, tmp_path):
     assert found.keys() == expected.keys()
     with safe_open(tmp_path / "out" / "model.safetensors", framework="numpy") as file:
         assert file.metadata() == {"format": "pt"}  # older versions of transformers ask for it
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == dtype
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
 

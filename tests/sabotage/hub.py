@@ -5,7 +5,7 @@ import functools
 from models.hub.family import AS_IS
 from models.hub.folder import FAMILIES
 from sabotage.base import Sabotage
-from sabotage.edit import edits
+from sabotage.edit import edits, explained
 
 OTHERS = "tests/models/test_published_configs.py", "tests/models/test_hub.py"
 HOSTILE = "tests/models/test_hostile_folders.py",
@@ -30,7 +30,9 @@ def other_default(family: str, theirs: str, value) -> Sabotage:
         if field.theirs == theirs else field))
 
 
-SABOTAGES = [
+SABOTAGES = explained({
+    "hub: headers not checked": "no file is known whose names the library and Python read in two ways",
+}, [
     *(as_is("gpt2", f"blocks.{{}}.{name}") for name in (
         "attention.in_proj_weight", "attention.out_proj.weight", "mlp.expand.weight", "mlp.project.weight")),
     *(as_is("llama", f"blocks.{{}}.attention.{name}") for name in ("query.weight", "query.bias", "key.weight", "key.bias")),
@@ -67,8 +69,6 @@ SABOTAGES = [
         "hub: buffers are tensors": ("_tensors", "not family.is_buffer(name)", "True"),
         "hub: no prefix added": ("_tensors", "family.full_name(name): stored", "name: stored"),
         "hub: a second read-out refused": ("Folder._is_the_embedding", "name != READ_OUT", "True"),
-        "hub: ends of config.json only": ("_ends", "if (path / GENERATION).exists()", "if False"),
-        "hub: a list of ends": ("_ends", "ids if isinstance(ids, list) else [ids]", "[ids]"),
         "hub: ends not written": ("write", "list(tokenizer.ends)", "[]"),
         "hub: no beginning": ("write", "before[0] if before else None", "None"),
         "hub: dtype not said": ("write", '"dtype": dtype, **ids', "**ids"),
@@ -76,12 +76,14 @@ SABOTAGES = [
     *edits(OTHERS, "models.hub.tokenizer", {
         "hub: characters come back as pairs": ("_ours", "(Vocabulary(symbols), Bytes())", "(Bytes(),)"),
         "hub: bytes come back as pairs": ("_ours", "(Vocabulary(symbols), Bytes())", "(Vocabulary(symbols),)"),
-        "hub: ends of GPT-2's own files": ("read", "BytePairs.read(folder, ends)", "BytePairs.read(folder)"),
         "hub: GPT-2's own files not read": ("read", "(folder / MERGES).exists()", "False"),
         "hub: special tokens not named": ("write", "if ids and ids[0] in special", "if False"),
-        "hub: ends not read": ("read", "BytePairs(described, ends)", "BytePairs(described)"),
+        "hub: ends of config.json only": ("_with_ends", "(GENERATION, CONFIG)", "(CONFIG,)"),
+        "hub: ends of generation_config.json only": ("_with_ends", "(GENERATION, CONFIG)", "(GENERATION,)"),
+        "hub: a list of ends": ("_with_ends", "said if isinstance(said, list) else [said]", "[said]"),
+        "hub: ends that are no tokens": ("_with_ends", "if type(i) is int and 0 <= i < len(tokenizer)", "if True"),
+        "hub: ends of GPT-2's own files": ("read", "_with_ends(BytePairs.read(folder), folder)", "BytePairs.read(folder)"),
         "hub: lines are no characters": ("_of_characters", r"[\s\S]", "."),
-        "hub: bytes in words": ("_of_bytes", '"use_regex": False', '"use_regex": True') ,
     }),
     *edits(OTHERS, "models.tokenizers.byte_pairs", {
         "BytePairs: ends not kept": ("BytePairs.state", "list(self.ends)", "[]"),
@@ -136,4 +138,4 @@ SABOTAGES = [
         "Source: no tokenizer": ("Source.speaker", "self.task is None and self.tokenizer is None", "False"),
         "respond: no tokenizer": ("respond", "if model.tokenizer is None:", "if False:"),
     }),
-]
+])
