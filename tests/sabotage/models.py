@@ -591,7 +591,7 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
 }) + edits(START, "models.commands.train", {
     "train: --init-from loads nothing": ("new_trainer", "source.load_into(model)", "pass"),
-    "train: --init-from has its own vocabulary": ("new_trainer", "source.architecture, source.tokenizer", "source.architecture, tokenizer"),
+    "train: --init-from has its own vocabulary": ("new_trainer", "source.tokenizer or tokenizer", "tokenizer"),
     "train: no lock for a resumed run": ("resume", "with locked(folder, ranks):", "if True:"),
     "train: the rising rate is not said": ("resume", "rate > 1.1 * was", "False"),
     "train: --text of a task's run": ("check_unchanged", '("text", "tokenizer")', '("tokenizer",)'),

@@ -21,7 +21,7 @@ SABOTAGES = [
         "grid: the last flag counts": ("SeveralValues.add_argument", 'action="extend"', 'action="store"'),
     }),
     *edits(REFUSED, "models.commands.sweep", {
-        "sweep: in any folder": ("checked_folder", "any(folder.iterdir())", "False"),
+        "sweep: in any folder": ("checked_folder", "if others and not is_sweep(folder)", "if False"),
         "sweep: seeds are not checked": ("plan", '"seed": TrainingConfig(seed=given["seed"]).seed', '"seed": given["seed"]'),
         "sweep: flags are not checked": ("planned_once", "train.check_flags(given)", "pass"),
         "sweep: the combination is not named": ("plan", '{name_of(given, grid)}: ', ""),
