@@ -31,7 +31,7 @@ SABOTAGES = [
         "bits per byte: per token": ("Corpus.bits_per_byte", " * len(self.validation) / self.validation_bytes", ""),
         "bits per byte: per character": ("load_corpus", "len(splits[1].encode())", "len(splits[1])"),
         "bits per byte: once": ("Corpus.evaluate", 'return measured\n', 'return {"val_loss": loss}\n'),
-        "corpus: split at tokens": ("load_corpus", "map(tokenizer.encode, splits)",
+        "corpus: split at tokens": ("load_corpus", '(tokenizer.encode(split).astype(dtype_for(len(tokenizer))) for split in splits)',
             "np.split(tokenizer.encode(text), [int(TRAINING_FRACTION * len(tokenizer.encode(text)))])"),
     }),
     *edits(ANY, "models.commands.train", {
