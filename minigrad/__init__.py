@@ -44,6 +44,7 @@ __version__ = "0.1.0"
 bool, short, int, long = bool_, int16, int32, int64
 half, float, double = float16, float32, float64
 Size = tuple
+numel = Tensor.numel
 
 ABOVE = {"nn": "nn", "optim": "nn.optim", "utils": "nn.utils"}  # packages that import this one, and not the reverse
 
@@ -194,7 +195,6 @@ flatten = Tensor.flatten
 flip = Tensor.flip
 movedim = Tensor.movedim
 narrow = Tensor.narrow
-numel = Tensor.numel
 permute = Tensor.permute
 ravel = Tensor.ravel
 reshape = Tensor.reshape

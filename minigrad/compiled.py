@@ -45,6 +45,9 @@ def compile(function: Callable) -> "Compiled":
     >>> w.grad  # accumulated: [2, 4] + [18, 4]
     tensor([20.,  8.])
     """
+    if hasattr(function, "named_parameters"):
+        raise TypeError(f"compile: expected a function, such as a training step, got a model ({type(function).__name__}); "
+                        "write the step that calls it, with backward() and the optimizer's step(), and compile that")
     return Compiled(function)
 
 

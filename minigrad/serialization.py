@@ -154,6 +154,10 @@ def write_archive(file: BinaryIO, header: dict, arrays: Mapping[str, np.ndarray]
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
+class OtherFormat(ValueError):
+    """A file that is whole, but of another format."""
+
+
 def read_archive(path: str | os.PathLike, format: str) -> tuple[dict, dict[str, np.ndarray]]:
     """(header, arrays) of a file in this format; ValueError if it is damaged, OSError if it cannot be read."""
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
@@ -164,15 +168,21 @@ def read_archive(path: str | os.PathLike, format: str) -> tuple[dict, dict[str, 
         try:
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, format)
+        except OtherFormat as error:
+            raise OtherFormat(f"{path} {error}") from None
         except Exception as error:  # noqa: BLE001  a damaged zip raises much: BadZipFile, zlib.error, OSError, ...
             reason = textwrap.shorten(str(error) or type(error).__name__, 160, placeholder=" ...")
             raise ValueError(f"{path} is damaged ({reason})") from None
 
 
 def _read(archive: zipfile.ZipFile, format: str) -> tuple[dict, dict[str, np.ndarray]]:
+    if any(name.endswith("data.pkl") for name in archive.namelist()):
+        raise OtherFormat("is a file that PyTorch wrote, with a pickle, which may hold code; load it there, and save its "
+                          "tensors with safetensors or np.savez")
     header = json.loads(_read_array(archive, HEADER).tobytes())
-    if not isinstance(header, dict) or header.pop("format", None) != format:
-        raise ValueError(f"its format is not {format!r}")
+    found = header.pop("format", None) if isinstance(header, dict) else None
+    if found != format:
+        raise OtherFormat(f"is of another version: its format is {found!r:.40}, not {format!r}")
     members, listed = [name.removesuffix(".npy") for name in archive.namelist()], header.pop("arrays", None)
     if not isinstance(listed, list) or members != [HEADER, *listed]:
         raise ValueError("it holds other arrays than it says")

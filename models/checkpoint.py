@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.serialization import read_archive, replacing, write_archive
+from minigrad.serialization import OtherFormat, read_archive, replacing, write_archive
 from models.tasks import TASKS
 from models.tokenizers import tokenizer_of
 
@@ -120,8 +120,17 @@ def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:
     except OSError as error:
         raise CheckpointError(f"cannot read {run}: {error.strerror or error}; give the folder of a run") from None
     if found is None:
-        raise CheckpointError(f"{run} {problem}; give the folder of a run, or train one with `minigrad train`")
+        raise CheckpointError(f"{run} {problem}; {hint(run)}")
     return found
+
+
+def hint(run: pathlib.Path) -> str:
+    """What a folder without a checkpoint is for."""
+    if (run / "config.json").is_file():
+        return "it is a model of others: `minigrad train --init-from` and `minigrad sample --checkpoint` take it"
+    if (run / "index.json").is_file():
+        return "it holds a prepared text: `minigrad train --text` takes it"
+    return "give the folder of a run, or train one with `minigrad train`"
 
 
 def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
@@ -140,6 +149,8 @@ def load(run: str | os.PathLike, best: bool = False) -> Checkpoint:
             raise ValueError(f"{path} is damaged: its header lacks or adds {reprlib.repr(header.keys() ^ fields)}")
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
+    except OtherFormat as error:
+        raise CheckpointError(f"{error}; use the version of minigrad that wrote it, or train anew") from None
     except ValueError as error:
         raise CheckpointError(f"{error}{remedy(path)}") from None
     checkpoint = Checkpoint(**header, **groups)

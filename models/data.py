@@ -91,8 +91,10 @@ class Corpus:
 
     def sample(self, model: nn.Module, seed: int) -> str:
         """What the model writes."""
-        ids = generate(model, self.tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed, vocabulary=len(self.tokenizer))
-        return self.tokenizer.decode(list(ids))
+        tokenizer = self.tokenizer
+        ids = generate(model, tokenizer.start, SAMPLE_LENGTH, TEMPERATURE, seed=seed, vocabulary=len(tokenizer),
+                       ends=tokenizer.ends)
+        return tokenizer.decode(list(ids))
 
     def illustrate(self, model: nn.Module, folder: pathlib.Path) -> list[str]:
         """Draw where the model looks as it reads the beginning of the validation text, if it does look. The names of the

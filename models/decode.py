@@ -15,6 +15,8 @@ from models.transformer import ENDLESS_POSITIONS, MLP, Block, CausalTransformer,
 from nn.functional import class_ids
 from nn.position import rotary_table
 
+FEWEST_ANGLES = 256  # of rotary positions, that are computed at a time
+
 
 class CannotDecode(ValueError):
     """A model has a part that is not known here; the message names it."""
@@ -136,10 +138,17 @@ class CachedDecoder:
 
     def _move_to(self, position: int) -> None:
         """Let the first slot of the cache stand for this position."""
-        self._first = position
+        self._first, self._turned = position, 0
+
+    def _turn(self, slots: int) -> None:
+        """Know the angles of so many slots. A long context has many more than most texts need."""
+        if slots <= self._turned:
+            return
+        known, slots = self._turned, min(max(slots, 2 * self._turned, FEWEST_ANGLES), self.program.slots)
         for rotation, base, scaling in self._rotations:
-            slots, D = rotation.shape
-            rotation[:, 0::2], rotation[:, 1::2] = rotary_table(position, slots, D, base, scaling, rotation.dtype)
+            new = rotation[known:slots]
+            new[:, 0::2], new[:, 1::2] = rotary_table(self._first + known, *new.shape, base, scaling, new.dtype)
+        self._turned = slots
 
     def _count_known(self, tokens: np.ndarray) -> int:
         """How many of the tokens are cached; the last one does not count, as its logits are asked for.
@@ -163,6 +172,7 @@ class CachedDecoder:
             if slot == self.program.slots:
                 slot = self._make_room()
             new = tokens[:, read : read + self.program.slots - slot]
+            self._turn(slot + new.shape[1])
             logits = self.program.run(new, slot, self.keys, self.values)
             self._end += new.shape[1]
             read += new.shape[1]

@@ -34,6 +34,7 @@ from models.run import locked
 from models.shards import DTYPES, INDEX, SPLITS, Index, Shard, ShardError, SourceText, shard_path
 from models.text_files import Piece, TextFile
 from models.tokenizers import BytePairs, Tokenizer, tokenizer_of
+from models.tokenizers.byte_pairs import DEFAULT_SIZE
 from models.tokenizers.characters import code_points
 from models.transformer import check_whole
 
@@ -61,8 +62,9 @@ class Request:
     def asked(self) -> dict[str, Any]:
         """What the tokens depend on, beside the sources and the tokenizer's state."""
         kind = self.tokenizer if isinstance(self.tokenizer, str) else f"of {self.tokenizer.kind} that is given"
-        return {"tokenizer": kind,
-                **{name: getattr(self, name) for name in ("vocabulary_size", "validation", "shard_tokens")}}
+        size = DEFAULT_SIZE if kind == BytePairs.kind and self.vocabulary_size is None else self.vocabulary_size
+        return {"tokenizer": kind, "vocabulary_size": size, "validation": self.validation,
+                "shard_tokens": self.shard_tokens}
 
 
 @dataclasses.dataclass

@@ -35,7 +35,7 @@ class LogSigmoid(FunctionModule, function=F.logsigmoid): ...
 
 
 class LeakyReLU(FunctionModule, function=F.leaky_relu):
-    def __init__(self, negative_slope: float = 0.01):
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         super().__init__(negative_slope=negative_slope)
 
 
@@ -47,17 +47,17 @@ class GELU(FunctionModule, function=F.gelu):
 
 
 class ELU(FunctionModule, function=F.elu):
-    def __init__(self, alpha: float = 1.0):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__(alpha=alpha)
 
 
 class CELU(FunctionModule, function=F.celu):
-    def __init__(self, alpha: float = 1.0):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__(alpha=alpha)
 
 
 class Hardtanh(FunctionModule, function=F.hardtanh):
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0):
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         super().__init__(min_val=min_val, max_val=max_val)
 
 

@@ -17,7 +17,8 @@ class RNN(Module):
     Each layer takes the states of the one below; with bidirectional=True a second network reads from the end, and the
     states of both are concatenated. Parameters have torch.nn.RNN's names (weight_ih_l0, weight_hh_l0_reverse, ...), and
     start uniform in ±1/sqrt(hidden_size). x (B, T, input_size) -> the states of the last layer (B, T, H or 2H), and the
-    last state of each layer and direction (layers * directions, B, H).
+    last state of each layer and direction (layers * directions, B, H). The batch always comes first: `batch_first` is
+    there for code written for PyTorch, whose default is False, and False is refused.
 
     >>> import nn
     >>> states, last = nn.RNN(3, 4, num_layers=2, bidirectional=True)(mg.zeros(5, 7, 3))
@@ -25,8 +26,11 @@ class RNN(Module):
     ((5, 7, 8), (4, 5, 4))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bidirectional: bool = False):
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bidirectional: bool = False,
+                 batch_first: bool = True):
         super().__init__()
+        if not batch_first:
+            raise ValueError("RNN: batch_first=False, inputs (T, B, C), is not there; give (B, T, C), by x.transpose(0, 1)")
         self.input_size = positive_int("RNN", "input_size", input_size)
         self.hidden_size = positive_int("RNN", "hidden_size", hidden_size)
         self.num_layers = positive_int("RNN", "num_layers", num_layers)

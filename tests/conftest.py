@@ -3,6 +3,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +12,9 @@ import pytest
 
 from browser import Browser, missing
 
+
+# In the background a shell lets its commands ignore Ctrl-C, and theirs would: the tests that press it need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKS = {"torch": "oracle", "safetensors": "hub", "tokenizers": "hub"}  # of tests with pytest.importorskip(library)
 

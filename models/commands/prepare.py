@@ -16,6 +16,7 @@ from models.prepare import SHARD_TOKENS, Request, Show, prepare
 from models.run import SECONDS_BETWEEN_LINES
 from models.shards import SPLITS, Index, ShardError, check_content
 from models.text_files import TextFile
+from models.tokenizers.byte_pairs import DEFAULT_SIZE
 
 MOST_WORKERS = 1000
 
@@ -27,7 +28,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         "command began, which then goes on")
     parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or that of a "
                         "run, or in a file or folder of others (default: characters)")
-    parser.add_argument("--vocabulary-size", type=int, help="how many tokens bpe learns")
+    parser.add_argument("--vocabulary-size", type=int, help=f"how many tokens bpe learns (default: {DEFAULT_SIZE})")
     parser.add_argument("--field", help="of each line of .jsonl, which holds the document (default: text)")
     parser.add_argument("--validation", type=float, metavar="FRACTION",
                         help="the last part of each file, which is for validation (default: 0.1)")

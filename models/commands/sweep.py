@@ -150,10 +150,12 @@ def name_folders(planned: list[Planned], grid: Grid, folder: pathlib.Path) -> No
     in the grid."""
     known = read_plan(folder) if is_sweep(folder) else {}
     for name, settings in known.items():
-        same = next((run for run in planned if differences(run.settings, settings) == []), None)
-        if same is None:
+        alike = [run for run in planned if differences(run.settings, settings) == []]
+        same = next((run for run in alike if run.folder == folder), None)  # not one of the same settings, with a folder
+        if not alike:
             raise UsageError(f"{folder / name} {another(settings, planned)}, or choose another --out")
-        same.folder = folder / name
+        if same is not None:
+            same.folder = folder / name
     for run in planned:
         if run.folder == folder:
             name = name_of(run.given, grid)

@@ -213,7 +213,7 @@ def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def shortened(names: list[str], most: int = 3) -> str:
+def shortened(names: list[str], most: int = 200) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -53,6 +53,11 @@ class Tokenizer:
         """The ids that the models of this tokenizer expect in front of every prompt."""
         return []
 
+    @property
+    def shows_start(self) -> bool:
+        """Is `start` a part of the text?"""
+        return True
+
     def fits(self, vocabulary_size: int) -> bool:
         """Can a model with so many tokens have this tokenizer?"""
         return vocabulary_size == len(self)
@@ -88,7 +93,8 @@ class Tokenizer:
                 temperature: float = TEMPERATURE, **sampling: Any) -> Iterator[str]:
         """The prompt (by default `start`) and its continuation, as it comes, until the text ends; `sampling` as in
         `generate`."""
-        before, ids = ([], self.start) if prompt is None else (self.before_prompt, self.encode(prompt).tolist())
+        before, ids = (self.before_prompt, self.encode(prompt).tolist()) if prompt is not None else (
+            ([], self.start) if self.shows_start else (self.start, []))
         continuation = generate(model, before + ids, tokens, temperature, vocabulary=len(self), ends=self.ends, **sampling)
         return self.stream(itertools.chain(ids, continuation))
 

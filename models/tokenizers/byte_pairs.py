@@ -149,6 +149,10 @@ class BytePairs(Tokenizer):
         return [end] if end is not None else self.encode("\n").tolist() or [0]
 
     @property
+    def shows_start(self) -> bool:
+        return not self._before and self._tokenizer.token_to_id(END_OF_TEXT) is None
+
+    @property
     def before_prompt(self) -> list[int]:
         """The special tokens that its post-processor puts in front of a text: Llama's beginning."""
         return self._before

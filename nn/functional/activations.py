@@ -15,8 +15,8 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return x.gelu("tanh")
 
 
-def relu(x: Tensor) -> Tensor:
-    """max(x, 0)."""
+def relu(x: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0). `inplace` is there for code written for PyTorch, and changes nothing: the result has memory of its own."""
     return x.relu()
 
 

@@ -155,8 +155,11 @@ def softmin(x: Tensor, dim: int) -> Tensor:
     return (-x).softmax(dim)
 
 
-def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """In training, each element is zeroed with probability p, and otherwise multiplied by 1 / (1 - p)."""
+def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """In training, each element is zeroed with probability p, and otherwise multiplied by 1 / (1 - p).
+
+    The result has memory of its own, also with `inplace`, which is there for code written for PyTorch.
+    """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
     if not training or p == 0.0:

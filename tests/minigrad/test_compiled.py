@@ -344,6 +344,11 @@ REFUSED = {
 }
 
 
+def test_a_model_is_no_step():
+    with pytest.raises(TypeError, match="expected a function, such as a training step, got a model .Linear."):
+        mg.compile(nn.Linear(2, 3))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_replayed_is_refused(name):
     function, words = REFUSED[name]

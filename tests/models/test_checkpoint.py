@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 
+from minigrad.serialization import write_archive
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError, load, save
 
@@ -125,9 +126,18 @@ def test_other_files(tmp_path):
     assert "is no .npz file, or only a part of one; give a checkpoint.npz that" in error_of(pickled)
     assert "is damaged (\"There is no item named 'header.npy'" in error_of(archive)
     assert "Object arrays cannot be loaded" in error_of(objects)
+    with open(tmp_path / "old.npz", "wb") as file:
+        write_archive(file, {"format": "minigrad checkpoint 2"}, {})
+    assert error_of(tmp_path / "old.npz").endswith(
+        "is of another version: its format is 'minigrad checkpoint 2', not 'minigrad checkpoint 3'; use the version of "
+        "minigrad that wrote it, or train anew")
     assert "does not exist" in error_of(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    assert f"holds no {checkpoints.NAME}" in error_of(tmp_path / "empty")
+    assert f"holds no {checkpoints.NAME}; give the folder of a run" in error_of(tmp_path / "empty")
+    for name, says in (("index.json", "it holds a prepared text: `minigrad train --text` takes it"),
+                       ("config.json", "it is a model of others: `minigrad train --init-from`")):
+        (tmp_path / "empty" / name).write_text("{}")
+        assert says in error_of(tmp_path / "empty")
 
 
 def test_damaged_one_points_to_the_one_before(tmp_path):

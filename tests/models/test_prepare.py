@@ -365,6 +365,15 @@ def test_another_request_for_the_same_folder(change, says, is_whole):
     assert content("tokens") == before
 
 
+def test_the_default_size_of_byte_pairs_is_that_size():
+    pytest.importorskip("tokenizers")
+    pathlib.Path("a.txt").write_text("abc " * 1000)
+    prepared("a.txt", tokenizer="bpe")
+    assert prepared("a.txt", tokenizer="bpe", vocabulary_size=1024).is_whole
+    with pytest.raises(ValueError, match="was begun with --vocabulary-size 1024, not 999"):
+        prepared("a.txt", tokenizer="bpe", vocabulary_size=999)
+
+
 def test_a_source_that_moved_is_the_same(text_file, small_pieces):
     pathlib.Path("a.txt").write_text(text_file.read_text())
     with killed_at(5, "before"):

@@ -220,6 +220,17 @@ def test_what_is_finished_is_not_done_again_and_values_can_be_added(run, here, m
     assert {row["lr"]: row["runs"] for row in table_of(f"all/{sweep.TABLE}")} == {"0.002": "3", "0.01": "3"}
 
 
+def test_two_texts_of_the_same_content_are_two_runs(run, here, text_file):
+    for name in ("one.txt", "other.txt"):
+        pathlib.Path(name).write_text(text_file.read_text())
+    arguments = [*MICRO[2:], "--context", "8", "--text", "one.txt,other.txt", "--out", "all"]
+    assert run("sweep", *arguments)[0] == 0
+    folders = sorted(path.name for path in pathlib.Path("all").iterdir() if path.is_dir())
+    code, _, err = run("sweep", *arguments)
+    assert code == 0 and "all: 2 runs, 2 of them finished" in err
+    assert folders == sorted(path.name for path in pathlib.Path("all").iterdir() if path.is_dir()) and len(folders) == 2
+
+
 def test_other_flags_in_the_same_folder(run, here, text_file):
     assert run("sweep", *MICRO, *GRID, "--out", "all")[0] == 0
     before = pathlib.Path("all", PLAN).read_bytes()

@@ -120,3 +120,13 @@ def test_cosine_similarity_of_zeros_is_zero():
 
 def test_a_module_of_a_function_has_its_docstring():
     assert nn.ReLU.__doc__ == F.relu.__doc__ and nn.LeakyReLU.__doc__ == F.leaky_relu.__doc__
+
+
+def test_inplace_changes_nothing():
+    x = mg.tensor([-1.0, 2.0])
+    for layer in (nn.ReLU(inplace=True), nn.LeakyReLU(0.1, inplace=True), nn.ELU(inplace=True), nn.Hardtanh(inplace=True),
+                  nn.SiLU(inplace=True), nn.Dropout(0.5, inplace=True), lambda x: F.relu(x, inplace=True),
+                  lambda x: F.dropout(x, 0.5, True, True)):
+        assert layer(x).shape == (2,) and x.tolist() == [-1.0, 2.0]
+    assert nn.ReLU(inplace=True)(x).tolist() == [0.0, 2.0]
+    assert nn.LeakyReLU(0.5, True)(x).tolist() == [-0.5, 2.0]

@@ -109,6 +109,8 @@ def test_errors():
         layer(mg.zeros(5, 3))
     with pytest.raises(ValueError, match=r"expected h_0 of shape \(1, 2, 4\), got \(2, 4\)"):
         layer(mg.zeros(2, 5, 3), mg.zeros(2, 4))
+    with pytest.raises(ValueError, match="batch_first=False, inputs .* is not there"):
+        nn.RNN(INPUTS, HIDDEN, batch_first=False)
     with pytest.raises(ValueError, match="hidden_size"):
         nn.RNN(3, 0)
     with pytest.raises(ValueError, match="num_layers"):

@@ -26,7 +26,9 @@ SABOTAGES = [
         "sweep: flags are not checked": ("planned_once", "train.check_flags(given)", "pass"),
         "sweep: the combination is not named": ("plan", '{name_of(given, grid)}: ', ""),
         "sweep: any number of workers": ("share_cores", "if not 1 <= workers <= 10 * cores:", "if False:"),
-        "sweep: other flags in the same folder": ("name_folders", "if same is None:", "if False:"),
+        "sweep: two runs of the same settings share a folder": (
+            "name_folders", "run for run in alike if run.folder == folder", "run for run in alike"),
+        "sweep: other flags in the same folder": ("name_folders", "if not alike:", "if False:"),
         "sweep: any other run is named": ("another", "min((differences(run.settings, known) for run in planned), key=len)",
             "max((differences(run.settings, known) for run in planned), key=len)"),
     }),
