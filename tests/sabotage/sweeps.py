@@ -2,7 +2,7 @@
 from sabotage.edit import edits
 
 GRIDS = "tests/models/test_sweep.py", "-k", "several or none or combinations or grids"
-REFUSED = "tests/models/test_sweep.py", "-k", "bad_input or plan or other_flags"
+REFUSED = "tests/models/test_sweep.py", "-k", "bad_input or plan or other_flags or two_texts"
 SWEEPS = "tests/models/test_sweep.py", "-k", "not killed and not bad_input and not damaged_plan"
 COMPARED = "tests/models/test_comparison.py",
 
