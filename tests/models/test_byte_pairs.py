@@ -268,6 +268,8 @@ def test_a_response_begins_as_the_models_of_the_tokenizer_expect(small_model):
     ids = [*tokenizer.before_prompt, *tokenizer.encode("the é")]
     chosen = list(generate(model, ids, 30, 0.8, seed=1, vocabulary=len(tokenizer)))
     assert "".join(tokenizer.respond(model, "the é", tokens=30, seed=1)) == tokenizer.decode([*ids[1:], *chosen])
+    unasked = list(generate(model, tokenizer.start, 30, 0.8, seed=1, vocabulary=len(tokenizer)))
+    assert "".join(tokenizer.respond(model, tokens=30, seed=1)) == tokenizer.decode(unasked)  # its beginning is no text
     (layer,) = tokenizer.look(model, "the é")[1]
     assert layer.keys == ["<|begin_of_text|>", "the", "␣", "\\xc3", "\\xa9"]
 

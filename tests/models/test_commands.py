@@ -21,6 +21,7 @@ from models import checkpoint as checkpoints
 from models import gradcheck
 from models import run as runs
 from models.pictures import PICTURE
+from refusals import one_line
 
 TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
         "--eval-every", "3", "--eval-windows", "2"]
@@ -94,14 +95,6 @@ def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
     monkeypatch.setattr(gradcheck, "CONFIG", small)
     code, out, _ = run("gradcheck")
     assert code == 1 and "FAIL" in out and "16 of 16 gradients" not in out
-
-
-def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
-    code, out, err = code_and_output
-    assert code in codes, err
-    assert out == ""
-    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and err.endswith("\n"), err
-    assert says in err
 
 
 @pytest.mark.parametrize("arguments, says", [

@@ -10,7 +10,7 @@ import nn
 from configs import random_config
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 from minigrad.kernels.program import Program
-from models import CausalTransformer, TransformerConfig, generate, generate_batch
+from models import CausalTransformer, TransformerConfig, decode, generate, generate_batch
 from models.decode import CachedDecoder, CannotDecode
 from models.generate import draw, full_forward
 from models.transformer import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
@@ -457,3 +457,15 @@ def test_bad_next_tokens(chosen, error, says):
 def test_a_prompt_with_an_unknown_token(token):
     with pytest.raises(IndexError, match=f"index {token} is out of range; expected 0 to 10"):
         list(generate(make_model(SMALL, 3.0), [0, token], 1))
+
+
+@pytest.mark.parametrize("fewest", [1, 3, 256])
+def test_angles_are_known_as_far_as_tokens_go(fewest, monkeypatch):
+    """However many at a time: of a short text, a longer one, one that moves on, and again of a short one."""
+    monkeypatch.setattr(decode, "FEWEST_ANGLES", fewest)
+    config = dataclasses.replace(LLAMA, context=150)
+    model, tokens = make_model(config), random_tokens(config, 1, 400)
+    decoder = CachedDecoder(model, 1)
+    for end in (2, 3, 9, 140, 299, 301, 400, 5):
+        expected, _ = model(mg.tensor(tokens[:, :end]))
+        np.testing.assert_allclose(decoder.logits(tokens[:, :end]), expected.array[:, -1], atol=1e-5)

@@ -24,6 +24,7 @@ from models.text_files import TextFile
 from models.tokenizers import BytePairs
 from models.tokenizers.byte_pairs import LLAMA3_PATTERN
 from models.train import Trainer
+from refusals import one_line
 
 TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
         "--eval-every", "3", "--eval-windows", "2"]
@@ -288,14 +289,6 @@ def test_full_disk(run, text_file, small_pieces, monkeypatch, moment):
 
 
 # ---- what users get wrong ----
-
-def one_line(code_and_output, says: str, codes=(1, 2)) -> None:
-    code, out, err = code_and_output
-    assert code in codes, err
-    assert out == ""
-    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and err.endswith("\n"), err
-    assert says in err
-
 
 @pytest.mark.parametrize("arguments, says", [
     ([], "there is no FILE to prepare"),
