@@ -6,23 +6,17 @@ processes. The index is written after every shard, and a process that was killed
 """
 import array
 import bisect
-import collections
-import concurrent.futures
 import dataclasses
 import functools
 import hashlib
 import itertools
-import multiprocessing
 import os
 import pathlib
 import re
-import signal
 import sys
 import tempfile
-import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NoReturn
 
 import numpy as np
@@ -30,6 +24,7 @@ import numpy as np
 from minigrad.serialization import replacing
 from models.data import dtype_for, new_tokenizer
 from models.extras import extra
+from models.processes import ProcessLost, in_order
 from models.run import locked
 from models.shards import DTYPES, INDEX, SPLITS, Index, Shard, ShardError, SourceText, shard_path
 from models.text_files import Piece, TextFile
@@ -99,6 +94,9 @@ def prepare(request: Request, folder: str | os.PathLike, workers: int = 1,
     try:
         with locked(folder, "is preparing a text", "--to"):
             return prepare_in(folder, request, workers, show)
+    except ProcessLost as error:
+        raise ShardError(f"{error}; what has been written is whole: give the same command again, with fewer --workers if "
+                         "memory was short") from None
     finally:
         if is_new and not os.listdir(folder):  # nothing came of it
             folder.rmdir()
@@ -319,52 +317,3 @@ class ShardWriter:
         self._shards.append(Shard(tokens, self._bytes, pieces, digest.hexdigest()))
         self._index.write(self._folder)
         self._parts, self._bytes, self.pieces = [], 0, pieces
-
-
-# ---- processes ----
-
-def in_order(function: Callable, tasks: Iterable[tuple[Any, tuple]], workers: int) -> Iterator[tuple[Any, Any]]:
-    """(label, function(*arguments)) of tasks (label, arguments), in their order, by so many processes; few of them are
-    under way at a time, so that they and their results take little memory."""
-    if workers == 1:
-        for label, arguments in tasks:
-            yield label, function(*arguments)
-        return
-    context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
-    waiting = collections.deque()
-    executor = concurrent.futures.ProcessPoolExecutor(workers, context, start_worker, (function,))
-    try:
-        for label, arguments in tasks:
-            waiting.append((label, executor.submit(work, *arguments)))
-            if len(waiting) > 2 * workers:
-                label, future = waiting.popleft()
-                yield label, future.result()
-        while waiting:
-            label, future = waiting.popleft()
-            yield label, future.result()
-    except BrokenProcessPool:
-        raise ShardError("a process was killed, or could not start; what has been written is whole: give the same command "
-                         "again, with fewer --workers if memory was short") from None
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-_function: Callable = None  # of this process: what it does with each task
-
-
-def start_worker(function: Callable) -> None:
-    """Get ready in a new process, which ends with its parent, and leaves Ctrl-C to it."""
-    global _function
-    _function = function
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is a process for each core
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
-
-
-def end_with(process: multiprocessing.process.BaseProcess) -> None:
-    process.join()
-    os._exit(1)
-
-
-def work(*arguments: Any) -> Any:
-    return _function(*arguments)

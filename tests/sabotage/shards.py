@@ -1,6 +1,7 @@
 """Sabotages of prepared texts: pieces that lose or cut something, shards that are done again, checks that are left out."""
 from sabotage.edit import edits
 
+PROCESSES = ("tests/models/test_processes.py", "-o", "faulthandler_timeout=20")
 PIECES = ("tests/models/test_text_files.py",)
 WRITTEN = ("tests/models/test_prepare.py", "-k", "corpus or processes or split or counted or ids or pieces_are and 1- or learnt")
 KILLED = ("tests/models/test_prepare.py", "-k", "not_done_again or half or changes or moved or another_request or one_at_a_time")
@@ -32,10 +33,17 @@ SABOTAGES = [
         "prepare: documents cut in two": ("split_texts", "return texts[:count], texts[count:]",
             'return ["".join(texts)[:training]], ["".join(texts)[training:]]'),
         "prepare: a document of the split in which it ends": ("split_texts", "[0, *itertools", "[*itertools"),
-        "prepare: results as they come": ("in_order", "waiting.popleft()\n                yield", "waiting.pop()\n                yield"),
         "prepare: characters counted as bytes": ("tokenise", "len(text.encode())", "len(text)"),
         "prepare: byte pairs of everything": ("learn", "split_texts(*arguments)[0]", "sum(split_texts(*arguments), [])"),
         "prepare: byte pairs of the beginning": ("learn", "int((number + 1) * part) > int(number * part)", "number < 20"),
+    }),
+    *edits(PROCESSES, "models.processes", {
+        "processes: results as they come": ("in_order", "waiting.popleft()\n                yield", "waiting.pop()\n                yield"),
+        "processes: everything at once": ("in_order", "len(waiting) > 2 * processes", "False"),
+        "processes: exceptions are results": ("Worker.do", "if error:", "if False:"),
+        "processes: what is under way is waited for": ("workers", "worker.process.kill()", "pass"),
+        "processes: one that is gone is waited for": ("workers", "free.put(worker)", "pass"),
+        "processes: this one keeps their ends, too": ("Worker", "theirs.close()", "pass"),
     }),
     *edits(WRITTEN, "models.shards", {
         "shards: windows end with a shard": ("MappedTokens.__getitem__", 'side="right"', 'side="left"'),
