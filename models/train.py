@@ -85,7 +85,7 @@ class Trainer:
         return loss
 
     def train_step(self) -> dict[str, Any]:
-        """One update: forward, backward, clip, a step of the optimiser. Returns what it measured, for metrics.jsonl: at stops
+        """One update: forward, backward, clip, the optimiser. Returns what it measured, for metrics.jsonl: at stops
         also of each layer, see `LayerNorms`.
 
         TrainingError if the loss or the gradient is not finite.
