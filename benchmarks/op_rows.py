@@ -3,6 +3,8 @@
 A row's function gets the library (`minigrad` or `torch`), its functional module and the inputs as tensors. The first word
 of its name, up to a comma, is the op's public name; `benchmarks.ops.missing` says which ops have no row.
 """
+import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,21 +13,33 @@ import numpy as np
 random = np.random.default_rng(0)
 
 
+@functools.cache
+def stream(count):
+    return random.standard_normal(count + 1000, np.float32)
+
+
 def normal(shape):
-    return random.standard_normal(shape, np.float32)
+    """From some place in a stream that is drawn once: to draw anew would take longer than most ops"""
+    count = math.prod(shape)
+    start = random.integers(1000)
+    return stream(count)[start : start + count].reshape(shape).copy()
+
+
+def uniform(low, high, shape):
+    return np.float32(low) + np.float32(high - low) * random.random(shape, np.float32)
 
 
 def positive(shape):
-    return random.uniform(0.3, 2.0, shape).astype(np.float32)
+    return uniform(0.3, 2.0, shape)
 
 
 def inside(shape):
     """From -0.9 to 0.9"""
-    return random.uniform(-0.9, 0.9, shape).astype(np.float32)
+    return uniform(-0.9, 0.9, shape)
 
 
 def above_one(shape):
-    return random.uniform(1.1, 3.0, shape).astype(np.float32)
+    return uniform(1.1, 3.0, shape)
 
 
 def near_one(shape):
@@ -34,12 +48,12 @@ def near_one(shape):
 
 
 def probabilities(shape):
-    return random.uniform(0.05, 0.95, shape).astype(np.float32)
+    return uniform(0.05, 0.95, shape)
 
 
 def distinct(shape):
     """No two are equal, so that sorting has one result."""
-    count = int(np.prod(shape))
+    count = math.prod(shape)
     return ((random.permutation(count) - count / 2 + 0.5) * (4 / count)).reshape(shape).astype(np.float32)
 
 
