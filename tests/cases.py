@@ -11,7 +11,7 @@ import numpy as np
 import naive
 from minigrad.ops import (
     activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal, dropout,
-    einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, shape, softmax, statistics,
+    einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, statistics,
 )
 
 random = np.random.default_rng(1)
@@ -198,6 +198,8 @@ CASES = [
     Case(layer_norm.LayerNorm, [normal(3, 5), normal(5), normal(5)], naive.layer_norm),
     Case(layer_norm.LayerNorm, [normal(2, 3, 5), None, None], naive.layer_norm, dict(eps=1e-2)),
     Case(layer_norm.LayerNorm, [normal(70, 33), normal(33), None], naive.layer_norm),
+    Case(rms_norm.RMSNorm, [normal(3, 5), normal(5)], naive.rms_norm),
+    Case(rms_norm.RMSNorm, [normal(2, 3, 5), None], naive.rms_norm, dict(eps=1e-2)),
     Case(cross_entropy.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, 2, 1, 1]))),
     Case(cross_entropy.CrossEntropy, [normal(4, 3)], naive.cross_entropy,
          dict(targets=np.array([0, -100, 1, 1]), reduction="none")),
@@ -238,6 +240,7 @@ CASES = [
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
     reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
+    rms_norm.RMSNorm,
     cross_entropy.CrossEntropy, attention.ScaledDotProductAttention, attention.PackedAttention,
 }
 LARGE = 17_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
@@ -353,6 +356,8 @@ CASES += [  # the same for the others
     Case(softmax.LogSoftmax, [normal(180, 97)], naive.log_softmax, dict(dim=1)),
     Case(layer_norm.LayerNorm, [normal(0, 5), normal(5), normal(5)], lambda x, weight, bias: x),
     Case(layer_norm.LayerNorm, [normal(180, 97), normal(97), normal(97)], naive.layer_norm),
+    Case(rms_norm.RMSNorm, [normal(0, 5), normal(5)], lambda x, weight: x),
+    Case(rms_norm.RMSNorm, [normal(180, 97), normal(97)], naive.rms_norm),
     Case(cross_entropy.CrossEntropy, [normal(0, 3)], lambda x, targets, reduction: np.zeros(0),
          dict(targets=np.array([], np.int64), reduction="none")),
     Case(cross_entropy.CrossEntropy, [normal(180, 97)], naive.cross_entropy, dict(targets=random.integers(0, 97, 180))),

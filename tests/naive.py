@@ -171,6 +171,11 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return out if bias is None else out + bias
 
 
+def rms_norm(x, weight, eps=1e-5):
+    out = np.apply_along_axis(lambda row: row / math.sqrt(sum(v * v for v in row) / len(row) + eps), -1, x)
+    return out if weight is None else out * weight
+
+
 def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     log_p = log_softmax(x, 1)
     wanted = np.array([[label_smoothing / x.shape[1]] * x.shape[1] for _ in targets])
