@@ -319,6 +319,7 @@ CASES += [  # the same for the others
     Case(shape.Expand, [normal(3, 1)], np.broadcast_to, dict(shape=(3, 0))),
     Case(shape.Expand, [normal(131, 1)], np.broadcast_to, dict(shape=(131, 130))),
     Case(shape.Concatenate, [normal(131, 65), normal(131, 65)], lambda *a, axis: np.concatenate(a, axis), dict(axis=1)),
+    Case(shape.Concatenate, [normal(5500, 3), normal(5500, 1)], lambda *a, axis: np.concatenate(a, axis), dict(axis=1)),
     Case(indexing.Index, [normal()], lambda x, index: x[index], dict(index=())),
     Case(indexing.Index, [normal()], lambda x, index: x[index], dict(index=None)),
     Case(indexing.Index, [normal(4, 0)], lambda x, index: x[index], dict(index=np.array([0, 2, 0, -1]))),

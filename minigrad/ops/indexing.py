@@ -45,6 +45,8 @@ def add_at(out, index, x) -> None:
 class Index(Op):
     """out = x[index]:  dx = zeros, then dx[index] += dout"""
 
+    fresh_gradients = True
+
     def forward(self, x, *, index):
         self.index, self.x_shape = index, x.shape
         out = x[index]

@@ -10,6 +10,8 @@ from typing import Callable
 
 import numpy as np
 
+from ..kernels.buffers import empty
+from ..kernels.copying import copy
 from ..kernels.reduce import sum
 from ..tape import Fused, Op
 from .comparison import select
@@ -38,13 +40,15 @@ def spread(reduced, shape: tuple[int, ...], axis):
     kept = keep_axes(reduced, shape, axis)
     if not isinstance(kept, np.ndarray):
         return np.broadcast_to(kept, shape)
-    out = np.empty(shape, kept.dtype)  # np.broadcast_to would take four times as long for a small array
-    out[...] = kept
+    out = empty(shape, kept.dtype)
+    copy(kept, out)
     return out
 
 
 class Sum(Op):
     """out = sum of x over axis:  dx = dout, for each element added"""
+
+    fresh_gradients = True
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
@@ -57,6 +61,8 @@ class Sum(Op):
 class Mean(Op):
     """out = sum of x over axis / n:  dx = dout / n"""
 
+    fresh_gradients = True
+
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
         return sum(x, axis, keepdims) / count(x.shape, axis)
@@ -68,6 +74,8 @@ class Mean(Op):
 
 class Max(Op):
     """out = max of x over axis:  dx = dout / n at the n elements that are largest, else 0 (as PyTorch's amax and max())"""
+
+    fresh_gradients = True
 
     reduction = staticmethod(np.max)
 
@@ -96,6 +104,8 @@ class LogSumExp(Op):
     The sum over nothing but -inf (or over nothing) is -inf, with gradient 0.
     """
 
+    fresh_gradients = True
+
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis = axis
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
@@ -116,6 +126,8 @@ class Norm(Op):
 
     No direction leads out of 0: dx = 0 where out is 0 (and for p < 1 where x is 0).
     """
+
+    fresh_gradients = True
 
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis

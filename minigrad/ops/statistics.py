@@ -24,6 +24,8 @@ class Var(Op):
     to the dtype of x, `low`, is not small beside x - mean: out is less by low^2, and `centred` takes the mean out twice.
     """
 
+    fresh_gradients = True
+
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis = axis
         self.save(x)
