@@ -33,6 +33,11 @@ def copied(x: np.ndarray) -> np.ndarray:
     return out
 
 
+def in_order(x: np.ndarray) -> np.ndarray:
+    """The array itself if it is in C order, else a copy that is."""
+    return x if x.flags.c_contiguous else copied(x)
+
+
 def copy(x: np.ndarray, out: np.ndarray) -> None:
     """out[...] = x, which is broadcast."""
     if out.size >= MEDIUM and x.dtype == out.dtype and x.itemsize in MOVED_AS:

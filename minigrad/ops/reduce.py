@@ -20,6 +20,9 @@ from .operands import check_dim, checked_axes, floating, methods_with_numpy_name
 from .sorting import ValuesAndIndices
 
 
+LARGE = 1 << 13  # elements
+
+
 def keep_axes(reduced, shape: tuple[int, ...], axis):
     """Give a reduced array its axes back, with length 1, so that it broadcasts against an array of `shape`."""
     if axis is None:
@@ -86,10 +89,26 @@ class Max(Op):
         return out
 
     def backward(self, dout, x, out):
+        if isinstance(dout, np.ndarray) and x.size >= LARGE:
+            return self.scattered(dout, x, out)
         is_extreme = (x == keep_axes(out, x.shape, self.axis)) | (x != x)  # NaN, if there is any, is the result
         ties = np.maximum(np.sum(is_extreme, axis=self.axis, keepdims=True), 1)  # none among no elements
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)
+
+    def scattered(self, dout, x, out):
+        """backward of many elements, of which few are extreme: zeros, and then only those are looked at."""
+        is_extreme = x == keep_axes(out, x.shape, self.axis)
+        if np.isnan(out).any():
+            is_extreme |= x != x
+        places = np.flatnonzero(is_extreme)
+        results = np.arange(out.size).reshape(keep_axes(out, x.shape, self.axis).shape)
+        to = np.broadcast_to(results, x.shape)[np.unravel_index(places, x.shape)]  # which result each of them is
+        ties = np.bincount(to, minlength=out.size)
+        dx = empty(x.shape, dout.dtype)
+        copy(np.zeros((), dout.dtype), dx)
+        dx.reshape(-1)[places] = (dout.reshape(-1) / np.maximum(ties, 1).astype(dout.dtype))[to]
+        return dx
 
 
 class Min(Max):
