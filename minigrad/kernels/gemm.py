@@ -349,10 +349,8 @@ def _corner(array: np.ndarray) -> tuple[np.ndarray, int, int]:
     return array[CORNERS[array.ndim]], row_stride, column_stride
 
 
-def _launch(a, b, out, bias, flags, M, N, K, offsets):
-    a, row_a, column_a = _corner(a)
-    b, row_b, column_b = _corner(b)
-    out, row_out, _ = _corner(out)
+def _launch(a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, bias, flags, offsets):
+    """Of a, b, out only where they begin counts."""
     packed = this_thread.workspaces.get(("gemm", out.dtype.char))
     if packed is None:
         packed = gemm_workspaces(out.dtype)
@@ -376,13 +374,14 @@ def matmul(
            [15., 51.]], dtype=float32)
     """
     (M, K), (inner, N), dtype = a.shape, b.shape, a.dtype
-    is_usual = K == inner and dtype is b.dtype and dtype in FLOAT_TYPES  # and needs no closer look
+    is_usual = K == inner and dtype is b.dtype and dtype in FLOAT_TYPES  # a closer look would take a microsecond
     if out is None:
         if not is_usual:
             _check("matmul", a, b, None, (M, N))
         out = empty((M, N), dtype.newbyteorder("="))
         accumulate = False
     elif not (is_usual and dtype is out.dtype and out.shape == (M, N) and out.flags.carray):
+        is_usual = False
         _check("matmul", a, b, out, (M, N))
     if bias is not None and (bias.shape != (N,) or bias.dtype.type is not out.dtype.type):
         raise ValueError(f"matmul: expected bias of shape {(N,)} and {out.dtype}, got {bias.shape} and {bias.dtype}")
@@ -390,7 +389,10 @@ def matmul(
         np.add(out if accumulate else 0, 0 if bias is None else bias, out=out)
         return out
     flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
-    _launch(a, b, out, bias, flags, M, N, K, NO_BATCH)
+    a, row_a, column_a = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
+    b, row_b, column_b = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
+    corner, row_out, _ = (out, N, 1) if is_usual else _corner(out)
+    _launch(a, row_a, column_a, b, row_b, column_b, corner, row_out, M, N, K, bias, flags, NO_BATCH)
     return out
 
 
@@ -427,5 +429,6 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
         layouts = [
             (x.shape[:-2], tuple(stride // x.itemsize for stride in x.strides[:-2])) for x in (a, b, out)
         ]
-        _launch(a, b, out, None, 0, M, N, K, _offsets(batch, *layouts))
+        corner, row_out, _ = _corner(out)
+        _launch(*_corner(a), *_corner(b), corner, row_out, M, N, K, None, 0, _offsets(batch, *layouts))
     return out
