@@ -424,8 +424,8 @@ def attention_forward(
 
     q (B, H, Tq, D), k and v (B, H, Tk, D) at any strides with contiguous rows; mask: None, or floats that broadcast to
     (B, H, Tq, Tk); rotation: None, or cosines and sines in turn (at least Tq and Tk, D), by which pairs of features of
-    the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as (B, Tq, H, D);
-    logsumexp (B, H, Tq). A row in which everything is masked gives zeros.
+    the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as
+    (B, Tq, H, D); logsumexp (B, H, Tq). A row in which everything is masked gives zeros.
     """
     _check(q, k, v, mask, rotation)
     q, k, v = _readable(q), _readable(k), _readable(v)

@@ -124,7 +124,7 @@ class Gather(Op):
 
 
 class ScatterAdd(Op):
-    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1, and so on:  dx[i, j] = dout[i, indices[i, j]]"""
+    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1, ...:  dx[i, j] = dout[i, indices[i, j]]"""
 
     fresh_gradients = True
 
