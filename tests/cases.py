@@ -50,6 +50,7 @@ keep = random.random((4, 5)) > 0.4
 condition = random.random((3, 4)) > 0.5
 mask = np.where(random.random((2, 1, 5, 7)) > 0.3, 0.0, -np.inf)
 mask[0, 0, 2] = -np.inf  # a row in which everything is masked
+rotation = normal(70, 6)  # of more tokens than there are, and by no angles: any numbers may stand there
 
 CASES = [
     Case(arithmetic.Add, [normal(3, 4), normal(4)], lambda a, b: a + b),
@@ -215,19 +216,24 @@ CASES = [
     Case(embedding.Embedding, [normal(5, 70), normal(4, 70)], lambda weight, positions, ids: weight[ids] + positions[:3],
          dict(ids=random.integers(0, 5, (12, 3)))),
     Case(dropout.Dropout, [normal(4, 5)], lambda x, keep, p: x * keep / (1 - p), dict(keep=keep, p=0.4)),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
          naive.attention,
          dict(is_causal=True, scale=0.3)),
     Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
-         naive.Constant(mask)],
+         naive.Constant(mask), None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None],
+    Case(attention.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None, None],
          naive.attention,
          dict(is_causal=True)),
-    Case(attention.PackedAttention, [normal(2, 5, 24)], naive.packed_attention, dict(num_heads=2)),
-    Case(attention.PackedAttention, [normal(2, 65, 24)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
+         naive.Constant(mask), naive.Constant(rotation[:, :4])],
+         naive.attention),
+    Case(attention.PackedAttention, [normal(2, 5, 24), None], naive.packed_attention, dict(num_heads=2)),
+    Case(attention.PackedAttention, [normal(2, 65, 36), naive.Constant(rotation)], naive.packed_attention,
+         dict(num_heads=2, is_causal=True)),
+    Case(attention.PackedAttention, [normal(2, 65, 24), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
 ]
 
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
@@ -360,12 +366,13 @@ CASES += [  # the same for the others
     Case(embedding.Embedding, [normal(70, 130), normal(40, 130)],
          lambda weight, positions, ids: weight[ids] + positions[:33],
          dict(ids=random.integers(0, 70, (4, 33)))),
-    Case(attention.ScaledDotProductAttention, [normal(0, 3, 5, 4), normal(0, 3, 7, 4), normal(0, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(0, 3, 5, 4), normal(0, 3, 7, 4), normal(0, 3, 7, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 0, 4), normal(2, 3, 0, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 0, 4), normal(2, 3, 0, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 133, 32), normal(1, 2, 140, 32), normal(1, 2, 140, 32), None],
+    Case(attention.ScaledDotProductAttention, [normal(1, 2, 133, 32), normal(1, 2, 140, 32), normal(1, 2, 140, 32), None,
+         None],
          naive.attention, dict(is_causal=True)),
-    Case(attention.PackedAttention, [normal(2, 0, 24)], lambda x, num_heads: x[..., :8], dict(num_heads=2)),
-    Case(attention.PackedAttention, [normal(2, 133, 96)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
+    Case(attention.PackedAttention, [normal(2, 0, 24), None], lambda x, _, num_heads: x[..., :8], dict(num_heads=2)),
+    Case(attention.PackedAttention, [normal(2, 133, 96), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
 ]

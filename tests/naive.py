@@ -189,8 +189,18 @@ def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothi
     return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)
 
 
-def attention(q, k, v, mask=None, is_causal=False, scale=None):
+def turned(x, rotation):
+    """Each pair of features as a complex number times another one."""
+    out = np.empty(x.shape)
+    for *place, t, i in np.ndindex(*x.shape[:-1], x.shape[-1] // 2):
+        pair = complex(*x[(*place, t, slice(2 * i, 2 * i + 2))]) * complex(*rotation[t, 2 * i : 2 * i + 2])
+        out[(*place, t, slice(2 * i, 2 * i + 2))] = pair.real, pair.imag
+    return out
+
+
+def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None):
     """Query by query, key by key."""
+    q, k = (q, k) if rotation is None else (turned(q, rotation), turned(k, rotation))
     batch, heads, queries, size = q.shape
     keys = k.shape[2]
     mask = np.zeros((1, 1, 1, 1)) if mask is None else mask
@@ -206,7 +216,7 @@ def attention(q, k, v, mask=None, is_causal=False, scale=None):
     return out
 
 
-def packed_attention(packed, num_heads, is_causal=False):
+def packed_attention(packed, rotation=None, num_heads=1, is_causal=False):
     batch, time, width = packed.shape
     q, k, v = (part.reshape(batch, time, num_heads, -1).transpose(0, 2, 1, 3) for part in np.split(packed, 3, axis=2))
-    return attention(q, k, v, None, is_causal).transpose(0, 2, 1, 3).reshape(batch, time, width // 3)
+    return attention(q, k, v, None, rotation, is_causal).transpose(0, 2, 1, 3).reshape(batch, time, width // 3)
