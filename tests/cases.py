@@ -116,6 +116,7 @@ CASES = [
     Case(arithmetic.Add, [normal(65, 64), normal(65, 64)], lambda a, b: a + b),  # with the kernel
     Case(activations.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu)),
     Case(activations.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu_tanh), dict(approximate="tanh")),
+    Case(activations.SwiGLU, [normal(3, 4), normal(3, 4)], naive.pairwise(naive.swiglu)),
     Case(reduce.Sum, [normal(3, 4, 5)], naive.reduction(sum)),
     Case(reduce.Sum, [normal(3, 4, 5)], naive.reduction(sum), dict(axis=(0, -1))),
     Case(reduce.Sum, [normal(3, 4)], naive.reduction(sum), dict(axis=1, keepdims=True)),
@@ -369,6 +370,9 @@ CASES += [  # the same for the others
     Case(matmul.MatMul, [normal(131, 65), normal(65, 130)], naive.matmul),
     Case(matmul.MatMul, [normal(2, 1, 70, 33), normal(3, 33, 41)], naive.matmul),
     Case(matmul.Linear, [normal(131, 65), normal(130, 65), normal(130)], naive.linear),
+    Case(activations.SwiGLU, [normal(), normal()], naive.pairwise(naive.swiglu)),
+    Case(activations.SwiGLU, [normal(0, 4), normal(0, 4)], lambda a, b: a),
+    Case(activations.SwiGLU, [normal(131, 130), normal(131, 130)], naive.pairwise(naive.swiglu)),
     Case(matmul.MLP, [normal(131, 33), normal(130, 33), normal(130), normal(65, 130), normal(65)], naive.mlp),
     Case(softmax.Softmax, [normal(0, 5)], lambda x, dim: x, dict(dim=1)),
     Case(softmax.Softmax, [normal(5, 0)], lambda x, dim: x, dict(dim=1)),

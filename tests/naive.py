@@ -22,6 +22,10 @@ def gelu(x):
     return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
+def swiglu(a, b):
+    return a / (1 + math.exp(-a)) * b
+
+
 def gelu_tanh(x):
     return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
