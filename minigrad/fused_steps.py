@@ -3,11 +3,14 @@ formulas."""
 import weakref
 from typing import Callable, Sequence
 
+import numba
 import numpy as np
 
 from .kernels.adamw import adamw_step, cut_into_blocks, sums_of_squares
-from .kernels.gemm import matmul
+from .kernels.buffers import workspace
+from .kernels.gemm import gemm_workspaces, register
 from .kernels.jit import address, ready
+from .kernels.muon import muon_step, work, workspace_size
 from .tensor import Tensor
 from .versions import note_write
 
@@ -134,31 +137,49 @@ class FusedMuon(FusedStep):
                  polynomials_of: Callable, scale_of: Callable):
         super().__init__(dtype, param_groups, state, names)
         self.polynomials_of, self.scale_of = polynomials_of, scale_of
+        self.tiny = 16 * float(np.finfo(dtype).tiny)
+        self.cut: list[int] = []  # the blocks of each group, by which the matrices were cut:
+        self.matrices, self.starts = np.zeros((0, 5), np.int64), np.zeros(1, np.int64)
+
+    def _cut(self, param_groups: list[dict]) -> None:
+        """The table of matrices, in shares for the threads."""
+        self.cut = [group["blocks"] for group in param_groups]
+        matrices = []
+        for which, (parameter, group) in enumerate(zip(self.parameters, self.groups)):
+            rows, columns = parameter.shape
+            rows //= self.cut[group]
+            matrices += [(which, part * rows * columns, rows, columns, group) for part in range(self.cut[group])]
+        shares = shared([work(rows, columns) for _, _, rows, columns, _ in matrices], numba.config.NUMBA_NUM_THREADS)
+        self.starts = np.cumsum([0, *map(len, shares)], dtype=np.int64)
+        self.matrices = np.array([matrices[i] for share in shares for i in share], np.int64).reshape(-1, 5)
+        self.memory_size = workspace_size([(rows, columns) for _, _, rows, columns, _ in matrices])
 
     def _launch(self, param_groups: list[dict], clip: float) -> None:
-        for i, (gradient, number) in enumerate(zip(self.held, self.groups)):
-            if gradient is not None:
-                self._step(i, gradient, param_groups[number], clip)
-
-    def _step(self, i: int, gradient: np.ndarray, group: dict, clip: float) -> None:
-        p = self.copies.get(i, self.arrays[i])
-        m = self.moments[0, self.offsets[i] : self.offsets[i] + p.size].reshape(p.shape)
-        momentum = group["momentum"]
-        fresh = (1 - momentum) * clip * gradient
-        m *= momentum
-        m += fresh
-        x = fresh + momentum * m if group["nesterov"] else m
-        p *= 1 - group["lr"] * group["weight_decay"]
-        for part, direction in zip(np.split(p, group["blocks"]), np.split(x, group["blocks"])):
-            step_size = group["lr"] * self.scale_of(group, part.shape)
-            part -= step_size * _orthogonalised(direction, self.polynomials_of(group), group["eps"])
+        if self.cut != [group["blocks"] for group in param_groups]:
+            self._cut(param_groups)
+        polynomials = [self.polynomials_of(group) for group in param_groups]
+        settings = np.array([(group["lr"], group["weight_decay"], group["momentum"], group["nesterov"], group["eps"],
+                              len(own)) for group, own in zip(param_groups, polynomials)], np.float64)
+        table = np.zeros((len(polynomials), max(map(len, polynomials)), 3))
+        for own, rows in zip(polynomials, table):
+            rows[: len(own)] = np.reshape(own, (-1, 3))
+        scales = np.array([self.scale_of(param_groups[group], (rows, columns))
+                           for _, _, rows, columns, group in self.matrices.tolist()])
+        memory = workspace("muon", (len(self.starts) - 1) * self.memory_size, self.dtype)
+        register(self.dtype)
+        muon_step(self.starts, self.matrices, self.addresses, self.gradients, self.offsets, settings, table, scales,
+                  self.moments, clip, self.tiny, memory, self.memory_size, gemm_workspaces(self.dtype))
 
 
-def _orthogonalised(x: np.ndarray, polynomials: Sequence[tuple], eps: float) -> np.ndarray:
-    if x.shape[0] > x.shape[1]:
-        return _orthogonalised(x.T, polynomials, eps).T
-    x = x / x.dtype.type(max(np.linalg.norm(x.astype(np.float64)), eps) or 1.0)
-    for a, b, c in polynomials:
-        gram = matmul(x, x.T)
-        x = a * x + matmul(b * gram + c * matmul(gram, gram), x)
-    return x
+def shared(work: Sequence[float], shares: int) -> list[list[int]]:
+    """Numbers of pieces of work in shares of about the same size: the largest first, to whoever has least so far.
+
+    >>> shared([1.0, 3.0, 2.0, 2.0], 2)
+    [[1, 0], [2, 3]]
+    """
+    totals, numbers = [0.0] * shares, [[] for _ in range(shares)]
+    for i in sorted(range(len(work)), key=lambda i: -work[i]):
+        least = totals.index(min(totals))
+        totals[least] += work[i]
+        numbers[least].append(i)
+    return numbers

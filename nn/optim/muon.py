@@ -93,8 +93,8 @@ def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, floa
     """x, scaled to length 1, and then a x + b (x x^T) x + c (x x^T)² x for each (a, b, c).
 
     >>> orthogonalised(np.diag([3.0, 4.0]), [COEFFICIENTS] * 5, 1e-7).round(2)
-    array([[0.76, 0.  ],
-           [0.  , 1.1 ]])
+    array([[0.72, 0.  ],
+           [0.  , 1.12]])
     """
     x = x / max(np.linalg.norm(x), eps)
     for a, b, c in polynomials:

@@ -1,0 +1,198 @@
+"""Muon's step of many matrices at once: momentum, and Newton and Schulz's iteration, which makes singular values alike.
+
+The iteration is x = P x with P = a + b A + c A² and A = x x^T, a few times. A is symmetric and all that follows from it
+commutes with it, so what it does to x can be computed without x:
+
+    Q = 1;    each time:  P = a + b A + c A²,  Q = Q P,  A = P A P;    at the end x = Q x
+
+These products are of the smaller side alone, and symmetric: their lower left parts are copied from the upper right. Where x
+is nearly square that saves nothing, and x goes along step by step. A tall x works on A = x^T x, and is multiplied from the
+right.
+
+A matrix is the work of one thread, in its caches, with the product of gemm.py: no result depends on how many there are.
+"""
+import numpy as np
+
+from .gemm import ACCUMULATE, WORKSPACE, gemm
+from .jit import jit, kernel
+from .microkernel import shape, transpose_square
+from .parallel import parallel_for
+from .simd import constant_like, pointer, pointer_like, shift
+
+PANEL = 32  # columns of a symmetric product that are computed together: half a tile's, for a smaller part of the lower left
+PARAMETER, FIRST, ROWS, COLUMNS, GROUP = range(5)  # the columns of a table of matrices
+LR, DECAY, MOMENTUM, NESTEROV, EPS, STEPS = range(6)  # the columns of the settings of a group
+
+
+@jit
+def padded(columns):
+    """The stride of a row in the workspace: whole vectors, and rows below each other in other lines of the cache."""
+    return -(-columns // 16) * 16 + 16
+
+
+def workspace_size(shapes: list[tuple[int, int]]) -> int:
+    """How many elements `muon_step` needs to work on one matrix of these shapes after the other."""
+    stride = padded.py_func
+    sizes = [2 * -(-rows // 16) * 16 * stride(columns) + 4 * stride(min(rows, columns)) ** 2 for rows, columns in shapes]
+    return max(sizes, default=0)
+
+
+def work(rows: int, columns: int) -> float:
+    """About how long the step of a matrix takes, in multiply-adds."""
+    return 1.7 * rows * columns * min(rows, columns) + 12.0 * min(rows, columns) ** 3
+
+
+@jit
+def _take_gradient(g, m, x, row_x, rows, columns, clip, momentum, nesterov, tiny):
+    """m = momentum m + (1 - momentum) clip g, and x of it; the root of the sum of x²."""
+    zero = tiny - tiny
+    fresh, of_mean = (constant_like(x, 1.0), momentum) if nesterov else (zero, constant_like(x, 1.0))
+    total = 0.0
+    for i in range(rows):
+        row = shift(x, i * row_x)
+        for j in range(columns):
+            part = clip * g[i * columns + j]
+            mean = momentum * m[i * columns + j] + part
+            mean = zero if abs(mean) < tiny else mean  # this way round, NaN stays NaN
+            m[i * columns + j] = mean
+            value = fresh * part + of_mean * mean
+            row[j] = value
+            total += np.float64(value) * np.float64(value)
+    return np.sqrt(total)
+
+
+@jit
+def _scale(x, row_x, rows, columns, factor):
+    for i in range(rows):
+        row = shift(x, i * row_x)
+        for j in range(columns):
+            row[j] *= factor
+
+
+@jit
+def _symmetric_product(A, row_a, column_a, B, row_b, column_b, C, row, size, depth, packed):
+    """C = A @ B, which is known to be symmetric, (size, size)."""
+    lanes, _, _ = shape(C)
+    for j in range(0, size, PANEL):
+        end = min(j + PANEL, size)
+        gemm(A, row_a, column_a, shift(B, j * column_b), row_b, column_b, shift(C, j), row, end, end - j, depth, C, 0,
+             packed)
+    for i in range(PANEL, size, lanes):
+        for j in range(0, i // PANEL * PANEL, lanes):
+            transpose_square(shift(C, j * row + i), row, lanes, lanes, shift(C, i * row + j), row)
+
+
+@jit
+def _polynomial(A, square, row, size, a, b, c):
+    """square = a + b A + c square"""
+    for i in range(size):
+        of_a, of_square = shift(A, i * row), shift(square, i * row)
+        for j in range(size):
+            of_square[j] = b * of_a[j] + c * of_square[j]
+        of_square[i] += a
+
+
+@jit
+def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed):
+    """Q = factor times what the iteration's steps from `first` to `end` multiply x by, of A = x x^T; where it is."""
+    if first == end:
+        for i in range(size):
+            for j in range(size):
+                Q[i * row + j] = factor if i == j else factor - factor
+    for step in range(first, end):
+        a, b, c = polynomials[step]
+        scale = factor if step == end - 1 else constant_like(A, 1.0)
+        _symmetric_product(A, row, 1, A, row, 1, P, row, size, size, packed)
+        _polynomial(A, P, row, size, scale * constant_like(A, a), scale * constant_like(A, b), scale * constant_like(A, c))
+        if step < end - 1:
+            _symmetric_product(A, row, 1, P, row, 1, other, row, size, size, packed)
+            _symmetric_product(other, row, 1, P, row, 1, A, row, size, size, packed)
+        if step == first:
+            Q, P = P, Q
+        else:
+            _symmetric_product(Q, row, 1, P, row, 1, other, row, size, size, packed)
+            Q, other = other, Q
+    return Q
+
+
+@jit
+def _add_orthogonalised(p, x, y, row_x, rows, columns, squares, polynomials, steps, factor, packed):
+    """p += factor times what the iteration makes of x. y is memory for such a matrix, `squares` for four of its smaller
+    side."""
+    size, depth = min(rows, columns), max(rows, columns)
+    row = padded(size)
+    A, P, Q, other = squares, shift(squares, row * row), shift(squares, 2 * row * row), shift(squares, 3 * row * row)
+    at_once = steps if 4 * depth > 5 * size else 1  # of nearly square ones, x itself takes less work than Q and A
+    step = 0
+    while True:
+        end = min(step + at_once, steps)
+        is_last = end == steps
+        if rows <= columns:
+            _symmetric_product(x, row_x, 1, x, 1, row_x, A, row, size, depth, packed)
+        else:
+            _symmetric_product(x, 1, row_x, x, row_x, 1, A, row, size, depth, packed)
+        scale = factor if is_last else constant_like(x, 1.0)
+        found = _iterate(A, P, Q, other, row, size, polynomials, step, end, scale, packed)
+        target, row_target, flags = (p, columns, ACCUMULATE) if is_last else (y, row_x, 0)
+        if rows <= columns:
+            gemm(found, row, 1, x, row_x, 1, target, row_target, rows, columns, size, target, flags, packed)
+        else:
+            gemm(x, row_x, 1, found, row, 1, target, row_target, rows, columns, size, target, flags, packed)
+        if is_last:
+            return
+        x, y, step = y, x, end
+
+
+@jit
+def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
+                 packed):
+    which, first, rows, columns, group = matrices[i]
+    if gradients[which] == 0:
+        return
+    lr, decay, momentum, nesterov, eps, steps = settings[group]
+    real = moments.dtype.type
+    m = pointer(moments, offsets[which] + first)
+    p = pointer_like(m, addresses[which] + first * moments.itemsize)
+    g = pointer_like(m, gradients[which] + first * moments.itemsize)
+    row_x = padded(columns)
+    x, elements = memory, -(-rows // 16) * 16 * row_x
+    length = _take_gradient(g, m, x, row_x, rows, columns, real((1.0 - momentum) * clip), real(momentum), nesterov != 0.0,
+                            real(tiny))
+    _scale(x, row_x, rows, columns, real(1.0 / max(length, eps)))
+    _scale(p, columns, rows, columns, real(1.0 - lr * decay))
+    _add_orthogonalised(p, x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements), polynomials[group],
+                        int(steps), real(-lr * scales[i]), packed)
+
+
+@jit
+def _step_share(share, starts, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny,
+                memory, memory_size, packed):
+    for i in range(starts[share], starts[share + 1]):
+        _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny,
+                     pointer(memory, share * memory_size), pointer(packed, share * WORKSPACE))
+
+
+@kernel(parallel=True)
+def muon_step(starts, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
+              memory_size, packed):
+    """One step of Muon of all matrices.
+
+    matrices (J, 5): the number of a parameter, its first element, rows and columns of contiguous elements, and the group.
+    A share of them, from one of `starts` (S + 1,) to the next, is done one after the other. For each parameter:
+    `addresses` of it and `gradients` (0: leave it alone), `offsets` in the moments. settings (G, 6): lr, decay, momentum,
+    nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total) have the dtype of all arrays. `clip`
+    multiplies gradients; moments below `tiny` become 0, as in `adamw_step`. With g = clip g:
+
+        m = momentum m + (1 - momentum) g
+        x = (1 - momentum) g + momentum m, or m;    x = x / max(|x|, eps)
+        p = (1 - lr decay) p - lr scale Q x        with Q of the iteration
+
+    memory: `memory_size` elements for each share, see `workspace_size`; packed: those of `gemm_workspaces`.
+
+    - |x| is summed in float64, and x is divided by it before anything is squared in float32.
+    - The last product is added to p, with -lr scale in Q: what it would be is kept nowhere.
+    """
+    parallel_for(_step_share, len(starts) - 1, 2 ** 40, (
+        starts, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
+        memory_size, packed,
+    ))
