@@ -3,9 +3,8 @@
 `Generator` makes others, for who wants numbers that do not depend on what else is drawn: randn(3, generator=g).
 """
 import contextlib
-import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from .devices import CPU, device as checked_device
 from .runner import opaque, refuse_in_capture
 
 _generator = np.random.default_rng()
-_portion = 0, 1  # see `portion`
+_rank = 0  # see `portion`
 
 if hasattr(os, "register_at_fork"):
     # A fork waits until no other thread draws: the child would inherit a lock that nobody opens. Parent and child go on
@@ -101,43 +100,26 @@ def set_state(state: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def portion(rank: int, size: int) -> Iterator[None]:
-    """Inside, this process has one of `size` equal portions of each batch, and `uniform_of_batch` draws for that one alone.
+    """Inside, this process has one of `size` equal portions of each batch: its masks are parts of the whole batch's.
 
-    Portions together have the numbers that one process draws for the whole batch, and leave the generator where it does:
-
-    >>> whole, halves = manual_seed(0) and uniform_of_batch((4, 3)), []
-    >>> for rank in range(2):
-    ...     with portion(rank, 2):
-    ...         halves.append(manual_seed(0) and uniform_of_batch((2, 3)))
-    >>> bool((np.concatenate(halves) == whole).all())
-    True
+    >>> whole = manual_seed(0) and key_of_batch(12)
+    >>> with portion(1, 2):
+    ...     half = manual_seed(0) and key_of_batch(6)
+    >>> whole[0] == half[0], whole[1], half[1]
+    (np.True_, np.int64(0), np.int64(6))
     """
-    global _portion
-    before, _portion = _portion, (rank, size)
+    global _rank
+    if not 0 <= rank < size:
+        raise ValueError(f"portion: expected a rank from 0 to {size - 1}, got {rank}")
+    before, _rank = _rank, rank
     try:
         yield
     finally:
-        _portion = before
+        _rank = before
 
 
-def uniform_of_batch(shape: Sequence[int]) -> np.ndarray:
-    """Uniform float32 numbers from 0 to 1 for each element of this process' portion of a batch, which is the first axis."""
-    source, (rank, size), count = generator(), _portion, math.prod(shape)
-    _skip(source, rank * count)
-    drawn = source.random(shape, np.float32)
-    _skip(source, (size - 1 - rank) * count)
-    return drawn
-
-
-def _skip(source: np.random.Generator, count: int) -> None:
-    """Leave the generator as if so many float32 numbers had been drawn.
-
-    Each takes half of what PCG64 makes at once, and the other half waits in its state; `advance` would throw that away.
-    """
-    if count and source.bit_generator.state["has_uint32"]:
-        source.random(dtype=np.float32)
-        count -= 1
-    whole = max(count - 1, 0) // 2
-    if whole:
-        source.bit_generator.advance(whole)
-    source.random(count - 2 * whole, np.float32)  # the last one or two, so that the state has the same bits
+def key_of_batch(count: int) -> np.ndarray:
+    """(2,), of which dropout makes a mask: 64 bits that are drawn, the same ones for all portions of a batch, and the
+    position in the whole batch of the first of this portion's `count` elements. See kernels/dropout.py."""
+    drawn = generator().bit_generator.random_raw()
+    return np.array([drawn, _rank * count], np.uint64).view(np.int64)

@@ -135,6 +135,7 @@ class Attention(Module):
         q, k, v = self.project(x, source)
         mask = self._mask(q, k, key_padding_mask)
         is_causal = self.causal == "mask" and mask is None
+        dropout = self.dropout if self.training else 0.0
         if need_weights or self.causal == "renormalise":
             weights = F.attention_weights(self.rotated(q), self.rotated(k), mask, is_causal, self.factor)
             if self.causal == "renormalise":
@@ -142,9 +143,8 @@ class Attention(Module):
                 total = weights.sum(-1, keepdim=True)
                 weights = weights / total.masked_fill(total == 0, 1.0)
             shown, weights = self._shown(weights, is_batched)
-            heads = F.dropout(weights, self.dropout, self.training) @ v
+            heads = F.drop_weights(weights, dropout) @ v
         else:
-            dropout = self.dropout if self.training else 0.0
             longer = q if q.shape[2] > k.shape[2] else k
             heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, self.factor, self._rotation(longer))
         y = self._merge(heads)

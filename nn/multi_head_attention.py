@@ -106,16 +106,16 @@ class MultiHeadAttention(Module):
         self._check_shapes(query, key, value)
         dropout = self.dropout if self.training else 0.0
         if (key is query and value is query and attn_mask is None and key_padding_mask is None
-                and not need_weights and not dropout and self.is_packed):
+                and not need_weights and self.is_packed):
             packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
-            return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal, self._rotation(query)))
+            return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal, dropout, self._rotation(query)))
 
         q, k, v = self.project(query, key, value)
         mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
         is_causal = is_causal and mask is None
         if need_weights:
             q, k = self.rotated(q), self.rotated(k)
-            shown = weights = F.dropout(F.attention_weights(q, k, mask, is_causal), dropout)
+            shown = weights = F.drop_weights(F.attention_weights(q, k, mask, is_causal), dropout)
             if average_attn_weights:
                 shown, weights = average_of_heads(weights)
             out = weights @ v

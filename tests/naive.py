@@ -1,4 +1,5 @@
 """Slow, obvious references in float64: loops over elements, nothing clever."""
+import functools
 import math
 
 import numpy as np
@@ -175,6 +176,11 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return out if bias is None else out + bias
 
 
+def rms_norm(x, weight, eps=1e-5):
+    out = np.apply_along_axis(lambda row: row / math.sqrt(sum(v * v for v in row) / len(row) + eps), -1, x)
+    return out if weight is None else out * weight
+
+
 def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     log_p = log_softmax(x, 1)
     wanted = np.array([[label_smoothing / x.shape[1]] * x.shape[1] for _ in targets])
@@ -198,7 +204,57 @@ def turned(x, rotation):
     return out
 
 
-def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None):
+WORD = 2**32 - 1
+ROTATIONS = (10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)
+
+
+@functools.cache
+def threefry(counter, key, rounds):
+    """Threefry-4x32: four words made of the four of a counter and the four of a key."""
+    keys = [*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ 0x1BD11BDA]
+    x = [(counter[i] + keys[i]) & WORD for i in range(4)]
+    for n in range(rounds):
+        for i, count in zip((0, 2), ROTATIONS[n % 8]):
+            j = i + 1 if n % 2 == 0 else 3 - i
+            x[i] = (x[i] + x[j]) & WORD
+            x[j] = rotated(x[j], count) ^ x[i]
+        if n % 4 == 3:
+            x = [(x[i] + keys[(n // 4 + 1 + i) % 5]) & WORD for i in range(4)]
+            x[3] = (x[3] + n // 4 + 1) & WORD
+    return x
+
+
+def rotated(word, count):
+    return (word << count | word >> (32 - count)) & WORD
+
+
+def dropping_factor(position, key, p):
+    """What dropout multiplies the element at a position with: see kernels/dropout.py."""
+    group, within = divmod(position, 128)
+    slot, lane = divmod(within, 16)
+    counter, key = 16 * group + lane, int(key) % 2**64
+    word = threefry((counter & WORD, counter >> 32, 0, 0), (key & WORD, key >> 32, 0, 0), 13)[slot // 2]
+    word = word if slot % 2 == 0 else rotated(word, 16)
+    return 0 if word < p * 2**32 else 1 / (1 - p)
+
+
+def dropout(x, key, p):
+    factors = [dropping_factor(int(key[1]) + i, key[0], p) for i in range(x.size)]
+    return x * np.array(factors).reshape(x.shape)
+
+
+def weights_dropout(x, key, p):
+    out, (*leading, queries, keys) = np.empty_like(x), x.shape
+    strips, groups = math.ceil(queries / 16), math.ceil(keys / 8)
+    for row, index in enumerate(np.ndindex(*leading)):
+        for i, j in np.ndindex(queries, keys):
+            block = (row * strips + i // 16) * groups + j // 8
+            position = int(key[1]) + 128 * block + 16 * (j % 8) + i % 16
+            out[*index, i, j] = x[*index, i, j] * dropping_factor(position, key[0], p)
+    return out
+
+
+def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None, dropout_p=0.0, key=None):
     """Query by query, key by key."""
     q, k = (q, k) if rotation is None else (turned(q, rotation), turned(k, rotation))
     batch, heads, queries, size = q.shape
@@ -207,16 +263,18 @@ def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None):
     mask = np.broadcast_to(mask, (batch, heads, queries, keys))
     out = np.zeros((batch, heads, queries, v.shape[3]))
     scale = 1 / math.sqrt(size) if scale is None else scale
+    factors = np.ones((batch, heads, queries, keys))
+    factors = weights_dropout(factors, key, dropout_p) if dropout_p else factors
     for b, h, i in np.ndindex(batch, heads, queries):
         seen = [j for j in range(keys) if mask[b, h, i, j] > -np.inf and (j <= i or not is_causal)]
         scores = [sum(q[b, h, i] * k[b, h, j]) * scale + mask[b, h, i, j] for j in seen]
         e = [math.exp(s - max(scores)) for s in scores]
         for j, weight in zip(seen, e):
-            out[b, h, i] += weight / sum(e) * v[b, h, j]
+            out[b, h, i] += weight / sum(e) * factors[b, h, i, j] * v[b, h, j]
     return out
 
 
-def packed_attention(packed, rotation=None, num_heads=1, is_causal=False):
+def packed_attention(packed, rotation=None, num_heads=1, is_causal=False, **options):
     batch, time, width = packed.shape
     q, k, v = (part.reshape(batch, time, num_heads, -1).transpose(0, 2, 1, 3) for part in np.split(packed, 3, axis=2))
-    return attention(q, k, v, None, rotation, is_causal).transpose(0, 2, 1, 3).reshape(batch, time, width // 3)
+    return attention(q, k, v, None, rotation, is_causal, **options).transpose(0, 2, 1, 3).reshape(batch, time, width // 3)

@@ -12,6 +12,8 @@ What the kernels do in another way than `tiled_attention`, with the same numbers
 - Backward takes SPAN keys after SPAN keys with all queries that see them: k, v, dk, dv stay in the cache.
 - k is packed times the scale, for scores and dq, and in backward q, for dk.
 - With rotary positions q and k are turned where they are packed, and dq and dk are turned back when they are whole.
+- Weights may be dropped, the same ones in backward: dropout.py makes the mask of a tile from its place. The sum over a
+  row stays that of all weights; so does sum(out * dout), as dropped weights have no part in out.
 
 Blocks of queries are independent in forward, and are divided among the threads; backward gives them whole heads.
 """
@@ -24,9 +26,11 @@ import numpy as np
 from numba import types
 
 from .attention_passes import (
-    BLOCK, STRIP, dots, hide_future, online_softmax, pack, scale_rows, softmax_backward, transpose, turn,
+    BLOCK, STRIP, dots, drop_weights, drop_weights_backward, hide_future, online_softmax, pack, scale_rows,
+    softmax_backward, transpose, turn,
 )
 from .buffers import empty, workspace
+from .dropout import LANES, SLOTS, threshold_and_scale
 from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
 from .jit import entry_point, jit, kernel, library
 from .parallel import WORTH_A_THREAD, parallel_for
@@ -158,7 +162,27 @@ def _copy_mask(mask, row_mask, column_mask, queries, keys, tile):
 
 
 @library
-def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
+def _drop(weights, dscores, minus_delta, is_backward, keys, square, columns, counter, per_strip, key, threshold, scale):
+    """Drop weights of a tile. Only a model with dropout compiles this; the portions call it by its address."""
+    if is_backward:
+        drop_weights_backward(weights, dscores, minus_delta, keys, square, columns, counter, per_strip, key, threshold,
+                              scale)
+    else:
+        drop_weights(weights, keys, square, columns, counter, per_strip, key, threshold, scale)
+
+
+@jit
+def _drop_tile(dropping, scale, head, first, start, weights, dscores, minus_delta, is_backward, keys, square, columns):
+    """Drop weights of the tile of queries from `first` on and keys from `start` on."""
+    drop, key, position, threshold, strips, per_strip = dropping
+    counter = position // SLOTS + (head * strips + first // STRIP) * per_strip + start // SLOTS * LANES
+    call(drop, (weights, dscores, minus_delta, is_backward, keys, square, columns, counter, per_strip, key, threshold,
+                scale))
+
+
+@library
+def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale,
+                     space, work):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
     H, Tq, Tk, D, row_size, blocks, is_masked, column_mask, is_causal, is_rotated = sizes
     row_q, row_k, row_v, row_mask, row_rotation, row_out = row_strides[:6]
@@ -204,6 +228,8 @@ def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_stri
                       B_IN_PLACE | adding, minus_infinity, scores, work)
                 # 2. weights = softmax(scores), not yet divided by the sums
                 online_softmax(scores, keys, square, columns, largest, total, shrinking)
+                if dropping[0] != 0:
+                    _drop_tile(dropping, keep_scale, head, first, start, scores, scores, total, 0, keys, square, columns)
                 # 3. out = weights @ v
                 adding = ACCUMULATE if start > 0 else 0
                 if start > 0:
@@ -218,7 +244,8 @@ def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_stri
 
 
 @library
-def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
+def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale,
+                      space, work):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
     H, Tq, Tk, D, row_size, _, is_masked, column_mask, is_causal, is_rotated = sizes
     row_q, row_k, row_v, row_mask, row_rotation, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
@@ -271,11 +298,15 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
                                    keys, scores)
                     _tile(tile_of_k, queries, row_size, keys, square, columns, D, scores,
                           B_IN_PLACE | adding, minus_infinity, scores, work)
-                    # 3. dweights = dout @ v.T - sum(out * dout)
-                    _tile(tile_of_v, douts, row_size, keys, square, columns, D, minus_delta, B_IN_PLACE | ADD_BIAS,
+                    # 3. dweights = dout @ v.T - sum(out * dout); with dropout, the sum comes off later
+                    adding = ADD_BIAS if dropping[0] == 0 else 0
+                    _tile(tile_of_v, douts, row_size, keys, square, columns, D, minus_delta, B_IN_PLACE | adding,
                           zero, dscores, work)
                     # 2. weights = exp(scores - logsumexp);  dscores = weights * (what 3. made)
                     softmax_backward(scores, dscores, keys, square, columns, subtracted)
+                    if dropping[0] != 0:
+                        _drop_tile(dropping, keep_scale, head, first, start, scores, dscores, minus_delta, 1, keys,
+                                   square, columns)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
                     adding = ACCUMULATE if first < last else 0
                     _sum_over_queries(scores, keys, square, dout_packed, row_size, count, D,
@@ -292,19 +323,23 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
 
 
 @jit
-def _part(part, portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works):
-    call(portion, (cuts[part], cuts[part + 1], pointers, batch_strides, head_strides, row_strides, sizes, scale,
-                 pointer(spaces, part * space), pointer(works, part * WORKSPACE)))
+def _part(part, portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale, cuts,
+          space, spaces, works):
+    call(portion, (cuts[part], cuts[part + 1], pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping,
+                   keep_scale, pointer(spaces, part * space), pointer(works, part * WORKSPACE)))
 
 
 @kernel(parallel=True)
 def _on_threads(portion, q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv, batch_strides, head_strides,
-                row_strides, sizes, scale, cuts, space, spaces, works):
+                row_strides, sizes, scale, drop, key, threshold, keep_scale, cuts, space, spaces, works):
     """Call the machine code of `_forward_portion` or `_backward_portion`, thread by thread, from cut to cut."""
     pointers = (pointer(q, 0), pointer(k, 0), pointer(v, 0), pointer(mask, 0), pointer(rotation, 0), pointer(out, 0),
                 pointer(logsumexp, 0), pointer(dout, 0), pointer(dq, 0), pointer(dk, 0), pointer(dv, 0))
+    _, Tq, Tk = sizes[:3]
+    dropping = drop, key[0], key[1], threshold, (Tq + LANES - 1) // LANES, (Tk + SLOTS - 1) // SLOTS * LANES
     parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (
-        portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works
+        portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale, cuts, space,
+        spaces, works
     ))
 
 
@@ -315,10 +350,17 @@ def _machine_code(portion, dtype: np.dtype) -> int:
     number = numba.from_dtype(dtype)
     array, strides = types.CPointer(number), types.UniTuple(INDEX, ARRAYS)
     return entry_point(portion, (INDEX, INDEX, types.UniTuple(array, ARRAYS), strides, strides, strides,
-                               types.UniTuple(INDEX, 10), number, array, array))
+                                 types.UniTuple(INDEX, 10), number, types.UniTuple(INDEX, 6), number, array, array))
+
+
+@functools.cache
+def _machine_code_of_drop(dtype: np.dtype) -> int:
+    number = numba.from_dtype(dtype)
+    return entry_point(_drop, (types.CPointer(number),) * 3 + (INDEX,) * 8 + (number,))
 
 
 CORNER = (slice(1),) * 4
+NO_KEY = np.zeros(2, np.int64)
 
 
 def _is_readable(array: np.ndarray, rows_only: bool = True) -> bool:
@@ -388,7 +430,7 @@ def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, .
     return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(ARRAYS))))
 
 
-def _launch(portion, mask, rotation, is_causal, scale, q, k, v, out, logsumexp, *gradients):
+def _launch(portion, mask, rotation, is_causal, scale, dropout_p, key, q, k, v, out, logsumexp, *gradients):
     """Run a portion on all threads; the arrays are passed as corners, with strides beside them: one specialisation."""
     dtype = q.dtype
     B, H, Tq, D = q.shape
@@ -406,26 +448,29 @@ def _launch(portion, mask, rotation, is_causal, scale, q, k, v, out, logsumexp, 
     threads = 1 if B * H * Tq * Tk * D < SERIAL_BELOW else min(numba.get_num_threads(), B * H * blocks)
     row_size = -(-D // 16) * 16  # of packed features: whole vectors
     space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # what `_backward_portion` divides up
+    drop, key = (_machine_code_of_drop(dtype), key) if dropout_p > 0 else (0, NO_KEY)
+    threshold, keep_scale = threshold_and_scale(dropout_p, dtype)
     # One thread needs no turn, and no microseconds at the gate, which corners pass anyway.
     launch = _on_threads.ungated if threads == 1 else _on_threads
     launch(
         _machine_code(portion, dtype), *corners, batch_strides, head_strides, row_strides,
         (H, Tq, Tk, D, row_size, blocks, int(is_masked), column_strides[3], int(is_causal), int(is_rotated)),
-        dtype.type(scale), cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
-        gemm_workspaces(dtype),
+        dtype.type(scale), drop, key, threshold, keep_scale, cuts(B * H, blocks, threads, is_causal), space,
+        workspace("attention", threads * space, dtype), gemm_workspaces(dtype),
     )
 
 
 def attention_forward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
-    rotation: np.ndarray | None = None,
+    rotation: np.ndarray | None = None, dropout_p: float = 0.0, key: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """out = softmax(q @ k^T * scale + mask) @ v and the logsumexp of the scores.
+    """out = dropout(softmax(q @ k^T * scale + mask)) @ v and the logsumexp of the scores.
 
     q (B, H, Tq, D), k and v (B, H, Tk, D) at any strides with contiguous rows; mask: None, or floats that broadcast to
     (B, H, Tq, Tk); rotation: None, or cosines and sines in turn (at least Tq and Tk, D), by which pairs of features of
-    the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as (B, Tq, H, D);
-    logsumexp (B, H, Tq). A row in which everything is masked gives zeros.
+    the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as
+    (B, Tq, H, D); logsumexp (B, H, Tq). A row in which everything is masked gives zeros. Weights are dropped with
+    probability dropout_p: those of `dropout.weights_mask`, with a key (2,).
     """
     _check(q, k, v, mask, rotation)
     q, k, v = _readable(q), _readable(k), _readable(v)
@@ -435,14 +480,14 @@ def attention_forward(
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf
         return out, logsumexp
-    _launch(_forward_portion, mask, rotation, is_causal, scale, q, k, v, out, logsumexp[..., None])
+    _launch(_forward_portion, mask, rotation, is_causal, scale, dropout_p, key, q, k, v, out, logsumexp[..., None])
     return out, logsumexp
 
 
 def attention_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
     out: np.ndarray, logsumexp: np.ndarray, dout: np.ndarray, dq: np.ndarray, dk: np.ndarray, dv: np.ndarray,
-    rotation: np.ndarray | None = None,
+    rotation: np.ndarray | None = None, dropout_p: float = 0.0, key: np.ndarray | None = None,
 ) -> None:
     """The gradients of `attention_forward`, written into dq, dk, dv, of the shapes of q, k, v and any strides."""
     _check(q, k, v, mask, rotation)
@@ -453,7 +498,8 @@ def attention_backward(
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
     q, k, v, out, dout = map(_readable, (q, k, v, out, dout))
-    _launch(_backward_portion, mask, rotation, is_causal, scale, q, k, v, out, logsumexp[..., None], dout, *written)
+    _launch(_backward_portion, mask, rotation, is_causal, scale, dropout_p, key, q, k, v, out, logsumexp[..., None], dout,
+            *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result

@@ -12,38 +12,14 @@ import contextlib
 import functools
 
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from .dropout import LANES, SLOTS, Factors
 from .microkernel import emit_transpose_square
-from .simd import (
-    EXP, INDEX, INT32, LN_2_HIGH, LN_2_LOW, LOG2_E, SMALLEST_EXPONENT, VectorBuilder, constant, use_widest_vectors,
-)
+from .simd import EXP, INT32, LN_2_HIGH, LN_2_LOW, LOG2_E, SMALLEST_EXPONENT, constant, vector_pass
 
 BLOCK = 64  # queries
 STRIP = 16
-
-
-def vector_pass(emit):
-    """Make an intrinsic without a result of `emit(vectors, ...)`; the first of its other arguments is a pointer.
-
-    `vectors` is a VectorBuilder of the pointer's dtype; integers come as indices, and floats in that dtype.
-    """
-
-    @functools.wraps(emit)
-    def typed(typing_context, *kinds):
-        dtype = kinds[0].dtype
-        kinds = [INDEX if isinstance(k, types.Integer) else dtype if isinstance(k, types.Float) else k for k in kinds]
-
-        def codegen(context, builder, signature, arguments):
-            use_widest_vectors(builder)
-            emit(VectorBuilder(context, builder, dtype), *arguments)
-            return context.get_dummy_value()
-
-        return types.void(*kinds), codegen
-
-    return intrinsic(typed)
 
 
 def _address(vectors, base, row, row_stride, column):
@@ -235,3 +211,49 @@ def softmax_backward(vectors, scores, dscores, keys, square, columns, logsumexp)
             weight = _exp(vectors, builder.fsub(vectors.load(address), subtracted))
             vectors.store(weight, address)
             vectors.store(builder.fmul(weight, vectors.load(daddress)), daddress)
+
+
+@contextlib.contextmanager
+def _each_counter(vectors, keys, square, columns, factors, first, per_strip):
+    """A loop over groups of SLOTS keys x vectors of queries: (first key, first column, a factor for each of the keys).
+
+    `first` is the counter of the tile's corner; each strip has `per_strip`. The last keys of a group may not exist, but
+    have room in the tile.
+    """
+    builder = vectors.builder
+    with _each_column(vectors, keys, square, columns) as (column, rows):
+        strip = builder.sdiv(column, constant(STRIP))
+        start = builder.add(first, builder.add(builder.mul(strip, per_strip), builder.and_(column, constant(STRIP - 1))))
+        with cgutils.for_range_slice(builder, constant(0), rows, constant(SLOTS)) as (row, _):
+            yield row, column, factors.of(builder.add(start, builder.mul(row, constant(LANES // SLOTS))))
+
+
+@vector_pass
+def drop_weights(vectors, weights, keys, square, columns, counter, per_strip, key, threshold, scale):
+    """weights *= factors"""
+    builder = vectors.builder
+    factors = Factors(vectors, key, threshold, scale)
+    with _each_counter(vectors, keys, square, columns, factors, counter, per_strip) as (row, column, each):
+        for i, factor in enumerate(each):
+            address = _address(vectors, weights, builder.add(row, constant(i)), constant(BLOCK), column)
+            vectors.store(builder.fmul(vectors.load(address), factor), address)
+
+
+@vector_pass
+def drop_weights_backward(vectors, weights, dscores, minus_delta, keys, square, columns, counter, per_strip, key, threshold,
+                          scale):
+    """dscores = dscores * factors + weights * minus_delta;  weights *= factors
+
+    dscores comes as weights * (dout @ v.T), the weights times the gradient of what is left of them.
+    """
+    builder = vectors.builder
+    factors = Factors(vectors, key, threshold, scale)
+    with _each_counter(vectors, keys, square, columns, factors, counter, per_strip) as (row, column, each):
+        delta = vectors.load(builder.gep(minus_delta, [column]))
+        for i, factor in enumerate(each):
+            row_of_slot = builder.add(row, constant(i))
+            address, daddress = (_address(vectors, x, row_of_slot, constant(BLOCK), column) for x in (weights, dscores))
+            weight = vectors.load(address)
+            subtracted = builder.fmul(weight, delta)
+            vectors.store(vectors.multiply_add(vectors.load(daddress), factor, subtracted), daddress)
+            vectors.store(builder.fmul(weight, factor), address)

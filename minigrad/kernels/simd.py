@@ -398,6 +398,27 @@ class VectorBuilder:
         return self.builder.extract_element(x, ir.Constant(INT32, 0))
 
 
+def vector_pass(emit):
+    """Make an intrinsic without a result of `emit(vectors, ...)`; the first of its other arguments is a pointer.
+
+    `vectors` is a VectorBuilder of the pointer's dtype; integers come as indices, and floats in that dtype.
+    """
+
+    @functools.wraps(emit)
+    def typed(typing_context, *kinds):
+        dtype = kinds[0].dtype
+        kinds = [INDEX if isinstance(k, types.Integer) else dtype if isinstance(k, types.Float) else k for k in kinds]
+
+        def codegen(context, builder, signature, arguments):
+            use_widest_vectors(builder)
+            emit(VectorBuilder(context, builder, dtype), *arguments)
+            return context.get_dummy_value()
+
+        return types.void(*kinds), codegen
+
+    return intrinsic(typed)
+
+
 @intrinsic
 def row_max(typing_context, row, count):
     """The largest of row[0:count]; -inf if there is none. NaN is passed over."""

@@ -16,6 +16,9 @@ dscores: each row of weights is a softmax of its scores, w_j = e^(s_j) / sum_k e
 The last sum is one number for each row, and needs no weights if out is kept:
     sum_j dweights_j w_j = sum_j (sum_d dout_d v_jd) w_j = sum_d dout_d (sum_j w_j v_jd) = sum_d dout_d out_d
 
+With dropout, out = (weights * factors) @ v, where factors are keep / (1 - p). Then dv = (weights * factors)^T @ dout and
+dweights = (dout @ v^T) * factors, and the rest is as above, rowsum(dout * out) too.
+
 The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, recompute the weights
 block by block, and take rowsum(dout * out) in place of rowsum(dweights * weights). In smaller steps, with numbers to
 follow: docs/backprop_through_attention.md.
@@ -27,9 +30,10 @@ import math
 
 import numpy as np
 
-from ..kernels import attention as kernels
+from ..kernels import attention as kernels, dropout
 from ..kernels.buffers import empty_like
 from ..tape import Fused
+from .dropout import Dropout
 
 
 def default_scale(q) -> float:
@@ -49,7 +53,22 @@ def turned(x, rotation):
     return np.reshape(np.stack([even * cosine - odd * sine, even * sine + odd * cosine], axis=-1), x.shape)
 
 
-def spelled_out_attention(q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None):
+class WeightsDropout(Dropout):
+    """out = weights * keep / (1 - p):  dweights = dout * keep / (1 - p), with the same keep
+
+    Of weights (..., Tq, Tk), spelled out: keep is what the kernels of attention make of the same key.
+    """
+
+    by_kernels = False
+    positions = staticmethod(dropout.positions_of_weights)
+
+    def forward(self, weights, *, key, p):
+        self.key, self.p = key, p
+        return weights * dropout.weights_mask(weights.shape, key, p, weights.dtype)
+
+
+def spelled_out_attention(q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0,
+                          key=None):
     """The definition: (out, weights). A row in which everything is masked gets zero weights, not NaN."""
     scale = default_scale(q) if scale is None else scale
     if rotation is not None:
@@ -67,6 +86,8 @@ def spelled_out_attention(q, k, v, mask=None, rotation=None, *, is_causal=False,
     e = np.exp(masked_scores - np.where(largest == -np.inf, 0.0, largest))
     total = np.sum(e, axis=-1, keepdims=True)
     weights = e / np.where(total == 0.0, 1.0, total)
+    if dropout_p > 0.0:
+        weights = WeightsDropout.call(weights, key=key, p=dropout_p)
     return np.matmul(weights, v), weights
 
 
@@ -76,25 +97,25 @@ class ScaledDotProductAttention(Fused):
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
     q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or what broadcasts to it; with a rotation, see `turned`, of
-    q and k first. A causal query i sees the keys 0 to i. Saves its inputs, out and the logsumexp of the scores (B, H, Tq).
+    q and k first. A causal query i sees the keys 0 to i. Weights are dropped with probability dropout_p, and the mask is
+    made again from `key` (random.key_of_batch). Saves its inputs, out and the logsumexp of the scores (B, H, Tq).
     """
 
     @staticmethod
-    def definition(q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None):
-        return spelled_out_attention(q, k, v, mask, rotation, is_causal=is_causal, scale=scale)[0]
+    def definition(q, k, v, mask=None, rotation=None, **options):
+        return spelled_out_attention(q, k, v, mask, rotation, **options)[0]
 
-    def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None):
-        self.is_causal = is_causal
+    def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
+        self.is_causal, self.dropout = is_causal, (dropout_p, key)
         self.scale = default_scale(q) if scale is None else scale
-        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation)
+        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation, *self.dropout)
         self.save(q, k, v, mask, rotation, out, logsumexp)
         return out
 
     def backward(self, dout, q, k, v, mask, rotation, out, logsumexp):
         dq, dk, dv = (empty_like(x) for x in (q, k, v))
-        kernels.attention_backward(
-            q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv, rotation
-        )
+        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv,
+                                   rotation, *self.dropout)
         return dq, dk, dv, None, None
 
     def count(self, arrays, output):
@@ -136,14 +157,14 @@ class PackedAttention(Fused):
     by_kernels = True
 
     @staticmethod
-    def definition(packed, rotation=None, *, num_heads, is_causal=False):
-        return merge_heads(spelled_out_attention(*split_heads(packed, num_heads), None, rotation, is_causal=is_causal)[0])
+    def definition(packed, rotation=None, *, num_heads, **options):
+        return merge_heads(spelled_out_attention(*split_heads(packed, num_heads), None, rotation, **options)[0])
 
-    def forward(self, packed, rotation=None, *, num_heads, is_causal=False):
-        self.num_heads, self.is_causal = num_heads, is_causal
+    def forward(self, packed, rotation=None, *, num_heads, is_causal=False, dropout_p=0.0, key=None):
+        self.num_heads, self.is_causal, self.dropout = num_heads, is_causal, (dropout_p, key)
         q, k, v = split_heads(packed, num_heads)
         self.scale = default_scale(q)
-        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation)
+        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation, *self.dropout)
         self.save(packed, rotation, out, logsumexp)
         return merge_heads(out)
 
@@ -154,7 +175,7 @@ class PackedAttention(Fused):
         gradients = split_heads(dpacked, self.num_heads)
         kernels.attention_backward(
             *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients,
-            rotation,
+            rotation, *self.dropout,
         )
         return dpacked, None
 

@@ -1,18 +1,28 @@
 """Dropout (Srivastava et al., JMLR 15, 2014)."""
+import math
+
+from ..kernels import dropout as kernels
 from ..tape import Op
 
 
 class Dropout(Op):
     """out = x * keep / (1 - p):  dx = dout * keep / (1 - p), with the same keep
 
-    keep is 1 with probability 1 - p, else 0, so that the mean of out is x. It is saved.
+    keep is 1 with probability 1 - p, else 0, so that the mean of out is x. It is nowhere stored: the kernel makes it of
+    `key`, a number and a position in the batch (`random.key_of_batch`), and backward makes it again.
     """
 
     fresh_gradients = True
+    by_kernels = True
 
-    def forward(self, x, *, keep, p):
-        self.keep, self.scale = keep, 1.0 / (1.0 - p) if p < 1.0 else 0.0
-        return x * keep * self.scale
+    @staticmethod
+    def positions(shape) -> int:
+        """How many positions an array of this shape takes up in the whole batch."""
+        return math.prod(shape)
+
+    def forward(self, x, *, key, p):
+        self.key, self.p = key, p
+        return kernels.dropout(x, key, p)
 
     def backward(self, dout):
-        return dout * self.keep * self.scale
+        return type(self).call(dout, key=self.key, p=self.p)

@@ -12,7 +12,7 @@ from .activations import (
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
     selu, sigmoid, silu, softplus, softsign, swiglu, tanh, tanhshrink,
 )
-from .attention import attention_weights, packed_attention, scaled_dot_product_attention
+from .attention import attention_weights, drop_weights, packed_attention, scaled_dot_product_attention
 from .layers import (
     DENOMINATORS, cosine_similarity, dropout, embedding, layer_norm, layer_norm_variant, linear, log_softmax, mlp,
     normalize, one_hot, pad, rms_norm, row_of_padding, softmax, softmin,

@@ -1,5 +1,6 @@
 """Scaled dot-product attention: by the fused kernels, and spelled out for what they don't serve."""
 import math
+from typing import Any
 
 import numpy as np
 
@@ -7,7 +8,7 @@ import minigrad as mg
 from minigrad import Tensor, ops
 from minigrad.extend import apply
 from nn.checks import same_dtype
-from nn.functional.layers import dropout
+from nn.functional.layers import dropout_probability, key_of
 
 
 def scaled_dot_product_attention(
@@ -18,10 +19,11 @@ def scaled_dot_product_attention(
 
     A boolean mask says which keys take part (True), a float mask is added to the scores; both broadcast to
     (..., Tq, Tk), and leading axes broadcast too. A causal query i sees the keys 0 to i. A row without any key gives
-    zeros. With a rotation, cosines and sines in turn (at least Tq and Tk, D), queries and keys are turned first, see
-    `nn.position.rotate`. The fused kernels serve up to four axes; dropout, Dv other than D, and masks and rotations that
-    need a gradient go through `attention_weights`.
+    zeros. Each weight is dropped with probability dropout_p. With a rotation, cosines and sines in turn (at least Tq and
+    Tk, D), queries and keys are turned first, see `nn.position.rotate`. The fused kernels serve up to four axes; Dv other
+    than D, and masks and rotations that need a gradient go through `attention_weights`.
     """
+    dropout_p = dropout_probability("scaled_dot_product_attention", dropout_p)
     q, k, v = query, key, value
     same_dtype("scaled_dot_product_attention", q, k, v)
     leading = _broadcast_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
@@ -37,14 +39,14 @@ def scaled_dot_product_attention(
             raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
         mask = _mask_to_add(attn_mask, q, q.shape[:-1] + k.shape[-2:-1])
     _check_rotation("scaled_dot_product_attention", rotation, q, max(q.shape[-2], k.shape[-2]), q.shape[-1])
-    if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or any(
-            x is not None and x.requires_grad for x in (mask, rotation)):
+    if q.ndim > 4 or k.shape != v.shape or any(x is not None and x.requires_grad for x in (mask, rotation)):
         if rotation is not None:
             q, k = (ops.attention.turned(x, rotation) for x in (q, k))
-        return dropout(attention_weights(q, k, mask, is_causal, scale), dropout_p) @ v
+        return drop_weights(attention_weights(q, k, mask, is_causal, scale), dropout_p) @ v
     lead = (1,) * (4 - q.ndim)
     q4, k4, v4 = (x.reshape(lead + x.shape) if lead else x for x in (q, k, v))
-    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, rotation, is_causal=is_causal, scale=scale)
+    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, rotation, is_causal=is_causal, scale=scale,
+                **_dropping(q.shape[:-1] + k.shape[-2:-1], dropout_p))
     return out.reshape(v.shape[:-2] + q.shape[-2:-1] + v.shape[-1:]) if lead else out
 
 
@@ -71,17 +73,38 @@ def attention_weights(
     return (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
 
 
-def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False, rotation: Tensor | None = None) -> Tensor:
+def drop_weights(weights: Tensor, p: float) -> Tensor:
+    """`dropout` of the weights (..., Tq, Tk) of attention: the same ones as scaled_dot_product_attention would drop.
+
+    >>> q, v = mg.randn(2, 3, 5, 4, dtype=mg.float64), mg.eye(5, dtype=mg.float64)[:, :4].expand(2, 3, 5, 4)
+    >>> _ = mg.manual_seed(0)
+    >>> out = scaled_dot_product_attention(q, q, v, dropout_p=0.5)
+    >>> _ = mg.manual_seed(0)
+    >>> mg.allclose(drop_weights(attention_weights(q, q), 0.5) @ v, out)
+    True
+    """
+    p = dropout_probability("drop_weights", p)
+    if p == 0.0:
+        return weights
+    op = ops.attention.WeightsDropout
+    return apply(op, weights, key=key_of(op, weights.shape), p=p)
+
+
+def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False, dropout_p: float = 0.0,
+                     rotation: Tensor | None = None) -> Tensor:
     """Self-attention on one projection's output, packed = [q | k | v] (B, T, 3C): (B, T, C), heads merged again.
 
-    With a rotation (at least T, D), queries and keys are turned first, as in `scaled_dot_product_attention`.
+    Each weight is dropped with probability dropout_p. With a rotation (at least T, D), queries and keys are turned first,
+    as in `scaled_dot_product_attention`.
     """
+    dropout_p = dropout_probability("packed_attention", dropout_p)
     if packed.ndim != 3 or num_heads < 1 or packed.shape[-1] % (3 * num_heads):
         raise ValueError(
             f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}"
         )
     _check_rotation("packed_attention", rotation, packed, packed.shape[1], packed.shape[-1] // 3 // num_heads)
     attention, options = ops.attention.PackedAttention, dict(num_heads=num_heads, is_causal=is_causal)
+    options |= _dropping((packed.shape[0], num_heads, packed.shape[1], packed.shape[1]), dropout_p)
     if rotation is not None and rotation.requires_grad:
         return attention.definition(packed, rotation, **options)
     return apply(attention, packed, rotation, **options)
@@ -95,6 +118,11 @@ def _check_rotation(name: str, rotation: Tensor | None, x: Tensor, T: int, D: in
     if D % 2 or rotation.ndim != 2 or rotation.shape[1] != D or len(rotation) < T:
         raise ValueError(f"{name}: expected a rotation (at least {T}, {D}), for an even number of features, got "
                          f"{rotation.shape}")
+
+
+def _dropping(shape: tuple[int, ...], p: float) -> dict[str, Any]:
+    """The options with which the fused kernels drop weights of this shape; none if p is 0."""
+    return {} if p == 0.0 else {"dropout_p": p, "key": key_of(ops.attention.WeightsDropout, shape)}
 
 
 def _mask_to_add(mask: Tensor, q: Tensor, scores_shape: tuple[int, ...]) -> Tensor:

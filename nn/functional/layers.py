@@ -125,8 +125,10 @@ def rms_norm(
     x = floating(x)
     axes = _last_axes("rms_norm", x, normalized_shape, weight=weight)
     eps = float(np.finfo(x.dtype).eps) if eps is None else eps
-    out = x * (x.square().mean(axes, keepdim=True) + eps).rsqrt()
-    return out if weight is None else out * weight
+    if len(axes) == 1:
+        return apply(ops.rms_norm.RMSNorm, x, weight, eps=eps)
+    flat = None if weight is None else weight.reshape(-1)
+    return apply(ops.rms_norm.RMSNorm, x.flatten(-len(axes)), flat, eps=eps).reshape(x.shape)
 
 
 def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
@@ -160,16 +162,22 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
 
     The result has memory of its own, also with `inplace`, which is there for code written for PyTorch.
     """
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout: the probability must lie between 0 and 1, got {p}")
+    p = dropout_probability("dropout", p)
     if not training or p == 0.0:
         return x
-    keep = compute(_draw_keep, x.shape, float(p))
-    return apply(ops.dropout.Dropout, x, keep=keep, p=float(p))
+    return apply(ops.dropout.Dropout, floating(x), key=key_of(ops.dropout.Dropout, x.shape), p=p)
 
 
-def _draw_keep(shape: tuple[int, ...], p: float) -> np.ndarray:
-    return random.uniform_of_batch(shape) >= p
+def dropout_probability(function: str, p: float) -> float:
+    """p, checked."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{function}: the probability must lie between 0 and 1, got {p}")
+    return float(p)
+
+
+def key_of(op: type, shape: tuple[int, ...]) -> np.ndarray:
+    """Of what a dropout op makes its mask for an array of this shape: drawn anew in each replay of a compiled step."""
+    return compute(random.key_of_batch, op.positions(shape))
 
 
 def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:

@@ -61,13 +61,15 @@ def test_ranks_without_mpi4py_are_told_what_to_install(run, monkeypatch):
 
 @pytest.mark.parametrize("is_compiled", [False, True])
 @pytest.mark.parametrize("size", [2, 3])
-def test_portions_of_dropout_are_those_of_the_whole_batch(size, is_compiled):
-    """Odd sizes, so that halves of PCG64's numbers are left over; the weights of attention have heads after the batch."""
-    x = mg.ones(size, 3, 5)
+@pytest.mark.parametrize("drops", [lambda x: F.dropout(x, 0.5), lambda x: F.packed_attention(x, 2, dropout_p=0.5)],
+                         ids=["elements", "weights of attention"])
+def test_portions_of_dropout_are_those_of_the_whole_batch(drops, size, is_compiled):
+    """Odd sizes: a portion begins within a group of counters; the weights of attention have heads after the batch."""
+    x = mg.ones(size, 3, 6)
 
     def outputs(rank, size):
         mg.manual_seed(0)
-        drop = mg.compile(lambda x: F.dropout(x, 0.5)) if is_compiled else (lambda x: F.dropout(x, 0.5))
+        drop = mg.compile(lambda x: drops(x)) if is_compiled else drops
         part = x[rank * len(x) // size : (rank + 1) * len(x) // size]
         with mg.random.portion(rank, size):
             return [drop(part).numpy() for _ in range(3)], mg.random.get_state()
@@ -78,7 +80,7 @@ def test_portions_of_dropout_are_those_of_the_whole_batch(size, is_compiled):
         np.testing.assert_array_equal(np.concatenate([drawn[i] for drawn, _ in portions]), expected)
     assert all(reached == state for _, reached in portions)
     mg.manual_seed(0)
-    np.testing.assert_array_equal(F.dropout(x, 0.5).numpy(), whole[0])  # outside, there are no portions
+    np.testing.assert_array_equal(drops(x).numpy(), whole[0])  # outside, there are no portions
     assert 0 < np.count_nonzero(whole[0]) < whole[0].size and not np.array_equal(whole[0], whole[1])
 
 

@@ -9,6 +9,7 @@ import naive
 import naive_models
 import nn.functional as F
 from minigrad import ops
+from minigrad.runner import Observer
 from models import CausalTransformer, TransformerConfig
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.recurrent import RecurrentSeq2Seq
@@ -181,18 +182,25 @@ def test_past_the_context_each_token_sees_the_last_ones(changes):
         np.testing.assert_allclose(model(mg.tensor(tokens[:, :T]))[0].detach().numpy(), expected[:, :T], atol=1e-9)
 
 
-def dropped(monkeypatch, model, arguments) -> list[tuple[int, ...]]:
-    """The shapes of all that dropout is applied to."""
-    shapes, original = [], ops.dropout.Dropout.forward
+class Dropped(Observer):
+    """The shapes of all that is dropped with probability 0.25, weights of attention among them."""
 
-    def forward(self, x, *, keep, p):
-        if p == 0.25:
-            shapes.append(x.shape)
-        return original(self, x, keep=keep, p=p)
+    def __init__(self):
+        self.shapes = []
 
-    monkeypatch.setattr(ops.dropout.Dropout, "forward", forward)
-    model(*arguments)
-    return shapes
+    def forward(self, op, inputs, arrays, options):
+        if options.get("p") == 0.25:
+            self.shapes.append(arrays[0].shape)
+        elif options.get("dropout_p") == 0.25:
+            q, k = ops.attention.split_heads(arrays[0], options["num_heads"])[:2] if "num_heads" in options else arrays[:2]
+            self.shapes.append((*q.shape[:3], k.shape[2]))
+        return super().forward(op, inputs, arrays, options)
+
+
+def dropped(model, arguments) -> list[tuple[int, ...]]:
+    with Dropped() as observer:
+        model(*arguments)
+    return observer.shapes
 
 
 B, S, T, C, H = 3, 5, 4, CONFIG.width, CONFIG.heads
@@ -205,11 +213,11 @@ B, S, T, C, H = 3, 5, 4, CONFIG.width, CONFIG.heads
                          (B, T, C), *[(B, H, T, T), (B, T, C), (B, H, T, S), (B, T, C), (B, T, C)] * 2]),
     ("classifier without attention", [(B, S, C), *[(B, S, C)] * 2]),
 ])
-def test_where_dropout_is(monkeypatch, name, positions, expected):
+def test_where_dropout_is(name, positions, expected):
     """After the embedding, on the weights of attention, and on what each sublayer adds; while training."""
     model = make(name, dropout=0.25, positions=positions)
-    assert dropped(monkeypatch, model, arguments(name)) == []
-    assert dropped(monkeypatch, model.train(), arguments(name)) == expected
+    assert dropped(model, arguments(name)) == []
+    assert dropped(model.train(), arguments(name)) == expected
 
 
 @pytest.mark.parametrize("name, std", [("causal", 0.02), ("causal translator", 0.125), ("encoder-decoder", 0.125),

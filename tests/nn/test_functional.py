@@ -43,7 +43,7 @@ def test_a_learned_mask_gets_its_gradient(random):
 def test_a_learned_rotation_gets_its_gradient(random):
     q, rotation, packed = (mg.tensor(random.normal(size=shape), requires_grad=True) for shape in ((3, 4), (3, 4), (1, 3, 24)))
     assert mg.gradcheck(lambda q, r: F.scaled_dot_product_attention(q, 2 * q, q, rotation=r), [q, rotation])
-    assert mg.gradcheck(lambda packed, r: F.packed_attention(packed, 2, True, r), [packed, rotation])
+    assert mg.gradcheck(lambda packed, r: F.packed_attention(packed, 2, True, rotation=r), [packed, rotation])
 
 
 @pytest.mark.parametrize("shape, dtype, words", [

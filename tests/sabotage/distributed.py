@@ -5,11 +5,10 @@ RANKS = ("tests/models/test_distributed.py", "-k", "not losses_are and not goes_
 
 SABOTAGES = [
     *edits(RANKS, "minigrad.random", {
-        "portion: every rank draws the first": ("uniform_of_batch", "_skip(source, rank * count)", "pass"),
-        "portion: the generator stays behind": ("uniform_of_batch", "_skip(source, (size - 1 - rank) * count)", "pass"),
-        "portion: the half that waits is thrown away": ("_skip", 'count and source.bit_generator.state["has_uint32"]', "False"),
-        "portion: the state has other bits": ("_skip", "max(count - 1, 0) // 2", "count // 2"),
-        "portion: it never ends": ("portion", "_portion = before", "pass"),
+        "portion: every rank draws the first": ("key_of_batch", "_rank * count", "0"),
+        "portion: positions of one element": ("key_of_batch", "_rank * count", "_rank"),
+        "portion: ranks draw other keys": ("key_of_batch", "random_raw()", "random_raw(_rank + 1)[-1]"),
+        "portion: it never ends": ("portion", "_rank = before", "pass"),
     }),
     *edits(RANKS, "minigrad.tape", {
         "leaves: all at the end": ("walk", "uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {}", "{}"),

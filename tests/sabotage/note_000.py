@@ -18,7 +18,7 @@ VALUES_ARE_KEYS = f"{ATTENTION}.project", "v = self._split(source, self.value if
 SABOTAGES = of_claims("000", {
     "C2": {
         "an RNN's state is lost": ("nn.recurrent:RNN._run", "b_hh if h is None", "b_hh if True"),
-        "attention sees half": (PACKED, "self.num_heads, is_causal)", "self.num_heads, True)"),
+        "attention sees half": (PACKED, "self.num_heads, is_causal, dropout)", "self.num_heads, True, dropout)"),
         "attention is not counted": ("minigrad.flops:count_flops.forward", "op.count(arrays, output)", "0"),
     },
     "L1": {
@@ -249,10 +249,11 @@ SABOTAGES = of_claims("000", {
         "one batch only": ("models.train:Trainer.train_step", "range(config.accumulation)", "range(1)"),
     },
     "T7": {
-        "not enlarged": ("minigrad.ops.dropout:Dropout.forward", "1.0 / (1.0 - p) if p < 1.0 else 0.0", "1.0"),
-        "nothing is dropped": ("nn.functional.layers:_draw_keep", ">= p", ">= 0"),
-        "p is what is kept": ("nn.functional.layers:_draw_keep", ">= p", "< p"),
-        "the gradient is not masked": ("minigrad.ops.dropout:Dropout.backward", "dout * self.keep * self.scale", "dout * self.scale"),
+        "not enlarged": ("minigrad.kernels.dropout:threshold_and_scale", "1 / (1 - p) if p < 1 else 0", "1"),
+        "nothing is dropped": ("minigrad.kernels.dropout:threshold_and_scale", "round(p * 2**32)", "0"),
+        "p is what is kept": ("minigrad.kernels.dropout:threshold_and_scale", "round(p * 2**32)", "round((1 - p) * 2**32)"),
+        "the gradient is not masked": ("minigrad.ops.dropout:Dropout.backward", "type(self).call(dout, key=self.key, p=self.p)", "dout * 1.0"),
+        "the gradient has another mask": ("minigrad.ops.dropout:Dropout.backward", "key=self.key", "key=self.key + 1"),
         "dropped in evaluation": ("nn.dropout:Dropout.forward", "self.training", "True"),
     },
     "T2": {

@@ -1,0 +1,144 @@
+"""Dropout's masks: whether an element is kept depends on its position and on a key, and on nothing else.
+
+So a mask need not be stored: backward makes it again. It is the same for any number of threads, and a rank that knows
+where its rows lie in the whole batch makes its part of the whole mask.
+
+The numbers come from Threefry-4x32 with 13 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+2011), which makes four words of 32 bits of a counter and a key: additions, rotations and xors, all of them vector
+instructions. Of the key's four words two are zero, and of the counter's, too.
+
+- An element is dropped if its word is below p * 2**32. Each word serves two elements, as it is and with its halves
+  exchanged, so a counter serves eight. The lower half decides only where the upper one is that of p * 2**32, once in
+  65,536 times: two such elements are independent but for 1e-5.
+- GROUP elements in a row share COUNTERS counters: element 16 s + l of a group has slot s of the group's l-th counter.
+  So 16 consecutive elements are a vector of words, without any shuffle, on processors with vectors of any width.
+- The weights of attention are (heads, queries, keys), and their kernel meets them as tiles (keys, queries). Their
+  positions are those in an array (heads, strips of 16 queries, groups of 8 keys, 8, 16): the eight keys of a group are
+  the slots of a counter, and the queries of a strip its lanes. See `weights_mask`.
+"""
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from .buffers import empty_like
+from .jit import jit, kernel
+from .parallel import parallel_for
+from .rows import ELEMENTS, number_of_blocks
+from .simd import INT32, constant, pointer, vector_pass
+
+LANES, SLOTS = 16, 8  # counters of a group, and elements that a counter serves
+GROUP = LANES * SLOTS
+ROUNDS = 13
+ROTATIONS = (10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)
+PARITY = 0x1BD11BDA
+
+
+class Factors:
+    """LLVM instructions that make vectors of factors: 0 where an element is dropped, `scale` where it is kept."""
+
+    def __init__(self, vectors, key, threshold, scale):
+        self.vectors, self.builder = vectors, vectors.builder
+        low, high = self._word(key), self._word(self.builder.lshr(key, constant(32)))
+        parity = self.builder.xor(self.builder.xor(low, high), self._full(PARITY))
+        self.keys = low, high, self._full(0), self._full(0), parity
+        self.threshold, self.scale = self._word(threshold), vectors.splat(scale)
+
+    def _full(self, value: int) -> ir.Constant:
+        return ir.Constant(ir.VectorType(INT32, self.vectors.lanes), [value] * self.vectors.lanes)
+
+    def _word(self, number):
+        return self.vectors.splat(self.builder.trunc(number, INT32))
+
+    def _rotate(self, x, count: int):
+        return self.builder.or_(self.builder.shl(x, self._full(count)), self.builder.lshr(x, self._full(32 - count)))
+
+    def _words(self, counter):
+        """The four words of the counters counter, counter + 1, ...: none of these carries into bit 4."""
+        builder = self.builder
+        numbers = ir.Constant(self._full(0).type, list(range(self.vectors.lanes)))
+        first = builder.add(self._word(counter), numbers)
+        x = [first, self._word(builder.lshr(counter, constant(32))), self._full(0), self._full(0)]
+        x = list(map(builder.add, x, self.keys))
+        for number in range(ROUNDS):
+            partners = (1, 3) if number % 2 == 0 else (3, 1)
+            for i, j, count in zip((0, 2), partners, ROTATIONS[number % len(ROTATIONS)]):
+                x[i] = builder.add(x[i], x[j])
+                x[j] = builder.xor(self._rotate(x[j], count), x[i])
+            if number % 4 == 3:
+                times = number // 4 + 1
+                x = [builder.add(x[i], self.keys[(times + i) % 5]) for i in range(4)]
+                x[3] = builder.add(x[3], self._full(times))
+        return x
+
+    def of(self, counter) -> list:
+        """SLOTS vectors: each has that slot of the counters counter, counter + 1, ..., one for each lane."""
+        builder, zero = self.builder, self.vectors.full(0.0)
+        words = [word for x in self._words(counter) for word in (x, self._rotate(x, 16))]
+        return [builder.select(builder.icmp_unsigned("<", word, self.threshold), zero, self.scale) for word in words]
+
+
+@vector_pass
+def drop(vectors, x, out, count, position, key, threshold, scale):
+    """out = x * factors, for `count` elements (below 2**31) that begin at `position` of the whole array"""
+    builder, lanes = vectors.builder, vectors.lanes
+    factors = Factors(vectors, key, threshold, scale)
+    first_group, past = (builder.sdiv(number, constant(GROUP)) for number in (
+        position, builder.add(builder.add(position, count), constant(GROUP - 1))))
+    numbers = ir.Constant(ir.VectorType(INT32, lanes), list(range(lanes)))
+    end = vectors.splat(builder.trunc(count, INT32))
+    with cgutils.for_range_slice(builder, first_group, past, constant(1)) as (group, _):
+        start = builder.sub(builder.mul(group, constant(GROUP)), position)  # negative, if the array begins within a group
+        for lane in range(0, LANES, lanes):
+            counter = builder.add(builder.mul(group, constant(LANES)), constant(lane))
+            for slot, factor in enumerate(factors.of(counter)):
+                i = builder.add(start, constant(slot * LANES + lane))
+                element = builder.add(vectors.splat(builder.trunc(i, INT32)), numbers)
+                exists = builder.icmp_unsigned("<", element, end)
+                product = builder.fmul(vectors.load(builder.gep(x, [i]), exists), factor)
+                vectors.store(product, builder.gep(out, [i]), exists)
+
+
+@jit
+def _drop_block(block, x, out, key, threshold, scale):
+    start = block * ELEMENTS
+    count = min(ELEMENTS, x.size - start)
+    drop(pointer(x, start), pointer(out, start), count, key[1] + start, key[0], threshold, scale)
+
+
+@kernel(parallel=True)
+def dropout_forward(x, out, key, threshold, scale):
+    """x, out (N,), key (2,): out = x * factors; key[0] is the key, and key[1] the position of x[0]"""
+    parallel_for(_drop_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, out, key, threshold, scale))
+
+
+def threshold_and_scale(p: float, dtype: np.dtype) -> tuple[int, np.floating]:
+    """What words are compared with, and the factor of what is kept; 0 if p is 1, when everything is dropped."""
+    return min(round(p * 2**32), 2**32 - 1), dtype.type(1 / (1 - p) if p < 1 else 0)
+
+
+def dropout(x: np.ndarray, key: np.ndarray, p: float) -> np.ndarray:
+    """x * keep / (1 - p), where keep is 0 with probability p, else 1; key (2,): see `minigrad.random.key_of_batch`."""
+    out = empty_like(x)
+    dropout_forward(x.reshape(-1), out.reshape(-1), key, *threshold_and_scale(p, x.dtype))
+    return out
+
+
+def _blocked(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """(heads, strips, groups, SLOTS, LANES) for weights (..., Tq, Tk): strips of queries and groups of keys are whole."""
+    *leading, queries, keys = shape
+    return math.prod(leading), -(-queries // LANES), -(-keys // SLOTS), SLOTS, LANES
+
+
+def positions_of_weights(shape: tuple[int, ...]) -> int:
+    """How many positions weights (..., Tq, Tk) take up."""
+    return math.prod(_blocked(shape))
+
+
+def weights_mask(shape: tuple[int, ...], key: np.ndarray, p: float, dtype: np.dtype) -> np.ndarray:
+    """keep / (1 - p) for the weights (..., Tq, Tk) of attention: the mask that its kernels make, as an array."""
+    heads, strips, groups, *_ = blocked = _blocked(shape)
+    mask = dropout(np.ones(blocked, dtype), key, p).transpose(0, 1, 4, 2, 3)
+    mask = mask.reshape(heads, strips * LANES, groups * SLOTS)
+    return mask[:, : shape[-2], : shape[-1]].reshape(shape)

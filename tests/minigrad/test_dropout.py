@@ -1,0 +1,112 @@
+"""Dropout's masks: the generator, and the statistics of what it makes. That kernels and reference agree: cases.py."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+import naive
+from minigrad.kernels import dropout as kernels
+from nn import functional as F
+
+PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89)
+
+
+@pytest.mark.parametrize("counter, key, rounds, expected", [
+    ((0,) * 4, (0,) * 4, 13, "531c7e4f 39491ee5 2c855a92 3d6abf9a"),
+    (*PI, 13, "4aa71d8f 734738c2 431fc6a8 ae6debf1"),
+    ((0,) * 4, (0,) * 4, 20, "9c6ca96a e17eae66 fc10ecd4 5256a7d8"),
+])
+def test_the_reference_is_threefry(counter, key, rounds, expected):
+    """By the known answers that the generator's authors published."""
+    assert " ".join(f"{word:08x}" for word in naive.threefry(counter, key, rounds)) == expected
+
+
+SHAPE = 512, 16, 8, 16  # rows, groups, slots, lanes
+
+
+def dropped(p, key=1, position=0):
+    """1 where an element is dropped, else 0."""
+    return (kernels.dropout(np.ones(SHAPE, np.float32), np.array([key, position]), p) == 0).astype(np.float64)
+
+
+NEIGHBOURS = {
+    "elements": lambda m, p: (m[..., :-1], m[..., 1:]),
+    "halves of a word": lambda m, p: (m[:, :, ::2], m[:, :, 1::2]),
+    "words of a counter": lambda m, p: (m[:, :, :-2], m[:, :, 2:]),
+    "groups": lambda m, p: (m[:, :-1], m[:, 1:]),
+    "rows": lambda m, p: (m[:-1], m[1:]),
+    "keys in turn": lambda m, p: (m, dropped(p, key=2)),
+    "keys that differ in a high bit": lambda m, p: (m, dropped(p, key=1 + 2**62)),
+    "positions 2**35 apart": lambda m, p: (m, dropped(p, position=2**35)),  # the counter's second word differs
+}
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_masks_are_independent(p):
+    """A million elements: their mean, and their products with others that are near in some way."""
+    m = dropped(p)
+    errors = {"mean": (m.mean() - p) / np.sqrt(p * (1 - p))}
+    for name, neighbours in NEIGHBOURS.items():
+        a, b = neighbours(m, p)
+        errors[name] = ((a - p) * (b - p)).mean() / (p * (1 - p))
+    standard = {name: error * np.sqrt(m.size) for name, error in errors.items()}
+    assert max(map(abs, standard.values())) < 4, standard  # standard errors
+    counts = m.reshape(-1, SHAPE[1] * 128).sum(1)  # of a row: binomial
+    assert abs(counts.var() / (SHAPE[1] * 128 * p * (1 - p)) - 1) < 4 * np.sqrt(2 / SHAPE[0])
+
+
+def test_each_call_drops_others_and_heads_differ():
+    mg.manual_seed(0)
+    first, second = (F.drop_weights(mg.ones(2, 4, 64, 64), 0.5).numpy() for _ in range(2))
+    masks = [head for mask in (first, second) for head in mask.reshape(8, -1) - 1]  # 1 or -1
+    apart = np.array(masks) @ np.array(masks).T - 4096 * np.eye(16)
+    assert abs(apart).max() < 4.5 * 64
+
+
+@pytest.mark.parametrize("dtype", [mg.float32, mg.float64])
+def test_extreme_probabilities(dtype):
+    x = mg.ones(100_000, dtype=dtype)
+    assert F.dropout(x, 0.0) is x
+    assert F.dropout(x, 1.0).numpy().max() == 0
+    assert F.dropout(x, 1e-12).numpy().min() >= 1
+    mg.manual_seed(0)
+    few = np.count_nonzero(F.dropout(mg.ones(1 << 20, dtype=dtype), 2.0**-16).numpy() == 0)
+    assert 2 <= few <= 35  # 16 are expected
+    few = np.count_nonzero(F.dropout(x, 1 - 1e-4).numpy())
+    assert 1 <= few <= 25  # 10
+    for weights in (F.packed_attention(mg.ones(2, 3, 12, dtype=dtype), 2, dropout_p=1.0), F.drop_weights(x[None], 1.0)):
+        assert weights.numpy().max() == 0
+
+
+def test_nan_stays_where_it_is_dropped():
+    x = np.full(1000, np.nan, np.float32)
+    assert np.isnan(F.dropout(mg.tensor(x), 0.5).numpy()).all()
+
+
+@pytest.mark.parametrize("call", [
+    lambda p: F.dropout(mg.ones(2), p), lambda p: F.drop_weights(mg.ones(2, 2), p),
+    lambda p: F.packed_attention(mg.ones(1, 2, 3), 1, dropout_p=p),
+    lambda p: F.scaled_dot_product_attention(*[mg.ones(1, 1, 2, 2)] * 3, dropout_p=p),
+])
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_what_is_no_probability(call, p):
+    with pytest.raises(ValueError, match=f"the probability must lie between 0 and 1, got {p}"):
+        call(p)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape, is_causal", [((2, 3, 70, 8), True), ((1, 2, 1100, 8), True), ((2, 2, 40, 130), False)])
+def test_fused_attention_drops_what_is_dropped_spelled_out(threads, shape, is_causal):
+    """Tiles, blocks and spans; the kernel's backward has the mask of its forward."""
+    threads_before, (B, H, T, D) = mg.get_num_threads(), shape
+    values = [mg.randn(B, H, T, D, dtype=mg.float64) for _ in range(4)]
+    mg.set_num_threads(min(threads, threads_before))
+    results = []
+    for attend in (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, None, 0.3, is_causal),
+                   lambda q, k, v: F.drop_weights(F.attention_weights(q, k, is_causal=is_causal), 0.3) @ v):
+        mg.manual_seed(4)
+        q, k, v = (x.clone().requires_grad_() for x in values[:3])
+        out = attend(q, k, v)
+        results.append([x.numpy() for x in (out.detach(), *mg.grad(out, [q, k, v], values[3]))])
+    mg.set_num_threads(threads_before)
+    for fused, spelled_out in zip(*results):
+        np.testing.assert_allclose(fused, spelled_out, atol=1e-11)
