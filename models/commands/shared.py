@@ -7,8 +7,8 @@ import pathlib
 import re
 import tempfile
 import types
-from collections.abc import Container
-from typing import NoReturn
+from collections.abc import Container, Mapping
+from typing import Any, NoReturn
 
 import minigrad as mg
 from models.checkpoint import CheckpointError
@@ -66,15 +66,17 @@ class Parser(argparse.ArgumentParser):
         self.exit(code, f"minigrad: {' '.join(reason.split())}\n")
 
 
-def add_fields(group, config_class: type, names: Container[str] | None = None) -> None:
-    """A flag for each field of a config (or those with these names); the comment behind the field is its help."""
+def add_fields(group, config_class: type, names: Container[str] | None = None,
+               defaults: Mapping[str, Any] = types.MappingProxyType({})) -> None:
+    """A flag for each field of a config (or those with these names); the comment behind the field is its help, with the
+    field's default, or the one among `defaults`."""
     comments = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(config_class), re.MULTILINE))
     for field in dataclasses.fields(config_class):
         if names is not None and field.name not in names:
             continue
         flag = "--" + field.name.replace("_", "-")
         kind = int if field.type == int | None else field.type
-        text = f"{comments[field.name].replace('%', '%%')} (default: {field.default})"
+        text = f"{comments[field.name].replace('%', '%%')} (default: {defaults.get(field.name, field.default)})"
         if kind is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         else:

@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import sys
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import minigrad as mg
@@ -18,18 +19,19 @@ from models.commands.shared import UsageError, add_fields, check_writable
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.loading import model_config, task_of, training_config
+from models.recipes import DEFAULT, NANOGPT, RECIPES
 from models.shards import load_shards
 from models.task import DEFAULTS
 from models.tasks import TASKS
 from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, tokenizer_of
 from models.train import Trainer, TrainingConfig
-from models.transformer import PRESETS, TransformerConfig
+from models.transformer import PRESETS, SIZES, TransformerConfig
 
 RUNS = pathlib.Path("runs")  # where runs go without --out
 MAY_CHANGE = {"steps", "eval_every", "eval_windows"}  # what a resumed run may do otherwise than before
 MEANINGLESS = {  # beside a flag, these others
-    "task": {"preset", "text", "tokenizer", "vocabulary_size"},
-    "init_from": {"preset", "tokenizer", "vocabulary_size"},
+    "task": {"preset", "recipe", "text", "tokenizer", "vocabulary_size"},
+    "init_from": {"preset", "recipe", "tokenizer", "vocabulary_size"},
     "resume": {"init_from"},
     "hidden_width": {"mlp_ratio"},
 }
@@ -38,6 +40,9 @@ UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)}
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=PRESETS, help="sizes of model and batch (default: nano)")
+    names = "; ".join(f"{name}: {recipe.description}" for name, recipe in RECIPES.items())
+    parser.add_argument("--recipe", choices=RECIPES, help="what a model of a text is made of, and how it is trained; flags "
+                        f"below change parts of it ({names}; default: {DEFAULT})")
     parser.add_argument("--text", metavar="FILE", help="a text in UTF-8, or a folder of `minigrad prepare` (default: "
                         "Python's language reference)")
     parser.add_argument("--tokenizer", metavar="KIND", help="characters, bytes, bpe (learnt from the text), or a file or "
@@ -52,10 +57,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="go on with this run (default: the one saved last)")
     parser.add_argument("--init-from", metavar="RUN", help="a new run that starts with the parameters of this one, or of a "
                         "Hugging Face folder")
-    of_tasks = DEFAULTS | {name: getattr(TASKS["copy"].config, name) for name in ("layers", "heads", "width", "context")}
-    others = ", ".join(f"{as_flag(name)} {value}" for name, value in of_tasks.items())
-    add_fields(parser.add_argument_group("training", f"defaults of preset nano; with --task {others}"), TrainingConfig)
-    add_fields(parser.add_argument_group("model", "defaults of preset nano, or of --task as above"), TransformerConfig)
+    recipe, plain, of_tasks = RECIPES[DEFAULT], NANOGPT, TASKS["copy"].config
+    for name, kind, defaults, others, with_task in (
+            ("training", TrainingConfig, recipe.training, plain.training, DEFAULTS),
+            ("model", TransformerConfig, recipe.model, plain.model, {size: getattr(of_tasks, size) for size in SIZES})):
+        group = parser.add_argument_group(name, (
+            f"defaults of preset nano and recipe {DEFAULT}; with recipe nanogpt, --init-from and --task "
+            f"{as_flags(others)}; with --task also {as_flags(with_task)}"))
+        add_fields(group, kind, defaults=defaults)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -107,6 +116,11 @@ def as_flag(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
+def as_flags(values: Mapping[str, Any]) -> str:
+    """Flags that say so."""
+    return ", ".join(f"{as_flag(field)} {value}" for field, value in values.items())
+
+
 def start(given: dict[str, Any], ranks: Alone) -> None:
     """A new run, in a folder of its own."""
     trainer, name = new_trainer(given, ranks)
@@ -119,6 +133,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
     """(The trainer of a new run, the run's name): its model is that of a preset, a task or another run, but for what flags
     say. UsageError if they make no sense."""
     name, task = given.get("preset", "nano"), TASKS.get(given.get("task"))
+    recipe = RECIPES[given.get("recipe", DEFAULT)]
     config, batch_size = PRESETS[name].config, {"batch_size": PRESETS[name].batch_size}
     architecture, source, tokenizer = None, None, named_tokenizer(given)
     if task:
@@ -129,6 +144,8 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
         tokenizer = source.tokenizer or tokenizer  # a run on a task has none
         source.speaker()
     try:
+        if not (task or source):
+            config, batch_size = dataclasses.replace(config, **recipe.model), batch_size | recipe.training
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
         architecture = architecture_for(task, given.get("model", architecture), config)
@@ -269,8 +286,10 @@ def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> 
         saved["tokenizer"] = given["tokenizer"] if is_same else state["kind"]
     if "preset" in given:
         preset = PRESETS[given["preset"]]
-        given = {**dataclasses.asdict(preset.config), "batch_size": preset.batch_size,
-                 "vocabulary_size": saved.get("vocabulary_size"), **given}
+        given = {size: getattr(preset.config, size) for size in SIZES} | {"batch_size": preset.batch_size} | given
+    if "recipe" in given:
+        recipe = RECIPES[given["recipe"]]
+        given = {**recipe.model, **recipe.training, **given}
     for name, value in given.items():
         if name in saved and name not in MAY_CHANGE and value != saved[name]:
             raise UsageError(f"{as_flag(name)} is {value}, but {path} was trained with {saved[name]}; a resumed run "

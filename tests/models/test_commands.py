@@ -16,11 +16,12 @@ import pytest
 import models
 from cli.__main__ import main
 from minigrad.ops.matmul import MLP
-from models import TransformerConfig
+from models import TrainingConfig, TransformerConfig
 from models import checkpoint as checkpoints
 from models import gradcheck
 from models import run as runs
 from models.pictures import PICTURE
+from models.recipes import DEFAULT, RECIPES
 from refusals import one_line
 
 TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
@@ -59,6 +60,27 @@ def test_presets_and_flags_reach_the_checkpoint(run, text_file):
     assert code == 0 and checkpoint.step == 1
     assert checkpoint.config | dict(width=32, context=32, bias=False, dropout=0.1) == checkpoint.config
     assert checkpoint.training | dict(batch_size=4, lr=0.01, seed=5, beta2=0.95, steps=1) == checkpoint.training
+
+
+def test_recipes_and_flags_that_change_them_reach_the_checkpoint(run, text_file):
+    flags = "--text", text_file, "--preset", "micro", "--steps", 1
+    for folder, arguments, fields in (
+            ("by default", (), RECIPES[DEFAULT]), ("named", ("--recipe", DEFAULT), RECIPES[DEFAULT]),
+            ("nanogpt", ("--recipe", "nanogpt"), RECIPES["nanogpt"]),
+            ("changed", ("--positions", "learned", "--lr", 0.5), dataclasses.replace(
+                RECIPES[DEFAULT], model={**RECIPES[DEFAULT].model, "positions": "learned"},
+                training={**RECIPES[DEFAULT].training, "lr": 0.5}))):
+        assert run("train", *flags, *arguments, "--out", folder)[0] == 0
+        checkpoint = checkpoints.load(folder)
+        assert checkpoint.config | dict(fields.model) | {"width": 32, "layers": 2} == checkpoint.config
+        assert checkpoint.training | dict(fields.training) | {"batch_size": 4, "steps": 1} == checkpoint.training
+        assert run("train", "--resume", folder, "--preset", "micro", *arguments, "--steps", 2)[0] == 0
+
+
+def test_the_recipe_nanogpt_is_the_defaults_of_the_configs():
+    recipe, fields = RECIPES["nanogpt"], {**RECIPES["nanogpt"].model, **RECIPES["nanogpt"].training}
+    assert TransformerConfig(**recipe.model) == TransformerConfig() and TrainingConfig(**recipe.training) == TrainingConfig()
+    assert {name for other in RECIPES.values() for name in {**other.model, **other.training}} == fields.keys()
 
 
 def test_resume_for_more_steps(run, text_file):
@@ -106,6 +128,7 @@ def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
     (["train", "--steps"], "--steps: expected one argument"),
     (["train", "--steps", "many"], "--steps: invalid int value: 'many'"),
     (["train", "--preset", "giant"], "'giant'"),
+    (["train", "--recipe", "soup"], "'soup' (choose from"),
     (["train", "--steps", "0"], "steps must be a whole number from 1"),
     (["train", "--batch-size", "-4"], "batch_size must be"),
     (["train", "--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
@@ -177,6 +200,7 @@ def test_bad_sampling(run, finished_run, arguments, says):
 @pytest.mark.parametrize("arguments, says", [
     (["--width", "32"], "--width is 32, but"),
     (["--preset", "micro"], "but"),
+    (["--recipe", "nanogpt"], "--bias is True, but"),
     (["--lr", "0.5"], "--lr is 0.5, but"),
     (["--steps", "5"], "--steps is 5, but"),
     (["--steps", "0"], "steps must be"),
@@ -213,7 +237,7 @@ def change(finished_run, **fields) -> None:
     checkpoints.save(".", dataclasses.replace(checkpoints.load(finished_run), **fields))
 
 
-@pytest.mark.parametrize("number, says", [(np.nan, "holds NaN or infinity"), (3e38, "the model's logits are not finite")])
+@pytest.mark.parametrize("number, says", [(np.nan, "holds NaN or infinity"), (1e15, "the model's logits are not finite")])
 def test_parameters_that_are_broken(run, finished_run, number, says):
     arrays = {name: np.full_like(array, number) for name, array in checkpoints.load(finished_run).model.items()}
     change(finished_run, model=arrays)
@@ -239,7 +263,7 @@ def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runs, "train", interrupt)
-    code, _, err = run("train", "--text", text_file, "--steps", 9)
+    code, _, err = run("train", "--recipe", "nanogpt", "--text", text_file, "--steps", 9)
     assert code == 130
     assert re.match(r"runs/nano: 802,944 parameters, 3,600 tokens to train on, 400 to validate, "
                     r"a vocabulary of 11 characters, steps 0 to 9\n", err)

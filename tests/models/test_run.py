@@ -260,6 +260,7 @@ def one_line(code_and_output, says: str) -> None:
     (["--task", "bank", "--model", "rnn"], "task 'bank' makes a class, so model must be one of encoder, no-attention"),
     (["--task", "copy", "--text", "words.txt"], "--text makes no sense with --task copy; leave it out"),
     (["--task", "copy", "--preset", "nano"], "--preset makes no sense with --task copy"),
+    (["--task", "copy", "--recipe", "muon"], "--recipe makes no sense with --task copy"),
     (["--task", "copy", "--vocabulary-size", "5"], "--vocabulary-size makes no sense with --task copy"),
     (["--task", "copy", "--model", "rnn", "--layers", "2"], "--layers makes no sense with --model rnn"),
     (["--task", "copy", "--model", "rnn", "--norm", "rms_norm"], "--norm makes no sense with --model rnn"),
@@ -282,6 +283,7 @@ def one_line(code_and_output, says: str) -> None:
     (["--task", "copy", "--out", "old"], "old already holds attention.png; go on with --resume old, or choose another"),
     (["--model", "rnn"], "the data is a text, so model must be one of causal, got 'rnn'"),
     (["--init-from", "old", "--preset", "nano"], "--preset makes no sense with --init-from old"),
+    (["--init-from", "old", "--recipe", "muon"], "--recipe makes no sense with --init-from old"),
     (["--resume", "--init-from", "old"], "--init-from makes no sense with --resume; leave it out"),
 ])
 def test_bad_input(run, arguments, says, monkeypatch):

@@ -1,0 +1,38 @@
+"""Recipes: what a model of a text is made of and how it is trained, under one name. docs/recipe.md has what each part is
+worth."""
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from models.training_config import TrainingConfig
+from models.transformer import TransformerConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Fields of a TransformerConfig and of a TrainingConfig; all others keep their defaults. Sizes are a preset's.
+
+    >>> RECIPES["muon"].model["positions"], RECIPES["nanogpt"].model["positions"]
+    ('rotary', 'learned')
+    """
+
+    description: str
+    model: Mapping[str, Any]
+    training: Mapping[str, Any]
+
+    def others(self) -> "Recipe":
+        """The same fields with their defaults: the recipe without any of its parts."""
+        def defaults(kind: type, part: Mapping[str, Any]) -> dict[str, Any]:
+            return {field.name: field.default for field in dataclasses.fields(kind) if field.name in part}
+
+        return Recipe("the defaults", defaults(TransformerConfig, self.model), defaults(TrainingConfig, self.training))
+
+
+MUON = Recipe(
+    "a small Llama, trained with Muon",
+    dict(positions="rotary", norm="rms_norm", activation="swiglu", mlp_ratio=3, bias=False),
+    dict(optimizer="muon", muon_lr=0.02, lr=3e-3, final_lr=0.0, annealing="linear", warmup_steps=20, weight_decay=0.0,
+         steps=400, eval_every=100))
+NANOGPT = dataclasses.replace(MUON.others(), description="nanoGPT's for a CPU: GPT-2, trained with AdamW")
+RECIPES = {"muon": MUON, "nanogpt": NANOGPT}  # the first one is the default of `minigrad train`
+DEFAULT = next(iter(RECIPES))
