@@ -17,7 +17,7 @@ from ..tape import Fused, Op
 from .comparison import select
 from .numpy_protocol import answers
 from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
-from .sorting import ValuesAndIndices
+from .sorting import ValuesAndIndices, picked
 
 
 LARGE = 1 << 13  # elements
@@ -220,7 +220,7 @@ def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
 
 def values_and_indices(x, indices, dim: int, keepdim: bool):
     """The elements at these indices, one along dim, with the indices."""
-    values = x.gather(dim, indices)
+    values = picked(x, dim, indices)
     return ValuesAndIndices(*(part if keepdim or not x.ndim else part.squeeze(dim) for part in (values, indices)))
 
 

@@ -4,7 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels.copying import copied
+from ..kernels.sorting import places, sorting_keys
+from ..runner import compute
+from .indexing import Gather
 from .operands import check_dim
+
+LARGE = 1 << 12  # elements, from which sorting keys is faster than sorting indices
 
 
 class ValuesAndIndices(NamedTuple):
@@ -12,6 +18,16 @@ class ValuesAndIndices(NamedTuple):
 
     values: Any
     indices: Any
+
+
+def has_keys(x: np.ndarray) -> bool:
+    """Is it worth it to sort keys in the place of x?"""
+    return x.dtype == np.float32 and x.size >= LARGE
+
+
+def keys_along(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    """Keys of x with axis dim moved to the end."""
+    return sorting_keys(np.moveaxis(x, dim, -1), descending)
 
 
 def descending_order(x: np.ndarray, dim: int) -> np.ndarray:
@@ -26,6 +42,12 @@ def top_indices(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     Only those are sorted: of 50,000 elements, the 20 largest are found in 0.07 ms, where sorting all takes 3.6.
     """
     n, before = x.shape[dim], (slice(None),) * dim
+    if has_keys(x):
+        keys = keys_along(x, dim, largest)
+        if 0 < k < n:
+            keys.partition(k - 1)
+        first = np.sort(keys[..., :k])
+        return np.moveaxis(places(first), -1, dim)
     if 0 < k < n:
         parts = np.argpartition(x, n - k if largest else k - 1, axis=dim)
     else:
@@ -37,6 +59,10 @@ def top_indices(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
 
 
 def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    if has_keys(x):
+        keys = keys_along(x, dim, descending)
+        keys.sort()
+        return np.moveaxis(places(keys), -1, dim)
     row = np.atleast_1d(x)
     order = descending_order(row, dim) if descending else np.argsort(row, axis=dim, kind="stable")
     return order.reshape(x.shape)
@@ -47,11 +73,17 @@ def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     return chosen if x.ndim else chosen.reshape(())
 
 
+def picked(x, dim: int, indices):
+    """x.gather(dim, indices) of indices that were found in x: nobody has to look whether they are in range."""
+    return x.apply_op(Gather, x, dim=dim, indices=compute(copied, indices)) if x.ndim else x.gather(dim, indices)
+
+
 class SortingMethods:
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True):
         """(values, indices) in order of size along dim; NaN counts as the largest. Equal elements stay in order."""
         indices = self.argsort(dim, descending, stable)
-        return ValuesAndIndices(self.gather(dim, indices), indices)
+        dim = check_dim("sort", self, dim)
+        return ValuesAndIndices(picked(self, dim, indices), indices)
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True):
         """The indices that sort self along dim. Always stable."""
@@ -64,7 +96,7 @@ class SortingMethods:
         if not (self.ndim == 0) <= k <= (self.shape or (1,))[dim]:
             raise IndexError(f"topk: selected index k out of range: {k} of shape {self.shape} along dim {dim}")
         indices = self.constant(functools.partial(_top, k=k, dim=dim, largest=largest), self)
-        return ValuesAndIndices(self.gather(dim, indices), indices)
+        return ValuesAndIndices(picked(self, dim, indices), indices)
 
     def unique(
         self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
@@ -75,6 +107,8 @@ class SortingMethods:
         first of equal ones.
         """
         axis = None if dim is None else check_dim("unique", self, dim)
+        if axis is None and not (return_inverse or return_counts or self.requires_grad):
+            return self.constant(functools.partial(np.unique, equal_nan=False), self._values())
         _, first, inverse, counts = np.unique(
             np.atleast_1d(self._values()), True, True, True, axis=axis, equal_nan=False
         )

@@ -6,9 +6,11 @@ import numpy as np
 
 from ..kernels.buffers import empty_like
 from ..kernels.reduce import wide_sum
+from ..kernels.sorting import places
 from ..tape import Op
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
 from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
+from .sorting import has_keys, keys_along
 
 
 def centred(x, axis):
@@ -98,11 +100,17 @@ def _mean_beside(x, dim, keepdim: bool):
 def middle(x: np.ndarray, dim: int) -> np.ndarray:
     """The index along dim of the middle element in order of size, of two the smaller; of the first NaN, if there is one."""
     row = np.atleast_1d(x)
-    order = np.argsort(row, axis=dim, kind="stable")
-    places = np.take(order, [(row.shape[dim] - 1) // 2], axis=dim)
+    half = (row.shape[dim] - 1) // 2
+    if has_keys(row):
+        keys = keys_along(row, dim, False)
+        keys.partition(half)
+        found = np.moveaxis(places(keys[..., half : half + 1].copy()), -1, dim)
+    else:
+        found = np.take(np.argsort(row, axis=dim, kind="stable"), [half], axis=dim)
     is_nan = np.isnan(row)
-    places = np.where(is_nan.any(dim, keepdims=True), is_nan.argmax(dim, keepdims=True), places)
-    return places if x.ndim else places.reshape(())
+    if is_nan.any():
+        found = np.where(is_nan.any(dim, keepdims=True), is_nan.argmax(dim, keepdims=True), found)
+    return found if x.ndim else found.reshape(())
 
 
 @methods_with_numpy_names
