@@ -222,14 +222,15 @@ def _bounds_of_rows(M, tile_rows, part, parts):
 def _cut(M, N, K, threads, tile_rows, lanes, a_is_transposed, b_is_transposed, is_aligned):
     """(parts of the rows, parts of the columns) with the least work in the largest part, in cycles for each k.
 
-    There are products, and packing. Where columns are cut amid cache lines, the threads take these from each other.
+    There are products, packing, and reading what another core has written: rows of activations it has most likely cut
+    like these. Where columns are cut amid cache lines, the threads take these from each other.
     """
     best, best_parts = np.inf, 1
     for parts in range(1, threads + 1):
         top, bottom = _bounds_of_rows(M, tile_rows, parts - 1, parts)
         left, right = bounds(N, lanes, threads // parts - 1, threads // parts)
         m, n = bottom - top, right - left
-        cost = m * n / 32 + n * (0.35 if b_is_transposed else 0.2) + m * (0.4 if a_is_transposed else 0.05)
+        cost = m * n / 32 + n * (0.35 if b_is_transposed else 0.2) + m * (0.4 if a_is_transposed else 0.3)
         if threads // parts > 1 and not is_aligned:
             cost += m * SHARED_LINE / K
         if cost < best:

@@ -13,6 +13,7 @@ from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, use_widest_
 
 BYTES = ir.IntType(8).as_pointer()
 UNROLLED = 4  # values of k in a round of a full tile's loop
+AHEAD = 16  # values of k before a transposed A is wanted, which may be in another core's cache
 PACKS_A, PACKS_B = 1, 2  # what a tile stores on its way
 
 
@@ -50,7 +51,8 @@ class _Tile:
         self.masks = [None] * (count - 1) + [last]  # of C and the source
 
     def emit(self):
-        self._prefetch(self.C, self.row_c)
+        for row in self._row_pointers(self.C, self.row_c):  # wanted at the end of the loop
+            self._prefetch(row, self.count, writing=1)
         total = self._add_source(self._loop())
         for i, row in enumerate(self._row_pointers(self.C, self.row_c)):
             for j in range(self.count):
@@ -62,18 +64,18 @@ class _Tile:
     def _vector(self, pointer, j):
         return self.builder.gep(pointer, [constant(j * self.vectors.lanes)])
 
-    def _prefetch(self, base, stride):
-        """Ask for the tile of C, which is wanted at the end of the loop."""
-        for row in self._row_pointers(base, stride):
-            for j in range(self.count):
-                target = self.builder.bitcast(self._vector(row, j), BYTES)
-                write, keep, data = (ir.Constant(INT32, value) for value in (1, 3, 1))
-                self.vectors.call("llvm.prefetch.p0", ir.VoidType(), target, write, keep, data)
+    def _prefetch(self, row, count, writing=0):
+        """Ask for the first vectors of a row."""
+        for j in range(count):
+            target = self.builder.bitcast(self._vector(row, j), BYTES)
+            write, keep, data = (ir.Constant(INT32, value) for value in (writing, 3, 1))
+            self.vectors.call("llvm.prefetch.p0", ir.VoidType(), target, write, keep, data)
 
     def _loop(self):
         """The products summed over k, in order of k: [row][vector]."""
         builder = self.builder
         self.rows_of_a = [constant(0)] + [self._opaque(builder.mul(constant(i), self.row_a)) for i in range(1, self.rows)]
+        self.ahead_in_a = self._opaque(builder.mul(constant(AHEAD), self.column_a))
         state = [self.A, self.B, self.packed_a, self.packed_b] + [self.vectors.full(0.0)] * (self.rows * self.count)
         if self.rows == self.vectors.tile_rows:
             state = self._repeat(builder.ashr(self.K, constant(UNROLLED.bit_length() - 1)), UNROLLED, state)
@@ -116,6 +118,7 @@ class _Tile:
                 vectors.store(b[j], self._vector(packed_b, j))
             packed_b = self._vector(packed_b, self.count)
         if self.packs_a:
+            self._prefetch(builder.gep(column_of_a, [self.ahead_in_a]), self.rows // 2)
             for j in range(self.rows // 2):
                 vectors.store(vectors.load(self._vector(column_of_a, j)), self._vector(packed_a, j))
             packed_a = self._vector(packed_a, self.rows // 2)
