@@ -1,4 +1,5 @@
-"""Take the pictures of docs/study.md in headless Chromium. The run is of `minigrad train --preset micro --steps 4000`:
+"""Take the pictures of docs/study.md in headless Chromium. The run is of `minigrad train --preset micro --recipe nanogpt
+--steps 4000`:
 
     PYTHONPATH=.:tests python docs/study_pictures.py runs/micro
 """

@@ -605,6 +605,17 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "load: always the last": ("source", "find(run, best)", "find(run)"),
     "load: parameters stay as built": ("model_in", "source.load_into(model)", "pass"),
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
+}) + edits(("tests/models/test_commands.py", "-k", "recipe or bad_resume"), "models.commands.train", {
+    "train: --recipe ignored": ("new_trainer", 'given.get("recipe", DEFAULT)', "DEFAULT"),
+    "train: the recipe's model ignored": ("new_trainer", "dataclasses.replace(config, **recipe.model)", "config"),
+    "train: the recipe's training ignored": ("new_trainer", "batch_size | recipe.training", "batch_size"),
+    "train: the recipe is stronger than flags": (
+        "new_trainer", "chosen(given, TransformerConfig))", "chosen(given, TransformerConfig) | recipe.model)"),
+    "train: --recipe of a resumed run": ("check_unchanged", 'if "recipe" in given:', "if False:"),
+    "train: a resumed run has the recipe's fields, whatever flags say": (
+        "check_unchanged", "**recipe.training, **given}", "**recipe.training}"),
+    "train: --preset of a resumed run knows no recipe": ("check_unchanged", "{size: getattr(preset.config, size) for size in SIZES}",
+        "dataclasses.asdict(preset.config)"),
 }) + edits(START, "models.commands.train", {
     "train: --init-from loads nothing": ("new_trainer", "source.load_into(model)", "pass"),
     "train: --init-from has its own vocabulary": ("new_trainer", "source.tokenizer or tokenizer", "tokenizer"),
