@@ -17,14 +17,14 @@ from .gemm import ACCUMULATE, WORKSPACE, gemm
 from .jit import jit, kernel
 from .microkernel import shape, transpose_square
 from .parallel import parallel_for
-from .simd import constant_like, pointer, pointer_like, shift
+from .simd import constant_like, inlined, pointer, pointer_like, shift
 
 PANEL = 32  # columns of a symmetric product that are computed together: half a tile's, for a smaller part of the lower left
 PARAMETER, FIRST, ROWS, COLUMNS, GROUP = range(5)  # the columns of a table of matrices
 LR, DECAY, MOMENTUM, NESTEROV, EPS, STEPS = range(6)  # the columns of the settings of a group
 
 
-@jit
+@inlined
 def padded(columns):
     """The stride of a row in the workspace: whole vectors, and rows below each other in other lines of the cache."""
     return -(-columns // 16) * 16 + 16
@@ -82,7 +82,7 @@ def _symmetric_product(A, row_a, column_a, B, row_b, column_b, C, row, size, dep
             transpose_square(shift(C, j * row + i), row, lanes, lanes, shift(C, i * row + j), row)
 
 
-@jit
+@inlined
 def _polynomial(A, square, row, size, a, b, c):
     """square = a + b A + c square"""
     for i in range(size):
@@ -92,7 +92,7 @@ def _polynomial(A, square, row, size, a, b, c):
         of_square[i] += a
 
 
-@jit
+@inlined
 def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed):
     """Q = factor times what the iteration's steps from `first` to `end` multiply x by, of A = x x^T; where it is."""
     if first == end:
@@ -143,7 +143,7 @@ def _add_orthogonalised(p, x, y, row_x, rows, columns, squares, polynomials, ste
         x, y, step = y, x, end
 
 
-@jit
+@inlined
 def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
                  packed):
     which, first, rows, columns, group = matrices[i]
