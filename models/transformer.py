@@ -211,8 +211,11 @@ class MLP(nn.Module):
 def make_attention(config: TransformerConfig, is_causal: bool) -> nn.MultiHeadAttention | nn.Attention:
     """The attention that the config asks for: the faster layer, where it has all that is asked for."""
     positions = config.positions if config.positions in ATTENTION_POSITIONS else "none"
-    if positions == "none" and config.groups == config.heads and config.heads * config.head_width == config.width:
-        return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias)
+    is_plain = config.groups == config.heads and config.heads * config.head_width == config.width
+    if positions != "relative" and is_plain:
+        return nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout, bias=config.bias,
+                                     positions=positions, rotary_base=config.rotary_base,
+                                     rotary_scaling=config.rotary_scaling)
     return nn.Attention(config.width, config.heads, causal="mask" if is_causal else False, bias=config.bias,
                         dropout=config.dropout, positions=positions, max_distance=config.context,
                         window=config.context if is_causal else None, key_size=config.head_width,

@@ -11,7 +11,7 @@ import numpy as np
 import naive
 from minigrad.ops import (
     activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal, dropout,
-    einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, shape, softmax, statistics,
+    einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, statistics,
 )
 
 random = np.random.default_rng(1)
@@ -51,6 +51,7 @@ dropping = dict(key=np.array([-81985529216486896, 128 * 2**32 - 256]), p=0.4)  #
 condition = random.random((3, 4)) > 0.5
 mask = np.where(random.random((2, 1, 5, 7)) > 0.3, 0.0, -np.inf)
 mask[0, 0, 2] = -np.inf  # a row in which everything is masked
+rotation = normal(72, 6)  # of more tokens than there are, and by no angles: any numbers may stand there
 
 CASES = [
     Case(arithmetic.Add, [normal(3, 4), normal(4)], lambda a, b: a + b),
@@ -198,6 +199,8 @@ CASES = [
     Case(layer_norm.LayerNorm, [normal(3, 5), normal(5), normal(5)], naive.layer_norm),
     Case(layer_norm.LayerNorm, [normal(2, 3, 5), None, None], naive.layer_norm, dict(eps=1e-2)),
     Case(layer_norm.LayerNorm, [normal(70, 33), normal(33), None], naive.layer_norm),
+    Case(rms_norm.RMSNorm, [normal(3, 5), normal(5)], naive.rms_norm),
+    Case(rms_norm.RMSNorm, [normal(2, 3, 5), None], naive.rms_norm, dict(eps=1e-2)),
     Case(cross_entropy.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, 2, 1, 1]))),
     Case(cross_entropy.CrossEntropy, [normal(4, 3)], naive.cross_entropy,
          dict(targets=np.array([0, -100, 1, 1]), reduction="none")),
@@ -219,31 +222,37 @@ CASES = [
     Case(attention.WeightsDropout, [normal(2, 2, 17, 9)], naive.weights_dropout, dropping),
     Case(attention.WeightsDropout, [normal(2, 0, 3)], naive.weights_dropout, dropping),
     Case(attention.WeightsDropout, [normal(3, 70, 42)], naive.weights_dropout, dropping),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
          naive.attention,
          dict(is_causal=True, scale=0.3)),
     Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
-         naive.Constant(mask)],
+         naive.Constant(mask), None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None],
+    Case(attention.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None, None],
          naive.attention,
          dict(is_causal=True)),
-    Case(attention.ScaledDotProductAttention, [normal(2, 2, 18, 4), normal(2, 2, 9, 4), normal(2, 2, 9, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
+         naive.Constant(mask), naive.Constant(rotation[:, :4])],
+         naive.attention),
+    Case(attention.PackedAttention, [normal(2, 5, 24), None], naive.packed_attention, dict(num_heads=2)),
+    Case(attention.PackedAttention, [normal(2, 65, 36), naive.Constant(rotation)], naive.packed_attention,
+         dict(num_heads=2, is_causal=True)),
+    Case(attention.PackedAttention, [normal(2, 65, 24), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
+    Case(attention.ScaledDotProductAttention, [normal(2, 2, 18, 4), normal(2, 2, 9, 4), normal(2, 2, 9, 4), None, None],
          naive.attention, dict(key=dropping["key"], dropout_p=0.4)),
-    Case(attention.PackedAttention, [normal(2, 5, 24)], naive.packed_attention, dict(num_heads=2)),
-    Case(attention.PackedAttention, [normal(2, 65, 24)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
-    Case(attention.PackedAttention, [normal(1, 70, 12)], naive.packed_attention,
+    Case(attention.PackedAttention, [normal(1, 70, 12), naive.Constant(rotation[:, :2])], naive.packed_attention,
          dict(num_heads=2, is_causal=True, key=dropping["key"], dropout_p=0.4)),
 ]
 
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
     reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
+    rms_norm.RMSNorm,
     cross_entropy.CrossEntropy, attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
-LARGE = 17_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
+LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
 
 
 def resized(case, resize):
@@ -356,6 +365,8 @@ CASES += [  # the same for the others
     Case(softmax.LogSoftmax, [normal(180, 97)], naive.log_softmax, dict(dim=1)),
     Case(layer_norm.LayerNorm, [normal(0, 5), normal(5), normal(5)], lambda x, weight, bias: x),
     Case(layer_norm.LayerNorm, [normal(180, 97), normal(97), normal(97)], naive.layer_norm),
+    Case(rms_norm.RMSNorm, [normal(0, 5), normal(5)], lambda x, weight: x),
+    Case(rms_norm.RMSNorm, [normal(180, 97), normal(97)], naive.rms_norm),
     Case(cross_entropy.CrossEntropy, [normal(0, 3)], lambda x, targets, reduction: np.zeros(0),
          dict(targets=np.array([], np.int64), reduction="none")),
     Case(cross_entropy.CrossEntropy, [normal(180, 97)], naive.cross_entropy, dict(targets=random.integers(0, 97, 180))),
@@ -365,14 +376,15 @@ CASES += [  # the same for the others
     Case(embedding.Embedding, [normal(70, 130), normal(40, 130)],
          lambda weight, positions, ids: weight[ids] + positions[:33],
          dict(ids=random.integers(0, 70, (4, 33)))),
-    Case(attention.ScaledDotProductAttention, [normal(0, 3, 5, 4), normal(0, 3, 7, 4), normal(0, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(0, 3, 5, 4), normal(0, 3, 7, 4), normal(0, 3, 7, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 0, 4), normal(2, 3, 0, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 0, 4), normal(2, 3, 0, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 133, 32), normal(1, 2, 140, 32), normal(1, 2, 140, 32), None],
+    Case(attention.ScaledDotProductAttention, [normal(1, 2, 133, 32), normal(1, 2, 140, 32), normal(1, 2, 140, 32), None,
+         None],
          naive.attention, dict(is_causal=True)),
-    Case(attention.PackedAttention, [normal(2, 0, 24)], lambda x, num_heads: x[..., :8], dict(num_heads=2)),
-    Case(attention.PackedAttention, [normal(2, 133, 96)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
-    Case(attention.PackedAttention, [normal(1, 70, 12)], naive.packed_attention,
+    Case(attention.PackedAttention, [normal(2, 0, 24), None], lambda x, _, num_heads: x[..., :8], dict(num_heads=2)),
+    Case(attention.PackedAttention, [normal(2, 133, 96), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
+    Case(attention.PackedAttention, [normal(1, 70, 12), None], naive.packed_attention,
          dict(num_heads=2, is_causal=True, key=dropping["key"], dropout_p=0.4)),
 ]
