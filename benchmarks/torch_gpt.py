@@ -11,38 +11,40 @@ class Block(nn.Module):
     def __init__(self, config):
         super().__init__()
         C, bias = config.width, config.bias
-        self.heads = config.heads
+        self.heads, self.dropout = config.heads, config.dropout
         self.ln_1, self.ln_2 = nn.LayerNorm(C, bias=bias), nn.LayerNorm(C, bias=bias)
         self.qkv, self.out = nn.Linear(C, 3 * C, bias=bias), nn.Linear(C, C, bias=bias)
         self.expand, self.project = nn.Linear(C, 4 * C, bias=bias), nn.Linear(4 * C, C, bias=bias)
 
     def forward(self, x):
-        x = x + self.out(packed_attention(self.qkv(self.ln_1(x)), self.heads))
-        return x + self.project(F.gelu(self.expand(self.ln_2(x))))
+        attended = self.out(packed_attention(self.qkv(self.ln_1(x)), self.heads, self.dropout if self.training else 0.0))
+        x = x + F.dropout(attended, self.dropout, self.training)
+        return x + F.dropout(self.project(F.gelu(self.expand(self.ln_2(x)))), self.dropout, self.training)
 
 
-def packed_attention(packed: torch.Tensor, heads: int) -> torch.Tensor:
+def packed_attention(packed: torch.Tensor, heads: int, dropout: float = 0.0) -> torch.Tensor:
     """Causal attention on packed = [q | k | v] (B, T, 3C): (B, T, C)."""
     B, T, C = packed.shape[0], packed.shape[1], packed.shape[2] // 3
     q, k, v = (part.view(B, T, heads, -1).transpose(1, 2) for part in packed.split(C, dim=2))
-    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
     return y.transpose(1, 2).reshape(B, T, C)
 
 
 class TorchGPT(nn.Module):
-    """What models.CausalTransformer computes without dropout, for any config with the same fields."""
+    """What models.CausalTransformer computes, for any config with the same fields."""
 
     def __init__(self, config):
         super().__init__()
         self.token_embedding = nn.Embedding(config.vocabulary_size, config.width)
         self.position_embedding = nn.Embedding(config.context, config.width)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
+        self.ln_f, self.dropout = nn.LayerNorm(config.width, bias=config.bias), config.dropout
         self.to(getattr(torch, config.dtype))
 
     def forward(self, tokens, targets=None):
         """Logits and loss; without targets, logits of the last position only."""
         x = self.token_embedding(tokens) + self.position_embedding.weight[:tokens.shape[1]]
+        x = F.dropout(x, self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
         if targets is None:

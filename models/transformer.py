@@ -266,10 +266,18 @@ class Block(nn.Module):
         """A sublayer with its norm and residual connection."""
         sublayer = self.placement[which]
         inner = norm(x) if sublayer.norm_before else x
-        out = self.dropout(function(inner))
+        out = function(inner)
         if sublayer.residual is not None:
-            out = (x if sublayer.residual == "x" else inner) + out
+            out = self._add_dropped((x if sublayer.residual == "x" else inner), out)
+        else:
+            out = self.dropout(out)
         return norm(out) if sublayer.norm_after else out
+
+    def _add_dropped(self, x: Tensor, out: Tensor) -> Tensor:
+        dropout = self.dropout
+        if type(dropout) is nn.Dropout and not dropout.has_hooks:
+            return F.add_dropped(x, out, dropout.p, dropout.training)
+        return x + dropout(out)
 
     def _attend(self, x: Tensor, padding: Tensor | None) -> Tensor:
         if isinstance(self.attention, nn.Attention):

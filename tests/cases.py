@@ -219,6 +219,7 @@ CASES = [
     Case(embedding.Embedding, [normal(5, 70), normal(4, 70)], lambda weight, positions, ids: weight[ids] + positions[:3],
          dict(ids=random.integers(0, 5, (12, 3)))),
     Case(dropout.Dropout, [normal(4, 5)], naive.dropout, dropping),
+    Case(dropout.AddDropped, [normal(4, 5), normal(4, 5)], lambda a, b, **options: a + naive.dropout(b, **options), dropping),
     Case(attention.WeightsDropout, [normal(2, 2, 17, 9)], naive.weights_dropout, dropping),
     Case(attention.WeightsDropout, [normal(2, 0, 3)], naive.weights_dropout, dropping),
     Case(attention.WeightsDropout, [normal(3, 70, 42)], naive.weights_dropout, dropping),

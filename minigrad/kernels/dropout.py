@@ -80,14 +80,17 @@ class Factors:
 
 
 @vector_pass
-def drop(vectors, x, out, count, position, key, threshold, scale):
-    """out = x * factors, for `count` elements (below 2**31) that begin at `position` of the whole array"""
+def drop(vectors, x, added, out, count, count_added, position, key, threshold, scale):
+    """out = x * factors + added, for `count` elements (below 2**31) that begin at `position` of the whole array.
+
+    There are as many of `added`, or none.
+    """
     builder, lanes = vectors.builder, vectors.lanes
     factors = Factors(vectors, key, threshold, scale)
     first_group, past = (builder.sdiv(number, constant(GROUP)) for number in (
         position, builder.add(builder.add(position, count), constant(GROUP - 1))))
     numbers = ir.Constant(ir.VectorType(INT32, lanes), list(range(lanes)))
-    end = vectors.splat(builder.trunc(count, INT32))
+    end, end_of_added = (vectors.splat(builder.trunc(number, INT32)) for number in (count, count_added))
     with cgutils.for_range_slice(builder, first_group, past, constant(1)) as (group, _):
         start = builder.sub(builder.mul(group, constant(GROUP)), position)  # negative, if the array begins within a group
         for lane in range(0, LANES, lanes):
@@ -95,22 +98,27 @@ def drop(vectors, x, out, count, position, key, threshold, scale):
             for slot, factor in enumerate(factors.of(counter)):
                 i = builder.add(start, constant(slot * LANES + lane))
                 element = builder.add(vectors.splat(builder.trunc(i, INT32)), numbers)
-                exists = builder.icmp_unsigned("<", element, end)
-                product = builder.fmul(vectors.load(builder.gep(x, [i]), exists), factor)
-                vectors.store(product, builder.gep(out, [i]), exists)
+                exists, is_added = (builder.icmp_unsigned("<", element, bound) for bound in (end, end_of_added))
+                result = vectors.multiply_add(vectors.load(builder.gep(x, [i]), exists), factor,
+                                              vectors.load(builder.gep(added, [i]), is_added))
+                vectors.store(result, builder.gep(out, [i]), exists)
 
 
 @jit
-def _drop_block(block, x, out, key, threshold, scale):
+def _drop_block(block, x, added, out, key, threshold, scale):
     start = block * ELEMENTS
     count = min(ELEMENTS, x.size - start)
-    drop(pointer(x, start), pointer(out, start), count, key[1] + start, key[0], threshold, scale)
+    drop(pointer(x, start), pointer(added, start), pointer(out, start), count, min(count, added.size), key[1] + start,
+         key[0], threshold, scale)
 
 
 @kernel(parallel=True)
-def dropout_forward(x, out, key, threshold, scale):
-    """x, out (N,), key (2,): out = x * factors; key[0] is the key, and key[1] the position of x[0]"""
-    parallel_for(_drop_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, out, key, threshold, scale))
+def dropout_forward(x, added, out, key, threshold, scale):
+    """x, out (N,), added (N,) or (0,), key (2,): out = x * factors + added
+
+    key[0] is the key, and key[1] the position of x[0].
+    """
+    parallel_for(_drop_block, number_of_blocks(x.size, ELEMENTS), x.size, (x, added, out, key, threshold, scale))
 
 
 def threshold_and_scale(p: float, dtype: np.dtype) -> tuple[int, np.floating]:
@@ -118,10 +126,14 @@ def threshold_and_scale(p: float, dtype: np.dtype) -> tuple[int, np.floating]:
     return min(round(p * 2**32), 2**32 - 1), dtype.type(1 / (1 - p) if p < 1 else 0)
 
 
-def dropout(x: np.ndarray, key: np.ndarray, p: float) -> np.ndarray:
-    """x * keep / (1 - p), where keep is 0 with probability p, else 1; key (2,): see `minigrad.random.key_of_batch`."""
-    out = empty_like(x)
-    dropout_forward(x.reshape(-1), out.reshape(-1), key, *threshold_and_scale(p, x.dtype))
+def dropout(x: np.ndarray, key: np.ndarray, p: float, added: np.ndarray | None = None) -> np.ndarray:
+    """x * keep / (1 - p) [+ added], where keep is 0 with probability p, else 1.
+
+    key (2,): see `minigrad.random.key_of_batch`; added: of the shape and dtype of x.
+    """
+    out, x = empty_like(x), x.reshape(-1)
+    added = x[:0] if added is None else added.reshape(-1)
+    dropout_forward(x, added, out.reshape(-1), key, *threshold_and_scale(p, x.dtype))
     return out
 
 

@@ -26,3 +26,19 @@ class Dropout(Op):
 
     def backward(self, dout):
         return type(self).call(dout, key=self.key, p=self.p)
+
+
+class AddDropped(Op):
+    """out = a + b * keep / (1 - p):  da = dout,  db = dout * keep / (1 - p)
+
+    A residual connection, in one pass; a and b have the same shape and dtype.
+    """
+
+    by_kernels = True
+
+    def forward(self, a, b, *, key, p):
+        self.key, self.p = key, p
+        return kernels.dropout(b, key, p, added=a)
+
+    def backward(self, dout):
+        return dout, Dropout.call(dout, key=self.key, p=self.p)

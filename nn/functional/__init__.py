@@ -14,8 +14,8 @@ from .activations import (
 )
 from .attention import attention_weights, drop_weights, packed_attention, scaled_dot_product_attention
 from .layers import (
-    DENOMINATORS, cosine_similarity, dropout, embedding, layer_norm, layer_norm_variant, linear, log_softmax, mlp,
-    normalize, one_hot, pad, rms_norm, row_of_padding, softmax, softmin,
+    DENOMINATORS, add_dropped, cosine_similarity, dropout, embedding, layer_norm, layer_norm_variant, linear, log_softmax,
+    mlp, normalize, one_hot, pad, rms_norm, row_of_padding, softmax, softmin,
 )
 from .losses import (
     binary_cross_entropy, binary_cross_entropy_with_logits, class_ids, cross_entropy, huber_loss, kl_div, l1_loss,

@@ -168,6 +168,14 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
     return apply(ops.dropout.Dropout, floating(x), key=key_of(ops.dropout.Dropout, x.shape), p=p)
 
 
+def add_dropped(a: Tensor, b: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """a + dropout(b, p, training), in one pass: a residual connection."""
+    p = dropout_probability("add_dropped", p)
+    if not training or p == 0.0 or a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind != "f":
+        return a + dropout(b, p, training)
+    return apply(ops.dropout.AddDropped, a, b, key=key_of(ops.dropout.Dropout, b.shape), p=p)
+
+
 def dropout_probability(function: str, p: float) -> float:
     """p, checked."""
     if not 0.0 <= p <= 1.0:

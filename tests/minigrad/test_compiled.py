@@ -22,8 +22,9 @@ def permuted(array, seed):
 
 
 def leaves_of(case, dtype):
-    return [mg.Tensor(x.astype(dtype), requires_grad=True) if isinstance(x, np.ndarray) and not isinstance(x, Constant)
-            else x for x in case.inputs]
+    arrays = [x.astype(dtype) if isinstance(x, np.ndarray) else x for x in case.inputs]
+    return [mg.Tensor(x, requires_grad=True) if isinstance(x, np.ndarray) and not isinstance(x, Constant) else x
+            for x in arrays]
 
 
 def results_of(step, leaves):

@@ -77,6 +77,17 @@ def test_extreme_probabilities(dtype):
         assert weights.numpy().max() == 0
 
 
+@pytest.mark.parametrize("a, b", [((3, 50), (3, 50)), ((50,), (3, 50)), ((3, 50), (50,))])
+def test_what_is_added_is_not_dropped(a, b):
+    a, b = mg.randn(*a), mg.randn(*b)
+    for p, training in ((0.5, True), (0.5, False), (0.0, True), (1.0, True)):
+        mg.manual_seed(0)
+        out = F.add_dropped(a, b, p, training)
+        mg.manual_seed(0)
+        np.testing.assert_allclose(out.numpy(), (a + F.dropout(b, p, training)).numpy(), atol=1e-6)
+    assert F.add_dropped(mg.ones(3, dtype=mg.int64), mg.ones(3), 0.0).dtype == mg.float32
+
+
 def test_nan_stays_where_it_is_dropped():
     x = np.full(1000, np.nan, np.float32)
     assert np.isnan(F.dropout(mg.tensor(x), 0.5).numpy()).all()
@@ -84,6 +95,7 @@ def test_nan_stays_where_it_is_dropped():
 
 @pytest.mark.parametrize("call", [
     lambda p: F.dropout(mg.ones(2), p), lambda p: F.drop_weights(mg.ones(2, 2), p),
+    lambda p: F.add_dropped(mg.ones(2), mg.ones(2), p),
     lambda p: F.packed_attention(mg.ones(1, 2, 3), 1, dropout_p=p),
     lambda p: F.scaled_dot_product_attention(*[mg.ones(1, 1, 2, 2)] * 3, dropout_p=p),
 ])

@@ -190,7 +190,7 @@ class Dropped(Observer):
 
     def forward(self, op, inputs, arrays, options):
         if options.get("p") == 0.25:
-            self.shapes.append(arrays[0].shape)
+            self.shapes.append(arrays[-1].shape)
         elif options.get("dropout_p") == 0.25:
             q, k = ops.attention.split_heads(arrays[0], options["num_heads"])[:2] if "num_heads" in options else arrays[:2]
             self.shapes.append((*q.shape[:3], k.shape[2]))

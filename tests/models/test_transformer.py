@@ -165,6 +165,17 @@ def test_dropout_only_while_training():
     assert (one == two).all()
 
 
+@pytest.mark.parametrize("change", [
+    lambda block: block.dropout.register_forward_hook(lambda module, args, out: 0.0 * out),
+    lambda block: setattr(block, "dropout", nn.Dropout(1.0)),
+    lambda block: setattr(block, "dropout", nn.Sequential(nn.Dropout(1.0))),
+], ids=["a hook", "all dropped", "another module"])
+def test_what_a_block_adds_passes_its_dropout(change):
+    block, x = CausalTransformer(dataclasses.replace(SMALL, dropout=0.5)).blocks[0], mg.randn(2, 5, SMALL.width)
+    change(block)
+    assert (block(x).detach().numpy() == x.numpy()).all()
+
+
 @pytest.mark.parametrize("name, width, activation", [
     ("token_embedding", 32, "gelu"), ("blocks.0.mlp.expand", 128, "gelu"), ("blocks.1.mlp.project", 32, "gelu"),
     ("blocks.0.mlp.gate", 128, "swiglu"),

@@ -77,7 +77,11 @@ BLOCK = [
             '"mask"'),
         "Block: attention to itself instead of the memory": (
             "Block.forward", "inner, memory, key_padding_mask=memory_padding", "inner"),
-        "Block: dropout skipped": ("Block._add", "self.dropout(function(inner))", "function(inner)"),
+        "Block: dropout skipped": ("Block._add_dropped", "dropout.p, dropout.training", "0.0"),
+        "Block: dropout in eval": ("Block._add_dropped", "dropout.p, dropout.training", "dropout.p"),
+        "Block: dropout on the residual": ("Block._add_dropped", "F.add_dropped(x, out,", "F.add_dropped(out, x,"),
+        "Block: another dropout ignored": ("Block._add_dropped", "return x + dropout(out)", "return x + out"),
+        "Block: dropout skipped without residual": ("Block._add", "out = self.dropout(out)", "pass"),
         "Block: dropout of attention ignored": (
             "make_attention", "nn.MultiHeadAttention(config.width, config.heads, dropout=config.dropout,",
             "nn.MultiHeadAttention(config.width, config.heads,"),
