@@ -62,6 +62,7 @@ class Op(Node):
     passes_gradient = False  # True: of one input, backward returns dout itself or a view, which is new if dout is
     by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `capture` can launch again
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
+    accumulates_in_place = False  # True: it writes to `accumulated`, and returns that
     reruns_forward: bool | None = None  # in a captured step: does a replay call forward again, or only launch its kernels?
 
     def forward(self, *arrays, **options) -> np.ndarray:
@@ -247,7 +248,9 @@ class _Arrived:
         """What has arrived for the input that op accumulates into, if its backward can add to it."""
         if not runner.accumulates or op.parents[op.accumulates_into] not in self.sums or is_tensor(dout):
             return None
-        total, _ = self.sums[op.parents[op.accumulates_into]]
+        total, is_fresh = self.sums[op.parents[op.accumulates_into]]
+        if op.accumulates_in_place and not is_fresh:
+            return None
         return total if isinstance(total, np.ndarray) and total.flags.carray else None
 
 

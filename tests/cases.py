@@ -248,7 +248,7 @@ CASES = [
 ]
 
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
-    indexing.Gather, indexing.ScatterAdd,
+    indexing.Gather, indexing.ScatterAdd, diagonal.FromDiagonal, diagonal.Triangle,
     reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
     rms_norm.RMSNorm,
@@ -368,6 +368,19 @@ CASES += [  # the same for the others
          dict(dim=1, indices=random.integers(3, size=(8200, 2)), shape=(8200, 3))),
     Case(indexing.ScatterAdd, [normal(3, 35, 170)], naive.scatter_add,
          dict(dim=1, indices=random.integers(31, size=(3, 35, 170)), shape=(3, 31, 180))),
+    Case(diagonal.FromDiagonal, [normal(3)], naive.from_diagonal, dict(offset=1, shape=(4, 4))),
+    Case(diagonal.FromDiagonal, [normal(2, 2)], naive.from_diagonal, dict(offset=-1, shape=(2, 3, 4))),
+    Case(diagonal.FromDiagonal, [normal(0)], naive.from_diagonal, dict(offset=4, shape=(4, 4))),
+    Case(diagonal.FromDiagonal, [normal(130)], naive.from_diagonal, dict(offset=-1, shape=(131, 131))),
+    Case(diagonal.Triangle, [normal(2, 4, 3)], naive.triangle, dict(diagonal=1, upper=False)),
+    Case(diagonal.Triangle, [normal(3, 5)], naive.triangle, dict(diagonal=-1, upper=True)),
+    Case(diagonal.Triangle, [normal(0, 5)], naive.triangle, dict(diagonal=0, upper=True)),
+    Case(diagonal.Triangle, [normal(3, 61, 94)], naive.triangle, dict(diagonal=-20, upper=True)),
+    Case(diagonal.Triangle, [normal(3, 94, 61)], naive.triangle, dict(diagonal=20, upper=False)),
+    Case(shape.Pad, [normal(3, 4)], naive.pad, dict(index=(slice(1, 4), slice(0, 4)), shape=(4, 6), value=1.5)),
+    Case(shape.Pad, [normal()], naive.pad, dict(index=(), shape=(), value=0.0)),
+    Case(shape.Pad, [normal(0, 2)], naive.pad, dict(index=(slice(1, 1), slice(0, 2)), shape=(3, 2), value=1.5)),
+    Case(shape.Pad, [normal(131, 130)], naive.pad, dict(index=(slice(1, 132), slice(0, 130)), shape=(133, 132), value=1.5)),
     Case(indexing.SetAt, [normal(), normal()], naive.set_at, dict(index=())),
     Case(indexing.SetAt, [normal(4, 5), normal(0, 5)], naive.set_at, dict(index=np.array([], np.int64))),
     Case(indexing.SetAt, [normal(131, 130), normal(3, 130)], naive.set_at, dict(index=np.array([2, 0, -1]))),

@@ -146,6 +146,27 @@ def diagonal(x, offset):
     return np.stack(kept, -1) if kept else np.zeros(x.shape[:-2] + (0,))
 
 
+def from_diagonal(x, offset, shape):
+    out = np.zeros(shape)
+    for i in range(x.shape[-1]):
+        out[..., i + max(0, -offset), i + max(0, offset)] = x[..., i]
+    return out
+
+
+def triangle(x, diagonal, upper):
+    out = np.zeros(x.shape)
+    for i, j in np.ndindex(x.shape[-2:]):
+        if j - i >= diagonal if upper else j - i <= diagonal:
+            out[..., i, j] = x[..., i, j]
+    return out
+
+
+def pad(x, index, shape, value):
+    out = np.full(shape, value)
+    out[index] = x
+    return out
+
+
 def matmul(a, b):
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])

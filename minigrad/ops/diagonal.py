@@ -1,9 +1,11 @@
 """Diagonals, and the triangles beside them."""
 import numpy as np
 
+from ..kernels import diagonal as kernels
+from ..kernels.buffers import empty_like
+from ..kernels.rows import as_rows
 from ..tape import Op
-from .comparison import where
-from .indexing import AddAt
+from .indexing import LARGE, zeros
 from .numpy_protocol import answers
 
 
@@ -14,26 +16,61 @@ class Diagonal(Op):
 
     def forward(self, x, *, offset):
         self.offset, self.x_shape = offset, x.shape
-        out = np.diagonal(x, offset, -2, -1)
-        out.flags.writeable = x.flags.writeable  # NumPy's is read-only
+        return diagonal(x, offset)
+
+    def backward(self, dout):
+        return FromDiagonal.call(dout, offset=self.offset, shape=self.x_shape)
+
+
+class FromDiagonal(Op):
+    """out[..., i, i + offset] = x[..., i], else 0:  dx[..., i] = dout[..., i, i + offset]"""
+
+    def forward(self, x, *, offset, shape):
+        self.offset = offset
+        out = zeros(shape, x.dtype)
+        diagonal(out, offset)[...] = x
         return out
 
     def backward(self, dout):
-        i = np.arange(dout.shape[-1])
-        index = (..., i + max(0, -self.offset), i + max(0, self.offset))
-        return AddAt.call(dout, index=index, shape=self.x_shape)
+        return Diagonal.call(dout, offset=self.offset)
+
+
+def diagonal(x: np.ndarray, offset: int) -> np.ndarray:
+    """A view of the diagonal of the last two axes, as writeable as x."""
+    view = np.diagonal(x, offset, -2, -1)
+    view.flags.writeable = x.flags.writeable  # NumPy's is read-only
+    return view
+
+
+class Triangle(Op):
+    """out[..., i, j] = x[..., i, j] where j - i <= diagonal (or >= if upper), else 0:  dx = the same of dout"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, diagonal, upper):
+        self.diagonal, self.upper = diagonal, upper
+        rows, columns = x.shape[-2:]
+        if x.size < LARGE or x.dtype.kind != "f" or not x.flags.c_contiguous:
+            is_below = np.tri(rows, columns, diagonal - upper, dtype=bool)
+            return np.where(~is_below if upper else is_below, x, x.dtype.type(0))
+        out = empty_like(x)
+        kernels.triangle_forward(as_rows(x), as_rows(out), rows, diagonal, int(upper))
+        return out
+
+    def backward(self, dout):
+        return Triangle.call(dout, diagonal=self.diagonal, upper=self.upper)
 
 
 class DiagonalMethods:
     @answers(np.tril, k="diagonal")
     def tril(self, diagonal: int = 0):
         """Zero above the diagonal of the last two axes."""
-        return where(np.tril(np.ones(_matrix_shape("tril", self), bool), diagonal), self, False)
+        return self.apply_op(Triangle, _matrices("tril", self), diagonal=diagonal, upper=False)
 
     @answers(np.triu, k="diagonal")
     def triu(self, diagonal: int = 0):
         """Zero below the diagonal of the last two axes."""
-        return where(np.triu(np.ones(_matrix_shape("triu", self), bool), diagonal), self, False)
+        return self.apply_op(Triangle, _matrices("triu", self), diagonal=diagonal, upper=True)
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
         """The elements x[i, i + offset] of axes dim1 and dim2, as a new last axis: a view."""
@@ -52,13 +89,11 @@ class DiagonalMethods:
             return self.diagonal(diagonal).clone()
         if self.ndim != 1:
             raise ValueError(f"diag: expected a vector or a matrix, got shape {self.shape}")
-        i = np.arange(len(self))
-        n = len(i) + abs(diagonal)
-        index = (i + max(0, -diagonal), i + max(0, diagonal))
-        return self.apply_op(AddAt, self, index=index, shape=(n, n))
+        n = len(self) + abs(diagonal)
+        return self.apply_op(FromDiagonal, self, offset=diagonal, shape=(n, n))
 
 
-def _matrix_shape(name: str, x) -> tuple[int, int]:
+def _matrices(name: str, x):
     if x.ndim < 2:
         raise ValueError(f"{name}: input tensor must have at least 2 dimensions, got shape {x.shape}")
-    return x.shape[-2:]
+    return x

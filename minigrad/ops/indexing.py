@@ -11,6 +11,7 @@ from ..kernels.reduce import FEW
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
+from .comparison import select
 from .numpy_protocol import answers
 from .operands import check_dim, values_of
 
@@ -22,7 +23,7 @@ def is_basic(index) -> bool:
     return all(isinstance(part, kinds) and not isinstance(part, bool) for part in parts)
 
 
-LARGE = 1 << 13  # elements, from which the kernels are faster than NumPy
+LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
 
 
 def taken_axis(index) -> int | None:
@@ -71,9 +72,13 @@ def add_at(out, index, x) -> None:
 
 
 class Index(Op):
-    """out = x[index]:  dx = zeros, then dx[index] += dout"""
+    """out = x[index]:  dx = zeros, then dx[index] += dout
+
+    What has arrived for x on other ways is added to: of a thousand slices, only the first makes zeros.
+    """
 
     fresh_gradients = True
+    accumulates_into, accumulates_in_place = 0, True
 
     def forward(self, x, *, index):
         self.index, self.x_shape = index, x.shape
@@ -85,8 +90,12 @@ class Index(Op):
             return out
         return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element, not its value
 
-    def backward(self, dout):
-        return AddAt.call(dout, index=self.index, shape=self.x_shape)
+    def backward(self, dout, accumulated=None):
+        if accumulated is not None and is_basic(self.index):
+            accumulated[self.index] += dout
+            return accumulated
+        dx = AddAt.call(dout, index=self.index, shape=self.x_shape)
+        return dx if accumulated is None else np.add(accumulated, dx, out=accumulated)
 
 
 class AddAt(Op):
@@ -94,7 +103,7 @@ class AddAt(Op):
 
     def forward(self, x, *, index, shape):
         self.index = index
-        dim = taken_axis(index) if x.size >= LARGE and x.dtype.kind == "f" else None
+        dim = taken_axis(index) if max(x.size, math.prod(shape)) >= LARGE and x.dtype.kind == "f" else None
         if dim is not None and len(shape) > 1:
             return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim])
         out = zeros(shape, x.dtype)
@@ -153,20 +162,28 @@ class SetAt(Op):
 
     def forward(self, x, value, *, index):
         self.index = index
-        marks = np.zeros(x.shape, np.int64)
-        np.add.at(marks, index, 1)
-        if marks.max(initial=0) > 1:
+        self.is_kept = np.ones(x.shape, bool)
+        self.is_kept[index] = False
+        if x.size - np.count_nonzero(self.is_kept) < count_places(x, index):
             raise ValueError("setting items: an index occurs twice, so the gradient would not be defined")
-        self.is_kept = marks == 0
         self.value_ndim = np.ndim(value)
-        out = x.copy()
+        out = copied(x)
         out[index] = value
         return out
 
     def backward(self, dout):
         dvalue = Index.call(dout, index=self.index)
         leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums what is too much
-        return np.where(self.is_kept, dout, 0.0), dvalue[leading]
+        return select(self.is_kept, dout, 0.0), dvalue[leading]
+
+
+def count_places(x: np.ndarray, index) -> int:
+    """How many elements x[index] has."""
+    if is_basic(index):
+        return np.size(x[index])
+    if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):
+        return np.broadcast(*index).size * math.prod(x.shape[len(index) :])
+    return np.size(x[index])
 
 
 def plain_index(index):

@@ -9,7 +9,7 @@ from ..kernels.buffers import empty
 from ..kernels.copying import copied, copy
 from ..protocol import is_tensor
 from ..tape import Op
-from .indexing import AddAt
+from .indexing import Index
 from .numpy_protocol import answers
 from .operands import cast, check_dim, common_dtype, sizes
 
@@ -104,6 +104,22 @@ class Concatenate(Op):
         return tuple(dout[before + (slice(start, end),)] for start, end in zip(starts, self.ends))
 
 
+class Pad(Op):
+    """out = full(shape, value), but out[index] = x, index a tuple of slices:  dx = dout[index]"""
+
+    passes_gradient = True
+
+    def forward(self, x, *, index, shape, value):
+        self.index = index
+        out = empty(shape, x.dtype)
+        copy(np.asarray(value).astype(x.dtype), out)
+        copy(x, out[(*index, ...)])
+        return out
+
+    def backward(self, dout):
+        return Index.call(dout, index=self.index)
+
+
 @answers(np.concatenate)
 def cat(tensors: Sequence, dim: int = 0):
     """The tensors one after the other along dim."""
@@ -172,12 +188,11 @@ def pad(x, widths: Sequence[int], value: float = 0.0):
         raise ValueError(f"pad: widths {tuple(widths)} leave a negative length of {x.shape}")
     kept = x[tuple(slice(max(-before, 0), n + min(after, 0)) for n, (before, after) in zip(x.shape, pairs))]
     place = tuple(slice(max(before, 0), max(before, 0) + n) for n, (before, _) in zip(kept.shape, pairs))
-    padded = x.apply_op(AddAt, kept, index=place, shape=shape)
-    if value == 0:
-        return padded
+    if value == 0 or x.dtype.kind == "f":
+        return x.apply_op(Pad, kept, index=place, shape=shape, value=value)
     is_new = np.ones(shape, bool)
     is_new[place] = False
-    return padded.masked_fill(is_new, value)
+    return x.apply_op(Pad, kept, index=place, shape=shape, value=0).masked_fill(is_new, value)
 
 
 def _filled(x, dim: int, lengths: Sequence[int]) -> tuple[int, ...]:

@@ -166,20 +166,19 @@ def _weighted_loss(
     class_dim = min(log_p.ndim, 2) - 1
     classes = log_p.shape[class_dim]
     weights = _class_weights(name, weight, log_p, class_dim)
-    is_target = compute(_is_target, ids, class_dim, classes, ignore_index)
-    of_target = where(is_target, weights, 0.0).sum(class_dim)
-    losses = -(where(is_target, log_p, 0.0) * weights).sum(class_dim)
+    is_counted = compute(np.not_equal, ids, ignore_index)
+    targets = compute(_some_class, ids, class_dim, ignore_index)
+    of_target = where(is_counted, weights.reshape(-1)[targets].squeeze(class_dim), 0.0)
+    losses = -where(is_counted, log_p.gather(class_dim, targets).squeeze(class_dim), 0.0) * of_target
     if label_smoothing:
-        is_counted = compute(np.not_equal, ids, ignore_index)
         of_all = -where(is_counted, (log_p * weights).sum(class_dim), 0.0)
         losses = (1.0 - label_smoothing) * losses + label_smoothing / classes * of_all
     return losses.sum() / of_target.sum() if reduction == "mean" else _reduced(name, losses, reduction)
 
 
-def _is_target(ids: np.ndarray, class_dim: int, classes: int, ignore_index: int) -> np.ndarray:
-    """True at the class that each id names, along a new axis class_dim; nowhere for ignore_index."""
-    ids = np.expand_dims(ids, class_dim)
-    return (ids == np.arange(classes).reshape((classes,) + (1,) * (ids.ndim - class_dim - 1))) & (ids != ignore_index)
+def _some_class(ids: np.ndarray, class_dim: int, ignore_index: int) -> np.ndarray:
+    """The ids with a new axis class_dim, and class 0 for ignore_index."""
+    return np.expand_dims(np.where(ids == ignore_index, 0, ids), class_dim)
 
 
 def _cross_entropy_of_distributions(

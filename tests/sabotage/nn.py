@@ -278,7 +278,7 @@ FUNCTIONAL = [
         "nll_loss: ignore_index ignored": ("nll_loss", "ignore_index, reduction)", "-100, reduction)"),
         "nll_loss: reduction ignored": ("nll_loss", "ignore_index, reduction)", "ignore_index, 'mean')"),
         "nll_loss: the mean is not weighted": ("_weighted_loss", "losses.sum() / of_target.sum()", "losses.mean()"),
-        "nll_loss: ignored targets count": ("_is_target", " & (ids != ignore_index)", ""),
+        "nll_loss: ignored targets count": ("_weighted_loss", "compute(np.not_equal, ids, ignore_index)", "compute(np.equal, ids, ids)"),
         "cross_entropy: ignored targets are smoothed": ("_weighted_loss", "compute(np.not_equal, ids, ignore_index)",
             "compute(np.equal, ids, ids)"),
         "mse_loss: reduction ignored": ("mse_loss", "reduction)", "'mean')"),
