@@ -1,0 +1,114 @@
+"""Formulas of single numbers, and the kernels that apply them to arrays."""
+import math
+
+import numpy as np
+import pytest
+
+from minigrad.kernels import formulas, pointwise
+from minigrad.kernels.pointwise import FLOAT, Formula, computed
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
+
+BITS = {  # formulas that have NumPy's bits, and these in NumPy's notation
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "absolute": np.abs,
+    "square": np.square, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "sqrt": np.sqrt, "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+    "greater": np.greater, "greater_equal": np.greater_equal, "maximum": np.maximum, "minimum": np.minimum,
+    "relu": lambda x: np.maximum(x, 0), "nothing": np.zeros_like, "copy": np.copy,
+    "cube": lambda x: x * x * x, "fourth": lambda x: x * x * (x * x),
+    "where": np.where, "exp_backward": np.multiply, "log_backward": np.divide,
+    "slope_of_divisor": lambda dout, a, b: -(dout / b) * a / b,
+}
+CHOICES = "maximum", "minimum"  # whose zero may be either of two
+
+
+@pytest.mark.parametrize("name", BITS)
+@np.errstate(all="ignore")
+def test_formulas_of_one_rounding_have_numpys_bits(name):
+    """On all pairs of special numbers; of the formula itself, which its kernel compiles without liberties."""
+    formula = getattr(formulas, name)
+    count = formula._function.__code__.co_argcount
+    grid = [axis.ravel() for axis in np.meshgrid(*[np.array(SPECIAL, np.float32)] * count)]
+    if name == "where":
+        grid[0] = grid[0] > 0
+    expected = BITS[name](*grid)
+    got = np.array([formula._function(*numbers) for numbers in zip(*grid)], expected.dtype)
+    np.testing.assert_array_equal(got, expected)
+    if got.dtype == FLOAT and name not in CHOICES:
+        ok = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
+
+
+def sigmoid(x):
+    return np.where(x > 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x)))
+
+
+WIDE = np.concatenate([
+    np.array(SPECIAL + [88.72, 88.73, 89.5, -87.4, -103.9, -105, 1e-8, -1e-8], np.float32),
+    np.random.default_rng(0).normal(0, 3, 3000).astype(np.float32),
+    np.random.default_rng(1).uniform(-104, 89, 2000).astype(np.float32),
+    (10 ** np.random.default_rng(2).uniform(-38, 38, 2000)).astype(np.float32),
+])
+ACCURATE = {  # a reference in float64, and ulps
+    "exp": (np.exp, 2), "expm1": (np.expm1, 2), "log": (np.log, 2), "log1p": (np.log1p, 2), "tanh": (np.tanh, 3),
+    "sigmoid": (sigmoid, 3), "erf": (np.vectorize(math.erf, otypes=[float]), 3),
+    "erfc": (np.vectorize(math.erfc, otypes=[float]), 8), "silu": (lambda x: x * sigmoid(x), 3),
+    "logsigmoid": (lambda x: np.minimum(x, 0) - np.log1p(np.exp(-abs(x))), 3),
+    "mish": (lambda x: x * np.tanh(np.logaddexp(x, 0)), 6),
+}
+UNDERFLOW = "sigmoid", "silu", "mish"  # on the way: they are 0 where e^x, or e^-x, leaves float32
+
+
+@pytest.mark.parametrize("name", ACCURATE)
+@np.errstate(all="ignore")
+def test_functions_are_exact_to_a_few_ulps(name):
+    reference, ulps = ACCURATE[name]
+    got, exact = getattr(formulas, name).of(WIDE), reference(WIDE.astype(np.float64))
+    expected = exact.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    is_finite = np.isfinite(expected)
+    np.testing.assert_array_equal(got[~is_finite], expected[~is_finite])
+    least = np.float32(1e-29 if name in UNDERFLOW else 0)
+    spacing = np.spacing(np.maximum(abs(expected[is_finite]), least))
+    assert (abs(got[is_finite] - exact[is_finite]) / spacing).max() <= ulps
+
+
+@Formula
+def weighted(a, b, c):
+    return a + np.float32(2) * b + np.float32(4) * c
+
+
+def laid_out():
+    """Operands of shape (60, 1, 90) when broadcast, in many layouts."""
+    random = np.random.default_rng(0)
+    full = random.standard_normal((3, 60, 1, 90), np.float32)
+    row, column, wide = full[1, :1], full[2, :, :, :1], random.standard_normal((90, 1, 120), np.float32)
+    for others in ((full[1], full[2]), (row, 2.0), (column, 2.0), (row, column), (full[1, 0, 0], np.float32(3)),
+                   (wide.T[::2], row), (wide.T[::-2], column), (np.array(5, np.float32), full[1, ::-1])):
+        for first in (full[0], wide.T[:60], full[0, :, :, ::-1], np.asfortranarray(full[0]), column if others[1] is row else row):
+            yield first, *others
+
+
+def test_operands_may_lie_in_any_way():
+    for operands in laid_out():
+        where = str([getattr(x, "strides", x) for x in operands])
+        expected = operands[0] + np.float32(2) * operands[1] + np.float32(4) * operands[2]
+        before = [np.copy(x) for x in operands]
+        got = weighted.of(*operands)
+        np.testing.assert_array_equal(got, expected, where)
+        assert all(np.array_equal(x, copy) for x, copy in zip(operands, before)), where
+        assert not any(np.shares_memory(got, x) for x in operands if isinstance(x, np.ndarray)), where
+
+
+def test_the_result_keeps_the_order_of_axes_in_memory():
+    x = np.ones((60, 90), np.float32)
+    assert formulas.silu.of(x.T).strides == x.T.strides and formulas.silu.of(x).flags.c_contiguous
+
+
+def test_what_no_kernel_serves_is_numpys():
+    """Small arrays, other dtypes, and what is on the tape."""
+    large = np.ones(pointwise.SINGLE_PASS, np.float32)
+    formula = Formula(lambda a, b: a, least=large.size)
+    for a, b in ((large[1:], 1.0), (large.astype(np.float64), 1.0), (large, np.float64(1)), (large, large > 0),
+                 (large, np.ones(1)), (large.astype(int), 1)):
+        assert computed(formula, lambda a, b: "NumPy", a, b) == "NumPy"
