@@ -1,4 +1,4 @@
-"""Elementwise kernels where NumPy has no function (erf), needs many passes (gelu), or branches (where)."""
+"""Elementwise kernels that other kernels share, and that of erf, which NumPy has not. Others: formulas.py."""
 import math
 
 import numpy as np
@@ -49,24 +49,10 @@ def tanh_gate(v):
 
 
 @elementwise_kernel
-def select_forward(count, condition, a, b, out):
-    """condition (bool), a, b, out (N,): out = a where condition holds, else b. It blends, where np.where branches."""
-    for i in range(count):
-        out[i] = a[i] if condition[i] else b[i]
-
-
-@elementwise_kernel
 def erf_forward(count, x, out):
     """x, out (N,): out = erf x"""
     for i in range(count):
         out[i] = erf(x[i])
-
-
-@elementwise_kernel
-def add_forward(count, a, b, out):
-    """a, b, out (N,): out = a + b, on all threads"""
-    for i in range(count):
-        out[i] = a[i] + b[i]
 
 
 @jit

@@ -62,7 +62,7 @@ def jit(function: Callable | None = None, **options) -> Callable:
     """
     if function is None:
         return functools.partial(jit, **options)
-    return numba.njit(**FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    return numba.njit(**FLAGS | options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 def library(function: Callable) -> Callable:

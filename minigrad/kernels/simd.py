@@ -227,11 +227,11 @@ def pointers(typing_context, arguments, offset):
                 found[i] = builder.gep(context.make_array(kind)(context, builder, found[i]).data, [offset])
         return context.make_tuple(builder, signature.return_type, found)
 
-    kinds = [types.CPointer(_stored(kind.dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]
+    kinds = [types.CPointer(stored(kind.dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]
     return types.Tuple(kinds)(arguments, INDEX), codegen
 
 
-def _stored(dtype):
+def stored(dtype):
     """What an element is in memory: Numba cannot read booleans by a pointer."""
     return types.uint8 if dtype == types.boolean else dtype
 

@@ -1,38 +1,86 @@
-"""Activations: relu, softplus, gelu, swiglu. tanh and sigmoid stand in elementary.py, others in nn."""
+"""Activations: a row of the table for each, as in elementary.py, which has tanh and sigmoid; gelu and swiglu.
+
+At kinks the gradient is that from below, as PyTorch's: that of relu at 0 is 0. x (1 - s) and the like are exact to rounding
+at both ends, so no case needs another formula there.
+"""
 import math
 
 import numpy as np
 
 from ..kernels import elementwise as kernels
-from ..tape import Fused, Op
+from ..tape import Fused
 from .comparison import select
-from .elementary import Erf, Sigmoid
+from .elementary import Erf, Sigmoid, elementary
 from .operands import floating
 
 
-class Relu(Op):
-    """out = max(x, 0):  dx = dout where x > 0, else 0. NaN stays NaN"""
-
-    def forward(self, x):
-        self.save(x)
-        return np.maximum(x, 0)
-
-    def backward(self, dout, x):
-        return select(x > 0, dout, 0.0)
+def sigmoid(x):
+    return Sigmoid.call(x)
 
 
-class Softplus(Op):
-    """out = log(1 + e^(beta x)) / beta:  dx = dout * sigmoid(beta x). Where beta x > threshold, out = x"""
+def log_of_one_plus_exp(x):
+    """log(1 + e^x) without overflow"""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
-    def forward(self, x, *, beta=1.0, threshold=20.0):
-        self.beta, self.threshold = beta, threshold
-        self.save(x)
-        z = beta * x
-        return np.where(z > threshold, x, (np.maximum(z, 0) + np.log1p(np.exp(-np.abs(z)))) / beta)  # no overflow
 
-    def backward(self, dout, x):
-        z = self.beta * x
-        return dout * np.where(z > self.threshold, 1.0, Sigmoid.call(z))
+def softplus(x, beta, threshold):
+    return np.where(beta * x > threshold, x, log_of_one_plus_exp(beta * x) / beta)
+
+
+def logsigmoid(x):
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+def elu(x, alpha, scale, stretch):
+    below = alpha * np.expm1(np.minimum(stretch * x, 0))  # e^x of what isn't chosen doesn't overflow
+    return scale * np.where(x > 0, x, below)
+
+
+def elu_slope(x, alpha, scale, stretch):
+    return scale * np.where(x > 0, 1.0, alpha * stretch * np.exp(np.minimum(stretch * x, 0)))
+
+
+def hardsigmoid(x):
+    return np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, (x + 3) / 6))
+
+
+def mish_slope(x):
+    t = np.tanh(log_of_one_plus_exp(x))
+    return t + x * (1 - t * t) * sigmoid(x)
+
+
+Relu = elementary("out = max(x, 0):  dx = dout where x > 0, else 0. NaN stays NaN",
+                  lambda x: np.maximum(x, 0), lambda dout, x: select(x > 0, dout, 0.0), name="relu")
+LeakyRelu = elementary("out = x where x > 0, else slope * x:  dx = dout where x > 0, else slope * dout",
+                       lambda x, slope: np.where(x > 0, x, slope * x),
+                       lambda dout, x, slope: np.where(x > 0, dout, slope * dout), name="leaky_relu", slope=0.01)
+Silu = elementary("out = x s, s = 1 / (1 + e^-x):  dx = dout * s (1 + x (1 - s))",
+                  lambda x: x * sigmoid(x), lambda dout, x: dout * (sigmoid(x) * (1 + x * (1 - sigmoid(x)))), name="silu")
+Elu = elementary(
+    "out = scale * (x where x > 0, else alpha (e^(stretch x) - 1)):  "
+    "dx = dout * scale * (1 where x > 0, else alpha stretch e^(stretch x))",
+    elu, lambda dout, x, *numbers: dout * elu_slope(x, *numbers), alpha=1.0, scale=1.0, stretch=1.0)
+Softplus = elementary(
+    "out = log(1 + e^(beta x)) / beta:  dx = dout * sigmoid(beta x). Where beta x > threshold, out = x",
+    softplus, lambda dout, x, beta, threshold: dout * np.where(beta * x > threshold, 1.0, sigmoid(beta * x)),
+    beta=1.0, threshold=20.0)
+Logsigmoid = elementary("out = -log(1 + e^-x):  dx = dout * sigmoid(-x)", logsigmoid, lambda dout, x: dout * sigmoid(-x))
+Hardtanh = elementary("out = min(max(x, low), high):  dx = dout where low < x < high, else 0",
+                      lambda x, low, high: np.where(x <= low, low, np.where(x >= high, high, x)),
+                      lambda dout, x, low, high: select((x <= low) | (x >= high), 0.0, dout),
+                      name="hardtanh", low=-1.0, high=1.0)
+Hardsigmoid = elementary("out = (x + 3) / 6, but 0 below -3 and 1 above 3:  dx = dout / 6 where -3 < x < 3, else 0",
+                         hardsigmoid, lambda dout, x: select((x <= -3) | (x >= 3), 0.0, dout / 6))
+Hardswish = elementary("out = x hardsigmoid(x):  dx = 0 below -3, dout above 3, between them dout * (2 x + 3) / 6",
+                       lambda x: x * hardsigmoid(x),
+                       lambda dout, x: np.where(x <= -3, 0.0, np.where(x >= 3, dout, dout * ((2 * x + 3) / 6))),
+                       name="hardswish")
+Mish = elementary("out = x t, t = tanh(log(1 + e^x)):  dx = dout * (t + x (1 - t^2) sigmoid(x))",
+                  lambda x: x * np.tanh(log_of_one_plus_exp(x)), lambda dout, x: dout * mish_slope(x), name="mish")
+Softsign = elementary("out = x / (1 + |x|):  dx = dout / (1 + |x|)^2",
+                      lambda x: x / (1 + np.abs(x)), lambda dout, x: dout / np.square(1 + np.abs(x)), name="softsign")
+Tanhshrink = elementary("out = x - tanh x:  dx = dout * (tanh x)^2",
+                        lambda x: x - np.tanh(x), lambda dout, x: dout * np.square(np.tanh(x)), name="tanhshrink")
 
 
 SQRT_2 = math.sqrt(2.0)

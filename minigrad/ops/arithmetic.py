@@ -1,53 +1,60 @@
 """Arithmetic: + - * / ** % //, and rounding. Inputs of different shapes are broadcast.
 
 Broadcasting copies a value to many places, so its gradient is the sum over them: the tape does that (`unbroadcast`).
+Large float32 arrays are computed by kernels (`computed`), with the same bits.
 """
+import operator
 from typing import Callable
 
 import numpy as np
 
 from ..arrays import bool_, int64
-from ..kernels import elementwise as kernels
-from ..kernels.buffers import empty_like
+from ..kernels import formulas
+from ..kernels.pointwise import are_alike, computed
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
 from .numpy_protocol import answers, named
 from .operands import binary, cast, of_floats, of_two, operand, promote
 
-LARGE = 1 << 12  # elements, from which a kernel is faster
+
+def product(a, b):
+    return computed(formulas.mul, operator.mul, a, b)
+
+
+def negative(x):
+    return computed(formulas.neg, operator.neg, x)
+
+
+def slope_of_divisor(dout, a, b):
+    return -(dout / b) * a / b
 
 
 class Add(Op):
     """out = a + b:  da = dout,  db = dout"""
 
     def forward(self, a, b):
-        if not self.is_by_kernels((a, b)):
-            return a + b
-        out = empty_like(a)
-        kernels.add_forward(a.reshape(-1), b.reshape(-1), out.reshape(-1))
-        return out
+        return computed(formulas.add, operator.add, a, b)
 
     def backward(self, dout):
         return dout, dout
 
     def is_by_kernels(self, arrays):
-        """Large arrays of one shape, as in a residual connection, are added on all threads."""
-        a, b = arrays
-        return (
-            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.size >= LARGE and a.shape == b.shape
-            and a.dtype == b.dtype and a.dtype.kind == "f" and a.flags.carray and b.flags.carray
-        )
+        """As in a residual connection"""
+        return are_alike(arrays, formulas.add)
 
 
 class Sub(Op):
     """out = a - b:  da = dout,  db = -dout"""
 
     def forward(self, a, b):
-        return a - b
+        return computed(formulas.sub, operator.sub, a, b)
 
     def backward(self, dout):
-        return dout, (-dout if self.needs(1) else None)
+        return dout, (negative(dout) if self.needs(1) else None)
+
+    def is_by_kernels(self, arrays):
+        return are_alike(arrays, formulas.sub, formulas.neg)
 
 
 class Mul(Op):
@@ -57,10 +64,13 @@ class Mul(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return a * b
+        return product(a, b)
 
     def backward(self, dout, a, b):
-        return (dout * b if self.needs(0) else None), (dout * a if self.needs(1) else None)
+        return (product(dout, b) if self.needs(0) else None), (product(dout, a) if self.needs(1) else None)
+
+    def is_by_kernels(self, arrays):
+        return are_alike(arrays, formulas.mul)
 
 
 class Div(Op):
@@ -70,21 +80,36 @@ class Div(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return a / b
+        return computed(formulas.div, operator.truediv, a, b)
 
     def backward(self, dout, a, b):
-        da = dout / b
-        return da, (-da * a / b if self.needs(1) else None)
+        da = computed(formulas.div, operator.truediv, dout, b) if self.needs(0) else None
+        return da, (computed(formulas.slope_of_divisor, slope_of_divisor, dout, a, b) if self.needs(1) else None)
+
+    def is_by_kernels(self, arrays):
+        return are_alike(arrays, formulas.div, formulas.slope_of_divisor)
 
 
 class Neg(Op):
     """out = -x:  dx = -dout"""
 
+    fresh_gradients = True
+
     def forward(self, x):
-        return -x
+        return negative(x)
 
     def backward(self, dout):
-        return -dout
+        return negative(dout)
+
+    def is_by_kernels(self, arrays):
+        return are_alike(arrays, formulas.neg)
+
+
+PRODUCTS = {  # powers for which np.power takes 50 times as long, or has no kernel
+    2: lambda a: computed(formulas.square, np.square, a),
+    3: lambda a: computed(formulas.cube, lambda a: a * a * a, a),
+    4: lambda a: computed(formulas.fourth, lambda a: a * a * (a * a), a),
+}
 
 
 class Pow(Op):
@@ -95,15 +120,15 @@ class Pow(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        if isinstance(b, (int, float)) and b in (3, 4):  # np.power takes 50 times as long, but for exponents -1 to 2
-            return a * a * (a if b == 3 else a * a)
+        if isinstance(b, (int, float)) and b in PRODUCTS:
+            return PRODUCTS[b](a)
         return a**b
 
     def backward(self, dout, a, b):
         da = db = None
         if self.needs(0):
             if isinstance(b, (int, float)):
-                da = dout * (b * Pow.call(a, b - 1)) if b != 0 else dout * 0.0
+                da = product(dout, product(b, a if b == 2 else Pow.call(a, b - 1))) if b != 0 else dout * 0.0
             else:
                 da = dout * np.where(b == 0, 0.0, b * a ** np.where(b == 0, 1.0, b - 1))
         if self.needs(1):
@@ -118,10 +143,13 @@ class Abs(Op):
 
     def forward(self, x):
         self.save(x)
-        return np.abs(x)
+        return computed(formulas.absolute, np.abs, x)
 
     def backward(self, dout, x):
-        return dout * np.sign(x)
+        return computed(formulas.absolute_backward, lambda dout, x: dout * np.sign(x), dout, x)
+
+    def is_by_kernels(self, arrays):
+        return are_alike(arrays, formulas.absolute, formulas.absolute_backward)
 
 
 class Remainder(Op):
@@ -134,7 +162,7 @@ class Remainder(Op):
         return self.function(a, b)
 
     def backward(self, dout, a, b):
-        return dout, (-dout * self.quotient(a, b) if self.needs(1) else None)
+        return dout, (product(negative(dout), self.quotient(a, b)) if self.needs(1) else None)
 
 
 class Fmod(Remainder):
@@ -159,10 +187,12 @@ class Step(Op):
     fresh_gradients = True
 
     def forward(self, x, *, function):
-        return function(x).astype(x.dtype, copy=False)  # integers stay integers
+        if x.dtype.kind != "f":
+            return function(x).astype(x.dtype, copy=False)  # integers stay integers
+        return computed(getattr(formulas, function.__name__, None), function, x)
 
     def backward(self, dout):
-        return np.zeros_like(dout)
+        return computed(formulas.nothing, np.zeros_like, dout)
 
 
 def whole_quotient(operation, a, b):

@@ -5,30 +5,20 @@ from typing import Callable
 import numpy as np
 
 from ..arrays import as_array, bool_
-from ..kernels import elementwise as kernels
+from ..kernels import formulas
+from ..kernels.pointwise import computed
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
-from .arithmetic import LARGE
 from .numpy_protocol import answers, named, without_gradient
 from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
 
 
 def select(condition, a, b):
-    """np.where, for formulas on arrays and Tensors; but a kernel for large arrays, where NumPy takes 4 ns an element"""
-    if type(condition) is not np.ndarray or condition.size < LARGE or is_tensor(a) or is_tensor(b):
+    """np.where, for formulas on arrays and Tensors; for large arrays a kernel that blends, where np.where branches."""
+    if type(condition) is not np.ndarray:
         return np.where(condition, a, b)
-    arrays = [x for x in (a, b) if isinstance(x, np.ndarray)]
-    shape = np.broadcast_shapes(condition.shape, *(x.shape for x in arrays))
-    if len({x.dtype for x in arrays}) != 1 or arrays[0].dtype.kind != "f":
-        return np.where(condition, a, b)
-    out = np.empty(shape, arrays[0].dtype)
-    a, b = (
-        np.broadcast_to(x, shape) if isinstance(x, np.ndarray) else np.full(shape, x, out.dtype) for x in (a, b)
-    )
-    condition = np.broadcast_to(condition, shape)
-    kernels.select_forward(condition.reshape(-1), a.reshape(-1), b.reshape(-1), out.reshape(-1))
-    return out
+    return computed(formulas.where, np.where, condition, a, b)
 
 
 class Where(Op):
@@ -70,6 +60,10 @@ def _mask(condition) -> np.ndarray:
 
 def larger_takes(dout, a, b):
     """dout where a > b, half of it where they are equal; NaN, which is the result, takes all"""
+    return computed(formulas.larger_takes, _larger_takes, dout, a, b)
+
+
+def _larger_takes(dout, a, b):
     return select(a < b, 0.0, select(a == b, 0.5 * dout, dout))
 
 
@@ -78,7 +72,7 @@ class Maximum(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.maximum(a, b)
+        return computed(formulas.maximum, np.maximum, a, b)
 
     def backward(self, dout, a, b):
         return larger_takes(dout, a, b), larger_takes(dout, b, a)
@@ -89,10 +83,18 @@ class Minimum(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.minimum(a, b)
+        return computed(formulas.minimum, np.minimum, a, b)
 
     def backward(self, dout, a, b):
         return larger_takes(dout, b, a), larger_takes(dout, a, b)
+
+
+def _clamped(x, low, high):
+    return np.minimum(np.maximum(x, low), high)
+
+
+def _clamped_gradient(dout, x, low, high):
+    return select((x >= low) & (x <= high), dout, 0.0)
 
 
 class Clamp(Op):
@@ -101,20 +103,22 @@ class Clamp(Op):
     def forward(self, x, *, low, high):
         self.low, self.high = low, high
         self.save(x)
-        return np.minimum(np.maximum(x, low), high)
+        return computed(formulas.clamp, _clamped, x, low, high)
 
     def backward(self, dout, x):
-        return select((x >= self.low) & (x <= self.high), dout, 0.0)
+        return computed(formulas.clamp_backward, _clamped_gradient, dout, x, self.low, self.high)
 
 
 def comparison(ufunc: np.ufunc) -> Callable:
     """The method for a comparison or a logical function of two operands, which has no gradient and answers to `ufunc`."""
 
+    compute_it = functools.partial(computed, getattr(formulas, ufunc.__name__, None), ufunc)
+
     @answers(ufunc)
     def method(self, other):
         tensor = self if is_tensor(self) else other
         try:
-            return tensor.constant(ufunc, operand(self), operand(other))
+            return tensor.constant(compute_it, operand(self), operand(other))
         except ValueError:
             raise broadcast_error(ufunc.__name__, self, other) from None
 

@@ -1,14 +1,16 @@
 """Elementary functions, of single elements: e^x, log x, sin x, ... For out = f(x), dx = dout * f'(x).
 
 Each is a row of the table, where f' is written in x, or in out if that is cheaper; and a method below. The row's formula
-is what a reader reads, and its code may be another form of it, which keeps more digits.
+is what a reader reads, and its code may be another form of it, which keeps more digits. Large float32 arrays are computed
+by kernels, if kernels/formulas.py has formulas of the row's name: with one pass over memory, on all threads.
 """
 import math
-from typing import Callable
+from typing import Callable, ClassVar
 
 import numpy as np
 
-from ..kernels import elementwise as kernels
+from ..kernels import elementwise as kernels, formulas
+from ..kernels.pointwise import Formula, are_alike, computed
 from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import floating, of_floats
@@ -17,27 +19,40 @@ from .operands import floating, of_floats
 class Elementary(Op):
     """out = f(x):  dx = gradient(dout, x), or gradient(dout, out) if `saves` is "out"
 
-    Outside of its domain, and at its poles, f is NaN or infinite without a warning.
+    Outside of its domain, and at its poles, f is NaN or infinite without a warning. Both take the `numbers`, too.
     """
 
     fresh_gradients = True
     function: Callable
     gradient: Callable
     saves = "x"
+    numbers: ClassVar[dict[str, float]] = {}  # that f depends on: options of the op, and their defaults
+    formula: Formula | None = None  # the same, for kernels
+    gradient_formula: Formula | None = None
 
-    def forward(self, x):
-        out = self.function(x)
+    def forward(self, x, **options):
+        self.values = tuple((self.numbers | options).values()) if self.numbers else ()
+        out = computed(self.formula, self.function, x, *self.values)
         self.save(out if self.saves == "out" else x)
         return out
 
     def backward(self, dout, saved):
-        return self.gradient(dout, saved)
+        return computed(self.gradient_formula, self.gradient, dout, saved, *self.values)
+
+    def is_by_kernels(self, arrays):
+        formulas = self.formula, self.gradient_formula
+        return None not in formulas and are_alike(arrays, *formulas)
 
 
-def elementary(formula: str, function: Callable, gradient: Callable, saves: str = "x") -> type[Elementary]:
+def elementary(
+    formula: str, function: Callable, gradient: Callable, saves: str = "x", name: str | None = None, **numbers: float
+) -> type[Elementary]:
     """The op of a function, named after it: a row of the table below. The formula is its docstring."""
-    row = dict(__doc__=formula, function=staticmethod(function), gradient=staticmethod(gradient), saves=saves)
-    return type(function.__name__.capitalize(), (Elementary,), row)
+    name = name or function.__name__
+    row = dict(__doc__=formula, function=staticmethod(function), gradient=staticmethod(gradient), saves=saves,
+               numbers=numbers, formula=getattr(formulas, name, None),
+               gradient_formula=getattr(formulas, f"{name}_backward", None))
+    return type("".join(word.capitalize() for word in name.split("_")), (Elementary,), row)
 
 
 def rsqrt(x):

@@ -1,7 +1,5 @@
 """Activations: elementwise functions, and a table of those that a layer can be given by name."""
-import math
-
-from minigrad import Tensor, ops, where
+from minigrad import Tensor, ops
 from minigrad.extend import apply, floating
 from nn.checks import same_dtype
 
@@ -33,7 +31,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish."""
-    return x * x.sigmoid()
+    return apply(ops.activations.Silu, floating(x))
 
 
 def swiglu(gate: Tensor, x: Tensor) -> Tensor:
@@ -55,13 +53,12 @@ ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh,
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where it is positive, else negative_slope * x; so is the gradient, and at 0 it is the slope."""
-    return where(x > 0, x, x * negative_slope)
+    return apply(ops.activations.LeakyRelu, floating(x), slope=float(negative_slope))
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where it is positive, else alpha (e^x - 1) (Clevert et al., arXiv:1511.07289); at 0 the gradient is alpha."""
-    x = floating(x)
-    return where(x > 0, x, alpha * x.clamp(max=0.0).expm1())  # clamped: e^x of what isn't chosen doesn't overflow
+    return apply(ops.activations.Elu, floating(x), alpha=float(alpha))
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
@@ -69,14 +66,14 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
 
 def selu(x: Tensor) -> Tensor:
     """1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 across layers (Klambauer et al., arXiv:1706.02515)."""
-    return SELU_SCALE * elu(x, SELU_ALPHA)
+    return apply(ops.activations.Elu, floating(x), alpha=SELU_ALPHA, scale=SELU_SCALE)
 
 
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where it is positive, else alpha (e^(x / alpha) - 1): its gradient is continuous, 1 at 0 (arXiv:1704.07483)."""
     if not alpha > 0:
         raise ValueError(f"celu: alpha must be positive, got {alpha!r}")
-    return alpha * elu(floating(x) / alpha)
+    return apply(ops.activations.Elu, floating(x), alpha=float(alpha), stretch=1 / alpha)
 
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -86,14 +83,14 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
 def logsigmoid(x: Tensor) -> Tensor:
     """log(1 / (1 + e^-x)), exact also where that fraction underflows."""
-    return -softplus(-x, threshold=math.inf)
+    return apply(ops.activations.Logsigmoid, floating(x))
 
 
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x clamped to [min_val, max_val]; the gradient is 0 outside and at both ends."""
     if not min_val < max_val:
         raise ValueError(f"hardtanh: min_val must be less than max_val, got {min_val!r} and {max_val!r}")
-    return where(x <= min_val, min_val, where(x >= max_val, max_val, x))
+    return apply(ops.activations.Hardtanh, floating(x), low=float(min_val), high=float(max_val))
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -103,24 +100,24 @@ def relu6(x: Tensor) -> Tensor:
 
 def hardsigmoid(x: Tensor) -> Tensor:
     """relu6(x + 3) / 6: a piecewise linear sigmoid."""
-    return (hardtanh(x, -3.0, 3.0) + 3.0) / 6.0
+    return apply(ops.activations.Hardsigmoid, floating(x))
 
 
 def hardswish(x: Tensor) -> Tensor:
     """x * hardsigmoid(x) (Howard et al., arXiv:1905.02244)."""
-    return x * hardsigmoid(x)
+    return apply(ops.activations.Hardswish, floating(x))
 
 
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
-    return x * softplus(x).tanh()
+    return apply(ops.activations.Mish, floating(x))
 
 
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|)."""
-    return x / (1.0 + x.abs())
+    return apply(ops.activations.Softsign, floating(x))
 
 
 def tanhshrink(x: Tensor) -> Tensor:
     """x - tanh(x)."""
-    return x - x.tanh()
+    return apply(ops.activations.Tanhshrink, floating(x))

@@ -211,11 +211,14 @@ FUNCTIONAL = [
     }),
     *edits(FUNCTIONS, "nn.functional.activations", {
         "gelu: approximate ignored": ("gelu", "x.gelu(approximate)", "x.gelu()"),
-        "leaky_relu: negative_slope ignored": ("leaky_relu", "x * negative_slope", "x * 0.01"),
-        "leaky_relu: 0 is positive": ("leaky_relu", "x > 0", "x >= 0"),
+        "leaky_relu: negative_slope ignored": ("leaky_relu", "float(negative_slope)", "0.01"),
+        "elu: alpha ignored": ("elu", "float(alpha)", "1.0"),
+        "celu: stretch ignored": ("celu", "1 / alpha", "1.0"),
+        "selu: scale ignored": ("selu", "scale=SELU_SCALE", "scale=1.0"),
+        "hardtanh: low ignored": ("hardtanh", "float(min_val)", "-1.0"),
         "softplus: beta ignored": ("softplus", "float(beta)", "1.0"),
         "softplus: threshold ignored": ("softplus", "float(threshold)", "20.0"),
-        "logsigmoid: threshold 20": ("logsigmoid", "threshold=math.inf", "threshold=20.0"),
+        "logsigmoid: that of -x": ("logsigmoid", "floating(x)", "-floating(x)"),
     }),
     *edits(FUNCTIONS, "nn.functional.attention", {
         "attention: scale ignored": ("scaled_dot_product_attention", "is_causal=is_causal, scale=scale,", "is_causal=is_causal,"),
