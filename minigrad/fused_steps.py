@@ -130,32 +130,33 @@ class FusedAdam(FusedStep):
 
 
 class FusedMuon(FusedStep):
-    """Of Muon: `polynomials_of(group)` gives (a, b, c) of each step of the iteration, and `scale_of(group, shape)` the step
-    of a matrix in multiples of lr."""
+    """Of Muon: `blocks_of(group)` says into how many blocks matrices are cut, down and across, `polynomials_of(group)`
+    gives (a, b, c) of each step of the iteration, and `scale_of(group, shape)` the step of a block in multiples of lr."""
 
     def __init__(self, dtype: np.dtype, param_groups: list[dict], state: dict[Tensor, dict], names: list[tuple[str, ...]],
-                 polynomials_of: Callable, scale_of: Callable):
+                 blocks_of: Callable, polynomials_of: Callable, scale_of: Callable):
         super().__init__(dtype, param_groups, state, names)
-        self.polynomials_of, self.scale_of = polynomials_of, scale_of
+        self.blocks_of, self.polynomials_of, self.scale_of = blocks_of, polynomials_of, scale_of
         self.tiny = 16 * float(np.finfo(dtype).tiny)
-        self.cut: list[int] = []  # the blocks of each group, by which the matrices were cut:
-        self.matrices, self.starts = np.zeros((0, 5), np.int64), np.zeros(1, np.int64)
+        self.cut: list[tuple[int, int]] = []  # the blocks of each group, by which the matrices were cut:
+        self.matrices, self.starts = np.zeros((0, 6), np.int64), np.zeros(1, np.int64)
 
     def _cut(self, param_groups: list[dict]) -> None:
         """The table of matrices, in shares for the threads."""
-        self.cut = [group["blocks"] for group in param_groups]
+        self.cut = [self.blocks_of(group) for group in param_groups]
         matrices = []
         for which, (parameter, group) in enumerate(zip(self.parameters, self.groups)):
-            rows, columns = parameter.shape
-            rows //= self.cut[group]
-            matrices += [(which, part * rows * columns, rows, columns, group) for part in range(self.cut[group])]
-        shares = shared([work(rows, columns) for _, _, rows, columns, _ in matrices], numba.config.NUMBA_NUM_THREADS)
+            stride, (down, across) = parameter.shape[1], self.cut[group]
+            rows, columns = parameter.shape[0] // down, stride // across
+            matrices += [(which, i * rows * stride + j * columns, rows, columns, stride, group)
+                         for i in range(down) for j in range(across)]
+        shares = shared([work(rows, columns) for _, _, rows, columns, _, _ in matrices], numba.config.NUMBA_NUM_THREADS)
         self.starts = np.cumsum([0, *map(len, shares)], dtype=np.int64)
-        self.matrices = np.array([matrices[i] for share in shares for i in share], np.int64).reshape(-1, 5)
-        self.memory_size = workspace_size([(rows, columns) for _, _, rows, columns, _ in matrices])
+        self.matrices = np.array([matrices[i] for share in shares for i in share], np.int64).reshape(-1, 6)
+        self.memory_size = workspace_size([(rows, columns) for _, _, rows, columns, _, _ in matrices])
 
     def _launch(self, param_groups: list[dict], clip: float) -> None:
-        if self.cut != [group["blocks"] for group in param_groups]:
+        if self.cut != [self.blocks_of(group) for group in param_groups]:
             self._cut(param_groups)
         polynomials = [self.polynomials_of(group) for group in param_groups]
         settings = np.array([(group["lr"], group["weight_decay"], group["momentum"], group["nesterov"], group["eps"],
@@ -164,7 +165,7 @@ class FusedMuon(FusedStep):
         for own, rows in zip(polynomials, table):
             rows[: len(own)] = np.reshape(own, (-1, 3))
         scales = np.array([self.scale_of(param_groups[group], (rows, columns))
-                           for _, _, rows, columns, group in self.matrices.tolist()])
+                           for _, _, rows, columns, _, group in self.matrices.tolist()])
         memory = workspace("muon", (len(self.starts) - 1) * self.memory_size, self.dtype)
         register(self.dtype)
         muon_step(self.starts, self.matrices, self.addresses, self.gradients, self.offsets, settings, table, scales,

@@ -201,11 +201,12 @@ class Trainer:
 
 
 BLOCK = r".*?\b\d+(?=\.)"  # the part of a parameter's name that is its block's
-PACKED = {"in_proj_weight": 3}  # matrices of several projections below each other: of queries, keys and values
+TO_HEADS = "in_proj_weight", "query.weight", "key.weight", "value.weight"  # matrices with the heads below each other
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
-    """AdamW; or, where Muon is asked for, Muon for the matrices of the blocks and AdamW for all other parameters.
+    """AdamW; or, where Muon is asked for, Muon for the matrices of the blocks and AdamW for all other parameters. Muon
+    orthogonalises the query, the key and the value of each head apart.
 
     ValueError if Muon is asked for, and there are no such matrices.
 
@@ -213,14 +214,14 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
     >>> model = CausalTransformer(PRESETS["micro"].config)
     >>> muon, adamw = make_optimizer(model, TrainingConfig(optimizer="muon")).optimizers
     >>> [(group["blocks"], [tuple(p.shape) for p in group["params"]][:3]) for group in muon.param_groups]
-    [(3, [(96, 32), (96, 32)]), (1, [(32, 32), (128, 32), (32, 128)])]
+    [(6, [(96, 32), (96, 32)]), (1, [(32, 32), (128, 32), (32, 128)])]
     """
     matrices, others = collections.defaultdict(list), []
     for name, parameter in model.named_parameters():
-        *_, last = name.split(".")
-        is_of_block = re.match(BLOCK, name) and parameter.ndim == 2 and last.endswith("weight")
+        is_of_block = re.match(BLOCK, name) and parameter.ndim == 2 and name.endswith("weight")
         if config.optimizer == "muon" and is_of_block:
-            matrices[PACKED.get(last, 1)].append(parameter)
+            heads = parameter.shape[0] // model.config.head_width if name.endswith(TO_HEADS) else 1
+            matrices[heads].append(parameter)
         else:
             others.append(parameter)
     optimizers = []

@@ -20,8 +20,6 @@ from .parallel import parallel_for
 from .simd import constant_like, inlined, pointer, pointer_like, shift
 
 PANEL = 32  # columns of a symmetric product that are computed together: half a tile's, for a smaller part of the lower left
-PARAMETER, FIRST, ROWS, COLUMNS, GROUP = range(5)  # the columns of a table of matrices
-LR, DECAY, MOMENTUM, NESTEROV, EPS, STEPS = range(6)  # the columns of the settings of a group
 
 
 @inlined
@@ -43,20 +41,20 @@ def work(rows: int, columns: int) -> float:
 
 
 @jit
-def _take_gradient(g, m, x, row_x, rows, columns, clip, momentum, nesterov, tiny):
-    """m = momentum m + (1 - momentum) clip g, and x of it; the root of the sum of x²."""
+def _take_gradient(g, m, row, x, row_x, rows, columns, clip, momentum, nesterov, tiny):
+    """m = momentum m + clip g, and x of it; the root of the sum of x². g and m have rows at distance `row`."""
     zero = tiny - tiny
     fresh, of_mean = (constant_like(x, 1.0), momentum) if nesterov else (zero, constant_like(x, 1.0))
     total = 0.0
     for i in range(rows):
-        row = shift(x, i * row_x)
+        row_of_g, row_of_m, row_of_x = shift(g, i * row), shift(m, i * row), shift(x, i * row_x)
         for j in range(columns):
-            part = clip * g[i * columns + j]
-            mean = momentum * m[i * columns + j] + part
+            part = clip * row_of_g[j]
+            mean = momentum * row_of_m[j] + part
             mean = zero if abs(mean) < tiny else mean  # this way round, NaN stays NaN
-            m[i * columns + j] = mean
+            row_of_m[j] = mean
             value = fresh * part + of_mean * mean
-            row[j] = value
+            row_of_x[j] = value
             total += np.float64(value) * np.float64(value)
     return np.sqrt(total)
 
@@ -116,7 +114,7 @@ def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed)
 
 
 @jit
-def _add_orthogonalised(p, x, y, row_x, rows, columns, squares, polynomials, steps, factor, packed):
+def _add_orthogonalised(p, row_p, x, y, row_x, rows, columns, squares, polynomials, steps, factor, packed):
     """p += factor times what the iteration makes of x. y is memory for such a matrix, `squares` for four of its smaller
     side."""
     size, depth = min(rows, columns), max(rows, columns)
@@ -133,7 +131,7 @@ def _add_orthogonalised(p, x, y, row_x, rows, columns, squares, polynomials, ste
             _symmetric_product(x, 1, row_x, x, row_x, 1, A, row, size, depth, packed)
         scale = factor if is_last else constant_like(x, 1.0)
         found = _iterate(A, P, Q, other, row, size, polynomials, step, end, scale, packed)
-        target, row_target, flags = (p, columns, ACCUMULATE) if is_last else (y, row_x, 0)
+        target, row_target, flags = (p, row_p, ACCUMULATE) if is_last else (y, row_x, 0)
         if rows <= columns:
             gemm(found, row, 1, x, row_x, 1, target, row_target, rows, columns, size, target, flags, packed)
         else:
@@ -146,7 +144,7 @@ def _add_orthogonalised(p, x, y, row_x, rows, columns, squares, polynomials, ste
 @inlined
 def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
                  packed):
-    which, first, rows, columns, group = matrices[i]
+    which, first, rows, columns, stride, group = matrices[i]
     if gradients[which] == 0:
         return
     lr, decay, momentum, nesterov, eps, steps = settings[group]
@@ -156,12 +154,12 @@ def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomia
     g = pointer_like(m, gradients[which] + first * moments.itemsize)
     row_x = padded(columns)
     x, elements = memory, -(-rows // 16) * 16 * row_x
-    length = _take_gradient(g, m, x, row_x, rows, columns, real((1.0 - momentum) * clip), real(momentum), nesterov != 0.0,
-                            real(tiny))
+    length = _take_gradient(g, m, stride, x, row_x, rows, columns, real((1.0 - momentum) * clip), real(momentum),
+                            nesterov != 0.0, real(tiny))
     _scale(x, row_x, rows, columns, real(1.0 / max(length, eps)))
-    _scale(p, columns, rows, columns, real(1.0 - lr * decay))
-    _add_orthogonalised(p, x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements), polynomials[group],
-                        int(steps), real(-lr * scales[i]), packed)
+    _scale(p, stride, rows, columns, real(1.0 - lr * decay))
+    _add_orthogonalised(p, stride, x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements),
+                        polynomials[group], int(steps), real(-lr * scales[i]), packed)
 
 
 @jit
@@ -177,7 +175,7 @@ def muon_step(starts, matrices, addresses, gradients, offsets, settings, polynom
               memory_size, packed):
     """One step of Muon of all matrices.
 
-    matrices (J, 5): the number of a parameter, its first element, rows and columns of contiguous elements, and the group.
+    matrices (J, 6): the number of a parameter, the first element, rows, columns, the elements from row to row, the group.
     A share of them, from one of `starts` (S + 1,) to the next, is done one after the other. For each parameter:
     `addresses` of it and `gradients` (0: leave it alone), `offsets` in the moments. settings (G, 6): lr, decay, momentum,
     nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total) have the dtype of all arrays. `clip`

@@ -31,8 +31,9 @@ class Muon(FusedOptimizer):
     the lr and weight decay of AdamW serve (arXiv:2502.16982). PyTorch computes the iteration in bfloat16, this in the
     parameter's dtype.
 
-    `blocks`, also of a group, cuts each matrix into so many parts of equal rows, which are orthogonalised and scaled apart:
-    3 for a projection to queries, keys and values, 3 heads for one to each head's.
+    `blocks`, also of a group, cuts each matrix into so many parts of equal rows, or with a pair also of equal columns,
+    which are orthogonalised and scaled apart: 3 for a projection to queries, keys and values, 3 heads for one to those of
+    each head, (1, heads) for one from what the heads have read.
 
     State of a parameter: "momentum_buffer" m. `update` is the formula for one parameter, to be read; `step` works on all
     matrices at once. To train other parameters beside them, see `Joined`.
@@ -52,14 +53,14 @@ class Muon(FusedOptimizer):
         m = state["momentum_buffer"] = momentum * state.get("momentum_buffer", 0) + (1 - momentum) * g
         x = (1 - momentum) * g + momentum * m if group["nesterov"] else m
         p *= 1 - lr * group["weight_decay"]
-        for part, direction in zip(np.split(p, group["blocks"]), np.split(x, group["blocks"])):
+        for part, direction in zip(cut(p, blocks_of(group)), cut(x, blocks_of(group))):
             part -= lr * scale_of(group, part.shape) * orthogonalised(direction, polynomials_of(group), group["eps"])
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3, weight_decay: float = 0.1,
                  momentum: float = 0.95, nesterov: bool = True,
                  ns_coefficients: tuple[float, float, float] | Sequence[tuple[float, float, float]] = COEFFICIENTS,
-                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *, blocks: int = 1,
-                 max_grad_norm: float | None = None):
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
+                 blocks: int | tuple[int, int] = 1, max_grad_norm: float | None = None):
         super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
                                       ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps,
                                       adjust_lr_fn=adjust_lr_fn, blocks=blocks), max_grad_norm)
@@ -78,15 +79,15 @@ class Muon(FusedOptimizer):
             if parameter.ndim != 2:
                 raise ValueError("Muon only supports 2D parameters whereas we found a parameter with size: "
                                  f"{tuple(parameter.shape)}; give the others to AdamW")
-            if parameter.shape[0] % group["blocks"]:
-                raise ValueError(f"Muon: blocks must divide the rows of a matrix, got blocks={group['blocks']} and a "
-                                 f"matrix of {tuple(parameter.shape)}")
+            if np.mod(parameter.shape, blocks_of(group)).any():
+                raise ValueError(f"Muon: blocks must divide the rows and columns of a matrix, got blocks={group['blocks']} "
+                                 f"and a matrix of {tuple(parameter.shape)}")
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",)
 
     def make_fused(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> FusedMuon:
-        return FusedMuon(dtype, self.param_groups, self.state, names, polynomials_of, scale_of)
+        return FusedMuon(dtype, self.param_groups, self.state, names, blocks_of, polynomials_of, scale_of)
 
 
 def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, float]], eps: float) -> np.ndarray:
@@ -103,8 +104,20 @@ def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, floa
     return x
 
 
+def cut(x: np.ndarray, blocks: tuple[int, int]) -> list[np.ndarray]:
+    """x in equal blocks: so many below each other, and so many side by side."""
+    down, across = blocks
+    return [block for rows in np.split(x, down) for block in np.split(rows, across, axis=1)]
+
+
+def blocks_of(group: dict[str, Any]) -> tuple[int, int]:
+    """Into how many blocks the group's matrices are cut, down and across."""
+    blocks = group["blocks"]
+    return tuple(blocks) if np.ndim(blocks) else (blocks, 1)
+
+
 def scale_of(group: dict[str, Any], shape: tuple[int, int]) -> float:
-    """The step of a matrix in multiples of the group's lr."""
+    """The step of a block in multiples of the group's lr."""
     return SCALES[group["adjust_lr_fn"] or "original"](*shape)
 
 

@@ -25,7 +25,8 @@ REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
                         "three finite numbers a, b, c, or such a triple for each step"),
     "ns_steps": (lambda x: isinstance(x, numbers.Integral) and 0 <= x < 100, "a whole number from 0 to 99"),
     "adjust_lr_fn": (lambda x: x in (None, "original", "match_rms_adamw"), "None, 'original' or 'match_rms_adamw'"),
-    "blocks": (lambda x: isinstance(x, numbers.Integral) and x >= 1, "a whole number from 1"),
+    "blocks": (lambda x: np.asarray(x).dtype.kind == "i" and np.shape(x) in ((), (2,)) and np.min(x) >= 1,
+               "a whole number from 1, or two of them"),
 }
 
 

@@ -116,7 +116,7 @@ def test_muon_for_the_matrices_of_blocks_and_adamw_for_the_rest(make_trainer):
     names = {parameter: name for name, parameter in trainer.model.named_parameters()}
     muon, adamw = trainer.optimizer.optimizers
     by_muon = {names[p]: group["blocks"] for group in muon.param_groups for p in group["params"]}
-    of_block = {"attention.in_proj_weight": 3, "attention.out_proj.weight": 1, "mlp.expand.weight": 1, "mlp.project.weight": 1}
+    of_block = {"attention.in_proj_weight": 6, "attention.out_proj.weight": 1, "mlp.expand.weight": 1, "mlp.project.weight": 1}
     assert by_muon == {f"blocks.{i}.{name}": parts for i in range(2) for name, parts in of_block.items()}
     assert {names[p] for group in adamw.param_groups for p in group["params"]} == set(names.values()) - by_muon.keys()
     assert all(group["momentum"] == 0.5 and group["weight_decay"] == 0.3 for group in muon.param_groups)

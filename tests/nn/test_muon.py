@@ -91,24 +91,37 @@ def test_ten_steps_are_pytorchs(options, dtype, tolerance, monkeypatch):
         name: value for name, value in others.items() if name != "params"}
 
 
-def test_blocks_are_orthogonalised_apart():
-    whole, parts = make_parameters([(12, 5)]), [nn.Parameter(part) for part in np.split(make_parameters([(12, 5)])[0].data, 3)]
+def cut(matrix, down, across):
+    return [block.copy() for rows in np.split(matrix, down) for block in np.split(rows, across, axis=1)]
+
+
+@pytest.mark.parametrize("step", [Muon.step, Optimizer.step], ids=["step", "update"])
+@pytest.mark.parametrize("blocks", [(3, 1), (1, 2), (3, 2)])
+def test_blocks_are_orthogonalised_apart(step, blocks):
+    whole = make_parameters([(12, 10)])
+    parts = [nn.Parameter(part) for part in cut(whole[0].data, *blocks)]
     options = dict(lr=0.1, adjust_lr_fn="match_rms_adamw")
-    optimizers = Muon([{"params": whole, "blocks": 3}], **options), Muon(parts, **options)
+    first = Muon([{"params": whole, "blocks": 3 if blocks == (3, 1) else blocks}], **options)
+    second = Muon(parts, **options)
     for t in range(3):
         set_gradients(whole, seed=t)
-        for part, gradient in zip(parts, np.split(whole[0].grad.data, 3)):
-            part.grad = mg.Tensor(gradient.copy())
-        for each in optimizers:
-            each.step()
-    np.testing.assert_allclose(whole[0].data, np.concatenate(values(parts)), rtol=1e-12)
-    update = make_parameters([(12, 5)])
-    set_gradients(update, seed=0)
-    Optimizer.step(Muon(update, blocks=3, **options))
-    one = make_parameters([(12, 5)])
-    set_gradients(one, seed=0)
-    Muon(one, blocks=3, **options).step()
-    np.testing.assert_allclose(one[0].data, update[0].data, rtol=1e-12)
+        for part, gradient in zip(parts, cut(whole[0].grad.data, *blocks)):
+            part.grad = mg.Tensor(gradient)
+        step(first)
+        second.step()
+    for part, block in zip(parts, cut(whole[0].data, *blocks)):
+        np.testing.assert_allclose(part.data, block, rtol=1e-11)
+
+
+def test_blocks_changed_between_steps():
+    parameters, others = make_parameters([(4, 4)]), make_parameters([(4, 4)])
+    optimizers = Muon(parameters, lr=0.1), Muon(others, lr=0.1)
+    for t, blocks in enumerate((1, 2, (2, 2))):
+        for group, optimizer, step in zip((parameters, others), optimizers, (Muon.step, Optimizer.step)):
+            set_gradients(group, seed=t)
+            optimizer.param_groups[0]["blocks"] = blocks
+            step(optimizer)
+    np.testing.assert_allclose(parameters[0].data, others[0].data, rtol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12, 1e30])
@@ -170,7 +183,7 @@ def test_bits_do_not_depend_on_threads(threads):
         np.testing.assert_array_equal(a.data, b.data)
 
 
-@pytest.mark.parametrize("options", [dict(ns_coefficients=((3.0, -4.0, 2.0), (1.5, -0.5, 0.0)), ns_steps=2, blocks=3),
+@pytest.mark.parametrize("options", [dict(ns_coefficients=((3.0, -4.0, 2.0), (1.5, -0.5, 0.0)), ns_steps=2, blocks=(3, 2)),
                                      dict(adjust_lr_fn="match_rms_adamw")])
 def test_state_round_trips_bit_for_bit_through_json_and_arrays(options):
     parameters = make_parameters([(3, 4), (6, 2)])
@@ -196,8 +209,11 @@ def test_state_round_trips_bit_for_bit_through_json_and_arrays(options):
 @pytest.mark.parametrize("shape, options, says", [
     ((3,), {}, "Muon only supports 2D parameters whereas we found a parameter with size: \\(3,\\)"),
     ((3, 2, 2), {}, "Muon only supports 2D parameters"),
-    ((4, 3), dict(blocks=3), "blocks must divide the rows of a matrix, got blocks=3 and a matrix of \\(4, 3\\)"),
-    ((4, 3), dict(blocks=0), "blocks must be a whole number from 1, got 0"),
+    ((4, 3), dict(blocks=3), "blocks must divide the rows and columns of a matrix, got blocks=3 and a matrix of \\(4, 3\\)"),
+    ((4, 3), dict(blocks=0), "blocks must be a whole number from 1, or two of them, got 0"),
+    ((4, 3), dict(blocks=(2, 2)), "blocks must divide the rows and columns"),
+    ((4, 3), dict(blocks=1.0), "blocks must be a whole number"),
+    ((4, 3), dict(blocks=(1, 1, 1)), "blocks must be a whole number"),
     ((4, 3), dict(lr=-1.0), "lr must be"),
     ((4, 3), dict(momentum=-1.0), "momentum must be"),
     ((4, 3), dict(weight_decay=-1.0), "weight_decay must be"),

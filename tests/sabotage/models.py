@@ -485,7 +485,7 @@ TRAINER = edits(TRAINING, "models.train", {
     "Trainer: no Muon": ("make_optimizer", 'if config.optimizer == "muon" and is_of_block', "if False"),
     "Trainer: always Muon": ("make_optimizer", 'if config.optimizer == "muon" and is_of_block', "if is_of_block"),
     "Trainer: Muon for embeddings": ("make_optimizer", "re.match(BLOCK, name) and parameter.ndim == 2", "parameter.ndim == 2"),
-    "Trainer: queries, keys and values together": ("make_optimizer", "PACKED.get(last, 1)", "1"),
+    "Trainer: all heads together": ("make_optimizer", "if name.endswith(TO_HEADS) else 1", "if False else 1"),
     "Trainer: Muon without matrices": ("make_optimizer", "if not matrices", "if False"),
     "Trainer: learning rate of the first group only": ("Trainer.train_step", "for group in self.optimizer.param_groups:",
         "for group in self.optimizer.param_groups[:1]:"),
