@@ -40,7 +40,7 @@ PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
 WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
 SHARED_LINE = 60  # cycles, when two threads write to it
-SERIAL_BELOW = 250_000  # multiply-adds; a parallel region costs some microseconds
+SERIAL_BELOW = 1_000_000  # multiply-adds; see WORTH_A_THREAD
 
 
 @inlined
