@@ -44,28 +44,19 @@ SERIAL_BELOW = 1_000_000  # multiply-adds; see WORTH_A_THREAD
 
 
 @inlined
-def _pack_b(B, row_b, column_b, depth, columns, packed):
-    """packed[k, j] = B[k, j] for a panel of at most one tile's columns, rows padded with zeros to whole vectors."""
-    lanes, _, _ = shape(B)
+def _pack(X, row, column, rows, columns, packed):
+    """packed[i, j] = X[i, j], rows padded with zeros to whole vectors; row or column, X's strides, is 1."""
+    lanes, _, _ = shape(X)
     width = -(-columns // lanes) * lanes
     for j in range(0, columns, lanes):
         count = min(lanes, columns - j)
-        if column_b == 1:
-            for k in range(depth):
-                copy_vector(shift(B, k * row_b + j), shift(packed, k * width + j), count, 1)
+        if column == 1:
+            for i in range(rows):
+                copy_vector(shift(X, i * row + j), shift(packed, i * width + j), count, 1)
         else:
-            for k in range(0, depth, lanes):
-                source, target = shift(B, j * column_b + k), shift(packed, k * width + j)
-                transpose_square(source, column_b, count, min(lanes, depth - k), target, width)
-
-
-@inlined
-def _pack_a(A, column_a, rows, depth, packed, strip):
-    """packed[k, i] = A[i, k] for a transposed A with fewer rows than a strip."""
-    lanes, _, _ = shape(A)
-    for k in range(depth):
-        for i in range(0, rows, lanes):
-            copy_vector(shift(A, k * column_a + i), shift(packed, k * strip + i), min(lanes, rows - i), 0)
+            for i in range(0, rows, lanes):
+                source, target = shift(X, j * column + i), shift(packed, i * width + j)
+                transpose_square(source, column, count, min(lanes, rows - i), target, width)
 
 
 @inlined
@@ -81,20 +72,21 @@ def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, pac
                     depth, adding, source, row_source):
     """A block of rows of A times a panel of B, one tile wide. If `packing_b`, the first tile packs the panel.
 
-    A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512. The
-    first tile of a strip packs it.
+    A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, less
+    in the last one. The first tile of a strip packs it.
     """
     lanes, tile_rows, _ = shape(A)
     vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
     for i in range(0, rows, tile_rows):
         own_a, own_row, own_column, packing = shift(A, i * row_a), row_a, column_a, packing_b
-        packed_strip = shift(packed_a, i // strip * strip * depth)
-        if a_state == TO_PACK and i % strip == 0 and rows - i >= strip:
+        first = i // strip * strip
+        width, packed_strip = min(strip, rows - first), shift(packed_a, first * depth)
+        if a_state == TO_PACK and i == first and width == strip:
             packing += PACKS_A
         elif a_state != STAYS:
-            if a_state == TO_PACK and i % strip == 0:
-                _pack_a(own_a, column_a, rows - i, depth, packed_strip, strip)
-            own_a, own_row, own_column = shift(packed_strip, i % strip), 1, strip
+            if a_state == TO_PACK and i == first:
+                _pack(own_a, column_a, 1, depth, width, packed_strip)
+            own_a, own_row, own_column = shift(packed_strip, i - first), 1, -(-width // lanes) * lanes
         multiply_tile(min(tile_rows, rows - i), vectors, packing, depth, own_a, own_row, own_column, panel, row_panel,
                       shift(C, i * row_c), row_c, columns, adding, shift(source, i * row_source), row_source,
                       packed_strip, packed_b)
@@ -117,7 +109,7 @@ def _multiply_block(A, row_a, column_a, packing_a, packed_a, B, row_b, column_b,
             packing_b = PACKS_B
         elif state != STAYS:
             if state == TO_PACK:
-                _pack_b(panel, row_b, column_b, depth, n, packed)
+                _pack(panel, row_b, column_b, depth, n, packed)
             panel, row_panel = packed, row_packed
         a_state = STAYS if not packing_a else TO_PACK if j == 0 else IS_PACKED
         _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed, shift(C, j), row_c,
