@@ -126,6 +126,20 @@ def add_at(x, index, shape):
     return out
 
 
+def gather(x, dim, indices):
+    out = np.zeros(indices.shape)
+    for place in np.ndindex(indices.shape):
+        out[place] = x[place[:dim] + (indices[place],) + place[dim + 1 :]]
+    return out
+
+
+def scatter_add(x, dim, indices, shape):
+    out = np.zeros(shape)
+    for place in np.ndindex(indices.shape):
+        out[place[:dim] + (indices[place],) + place[dim + 1 :]] += x[place]
+    return out
+
+
 def diagonal(x, offset):
     rows, columns = x.shape[-2:]
     kept = [x[..., i, i + offset] for i in range(rows) if 0 <= i + offset < columns]
