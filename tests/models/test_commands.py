@@ -67,7 +67,7 @@ def test_recipes_and_flags_that_change_them_reach_the_checkpoint(run, text_file)
     for folder, arguments, fields in (
             ("by default", (), RECIPES[DEFAULT]), ("named", ("--recipe", DEFAULT), RECIPES[DEFAULT]),
             ("nanogpt", ("--recipe", "nanogpt"), RECIPES["nanogpt"]),
-            ("changed", ("--positions", "learned", "--lr", 0.5), dataclasses.replace(
+            ("changed", ("--recipe", DEFAULT, "--positions", "learned", "--lr", 0.5), dataclasses.replace(
                 RECIPES[DEFAULT], model={**RECIPES[DEFAULT].model, "positions": "learned"},
                 training={**RECIPES[DEFAULT].training, "lr": 0.5}))):
         assert run("train", *flags, *arguments, "--out", folder)[0] == 0
