@@ -4,9 +4,7 @@ from typing import Any
 import numpy as np
 
 from . import float_errors
-from .kernels import formulas, reduce
-from .kernels.buffers import empty_like
-from .pool import SMALL
+from .kernels import reduce
 from .protocol import is_tensor
 
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
@@ -65,17 +63,6 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 @float_errors.ignored
 def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return array.astype(dtype)
-
-
-def contiguous_copy(array: np.ndarray) -> np.ndarray:
-    """A copy in C order, in memory that has been used before if it is large: fresh memory takes longer than the copy."""
-    if array.nbytes < SMALL:
-        return np.array(array, order="C")
-    copy = formulas.copy.of(array) if array.size >= formulas.copy.least and array.flags.c_contiguous else None
-    if copy is None:
-        copy = empty_like(array)
-        copy[...] = array
-    return copy
 
 
 def exact_sum(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Elementwise kernels that other kernels share, and that of erf, which NumPy has not. Others: formulas.py."""
+"""Elementwise kernels of a training step, and what others share; and erf, which NumPy has not. Others: formulas.py."""
 import math
 
 import numpy as np
@@ -53,6 +53,13 @@ def erf_forward(count, x, out):
     """x, out (N,): out = erf x"""
     for i in range(count):
         out[i] = erf(x[i])
+
+
+@elementwise_kernel
+def add_forward(count, a, b, out):
+    """a, b, out (N,): out = a + b, on all threads"""
+    for i in range(count):
+        out[i] = a[i] + b[i]
 
 
 @jit
@@ -111,6 +118,24 @@ def gelu_backward(count, dout, x, dx, use_tanh):
         for i in range(count):
             _, slope = normal_gate(constant_like(x, near(x[i])))
             dx[i] = dout[i] * slope
+
+
+@elementwise_kernel
+def swiglu_forward(count, a, b, out):
+    """a, b, out (N,): out = a * s * b, s = 1 / (1 + e^(-a))"""
+    one = constant_like(a, 1)
+    for i in range(count):
+        out[i] = a[i] * (one / (one + exp(-a[i]))) * b[i]
+
+
+@elementwise_kernel
+def swiglu_backward(count, dout, a, b, da, db):
+    """dout, a, b, da, db (N,): da = dout * b * s * (1 + a * (1 - s)), db = dout * a * s; one exponential gives s"""
+    one = constant_like(a, 1)
+    for i in range(count):
+        s = one / (one + exp(-a[i]))
+        da[i] = dout[i] * b[i] * (s + a[i] * s * (one - s))
+        db[i] = dout[i] * a[i] * s
 
 
 @jit

@@ -1,4 +1,4 @@
-"""Activations: a row of the table for each, as in elementary.py, which has tanh and sigmoid; and gelu.
+"""Activations: a row of the table for each, as in elementary.py, which has tanh and sigmoid; gelu, and swiglu.
 
 At kinks the gradient is that from below, as PyTorch's: that of relu at 0 is 0. x (1 - s) and the like are exact to rounding
 at both ends, so no case needs another formula there.
@@ -118,6 +118,32 @@ class Gelu(Fused):
         dx = kernels.empty_apart(x)
         kernels.gelu_backward(dout.reshape(-1), x.reshape(-1), dx.reshape(-1), self.use_tanh)
         return dx
+
+
+class SwiGLU(Fused):
+    """out = a * sigmoid(a) * b:
+    da = dout * b * (sigmoid(a) + a * sigmoid(a) * (1 - sigmoid(a))),  db = dout * a * sigmoid(a)
+
+    By the product rule, as sigmoid' = sigmoid (1 - sigmoid). a, b and out have one shape. Saves a and b; recomputes the
+    sigmoid.
+    """
+
+    by_kernels = True
+
+    @staticmethod
+    def definition(a, b):
+        return a * Sigmoid.call(a) * b
+
+    def forward(self, a, b):
+        self.save(a, b)
+        out = kernels.empty_apart(a)
+        kernels.swiglu_forward(a.reshape(-1), b.reshape(-1), out.reshape(-1))
+        return out
+
+    def backward(self, dout, a, b):
+        da, db = kernels.empty_apart(a), kernels.empty_apart(b)
+        kernels.swiglu_backward(dout.reshape(-1), a.reshape(-1), b.reshape(-1), da.reshape(-1), db.reshape(-1))
+        return da, db
 
 
 class ActivationMethods:
