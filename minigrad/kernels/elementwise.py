@@ -1,4 +1,4 @@
-"""Elementwise kernels that other kernels share, and that of erf, which NumPy has not. Others: formulas.py."""
+"""Elementwise kernels of a training step, and what others share; and erf, which NumPy has not. Others: formulas.py."""
 import math
 
 import numpy as np
@@ -53,6 +53,13 @@ def erf_forward(count, x, out):
     """x, out (N,): out = erf x"""
     for i in range(count):
         out[i] = erf(x[i])
+
+
+@elementwise_kernel
+def add_forward(count, a, b, out):
+    """a, b, out (N,): out = a + b, on all threads"""
+    for i in range(count):
+        out[i] = a[i] + b[i]
 
 
 @jit

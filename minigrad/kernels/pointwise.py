@@ -16,6 +16,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from .buffers import empty
+from .copying import in_order
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .simd import INDEX, INT64, pointer, stored, use_widest_vectors
@@ -168,10 +169,10 @@ def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> tupl
     once = wide[tuple(slice(None) if stride else slice(1) for stride in wide.strides)]  # each element once
     split = next((i for i in range(len(shape)) if math.prod(shape[i:]) <= columns), len(shape))
     if rows > 1 and once.size == columns == math.prod(once.shape[split:]):
-        return "e", (0, 1), np.ascontiguousarray(once).reshape(-1)
+        return "e", (0, 1), in_order(once).reshape(-1)
     if columns > 1 and once.size == rows == math.prod(once.shape[:split]):
-        return "n", (1, 0), np.ascontiguousarray(once).reshape(-1)
-    return "e", (columns, 1), np.ascontiguousarray(wide).reshape(-1)
+        return "n", (1, 0), in_order(once).reshape(-1)
+    return "e", (columns, 1), in_order(wide).reshape(-1)
 
 
 # ------------------------------------------------------------------------------------------------------ the kernel

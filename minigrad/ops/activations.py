@@ -1,4 +1,4 @@
-"""Activations: a row of the table for each, as in elementary.py, which has tanh and sigmoid; gelu and swiglu.
+"""Activations: a row of the table for each, as in elementary.py, which has tanh and sigmoid; gelu, and swiglu.
 
 At kinks the gradient is that from below, as PyTorch's: that of relu at 0 is 0. x (1 - s) and the like are exact to rounding
 at both ends, so no case needs another formula there.

@@ -14,7 +14,7 @@ BITS = {  # formulas that have NumPy's bits, and these in NumPy's notation
     "square": np.square, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
     "sqrt": np.sqrt, "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
     "greater": np.greater, "greater_equal": np.greater_equal, "maximum": np.maximum, "minimum": np.minimum,
-    "relu": lambda x: np.maximum(x, 0), "nothing": np.zeros_like, "copy": np.copy,
+    "relu": lambda x: np.maximum(x, 0), "nothing": np.zeros_like,
     "cube": lambda x: x * x * x, "fourth": lambda x: x * x * (x * x),
     "where": np.where, "exp_backward": np.multiply, "log_backward": np.divide,
     "slope_of_divisor": lambda dout, a, b: -(dout / b) * a / b,

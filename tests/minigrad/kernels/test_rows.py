@@ -74,6 +74,7 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "gelu tanh": (lambda x, out: elementwise.gelu_forward(x[0], out[0], True), 1, 1),
     "gelu tanh backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], True), 2, 1),
     "gelu rows backward": (gelu_rows_backward, 2, 3),
+    "add": (lambda a, b, out: elementwise.add_forward(a[0], b[0], out[0]), 2, 1),
     "erf": (lambda x, out: elementwise.erf_forward(x[0], out[0]), 1, 1),
     "embedding": (lambda dout, dweight: embedding.embedding_backward(dout, np.array([1, 1, 0]), dweight), 1, 1),
     "sum_rows": (lambda x, total: rows.sum_rows_forward(x, total[0]), 1, 1),
