@@ -1,9 +1,7 @@
 """Softmax and log-softmax over rows. Each takes the row's maximum out first, so that no exponential overflows."""
-import math
-
 from .jit import jit
-from .rows import RUN, row_dot, row_kernel, row_sum
-from .simd import constant_like, exp, exp_nonpositive, log, row_max, shift
+from .rows import row_dot, row_kernel, row_sum
+from .simd import exp, exp_nonpositive, log, row_max, shift
 
 
 @jit
@@ -26,29 +24,6 @@ def softmax_row(x, out, size):
 def softmax_forward(row, size, x, out):
     """x, out (N, C), C > 0: 1. e^(x - max)  2. divide by its sum"""
     softmax_row(shift(x, row * size), shift(out, row * size), size)
-
-
-@row_kernel
-def logsumexp_forward(row, size, x, out):
-    """x (N, C), out (N,): out = max + log(sum of e^(x - max)); -inf for a row of nothing but -inf"""
-    largest = row_max(shift(x, row * size), size)
-    start = constant_like(x, 0) if abs(largest) == math.inf else largest
-    total, x = 0.0, shift(x, row * size)
-    for first in range(0, size, RUN):
-        part = constant_like(x, 0)
-        for j in range(first, min(size, first + RUN)):
-            part += exp(x[j] - start)
-        total += part
-    out[row] = constant_like(x, start + math.log(total))
-
-
-@row_kernel
-def logsumexp_backward(row, size, x, out, dout, dx):
-    """x, dx (N, C), out, dout (N,): dx = dout * e^(x - out), where out is -inf as if it were 0"""
-    slope, shift_ = dout[row], constant_like(x, 0) if out[row] == -math.inf else out[row]
-    x, dx = shift(x, row * size), shift(dx, row * size)
-    for j in range(size):
-        dx[j] = slope * exp(x[j] - shift_)
 
 
 @row_kernel

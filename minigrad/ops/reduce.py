@@ -11,9 +11,10 @@ from typing import Callable
 import numpy as np
 
 from ..kernels.buffers import empty
-from ..kernels import softmax as row_kernels
+from ..kernels import row_reductions as row_kernels
 from ..kernels.copying import copy, in_order
 from ..kernels.reduce import normalized, sum
+from ..kernels.rows import as_rows
 from ..tape import Fused, Op
 from .comparison import select
 from .numpy_protocol import answers
@@ -216,6 +217,10 @@ class Prod(Fused):
         return np.prod(x, axis=-1)
 
     def backward(self, dout, x):
+        if x.size >= LARGE:
+            dx = empty(x.shape, x.dtype)
+            row_kernels.prod_backward(as_rows(in_order(x)), dout.reshape(-1), as_rows(dx))
+            return dx
         one = np.ones(x.shape[:-1] + (1,), x.dtype)
         before = np.cumprod(np.concatenate([one, x], axis=-1)[..., :-1], axis=-1)
         after = np.flip(np.cumprod(np.concatenate([one, np.flip(x, -1)], axis=-1)[..., :-1], axis=-1), -1)
