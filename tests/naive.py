@@ -146,6 +146,18 @@ def diagonal(x, offset):
     return np.stack(kept, -1) if kept else np.zeros(x.shape[:-2] + (0,))
 
 
+def unfold(x, size, step):
+    starts = range(0, x.shape[-1] - size + 1, step)
+    return np.stack([x[..., start : start + size] for start in starts], -2)
+
+
+def fold(x, length, step):
+    out = np.zeros(x.shape[:-2] + (length,))
+    for w, j in np.ndindex(x.shape[-2:]):
+        out[..., w * step + j] += x[..., w, j]
+    return out
+
+
 def from_diagonal(x, offset, shape):
     out = np.zeros(shape)
     for i in range(x.shape[-1]):

@@ -21,6 +21,7 @@ FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings a
 SMALL = 1 << 12  # elements; more are worth a kernel. NumPy's pairwise sum of these is off by 23 roundings at most
 COLUMNS = 1 << 10  # per block
 LEAST_ROWS = 128  # per block, so that there are few partial sums
+CHEAP = 8  # that many elements are summed while others are computed with once: see WORTH_A_THREAD
 WIDE = np.dtype(np.float64)
 
 
@@ -221,7 +222,7 @@ def sum_forward(address, shape, strides, cuts, like, partial):
 
     In blocks of fixed size (see `cut`): 1. if the elements lie apart, pack them  2. add rows up  3. store the sum
     """
-    work = shape[0] * shape[1] * shape[2] * shape[3]
+    work = shape[0] * shape[1] * shape[2] * shape[3] // CHEAP
     parallel_for(_sum_block, _count_blocks(shape, cuts), work, (address, shape, strides, cuts, like, partial))
 
 

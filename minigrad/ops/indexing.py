@@ -177,6 +177,44 @@ class SetAt(Op):
         return select(self.is_kept, dout, 0.0), dvalue[leading]
 
 
+class Unfold(Op):
+    """out[..., w, j] = x[..., w * step + j], j < size:  dx_i = the sum of dout over all windows and places that show x_i"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, size, step):
+        self.step, self.length = step, x.shape[-1]
+        return copied(windows_of(x, size, step))
+
+    def backward(self, dout):
+        return Fold.call(dout, length=self.length, step=self.step)
+
+
+class Fold(Op):
+    """out[..., w * step + j] = the sum of x[..., w, j] over all w and j with that sum:  dx[..., w, j] = dout[..., w * step + j]"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, length, step):
+        count, size = x.shape[-2:]
+        self.size, self.step = size, step
+        is_long = size > FEW * step and x.dtype.kind == "f"  # many windows show an element
+        out = np.zeros(x.shape[:-2] + (length,)) if is_long else zeros(x.shape[:-2] + (length,), x.dtype)
+        for j in range(size):
+            out[..., j : j + step * (count - 1) + 1 : step] += x[..., j]
+        return out.astype(x.dtype, copy=False)
+
+    def backward(self, dout):
+        return Unfold.call(dout, size=self.size, step=self.step)
+
+
+def windows_of(x: np.ndarray, size: int, step: int) -> np.ndarray:
+    """A view of all windows of the last axis, one every `step`."""
+    if size == 0:
+        return np.zeros(x.shape[:-1] + (x.shape[-1] // step + 1, 0), x.dtype)
+    return np.lib.stride_tricks.sliding_window_view(x, size, -1)[..., ::step, :]
+
+
 def count_places(x: np.ndarray, index) -> int:
     """How many elements x[index] has."""
     if is_basic(index):
@@ -431,8 +469,7 @@ class IndexingMethods:
             raise ValueError(f"unfold: windows of {size} do not fit into dim {dim} of shape {self.shape}")
         if step <= 0:
             raise ValueError(f"unfold: step must be > 0, got {step}")
-        starts = np.arange(0, x.shape[dim] - size + 1, step)
-        windows = x[(slice(None),) * dim + (starts[:, None] + np.arange(size),)].movedim(dim + 1, -1)
+        windows = x.apply_op(Unfold, x.movedim(dim, -1), size=size, step=step).movedim(-2, dim)
         return windows if self.ndim else windows[0]
 
     def nonzero(self, as_tuple: bool = False):

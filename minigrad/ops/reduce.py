@@ -11,8 +11,10 @@ from typing import Callable
 import numpy as np
 
 from ..kernels.buffers import empty
-from ..kernels.copying import copy
-from ..kernels.reduce import sum
+from ..kernels import row_reductions as row_kernels
+from ..kernels.copying import copy, in_order
+from ..kernels.reduce import normalized, sum
+from ..kernels.rows import as_rows
 from ..tape import Fused, Op
 from .comparison import select
 from .numpy_protocol import answers
@@ -29,6 +31,18 @@ def keep_axes(reduced, shape: tuple[int, ...], axis):
         return reduced.reshape((1,) * len(shape))
     axes = np.atleast_1d(axis) % max(len(shape), 1)
     return reduced.reshape(tuple(1 if i in axes else n for i, n in enumerate(shape)))
+
+
+def rows_along(x: np.ndarray, axis) -> tuple[np.ndarray, list[int]]:
+    """x (N, C) with all axes that are reduced in C, and the order of x's axes that they come in."""
+    axes = normalized(axis, x.ndim)
+    order = [i for i in range(x.ndim) if i not in axes] + list(axes)
+    return in_order(x.transpose(order)).reshape(-1, count(x.shape, axes)), order
+
+
+def from_rows(rows: np.ndarray, shape: tuple[int, ...], order: list[int]) -> np.ndarray:
+    """The view with the shape of before of what `rows_along` has made."""
+    return rows.reshape([shape[i] for i in order]).transpose(np.argsort(order))
 
 
 def count(shape: tuple[int, ...], axis) -> int:
@@ -127,6 +141,8 @@ class LogSumExp(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis = axis
+        if x.size >= LARGE:
+            return self.by_rows(x, axis, keepdims)
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(largest), largest, 0.0)
         out = np.log(sum(np.exp(x - shift), axis, keepdims=True)) + shift
@@ -135,9 +151,25 @@ class LogSumExp(Op):
         return out
 
     def backward(self, dout, x, out):
+        if isinstance(dout, np.ndarray) and x.size >= LARGE:
+            rows, order = rows_along(x, self.axis)
+            dx = empty(rows.shape, x.dtype)
+            row_kernels.logsumexp_backward(rows, out.reshape(-1), dout.reshape(-1), dx)
+            return from_rows(dx, x.shape, order)
         out = keep_axes(out, x.shape, self.axis)
         weights = np.exp(x - np.where(out == -np.inf, 0.0, out))
         return keep_axes(dout, x.shape, self.axis) * weights
+
+
+    def by_rows(self, x, axis, keepdims):
+        """forward by the kernel."""
+        rows, order = rows_along(x, axis)
+        out = np.empty(rows.shape[0], x.dtype)
+        row_kernels.logsumexp_forward(rows, out)
+        out = keep_axes(out, x.shape, axis)
+        out = out if keepdims else np.squeeze(out, axis=axis)
+        self.save(x, out)
+        return out
 
 
 class Norm(Op):
@@ -185,6 +217,10 @@ class Prod(Fused):
         return np.prod(x, axis=-1)
 
     def backward(self, dout, x):
+        if x.size >= LARGE:
+            dx = empty(x.shape, x.dtype)
+            row_kernels.prod_backward(as_rows(in_order(x)), dout.reshape(-1), as_rows(dx))
+            return dx
         one = np.ones(x.shape[:-1] + (1,), x.dtype)
         before = np.cumprod(np.concatenate([one, x], axis=-1)[..., :-1], axis=-1)
         after = np.flip(np.cumprod(np.concatenate([one, np.flip(x, -1)], axis=-1)[..., :-1], axis=-1), -1)
