@@ -234,7 +234,7 @@ NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays 
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
     cross_entropy.CrossEntropy, attention.ScaledDotProductAttention, attention.PackedAttention,
 }
-LARGE = 17_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
+LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
 
 
 def resized(case, resize):

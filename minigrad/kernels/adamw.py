@@ -22,6 +22,15 @@ def cut_into_blocks(sizes: list[int]) -> np.ndarray:
 
 
 @jit
+def _elements(blocks):
+    """How many there are in all blocks."""
+    total = 0
+    for k in range(len(blocks)):
+        total += blocks[k, 2] - blocks[k, 1]
+    return total
+
+
+@jit
 def _sum_of_squares(k, blocks, addresses, like, sums):
     which, first, end = blocks[k]
     total = 0.0
@@ -35,7 +44,7 @@ def _sum_of_squares(k, blocks, addresses, like, sums):
 @kernel(parallel=True)
 def sums_of_squares(blocks, addresses, like, sums):
     """blocks (K, 3), addresses (N,) of arrays with the dtype of `like` (0: no array) -> sums (K,), float64."""
-    parallel_for(_sum_of_squares, len(blocks), len(blocks) * BLOCK, (blocks, addresses, like, sums))
+    parallel_for(_sum_of_squares, len(blocks), _elements(blocks), (blocks, addresses, like, sums))
 
 
 def norm(arrays: list[np.ndarray]) -> float:
@@ -111,6 +120,6 @@ def adamw_step(blocks, offsets, parameters, gradients, steps, groups, settings, 
     - Moments below `tiny` become 0: those of dead weights would decay into denormals, which are 40 times as slow.
     - There are two loops, so that the one without amsgrad neither asks nor reads anything for it.
     """
-    parallel_for(_step_block, len(blocks), len(blocks) * BLOCK, (
+    parallel_for(_step_block, len(blocks), _elements(blocks), (
         blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny
     ))

@@ -33,7 +33,7 @@ from .simd import INDEX, call, consecutive, constant_like, log, pointer, shift, 
 
 TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
 SPAN = 1024  # keys: whole tiles
-SERIAL_BELOW = 100_000  # multiply-adds of one product
+SERIAL_BELOW = 400_000  # multiply-adds of one product; see WORTH_A_THREAD
 
 
 def tiled_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, is_causal: bool,

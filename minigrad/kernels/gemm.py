@@ -35,7 +35,7 @@ BLOCK_ROWS = 60  # rows in a block of A that is read in place
 PACKED_B = PACKED_ROWS * PANEL_DEPTH  # where B begins in the workspace
 WORKSPACE = PACKED_B + (PANEL_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 B_STAYS, B_TO_PACK, B_IS_PACKED = 0, 1, 2
-SERIAL_BELOW = 250_000  # multiply-adds; a parallel region costs some microseconds
+SERIAL_BELOW = 1_000_000  # multiply-adds; see WORTH_A_THREAD
 
 
 @inlined
