@@ -6,7 +6,6 @@ killed, or cannot start, is missed by nobody: what it leaves is compiled when it
 """
 import atexit
 import functools
-import gc
 import importlib
 import os
 import pathlib
@@ -64,7 +63,6 @@ def _done() -> pathlib.Path:
 
 def compile_step(parent: int) -> None:
     """What the processes do: each compiles what no other does, as long as their parent lives."""
-    gc.disable()  # which would take a tenth of the time
     binding.add_symbol(gemm.symbol(types.float32), 1)  # any address will do where no kernel is run
     for line in STEP.read_text(encoding="utf-8").splitlines():
         if os.getppid() != parent:
