@@ -73,11 +73,7 @@ class Trainer:
         self.best_loss = math.inf  # the lowest validation loss so far
         self.generator = np.random.default_rng(config.seed)  # of batches alone, so that nothing else shifts them
         parameters = list(model.parameters())
-        decaying = [p for p in parameters if p.ndim >= 2 or config.decay_all]
-        others = [p for p in parameters if p.ndim < 2 and not config.decay_all]
-        groups = [{"params": decaying, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        self.optimizer = nn.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2),
-                                        max_grad_norm=config.max_grad_norm)
+        self.optimizer = make_optimizer(model, config)
         self._layers = layers_of(model)
         self._summing_gradients = ranks.summing(parameters)
         self._options = {"label_smoothing": config.label_smoothing} if config.label_smoothing else {}
@@ -89,15 +85,15 @@ class Trainer:
         return loss
 
     def train_step(self) -> dict[str, Any]:
-        """One update: forward, backward, clip, AdamW. Returns what it measured, for metrics.jsonl: at stops also of each
-        layer, see `LayerNorms`.
+        """One update: forward, backward, clip, the optimiser. Returns what it measured, for metrics.jsonl: at stops
+        also of each layer, see `LayerNorms`.
 
         TrainingError if the loss or the gradient is not finite.
         """
         started, config = time.perf_counter(), self.config
         lr, size = config.learning_rate_at(self.step), config.batch_size_at(self.step)
         for group in self.optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = config.learning_rate_at(self.step, group["initial_lr"])
         losses, tokens = [], 0
         for i in range(config.accumulation):
             batch = self.dataset.batch(self.generator, size, self.model.config.context)
@@ -204,6 +200,46 @@ class Trainer:
                 raise CheckpointError(f"{path} is damaged: its optimizer/{name} is not from 0 to {most}{remedy(path)}")
 
 
+BLOCK = r".*?\b\d+(?=\.)"  # the part of a parameter's name that is its block's
+PACKED = {"in_proj_weight": 3}  # matrices of several projections below each other: of queries, keys and values
+
+
+def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
+    """AdamW; or, where Muon is asked for, Muon for the matrices of the blocks and AdamW for all other parameters.
+
+    ValueError if Muon is asked for, and there are no such matrices.
+
+    >>> from models.transformer import PRESETS, CausalTransformer
+    >>> model = CausalTransformer(PRESETS["micro"].config)
+    >>> muon, adamw = make_optimizer(model, TrainingConfig(optimizer="muon")).optimizers
+    >>> [(group["blocks"], [tuple(p.shape) for p in group["params"]][:3]) for group in muon.param_groups]
+    [(3, [(96, 32), (96, 32)]), (1, [(32, 32), (128, 32), (32, 128)])]
+    """
+    matrices, others = collections.defaultdict(list), []
+    for name, parameter in model.named_parameters():
+        *_, last = name.split(".")
+        is_of_block = re.match(BLOCK, name) and parameter.ndim == 2 and last.endswith("weight")
+        if config.optimizer == "muon" and is_of_block:
+            matrices[PACKED.get(last, 1)].append(parameter)
+        else:
+            others.append(parameter)
+    optimizers = []
+    if config.optimizer == "muon":
+        if not matrices:
+            raise ValueError("optimizer muon is for the matrices of blocks, and this model has none; choose adamw")
+        groups = [{"params": parameters, "blocks": blocks} for blocks, parameters in matrices.items()]
+        optimizers.append(nn.optim.Muon(groups, lr=config.muon_lr, momentum=config.muon_momentum,
+                                        weight_decay=config.weight_decay))
+    decaying = [p for p in others if p.ndim >= 2 or config.decay_all]
+    vectors = [p for p in others if p.ndim < 2 and not config.decay_all]
+    groups = [{"params": decaying, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    optimizers.append(nn.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2)))
+    optimizer = nn.optim.Joined(optimizers, max_grad_norm=config.max_grad_norm)
+    for group in optimizer.param_groups:
+        group["initial_lr"] = group["lr"]
+    return optimizer
+
+
 def layers_of(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """The parameters of each block of a model, and of each layer that is in no block.
 
@@ -213,8 +249,8 @@ def layers_of(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """
     layers = collections.defaultdict(list)
     for name, parameter in model.named_parameters():
-        block = re.match(r"(.*?\b\d+)\.", name)
-        layers[block[1] if block else name.rpartition(".")[0]].append(parameter)
+        block = re.match(BLOCK, name)
+        layers[block[0] if block else name.rpartition(".")[0]].append(parameter)
     return dict(layers)
 
 

@@ -9,6 +9,9 @@ import nn
 from models.transformer import check_choice, check_whole
 
 
+OPTIMIZERS = "adamw", "muon"
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
     """How a model is trained; ValueError names the field that makes no sense.
@@ -27,9 +30,12 @@ class TrainingConfig:
     warmup_steps: int = 100  # steps in which the learning rate rises from 0
     annealing: str = "cosine"  # how it falls then: cosine, linear, quadratic, steps or constant
     accumulation: int = 1  # batches whose gradients are averaged for an update
+    optimizer: str = "adamw"  # adamw, or muon: Muon for the matrices of the blocks, AdamW for all else
+    muon_lr: float = 0.02  # Muon's highest learning rate, which rises and falls as lr does
+    muon_momentum: float = 0.95  # how slowly Muon's mean of gradients forgets
     beta1: float = 0.9  # how slowly AdamW's mean of gradients forgets
     beta2: float = 0.99  # how slowly its mean of squared gradients forgets
-    weight_decay: float = 0.1  # AdamW's decay, of matrices and embeddings
+    weight_decay: float = 0.1  # the decay of matrices and embeddings, in each step times the learning rate
     decay_all: bool = False  # do biases and gains decay, too?
     max_grad_norm: float = 1.0  # longer gradients (all parameters as one vector) are scaled down to this length
     label_smoothing: float = 0.0  # the part of the probability that goes to wrong answers while training
@@ -45,8 +51,11 @@ class TrainingConfig:
             check_whole("final_batch_size", self.final_batch_size, least=self.batch_size)
         if not isinstance(self.decay_all, bool):
             raise ValueError(f"decay_all must be True or False, got {self.decay_all!r}")
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("annealing", self.annealing, nn.optim.ANNEALING)
         for name, least, most, holds in (("lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
+                                         ("muon_lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
+                                         ("muon_momentum", "at least 0", "less than 1", lambda x: 0 <= x < 1),
                                          ("final_lr", "at least 0", "at most 1", lambda x: 0 <= x <= 1),
                                          ("beta1", "at least 0", "less than 1", lambda x: 0 <= x < 1),
                                          ("beta2", "at least 0", "less than 1", lambda x: 0 <= x < 1),
@@ -73,7 +82,8 @@ class TrainingConfig:
         doublings = int(math.log2(self.final_batch_size / self.batch_size))
         return min(self.batch_size << (step * (doublings + 1) // self.steps), self.final_batch_size)
 
-    def learning_rate_at(self, step: int) -> float:
-        """A linear rise to lr, and then the annealing, down to final_lr * lr."""
+    def learning_rate_at(self, step: int, peak: float | None = None) -> float:
+        """A linear rise to the peak, by default lr, and then the annealing, down to final_lr times the peak."""
+        peak = self.lr if peak is None else peak
         return nn.optim.warmup_annealing(step, self.annealing, warmup_steps=min(self.warmup_steps, self.steps),
-                                         total_steps=self.steps, peak=self.lr, floor=self.final_lr * self.lr)
+                                         total_steps=self.steps, peak=peak, floor=self.final_lr * peak)

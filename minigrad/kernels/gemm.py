@@ -2,8 +2,9 @@
 
 Three levels:
 1. tiles of C in registers (microkernel.py);
-2. `_multiply_serial`: blocks that fit the caches. A panel of B (160 rows, one tile wide) stays in L1, a block of A and
-   of C in L2; B is packed panel by panel, A only if it is transposed and wide;
+2. `_multiply_serial`: blocks that fit the caches. Panels of B (384 rows at most, one tile wide), a block of A and one of
+   C stay in L2: each panel more would be a pass over C more, and tiles read L2 as fast as they multiply. B is packed
+   panel by panel, A only if it is transposed and wide, by tiles on their way;
 3. `_multiply_batch`: a batch of products, cut among the threads by items or by rows and columns of C.
 
 Each element of C is summed in the same order wherever the cuts fall: the result does not depend on the threads.
@@ -22,19 +23,21 @@ from numba.extending import intrinsic
 
 from .buffers import empty, workspace
 from .jit import entry_point, jit, kernel, library, ready
-from .microkernel import copy_vector, dot_products, multiply_tile, shape, transpose_square
+from .microkernel import (
+    PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
+)
 from .parallel import WORTH_A_THREAD, available_threads, parallel_for
 from .simd import INDEX, address, inlined, pointer, shift
 
-ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4  # bits of `flags`
+# Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
+ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4
 
-PANEL_DEPTH = 160  # k in a panel of B: 160 x 64 float32 are 40 KB
+MAX_DEPTH = 384  # of a panel on any processor, see simd.py
 STRIP_COLUMNS = 512  # columns in a packed strip of B
-PACKED_ROWS = 240  # rows in a packed block of A
-BLOCK_ROWS = 60  # rows in a block of A that is read in place
-PACKED_B = PACKED_ROWS * PANEL_DEPTH  # where B begins in the workspace
-WORKSPACE = PACKED_B + (PANEL_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
-B_STAYS, B_TO_PACK, B_IS_PACKED = 0, 1, 2
+BLOCK_ROWS = 96  # rows in a block of A: whole tiles, and whole strips of a transposed A
+PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
+WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
+STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
 SERIAL_BELOW = 1_000_000  # multiply-adds; see WORTH_A_THREAD
 
 
@@ -55,16 +58,12 @@ def _pack_b(B, row_b, column_b, depth, columns, packed):
 
 
 @inlined
-def _pack_a(A, column_a, rows, depth, packed):
-    """A transposed A in strips that hold whole vectors and whole tiles: packed[strip][k][row], 48 rows in AVX-512."""
-    lanes, tile_rows, _ = shape(A)
-    strip = lanes * tile_rows // 2
+def _pack_a(A, column_a, rows, depth, packed, strip):
+    """packed[k, i] = A[i, k] for a transposed A with fewer rows than a strip."""
+    lanes, _, _ = shape(A)
     for k in range(depth):
-        for first in range(0, rows, strip):
-            source, target = shift(A, k * column_a + first), shift(packed, first * depth + k * strip)
-            count = min(strip, rows - first)
-            for i in range(0, count, lanes):
-                copy_vector(shift(source, i), shift(target, i), min(lanes, count - i), 0)
+        for i in range(0, rows, lanes):
+            copy_vector(shift(A, k * column_a + i), shift(packed, k * strip + i), min(lanes, rows - i), 0)
 
 
 @inlined
@@ -76,42 +75,51 @@ def _add_bias(C, row_c, M, N, bias):
 
 
 @inlined
-def _multiply_panel(A, row_a, column_a, a_is_packed, panel, row_panel, packing, packed, C, row_c, rows, columns, depth,
-                    adding, source, row_source):
-    """A block of rows of A times a panel of B, one tile wide. If `packing`, the first tile packs the panel."""
+def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed_b, C, row_c, rows, columns,
+                    depth, adding, source, row_source):
+    """A block of rows of A times a panel of B, one tile wide. If `packing_b`, the first tile packs the panel.
+
+    A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512. The
+    first tile of a strip packs it.
+    """
     lanes, tile_rows, _ = shape(A)
-    vectors = -(-columns // lanes)
+    vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
     for i in range(0, rows, tile_rows):
-        count = min(tile_rows, rows - i)
-        if a_is_packed:
-            strip = lanes * tile_rows // 2
-            tile_of_a, row_a, column_a = shift(A, i // strip * strip * depth + i % strip), 1, strip
-        else:
-            tile_of_a = shift(A, i * row_a)
-        multiply_tile(count, vectors, packing, depth, tile_of_a, row_a, column_a, panel, row_panel, shift(C, i * row_c),
-                      row_c, columns, adding, shift(source, i * row_source), row_source, packed)
-        if packing:
-            panel, row_panel, packing = packed, vectors * lanes, 0
+        own_a, own_row, own_column, packing = shift(A, i * row_a), row_a, column_a, packing_b
+        packed_strip = shift(packed_a, i // strip * strip * depth)
+        if a_state == TO_PACK and i % strip == 0 and rows - i >= strip:
+            packing += PACKS_A
+        elif a_state != STAYS:
+            if a_state == TO_PACK and i % strip == 0:
+                _pack_a(own_a, column_a, rows - i, depth, packed_strip, strip)
+            own_a, own_row, own_column = shift(packed_strip, i % strip), 1, strip
+        multiply_tile(min(tile_rows, rows - i), vectors, packing, depth, own_a, own_row, own_column, panel, row_panel,
+                      shift(C, i * row_c), row_c, columns, adding, shift(source, i * row_source), row_source,
+                      packed_strip, packed_b)
+        if packing_b:
+            panel, row_panel, packing_b = packed_b, vectors * lanes, 0
 
 
 @inlined
-def _multiply_block(A, row_a, column_a, a_is_packed, B, row_b, column_b, b_state, packed_b, C, row_c, rows, columns,
-                    depth, adding, source, row_source):
-    """A block of rows of A times a strip of B, panel by panel."""
+def _multiply_block(A, row_a, column_a, packing_a, packed_a, B, row_b, column_b, b_state, ragged_state, packed_b, C, row_c,
+                    rows, columns, depth, adding, source, row_source):
+    """A block of rows of A times a strip of B, panel by panel; the first one packs A."""
     lanes, tile_rows, tile_vectors = shape(A)
     tile_columns = lanes * tile_vectors
     for j in range(0, columns, tile_columns):
         n = min(tile_columns, columns - j)
-        panel, row_panel, packing = shift(B, j * column_b), row_b, 0
+        panel, row_panel, packing_b = shift(B, j * column_b), row_b, 0
         packed, row_packed = shift(packed_b, j * depth), -(-n // lanes) * lanes
-        if b_state == B_TO_PACK and column_b == 1 and n == tile_columns and rows >= tile_rows:
-            packing = 1
-        elif b_state != B_STAYS:
-            if b_state == B_TO_PACK:
+        state = b_state if n % lanes == 0 else ragged_state
+        if state == TO_PACK and column_b == 1 and n == tile_columns and rows >= tile_rows:
+            packing_b = PACKS_B
+        elif state != STAYS:
+            if state == TO_PACK:
                 _pack_b(panel, row_b, column_b, depth, n, packed)
             panel, row_panel = packed, row_packed
-        _multiply_panel(A, row_a, column_a, a_is_packed, panel, row_panel, packing, packed, shift(C, j), row_c, rows, n,
-                        depth, adding, shift(source, j), row_source)
+        a_state = STAYS if not packing_a else TO_PACK if j == 0 else IS_PACKED
+        _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed, shift(C, j), row_c,
+                        rows, n, depth, adding, shift(source, j), row_source)
 
 
 @inlined
@@ -142,28 +150,28 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
     elif flags & ADD_BIAS:
         first_source, first_row_source = bias, 0
 
-    regular = N <= tile_columns and row_b % lanes == 0 and address(B) % 64 == 0
-    b_stays = column_b == 1 and (M <= 3 * tile_rows or regular or flags & B_IN_PLACE != 0)
+    # Tiles read whole vectors. Past B's last column they may where a caller says so, or in aligned vectors: those lie in
+    # one page of memory.
+    aligned = row_b % lanes == 0 and address(B) % 64 == 0
+    ragged_b_stays = column_b == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
+    b_stays = ragged_b_stays or column_b == 1 and M <= 3 * tile_rows
     packing_a = column_a > 64 and N > tile_columns
-    block_rows = PACKED_ROWS if packing_a else BLOCK_ROWS
-    panel_depth = -(-K // -(-K // PANEL_DEPTH))
+    most = panel_depth()
+    depth_of_panels = -(-K // (-(-K // most) * UNROLLED)) * UNROLLED
     for column in range(0, N, STRIP_COLUMNS):
         columns = min(STRIP_COLUMNS, N - column)
-        for k in range(0, K, panel_depth):
-            depth = min(panel_depth, K - k)
+        for k in range(0, K, depth_of_panels):
+            depth = min(depth_of_panels, K - k)
             adding = k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0
             source, row_source = (C, row_c) if k > 0 else (first_source, first_row_source)
-            for row in range(0, M, block_rows):
-                rows = min(block_rows, M - row)
-                block_of_a = shift(A, row * row_a + k * column_a)
-                if packing_a:
-                    _pack_a(block_of_a, column_a, rows, depth, workspace)
-                    block_of_a = workspace
-                b_state = B_STAYS if b_stays else B_TO_PACK if row == 0 else B_IS_PACKED
+            for row in range(0, M, BLOCK_ROWS):
+                rows = min(BLOCK_ROWS, M - row)
+                b_state = TO_PACK if row == 0 else IS_PACKED
                 _multiply_block(
-                    block_of_a, row_a, column_a, packing_a, shift(B, k * row_b + column * column_b), row_b, column_b,
-                    b_state, shift(workspace, PACKED_B), shift(C, row * row_c + column), row_c, rows, columns, depth,
-                    adding, shift(source, row * row_source + column), row_source,
+                    shift(A, row * row_a + k * column_a), row_a, column_a, packing_a, workspace,
+                    shift(B, k * row_b + column * column_b), row_b, column_b, STAYS if b_stays else b_state,
+                    STAYS if ragged_b_stays else b_state, shift(workspace, PACKED_B), shift(C, row * row_c + column),
+                    row_c, rows, columns, depth, adding, shift(source, row * row_source + column), row_source,
                 )
 
 
@@ -273,14 +281,16 @@ def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
 
 def _readable(matrix: np.ndarray) -> tuple[np.ndarray, int, int]:
     """(matrix, row stride, column stride) with strides in elements, one of them 1: the matrix, or a copy if need be."""
-    if matrix.flags.carray and matrix.dtype.isnative:
-        return matrix, matrix.shape[-1], 1
-    (rows, columns), (row_stride, column_stride), size = matrix.shape[-2:], matrix.strides[-2:], matrix.itemsize
-    if matrix.flags.behaved and matrix.dtype.isnative and row_stride >= 0 and column_stride >= 0:
-        if column_stride == size or columns == 1:
-            return matrix, row_stride // size, 1
-        if row_stride == size or rows == 1:
-            return matrix, 1, column_stride // size
+    flags = matrix.flags
+    if matrix.dtype.isnative:
+        if flags.carray:
+            return matrix, matrix.shape[-1], 1
+        (rows, columns), (row_stride, column_stride), size = matrix.shape[-2:], matrix.strides[-2:], matrix.itemsize
+        if flags.behaved and row_stride >= 0 and column_stride >= 0:
+            if column_stride == size or columns == 1:
+                return matrix, row_stride // size, 1
+            if row_stride == size or rows == 1:
+                return matrix, 1, column_stride // size
     return _readable(np.array(matrix, dtype=matrix.dtype.newbyteorder("="), order="C"))
 
 
@@ -303,13 +313,23 @@ def _check(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None, shap
         raise ValueError(f"{name}: out must be writeable, aligned and native, with contiguous rows; use np.empty")
 
 
+FLOAT_TYPES = np.dtype(np.float32), np.dtype(np.float64)
 NO_BATCH = np.zeros((1, 3), np.int64)
 CORNERS = [(0,) * (ndim - 2) + (slice(1), slice(1)) for ndim in range(65)]
 
 
 def _corner(array: np.ndarray) -> np.ndarray:
-    """The array, or where it begins, as a matrix that is C-contiguous: so there is one specialisation of the kernel."""
-    return array if array.ndim == 2 and array.flags.c_contiguous else array[CORNERS[array.ndim]]
+    """A C-contiguous matrix that begins where the array does: so there is one specialisation of the kernel.
+
+    The array or its transpose, if that is one, as it takes no time to make.
+    """
+    if array.ndim == 2:
+        flags = array.flags
+        if flags.c_contiguous:
+            return array
+        if flags.f_contiguous:
+            return array.T
+    return array[CORNERS[array.ndim]]
 
 
 def _launch(a, b, out, bias, flags, M, N, K, offsets):
@@ -337,11 +357,15 @@ def matmul(
     array([[ 6., 15.],
            [15., 51.]], dtype=float32)
     """
-    M, K, N = *a.shape, b.shape[1]
-    _check("matmul", a, b, out, (M, N))
+    (M, K), (inner, N), dtype = a.shape, b.shape, a.dtype
     if out is None:
-        out = empty((M, N), a.dtype.newbyteorder("="))
+        if K != inner or dtype is not b.dtype or dtype not in FLOAT_TYPES:  # what is as ever needs no closer look
+            _check("matmul", a, b, None, (M, N))
+        out = empty((M, N), dtype.newbyteorder("="))
         accumulate = False
+    elif not (K == inner and dtype is b.dtype is out.dtype and dtype in FLOAT_TYPES and out.shape == (M, N)
+              and out.flags.carray):
+        _check("matmul", a, b, out, (M, N))
     if bias is not None and (bias.shape != (N,) or bias.dtype.type is not out.dtype.type):
         raise ValueError(f"matmul: expected bias of shape {(N,)} and {out.dtype}, got {bias.shape} and {bias.dtype}")
     if M == 0 or N == 0 or K == 0:

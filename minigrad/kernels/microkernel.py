@@ -2,8 +2,8 @@
 
 With 512-bit vectors a tile of C is 6 rows x 4 vectors, 24 registers. Each step of the loop over k loads 4 vectors of a
 row of B and broadcasts 6 elements of a column of A: 24 fused multiply-adds for 10 loads. There is one function per
-number of rows and of vectors, so that ragged edges are as quick; the last vector is masked. They are separate functions
-in a table of pointers, as one function with all the loops would take LLVM much longer to compile.
+number of rows and of vectors, so that ragged edges are as quick. They are separate functions in a table of pointers, as
+one function with all the loops would take LLVM much longer to compile.
 """
 from llvmlite import ir
 from numba import types
@@ -12,6 +12,8 @@ from numba.extending import intrinsic
 from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, use_widest_vectors, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()
+UNROLLED = 4  # values of k in a round of a full tile's loop
+PACKS_A, PACKS_B = 1, 2  # what a tile stores on its way
 
 
 def _internal_function(builder, name, argument_types, emit):
@@ -31,17 +33,21 @@ class _Tile:
     """One tile function: C[0:rows, 0:n] = A[0:rows, 0:K] @ B[0:K, 0:n] [+ source], n in the last of `count` vectors.
 
     A has element strides row_a, column_a; B and C the row strides row_b, row_c. If `adding`, the source is added, which
-    has the row stride row_source: C itself, or a bias with stride 0. If `packing`, the rows of B are stored in `packed`
-    on their way: the loop has time for stores.
+    has the row stride row_source: C itself, or a bias with stride 0. B is read in whole vectors, also past n: the loop has
+    no masks, as a masked load takes a turn on a port that the multiply-adds need.
+
+    The loop has time for stores: if `packs_b`, the rows of B are stored in `packed_b` on their way, and if `packs_a`,
+    the columns of a transposed A (row_a = 1) in `packed_a`: not for this tile alone, but of as many tiles as make whole
+    vectors, so that each cache line is fetched once.
     """
 
-    def __init__(self, context, builder, dtype, rows, count, packing, arguments):
+    def __init__(self, context, builder, dtype, rows, count, packs_a, packs_b, arguments):
         self.vectors = VectorBuilder(context, builder, dtype)
-        self.builder, self.rows, self.count, self.packing = builder, rows, count, packing
+        self.builder, self.rows, self.count, self.packs_a, self.packs_b = builder, rows, count, packs_a, packs_b
         (self.K, self.A, self.row_a, self.column_a, self.B, self.row_b, self.C, self.row_c,
-         self.n, self.adding, self.source, self.row_source, self.packed) = arguments
+         self.n, self.adding, self.source, self.row_source, self.packed_a, self.packed_b) = arguments
         last = self.vectors.first(builder.sub(self.n, constant((count - 1) * self.vectors.lanes)))
-        self.masks = [None] * (count - 1) + [last]
+        self.masks = [None] * (count - 1) + [last]  # of C and the source
 
     def emit(self):
         self._prefetch(self.C, self.row_c)
@@ -65,34 +71,60 @@ class _Tile:
                 self.vectors.call("llvm.prefetch.p0", ir.VoidType(), target, write, keep, data)
 
     def _loop(self):
-        """The products summed over k, in order of k."""
-        builder, vectors = self.builder, self.vectors
-        rows_of_a = self._row_pointers(self.A, self.row_a)
-        entry, loop, done = builder.block, builder.append_basic_block("k"), builder.append_basic_block("done")
-        builder.branch(loop)
+        """The products summed over k, in order of k: [row][vector]."""
+        builder = self.builder
+        self.rows_of_a = [constant(0)] + [self._opaque(builder.mul(constant(i), self.row_a)) for i in range(1, self.rows)]
+        state = [self.A, self.B, self.packed_a, self.packed_b] + [self.vectors.full(0.0)] * (self.rows * self.count)
+        if self.rows == self.vectors.tile_rows:
+            state = self._repeat(builder.ashr(self.K, constant(UNROLLED.bit_length() - 1)), UNROLLED, state)
+            state = self._repeat(builder.and_(self.K, constant(UNROLLED - 1)), 1, state)
+        else:
+            state = self._repeat(self.K, 1, state)
+        sums = state[4:]
+        return [sums[i : i + self.count] for i in range(0, len(sums), self.count)]
+
+    def _opaque(self, value):
+        """The value, which LLVM can no longer see through: it makes of the addresses in A a chain of additions."""
+        return self.builder.asm(ir.FunctionType(value.type, [value.type]), "", "=r,0", [value], False)
+
+    def _repeat(self, times, steps, state):
+        """`times` rounds of so many steps, each a value of k: from a state, the pointers and the sums, to the last one."""
+        builder = self.builder
+        entry, check, loop, done = builder.block, *(builder.append_basic_block() for _ in range(3))
+        builder.branch(check)
+        builder.position_at_end(check)
+        left = builder.phi(INT64)
+        current = [builder.phi(value.type) for value in state]
+        builder.cbranch(builder.icmp_signed(">", left, constant(0)), loop, done)
         builder.position_at_end(loop)
-        k = builder.phi(INT64)
-        sums = [[builder.phi(vectors.type) for _ in range(self.count)] for _ in range(self.rows)]
-        row_of_b = builder.gep(self.B, [builder.mul(k, self.row_b)])
-        b = [vectors.load(self._vector(row_of_b, j), self.masks[j]) for j in range(self.count)]
-        if self.packing:
-            packed = builder.gep(self.packed, [builder.mul(k, constant(self.count * vectors.lanes))])
+        following = current
+        for _ in range(steps):
+            following = self._step(*following[:4], following[4:])
+        for phi, first, later in zip([left, *current], [times, *state], [builder.sub(left, constant(1)), *following]):
+            phi.add_incoming(first, entry)
+            phi.add_incoming(later, loop)
+        builder.branch(check)
+        builder.position_at_end(done)
+        return current
+
+    def _step(self, column_of_a, row_of_b, packed_a, packed_b, sums):
+        """One k: a column of A times a row of B is added to the sums."""
+        builder, vectors = self.builder, self.vectors
+        b = [vectors.load(self._vector(row_of_b, j)) for j in range(self.count)]
+        if self.packs_b:
             for j in range(self.count):
-                vectors.store(b[j], self._vector(packed, j))
-        offset = builder.mul(k, self.column_a)
+                vectors.store(b[j], self._vector(packed_b, j))
+            packed_b = self._vector(packed_b, self.count)
+        if self.packs_a:
+            for j in range(self.rows // 2):
+                vectors.store(vectors.load(self._vector(column_of_a, j)), self._vector(packed_a, j))
+            packed_a = self._vector(packed_a, self.rows // 2)
         totals = []
         for i in range(self.rows):
-            a = vectors.splat(builder.load(builder.gep(rows_of_a[i], [offset])))
-            totals.append([vectors.multiply_add(a, b[j], sums[i][j]) for j in range(self.count)])
-            for j in range(self.count):
-                sums[i][j].add_incoming(vectors.full(0.0), entry)
-                sums[i][j].add_incoming(totals[i][j], loop)
-        following = builder.add(k, constant(1))
-        k.add_incoming(constant(0), entry)
-        k.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, self.K), loop, done)
-        builder.position_at_end(done)
-        return totals
+            a = vectors.splat(builder.load(builder.gep(column_of_a, [self.rows_of_a[i]])))
+            totals += [vectors.multiply_add(a, b[j], sums[i * self.count + j]) for j in range(self.count)]
+        column_of_a = self._opaque(builder.gep(column_of_a, [self.column_a]))
+        return [column_of_a, builder.gep(row_of_b, [self.row_b]), packed_a, packed_b, *totals]
 
     def _add_source(self, totals):
         builder, vectors = self.builder, self.vectors
@@ -115,19 +147,22 @@ class _Tile:
 
 
 def _tile_table(context, builder, dtype):
-    """A constant array of pointers to tile functions: [vectors - 1][rows - 1], then the full tile that packs B."""
+    """A constant array of pointers to tile functions: [vectors - 1][rows - 1], then the full tiles that pack."""
     vectors = VectorBuilder(context, builder, dtype)
     name = f"tiles.{vectors.suffix}"
     if name not in builder.module.globals:
         pointer = vectors.element.as_pointer()
         arguments = [INT64, pointer, INT64, INT64, pointer, INT64, pointer, INT64, INT64, INT64, pointer, INT64,
-                     pointer]
+                     pointer, pointer]
         rows, count = vectors.tile_rows, vectors.tile_vectors
-        kinds = [(r, c, False) for c in range(1, count + 1) for r in range(1, rows + 1)] + [(rows, count, True)]
+        kinds = [(r, c, False, False) for c in range(1, count + 1) for r in range(1, rows + 1)]
+        kinds += [(rows, count, packs_a, packs_b) for packs_a, packs_b in ((True, False), (False, True), (True, True))]
         functions = [
-            _internal_function(builder, f"tile.{vectors.suffix}.{r}x{c}{'.packing' * packing}", arguments,
-                               lambda body, args, kind=(r, c, packing): _Tile(context, body, dtype, *kind, args).emit())
-            for r, c, packing in kinds
+            _internal_function(
+                builder, f"tile.{vectors.suffix}.{r}x{c}{'.packs_a' * packs_a}{'.packs_b' * packs_b}", arguments,
+                lambda body, args, kind=(r, c, packs_a, packs_b): _Tile(context, body, dtype, *kind, args).emit(),
+            )
+            for r, c, packs_a, packs_b in kinds
         ]
         table_type = ir.ArrayType(functions[0].type, len(functions))
         table = ir.GlobalVariable(builder.module, table_type, name)
@@ -138,21 +173,21 @@ def _tile_table(context, builder, dtype):
 
 @intrinsic
 def multiply_tile(typing_context, rows, vectors, packing, K, A, row_a, column_a, B, row_b, C, row_c, n, adding, source,
-                  row_source, packed):
-    """One tile of C, see `_Tile`; packing (0 or 1) only for a full tile."""
+                  row_source, packed_a, packed_b):
+    """One tile of C, see `_Tile`; packing is the sum of PACKS_A and PACKS_B, and nonzero only for a full tile."""
 
     def codegen(context, builder, signature, arguments):
         rows, vectors, packing, *arguments = arguments
         dtype = signature.args[4].dtype
-        _, tile_rows, _ = vector_shape(context)
+        tile_rows = vector_shape(context)[1]
         number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(tile_rows)), rows)
-        number = builder.sub(builder.add(number, packing), constant(1))  # the packing tile stands behind the full one
+        number = builder.sub(builder.add(number, packing), constant(1))  # those that pack stand behind the full one
         slot = builder.gep(_tile_table(context, builder, dtype), [constant(0), number])
         builder.call(builder.load(slot), arguments)
         return context.get_dummy_value()
 
     return types.void(INDEX, INDEX, INDEX, INDEX, A, INDEX, INDEX, B, INDEX, C, INDEX, INDEX, INDEX, source, INDEX,
-                      packed), codegen
+                      packed_a, packed_b), codegen
 
 
 @intrinsic
@@ -160,11 +195,17 @@ def shape(typing_context, pointer):
     """(lanes of a vector, rows of a tile, vectors of a tile) for this processor and the pointer's dtype."""
 
     def codegen(context, builder, signature, arguments):
-        bits, rows, vectors = vector_shape(context)
+        bits, rows, vectors, _ = vector_shape(context)
         values = [constant(v) for v in (bits // signature.args[0].dtype.bitwidth, rows, vectors)]
         return context.make_tuple(builder, signature.return_type, values)
 
     return types.UniTuple(INDEX, 3)(pointer), codegen
+
+
+@intrinsic
+def panel_depth(typing_context):
+    """How many rows a panel of B has at most, on this processor."""
+    return INDEX(), lambda context, builder, signature, arguments: constant(vector_shape(context)[3])
 
 
 @intrinsic

@@ -143,9 +143,10 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
             source.load_into(model)
         if task:
             task.check_context(model)
+        trainer = Trainer(model, dataset, training, architecture, ranks)
     except ValueError as error:
         raise UsageError(error) from None
-    return Trainer(model, dataset, training, architecture, ranks), f"{task.name}-{architecture}" if task else name
+    return trainer, f"{task.name}-{architecture}" if task else name
 
 
 def named_tokenizer(given: dict[str, Any]) -> Tokenizer | str:

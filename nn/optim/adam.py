@@ -1,17 +1,15 @@
 """Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101)."""
-import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import FusedAdam, opaque
-from nn.optim.clip import clip_coefficient
-from nn.optim.optimizer import Optimizer
+from minigrad.extend import FusedAdam
+from nn.optim.fused import FusedOptimizer
 
 
-class Adam(Optimizer):
+class Adam(FusedOptimizer):
     """Steps along the mean gradient, divided by its root mean square, element by element; t counts steps from 1.
 
         g = g + weight_decay p
@@ -53,37 +51,14 @@ class Adam(Optimizer):
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
                  amsgrad: bool = False, *, maximize: bool = False, max_grad_norm: float | None = None):
-        if max_grad_norm is not None and not max_grad_norm > 0:
-            raise ValueError(f"{type(self).__name__}: max_grad_norm must be positive, got {max_grad_norm!r}")
-        self.max_grad_norm = max_grad_norm
-        self.grad_norm: float | None = None
-        self._fused: list[FusedAdam] = []  # one per dtype
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
-                                      maximize=maximize))
+                                      maximize=maximize), max_grad_norm)
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_avg_sq") + ("max_exp_avg_sq",) * group["amsgrad"]
 
-    @opaque
-    def step(self) -> None:
-        if not self._fused or not self._fused[0].fits(self.param_groups):
-            dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
-            self._fused = [FusedAdam(dtype, self.param_groups, self.state) for dtype in dtypes]
-        for fused in self._fused:
-            fused.collect()
-        clip = 1.0
-        if self.max_grad_norm is not None:
-            self.grad_norm = math.sqrt(sum(fused.squared_norm() for fused in self._fused))
-            clip = clip_coefficient(self.grad_norm, self.max_grad_norm)
-        for fused in self._fused:
-            fused.update(self.param_groups, clip, self.decoupled_decay)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self._fused = []  # made anew from this state at the next step
-
-    def __getstate__(self) -> dict[str, Any]:  # for copies and pickles: addresses hold in this process, for this object
-        return {**self.__dict__, "_fused": []}
+    def make_fused(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> FusedAdam:
+        return FusedAdam(dtype, self.param_groups, self.state, names, decoupled_decay=self.decoupled_decay)
 
 
 class AdamW(Adam):

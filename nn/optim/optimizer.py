@@ -1,5 +1,6 @@
 """Optimizer: parameter groups, the state of each parameter, and how both are saved and loaded."""
 import math
+import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,6 +21,11 @@ REQUIREMENTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "maximize": (lambda x: isinstance(x, bool), "True or False"),
     "nesterov": (lambda x: isinstance(x, bool), "True or False"),
     "betas": (lambda x: len(x) == 2 and all(0 <= beta < 1 for beta in x), "two numbers from 0 to below 1"),
+    "ns_coefficients": (lambda x: np.ndim(x) in (1, 2) and np.shape(x)[-1] == 3 and np.isfinite(x).all(),
+                        "three finite numbers a, b, c, or such a triple for each step"),
+    "ns_steps": (lambda x: isinstance(x, numbers.Integral) and 0 <= x < 100, "a whole number from 0 to 99"),
+    "adjust_lr_fn": (lambda x: x in (None, "original", "match_rms_adamw"), "None, 'original' or 'match_rms_adamw'"),
+    "blocks": (lambda x: isinstance(x, numbers.Integral) and x >= 1, "a whole number from 1"),
 }
 
 
@@ -158,6 +164,6 @@ def _check_option(optimizer: str, option: str, value: Any) -> None:
     try:
         if is_right(value):
             return
-    except TypeError:
+    except (TypeError, ValueError):
         pass
     raise ValueError(f"{optimizer}: {option} must be {description}, got {value!r}")

@@ -14,6 +14,9 @@ from models import checkpoint as checkpoints
 from models import data
 from models import run as runs
 from models import train
+from models.architectures import make_model
+from models.tasks import TASKS
+from models.training_config import OPTIMIZERS
 
 # PyTorch gives the same, from the same parameters and batches.
 FIRST_TEN_LOSSES = [2.445873, 2.413718, 2.414271, 2.397594, 2.385541, 2.398971, 2.380981, 2.376919, 2.368304, 2.354171]
@@ -108,9 +111,30 @@ def test_only_matrices_decay(make_trainer):
     assert decays == {2: 0.3, 1: 0.0}
 
 
+def test_muon_for_the_matrices_of_blocks_and_adamw_for_the_rest(make_trainer):
+    trainer = make_trainer(optimizer="muon", muon_lr=0.1, muon_momentum=0.5, weight_decay=0.3, steps=8, warmup_steps=1)
+    names = {parameter: name for name, parameter in trainer.model.named_parameters()}
+    muon, adamw = trainer.optimizer.optimizers
+    by_muon = {names[p]: group["blocks"] for group in muon.param_groups for p in group["params"]}
+    of_block = {"attention.in_proj_weight": 3, "attention.out_proj.weight": 1, "mlp.expand.weight": 1, "mlp.project.weight": 1}
+    assert by_muon == {f"blocks.{i}.{name}": parts for i in range(2) for name, parts in of_block.items()}
+    assert {names[p] for group in adamw.param_groups for p in group["params"]} == set(names.values()) - by_muon.keys()
+    assert all(group["momentum"] == 0.5 and group["weight_decay"] == 0.3 for group in muon.param_groups)
+    for step in range(8):
+        assert trainer.train_step()["lr"] == adamw.param_groups[0]["lr"]
+        rates = [group["lr"] for group in trainer.optimizer.param_groups]
+        assert rates == pytest.approx([100 * trainer.config.learning_rate_at(step)] * 2 + [rates[-1]] * 2)
+
+
+def test_models_without_blocks_are_not_for_muon():
+    task = TASKS["copy"]
+    with pytest.raises(ValueError, match="optimizer muon is for the matrices of blocks, and this model has none"):
+        train.make_optimizer(make_model(task, "rnn", task.config), TrainingConfig(optimizer="muon"))
+
+
 OTHER = dict(steps=7, batch_size=5, lr=2e-3, final_lr=0.5, warmup_steps=0, annealing="linear", accumulation=2, beta1=0.5,
              beta2=0.5, weight_decay=5.0, max_grad_norm=0.01, seed=1, final_batch_size=64, label_smoothing=0.1,
-             decay_all=True)
+             decay_all=True, optimizer="muon", muon_lr=1e-3, muon_momentum=0.5)
 
 
 @pytest.mark.parametrize("field", OTHER)
@@ -118,6 +142,7 @@ def test_every_field_of_the_training_counts(make_trainer, field):
     """For the losses of the next steps; but those of evaluation, see test_files_of_a_run."""
     assert OTHER.keys() | {"eval_every", "eval_windows"} == {field.name for field in dataclasses.fields(TrainingConfig)}
     base = dict(warmup_steps=1) | (dict(weight_decay=5.0, lr=1e-2) if field == "decay_all" else {})
+    base |= dict(optimizer="muon") if field.startswith("muon") else {}
     one, other = (make_trainer(**base | changes) for changes in ({}, {field: OTHER[field]}))
     other.model.load_state_dict({name: value.numpy() for name, value in one.model.state_dict().items()})
     assert losses(one, 5) != losses(other, 5)
@@ -150,6 +175,9 @@ def test_tokens_of_all_accumulated_batches_count_for_the_speed(make_trainer, mon
     (dict(beta2=1.0), "beta2 must be at least 0 and less than 1"),
     (dict(weight_decay=-0.1), "weight_decay must be"),
     (dict(final_batch_size=11), "final_batch_size must be a whole number from 12"),
+    (dict(optimizer="sgd"), "optimizer must be one of adamw, muon, got 'sgd'"),
+    (dict(muon_lr=0.0), "muon_lr must be more than 0 and at most 1"),
+    (dict(muon_momentum=1.0), "muon_momentum must be at least 0 and less than 1"),
     (dict(decay_all=1), "decay_all must be True or False, got 1"),
     (dict(label_smoothing=1.0), "label_smoothing must be at least 0 and less than 1"),
     (dict(max_grad_norm=0.0), "max_grad_norm must be more than 0 and finite"),
@@ -172,13 +200,14 @@ def metrics_of(folder) -> list[dict]:
     return [{name: value for name, value in row.items() if name not in ("tokens_per_second", "seconds")} for row in rows]
 
 
-def test_resumed_run_continues_bit_for_bit(make_trainer, tmp_path, monkeypatch):
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_resumed_run_continues_bit_for_bit(make_trainer, tmp_path, monkeypatch, optimizer):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
-    runs.train(make_trainer(dropout=0.2), whole)
+    runs.train(make_trainer(dropout=0.2, optimizer=optimizer), whole)
 
-    interrupted = make_trainer(dropout=0.2)
+    interrupted = make_trainer(dropout=0.2, optimizer=optimizer)
     original = interrupted.train_step
 
     def train_step():  # the power goes at step 7; the last checkpoint is of step 4
@@ -192,7 +221,7 @@ def test_resumed_run_continues_bit_for_bit(make_trainer, tmp_path, monkeypatch):
     assert len(metrics_of(parts)) == 7
     with open(parts / runs.METRICS, "a") as file:
         file.write('{"step": 8, "lo')  # a line that was cut off
-    resumed = make_trainer(dropout=0.2)
+    resumed = make_trainer(dropout=0.2, optimizer=optimizer)
     losses(resumed, 3)  # restoring must not depend on what was before
     resumed.restore(checkpoints.load(parts))
     assert resumed.step == 4

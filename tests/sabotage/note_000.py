@@ -223,18 +223,18 @@ SABOTAGES = of_claims("000", {
         "no gradient through the embedding": (f"{MODEL}.forward", "x = self.dropout(x)", "x = self.dropout(x.detach())"),
     },
     "T3": {
-        "steps count twice": ("minigrad.fused_adam:FusedAdam.update", "self.steps += self.gradients != 0",
+        "steps count twice": ("minigrad.fused_steps:FusedStep.update", "self.steps += self.gradients != 0",
             "self.steps += 2 * (self.gradients != 0)"),
-        "lr ignored": ("minigrad.fused_adam:FusedAdam.update", 'group["lr"]', "0.01"),
-        "betas ignored": ("minigrad.fused_adam:FusedAdam.update", '*group["betas"]', "0.9, 0.9"),
+        "lr ignored": ("minigrad.fused_steps:FusedAdam._launch", 'group["lr"]', "0.01"),
+        "betas ignored": ("minigrad.fused_steps:FusedAdam._launch", '*group["betas"]', "0.9, 0.9"),
         "gradients add up": ("nn.optim.optimizer:Optimizer.zero_grad", 'zero_grads(group["params"], set_to_none)', "pass"),
     },
     "T4": {
         "nothing is clipped": ("nn.optim.clip:clip_coefficient", "return 1.0 if coefficient > 1.0 else coefficient", "return 1.0"),
         "short gradients are made longer": ("nn.optim.clip:clip_coefficient", "return 1.0 if coefficient > 1.0 else coefficient", "return coefficient"),
         "elements are clipped": ("nn.optim.clip:clip_grad_norm_", "gradient *= coefficient", "np.clip(gradient, -coefficient, coefficient, out=gradient)"),
-        "nothing is clipped within the step": ("nn.optim.adam:Adam.step",
-            "clip = clip_coefficient(self.grad_norm, self.max_grad_norm)", "pass"),
+        "nothing is clipped within the step": ("nn.optim.fused:step_together",
+            "clip = clip_coefficient(grad_norm, max_grad_norm)", "pass"),
     },
     "T5": {
         "no warm-up": ("nn.optim.lr_scheduler:warmup_annealing", "peak * (step + 1) / (warmup_steps + 1)", "peak"),

@@ -1,4 +1,7 @@
 """The matrix product against float64 NumPy: odd sizes, all layouts, bias, accumulation, threads, bad input."""
+import ctypes
+import mmap
+
 import numpy as np
 import pytest
 
@@ -164,3 +167,21 @@ def test_reversed_and_broadcast_batch_axes_are_read_in_place():
 def test_bad_input(arguments, error, words):
     with pytest.raises(error, match=words):
         matmul(*arguments)
+
+
+@pytest.mark.skipif(not hasattr(mmap, "PROT_READ"), reason="needs mprotect")
+@pytest.mark.parametrize("rows, columns", [(4, 5), (4, 70), (100, 5), (100, 70), (100, 64), (1, 16)])
+def test_nothing_past_the_end_of_a_matrix_is_read(rows, columns):
+    """A page that cannot be read follows the matrices: reading there ends the process."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 64 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + 63 * page), ctypes.c_size_t(page), 0)
+    readable = np.frombuffer(memory, np.float32, 63 * page // 4)
+    for shape in ((columns, rows), (rows, columns)):
+        at_end = readable[-rows * columns :].reshape(shape)
+        other = random(rows, 50)
+        for x in (at_end, at_end.T):
+            if x.shape[0] == rows:
+                assert_close(matmul(x.T, other), x.T.astype(np.float64) @ other, rows)
+                assert_close(matmul(other.T, x), other.T.astype(np.float64) @ x, rows)

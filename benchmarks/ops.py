@@ -1,0 +1,236 @@
+"""Every public op beside PyTorch, forward and backward, in one run: python -m benchmarks.ops
+
+Sizes are 4x4, 256x256 and 1e7 elements; for products, attention and tables of ids, sizes that take as long. Inputs are
+contiguous, transposed or sliced. The two take turns, in blocks, and times are medians over these. What they compute is
+compared first: no wrong number is timed. The ratio is our time divided by PyTorch's. Freed memory is kept, by both.
+"""
+import argparse
+import inspect
+import json
+import math
+import os
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import torch  # before minigrad: the libgomp that is loaded first serves both
+
+import minigrad as mg
+from benchmarks.contest import ALLOCATOR
+from benchmarks.op_rows import ROWS, Row
+from benchmarks.report import describe_machine
+from minigrad import ops
+from minigrad.runner import Observer
+from minigrad.tape import Fused, Op
+from nn import functional as F
+
+SIZES = {"4x4": (4, 4), "256x256": (256, 256), "1e7": (2500, 4000)}
+LAYOUTS = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) if x.ndim > 1 else x,
+    "sliced": lambda x: np.repeat(x, 2, -1)[..., ::2] if x.ndim else x,
+}
+TOLERANCE = 2e-4  # relative to the largest entry
+WORST = 12  # rows that are named at the end
+PAUSE_SECONDS = 0.003  # in which the threads of the library before stop spinning
+
+# Public names that compute nothing, or are spelled by operators and other names.
+NO_OPS = {
+    "astype", "bfloat16", "class_ids", "cpu", "cuda", "device", "half", "int", "is_cuda", "is_floating_point",
+    "row_of_padding", "to", "type", "type_as",
+}
+
+
+class Disagreement(Exception):
+    """Ours and PyTorch's results differ."""
+
+
+def steps(row: Row, arrays: list[np.ndarray], is_forward_only: bool) -> list[Callable]:
+    """What is measured, ours and PyTorch's: a function that gives the result and the gradients."""
+    upstream = None
+    found = []
+    for library, functional, function in ((torch, torch.nn.functional, row.theirs or row.function), (mg, F, row.function)):
+        tensors = [library.from_numpy(array) for array in arrays]
+        leaves = [x for x in tensors if x.dtype == library.float32] if row.has_gradient and not is_forward_only else []
+        for leaf in leaves:
+            leaf.requires_grad_()
+        if leaves and upstream is None:
+            shape = tuple(function(library, functional, *tensors).shape)
+            upstream = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        found.append(make_step(library, functional, function, tensors, leaves, upstream))
+    return found[::-1]
+
+
+def make_step(library, functional, function: Callable, tensors: list, leaves: list, upstream) -> Callable:
+    dtypes = {}
+
+    def step() -> list:
+        out = function(library, functional, *tensors)
+        if not leaves:
+            return [out]
+        for leaf in leaves:
+            leaf.grad = None
+        dout = dtypes.get(out.dtype)
+        if dout is None:
+            dout = dtypes[out.dtype] = library.from_numpy(upstream).to(out.dtype)
+        out.backward(dout)
+        return [out, *[leaf.grad for leaf in leaves]]
+
+    return step
+
+
+def compare(name: str, ours: list, theirs: list) -> None:
+    """Disagreement if a result differs by more than the tolerance."""
+    for i, (mine, peer) in enumerate(zip(ours, theirs, strict=True)):
+        if mine is None and peer is None:
+            continue  # the gradient of what only gives its shape
+        what = f"{name}: the {'result' if i == 0 else f'gradient of input {i - 1}'}"
+        a, b = (np.asarray(x.detach() if hasattr(x, "detach") else x) for x in (mine, peer))
+        if a.shape != b.shape:
+            raise Disagreement(f"{what} has shape {a.shape}, PyTorch's {b.shape}")
+        if a.dtype.kind != "f":
+            agree = np.array_equal(a, b)
+        else:
+            tolerance = TOLERANCE * max(1.0, np.abs(b).max(initial=0))
+            agree = np.abs(a - b).max(initial=0) <= tolerance or np.allclose(a, b, 0, TOLERANCE, equal_nan=True)
+        if not agree:
+            raise Disagreement(f"{what} is another than PyTorch's")
+
+
+def alternate(functions: list[Callable], seconds: float) -> list[list[float]]:
+    """The seconds that a call takes, for each function and each of its turns."""
+    once = []
+    for function in functions:  # that have been called before
+        started = time.perf_counter()
+        function()
+        once.append(time.perf_counter() - started)
+    turns = max(3, min(15, int(seconds / max(once))))
+    counts = [max(1, int(seconds / turns / took)) for took in once]
+    times = [[] for _ in functions]
+    for _ in range(turns):
+        for function, count, taken in zip(functions, counts, times):
+            time.sleep(PAUSE_SECONDS)
+            if count > 1:
+                function()
+            started = time.perf_counter()
+            for _ in range(count):
+                function()
+            taken.append((time.perf_counter() - started) / count)
+    return times
+
+
+def measure(row: Row, size: str, layout: str, options: argparse.Namespace) -> dict:
+    name = f"{row.name}, {size}, {layout}"
+    arrays = [LAYOUTS[layout](draw(SIZES[size])) for draw in row.inputs]
+    ours, theirs = steps(row, arrays, options.forward)
+    mine, peer = ours(), theirs()
+    if not row.is_random:
+        compare(name, mine, peer)
+    del mine, peer
+    mine, peer = alternate([ours, theirs], options.seconds)
+    return dict(op=row.name, size=size, layout=layout, ours=statistics.median(mine), theirs=statistics.median(peer),
+                ratio=statistics.median(mine) / statistics.median(peer))
+
+
+class Seen(Observer):
+    """Which ops are applied, forward or backward"""
+
+    def __init__(self):
+        self.ops = set()
+
+    def forward(self, op, inputs, arrays, options):
+        self.ops.add(type(op))
+        return super().forward(op, inputs, arrays, options)
+
+
+def missing() -> list[str]:
+    """What has no row: public functions by name, and ops that no row applies."""
+    named = {row.name.partition(",")[0] for row in ROWS}
+    public = {}  # functions, by their names
+    for family in ops.Methods.__mro__[1:-1]:
+        public |= {name: value for name, value in vars(family).items() if not (name.startswith("_") or name.endswith("_"))}
+    public |= {name: value for name, value in vars(mg).items()
+               if inspect.isfunction(value) and value.__module__.startswith("minigrad.ops.")}
+    public |= {name: value for name, value in vars(F).items() if inspect.isfunction(value)}
+    covered = {id(value) for name, value in public.items() if name in named}  # aliases are one function
+    absent = [name for name, value in public.items() if name not in NO_OPS | named and id(value) not in covered]
+
+    def below(cls):
+        return {cls} | {leaf for child in cls.__subclasses__() for leaf in below(child)}
+
+    with Seen() as seen:
+        for row in ROWS:
+            step, _ = steps(row, [draw(SIZES["4x4"]) for draw in row.inputs], is_forward_only=False)
+            out = step()[0]
+            if isinstance(out, mg.Tensor) and out.requires_grad:
+                leaves = [mg.from_numpy(draw(SIZES["4x4"])) for draw in row.inputs]
+                leaves = [x.requires_grad_() if x.dtype == mg.float32 else x for x in leaves]
+                wanted = [x for x in leaves if x.requires_grad]
+                out = row.function(mg, F, *leaves)
+                mg.grad((out * out).sum(), wanted, create_graph=True, allow_unused=True)
+    concrete = {op for op in below(Op) if op.__module__.startswith("minigrad.ops.") and op not in (Op, Fused)}
+    absent += [op.__name__ for op in concrete - seen.ops if not op.__subclasses__() or op in seen.ops]
+    return absent
+
+
+def summary(results: list[dict]) -> str:
+    """The geometric means, and the worst rows, of each size and layout"""
+    lines = []
+    for size, layout in dict.fromkeys((r["size"], r["layout"]) for r in results):
+        own = sorted((r for r in results if (r["size"], r["layout"]) == (size, layout)), key=lambda r: -r["ratio"])
+        mean = math.exp(statistics.fmean(math.log(r["ratio"]) for r in own))
+        above = sum(r["ratio"] > 1.5 for r in own)
+        worst = ", ".join(f"{r['op']} {r['ratio']:.2f}" for r in own[:WORST])
+        lines.append(f"{size}, {layout}: geometric mean {mean:.2f}, {above} of {len(own)} above 1.5; worst: {worst}")
+    return "\n".join(lines)
+
+
+def short(seconds: float) -> str:
+    return f"{1e6 * seconds:10.1f}"
+
+
+def chosen(rows: Iterable[Row], only: str) -> list[Row]:
+    wanted = [word.strip() for word in only.split(";") if word.strip()]
+    return [row for row in rows if not wanted or any(word in (row.name, row.name.partition(",")[0]) for word in wanted)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ops", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", metavar="OP;OP", help="names of ops ('sum') or of rows ('sum, rows')")
+    parser.add_argument("--size", action="append", choices=SIZES, help="default: all; may be repeated")
+    parser.add_argument("--layout", action="append", choices=LAYOUTS, help="default: all; may be repeated")
+    parser.add_argument("--forward", action="store_true", help="forward alone")
+    parser.add_argument("--seconds", type=float, default=0.1, help="for each op, size, layout and library (default: 0.1)")
+    parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="all figures as JSON")
+    options = parser.parse_args()
+    if not ALLOCATOR.items() <= os.environ.items():  # the C library reads them at its start
+        os.execve(sys.executable, [sys.executable, "-m", "benchmarks.ops", *sys.argv[1:]], os.environ | ALLOCATOR)
+    if absent := missing():
+        print(f"error: no row for {', '.join(sorted(absent))}; add one in benchmarks/op_rows.py", file=sys.stderr)
+        return 1
+    results, wrong = [], []
+    print(f"{'op':32} {'size':8} {'layout':10} {'minigrad, us':>13} {'PyTorch, us':>12} {'ratio':>6}")
+    for row in chosen(ROWS, options.only):
+        for size in options.size or SIZES:
+            for layout in options.layout or LAYOUTS:
+                try:
+                    results.append(result := measure(row, size, layout, options))
+                except Disagreement as error:
+                    wrong.append(str(error))
+                    continue
+                print(f"{row.name:32} {size:8} {layout:10} {short(result['ours']):>13} {short(result['theirs']):>12} "
+                      f"{result['ratio']:6.2f}", flush=True)
+    print(f"\n{summary(results)}")
+    if options.output:
+        figures = {**describe_machine(torch.get_num_threads()), "rows": results}
+        options.output.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    for line in wrong:
+        print(f"error: {line}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

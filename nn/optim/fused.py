@@ -1,0 +1,122 @@
+"""Optimisers that step all parameters by one kernel, alone or several as one."""
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad import Tensor
+from minigrad.extend import FusedStep, opaque
+from nn.optim.clip import clip_coefficient
+from nn.optim.optimizer import Optimizer
+
+
+class FusedOptimizer(Optimizer):
+    """Base of these. A subclass writes `make_fused`, which does what its `update` says, for all parameters of a dtype.
+
+    With `max_grad_norm`, a step clips the gradients to that norm on the way, as `clip_grad_norm_` does but without changing
+    them; `grad_norm` is the norm they had.
+    """
+
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict], defaults: dict[str, Any], max_grad_norm: float | None):
+        self.max_grad_norm = _checked_norm(self, max_grad_norm)
+        self.grad_norm: float | None = None
+        self._fused: list[FusedStep] = []  # one per dtype
+        super().__init__(params, defaults)
+
+    def make_fused(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> FusedStep:
+        """The step of the parameters of a dtype; `names` are those of `state_names`, by group."""
+        raise NotImplementedError(f"{type(self).__name__} has no make_fused()")
+
+    def fused(self) -> list[FusedStep]:
+        """The steps of all dtypes, for the groups as they are now."""
+        names = [self.state_names(group) for group in self.param_groups]
+        if not self._fused or not self._fused[0].fits(self.state, names):
+            dtypes = dict.fromkeys(parameter.dtype for parameter in self._parameters())
+            self._fused = [self.make_fused(dtype, names) for dtype in dtypes]
+        return self._fused
+
+    @opaque
+    def step(self) -> None:
+        self.grad_norm = step_together([self], self.max_grad_norm)
+
+    def __getstate__(self) -> dict[str, Any]:  # for copies and pickles: addresses hold in this process, for this object
+        return {**self.__dict__, "_fused": []}
+
+
+class Joined(Optimizer):
+    """Several optimisers as one, each for parameters of its own: a norm over all gradients clips them.
+
+    Groups and states are those of the optimisers, one after the other, and may be changed in either place.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> layer = nn.Linear(3, 3)
+    >>> optimizer = Joined([nn.optim.Muon([layer.weight]), nn.optim.AdamW([layer.bias])], max_grad_norm=1.0)
+    >>> layer(mg.ones(1, 3)).sum().backward()
+    >>> optimizer.step()
+    >>> round(optimizer.grad_norm, 4)  # three ones in the bias, nine in the weight
+    3.4641
+    """
+
+    def __init__(self, optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None = None):
+        self.optimizers = list(optimizers)
+        self.max_grad_norm = _checked_norm(self, max_grad_norm)
+        self.grad_norm: float | None = None
+        if not self.optimizers:
+            raise ValueError("Joined: expected at least one optimizer")
+        for optimizer in self.optimizers:
+            if not isinstance(optimizer, FusedOptimizer):
+                raise TypeError(f"Joined: can only join Adam, AdamW and Muon, got {type(optimizer).__name__}")
+            if optimizer.max_grad_norm is not None:
+                raise ValueError(f"Joined: one norm is over all gradients; give max_grad_norm to Joined, not to "
+                                 f"{type(optimizer).__name__}")
+        parameters = self._parameters()
+        if len(set(parameters)) < len(parameters):
+            raise ValueError("Joined: a parameter was given to two optimizers")
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        return {parameter: entries for optimizer in self.optimizers for parameter, entries in optimizer.state.items()}
+
+    @state.setter
+    def state(self, state: dict[Tensor, dict[str, Any]]) -> None:
+        for optimizer in self.optimizers:
+            optimizer.state = {parameter: state[parameter] for parameter in optimizer._parameters() if parameter in state}
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        raise TypeError("Joined: add the group to one of the optimizers that were joined")
+
+    def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        owner = next(optimizer for optimizer in self.optimizers
+                     if any(own["params"] is group["params"] for own in optimizer.param_groups))
+        return owner.state_names(group)
+
+    @opaque
+    def step(self) -> None:
+        """Update all parameters that have a gradient."""
+        self.grad_norm = step_together(self.optimizers, self.max_grad_norm)
+
+
+def step_together(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None) -> float | None:
+    """A step of each, with the gradients of all clipped to one norm, if it is given. The norm they had."""
+    steps = [(optimizer, fused) for optimizer in optimizers for fused in optimizer.fused()]
+    for _, fused in steps:
+        fused.collect()
+    clip, grad_norm = 1.0, None
+    if max_grad_norm is not None:
+        grad_norm = math.sqrt(sum(fused.squared_norm() for _, fused in steps))
+        clip = clip_coefficient(grad_norm, max_grad_norm)
+    for optimizer, fused in steps:
+        fused.update(optimizer.param_groups, clip)
+    return grad_norm
+
+
+def _checked_norm(optimizer: Optimizer, max_grad_norm: float | None) -> float | None:
+    if max_grad_norm is not None and not max_grad_norm > 0:
+        raise ValueError(f"{type(optimizer).__name__}: max_grad_norm must be positive, got {max_grad_norm!r}")
+    return max_grad_norm

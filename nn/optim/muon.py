@@ -1,0 +1,119 @@
+"""Muon: momentum, orthogonalised (Jordan et al., https://kellerjordan.github.io/posts/muon)."""
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad import Tensor
+from minigrad.extend import FusedMuon
+from nn.optim.fused import FusedOptimizer
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # PyTorch's: large steps for small singular values, which end within 0.7 to 1.2
+SCALES = {  # the step of a matrix of so many rows and columns, in multiples of lr
+    "original": lambda rows, columns: math.sqrt(max(1, rows / columns)),
+    "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),  # about as large as AdamW's
+}
+
+
+class Muon(FusedOptimizer):
+    """Steps along the mean gradient with all its singular values made about 1. Only for matrices; those of hidden layers.
+
+        m = momentum m + (1 - momentum) g                           from m = 0
+        x = (1 - momentum) g + momentum m  with nesterov, else m
+        x = x / max(|x|, eps)                                       |x| is the root of the sum of all squares
+        x = a x + b (x x^T) x + c (x x^T)² x                        ns_steps times: Newton and Schulz's iteration
+        p = (1 - lr weight_decay) p - lr scale x
+
+    With x = U S V^T, each line of the iteration maps the singular values S by a s + b s³ + c s⁵, and leaves U and V alone.
+    `ns_coefficients` are a, b, c, or such a triple for each of the steps. The scale of a matrix of A rows and B columns is
+    sqrt(max(1, A / B)) for adjust_lr_fn "original", the default, and 0.2 sqrt(max(A, B)) for "match_rms_adamw", with which
+    the lr and weight decay of AdamW serve (arXiv:2502.16982). PyTorch computes the iteration in bfloat16, this in the
+    parameter's dtype.
+
+    `blocks`, also of a group, cuts each matrix into so many parts of equal rows, which are orthogonalised and scaled apart:
+    3 for a projection to queries, keys and values, 3 heads for one to each head's.
+
+    State of a parameter: "momentum_buffer" m. `update` is the formula for one parameter, to be read; `step` works on all
+    matrices at once. To train other parameters beside them, see `Joined`.
+
+    >>> import minigrad as mg
+    >>> import nn
+    >>> p = nn.Parameter(mg.zeros(2, 2))
+    >>> (p * mg.tensor([[3.0, 0.0], [0.0, -0.1]])).sum().backward()
+    >>> Muon([p], lr=0.1).step()
+    >>> p.data.round(3)
+    array([[-0.07 ,  0.   ],
+           [ 0.   ,  0.113]], dtype=float32)
+    """
+
+    def update(self, p: np.ndarray, g: np.ndarray, state: dict[str, Any], group: dict[str, Any]) -> None:
+        lr, momentum = group["lr"], group["momentum"]
+        m = state["momentum_buffer"] = momentum * state.get("momentum_buffer", 0) + (1 - momentum) * g
+        x = (1 - momentum) * g + momentum * m if group["nesterov"] else m
+        p *= 1 - lr * group["weight_decay"]
+        for part, direction in zip(np.split(p, group["blocks"]), np.split(x, group["blocks"])):
+            part -= lr * scale_of(group, part.shape) * orthogonalised(direction, polynomials_of(group), group["eps"])
+
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict], lr: float = 1e-3, weight_decay: float = 0.1,
+                 momentum: float = 0.95, nesterov: bool = True,
+                 ns_coefficients: tuple[float, float, float] | Sequence[tuple[float, float, float]] = COEFFICIENTS,
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *, blocks: int = 1,
+                 max_grad_norm: float | None = None):
+        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
+                                      ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps,
+                                      adjust_lr_fn=adjust_lr_fn, blocks=blocks), max_grad_norm)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        super().add_param_group(group)
+        try:
+            self._check_group(self.param_groups[-1])
+        except ValueError:
+            self.param_groups.pop()
+            raise
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        polynomials_of(group)
+        for parameter in group["params"]:
+            if parameter.ndim != 2:
+                raise ValueError("Muon only supports 2D parameters whereas we found a parameter with size: "
+                                 f"{tuple(parameter.shape)}; give the others to AdamW")
+            if parameter.shape[0] % group["blocks"]:
+                raise ValueError(f"Muon: blocks must divide the rows of a matrix, got blocks={group['blocks']} and a "
+                                 f"matrix of {tuple(parameter.shape)}")
+
+    def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("momentum_buffer",)
+
+    def make_fused(self, dtype: np.dtype, names: list[tuple[str, ...]]) -> FusedMuon:
+        return FusedMuon(dtype, self.param_groups, self.state, names, polynomials_of, scale_of)
+
+
+def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, float]], eps: float) -> np.ndarray:
+    """x, scaled to length 1, and then a x + b (x x^T) x + c (x x^T)² x for each (a, b, c).
+
+    >>> orthogonalised(np.diag([3.0, 4.0]), [COEFFICIENTS] * 5, 1e-7).round(2)
+    array([[0.76, 0.  ],
+           [0.  , 1.1 ]])
+    """
+    x = x / max(np.linalg.norm(x), eps)
+    for a, b, c in polynomials:
+        gram = x @ x.T
+        x = a * x + (b * gram + c * (gram @ gram)) @ x
+    return x
+
+
+def scale_of(group: dict[str, Any], shape: tuple[int, int]) -> float:
+    """The step of a matrix in multiples of the group's lr."""
+    return SCALES[group["adjust_lr_fn"] or "original"](*shape)
+
+
+def polynomials_of(group: dict[str, Any]) -> list[tuple[float, float, float]]:
+    """(a, b, c) of each step of the group's iteration."""
+    coefficients, steps = group["ns_coefficients"], group["ns_steps"]
+    if np.ndim(coefficients) == 1:
+        return [coefficients] * steps
+    if len(coefficients) != steps:
+        raise ValueError(f"Muon: expected (a, b, c) in ns_coefficients, or {steps} of them, for ns_steps={steps}, got "
+                         f"{len(coefficients)}")
+    return list(coefficients)
