@@ -68,8 +68,20 @@ class _SelfContained(codegen.JITCodeLibrary):
         super()._finalize_final_module()
 
 
-class _PartCompiler(compiler.Compiler):
-    """Numba's compiler, for functions that kernels call."""
+UNUSED = {"inline_closure_likes", "nopython_rewrites", "ir_legalization"}  # closures, expressions of arrays, and a check
+
+
+class _Compiler(compiler.Compiler):
+    """Numba's compiler, without the passes for what is in no kernel."""
+
+    def define_pipelines(self):
+        (pipeline,) = super().define_pipelines()
+        pipeline.passes = [step for step in pipeline.passes if step[0].name() not in UNUSED]
+        return [pipeline]
+
+
+class _PartCompiler(_Compiler):
+    """The compiler of functions that kernels call."""
 
     def define_pipelines(self):
         self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
@@ -85,8 +97,8 @@ class _PartCompiler(compiler.Compiler):
         return result._replace(entry_point=nothing)
 
 
-class _KernelCompiler(compiler.Compiler):
-    """Numba's compiler, for kernels."""
+class _KernelCompiler(_Compiler):
+    """The compiler of kernels."""
 
     def _compile_core(self):
         """As Numba does it, but without searches for garbage, which take a tenth of the time."""
