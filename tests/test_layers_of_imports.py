@@ -92,6 +92,7 @@ def test_there_are_no_circles():
 
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
     "cli.__main__": "the command that is asked for",
+    "minigrad.kernels.ahead": "the kernels that training_step.txt names",
     "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them",
     "minigrad.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",

@@ -25,7 +25,7 @@ from .cache import cache_folder, lock
 STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
 SCALARS = {"f": types.float32, "d": types.float64, "l": types.int64, "b": types.boolean}
 MOST = 6  # processes: one kernel takes an eighth of the time of all
-COMMAND = "import sys; from minigrad.kernels import ahead; ahead.compile_step(int(sys.argv[1]))"
+COMMAND = "import sys; from minigrad.kernels import ahead; ahead.compile_step(*sys.argv[1:])"
 
 
 @functools.cache
@@ -42,8 +42,8 @@ def start() -> None:
         if held is None:
             continue
         try:
-            process = subprocess.Popen([sys.executable, "-P", "-c", COMMAND, str(os.getpid())], env=environment,
-                                       pass_fds=[held], **nowhere)
+            process = subprocess.Popen([sys.executable, "-P", "-c", COMMAND, str(os.getpid()), str(STEP)],
+                                       env=environment, pass_fds=[held], **nowhere)
             atexit.register(_end, process)
         except OSError:
             return
@@ -61,11 +61,11 @@ def _done() -> pathlib.Path:
     return cache_folder() / STEP.with_suffix(".done").name
 
 
-def compile_step(parent: int) -> None:
+def compile_step(parent: str, step: str) -> None:
     """What the processes do: each compiles what no other does, as long as their parent lives."""
     binding.add_symbol(gemm.symbol(types.float32), 1)  # any address will do where no kernel is run
-    for line in STEP.read_text(encoding="utf-8").splitlines():
-        if os.getppid() != parent:
+    for line in pathlib.Path(step).read_text(encoding="utf-8").splitlines():
+        if os.getppid() != int(parent):
             return
         kernel, signature = read_line(line)
         if kernel._cache.is_missing(signature, kernel.targetctx):
