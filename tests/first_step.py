@@ -4,7 +4,9 @@
 """
 import importlib
 import inspect
+import os
 import sys
+import tempfile
 
 from numba import types
 from numba.core import event
@@ -15,13 +17,13 @@ from models.commands.train import new_trainer
 
 
 class Order(event.Listener):
-    """The kernels and signatures in the order in which they are compiled or loaded."""
+    """The order in which kernels are compiled."""
 
     def __init__(self):
-        self.seen: list[tuple[Dispatcher, tuple]] = []
+        self.compiled: list[Dispatcher] = []
 
     def on_start(self, event):
-        self.seen.append((event.data["dispatcher"], event.data["args"]))
+        self.compiled.append(event.data["dispatcher"])
 
     def on_end(self, event):
         """Nothing."""
@@ -51,16 +53,19 @@ def kernels() -> dict[Dispatcher, str]:
 
 
 def lines_of_a_step() -> list[str]:
-    """A line for each kernel that the first training step of the default model needs, the last first."""
+    """A line for each kernel that the first training step of the default model needs, the last first if none was kept."""
     order = Order()
     with event.install_listener("numba:compile", order):
         new_trainer({})[0].train_step()
     names = kernels()
+    last_first = sorted(names, key=lambda kernel: -order.compiled.index(kernel) if kernel in order.compiled else 0)
     return [f"{names[kernel]} ({' '.join(map(described, signature))})"
-            for kernel, signature in reversed(order.seen) if kernel in names]
+            for kernel in last_first for signature in kernel.signatures]
 
 
 if __name__ == "__main__":
-    lines = lines_of_a_step()
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["NUMBA_CACHE_DIR"] = empty
+        lines = lines_of_a_step()
     ahead.STEP.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     print(f"{ahead.STEP}: {len(lines)} kernels", file=sys.stderr)

@@ -173,11 +173,12 @@ class TestLocks:
         assert kernel_cache.load_overload(*arguments) is None
         let_go()
 
-    def test_one_that_died_is_not_waited_for(self, taken):
+    def test_one_that_died_is_not_waited_for(self, taken, monkeypatch):
         kernel_cache, arguments, let_go = taken
         let_go(None)
         assert kernel_cache.load_overload(*arguments) is None  # and has the lock from now on
-        assert kernel_cache.load_overload(*arguments) is None  # not waiting for itself
+        monkeypatch.setattr(cache, "lock", lambda *arguments: pytest.fail("it waits for itself"))
+        assert kernel_cache.load_overload(*arguments) is None
 
     def test_no_lock_is_left(self, fresh_kernel):
         assert works(fresh_kernel())
