@@ -68,20 +68,8 @@ class _SelfContained(codegen.JITCodeLibrary):
         super()._finalize_final_module()
 
 
-UNUSED = {"inline_closure_likes", "nopython_rewrites", "ir_legalization"}  # closures, expressions of arrays, and a check
-
-
-class _Compiler(compiler.Compiler):
-    """Numba's compiler, without the passes for what is in no kernel."""
-
-    def define_pipelines(self):
-        (pipeline,) = super().define_pipelines()
-        pipeline.passes = [step for step in pipeline.passes if step[0].name() not in UNUSED]
-        return [pipeline]
-
-
-class _PartCompiler(_Compiler):
-    """The compiler of functions that kernels call."""
+class _PartCompiler(compiler.Compiler):
+    """Numba's compiler, for functions that kernels call."""
 
     def define_pipelines(self):
         self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
@@ -97,8 +85,8 @@ class _PartCompiler(_Compiler):
         return result._replace(entry_point=nothing)
 
 
-class _KernelCompiler(_Compiler):
-    """The compiler of kernels."""
+class _KernelCompiler(compiler.Compiler):
+    """Numba's compiler, for kernels."""
 
     def _compile_core(self):
         """As Numba does it, but without searches for garbage, which take a tenth of the time."""

@@ -26,7 +26,6 @@ INTERNALS = {  # where in kernels/ it is used, and if it is a function, how it i
     "numba.core.compiler:Compiler.define_pipelines": ("jit.py, _KernelCompiler", "(self)"),
     "numba.core.compiler:Compiler._compile_core": ("jit.py, _PartCompiler and _KernelCompiler", "(self)"),
     "numba.core.compiler:Flags.no_compile": ("jit.py, _PartCompiler", None),
-    "numba.core.compiler_machinery:PassManager.run": ("jit.py, _Compiler", "(self, state)"),
     "numba.core.cpu:CPUContext.insert_user_function": ("jit.py, _PartCompiler", "(self, func, fndesc, libs=())"),
     "numba._dynfunc:make_function": ("jit.py, _PartCompiler", None),
     "numba.core.compiler:CompileResult._reduce": ("cache.py, save_overload", "(self)"),
