@@ -147,7 +147,7 @@ class CachedDecoder:
         known, slots = self._turned, min(max(slots, 2 * self._turned, FEWEST_ANGLES), self.program.slots)
         for rotation, base, scaling in self._rotations:
             new = rotation[known:slots]
-            new[:, 0::2], new[:, 1::2] = rotary_table(self._first + known, *new.shape, base, scaling, new.dtype)
+            new[...] = rotary_table(self._first + known, *new.shape, base, scaling, new.dtype)
         self._turned = slots
 
     def _count_known(self, tokens: np.ndarray) -> int:
@@ -307,7 +307,7 @@ class _Translation:
         if not attention.is_packed or attention.num_heads != heads or self.program.groups != heads:
             raise ValueError("there is an attention with sizes of its own")
         self.program.linear(x, attention.in_proj_weight.array, _array(attention.in_proj_bias), self.wide)
-        self.program.attend(self.wide, self.mixed, 1 / math.sqrt(self.program.head_size))
+        self.program.attend(self.wide, self.mixed, 1 / math.sqrt(self.program.head_size), self.rotation(attention))
 
     def general_heads(self, attention: nn.Attention, x: int) -> None:
         _expect(attention, nn.Attention)
@@ -330,7 +330,7 @@ class _Translation:
         by_distance = attention.relative_bias.array if attention.positions == "relative" else None
         program.attend(self.wide, self.mixed, attention.factor, self.rotation(attention), by_distance)
 
-    def rotation(self, attention: nn.Attention) -> np.ndarray | None:
+    def rotation(self, attention: nn.Attention | nn.MultiHeadAttention) -> np.ndarray | None:
         """An array for cosines and sines, in turn, of the positions in all slots: one for all layers that turn alike."""
         if attention.positions != "rotary":
             return None

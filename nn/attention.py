@@ -19,7 +19,7 @@ from nn import init
 from nn.checks import padding_mask, positive_int, probability
 from nn.linear import Linear
 from nn.module import Module, Parameter
-from nn.position import BASE, rotate
+from nn.position import BASE, rotate, rotation
 
 CHOICES = {
     "query_key": ("none", "shared", "separate"),
@@ -136,7 +136,7 @@ class Attention(Module):
         mask = self._mask(q, k, key_padding_mask)
         is_causal = self.causal == "mask" and mask is None
         if need_weights or self.causal == "renormalise":
-            weights = F.attention_weights(q, k, mask, is_causal, self.factor)
+            weights = F.attention_weights(self.rotated(q), self.rotated(k), mask, is_causal, self.factor)
             if self.causal == "renormalise":
                 weights = weights.tril()
                 total = weights.sum(-1, keepdim=True)
@@ -145,7 +145,8 @@ class Attention(Module):
             heads = F.dropout(weights, self.dropout, self.training) @ v
         else:
             dropout = self.dropout if self.training else 0.0
-            heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, self.factor)
+            longer = q if q.shape[2] > k.shape[2] else k
+            heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, self.factor, self._rotation(longer))
         y = self._merge(heads)
         y = x + y if self.residual else y
         y = y if is_batched else y[0]
@@ -153,7 +154,7 @@ class Attention(Module):
         return (y, shown) if need_weights else y
 
     def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """q (B, H, Tq, D_k), k (B, H, Tk, D_k), v (B, H, Tk, D_v), with rotary positions."""
+        """q (B, H, Tq, D_k), k (B, H, Tk, D_k), v (B, H, Tk, D_v); q and k are still to be `rotated`."""
         query = None if self.query_key == "none" else self.query
         q = self._split(x, query)
         if self.query_key == "separate":
@@ -161,9 +162,17 @@ class Attention(Module):
         else:
             k = q if source is x else self._split(source, query)
         v = self._split(source, self.value if self.projects_value else None, self.key_value_heads)
-        if self.positions == "rotary":
-            q, k = (rotate(x, base=self.rotary_base, scaling=self.rotary_scaling) for x in (q, k))
         return q, self._for_each_query(k), self._for_each_query(v)
+
+    def rotated(self, x: Tensor) -> Tensor:
+        """Queries or keys (B, H, T, D_k) with rotary positions, or as they are."""
+        return rotate(x, base=self.rotary_base, scaling=self.rotary_scaling) if self.positions == "rotary" else x
+
+    def _rotation(self, x: Tensor) -> Tensor | None:
+        """By what x (B, H, T, D_k) is rotated, if it is."""
+        if self.positions != "rotary":
+            return None
+        return rotation(*x.shape[2:], self.rotary_base, self.rotary_scaling, dtype=x.dtype)
 
     def _for_each_query(self, x: Tensor) -> Tensor:
         """(B, key_value_heads, T, size) -> (B, H, T, size): each head as often as there are heads of queries for it."""

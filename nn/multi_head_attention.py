@@ -1,6 +1,7 @@
 """Multi-head attention (Vaswani et al., arXiv:1706.03762), for self- and cross-attention.
 
     q, k, v = query Wqᵀ + bq, key Wkᵀ + bk, value Wvᵀ + bv     cut into H heads of size D = C / H
+    q, k    = rotated by their positions, or not               positions=
     scores  = q @ kᵀ / sqrt(D)                                 (B, H, Tq, Tk), masked
     weights = softmax(scores)                                  row by row
     output  = (weights @ v, heads side by side) Woᵀ + bo       (B, Tq, C)
@@ -19,6 +20,7 @@ from nn import init
 from nn.checks import positive_int, probability
 from nn.linear import Linear
 from nn.module import Module, Parameter
+from nn.position import BASE, rotary_frequencies, rotate, rotation
 
 
 class MultiHeadAttention(Module):
@@ -26,7 +28,8 @@ class MultiHeadAttention(Module):
 
     Parameters are named and shaped as torch.nn.MultiheadAttention's, so that its state dicts load: in_proj_weight
     (3C, C), or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) when the widths differ;
-    in_proj_bias (3C,); out_proj. Input is always batch first.
+    in_proj_bias (3C,); out_proj. Input is always batch first. positions="rotary" rotates queries and keys, each by its
+    own place in the sequence; for rotary_base and rotary_scaling see `nn.position.rotary_frequencies`.
 
     >>> import nn
     >>> attention = nn.MultiHeadAttention(embed_dim=8, num_heads=2)
@@ -39,7 +42,8 @@ class MultiHeadAttention(Module):
     """
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
-                 kdim: int | None = None, vdim: int | None = None, batch_first: bool = True):
+                 kdim: int | None = None, vdim: int | None = None, batch_first: bool = True, *, positions: str = "none",
+                 rotary_base: float = BASE, rotary_scaling: str = "none"):
         super().__init__()
         self.embed_dim = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
         self.num_heads = positive_int("MultiHeadAttention", "num_heads", num_heads)
@@ -48,6 +52,14 @@ class MultiHeadAttention(Module):
         self.dropout = probability("MultiHeadAttention", "dropout", dropout)
         if embed_dim % num_heads:
             raise ValueError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+        if positions not in ("none", "rotary"):
+            raise ValueError(f"MultiHeadAttention: positions must be 'none' or 'rotary', got {positions!r}")
+        if positions == "rotary":
+            rotary_frequencies(embed_dim // num_heads, rotary_base, rotary_scaling)
+        elif (rotary_base, rotary_scaling) != (BASE, "none"):
+            raise ValueError("MultiHeadAttention: rotary_base and rotary_scaling are of positions='rotary', got "
+                             f"positions={positions!r}; leave them out")
+        self.positions, self.rotary_base, self.rotary_scaling = positions, rotary_base, rotary_scaling
         if not batch_first:
             raise ValueError("MultiHeadAttention takes (B, T, C) only: batch_first=True, and transpose the input")
         if self.kdim == self.vdim == embed_dim:
@@ -96,18 +108,20 @@ class MultiHeadAttention(Module):
         if (key is query and value is query and attn_mask is None and key_padding_mask is None
                 and not need_weights and not dropout and self.is_packed):
             packed = F.linear(query, self.in_proj_weight, self.in_proj_bias)
-            return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal))
+            return self.out_proj(F.packed_attention(packed, self.num_heads, is_causal, self._rotation(query)))
 
         q, k, v = self.project(query, key, value)
         mask = self._mask_to_add(attn_mask, key_padding_mask, is_causal, q, k)
         is_causal = is_causal and mask is None
         if need_weights:
+            q, k = self.rotated(q), self.rotated(k)
             shown = weights = F.dropout(F.attention_weights(q, k, mask, is_causal), dropout)
             if average_attn_weights:
                 shown, weights = average_of_heads(weights)
             out = weights @ v
         else:
-            out = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)
+            longer = query if query.shape[1] > key.shape[1] else key
+            out = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, rotation=self._rotation(longer))
         out = self.out_proj(out.transpose(1, 2).reshape(query.shape))
         return (out, shown) if need_weights else out
 
@@ -119,8 +133,19 @@ class MultiHeadAttention(Module):
             raise ValueError("MultiHeadAttention: query, key and value must have the same B, and key and value the "
                              f"same T, got {query.shape}, {key.shape} and {value.shape}")
 
+    def rotated(self, x: Tensor) -> Tensor:
+        """Queries or keys (B, H, T, D) with rotary positions, or as they are."""
+        return rotate(x, base=self.rotary_base, scaling=self.rotary_scaling) if self.positions == "rotary" else x
+
+    def _rotation(self, x: Tensor) -> Tensor | None:
+        """By what queries and keys made of x (B, T, C) are rotated, if they are."""
+        if self.positions != "rotary":
+            return None
+        size = self.embed_dim // self.num_heads
+        return rotation(x.shape[1], size, self.rotary_base, self.rotary_scaling, dtype=x.dtype)
+
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        """q, k, v: (B, H, T, D)"""
+        """q, k, v: (B, H, T, D); q and k are still to be `rotated`."""
         if self.is_packed:
             weights = self.in_proj_weight.split(self.embed_dim)
         else:
@@ -158,7 +183,8 @@ class MultiHeadAttention(Module):
         return total
 
     def extra_repr(self) -> str:
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
+        positions = f", positions={self.positions!r}" if self.positions != "none" else ""
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}{positions}"
 
 
 MultiheadAttention = MultiHeadAttention

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 import minigrad as mg
-from minigrad import Tensor
+from minigrad import Tensor, ops
 from nn import init
 from nn.checks import positive_int
 from nn.module import Module, Parameter
@@ -163,14 +163,20 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
     return frequencies
 
 
-def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """(cosines, sines) for the positions start to start + T - 1, (T, D / 2) each. Angles are computed in float64, so that
+def rotary_table(start: int, T: int, D: int, base: float, scaling: str, dtype: np.dtype) -> np.ndarray:
+    """Cosines and sines in turn, (T, D), for the positions start to start + T - 1. Angles are computed in float64, so that
     they are exact far out, too."""
     angles = np.arange(start, start + T)[:, None] * rotary_frequencies(D, base, scaling)
-    return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(T, D).astype(dtype)
 
 
 kept_table = functools.lru_cache(maxsize=32)(rotary_table)  # whose arrays nobody may write to
+
+
+def rotation(T: int, D: int, base: float = BASE, scaling: str = "none", start: int = 0,
+             dtype: np.dtype = np.float32) -> Tensor:
+    """By what `rotate` turns (..., T, D), or attention as it goes: cosines and sines in turn, (T, D)."""
+    return Tensor(kept_table(start, T, D, base, scaling, dtype))
 
 
 def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none") -> Tensor:
@@ -180,7 +186,4 @@ def rotate(x: Tensor, start: int = 0, base: float = BASE, scaling: str = "none")
 
     Then q_t . k_s depends on t - s only. x (..., T, D), D even -> the same shape. For `scaling` see `rotary_frequencies`.
     """
-    T, D = x.shape[-2:]
-    cosine, sine = map(Tensor, kept_table(start, T, D, base, scaling, x.dtype))
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return mg.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).reshape(x.shape)
+    return ops.attention.turned(x, rotation(*x.shape[-2:], base, scaling, start, x.dtype))

@@ -11,7 +11,7 @@ import numpy as np
 import naive
 from minigrad.ops import (
     activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal, dropout,
-    einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, shape, softmax, statistics,
+    einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, statistics,
 )
 
 random = np.random.default_rng(1)
@@ -50,6 +50,7 @@ keep = random.random((4, 5)) > 0.4
 condition = random.random((3, 4)) > 0.5
 mask = np.where(random.random((2, 1, 5, 7)) > 0.3, 0.0, -np.inf)
 mask[0, 0, 2] = -np.inf  # a row in which everything is masked
+rotation = normal(70, 6)  # of more tokens than there are, and by no angles: any numbers may stand there
 
 CASES = [
     Case(arithmetic.Add, [normal(3, 4), normal(4)], lambda a, b: a + b),
@@ -115,6 +116,7 @@ CASES = [
     Case(arithmetic.Add, [normal(65, 64), normal(65, 64)], lambda a, b: a + b),  # with the kernel
     Case(activations.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu)),
     Case(activations.Gelu, [normal(3, 4)], naive.elementwise(naive.gelu_tanh), dict(approximate="tanh")),
+    Case(activations.SwiGLU, [normal(3, 4), normal(3, 4)], naive.pairwise(naive.swiglu)),
     Case(reduce.Sum, [normal(3, 4, 5)], naive.reduction(sum)),
     Case(reduce.Sum, [normal(3, 4, 5)], naive.reduction(sum), dict(axis=(0, -1))),
     Case(reduce.Sum, [normal(3, 4)], naive.reduction(sum), dict(axis=1, keepdims=True)),
@@ -197,6 +199,8 @@ CASES = [
     Case(layer_norm.LayerNorm, [normal(3, 5), normal(5), normal(5)], naive.layer_norm),
     Case(layer_norm.LayerNorm, [normal(2, 3, 5), None, None], naive.layer_norm, dict(eps=1e-2)),
     Case(layer_norm.LayerNorm, [normal(70, 33), normal(33), None], naive.layer_norm),
+    Case(rms_norm.RMSNorm, [normal(3, 5), normal(5)], naive.rms_norm),
+    Case(rms_norm.RMSNorm, [normal(2, 3, 5), None], naive.rms_norm, dict(eps=1e-2)),
     Case(cross_entropy.CrossEntropy, [normal(4, 3)], naive.cross_entropy, dict(targets=np.array([0, 2, 1, 1]))),
     Case(cross_entropy.CrossEntropy, [normal(4, 3)], naive.cross_entropy,
          dict(targets=np.array([0, -100, 1, 1]), reduction="none")),
@@ -214,24 +218,31 @@ CASES = [
     Case(embedding.Embedding, [normal(5, 70), normal(4, 70)], lambda weight, positions, ids: weight[ids] + positions[:3],
          dict(ids=random.integers(0, 5, (12, 3)))),
     Case(dropout.Dropout, [normal(4, 5)], lambda x, keep, p: x * keep / (1 - p), dict(keep=keep, p=0.4)),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), None, None],
          naive.attention,
          dict(is_causal=True, scale=0.3)),
     Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
-         naive.Constant(mask)],
+         naive.Constant(mask), None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None],
+    Case(attention.ScaledDotProductAttention, [normal(1, 2, 65, 8), normal(1, 2, 65, 8), normal(1, 2, 65, 8), None, None],
          naive.attention,
          dict(is_causal=True)),
-    Case(attention.PackedAttention, [normal(2, 5, 24)], naive.packed_attention, dict(num_heads=2)),
-    Case(attention.PackedAttention, [normal(2, 65, 24)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
+         naive.Constant(mask), naive.Constant(rotation[:, :4])],
+         naive.attention),
+    Case(attention.PackedAttention, [normal(2, 5, 24), None], naive.packed_attention, dict(num_heads=2)),
+    Case(attention.PackedAttention, [normal(2, 65, 36), naive.Constant(rotation)], naive.packed_attention,
+         dict(num_heads=2, is_causal=True)),
+    Case(attention.PackedAttention, [normal(2, 65, 24), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
 ]
 
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
+    indexing.Gather, indexing.ScatterAdd,
     reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
+    rms_norm.RMSNorm,
     cross_entropy.CrossEntropy, attention.ScaledDotProductAttention, attention.PackedAttention,
 }
 LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
@@ -319,6 +330,7 @@ CASES += [  # the same for the others
     Case(shape.Expand, [normal(3, 1)], np.broadcast_to, dict(shape=(3, 0))),
     Case(shape.Expand, [normal(131, 1)], np.broadcast_to, dict(shape=(131, 130))),
     Case(shape.Concatenate, [normal(131, 65), normal(131, 65)], lambda *a, axis: np.concatenate(a, axis), dict(axis=1)),
+    Case(shape.Concatenate, [normal(5500, 3), normal(5500, 1)], lambda *a, axis: np.concatenate(a, axis), dict(axis=1)),
     Case(indexing.Index, [normal()], lambda x, index: x[index], dict(index=())),
     Case(indexing.Index, [normal()], lambda x, index: x[index], dict(index=None)),
     Case(indexing.Index, [normal(4, 0)], lambda x, index: x[index], dict(index=np.array([0, 2, 0, -1]))),
@@ -328,6 +340,25 @@ CASES += [  # the same for the others
     Case(indexing.AddAt, [normal()], naive.add_at, dict(index=(), shape=())),
     Case(indexing.AddAt, [normal(0, 5)], naive.add_at, dict(index=np.array([], np.int64), shape=(4, 5))),
     Case(indexing.AddAt, [normal(70, 280)], naive.add_at, dict(index=random.integers(-61, 61, 70), shape=(61, 280))),
+    Case(indexing.Index, [normal(61, 280)], lambda x, index: x[index],
+         dict(index=(slice(None), random.integers(-280, 280, (3, 90))))),
+    Case(indexing.Index, [normal(3, 61, 94)], lambda x, index: x[index], dict(index=(slice(None), random.integers(61, size=70)))),
+    Case(indexing.AddAt, [normal(61, 280)], naive.add_at, dict(index=(slice(None), random.integers(-9, 9, 280)), shape=(61, 9))),
+    Case(indexing.AddAt, [normal(3, 70, 94)], naive.add_at, dict(index=(slice(None), random.integers(61, size=70)), shape=(3, 61, 94))),
+    Case(indexing.Gather, [normal(4, 5)], naive.gather, dict(dim=1, indices=random.integers(5, size=(4, 7)))),
+    Case(indexing.Gather, [normal(4, 5)], naive.gather, dict(dim=0, indices=random.integers(4, size=(6, 3)))),
+    Case(indexing.Gather, [normal(0, 5)], naive.gather, dict(dim=1, indices=random.integers(5, size=(0, 7)))),
+    Case(indexing.Gather, [normal(131, 31)], naive.gather, dict(dim=1, indices=random.integers(31, size=(130, 130)))),
+    Case(indexing.Gather, [normal(3, 31, 180)], naive.gather, dict(dim=1, indices=random.integers(31, size=(3, 35, 170)))),
+    Case(indexing.ScatterAdd, [normal(4, 7)], naive.scatter_add, dict(dim=1, indices=random.integers(5, size=(4, 7)), shape=(4, 5))),
+    Case(indexing.ScatterAdd, [normal(6, 3)], naive.scatter_add, dict(dim=0, indices=random.integers(4, size=(6, 3)), shape=(4, 5))),
+    Case(indexing.ScatterAdd, [normal(0, 7)], naive.scatter_add, dict(dim=1, indices=random.integers(5, size=(0, 7)), shape=(0, 5))),
+    Case(indexing.ScatterAdd, [normal(130, 130)], naive.scatter_add,
+         dict(dim=1, indices=random.integers(31, size=(130, 130)), shape=(131, 31))),
+    Case(indexing.ScatterAdd, [normal(8200, 2)], naive.scatter_add,
+         dict(dim=1, indices=random.integers(3, size=(8200, 2)), shape=(8200, 3))),
+    Case(indexing.ScatterAdd, [normal(3, 35, 170)], naive.scatter_add,
+         dict(dim=1, indices=random.integers(31, size=(3, 35, 170)), shape=(3, 31, 180))),
     Case(indexing.SetAt, [normal(), normal()], naive.set_at, dict(index=())),
     Case(indexing.SetAt, [normal(4, 5), normal(0, 5)], naive.set_at, dict(index=np.array([], np.int64))),
     Case(indexing.SetAt, [normal(131, 130), normal(3, 130)], naive.set_at, dict(index=np.array([2, 0, -1]))),
@@ -339,6 +370,9 @@ CASES += [  # the same for the others
     Case(matmul.MatMul, [normal(131, 65), normal(65, 130)], naive.matmul),
     Case(matmul.MatMul, [normal(2, 1, 70, 33), normal(3, 33, 41)], naive.matmul),
     Case(matmul.Linear, [normal(131, 65), normal(130, 65), normal(130)], naive.linear),
+    Case(activations.SwiGLU, [normal(), normal()], naive.pairwise(naive.swiglu)),
+    Case(activations.SwiGLU, [normal(0, 4), normal(0, 4)], lambda a, b: a),
+    Case(activations.SwiGLU, [normal(131, 130), normal(131, 130)], naive.pairwise(naive.swiglu)),
     Case(matmul.MLP, [normal(131, 33), normal(130, 33), normal(130), normal(65, 130), normal(65)], naive.mlp),
     Case(softmax.Softmax, [normal(0, 5)], lambda x, dim: x, dict(dim=1)),
     Case(softmax.Softmax, [normal(5, 0)], lambda x, dim: x, dict(dim=1)),
@@ -347,6 +381,8 @@ CASES += [  # the same for the others
     Case(softmax.LogSoftmax, [normal(180, 97)], naive.log_softmax, dict(dim=1)),
     Case(layer_norm.LayerNorm, [normal(0, 5), normal(5), normal(5)], lambda x, weight, bias: x),
     Case(layer_norm.LayerNorm, [normal(180, 97), normal(97), normal(97)], naive.layer_norm),
+    Case(rms_norm.RMSNorm, [normal(0, 5), normal(5)], lambda x, weight: x),
+    Case(rms_norm.RMSNorm, [normal(180, 97), normal(97)], naive.rms_norm),
     Case(cross_entropy.CrossEntropy, [normal(0, 3)], lambda x, targets, reduction: np.zeros(0),
          dict(targets=np.array([], np.int64), reduction="none")),
     Case(cross_entropy.CrossEntropy, [normal(180, 97)], naive.cross_entropy, dict(targets=random.integers(0, 97, 180))),
@@ -356,12 +392,13 @@ CASES += [  # the same for the others
     Case(embedding.Embedding, [normal(70, 130), normal(40, 130)],
          lambda weight, positions, ids: weight[ids] + positions[:33],
          dict(ids=random.integers(0, 70, (4, 33)))),
-    Case(attention.ScaledDotProductAttention, [normal(0, 3, 5, 4), normal(0, 3, 7, 4), normal(0, 3, 7, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(0, 3, 5, 4), normal(0, 3, 7, 4), normal(0, 3, 7, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 0, 4), normal(2, 3, 0, 4), None],
+    Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 0, 4), normal(2, 3, 0, 4), None, None],
          naive.attention),
-    Case(attention.ScaledDotProductAttention, [normal(1, 2, 133, 32), normal(1, 2, 140, 32), normal(1, 2, 140, 32), None],
+    Case(attention.ScaledDotProductAttention, [normal(1, 2, 133, 32), normal(1, 2, 140, 32), normal(1, 2, 140, 32), None,
+         None],
          naive.attention, dict(is_causal=True)),
-    Case(attention.PackedAttention, [normal(2, 0, 24)], lambda x, num_heads: x[..., :8], dict(num_heads=2)),
-    Case(attention.PackedAttention, [normal(2, 133, 96)], naive.packed_attention, dict(num_heads=2, is_causal=True)),
+    Case(attention.PackedAttention, [normal(2, 0, 24), None], lambda x, _, num_heads: x[..., :8], dict(num_heads=2)),
+    Case(attention.PackedAttention, [normal(2, 133, 96), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
 ]

@@ -22,6 +22,10 @@ def gelu(x):
     return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
+def swiglu(a, b):
+    return a / (1 + math.exp(-a)) * b
+
+
 def gelu_tanh(x):
     return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
@@ -121,6 +125,20 @@ def add_at(x, index, shape):
     return out
 
 
+def gather(x, dim, indices):
+    out = np.zeros(indices.shape)
+    for place in np.ndindex(indices.shape):
+        out[place] = x[place[:dim] + (indices[place],) + place[dim + 1 :]]
+    return out
+
+
+def scatter_add(x, dim, indices, shape):
+    out = np.zeros(shape)
+    for place in np.ndindex(indices.shape):
+        out[place[:dim] + (indices[place],) + place[dim + 1 :]] += x[place]
+    return out
+
+
 def diagonal(x, offset):
     rows, columns = x.shape[-2:]
     kept = [x[..., i, i + offset] for i in range(rows) if 0 <= i + offset < columns]
@@ -171,6 +189,11 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return out if bias is None else out + bias
 
 
+def rms_norm(x, weight, eps=1e-5):
+    out = np.apply_along_axis(lambda row: row / math.sqrt(sum(v * v for v in row) / len(row) + eps), -1, x)
+    return out if weight is None else out * weight
+
+
 def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     log_p = log_softmax(x, 1)
     wanted = np.array([[label_smoothing / x.shape[1]] * x.shape[1] for _ in targets])
@@ -185,8 +208,18 @@ def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothi
     return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)
 
 
-def attention(q, k, v, mask=None, is_causal=False, scale=None):
+def turned(x, rotation):
+    """Each pair of features as a complex number times another one."""
+    out = np.empty(x.shape)
+    for *place, t, i in np.ndindex(*x.shape[:-1], x.shape[-1] // 2):
+        pair = complex(*x[(*place, t, slice(2 * i, 2 * i + 2))]) * complex(*rotation[t, 2 * i : 2 * i + 2])
+        out[(*place, t, slice(2 * i, 2 * i + 2))] = pair.real, pair.imag
+    return out
+
+
+def attention(q, k, v, mask=None, rotation=None, is_causal=False, scale=None):
     """Query by query, key by key."""
+    q, k = (q, k) if rotation is None else (turned(q, rotation), turned(k, rotation))
     batch, heads, queries, size = q.shape
     keys = k.shape[2]
     mask = np.zeros((1, 1, 1, 1)) if mask is None else mask
@@ -202,7 +235,7 @@ def attention(q, k, v, mask=None, is_causal=False, scale=None):
     return out
 
 
-def packed_attention(packed, num_heads, is_causal=False):
+def packed_attention(packed, rotation=None, num_heads=1, is_causal=False):
     batch, time, width = packed.shape
     q, k, v = (part.reshape(batch, time, num_heads, -1).transpose(0, 2, 1, 3) for part in np.split(packed, 3, axis=2))
-    return attention(q, k, v, None, is_causal).transpose(0, 2, 1, 3).reshape(batch, time, width // 3)
+    return attention(q, k, v, None, rotation, is_causal).transpose(0, 2, 1, 3).reshape(batch, time, width // 3)

@@ -88,11 +88,12 @@ def attention(p, config, x, context, hidden, causal=False, positions="none"):
     if "in_proj_weight" in p:
         weights = np.split(p["in_proj_weight"], 3)
         biases = np.split(p["in_proj_bias"], 3) if "in_proj_bias" in p else [None] * 3
-        of_heads, projection = lambda y: y, p.below("out_proj")
+        projection = p.below("out_proj")
     else:
         parts = [p.below(name) for name in ("query", "key", "value")]
         weights, biases = [part["weight"] for part in parts], [part.get("bias") for part in parts]
-        of_heads, projection = lambda y: turned(config, y) if positions == "rotary" else y, p.below("out")
+        projection = p.below("out")
+    of_heads = (lambda y: turned(config, y)) if positions == "rotary" else (lambda y: y)
     groups = config.key_value_heads or config.heads
     q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1) for source, weight, bias, heads
                in zip((x, context, context), weights, biases, (config.heads, groups, groups)))

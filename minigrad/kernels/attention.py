@@ -11,6 +11,7 @@ What the kernels do in another way than `tiled_attention`, with the same numbers
 - A mask may be added to the scores; a query from which all is hidden has zeros for weights.
 - Backward takes SPAN keys after SPAN keys with all queries that see them: k, v, dk, dv stay in the cache.
 - k is packed times the scale, for scores and dq, and in backward q, for dk.
+- With rotary positions q and k are turned where they are packed, and dq and dk are turned back when they are whole.
 
 Blocks of queries are independent in forward, and are divided among the threads; backward gives them whole heads.
 """
@@ -23,7 +24,7 @@ import numpy as np
 from numba import types
 
 from .attention_passes import (
-    BLOCK, STRIP, dots, hide_future, online_softmax, pack, scale_rows, softmax_backward, transpose,
+    BLOCK, STRIP, dots, hide_future, online_softmax, pack, scale_rows, softmax_backward, transpose, turn,
 )
 from .buffers import empty, workspace
 from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
@@ -34,6 +35,7 @@ from .simd import INDEX, call, consecutive, constant_like, log, pointer, shift, 
 TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
 SPAN = 1024  # keys: whole tiles
 SERIAL_BELOW = 400_000  # multiply-adds of one product; see WORTH_A_THREAD
+ARRAYS = 11  # that the kernels are given
 
 
 def tiled_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, is_causal: bool,
@@ -158,19 +160,22 @@ def _copy_mask(mask, row_mask, column_mask, queries, keys, tile):
 @library
 def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
-    H, Tq, Tk, D, row_size, blocks, is_masked, column_mask, is_causal = sizes
-    row_q, row_k, row_v, row_mask, row_out = row_strides[:5]
+    H, Tq, Tk, D, row_size, blocks, is_masked, column_mask, is_causal, is_rotated = sizes
+    row_q, row_k, row_v, row_mask, row_rotation, row_out = row_strides[:6]
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
-    keys_packed, values, queries, scores, largest, total, shrinking = consecutive(
-        space, (Tk * row_size, Tk * row_size, BLOCK * row_size, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
+    block = BLOCK * row_size
+    keys_packed, values, q_packed, queries, scores, largest, total, shrinking = consecutive(
+        space, (Tk * row_size, Tk * row_size, block, block, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
     )
     for head in range(begin // blocks, -(-end // blocks)):
         from_batch = shift_each(pointers, batch_strides, head // H)
-        q, k, v, mask, out, logsumexp = shift_each(from_batch, head_strides, head % H)[:6]
+        q, k, v, mask, rotation, out, logsumexp = shift_each(from_batch, head_strides, head % H)[:7]
         start_of_queries = max(0, begin - head * blocks) * BLOCK
         end_of_queries = min(Tq, (end - head * blocks) * BLOCK)
         seen = min(Tk, end_of_queries) if is_causal else Tk
         pack(k, row_k, seen, D, scale, keys_packed, row_size, total)
+        if is_rotated:
+            turn(keys_packed, row_size, seen, D, rotation, row_rotation, one, total)
         pack(v, row_v, seen, D, one, values, row_size, total)
         all_finite = total[0] == 0
         for first in range(start_of_queries, end_of_queries, BLOCK):
@@ -178,7 +183,13 @@ def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_stri
             columns = -(-count // STRIP) * STRIP
             seen = min(Tk, first + count) if is_causal else Tk
             block_of_out = shift(out, first * row_out)
-            transpose(shift(q, first * row_q), row_q, count, D, queries, BLOCK)
+            block_of_q = shift(q, first * row_q)
+            if is_rotated:
+                pack(block_of_q, row_q, count, D, one, q_packed, row_size, total)
+                turn(q_packed, row_size, count, D, shift(rotation, first * row_rotation), row_rotation, one, total)
+                transpose(q_packed, row_size, count, D, queries, BLOCK)
+            else:
+                transpose(block_of_q, row_q, count, D, queries, BLOCK)
             for c in range(BLOCK):
                 largest[c], total[c] = minus_infinity, zero
             for start in range(0, seen, TILE):
@@ -209,8 +220,8 @@ def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_stri
 @library
 def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, space, work):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
-    H, Tq, Tk, D, row_size, _, is_masked, column_mask, is_causal = sizes
-    row_q, row_k, row_v, row_mask, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
+    H, Tq, Tk, D, row_size, _, is_masked, column_mask, is_causal, is_rotated = sizes
+    row_q, row_k, row_v, row_mask, row_rotation, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
     block = BLOCK * row_size
     (keys_packed, values, q_packed, dout_packed, queries, douts, scores, dscores, subtracted, minus_delta,
@@ -222,9 +233,11 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
     seen = min(Tk, Tq) if is_causal else Tk
     for head in range(begin, end):
         from_batch = shift_each(pointers, batch_strides, head // H)
-        q, k, v, mask, out, logsumexp, dout, dq, dk, dv = shift_each(from_batch, head_strides, head % H)
+        q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv = shift_each(from_batch, head_strides, head % H)
         pack(v, row_v, seen, D, one, values, row_size, check)
         pack(k, row_k, seen, D, scale, keys_packed, row_size, check)
+        if is_rotated:
+            turn(keys_packed, row_size, seen, D, rotation, row_rotation, one, check)
         all_finite = check[0] == 0
         for j in range(seen, Tk):
             for c in range(D):
@@ -236,9 +249,12 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
                 columns = -(-count // STRIP) * STRIP
                 high = min(seen, low + SPAN, first + count) if is_causal else min(seen, low + SPAN)
                 block_of_q, block_of_dout = shift(q, first * row_q), shift(dout, first * row_dout)
-                transpose(block_of_q, row_q, count, D, queries, BLOCK)
+                pack(block_of_q, row_q, count, D, one, q_packed, row_size, check)
+                if is_rotated:
+                    turn(q_packed, row_size, count, D, shift(rotation, first * row_rotation), row_rotation, one, check)
+                transpose(q_packed, row_size, count, D, queries, BLOCK)
                 transpose(block_of_dout, row_dout, count, D, douts, BLOCK)
-                pack(block_of_q, row_q, count, D, scale, q_packed, row_size, check)
+                pack(q_packed, row_size, count, D, scale, q_packed, row_size, check)
                 pack(block_of_dout, row_dout, count, D, one, dout_packed, row_size, check)
                 dots(shift(out, first * row_out), row_out, dout_packed, row_size, count, D, -one, minus_delta)
                 for c in range(count):  # if a query sees nothing, its weights become zeros
@@ -270,6 +286,9 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
                     adding = ACCUMULATE if start > 0 else 0
                     _sum_over_keys(dscores, keys, square, tile_of_k, row_size, all_finite, count, D,
                                    shift(dq, first * row_dq), row_dq, B_IN_PLACE | adding, work)
+        if is_rotated:
+            turn(dq, row_dq, Tq, D, rotation, row_rotation, -one, check)
+            turn(dk, row_dk, seen, D, rotation, row_rotation, -one, check)
 
 
 @jit
@@ -279,11 +298,11 @@ def _part(part, portion, pointers, batch_strides, head_strides, row_strides, siz
 
 
 @kernel(parallel=True)
-def _on_threads(portion, q, k, v, mask, out, logsumexp, dout, dq, dk, dv, batch_strides, head_strides, row_strides,
-                sizes, scale, cuts, space, spaces, works):
+def _on_threads(portion, q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv, batch_strides, head_strides,
+                row_strides, sizes, scale, cuts, space, spaces, works):
     """Call the machine code of `_forward_portion` or `_backward_portion`, thread by thread, from cut to cut."""
-    pointers = (pointer(q, 0), pointer(k, 0), pointer(v, 0), pointer(mask, 0), pointer(out, 0), pointer(logsumexp, 0),
-                pointer(dout, 0), pointer(dq, 0), pointer(dk, 0), pointer(dv, 0))
+    pointers = (pointer(q, 0), pointer(k, 0), pointer(v, 0), pointer(mask, 0), pointer(rotation, 0), pointer(out, 0),
+                pointer(logsumexp, 0), pointer(dout, 0), pointer(dq, 0), pointer(dk, 0), pointer(dv, 0))
     parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (
         portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, cuts, space, spaces, works
     ))
@@ -294,9 +313,9 @@ def _machine_code(portion, dtype: np.dtype) -> int:
     """The address of a portion's machine code, which is compiled once: Numba would optimise it again in each caller."""
     register(dtype)
     number = numba.from_dtype(dtype)
-    array, strides = types.CPointer(number), types.UniTuple(INDEX, 10)
-    return entry_point(portion, (INDEX, INDEX, types.UniTuple(array, 10), strides, strides, strides,
-                               types.UniTuple(INDEX, 9), number, array, array))
+    array, strides = types.CPointer(number), types.UniTuple(INDEX, ARRAYS)
+    return entry_point(portion, (INDEX, INDEX, types.UniTuple(array, ARRAYS), strides, strides, strides,
+                               types.UniTuple(INDEX, 10), number, array, array))
 
 
 CORNER = (slice(1),) * 4
@@ -323,7 +342,15 @@ def _broadcast_mask(mask, q):
     return mask, tuple(0 if n == 1 else stride for n, stride in zip(mask.shape, mask.strides))
 
 
-def _check(q, k, v, mask):
+def _rows_of_rotation(rotation, q):
+    """(rotation, strides): a readable rotation of four axes, and its strides in bytes as if it were (B, H, T, D)."""
+    if rotation is None:
+        return q, (0, 0, 0, 0)
+    rotation = _readable(rotation)
+    return rotation[None, None], (0, 0, *rotation.strides)
+
+
+def _check(q, k, v, mask, rotation):
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3]
             and k.shape == v.shape):
         raise ValueError(
@@ -335,6 +362,11 @@ def _check(q, k, v, mask):
         wanted = (*q.shape[:3], k.shape[2])
         if mask.ndim > 4 or any(n not in (1, w) for n, w in zip(reversed(mask.shape), reversed(wanted))):
             raise ValueError(f"attention: mask {mask.shape} does not broadcast to (B, H, Tq, Tk) = {wanted}")
+    if rotation is not None:
+        T, D = max(q.shape[2], k.shape[2]), q.shape[3]
+        if D % 2 or rotation.ndim != 2 or rotation.shape[1] != D or len(rotation) < T or rotation.dtype != q.dtype:
+            raise ValueError(f"attention: expected a rotation (at least {T}, {D}) of {q.dtype}, for an even number of "
+                             f"features, got {rotation.shape} of {rotation.dtype}")
 
 
 @functools.lru_cache(maxsize=64)
@@ -352,21 +384,22 @@ def cuts(heads: int, blocks: int, threads: int, is_causal: bool) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The batch, the head, the row and the column strides of ten arrays, those that are missing repeating the last."""
-    return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(10))))
+    """The batch, the head, the row and the column strides of all arrays, those that are missing repeating the last."""
+    return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(ARRAYS))))
 
 
-def _launch(portion, mask, is_causal, scale, q, k, v, out, logsumexp, *gradients):
+def _launch(portion, mask, rotation, is_causal, scale, q, k, v, out, logsumexp, *gradients):
     """Run a portion on all threads; the arrays are passed as corners, with strides beside them: one specialisation."""
     dtype = q.dtype
     B, H, Tq, D = q.shape
     Tk = k.shape[2]
-    is_masked = mask is not None
+    is_masked, is_rotated = mask is not None, rotation is not None
     mask, mask_strides = _broadcast_mask(mask, q)
-    corners = [x[CORNER] for x in (q, k, v, mask, out, logsumexp, *gradients)]
-    corners += corners[-1:] * (10 - len(corners))  # forward has no gradients
+    rotation, rotation_strides = _rows_of_rotation(rotation, q)
+    corners = [x[CORNER] for x in (q, k, v, mask, rotation, out, logsumexp, *gradients)]
+    corners += corners[-1:] * (ARRAYS - len(corners))  # forward has no gradients
     batch_strides, head_strides, row_strides, column_strides = _in_elements(
-        dtype.itemsize, q.strides, k.strides, v.strides, mask_strides,
+        dtype.itemsize, q.strides, k.strides, v.strides, mask_strides, rotation_strides,
         *(x.strides for x in (out, logsumexp, *gradients)),
     )
     blocks = 1 if gradients else -(-Tq // BLOCK)  # all queries of a head add to its dk and dv
@@ -377,22 +410,24 @@ def _launch(portion, mask, is_causal, scale, q, k, v, out, logsumexp, *gradients
     launch = _on_threads.ungated if threads == 1 else _on_threads
     launch(
         _machine_code(portion, dtype), *corners, batch_strides, head_strides, row_strides,
-        (H, Tq, Tk, D, row_size, blocks, int(is_masked), column_strides[3], int(is_causal)), dtype.type(scale),
-        cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
+        (H, Tq, Tk, D, row_size, blocks, int(is_masked), column_strides[3], int(is_causal), int(is_rotated)),
+        dtype.type(scale), cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
         gemm_workspaces(dtype),
     )
 
 
 def attention_forward(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
+    rotation: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """out = softmax(q @ k^T * scale + mask) @ v and the logsumexp of the scores.
 
     q (B, H, Tq, D), k and v (B, H, Tk, D) at any strides with contiguous rows; mask: None, or floats that broadcast to
-    (B, H, Tq, Tk). Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as (B, Tq, H, D);
-    logsumexp (B, H, Tq). A row in which everything is masked gives zeros.
+    (B, H, Tq, Tk); rotation: None, or cosines and sines in turn (at least Tq and Tk, D), by which pairs of features of
+    the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as
+    (B, Tq, H, D); logsumexp (B, H, Tq). A row in which everything is masked gives zeros.
     """
-    _check(q, k, v, mask)
+    _check(q, k, v, mask, rotation)
     q, k, v = _readable(q), _readable(k), _readable(v)
     B, H, Tq, D = q.shape
     out = empty((B, Tq, H, D), q.dtype).swapaxes(1, 2)
@@ -400,16 +435,17 @@ def attention_forward(
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf
         return out, logsumexp
-    _launch(_forward_portion, mask, is_causal, scale, q, k, v, out, logsumexp[..., None])
+    _launch(_forward_portion, mask, rotation, is_causal, scale, q, k, v, out, logsumexp[..., None])
     return out, logsumexp
 
 
 def attention_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
     out: np.ndarray, logsumexp: np.ndarray, dout: np.ndarray, dq: np.ndarray, dk: np.ndarray, dv: np.ndarray,
+    rotation: np.ndarray | None = None,
 ) -> None:
     """The gradients of `attention_forward`, written into dq, dk, dv, of the shapes of q, k, v and any strides."""
-    _check(q, k, v, mask)
+    _check(q, k, v, mask, rotation)
     gradients = dq, dk, dv
     if q.size == 0 or k.size == 0:
         for gradient in gradients:
@@ -417,7 +453,7 @@ def attention_backward(
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
     q, k, v, out, dout = map(_readable, (q, k, v, out, dout))
-    _launch(_backward_portion, mask, is_causal, scale, q, k, v, out, logsumexp[..., None], dout, *written)
+    _launch(_backward_portion, mask, rotation, is_causal, scale, q, k, v, out, logsumexp[..., None], dout, *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result

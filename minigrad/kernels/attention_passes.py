@@ -77,6 +77,31 @@ def pack(vectors, source, row_source, rows, columns, factor, target, row_target,
 
 
 @vector_pass
+def turn(vectors, x, row_x, rows, columns, rotation, row_rotation, direction, check):
+    """Rotate the pairs of neighbours in each row of x, (rows, columns): by angles a whose cosines and sines are, in turn,
+    the same row of the rotation, times the direction, 1 or -1.
+
+        (x[2i], x[2i + 1]) = (x[2i] cos a - x[2i + 1] sin a, x[2i] sin a + x[2i + 1] cos a)
+
+    check[0] = 0, NaN if not all results are finite.
+    """
+    builder, lanes = vectors.builder, range(vectors.lanes)
+    signs = builder.fmul(vectors.splat(direction), ir.Constant(vectors.type, [lane % 2 * 2.0 - 1.0 for lane in lanes]))
+    total = cgutils.alloca_once_value(builder, vectors.full(0.0))
+    with cgutils.for_range(builder, rows) as row, _each_vector(vectors, columns) as (column, mask):
+        address = _address(vectors, x, row.index, row_x, column)
+        pairs = vectors.load(address, mask)
+        angles = vectors.load(_address(vectors, rotation, row.index, row_rotation, column), mask)
+        cosines = vectors.shuffle(angles, angles, [lane & ~1 for lane in lanes])
+        sines = builder.fmul(vectors.shuffle(angles, angles, [lane | 1 for lane in lanes]), signs)
+        swapped = vectors.shuffle(pairs, pairs, [lane ^ 1 for lane in lanes])
+        turned = vectors.multiply_add(swapped, sines, builder.fmul(pairs, cosines))
+        vectors.store(turned, address, mask)
+        builder.store(vectors.multiply_add(turned, vectors.full(0.0), builder.load(total)), total)
+    builder.store(vectors.fold(builder.load(total), builder.fadd), check)
+
+
+@vector_pass
 def transpose(vectors, source, row_source, rows, columns, target, row_target):
     """target[c, r] = source[r, c]; the target has room for whole squares of vectors."""
     builder, lanes = vectors.builder, constant(vectors.lanes)

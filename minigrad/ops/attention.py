@@ -19,6 +19,9 @@ The last sum is one number for each row, and needs no weights if out is kept:
 The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, recompute the weights
 block by block, and take rowsum(dout * out) in place of rowsum(dweights * weights). In smaller steps, with numbers to
 follow: docs/backprop_through_attention.md.
+
+With rotary positions q and k are `turned` first, each token's by its angles. A rotation is undone by turning back, and its
+transpose does the same: so dq and dk, of what was turned, are turned back.
 """
 import math
 
@@ -34,9 +37,23 @@ def default_scale(q) -> float:
     return 1 / math.sqrt(max(q.shape[-1], 1))
 
 
-def spelled_out_attention(q, k, v, mask=None, *, is_causal=False, scale=None):
+def turned(x, rotation):
+    """Rotary positions (Su et al., arXiv:2104.09864): each pair of features is rotated by an angle a of the token t.
+
+        (y[2i], y[2i+1]) = (x[2i] cos a - x[2i+1] sin a, x[2i] sin a + x[2i+1] cos a)
+
+    x (..., T, D), rotation (at least T, D): row t is cos a, sin a of the first pair, then those of the next.
+    """
+    rotation = rotation[: x.shape[-2]]
+    cosine, sine, even, odd = rotation[:, 0::2], rotation[:, 1::2], x[..., 0::2], x[..., 1::2]
+    return np.reshape(np.stack([even * cosine - odd * sine, even * sine + odd * cosine], axis=-1), x.shape)
+
+
+def spelled_out_attention(q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None):
     """The definition: (out, weights). A row in which everything is masked gets zero weights, not NaN."""
     scale = default_scale(q) if scale is None else scale
+    if rotation is not None:
+        q, k = turned(q, rotation), turned(k, rotation)
     scores = masked_scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if is_causal:
         allowed = np.tril(np.ones(scores.shape[-2:], bool))
@@ -58,25 +75,27 @@ class ScaledDotProductAttention(Fused):
     dv = weights^T @ dout,  dweights = dout @ v^T,  dscores = weights * (dweights - rowsum(dweights * weights)),
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
-    q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or what broadcasts to it. A causal query i sees the keys
-    0 to i. Saves q, k, v, mask, out and the logsumexp of the scores (B, H, Tq).
+    q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or what broadcasts to it; with a rotation, see `turned`, of
+    q and k first. A causal query i sees the keys 0 to i. Saves its inputs, out and the logsumexp of the scores (B, H, Tq).
     """
 
     @staticmethod
-    def definition(q, k, v, mask=None, *, is_causal=False, scale=None):
-        return spelled_out_attention(q, k, v, mask, is_causal=is_causal, scale=scale)[0]
+    def definition(q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None):
+        return spelled_out_attention(q, k, v, mask, rotation, is_causal=is_causal, scale=scale)[0]
 
-    def forward(self, q, k, v, mask=None, *, is_causal=False, scale=None):
+    def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None):
         self.is_causal = is_causal
         self.scale = default_scale(q) if scale is None else scale
-        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale)
-        self.save(q, k, v, mask, out, logsumexp)
+        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation)
+        self.save(q, k, v, mask, rotation, out, logsumexp)
         return out
 
-    def backward(self, dout, q, k, v, mask, out, logsumexp):
+    def backward(self, dout, q, k, v, mask, rotation, out, logsumexp):
         dq, dk, dv = (empty_like(x) for x in (q, k, v))
-        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv)
-        return dq, dk, dv, None
+        kernels.attention_backward(
+            q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv, rotation
+        )
+        return dq, dk, dv, None, None
 
     def count(self, arrays, output):
         (batch, heads, queries, size), keys = arrays[0].shape, arrays[1].shape[2]
@@ -108,34 +127,36 @@ def merge_heads(out):
 class PackedAttention(Fused):
     """out = attention of each head of q, k, v, where packed = [q | k | v]:  dpacked = [dq | dk | dv]
 
-    Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C) -> out (B, T, C).
+    Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C) -> out (B, T, C); with a rotation
+    (at least T, D), see `turned`, of q and k first.
     The same function as ScaledDotProductAttention between a split and a merge of heads; the kernels read and write the
-    packed arrays in place. Saves packed, out and the logsumexp of the scores (B, H, T).
+    packed arrays in place. Saves packed, rotation, out and the logsumexp of the scores (B, H, T).
     """
 
     by_kernels = True
 
     @staticmethod
-    def definition(packed, *, num_heads, is_causal=False):
-        return merge_heads(spelled_out_attention(*split_heads(packed, num_heads), is_causal=is_causal)[0])
+    def definition(packed, rotation=None, *, num_heads, is_causal=False):
+        return merge_heads(spelled_out_attention(*split_heads(packed, num_heads), None, rotation, is_causal=is_causal)[0])
 
-    def forward(self, packed, *, num_heads, is_causal=False):
+    def forward(self, packed, rotation=None, *, num_heads, is_causal=False):
         self.num_heads, self.is_causal = num_heads, is_causal
         q, k, v = split_heads(packed, num_heads)
         self.scale = default_scale(q)
-        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale)
-        self.save(packed, out, logsumexp)
+        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation)
+        self.save(packed, rotation, out, logsumexp)
         return merge_heads(out)
 
-    def backward(self, dout, packed, out, logsumexp):
+    def backward(self, dout, packed, rotation, out, logsumexp):
         dpacked = empty_like(packed)
         batch, time, width = dout.shape
         dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
         gradients = split_heads(dpacked, self.num_heads)
         kernels.attention_backward(
-            *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients
+            *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients,
+            rotation,
         )
-        return dpacked
+        return dpacked, None
 
     def count(self, arrays, output):
         batch, time, width = output.shape

@@ -75,6 +75,21 @@ class Row:
     theirs: str
     ours: str
     change: Change = AS_IS
+    third: int | None = None  # of a packed parameter, the part that holds it
+
+    def part_of(self, parameter: Any) -> Any:
+        """What holds the tensor of our parameter, or of its array."""
+        if self.third is None:
+            return parameter
+        size = len(parameter) // 3
+        return parameter[self.third * size : (self.third + 1) * size]
+
+
+def projection(theirs: str, third: int, ours: str, change: Change = AS_IS) -> tuple[Row, ...]:
+    """The rows of what makes queries, keys or values: a third of a packed projection, or a layer of its own."""
+    packed = (Row(f"{theirs}.{name}", f"blocks.{{}}.attention.in_proj_{name}", change, third)
+              for name in ("weight", "bias"))
+    return *packed, *layer(theirs, f"blocks.{{}}.attention.{ours}", change)
 
 
 def layer(theirs: str, ours: str, change: Change = AS_IS) -> tuple[Row, Row]:
@@ -155,7 +170,7 @@ class Family:
         for is_of_blocks, rows in itertools.groupby(self.rows, lambda row: "{}" in row.ours):
             rows = list(rows)
             for i in range(layers if is_of_blocks else 1):
-                yield from (Row(row.theirs.format(i), row.ours.format(i), row.change) for row in rows)
+                yield from (dataclasses.replace(row, theirs=row.theirs.format(i), ours=row.ours.format(i)) for row in rows)
 
     def full_name(self, name: str) -> str:
         """A tensor's name with the prefix, if it may have one."""

@@ -49,9 +49,9 @@ class Folder:
         self._check_config(model, rows)
         self._check_names(rows, parameters)
         for row in rows:
-            parameter = parameters[row.ours]
+            held = row.part_of(parameters[row.ours].data)
             array = row.change.read(self._finite(row.theirs), self.config.head_width)
-            parameter.data[...] = array[: len(parameter)] if row.ours == "position_embedding.weight" else array
+            held[...] = array[: len(held)] if row.ours == "position_embedding.weight" else array
 
     def _check_config(self, model: nn.Module, rows: list[Row]) -> None:
         """CheckpointError if the model is of another config, but for what may differ."""
@@ -85,7 +85,7 @@ class Folder:
             raise CheckpointError(f"{self.path} doesn't hold the tensors that its {CONFIG} asks for; {'; '.join(problems)}")
 
     def _shape(self, row: Row, parameter: nn.Parameter) -> tuple[int, ...]:
-        shape = parameter.shape
+        shape = row.part_of(parameter.array).shape
         if row.ours == "position_embedding.weight":
             shape = self.config.context, self.config.width
         return row.change.write(np.broadcast_to(np.int8(0), shape), self.config.head_width).shape
@@ -153,7 +153,8 @@ def write(model: CausalTransformer, folder: str | os.PathLike, tokenizer: Tokeni
     dtype = config.dtype if dtype is None else dtype
 
     def make(name: str) -> np.ndarray:
-        return rows[name].change.write(parameters[rows[name].ours].array, config.head_width)
+        row = rows[name]
+        return row.change.write(row.part_of(parameters[row.ours].array), config.head_width)
 
     with replacing_nothing(folder) as new:
         weights.write(new, rows, make, dtype, shard_size)

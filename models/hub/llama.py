@@ -1,7 +1,7 @@
 """Llama (Touvron et al., arXiv:2302.13971 and 2307.09288): rotary positions, RMSNorm, a gated MLP, groups of heads."""
 from typing import Any
 
-from models.hub.family import MEANINGLESS, ROTATED, Family, Field, Row, layer
+from models.hub.family import MEANINGLESS, ROTATED, Family, Field, Row, layer, projection
 from nn.position import parse_scaling
 
 SCALINGS = {  # of rotary positions, and their numbers in the order of `nn.position.SCALINGS`
@@ -71,9 +71,10 @@ LLAMA = Family(
     rows=(
         Row("model.embed_tokens.weight", "token_embedding.weight"),
         *layer("model.layers.{}.input_layernorm", "blocks.{}.ln_1"),
-        *layer("model.layers.{}.self_attn.q_proj", "blocks.{}.attention.query", ROTATED),
-        *layer("model.layers.{}.self_attn.k_proj", "blocks.{}.attention.key", ROTATED),
-        *layer("model.layers.{}.self_attn.v_proj", "blocks.{}.attention.value"),
+        *projection("model.layers.{}.self_attn.q_proj", 0, "query", ROTATED),
+        *projection("model.layers.{}.self_attn.k_proj", 1, "key", ROTATED),
+        *projection("model.layers.{}.self_attn.v_proj", 2, "value"),
+        *layer("model.layers.{}.self_attn.o_proj", "blocks.{}.attention.out_proj"),
         *layer("model.layers.{}.self_attn.o_proj", "blocks.{}.attention.out"),
         *layer("model.layers.{}.post_attention_layernorm", "blocks.{}.ln_2"),
         *layer("model.layers.{}.mlp.gate_proj", "blocks.{}.mlp.gate"),

@@ -12,14 +12,15 @@ from nn.functional.layers import dropout
 
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None,
+    is_causal: bool = False, scale: float | None = None, rotation: Tensor | None = None,
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value, for (..., Tq, D), (..., Tk, D), (..., Tk, Dv); scale is 1/sqrt(D).
 
     A boolean mask says which keys take part (True), a float mask is added to the scores; both broadcast to
     (..., Tq, Tk), and leading axes broadcast too. A causal query i sees the keys 0 to i. A row without any key gives
-    zeros. The fused kernels serve up to four axes; dropout, Dv other than D and masks that need a gradient go through
-    `attention_weights`.
+    zeros. With a rotation, cosines and sines in turn (at least Tq and Tk, D), queries and keys are turned first, see
+    `nn.position.rotate`. The fused kernels serve up to four axes; dropout, Dv other than D, and masks and rotations that
+    need a gradient go through `attention_weights`.
     """
     q, k, v = query, key, value
     same_dtype("scaled_dot_product_attention", q, k, v)
@@ -35,11 +36,15 @@ def scaled_dot_product_attention(
         if is_causal:
             raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
         mask = _mask_to_add(attn_mask, q, q.shape[:-1] + k.shape[-2:-1])
-    if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or (mask is not None and mask.requires_grad):
+    _check_rotation("scaled_dot_product_attention", rotation, q, max(q.shape[-2], k.shape[-2]), q.shape[-1])
+    if dropout_p > 0.0 or q.ndim > 4 or k.shape != v.shape or any(
+            x is not None and x.requires_grad for x in (mask, rotation)):
+        if rotation is not None:
+            q, k = (ops.attention.turned(x, rotation) for x in (q, k))
         return dropout(attention_weights(q, k, mask, is_causal, scale), dropout_p) @ v
     lead = (1,) * (4 - q.ndim)
     q4, k4, v4 = (x.reshape(lead + x.shape) if lead else x for x in (q, k, v))
-    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, is_causal=is_causal, scale=scale)
+    out = apply(ops.attention.ScaledDotProductAttention, q4, k4, v4, mask, rotation, is_causal=is_causal, scale=scale)
     return out.reshape(v.shape[:-2] + q.shape[-2:-1] + v.shape[-1:]) if lead else out
 
 
@@ -66,13 +71,30 @@ def attention_weights(
     return (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
 
 
-def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False) -> Tensor:
-    """Self-attention on one projection's output, packed = [q | k | v] (B, T, 3C): (B, T, C), heads merged again."""
+def packed_attention(packed: Tensor, num_heads: int, is_causal: bool = False, rotation: Tensor | None = None) -> Tensor:
+    """Self-attention on one projection's output, packed = [q | k | v] (B, T, 3C): (B, T, C), heads merged again.
+
+    With a rotation (at least T, D), queries and keys are turned first, as in `scaled_dot_product_attention`.
+    """
     if packed.ndim != 3 or num_heads < 1 or packed.shape[-1] % (3 * num_heads):
         raise ValueError(
             f"packed_attention: expected (B, T, 3C) with C a multiple of {num_heads} heads, got {packed.shape}"
         )
-    return apply(ops.attention.PackedAttention, packed, num_heads=num_heads, is_causal=is_causal)
+    _check_rotation("packed_attention", rotation, packed, packed.shape[1], packed.shape[-1] // 3 // num_heads)
+    attention, options = ops.attention.PackedAttention, dict(num_heads=num_heads, is_causal=is_causal)
+    if rotation is not None and rotation.requires_grad:
+        return attention.definition(packed, rotation, **options)
+    return apply(attention, packed, rotation, **options)
+
+
+def _check_rotation(name: str, rotation: Tensor | None, x: Tensor, T: int, D: int) -> None:
+    """Errors unless a rotation is one of T tokens with D features of the dtype of x."""
+    if rotation is None:
+        return
+    same_dtype(name, x, rotation)
+    if D % 2 or rotation.ndim != 2 or rotation.shape[1] != D or len(rotation) < T:
+        raise ValueError(f"{name}: expected a rotation (at least {T}, {D}), for an even number of features, got "
+                         f"{rotation.shape}")
 
 
 def _mask_to_add(mask: Tensor, q: Tensor, scores_shape: tuple[int, ...]) -> Tensor:

@@ -125,8 +125,10 @@ def rms_norm(
     x = floating(x)
     axes = _last_axes("rms_norm", x, normalized_shape, weight=weight)
     eps = float(np.finfo(x.dtype).eps) if eps is None else eps
-    out = x * (x.square().mean(axes, keepdim=True) + eps).rsqrt()
-    return out if weight is None else out * weight
+    if len(axes) == 1:
+        return apply(ops.rms_norm.RMSNorm, x, weight, eps=eps)
+    flat = None if weight is None else weight.reshape(-1)
+    return apply(ops.rms_norm.RMSNorm, x.flatten(-len(axes)), flat, eps=eps).reshape(x.shape)
 
 
 def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

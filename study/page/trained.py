@@ -53,6 +53,7 @@ def head_of_model(model: CausalTransformer, tokens: np.ndarray, layer: int, head
             handle.remove()
     x, (dheads,) = seen["x"], mg.grad(loss, [seen["heads"]])
     q, k, v = attention.project(x, x, x) if is_plain else attention.project(x, x)  # (1, H, T, D)
+    q, k = attention.rotated(q), attention.rotated(k)
     size, T = v.shape[-1], len(tokens)
     has_bias = not is_plain and attention.positions == "relative"
     return Head(

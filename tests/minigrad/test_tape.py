@@ -360,8 +360,9 @@ def test_a_generator_cleans_up_in_its_own_mode():
 
 @pytest.mark.parametrize("around", [lambda x: x, lambda x: x.T.contiguous().T, lambda x: x.expand(2, 3, 4).sum(0) / 2])
 @pytest.mark.parametrize("norms", [1, 2])
-def test_an_op_that_adds_to_what_has_arrived(around, norms):
-    """Layer norm adds what came for x on other ways, in whatever form and order that came, and only once."""
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+def test_an_op_that_adds_to_what_has_arrived(around, norm, norms):
+    """A norm adds what came for x on other ways, in whatever form and order that came, and only once."""
     random = np.random.default_rng(0)
     values, a, b, c = random.standard_normal((4, 3, 4))
 
@@ -370,7 +371,7 @@ def test_an_op_that_adds_to_what_has_arrived(around, norms):
         function(x * 1.0).sum().backward()
         return x.grad.data
 
-    parts = [lambda x: around(x) * a, lambda x: F.layer_norm(x, 4) * b, lambda x: F.layer_norm(x, 4) * c][: norms + 1]
+    parts = [lambda x: around(x) * a, lambda x: norm(x, 4) * b, lambda x: norm(x, 4) * c][: norms + 1]
     expected = sum(gradient(part) for part in parts)
     for order in (parts, parts[::-1]):
         np.testing.assert_allclose(gradient(lambda x, order=order: sum(part(x) for part in order)), expected, rtol=1e-12, atol=1e-12)

@@ -344,7 +344,7 @@ def with_part(replace, config=SMALL):
     return make
 
 
-ROTARY = dataclasses.replace(SMALL, positions="rotary", bias=False)
+GROUPED = dataclasses.replace(SMALL, positions="rotary", key_value_heads=1, bias=False)
 UNKNOWN = {
     "a model of another type": Negated,
     "a hook": watched,
@@ -361,11 +361,11 @@ UNKNOWN = {
     "a block without attention": with_part(lambda model: setattr(model.blocks[0], "attends", False)),
     "another denominator": with_part(lambda model: setattr(model.blocks[0].ln_1, "eps_at", "outside")),
     "another variance": with_part(lambda model: setattr(model.ln_f, "unbiased", True)),
-    "a switch of attention": with_part(lambda model: setattr(model.blocks[0].attention, "residual", True), ROTARY),
+    "a switch of attention": with_part(lambda model: setattr(model.blocks[0].attention, "residual", True), GROUPED),
     "a window of its own": with_part(lambda model: setattr(model.blocks[0], "context", 3)),
-    "an attention with a window of its own": with_part(lambda model: setattr(model.blocks[0].attention, "window", 3), ROTARY),
+    "an attention with a window of its own": with_part(lambda model: setattr(model.blocks[0].attention, "window", 3), GROUPED),
     "one projection with a bias": with_part(
-        lambda model: setattr(model.blocks[0].attention, "key", nn.Linear(20, 20)), ROTARY),
+        lambda model: setattr(model.blocks[0].attention, "key", nn.Linear(20, 10)), GROUPED),
 }
 
 

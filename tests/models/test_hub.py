@@ -46,7 +46,7 @@ OURS = {  # models that we train
                                    hidden_width=21, tied=False, dropout=0.25, norm_eps=1e-3),
     "llama": TransformerConfig(vocabulary_size=11, context=32, layers=2, heads=4, width=16, bias=False, activation="swiglu",
                                norm="rms_norm", positions="rotary", key_value_heads=2, rotary_base=77.0, tied=False),
-    "llama 3": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=2, width=32, bias=False, activation="swiglu",
+    "llama 3": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=2, width=32, activation="swiglu",
                                  norm="rms_norm", positions="rotary", rotary_scaling="llama3:4.0:1.0:4.0:16.0"),
     "llama, odd": TransformerConfig(vocabulary_size=11, context=32, layers=1, heads=3, width=12, bias=True,
                                     activation="swiglu", norm="rms_norm", positions="rotary", key_value_heads=1,

@@ -12,13 +12,18 @@ LOGITS = np.random.default_rng(0).normal(size=(4, 3))
 TARGETS = np.array([0, 2, 7, 1])
 
 
-@pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"is_causal": True}, {"is_causal": True, "scale": 0.3}], ids=str)
+ROTATION = np.random.default_rng(1).normal(size=(5, 4))
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"is_causal": True}, {"is_causal": True, "scale": 0.3},
+                                     {"rotation": mg.tensor(ROTATION)}], ids=list)
 @pytest.mark.parametrize("value_size", [4, 5])
 def test_attention(options, value_size, random):
     """With values of another width it is spelled out, else a kernel computes it."""
     q, k, v = (random.normal(size=(1, 2, 3, size)) for size in (4, 4, value_size))
     out = F.scaled_dot_product_attention(*map(mg.tensor, (q, k, v)), **options)
-    np.testing.assert_allclose(out.numpy(), naive.attention(q, k, v, **options), atol=1e-12)
+    expected = naive.attention(q, k, v, **options | ({"rotation": ROTATION} if "rotation" in options else {}))
+    np.testing.assert_allclose(out.numpy(), expected, atol=1e-12)
 
 
 def test_attention_drops_weights(random):
@@ -33,6 +38,24 @@ def test_a_learned_mask_gets_its_gradient(random):
     """Without create_graph too, where the kernel, which has none, would compute the others."""
     q, k, v, mask = (mg.tensor(random.normal(size=shape), requires_grad=True) for shape in ((3, 4), (5, 4), (5, 4), (3, 5)))
     assert mg.gradcheck(F.scaled_dot_product_attention, [q, k, v, mask])
+
+
+def test_a_learned_rotation_gets_its_gradient(random):
+    q, rotation, packed = (mg.tensor(random.normal(size=shape), requires_grad=True) for shape in ((3, 4), (3, 4), (1, 3, 24)))
+    assert mg.gradcheck(lambda q, r: F.scaled_dot_product_attention(q, 2 * q, q, rotation=r), [q, rotation])
+    assert mg.gradcheck(lambda packed, r: F.packed_attention(packed, 2, True, r), [packed, rotation])
+
+
+@pytest.mark.parametrize("shape, dtype, words", [
+    ((2, 4), mg.float64, "expected a rotation (at least 3, 4), for an even number of features, got (2, 4)"),
+    ((3, 2), mg.float64, "got (3, 2)"), ((4,), mg.float64, "got (4,)"), ((3, 4), mg.float32, "float32")])
+def test_rotations_that_do_not_fit(shape, dtype, words):
+    x, rotation = mg.zeros(1, 3, 24, dtype=mg.float64), mg.zeros(*shape, dtype=dtype)
+    for call in (lambda: F.packed_attention(x, 2, rotation=rotation),
+                 lambda: F.scaled_dot_product_attention(x[..., :4], x[:, :2, :4], x[:, :2, :4], rotation=rotation)):
+        with pytest.raises((ValueError, TypeError)) as raised:
+            call()
+        assert words in str(raised.value)
 
 
 def test_a_mask_beside_causality_is_refused():

@@ -37,6 +37,9 @@ CASES = {
     "float mask with -inf": (False, {}, {"attn_mask": MINUS_INFINITY}),
     "padding": (False, {}, {"key_padding_mask": PADDED}),
     "float padding": (False, {}, {"key_padding_mask": np.where(PADDED, -np.inf, 0.5), "attn_mask": ADDED}),
+    "rotary": (True, {"positions": "rotary"}, {"attn_mask": FUTURE, "is_causal": True}),
+    "rotary, padded": (True, {"positions": "rotary", "rotary_base": 5.0}, {"key_padding_mask": PADDED[:, 2:]}),
+    "rotary, cross": (False, {"positions": "rotary"}, {}),
     "both": (False, {"kdim": 6}, {"attn_mask": FORBIDDEN_BY_HEAD, "key_padding_mask": UNPADDED}),
 }
 
@@ -85,6 +88,8 @@ def test_fused_is_spelled_out_is_pytorch(case):
         assert_same(fused, run(ours, mg.tensor, arrays, tensors, upstream))
         assert_same(fused, run(ours, mg.tensor, arrays, tensors, upstream, need_weights=True))
 
+    if "positions" in options:
+        return  # PyTorch's has none
     torch = pytest.importorskip("torch")
     theirs = torch.nn.MultiheadAttention(C, H, batch_first=True, **options).double()
     theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in ours.state_dict().items()})
@@ -181,7 +186,19 @@ def test_dropout_is_active_in_training_only():
     np.testing.assert_array_equal(attention(x).data, attention(x).data)
 
 
+@pytest.mark.parametrize("rotary", [{}, {"rotary_base": 5.0}, {"rotary_scaling": "linear:2"}], ids=str)
+def test_rotary_positions_are_those_of_nn_attention(rotary):
+    packed = nn.MultiHeadAttention(C, H, positions="rotary", **rotary).double()
+    apart = nn.Attention(C, H, bias=True, causal="mask", positions="rotary", **rotary).double()
+    projections = zip((apart.query, apart.key, apart.value), packed.in_proj_weight.split(C), packed.in_proj_bias.split(C))
+    for projection, weight, bias in (*projections, (apart.out, packed.out_proj.weight, packed.out_proj.bias)):
+        projection.weight.data[...], projection.bias.data[...] = weight.data, bias.data
+    x = mg.tensor(rng.normal(size=(B, T, C)))
+    np.testing.assert_allclose(packed(x, is_causal=True).data, apart(x).data, atol=1e-12)
+
+
 def test_repr():
+    assert "dropout=0.0, positions='rotary'" in repr(nn.MultiHeadAttention(8, 2, positions="rotary"))
     text = repr(nn.MultiHeadAttention(8, 2, dropout=0.5))
     assert text.startswith("MultiHeadAttention(\n  embed_dim=8, num_heads=2, dropout=0.5\n  (out_proj): Linear(")
 
@@ -196,6 +213,9 @@ X = mg.zeros(2, 5, 8)
     (lambda a: nn.MultiHeadAttention(8, 2, vdim=2.5), ValueError, "vdim must be a positive integer"),
     (lambda a: nn.MultiHeadAttention(8, 2, dropout=1.5), ValueError, "dropout must be a probability"),
     (lambda a: nn.MultiHeadAttention(8, 2, batch_first=False), ValueError, "batch_first=True"),
+    (lambda a: nn.MultiHeadAttention(8, 2, positions="learned"), ValueError, "positions must be 'none' or 'rotary'"),
+    (lambda a: nn.MultiHeadAttention(6, 2, positions="rotary"), ValueError, "key_size must be even, got 3"),
+    (lambda a: nn.MultiHeadAttention(8, 2, rotary_base=5.0), ValueError, "rotary_scaling are of positions='rotary'"),
     (lambda a: a(mg.zeros(5, 8)), ValueError, "query must have shape (B, T, 8), got (5, 8)"),
     (lambda a: a(X, mg.zeros(2, 5, 7)), ValueError, "key must have shape (B, T, 8), got (2, 5, 7)"),
     (lambda a: a(X, mg.zeros(3, 5, 8)), ValueError, "the same B"),

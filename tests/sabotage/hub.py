@@ -35,7 +35,8 @@ SABOTAGES = explained({
 }, [
     *(as_is("gpt2", f"blocks.{{}}.{name}") for name in (
         "attention.in_proj_weight", "attention.out_proj.weight", "mlp.expand.weight", "mlp.project.weight")),
-    *(as_is("llama", f"blocks.{{}}.attention.{name}") for name in ("query.weight", "query.bias", "key.weight", "key.bias")),
+    *(as_is("llama", f"blocks.{{}}.attention.{name}") for name in (
+        "query.weight", "query.bias", "key.weight", "key.bias", "in_proj_weight", "in_proj_bias")),
     *(other_default("gpt2", *row) for row in (
         ("layer_norm_epsilon", 1e-5), ("activation_function", "gelu_new"), ("n_inner", None), ("tie_word_embeddings", True))),
     *(other_default("llama", *row) for row in (
@@ -46,6 +47,8 @@ SABOTAGES = explained({
         "hub: what is written is not unfolded": ("Family.write_config", "self.unfold({**flat, **self.always})",
                                                  "{**flat, **self.always}"),
         "hub: not canonical": ("canonical", "None if config.groups == config.heads else config.groups", "config.groups"),
+        "hub: all thirds are the first": ("Row.part_of", "parameter[self.third * size : (self.third + 1) * size]",
+                                          "parameter[:size]"),
         "hub: fields that aren't written are": ("Family.write_config", "if field.is_written", "if True"),
     }),
     *edits(OTHERS, "models.hub.llama", {
@@ -65,7 +68,7 @@ SABOTAGES = explained({
     }),
     *edits(OTHERS, "models.hub.folder", {
         "hub: float64 read as float32": ("read", 'stored.dtype == "F64"', "False"),
-        "hub: positions not cut": ("Folder.load_into", "array[: len(parameter)] if", "array if"),
+        "hub: positions not cut": ("Folder.load_into", "array[: len(held)] if", "array if"),
         "hub: buffers are tensors": ("_tensors", "not family.is_buffer(name)", "True"),
         "hub: no prefix added": ("_tensors", "family.full_name(name): stored", "name: stored"),
         "hub: a second read-out refused": ("Folder._is_the_embedding", "name != READ_OUT", "True"),

@@ -167,6 +167,11 @@ SIMPLE_LAYERS = [
 
 FUNCTIONAL = [
     *(table(FUNCTIONS, "ACTIVATIONS", F.ACTIVATIONS, name, F.relu if name != "relu" else F.gelu) for name in F.ACTIVATIONS),
+    *edits(FUNCTIONS, "nn.functional.activations", {
+        "swiglu: shapes not checked": ("swiglu", "gate.shape != x.shape", "False"),
+        "swiglu: dtypes not checked": ("swiglu", 'same_dtype("swiglu", gate, x)', "pass"),
+        "swiglu: gates what it is given last": ("swiglu", "SwiGLU, gate, x)", "SwiGLU, x, gate)"),
+    }),
     *edits(FUNCTIONS, "nn.functional.layers", {
         "linear: activation ignored": ("linear", "out if activation is None", "out if True"),
         "linear: activation not checked": ("linear", "activation not in ACTIVATIONS", "False"),
@@ -218,8 +223,8 @@ FUNCTIONAL = [
                                      "is_causal=is_causal)\n    return"),
         "attention: scale ignored, spelled out": ("scaled_dot_product_attention", "mask, is_causal, scale)",
                                                   "mask, is_causal)"),
-        "attention: is_causal ignored": ("scaled_dot_product_attention", "q4, k4, v4, mask, is_causal=is_causal",
-            "q4, k4, v4, mask, is_causal=False"),
+        "attention: is_causal ignored": ("scaled_dot_product_attention", "mask, rotation, is_causal=is_causal",
+            "mask, rotation, is_causal=False"),
         "attention: is_causal ignored, spelled out": ("scaled_dot_product_attention", "mask, is_causal, scale)",
             "mask, False, scale)"),
         "attention: mask ignored": ("scaled_dot_product_attention", "q4, k4, v4, mask,", "q4, k4, v4, None,"),
@@ -229,7 +234,15 @@ FUNCTIONAL = [
                                          "mg.where(mask, Tensor(-math.inf, dtype=q.dtype), 0.0)"),
         "attention: dropout ignored": ("scaled_dot_product_attention", "dropout_p) @ v", "0.0) @ v"),
         "attention: no dropout path": ("scaled_dot_product_attention", "dropout_p > 0.0 or ", ""),
-        "attention: gradient of the mask lost": ("scaled_dot_product_attention", "mask.requires_grad", "False"),
+        "attention: gradient of the mask lost": ("scaled_dot_product_attention", "x.requires_grad for x in (mask, rotation)", "x.requires_grad for x in (rotation,)"),
+        "attention: gradient of the rotation lost": (
+            "scaled_dot_product_attention", "x.requires_grad for x in (mask, rotation)", "x.requires_grad for x in (mask,)"),
+        "attention: rotation ignored": ("scaled_dot_product_attention", "mask, rotation, is", "mask, None, is"),
+        "attention: rotation ignored, spelled out": (
+            "scaled_dot_product_attention", "        if rotation is not None:", "        if False:"),
+        "attention: rotations of any shape": ("_check_rotation", "rotation.shape[1] != D or len(rotation) < T", "False"),
+        "packed_attention: gradient of the rotation lost": (
+            "packed_attention", "rotation is not None and rotation.requires_grad", "False"),
         "attention: mask and is_causal not refused": ("scaled_dot_product_attention", "        if is_causal:",
             "        if False:"),
         "attention: leading axes do not broadcast": (
@@ -397,8 +410,8 @@ ATTENTION = [
         "MultiHeadAttention: dropout ignored": ("MultiHeadAttention.forward", "self.dropout if self.training else 0.0",
             "0.0"),
         "MultiHeadAttention: dropout in eval": ("MultiHeadAttention.forward", "if self.training", "if True"),
-        "MultiHeadAttention: packed ignores is_causal": ("MultiHeadAttention.forward", "self.num_heads, is_causal))",
-            "self.num_heads))"),
+        "MultiHeadAttention: packed ignores is_causal": ("MultiHeadAttention.forward", "self.num_heads, is_causal, ",
+            "self.num_heads, False, "),
         "MultiHeadAttention: packed ignores bias": ("MultiHeadAttention.forward", "self.in_proj_weight, self.in_proj_bias)",
             "self.in_proj_weight)"),
         "MultiHeadAttention: packed ignores attn_mask": (
@@ -408,18 +421,35 @@ ATTENTION = [
             "\n"),
         "MultiHeadAttention: packed ignores dropout": ("MultiHeadAttention.forward", "and not dropout", ""),
         "MultiHeadAttention: never packed": ("MultiHeadAttention.forward", "key is query and", "False and"),
-        "MultiHeadAttention: fused ignores is_causal": ("MultiHeadAttention.forward", "q, k, v, mask, dropout, is_causal)",
-            "q, k, v, mask, dropout)"),
-        "MultiHeadAttention: fused ignores masks": ("MultiHeadAttention.forward", "q, k, v, mask, dropout, is_causal)",
-            "q, k, v, None, dropout, is_causal)"),
+        "MultiHeadAttention: fused ignores is_causal": ("MultiHeadAttention.forward", "q, k, v, mask, dropout, is_causal,",
+            "q, k, v, mask, dropout, False,"),
+        "MultiHeadAttention: fused ignores masks": ("MultiHeadAttention.forward", "q, k, v, mask, dropout, is_causal,",
+            "q, k, v, None, dropout, is_causal,"),
+        "MultiHeadAttention: packed ignores rotary positions": (
+            "MultiHeadAttention.forward", "is_causal, self._rotation(query))", "is_causal)"),
+        "MultiHeadAttention: fused ignores rotary positions": (
+            "MultiHeadAttention.forward", ", rotation=self._rotation(longer))", ")"),
+        "MultiHeadAttention: as many rotations as queries": (
+            "MultiHeadAttention.forward", "query if query.shape[1] > key.shape[1] else key", "query"),
+        "MultiHeadAttention: spelled out ignores rotary positions": (
+            "MultiHeadAttention.rotated", 'self.positions == "rotary"', "False"),
+        "MultiHeadAttention: spelled out rotates queries only": (
+            "MultiHeadAttention.forward", "self.rotated(q), self.rotated(k)", "self.rotated(q), k"),
+        "MultiHeadAttention: rotary_base ignored": (
+            "MultiHeadAttention._rotation", "self.rotary_base, self.rotary_scaling", "BASE, self.rotary_scaling"),
+        "MultiHeadAttention: rotary_scaling ignored": (
+            "MultiHeadAttention._rotation", "self.rotary_base, self.rotary_scaling", "self.rotary_base"),
+        "MultiHeadAttention: rotary_base ignored, spelled out": ("MultiHeadAttention.rotated", "base=self.rotary_base, ", ""),
+        "MultiHeadAttention: rotary_base without rotary not refused": (
+            "MultiHeadAttention", '(rotary_base, rotary_scaling) != (BASE, "none")', "False"),
         "MultiHeadAttention: spelled out ignores masks": ("MultiHeadAttention.forward", "q, k, mask, is_causal",
             "q, k, None, is_causal"),
         "MultiHeadAttention: spelled out ignores is_causal": (
             "MultiHeadAttention.forward", "q, k, mask, is_causal", "q, k, mask"),
         "MultiHeadAttention: spelled out ignores dropout": ("MultiHeadAttention.forward", "is_causal), dropout)",
             "is_causal), 0.0)"),
-        "MultiHeadAttention: fused ignores dropout": ("MultiHeadAttention.forward", "mask, dropout, is_causal)",
-            "mask, 0.0, is_causal)"),
+        "MultiHeadAttention: fused ignores dropout": ("MultiHeadAttention.forward", "mask, dropout, is_causal,",
+            "mask, 0.0, is_causal,"),
         "MultiHeadAttention: attn_mask ignored": ("MultiHeadAttention.forward", "self._mask_to_add(attn_mask,",
             "self._mask_to_add(None,"),
         "MultiHeadAttention: key_padding_mask ignored": ("MultiHeadAttention.forward", "key_padding_mask, is_causal, q",
@@ -477,7 +507,7 @@ ATTENTION = [
         "Attention: scale d_k": ("Attention._factor", '"d_k": 1 / math.sqrt(self.key_size)', '"d_k": 1.0'),
         "Attention: scale d_model": ("Attention._factor", "math.sqrt(self.width)", "math.sqrt(self.key_size)"),
         "Attention: scale as a number ignored": ("Attention._factor", "float(scale)", "1.0"),
-        "Attention: fused ignores scale": ("Attention.forward", "dropout, is_causal, self.factor)", "dropout, is_causal)"),
+        "Attention: fused ignores scale": ("Attention.forward", "dropout, is_causal, self.factor,", "dropout, is_causal, None,"),
         "Attention: spelled out ignores scale": ("Attention.forward", "mask, is_causal, self.factor)\n            if",
             "mask, is_causal)\n            if"),
         "Attention: columns ignored going in": (
@@ -495,7 +525,7 @@ ATTENTION = [
         "Attention: causal ignored": ("Attention.forward", 'is_causal = self.causal == "mask" and mask is None',
             "is_causal = False"),
         "Attention: fused ignores the mask": ("Attention.forward", "q, k, v, mask, dropout", "q, k, v, None, dropout"),
-        "Attention: spelled out ignores the mask": ("Attention.forward", "(q, k, mask, is", "(q, k, None, is"),
+        "Attention: spelled out ignores the mask": ("Attention.forward", "self.rotated(k), mask, is", "self.rotated(k), None, is"),
         "Attention: dropout ignored with weights": (
             "Attention.forward", "heads = F.dropout(weights, self.dropout, self.training) @ v", "heads = weights @ v"),
         "Attention: dropout in eval with weights": ("Attention.forward", "F.dropout(weights, self.dropout, self.training)",
@@ -512,10 +542,14 @@ ATTENTION = [
             "k = q"),
         "Attention: value=True ignored": ("Attention.project", "self.value if self.projects_value else None", "None"),
         "Attention: values of the queries": ("Attention.project", "v = self._split(source,", "v = self._split(x,"),
-        "Attention: rotary ignored": ("Attention.project", 'self.positions == "rotary"', "False"),
-        "Attention: rotary turns queries only": ("Attention.project", "for x in (q, k))", "for x in (q, k))\n            k = self._split(source, self.key, self.key_value_heads)"),
-        "Attention: rotary_base ignored": ("Attention.project", "base=self.rotary_base, ", ""),
-        "Attention: rotary_scaling ignored": ("Attention.project", ", scaling=self.rotary_scaling", ""),
+        "Attention: rotary ignored": ("Attention._rotation", 'self.positions != "rotary"', "True"),
+        "Attention: rotary ignored, spelled out": ("Attention.rotated", 'self.positions == "rotary"', "False"),
+        "Attention: rotary turns queries only": ("Attention.forward", "self.rotated(q), self.rotated(k)", "self.rotated(q), k"),
+        "Attention: as many rotations as queries": ("Attention.forward", "q if q.shape[2] > k.shape[2] else k", "q"),
+        "Attention: rotary_base ignored": ("Attention._rotation", "self.rotary_base, ", "BASE, "),
+        "Attention: rotary_scaling ignored": ("Attention._rotation", "self.rotary_base, self.rotary_scaling", "self.rotary_base"),
+        "Attention: rotary_base ignored, spelled out": ("Attention.rotated", "base=self.rotary_base, ", ""),
+        "Attention: rotary_scaling ignored, spelled out": ("Attention.rotated", ", scaling=self.rotary_scaling", ""),
         "Attention: groups in turn instead of in a row": (
             "Attention._for_each_query", "x[:, :, None].expand(B, groups, self.heads // groups, T, size)",
             "x[:, None].expand(B, self.heads // groups, groups, T, size)"),
@@ -613,7 +647,7 @@ POSITIONS = [
         "rotate: odd size not refused": ("rotary_frequencies", "if D % 2:", "if False:"),
         "rotate: angles in float32": ("rotary_table", "rotary_frequencies(D, base, scaling)",
                                       "rotary_frequencies(D, base, scaling).astype(np.float32).astype(float)"),
-        "rotate: tables computed again": ("rotate", "kept_table(start", "rotary_table(start"),
+        "rotate: tables computed again": ("rotation", "kept_table(start", "rotary_table(start"),
         "rotate: linear scaling ignored": ("rotary_frequencies", 'kind == "linear"', "False"),
         "rotate: llama3 scaling ignored": ("rotary_frequencies", 'kind == "llama3"', "False"),
         "rotate: llama3 scales all": ("rotary_frequencies", "kept * frequencies", "0 * frequencies"),

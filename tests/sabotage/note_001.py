@@ -222,10 +222,10 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
         "a decoder attends to itself": OWN_MEMORY,
     },
     "P8": {
-        "rotary positions are ignored": ("nn.attention:Attention.project", 'self.positions == "rotary"', "False"),
+        "rotary positions are ignored": ("nn.attention:Attention.rotated", 'self.positions == "rotary"', "False"),
         "rotary positions turn by 0": ("nn.position:rotary_table", "angles = np", "angles = 0 * np"),
         "rotary positions turn backwards": ("nn.position:rotary_table", "angles = np", "angles = -1 * np"),
-        "only queries are turned": ("nn.attention:Attention.project", "for x in (q, k))", "for x in (q, k))\n            k = self._split(source, self.key, self.key_value_heads)"),
+        "only queries are turned": ("nn.attention:Attention.forward", "self.rotated(q), self.rotated(k)", "self.rotated(q), k"),
         "relative positions are ignored": ("nn.attention:Attention._mask", 'self.positions == "relative"', "False"),
         "relative positions have the other sign": ("nn.attention:Attention.position_bias", "return self",
             "return -self"),

@@ -16,7 +16,7 @@ from minigrad import Tensor, arrays, pool, runner, tape
 from minigrad.kernels import jit
 from minigrad.ops import (
     arithmetic, attention, comparison, cross_entropy, cumulative, dtypes, einsum, embedding, indexing, layer_norm, matmul,
-    shape,
+    rms_norm, shape,
 )
 from minigrad.tape import Fused
 from naive import Constant
@@ -310,7 +310,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     if family not in ("reduce", "statistics", "cumulative") and op is not cross_entropy.CrossEntropy:
         yield forward("stops after the first block", VALUE, beyond_the_first_block)
     yield forward("gives the same memory each time", PRIVATE, one_memory())
-    is_one_to_one = op in ELEMENTWISE or family in ("softmax", "layer_norm") or op in (shape.Clone, cumulative.CumSum)
+    is_one_to_one = op in ELEMENTWISE or family in ("softmax", "layer_norm", "rms_norm") or op in (shape.Clone, cumulative.CumSum)
     if is_one_to_one and family != "binary_cross_entropy":
         yield forward("writes its result into its input", PRIVATE, in_place)
     if op in VIEWS:
@@ -416,10 +416,10 @@ def gate_without(condition: str):
     jit.ready = ready
 
 
-def nothing_added():
-    """Layer norm takes what has arrived on other ways, and does not add it."""
-    backward = layer_norm.LayerNorm.backward
-    layer_norm.LayerNorm.backward = lambda self, dout, *saved, accumulated=None: backward(self, dout, *saved)
+def nothing_added(norm):
+    """A norm takes what has arrived on other ways, and does not add it."""
+    backward = norm.backward
+    norm.backward = lambda self, dout, *saved, accumulated=None: backward(self, dout, *saved)
 
 
 GATE = "tests/minigrad/kernels/test_jit.py::test_the_gate_copies_only_what_a_kernel_would_misread"
@@ -436,8 +436,9 @@ FOUNDATIONS = [
     Sabotage("gate: lets arrays with strides through", (LAYOUTS,), functools.partial(gate_without, "c_contiguous")),
     Sabotage("gate: lets read-only arrays through", (GATE,), functools.partial(gate_without, "writeable")),
     Sabotage("gate: lets unaligned arrays through", (GATE,), functools.partial(gate_without, "aligned")),
-    Sabotage("LayerNorm: what has arrived on other ways is lost", (
-        "tests/minigrad/test_tape.py::test_an_op_that_adds_to_what_has_arrived",), nothing_added),
+    *(Sabotage(f"{norm.__name__}: what has arrived on other ways is lost", (
+        "tests/minigrad/test_tape.py::test_an_op_that_adds_to_what_has_arrived",), functools.partial(nothing_added, norm))
+      for norm in (layer_norm.LayerNorm, rms_norm.RMSNorm)),
 ]
 CAST = [
     Sabotage(f"Cast: {what}", (f"{OPS_TESTS}::test_casts_change_no_layout",),

@@ -46,11 +46,11 @@ def arrays(B, H, Tq, Tk, D, dtype=np.float32):
     return [random(*shape, dtype=dtype, seed=seed) for seed, shape in enumerate(shapes)]
 
 
-def run(q, k, v, dout, mask=None, is_causal=False):
+def run(q, k, v, dout, mask=None, is_causal=False, rotation=None):
     """out, dq, dk, dv of the kernels; whatever they fail to write is NaN."""
-    out, logsumexp = attention_forward(q, k, v, mask, is_causal, SCALE)
+    out, logsumexp = attention_forward(q, k, v, mask, is_causal, SCALE, rotation)
     gradients = [np.full(x.shape, np.nan, out.dtype) for x in (q, k, v)]
-    attention_backward(q, k, v, mask, is_causal, SCALE, out, logsumexp, dout, *gradients)
+    attention_backward(q, k, v, mask, is_causal, SCALE, out, logsumexp, dout, *gradients, rotation)
     return out, *gradients
 
 
@@ -98,6 +98,37 @@ def test_the_algorithm_in_numpy_is_that_of_the_kernels_and_of_the_definition(siz
 def test_more_keys_than_stay_in_the_cache(is_causal):
     T = SPAN + TILE + 7
     assert_right(*arrays(1, 1, T, T, 4), is_causal=is_causal)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(2, 3, 5, 5, 2), (1, 2, 65, 65, 18), (2, 1, 37, 100, 32), (1, 1, 300, 70, 8),
+                                  (1, 1, SPAN + 7, SPAN + 7, 4)], ids=str)
+def test_rotated_queries_and_keys(size, dtype):
+    """As without a rotation, of what has been rotated before; and gradients turn back."""
+    q, k, v, dout = arrays(*size, dtype=dtype)
+    T, D = max(q.shape[2], k.shape[2]), q.shape[3]
+    numbers = np.exp(1j * np.arange(T + 1)[:, None] * np.linspace(0.1, 1, D // 2))
+    rotation = np.stack([numbers.real, numbers.imag], axis=-1).reshape(T + 1, D).astype(dtype)
+
+    def turned(x, numbers):
+        pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * numbers[: x.shape[2]]
+        return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape).astype(dtype)
+
+    for is_causal in (False, True):
+        out, dq, dk, dv = run(turned(q, numbers), turned(k, numbers), v, dout, is_causal=is_causal)
+        expected = out, turned(dq, numbers.conj()), turned(dk, numbers.conj()), dv
+        for layout in (np.ascontiguousarray, odd, read_only, lambda x: x[:T]):
+            for actual, wanted in zip(run(q, k, v, dout, None, is_causal, layout(rotation)), expected):
+                np.testing.assert_allclose(actual, wanted, rtol=0, atol=5e-6 if dtype == np.float32 else 1e-14)
+
+
+def test_a_later_key_that_overflows_when_it_is_rotated_reaches_no_earlier_query():
+    q, k, v, dout = arrays(1, 1, 40, 40, 8)
+    rotation = np.full((40, 8), 0.5**0.5, np.float32)
+    expected = run(q, k, v, dout, None, True, rotation)
+    k[:, :, 20] = 3e38
+    for actual, wanted in zip(run(q, k, v, dout, None, True, rotation)[:2], expected):
+        np.testing.assert_array_equal(actual[:, :, :20], wanted[:, :, :20])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -280,6 +311,9 @@ def test_python_threads_do_not_disturb_each_other():
     (dict(k=random(1, 2, 4, 5)), ValueError, r"\(B, H, Tk, D\)"),
     (dict(v=random(1, 2, 4, 3, dtype=np.float64)), TypeError, "float64"),
     (dict(mask=random(2, 4)), ValueError, "does not broadcast"),
+    (dict(rotation=random(4, 3)), ValueError, "an even number of features"),
+    (dict(zip("qkv", [random(1, 2, 4, 2)] * 3), rotation=random(3, 2)), ValueError, r"\(at least 4, 2\) of float32"),
+    (dict(zip("qkv", [random(1, 2, 4, 2)] * 3), rotation=random(4, 2, dtype=float)), ValueError, "of float64"),
 ])
 def test_bad_input(change, error, words):
     arguments = dict(q=random(1, 2, 4, 3), k=random(1, 2, 4, 3), v=random(1, 2, 4, 3), mask=None) | change

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from minigrad.kernels import attention, cross_entropy, elementwise, embedding, layer_norm, rows, softmax
+from minigrad.kernels import attention, cross_entropy, elementwise, embedding, layer_norm, rms_norm, rows, softmax
 
 WIDTHS = [5, 9, 16, 70, 150]
 
@@ -36,6 +36,14 @@ def layer_norm_backward_adding(dout, x, weight, so_far, dx, dweight):
     layer_norm.layer_norm_backward(dout, x, weight[0], mean, rstd, so_far.ravel(), dx, dweight[0], dweight[1])
 
 
+def rms_norm_backward(dout, x, weight, dx, dweight):
+    rms_norm.rms_norm_backward(dout, x, weight[0], np.array([1.1, 1.2, 1.3]), dx[:0].ravel(), dx, dweight[0])
+
+
+def rms_norm_backward_adding(dout, x, weight, so_far, dx, dweight):
+    rms_norm.rms_norm_backward(dout, x, weight[0], np.array([1.1, 1.2, 1.3]), so_far.ravel(), dx, dweight[0])
+
+
 def cross_entropy_rows(x, dx, losses):
     cross_entropy.cross_entropy_forward_backward(x, np.array([0, 3, 1]), -100, 0.1, True, losses[0, :3], dx,
                                                  np.empty(1, x.dtype), np.empty(1))
@@ -57,6 +65,9 @@ KERNELS = {  # a kernel, how many arrays it reads, and to how many it writes
     "layer_norm": (layer_norm_forward, 2, 1),
     "layer_norm backward": (layer_norm_backward, 3, 2),
     "layer_norm backward, adding": (layer_norm_backward_adding, 4, 2),
+    "rms_norm": (lambda x, weight, out: rms_norm.rms_norm_forward(x, weight[0], out, np.empty(3), 1e-5), 2, 1),
+    "rms_norm backward": (rms_norm_backward, 3, 2),
+    "rms_norm backward, adding": (rms_norm_backward_adding, 4, 2),
     "cross_entropy": (cross_entropy_rows, 1, 2),
     "gelu": (lambda x, out: elementwise.gelu_forward(x[0], out[0], False), 1, 1),
     "gelu backward": (lambda dout, x, dx: elementwise.gelu_backward(dout[0], x[0], dx[0], False), 2, 1),

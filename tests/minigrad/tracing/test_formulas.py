@@ -8,12 +8,13 @@ import pytest
 
 import minigrad
 from minigrad.custom import Function, _FunctionOp
-from minigrad.ops import activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, softmax
+from minigrad.ops import activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, rms_norm, softmax
 from minigrad.tape import Fused, Op
 from minigrad.tracing.formulas import formula
 
 NO_FORMULA = {Op, Fused}
-NO_GRADIENT = {(attention.ScaledDotProductAttention, "mask")}
+NO_GRADIENT = {(attention.ScaledDotProductAttention, "mask"), (attention.ScaledDotProductAttention, "rotation"),
+               (attention.PackedAttention, "rotation")}
 
 
 def below(cls: type) -> set[type]:
@@ -119,15 +120,17 @@ COMPUTED = {  # op: inputs, options
     arithmetic.Neg: ((A,), {}),
     elementary.LogAddExp: ((A, B), {}),
     activations.Gelu: ((A,), {}),
+    activations.SwiGLU: ((A, B), {}),
     softmax.Softmax: ((A,), {"dim": -1}),
     softmax.LogSoftmax: ((A,), {"dim": -1}),
     matmul.MatMul: ((normal(2, 3, 4), normal(2, 4, 5)), {}),
     matmul.Linear: ((A, normal(2, 4), normal(2)), {}),
     matmul.MLP: ((A, normal(5, 4), normal(5), normal(2, 5), normal(2)), {}),
+    rms_norm.RMSNorm: ((A, normal(4)), {"eps": 0.1}),
     layer_norm.LayerNorm: ((A, normal(4), normal(4)), {"eps": 0.1}),
     cross_entropy.CrossEntropy: ((A,), {"targets": TARGETS}),
     attention.ScaledDotProductAttention: (
-        (normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 4), normal(1, 2, 3, 5)), {"scale": 0.7}),
+        (normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 4), normal(1, 2, 3, 5), None), {"scale": 0.7}),
 } | {
     op: ((random.uniform(1.1, 2.0, (3, 4)) if op is elementary.Arccosh else random.uniform(0.1, 0.9, (3, 4)),), {})
     for op in elementary.Elementary.__subclasses__()
@@ -144,7 +147,7 @@ def definitions(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("op", COMPUTED, ids=lambda op: op.__name__)
 def test_formula_is_what_the_op_computes(op):
     arrays, options = COMPUTED[op]
-    tensors = [minigrad.tensor(array, requires_grad=(op, name) not in NO_GRADIENT)
+    tensors = [array if array is None else minigrad.tensor(array, requires_grad=(op, name) not in NO_GRADIENT)
                for name, array in zip(inputs_of(op), arrays)]
     out = tensors[0].apply_op(op, *tensors, **options)
     dout = normal(*out.shape)
@@ -158,5 +161,5 @@ def test_formula_is_what_the_op_computes(op):
             known[name] = eval(expression, {}, known)
     np.testing.assert_allclose(known["out"], out.data, rtol=1e-9)
     for name, tensor in zip(inputs_of(op), tensors):
-        if tensor.requires_grad:
+        if tensor is not None and tensor.requires_grad:
             np.testing.assert_allclose(known[f"d{name}"], tensor.grad.data, rtol=1e-9, atol=1e-12)

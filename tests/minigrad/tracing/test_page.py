@@ -264,7 +264,7 @@ def block_trace(random, spelled_out: bool) -> Trace:
     with mg.trace(spelled_out=spelled_out) as trace:
         x = table(mg.tensor([[1, 4, 1]]))
         a = norms[0](x)
-        out = PackedAttention.call(packed(a), num_heads=heads, is_causal=True)
+        out = PackedAttention.call(packed(a), None, num_heads=heads, is_causal=True)
         h = x + project(out)
         y = h + contract(expand(norms[1](h)).gelu())
         logits = y.reshape(3, width)
