@@ -9,6 +9,7 @@ import numpy as np
 
 from . import capture, float_errors
 from .capture import Capture, Tracer
+from .kernels import ahead
 from .kernels.buffers import with_strides_of
 from .kernels.jit import get_num_threads
 from .per_thread import this_thread
@@ -67,6 +68,7 @@ class Compiled:
         if known is not None and known.is_current():
             return known.replay(inputs)
         self._captured.pop(key, None)
+        ahead.start()
         result, known = captured(self.function, inputs)
         self._captured[key] = known
         for oldest in list(self._captured)[:-MOST_CAPTURED]:

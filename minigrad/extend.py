@@ -6,6 +6,7 @@ from .capture import changes  # changes(): how often steps were outdated, as by 
 from .capture import outdate  # outdate(): what a compiled step has read has changed, so steps are captured anew
 from .devices import dtype_of_to  # dtype_of_to(target, dtype, device): the dtype that to() asks for, if any
 from .fused_steps import FusedAdam, FusedMuon, FusedStep  # steps of optimisers, of all parameters at once
+from .kernels.ahead import start as compile_ahead  # compile_ahead(): other processes compile what a training step needs
 from .kernels.adamw import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from .kernels.cache import cache_folder  # cache_folder(): where compiled kernels are kept
 from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs name activations
@@ -24,7 +25,8 @@ from .versions import note_write  # note_write(array): it was written to, so a b
 
 __all__ = [
     "ACTIVATIONS", "FusedAdam", "FusedMuon", "FusedStep", "HookHandle", "Program", "apply",
-    "cache_folder", "changes", "compute", "dtype_of_to",
+    "cache_folder", "changes",
+    "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",
     "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "threading_layer",
 ]

@@ -92,7 +92,8 @@ def test_there_are_no_circles():
 
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
     "cli.__main__": "the command that is asked for",
-    "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them",
+    "minigrad.kernels.ahead": "the kernels that training_step.txt names",
+    "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; gradient checks",
     "minigrad.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",
     "study.exercises.worker.guard": "NumPy's modules, to watch them",
@@ -112,6 +113,8 @@ def test_packages_above_are_attributes_that_importing_minigrad_does_not_import()
     script = f"""
 import sys, minigrad
 assert not {{"nn", "models", "study", "cli"}} & sys.modules.keys(), sys.modules.keys()
+assert "minigrad.gradcheck" not in sys.modules
+assert minigrad.gradgradcheck is minigrad.autograd.gradgradcheck is minigrad.gradcheck.gradgradcheck
 assert not hasattr(minigrad, "nonsense")
 for name, module in {minigrad.ABOVE!r}.items():
     assert getattr(minigrad, name) is sys.modules[module]

@@ -15,6 +15,7 @@ import stat
 import sys
 import tempfile
 import threading
+import time
 from typing import Callable
 
 import llvmlite.binding
@@ -23,10 +24,11 @@ import numpy
 from numba.core import compiler, runtime, serialize
 
 try:
+    import fcntl
     import grp
     import pwd
 except ImportError:  # Windows, where folders have no modes
-    grp = pwd = None
+    fcntl = grp = pwd = None
 
 SOURCES = pathlib.Path(__file__).parent
 COMPILER_SETTINGS = "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"  # of numba.config
@@ -154,12 +156,40 @@ def _meet_prerequisites() -> None:
             raise
 
 
+PATIENCE = 60.0  # seconds to wait for another process to compile a kernel, before it is compiled here as well
+
+
+def lock(path: pathlib.Path, seconds: float = 0.0) -> int | None:
+    """Keep other processes from what the file stands for, until its descriptor is closed, or this process ends; None if
+    another still does so after some seconds, or the system knows no locks."""
+    if fcntl is None:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return None
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                break
+            time.sleep(0.005)
+        except OSError:
+            break
+    os.close(descriptor)
+    return None
+
+
 class KernelCache:
     """What Numba asks for compiled code: one file a signature, a SHA-256 of its name and the rest, then Numba's pickled
-    compile result."""
+    compile result. Where another process compiles a kernel already, this one waits for it."""
 
     def __init__(self, function: Callable):
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self._locks: dict[pathlib.Path, int] = {}  # of what is being compiled
 
     @property
     def cache_path(self):
@@ -170,30 +200,57 @@ class KernelCache:
         key = hashlib.sha256(repr((signature, codegen.magic_tuple(), settings)).encode()).hexdigest()[:16]
         return cache_folder() / f"{self._name}-{key}.bin"
 
+    def is_missing(self, signature, target_context) -> bool:
+        """Is it neither kept nor being compiled by another process?"""
+        path = self._file(signature, target_context.codegen())
+        if path.exists():
+            return False
+        held = lock(path.with_suffix(".lock"))
+        if held is not None:
+            os.close(held)
+        return held is not None
+
     def load_overload(self, signature, target_context):
         _meet_prerequisites()
         loaded = None
         if cache_folder() is not None:
-            try:
-                payload = _read(self._file(signature, target_context.codegen()))
-                if payload is not None:
-                    _name_runtime_functions()
-                    loaded = compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
-            except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
-                _announce_loss(repr(error))
+            path = self._file(signature, target_context.codegen())
+            loaded = self._load(path, target_context)
+            if loaded is None and path not in self._locks:
+                self._locks[path] = lock(path.with_suffix(".lock"), PATIENCE)
+                loaded = self._load(path, target_context)  # it may have been compiled while this process waited
+                if loaded is not None:
+                    self._unlock(path)
         if loaded is None:
             _announce()
         return loaded
 
-    def save_overload(self, signature, compile_result):
-        if cache_folder() is None or compile_result.library.has_dynamic_globals:
-            return  # dynamic globals are addresses in this process
+    def _load(self, path, target_context):
         try:
-            path, payload = self._file(signature, compile_result.codegen), serialize.dumps(compile_result._reduce())
+            payload = _read(path)
+            if payload is None:
+                return None
+            _name_runtime_functions()
+            return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+        except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
+            _announce_loss(repr(error))
+
+    def save_overload(self, signature, compile_result):
+        if cache_folder() is None:
+            return
+        try:
+            path = self._file(signature, compile_result.codegen)
+            if not compile_result.library.has_dynamic_globals:  # which are addresses in this process
+                _write(path, serialize.dumps(compile_result._reduce()))
+            self._unlock(path)
         except Exception as error:  # noqa: BLE001  what cannot be kept is compiled again the next time
             _announce_loss(repr(error))
-        else:
-            _write(path, payload)
+
+    def _unlock(self, path: pathlib.Path) -> None:
+        held = self._locks.pop(path, None)
+        if held is not None:
+            path.with_suffix(".lock").unlink(missing_ok=True)
+            os.close(held)
 
     def enable(self):
         pass

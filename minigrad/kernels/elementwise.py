@@ -6,7 +6,7 @@ import numpy as np
 from .buffers import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, add_blocks, add_to, elementwise_kernel, number_of_blocks
+from .rows import ROWS, add_blocks, add_to, elementwise_kernel, fill, number_of_blocks
 from .simd import constant_like, erf, exp, normal, pointer
 
 CLOSE = 256  # elements
@@ -158,6 +158,7 @@ def gelu_backward_and_forward(x, dx, out, count, use_tanh):
 @jit
 def gelu_rows_backward_block(block, x, dx, out, partial, use_tanh):
     width = x.shape[1]
+    fill(pointer(partial, block * width), 0, width)
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         own = pointer(dx, row * width)
         gelu_backward_and_forward(pointer(x, row * width), own, pointer(out, row * width), width, use_tanh)
@@ -171,6 +172,6 @@ def gelu_rows_backward(x, dx, out, total, use_tanh):
     So nobody has to keep gelu(x) from forward.
     """
     blocks = number_of_blocks(x.shape[0], ROWS)
-    partial = np.zeros((blocks, x.shape[1]), x.dtype)
+    partial = np.empty((blocks, x.shape[1]), x.dtype)
     parallel_for(gelu_rows_backward_block, blocks, x.size, (x, dx, out, partial, use_tanh))
     add_blocks(partial, total)

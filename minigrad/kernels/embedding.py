@@ -3,7 +3,7 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import LANES, ROWS, add_to, copy_to, number_of_blocks, sum_down
+from .rows import LANES, ROWS, add_to, copy_to, fill, number_of_blocks, sum_down
 from .simd import pointer
 
 COLUMNS = 64  # columns per block
@@ -29,7 +29,9 @@ def embedding_forward(weight, positions, ids, out):
 @jit
 def rows_by_id(ids, count):
     """The rows with id 0, then those with id 1, and so on, each in order; and where the rows of each id begin and end."""
-    starts = np.zeros(count + 2, np.int64)
+    starts = np.empty(count + 2, np.int64)
+    for v in range(count + 2):
+        starts[v] = 0
     for row in range(ids.size):
         starts[ids[row] + 2] += 1
     for v in range(2, count + 2):
@@ -50,7 +52,7 @@ def _backward_block(block, dout, rows, starts, dweight):
     for v in range(dweight.shape[0]):
         out = pointer(dweight, v * width + start)
         if starts[v] == starts[v + 1]:
-            dweight[v, start : start + columns] = 0
+            fill(out, 0, columns)
             continue
         total = pointer(work, 0)
         copy_to(total, pointer(dout, rows[starts[v]] * width + start), columns)
@@ -81,6 +83,7 @@ def _positions_block(block, dout, dpositions):
 @kernel(parallel=True)
 def positions_backward(dout, dpositions):
     """dout (B, T, C) -> dpositions (P, C): the sum of dout over the batch; rows from T on are 0"""
-    dpositions[dout.shape[1] :] = 0
-    blocks = number_of_blocks(dout.shape[1] * dout.shape[2], ELEMENTS)
+    used = dout.shape[1] * dout.shape[2]
+    fill(pointer(dpositions, used), 0, dpositions.size - used)
+    blocks = number_of_blocks(used, ELEMENTS)
     parallel_for(_positions_block, blocks, dout.size, (dout, dpositions))

@@ -169,7 +169,8 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
                 )
 
 
-def _symbol(dtype: types.Type) -> str:
+def symbol(dtype: types.Type) -> str:
+    """The name of the product of a dtype, for the linker."""
     return f"minigrad_gemm_{dtype}"
 
 
@@ -179,7 +180,7 @@ def register(dtype: np.dtype) -> None:
     number = numba.from_dtype(dtype)
     matrix = types.CPointer(number)
     signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
-    binding.add_symbol(_symbol(number), entry_point(_multiply_serial, signature))
+    binding.add_symbol(symbol(number), entry_point(_multiply_serial, signature))
 
 
 @intrinsic
@@ -188,7 +189,7 @@ def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N,
 
     def codegen(context, builder, signature, arguments):
         function_type = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-        name = _symbol(signature.args[0].dtype)
+        name = symbol(signature.args[0].dtype)
         builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
         return context.get_dummy_value()
 

@@ -5,6 +5,7 @@ call with a new combination of dtypes, not at import; cache.py keeps the machine
 """
 import ctypes
 import functools
+import gc
 import os
 import threading
 from typing import Callable
@@ -12,6 +13,7 @@ from typing import Callable
 import numba
 import numpy as np
 from llvmlite.binding import Linkage
+from numba import _dynfunc
 from numba.core import codegen, compiler
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -24,13 +26,40 @@ FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
 
 
+class _Part(codegen.JITCodeLibrary):
+    """A function that kernels call, as LLVM's instructions: it is optimised, and becomes machine code, in kernels alone.
+
+    Numba does both for each function by itself as well, for all who may call it: that took a third of the time.
+    """
+
+    def _optimize_functions(self, module):
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self):
+        """It is not final."""
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def _get_module_for_linking(self):
+        self._ensure_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = Linkage.linkonce_odr  # several kernels may have a copy
+        return self._final_module
+
+
 class _SelfContained(codegen.JITCodeLibrary):
     """The machine code of a kernel and of all functions that it calls, which belong to no other.
 
-    Numba also compiles each of these functions by itself, for all who may call it, and gives all copies of one name. Of
-    these the linker takes the first that the process came by; but copies are optimised in each kernel anew, and order
-    their sums in other ways. So a kernel's results would depend on what was compiled or loaded before it.
+    Numba gives all copies of a function one name. Of these the linker takes the first that the process came by; but copies
+    are optimised in each kernel anew, and order their sums in other ways. So a kernel's results would depend on what was
+    compiled or loaded before it.
     """
+
+    def _optimize_functions(self, module):
+        module.data_layout = self._codegen._data_layout  # they are optimised once, with all that they call
 
     def _finalize_final_module(self):
         for function in self._final_module.functions:
@@ -39,13 +68,44 @@ class _SelfContained(codegen.JITCodeLibrary):
         super()._finalize_final_module()
 
 
+class _PartCompiler(compiler.Compiler):
+    """Numba's compiler, for functions that kernels call."""
+
+    def define_pipelines(self):
+        self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.flags.no_compile = True
+        return super().define_pipelines()
+
+    def _compile_core(self):
+        """As Numba does it, but with nothing that Python could call."""
+        result = super()._compile_core()
+        function = result.fndesc
+        nothing = _dynfunc.make_function(function.lookup_module(), function.qualname, "", 0, result.environment, ())
+        self.state.targetctx.insert_user_function(nothing, function, [result.library])
+        return result._replace(entry_point=nothing)
+
+
 class _KernelCompiler(compiler.Compiler):
     """Numba's compiler, for kernels."""
+
+    def _compile_core(self):
+        """As Numba does it, but without searches for garbage, which take a tenth of the time."""
+        is_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super()._compile_core()
+        finally:
+            if is_collecting:
+                gc.enable()
 
     def define_pipelines(self):
         self.state.library = _SelfContained(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         self.state.library.enable_object_caching()
         return super().define_pipelines()
+
+
+# How Numba compiles a function that kernels call.
+PART = dict(FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
 
 
 def _compile(function: Callable, **options) -> Callable:
@@ -62,7 +122,7 @@ def jit(function: Callable | None = None, **options) -> Callable:
     """
     if function is None:
         return functools.partial(jit, **options)
-    return numba.njit(**FLAGS | options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return numba.njit(**PART | options)(function)
 
 
 def library(function: Callable) -> Callable:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, RUN, add_blocks, add_to, number_of_blocks, row_kernel, row_sum
+from .rows import ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, row_kernel, row_sum
 from .simd import constant_like, pointer, shift
 
 
@@ -71,6 +71,8 @@ def layer_norm_backward_row(dout, x, weight, mean, rstd, so_far, adding, dx, dwe
 @jit
 def _backward_block(block, dout, x, weight, mean, rstd, so_far, dx, dweight, dbias):
     size, adding = x.shape[1], so_far.size > 0
+    fill(pointer(dweight, block * size), 0, size)
+    fill(pointer(dbias, block * size), 0, size)
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         layer_norm_backward_row(
             pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), mean[row], rstd[row],
@@ -87,8 +89,8 @@ def layer_norm_backward(dout, x, weight, mean, rstd, so_far, dx, dweight, dbias)
     """
     rows, width = x.shape
     blocks = number_of_blocks(rows, ROWS)
-    partial_dweight = np.zeros((blocks, width), x.dtype)
-    partial_dbias = np.zeros((blocks, width), x.dtype)
+    partial_dweight = np.empty((blocks, width), x.dtype)
+    partial_dbias = np.empty((blocks, width), x.dtype)
     parallel_for(_backward_block, blocks, x.size, (
         dout, x, weight, mean, rstd, so_far, dx, partial_dweight, partial_dbias
     ))

@@ -140,6 +140,13 @@ def sum_down(x, rows, stride, total, width):
 
 
 @jit
+def fill(out, value, count):
+    """out = value, a pointer to `count` elements"""
+    for j in range(count):
+        out[j] = value
+
+
+@jit
 def copy_to(out, row, count):
     """out = row, pointers to `count` elements. Or row is an array: Numba frees one that nobody uses any more, and does
     not count pointers into it, so what is read last from an array of the caller's own is read from the array itself."""
@@ -177,7 +184,7 @@ def sum_rows_forward(x, total):
     rows = max(ROWS, ELEMENTS_TO_SUM // max(width, 1))
     blocks = number_of_blocks(x.shape[0], rows)
     if blocks == 0:
-        total[:] = 0
+        fill(pointer(total, 0), 0, width)
         return
     room = max(width, LANES)
     partial = np.empty(blocks * room)

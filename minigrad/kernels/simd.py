@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .jit import FLAGS, jit
+from .jit import PART, jit
 
 # For helpers of one kernel: Numba puts their code into the caller before it compiles, and never compiles them alone.
 inlined = functools.partial(jit, inline="always")
@@ -171,7 +171,7 @@ def _normal_float32(x):
 def _in_kernels(definition, float32_version) -> None:
     """Let kernels call `definition`: float32 gets its own version, everything else the definition itself."""
 
-    @overload(definition, jit_options=FLAGS)
+    @overload(definition, jit_options=PART)
     def choose(x):
         return float32_version if x == types.float32 else definition
 

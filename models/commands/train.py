@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import minigrad as mg
+from minigrad.extend import compile_ahead
 from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
@@ -74,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
         threads = given.pop("threads", None)
         if isinstance(ranks, Ranks) and threads is None:
             mg.set_num_threads(ranks.default_threads())
+        if ranks.is_first:
+            compile_ahead()
         check_ranks(ranks, {"the version": mg.__version__, **{as_flag(name): value for name, value in given.items()}})
         if "resume" in given:
             resume(given, ranks)

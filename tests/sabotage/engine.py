@@ -7,12 +7,14 @@ import nn.module
 from minigrad import capture, compiled, creation, per_thread, runner, tape, versions
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
-from sabotage.edit import edit
+from sabotage.edit import edit, edits
 
 tensor = sys.modules["minigrad.tensor"]  # in the package, `tensor` is the function
 
 COMPILED = ("tests/minigrad/test_compiled_changes.py", "tests/minigrad/test_compiled.py")
 TAPE = ("tests/minigrad/test_tape.py", "tests/minigrad/test_in_place.py")
+AHEAD = ("tests/minigrad/kernels/test_ahead.py", "-k", "there_is or a_line_is or is_dead")
+CACHE = ("tests/minigrad/kernels/test_cache.py", "-k", "TestLocks")
 
 
 def replaced(owner, name: str, make):
@@ -113,4 +115,17 @@ SABOTAGES = [
         "gradients are not summed back": replaced(
             runner, "unbroadcast", lambda original: lambda gradient, shape, where="": np.broadcast_to(gradient.flat[0], shape)),
     }.items()
-]  # fmt: skip
+] + edits(AHEAD, "minigrad.kernels.ahead", {
+    "ahead: nobody asks whether the kernels are there": ("start", " or _done().exists()", ""),
+    "ahead: other processes are not asked": ("start", "if held is None", "if False"),
+    "ahead: any program is taken for Python": ("start", "not is_python or ", ""),
+    "ahead: processes outlive their parent": ("compile_step", "os.getppid() != int(parent)", "False"),
+    "ahead: arrays have one axis more": ("_read_type", "int(form)", "int(form) + 1"),
+}) + edits(CACHE, "minigrad.kernels.cache", {
+    "cache: nobody waits for another process": ("KernelCache.load_overload", ", PATIENCE)", ")"),
+    "cache: what another process compiles is missing": ("KernelCache.is_missing", "return held is not None", "return True"),
+    "cache: what was compiled meanwhile is not seen": (
+        "KernelCache.load_overload", "loaded = self._load(path, target_context)  #", "pass  #"),
+    "cache: a process waits for itself": ("KernelCache.load_overload", " and path not in self._locks", ""),
+    "cache: locks stay": ("KernelCache.save_overload", "self._unlock(path)", "pass"),
+})  # fmt: skip

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import shutil
+import threading
 
 import numba
 import numpy as np
@@ -128,6 +129,60 @@ def test_the_file_of_another_kernel_is_compiled_again(fresh_kernel):
     (other,) = set(cache.cache_folder().iterdir()) - {file}
     shutil.copy(other, file)
     assert works(fresh_kernel())
+
+
+@pytest.mark.skipif(cache.fcntl is None, reason="the system knows no locks")
+class TestLocks:
+    """One process at a time compiles a kernel."""
+
+    @pytest.fixture
+    def taken(self, fresh_kernel):
+        """(cache of a kernel, its arguments, a function that lets go): as if another process were about to compile it."""
+        first = fresh_kernel()
+        assert works(first)
+        (file,) = cache.cache_folder().iterdir()
+        content = file.read_bytes()
+        file.unlink()
+        held = cache.lock(file.with_suffix(".lock"))
+        arguments = first.dispatcher.signatures[0], first.dispatcher.targetctx
+
+        def let_go(written: bytes | None = content):
+            if written is not None:
+                file.write_bytes(written)
+                file.chmod(0o600)
+            os.close(held)
+
+        return fresh_kernel().dispatcher._cache, arguments, let_go
+
+    def test_what_another_compiles_is_not_missing(self, taken):
+        kernel_cache, arguments, let_go = taken
+        assert not kernel_cache.is_missing(*arguments)
+        let_go(None)
+        assert kernel_cache.is_missing(*arguments)
+
+    def test_a_kernel_is_waited_for(self, taken):
+        kernel_cache, arguments, let_go = taken
+        timer = threading.Timer(0.05, let_go)
+        timer.start()
+        assert kernel_cache.load_overload(*arguments) is not None
+        timer.join()
+
+    def test_but_not_for_ever(self, taken, monkeypatch):
+        kernel_cache, arguments, let_go = taken
+        monkeypatch.setattr(cache, "PATIENCE", 0.01)
+        assert kernel_cache.load_overload(*arguments) is None
+        let_go()
+
+    def test_one_that_died_is_not_waited_for(self, taken, monkeypatch):
+        kernel_cache, arguments, let_go = taken
+        let_go(None)
+        assert kernel_cache.load_overload(*arguments) is None  # and has the lock from now on
+        monkeypatch.setattr(cache, "lock", lambda *arguments: pytest.fail("it waits for itself"))
+        assert kernel_cache.load_overload(*arguments) is None
+
+    def test_no_lock_is_left(self, fresh_kernel):
+        assert works(fresh_kernel())
+        assert not list(cache.cache_folder().glob("*.lock"))
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes")

@@ -1,0 +1,71 @@
+"""Write minigrad/kernels/training_step.txt: what a training step compiles, from the last kernel that it needs to the first.
+
+    python tests/first_step.py
+"""
+import importlib
+import inspect
+import os
+import sys
+import tempfile
+
+from numba import types
+from numba.core import event
+from numba.core.dispatcher import Dispatcher
+
+from minigrad.kernels import ahead
+from models.commands.train import new_trainer
+
+
+class Order(event.Listener):
+    """The order in which kernels are compiled."""
+
+    def __init__(self):
+        self.compiled: list[Dispatcher] = []
+
+    def on_start(self, event):
+        self.compiled.append(event.data["dispatcher"])
+
+    def on_end(self, event):
+        """Nothing."""
+
+
+def described(kind: types.Type) -> str:
+    """A type, as ahead.py reads it."""
+    letters = {scalar: letter for letter, scalar in ahead.SCALARS.items()}
+    if isinstance(kind, types.BaseTuple):
+        return f"({' '.join(map(described, kind))})"
+    if isinstance(kind, types.Array):
+        return f"{letters[kind.dtype]}{kind.ndim}"
+    return f"{letters[kind.dtype]}*" if isinstance(kind, types.CPointer) else letters[kind]
+
+
+def kernels() -> dict[Dispatcher, str]:
+    """The names of all functions that are kept on disk, but those that all kernels need."""
+    found = {}
+    for path in sorted(ahead.STEP.parent.glob("[!_]*.py")):
+        module = importlib.import_module(f"minigrad.kernels.{path.stem}")
+        for name, value in vars(module).items():
+            kernel = getattr(value, "dispatcher", value)
+            if path.stem != "threads" and isinstance(kernel, Dispatcher) and type(kernel._cache).__name__ == "KernelCache":
+                if inspect.getmodule(kernel.py_func) is module:
+                    found[kernel] = f"{path.stem}.{name}"
+    return found
+
+
+def lines_of_a_step() -> list[str]:
+    """A line for each kernel that the first training step of the default model needs, the last first if none was kept."""
+    order = Order()
+    with event.install_listener("numba:compile", order):
+        new_trainer({})[0].train_step()
+    names = kernels()
+    last_first = sorted(names, key=lambda kernel: -order.compiled.index(kernel) if kernel in order.compiled else 0)
+    return [f"{names[kernel]} ({' '.join(map(described, signature))})"
+            for kernel in last_first for signature in kernel.signatures]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["NUMBA_CACHE_DIR"] = empty
+        lines = lines_of_a_step()
+    ahead.STEP.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print(f"{ahead.STEP}: {len(lines)} kernels", file=sys.stderr)
