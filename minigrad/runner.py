@@ -15,6 +15,7 @@ import numpy as np
 
 from . import versions
 from .arrays import exact_sum
+from .kernels.copying import copied
 from .per_thread import this_thread
 from .protocol import is_tensor
 
@@ -67,7 +68,7 @@ class Runner:
         if type(gradient) is not np.ndarray and is_tensor(gradient):
             node.grad = gradient.clone() if node.grad is None else gradient + node.grad
         elif node.grad is None:
-            node.grad = np.asarray(gradient) if is_fresh else np.array(gradient, order="C")
+            node.grad = np.asarray(gradient) if is_fresh else copied(gradient)
         elif is_tensor(node.grad):
             array = node.grad.array
             array += gradient

@@ -59,6 +59,7 @@ class Op(Node):
     saved: tuple | None = ()
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
+    passes_gradient = False  # True: of one input, backward returns dout itself or a view, which is new if dout is
     by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `capture` can launch again
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
     reruns_forward: bool | None = None  # in a captured step: does a replay call forward again, or only launch its kernels?
@@ -160,6 +161,11 @@ class Fused(Op):
         raise NotImplementedError
 
 
+def is_contiguous(gradient) -> bool:
+    """Is this an array in C order? A Tensor is none."""
+    return isinstance(gradient, np.ndarray) and gradient.flags.c_contiguous
+
+
 def are_contiguous(arrays: Sequence) -> bool:
     """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
     return all(array.flags.carray and array.size for array in arrays if isinstance(array, np.ndarray))
@@ -176,21 +182,22 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
         _, node = heapq.heappop(arrived.waiting)
         if node not in arrived.sums:
             continue  # a leaf that was complete early
-        dout, is_fresh = arrived.sums.pop(node)
+        dout, dout_is_fresh = arrived.sums.pop(node)
         if node.hooks:
-            dout, is_fresh = runner.run_hooks(node, dout), False
+            dout, dout_is_fresh = runner.run_hooks(node, dout), False
         is_leaf = not isinstance(node, Op)
         if found is not None:
-            found[node] = dout
+            found[node], dout_is_fresh = dout, False
         elif is_leaf or node.retains_grad:
-            runner.accumulate(node, dout, is_fresh and is_leaf)
+            runner.accumulate(node, dout, dout_is_fresh and is_leaf)
         if is_leaf:
             continue
         accumulated = arrived.to_accumulate_into(node, dout, runner) if node.accumulates_into is not None else None
         for i, gradient in enumerate(node.input_gradients(dout, runner, accumulated)):
-            parent, is_fresh = node.parents[i], node.fresh_gradients
+            parent = node.parents[i]
             if parent is None or gradient is None or within is not None and parent not in within:
                 continue
+            is_fresh = node.fresh_gradients or node.passes_gradient and dout_is_fresh and is_contiguous(gradient)
             if gradient.shape != parent.shape or gradient.dtype != parent.dtype:
                 gradient, is_fresh = runner.fit(gradient, parent, f"{node.title}, input {i}"), True
             is_sum = accumulated is not None and i == node.accumulates_into  # backward has added what had arrived

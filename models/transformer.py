@@ -189,7 +189,7 @@ class MLP(nn.Module):
         mlp(x) = project(gelu(expand(x)))
         mlp(x) = project(silu(gate(x)) * expand(x))    with a gate, as "swiglu" (Shazeer, arXiv:2002.05202)
 
-    Without a gate it is computed as one operation, unless one of the two layers has hooks.
+    Unless one of the layers has hooks, it is computed as one operation without a gate; with it, silu and the product are.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -200,9 +200,11 @@ class MLP(nn.Module):
         self.project = nn.Linear(hidden, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        expand, project = self.expand, self.project
-        if self.gate is not None:
-            return project(self.gate(x) * expand(x))
+        gate, expand, project = self.gate, self.expand, self.project
+        if gate is not None:
+            if gate.has_hooks or gate.activation != "silu":
+                return project(gate(x) * expand(x))
+            return project(F.swiglu(F.linear(x, gate.weight, gate.bias), expand(x)))
         if expand.has_hooks or project.has_hooks:
             return project(expand(x))
         return F.mlp(x, expand.weight, expand.bias, project.weight, project.bias, expand.activation)
@@ -362,6 +364,7 @@ class Preset:
     batch_size: int
 
 
+SIZES = "layers", "heads", "width", "context"  # that a preset sets
 PRESETS = {
     "micro": Preset(TransformerConfig(layers=2, heads=2, width=32, context=32), batch_size=4),
     "nano": Preset(TransformerConfig(layers=4, heads=4, width=128, context=64), batch_size=12),

@@ -23,6 +23,10 @@ def gelu(x):
     return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
+def swiglu(a, b):
+    return a / (1 + math.exp(-a)) * b
+
+
 def gelu_tanh(x):
     return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
@@ -119,6 +123,20 @@ def add_at(x, index, shape):
     taken = np.arange(out.size).reshape(shape)[index]
     for i, value in zip(taken.ravel(), np.broadcast_to(x, taken.shape).ravel()):
         out.flat[i] += value
+    return out
+
+
+def gather(x, dim, indices):
+    out = np.zeros(indices.shape)
+    for place in np.ndindex(indices.shape):
+        out[place] = x[place[:dim] + (indices[place],) + place[dim + 1 :]]
+    return out
+
+
+def scatter_add(x, dim, indices, shape):
+    out = np.zeros(shape)
+    for place in np.ndindex(indices.shape):
+        out[place[:dim] + (indices[place],) + place[dim + 1 :]] += x[place]
     return out
 
 

@@ -127,6 +127,24 @@ def gelu_backward(count, dout, x, dx, use_tanh):
             dx[i] = dout[i] * slope
 
 
+@elementwise_kernel
+def swiglu_forward(count, a, b, out):
+    """a, b, out (N,): out = a * s * b, s = 1 / (1 + e^(-a))"""
+    one = constant_like(a, 1)
+    for i in range(count):
+        out[i] = a[i] * (one / (one + exp(-a[i]))) * b[i]
+
+
+@elementwise_kernel
+def swiglu_backward(count, dout, a, b, da, db):
+    """dout, a, b, da, db (N,): da = dout * b * s * (1 + a * (1 - s)), db = dout * a * s; one exponential gives s"""
+    one = constant_like(a, 1)
+    for i in range(count):
+        s = one / (one + exp(-a[i]))
+        da[i] = dout[i] * b[i] * (s + a[i] * s * (one - s))
+        db[i] = dout[i] * a[i] * s
+
+
 @jit
 def gelu_backward_and_forward(x, dx, out, count, use_tanh):
     """dx[0:count] *= gelu'(x), out[0:count] = gelu(x), on pointers"""

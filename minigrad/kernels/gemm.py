@@ -21,6 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..per_thread import this_thread
 from .buffers import empty, workspace
 from .jit import entry_point, jit, kernel, library, ready
 from .microkernel import (
@@ -38,6 +39,7 @@ BLOCK_ROWS = 96  # rows in a block of A: whole tiles, and whole strips of a tran
 PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
 WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
+SHARED_LINE = 60  # cycles, when two threads write to it
 SERIAL_BELOW = 1_000_000  # multiply-adds; see WORTH_A_THREAD
 
 
@@ -209,14 +211,27 @@ def bounds(total, unit, part, parts):
 
 
 @inlined
-def _cut(M, N, threads, tile_rows, lanes, a_is_transposed, b_is_transposed):
-    """(parts of the rows, parts of the columns) with the least work in the largest part: products and packing."""
+def _bounds_of_rows(M, tile_rows, part, parts):
+    """From where to where a part of the rows goes: whole tiles, as even as can be; the last part has one at least."""
+    last, half = max(M // tile_rows - 1, 0), tile_rows * parts // 2
+    top, bottom = (M * part + half) // (tile_rows * parts), (M * (part + 1) + half) // (tile_rows * parts)
+    return min(top, last) * tile_rows, M if part == parts - 1 else min(bottom, last) * tile_rows
+
+
+@inlined
+def _cut(M, N, K, threads, tile_rows, lanes, a_is_transposed, b_is_transposed, is_aligned):
+    """(parts of the rows, parts of the columns) with the least work in the largest part, in cycles for each k.
+
+    There are products, and packing. Where columns are cut amid cache lines, the threads take these from each other.
+    """
     best, best_parts = np.inf, 1
     for parts in range(1, threads + 1):
-        top, bottom = bounds(M, tile_rows, parts - 1, parts)
+        top, bottom = _bounds_of_rows(M, tile_rows, parts - 1, parts)
         left, right = bounds(N, lanes, threads // parts - 1, threads // parts)
         m, n = bottom - top, right - left
         cost = m * n / 32 + n * (0.35 if b_is_transposed else 0.2) + m * (0.4 if a_is_transposed else 0.05)
+        if threads // parts > 1 and not is_aligned:
+            cost += m * SHARED_LINE / K
         if cost < best:
             best, best_parts = cost, parts
     return best_parts, threads // best_parts
@@ -236,7 +251,7 @@ def _multiply_portion(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M,
     """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
     _, tile_rows, _ = shape(C)
     first, last = bounds(len(offsets), 1, part // (rows * columns), items)
-    top, bottom = bounds(M, tile_rows, part // columns % rows, rows)
+    top, bottom = _bounds_of_rows(M, tile_rows, part // columns % rows, rows)
     left, right = bounds(N, unit, part % columns, columns)
     for item in range(first, last):
         _multiply_part(
@@ -264,7 +279,8 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
     items, rows, columns = threads, 1, 1
     if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= SERIAL_BELOW):
         items = 1
-        rows, columns = _cut(M, N, threads, tile_rows, lanes, column_a != 1, column_b != 1)
+        is_aligned = row_c % lanes == 0 and address(C) % 64 == 0
+        rows, columns = _cut(M, N, K, threads, tile_rows, lanes, column_a != 1, column_b != 1, is_aligned)
     unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
     parts = items * rows * columns
     parallel_for(_multiply_portion, parts, WORTH_A_THREAD, (
@@ -274,7 +290,8 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
 
 
 def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
-    """WORKSPACE elements for each thread, one after the other."""
+    """WORKSPACE elements for each thread, one after the other, for kernels that use `gemm`."""
+    register(dtype)
     return workspace("gemm", numba.config.NUMBA_NUM_THREADS * WORKSPACE, dtype)
 
 
@@ -317,29 +334,29 @@ NO_BATCH = np.zeros((1, 3), np.int64)
 CORNERS = [(0,) * (ndim - 2) + (slice(1), slice(1)) for ndim in range(65)]
 
 
-def _corner(array: np.ndarray) -> np.ndarray:
-    """A C-contiguous matrix that begins where the array does: so there is one specialisation of the kernel.
+def _corner(array: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """`_readable`, with a C-contiguous matrix that begins where the array does: so the kernel has one specialisation.
 
-    The array or its transpose, if that is one, as it takes no time to make.
+    That is the array or its transpose, if one is contiguous: no time is lost.
     """
-    if array.ndim == 2:
+    if array.ndim == 2 and array.dtype in FLOAT_TYPES:
         flags = array.flags
-        if flags.c_contiguous:
-            return array
-        if flags.f_contiguous:
-            return array.T
-    return array[CORNERS[array.ndim]]
+        if flags.carray:
+            return array, array.shape[1], 1
+        if flags.f_contiguous and flags.behaved:
+            return array.T, 1, array.shape[0]
+    array, row_stride, column_stride = _readable(array)
+    return array[CORNERS[array.ndim]], row_stride, column_stride
 
 
-def _launch(a, b, out, bias, flags, M, N, K, offsets):
-    a, row_a, column_a = _readable(a)
-    b, row_b, column_b = _readable(b)
-    dtype = out.dtype
-    register(dtype)
-    packed = gemm_workspaces(dtype)
+def _launch(a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, bias, flags, offsets):
+    """Of a, b, out only where they begin counts."""
+    packed = this_thread.workspaces.get(("gemm", out.dtype.char))
+    if packed is None:
+        packed = gemm_workspaces(out.dtype)
     _multiply_batch.ungated(  # all is ready by now
-        _corner(a), row_a, column_a, _corner(b), row_b, column_b, _corner(out), out.strides[-2] // dtype.itemsize, M, N, K,
-        packed if bias is None else ready(bias), flags, offsets, packed,
+        a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, packed if bias is None else ready(bias), flags,
+        offsets, packed,
     )
 
 
@@ -357,13 +374,14 @@ def matmul(
            [15., 51.]], dtype=float32)
     """
     (M, K), (inner, N), dtype = a.shape, b.shape, a.dtype
+    is_usual = K == inner and dtype is b.dtype and dtype in FLOAT_TYPES  # a closer look would take a microsecond
     if out is None:
-        if K != inner or dtype is not b.dtype or dtype not in FLOAT_TYPES:  # what is as ever needs no closer look
+        if not is_usual:
             _check("matmul", a, b, None, (M, N))
         out = empty((M, N), dtype.newbyteorder("="))
         accumulate = False
-    elif not (K == inner and dtype is b.dtype is out.dtype and dtype in FLOAT_TYPES and out.shape == (M, N)
-              and out.flags.carray):
+    elif not (is_usual and dtype is out.dtype and out.shape == (M, N) and out.flags.carray):
+        is_usual = False
         _check("matmul", a, b, out, (M, N))
     if bias is not None and (bias.shape != (N,) or bias.dtype.type is not out.dtype.type):
         raise ValueError(f"matmul: expected bias of shape {(N,)} and {out.dtype}, got {bias.shape} and {bias.dtype}")
@@ -371,7 +389,10 @@ def matmul(
         np.add(out if accumulate else 0, 0 if bias is None else bias, out=out)
         return out
     flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
-    _launch(a, b, out, bias, flags, M, N, K, NO_BATCH)
+    a, row_a, column_a = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
+    b, row_b, column_b = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
+    corner, row_out, _ = (out, N, 1) if is_usual else _corner(out)
+    _launch(a, row_a, column_a, b, row_b, column_b, corner, row_out, M, N, K, bias, flags, NO_BATCH)
     return out
 
 
@@ -408,5 +429,6 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
         layouts = [
             (x.shape[:-2], tuple(stride // x.itemsize for stride in x.strides[:-2])) for x in (a, b, out)
         ]
-        _launch(a, b, out, None, 0, M, N, K, _offsets(batch, *layouts))
+        corner, row_out, _ = _corner(out)
+        _launch(*_corner(a), *_corner(b), corner, row_out, M, N, K, None, 0, _offsets(batch, *layouts))
     return out

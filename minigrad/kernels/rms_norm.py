@@ -19,7 +19,7 @@ def rms_norm_row(x, weight, out, size, eps):
 
 @row_kernel
 def rms_norm_forward(row, size, x, weight, out, rrms, eps):
-    """x, out (N, C), weight (C,), rrms (N,) in float64: 1. rrms = 1 / sqrt(mean of x^2 + eps)  2. out = x * rrms * weight"""
+    """x, out (N, C), weight (C,), rrms (N,) float64: 1. rrms = 1 / sqrt(mean of x^2 + eps)  2. out = x * rrms * weight"""
     rrms[row] = rms_norm_row(shift(x, row * size), weight, shift(out, row * size), size, eps)
 
 

@@ -1,4 +1,4 @@
-"""Activations: relu, softplus, gelu. tanh and sigmoid stand in elementary.py, others in nn."""
+"""Activations: relu, softplus, gelu, swiglu. tanh and sigmoid stand in elementary.py, others in nn."""
 import math
 
 import numpy as np
@@ -70,6 +70,32 @@ class Gelu(Fused):
         dx = kernels.empty_apart(x)
         kernels.gelu_backward(dout.reshape(-1), x.reshape(-1), dx.reshape(-1), self.use_tanh)
         return dx
+
+
+class SwiGLU(Fused):
+    """out = a * sigmoid(a) * b:
+    da = dout * b * (sigmoid(a) + a * sigmoid(a) * (1 - sigmoid(a))),  db = dout * a * sigmoid(a)
+
+    By the product rule, as sigmoid' = sigmoid (1 - sigmoid). a, b and out have one shape. Saves a and b; recomputes the
+    sigmoid.
+    """
+
+    by_kernels = True
+
+    @staticmethod
+    def definition(a, b):
+        return a * Sigmoid.call(a) * b
+
+    def forward(self, a, b):
+        self.save(a, b)
+        out = kernels.empty_apart(a)
+        kernels.swiglu_forward(a.reshape(-1), b.reshape(-1), out.reshape(-1))
+        return out
+
+    def backward(self, dout, a, b):
+        da, db = kernels.empty_apart(a), kernels.empty_apart(b)
+        kernels.swiglu_backward(dout.reshape(-1), a.reshape(-1), b.reshape(-1), da.reshape(-1), db.reshape(-1))
+        return da, db
 
 
 class ActivationMethods:

@@ -16,6 +16,8 @@ class CumSum(Op):
     The sums in reverse, from the last element to the first, are each other's gradient with these.
     """
 
+    fresh_gradients = True
+
     def forward(self, x, *, axis, reverse=False):
         self.axis, self.reverse = axis, reverse
         return running_sum(x, axis, reverse)

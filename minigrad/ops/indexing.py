@@ -3,7 +3,10 @@ import math
 
 import numpy as np
 
+from ..kernels.buffers import empty
+from ..kernels.copying import copied, copy
 from ..kernels.embedding import embedding_backward
+from ..kernels.gather import add_along, take
 from ..kernels.reduce import FEW
 from ..protocol import is_tensor
 from ..tape import Op
@@ -17,6 +20,31 @@ def is_basic(index) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     kinds = int, np.integer, slice, type(None), type(Ellipsis)
     return all(isinstance(part, kinds) and not isinstance(part, bool) for part in parts)
+
+
+LARGE = 1 << 13  # elements, from which the kernels are faster than NumPy
+
+
+def taken_axis(index) -> int | None:
+    """The axis along which an index takes slices by their positions, if it does no more: 1 for x[:, positions]."""
+    parts = index if isinstance(index, tuple) else (index,)
+    *before, last = parts or (None,)  # x[()] is all of x
+    is_one = isinstance(last, np.ndarray) and last.dtype == np.int64 and all(type(part) is slice for part in before)
+    return len(before) if is_one and all(part == slice(None) for part in before) else None
+
+
+def last_of(index):
+    return index[-1] if isinstance(index, tuple) else index
+
+
+def from_zero(indices: np.ndarray, length: int) -> np.ndarray:
+    """Positions along an axis, which may count from its end, as from its beginning; IndexError if one is out of range."""
+    if not indices.size:
+        return indices
+    lowest, highest = indices.min(), indices.max()
+    if lowest < -length or highest >= length:
+        raise IndexError(f"index {lowest if lowest < -length else highest} is out of bounds for an axis of size {length}")
+    return indices if lowest >= 0 else np.where(indices < 0, indices + length, indices)
 
 
 def add_at(out, index, x) -> None:
@@ -45,8 +73,13 @@ def add_at(out, index, x) -> None:
 class Index(Op):
     """out = x[index]:  dx = zeros, then dx[index] += dout"""
 
+    fresh_gradients = True
+
     def forward(self, x, *, index):
         self.index, self.x_shape = index, x.shape
+        dim = taken_axis(index) if x.size >= LARGE else None
+        if dim is not None and x.ndim > 1:
+            return take(x, dim, from_zero(last_of(index), x.shape[dim]), True)
         out = x[index]
         if type(out) is np.ndarray or not is_basic(index):
             return out
@@ -61,7 +94,10 @@ class AddAt(Op):
 
     def forward(self, x, *, index, shape):
         self.index = index
-        out = np.zeros(shape, x.dtype)
+        dim = taken_axis(index) if x.size >= LARGE and x.dtype.kind == "f" else None
+        if dim is not None and len(shape) > 1:
+            return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim])
+        out = zeros(shape, x.dtype)
         if is_basic(index) or isinstance(index, np.ndarray) and index.dtype == bool:
             out[index] = x
         else:
@@ -70,6 +106,43 @@ class AddAt(Op):
 
     def backward(self, dout):
         return Index.call(dout, index=self.index)
+
+
+class Gather(Op):
+    """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on:  dx = zeros, then dx[i, indices[i, j]] += dout[i, j]"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, dim, indices):
+        self.dim, self.indices, self.x_shape = dim, indices, x.shape
+        if indices.size < LARGE:
+            return x[along(dim, indices)]
+        return take(x[cropped(x.shape, dim, indices)], dim, indices, False)
+
+    def backward(self, dout):
+        return ScatterAdd.call(dout, dim=self.dim, indices=self.indices, shape=self.x_shape)
+
+
+class ScatterAdd(Op):
+    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1, ...:  dx[i, j] = dout[i, indices[i, j]]"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, dim, indices, shape):
+        self.dim, self.indices = dim, indices
+        if indices.size < LARGE or x.dtype.kind != "f":
+            out = np.zeros(shape, x.dtype)
+            add_at(out, along(dim, indices), x)
+            return out
+        sums = add_along(x, dim, indices, False, shape[dim])
+        if sums.shape == shape:
+            return sums
+        out = zeros(shape, x.dtype)
+        out[cropped(shape, dim, indices)] = sums
+        return out
+
+    def backward(self, dout):
+        return Gather.call(dout, dim=self.dim, indices=self.indices)
 
 
 class SetAt(Op):
@@ -110,7 +183,7 @@ def plain_index(index):
         return index
     if index.dtype.kind not in "iu":  # what a mask picks depends on its values
         return np.array(values_of(index))
-    return compute(np.array, index) if index.ndim else values_of(index).item()
+    return compute(copied, index) if index.ndim else values_of(index).item()
 
 
 def integers_apart(index) -> tuple:
@@ -142,9 +215,23 @@ def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple
 
 def along(dim: int, indices: np.ndarray) -> tuple:
     """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
-    index = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
-    index[dim] = indices
+    lengths = enumerate(indices.shape)
+    index = [np.arange(n).reshape((n,) + (1,) * (indices.ndim - 1 - i)) if i != dim else indices for i, n in lengths]
     return tuple(index)
+
+
+def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slice, ...]:
+    """The part of an array of this shape that indices along dim look at: they may be shorter along other axes."""
+    return tuple(slice(n if i == dim else indices.shape[i]) for i, n in enumerate(shape))
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """np.zeros, in memory that is used again if it is large."""
+    if math.prod(shape) < LARGE:
+        return np.zeros(shape, dtype)
+    out = empty(shape, dtype)
+    copy(np.zeros((), dtype), out)
+    return out
 
 
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
@@ -154,7 +241,7 @@ def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
 
 
 def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
-    indices = np.array(index)  # a copy, which nobody writes to
+    indices = copied(np.asarray(index))  # which nobody writes to
     if indices.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {indices.dtype}")
     if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
@@ -165,10 +252,10 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
             f"{name}: expected an index with {len(shape)} axes, no longer than {shape} except along dim {dim}, got "
             f"{indices.shape}"
         )
-    bad = (indices < 0) | (indices >= lengths[dim])
-    if bad.any():
+    if indices.size and (indices.min() < 0 or indices.max() >= lengths[dim]):
+        bad = indices[(indices < 0) | (indices >= lengths[dim])]
         raise IndexError(
-            f"{name}: index {indices[bad][0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
+            f"{name}: index {bad[0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
         )
     return indices
 
@@ -229,7 +316,7 @@ class IndexingMethods:
         dim, indices = checked_indices("gather", self, dim, index)
         if not self.ndim:
             return self.expand(indices.shape).clone()
-        picked = self.apply_op(Index, self, index=along(dim, indices))
+        picked = self.apply_op(Gather, self, dim=dim, indices=indices)
         return picked if getattr(index, "ndim", 0) else picked.reshape(())
 
     def scatter(self, dim: int, index, src):
@@ -262,7 +349,7 @@ class IndexingMethods:
         used = _used("scatter_add", self, indices, src)
         if self.ndim == 0:
             return self + used.sum()
-        return self + self.apply_op(AddAt, used, index=along(dim, indices), shape=self.shape)
+        return self + self.apply_op(ScatterAdd, used, dim=dim, indices=indices, shape=self.shape)
 
     def index_select(self, dim: int, index):
         """The slices of self at the positions `index` (a 1-d tensor) along dim."""

@@ -10,12 +10,17 @@ from typing import Callable
 
 import numpy as np
 
+from ..kernels.buffers import empty
+from ..kernels.copying import copy
 from ..kernels.reduce import sum
 from ..tape import Fused, Op
 from .comparison import select
 from .numpy_protocol import answers
 from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
 from .sorting import ValuesAndIndices
+
+
+LARGE = 1 << 13  # elements
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
@@ -38,13 +43,15 @@ def spread(reduced, shape: tuple[int, ...], axis):
     kept = keep_axes(reduced, shape, axis)
     if not isinstance(kept, np.ndarray):
         return np.broadcast_to(kept, shape)
-    out = np.empty(shape, kept.dtype)  # np.broadcast_to would take four times as long for a small array
-    out[...] = kept
+    out = empty(shape, kept.dtype)
+    copy(kept, out)
     return out
 
 
 class Sum(Op):
     """out = sum of x over axis:  dx = dout, for each element added"""
+
+    fresh_gradients = True
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
@@ -56,6 +63,8 @@ class Sum(Op):
 
 class Mean(Op):
     """out = sum of x over axis / n:  dx = dout / n"""
+
+    fresh_gradients = True
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
@@ -69,6 +78,8 @@ class Mean(Op):
 class Max(Op):
     """out = max of x over axis:  dx = dout / n at the n elements that are largest, else 0 (as PyTorch's amax and max())"""
 
+    fresh_gradients = True
+
     reduction = staticmethod(np.max)
 
     def forward(self, x, *, axis=None, keepdims=False):
@@ -78,10 +89,26 @@ class Max(Op):
         return out
 
     def backward(self, dout, x, out):
+        if isinstance(dout, np.ndarray) and x.size >= LARGE:
+            return self.scattered(dout, x, out)
         is_extreme = (x == keep_axes(out, x.shape, self.axis)) | (x != x)  # NaN, if there is any, is the result
         ties = np.maximum(np.sum(is_extreme, axis=self.axis, keepdims=True), 1)  # none among no elements
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)
+
+    def scattered(self, dout, x, out):
+        """backward of many elements, of which few are extreme: zeros, and then only those are looked at."""
+        is_extreme = x == keep_axes(out, x.shape, self.axis)
+        if np.isnan(out).any():
+            is_extreme |= x != x
+        places = np.flatnonzero(is_extreme)
+        results = np.arange(out.size).reshape(keep_axes(out, x.shape, self.axis).shape)
+        to = np.broadcast_to(results, x.shape)[np.unravel_index(places, x.shape)]  # which result each of them is
+        ties = np.bincount(to, minlength=out.size)
+        dx = empty(x.shape, dout.dtype)
+        copy(np.zeros((), dout.dtype), dx)
+        dx.reshape(-1)[places] = (dout.reshape(-1) / np.maximum(ties, 1).astype(dout.dtype))[to]
+        return dx
 
 
 class Min(Max):
@@ -95,6 +122,8 @@ class LogSumExp(Op):
 
     The sum over nothing but -inf (or over nothing) is -inf, with gradient 0.
     """
+
+    fresh_gradients = True
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis = axis
@@ -116,6 +145,8 @@ class Norm(Op):
 
     No direction leads out of 0: dx = 0 where out is 0 (and for p < 1 where x is 0).
     """
+
+    fresh_gradients = True
 
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis

@@ -1,9 +1,12 @@
 """Functions that move elements and compute nothing: backward moves them back. They give views where NumPy does."""
+import itertools
 import math
 from typing import Sequence
 
 import numpy as np
 
+from ..kernels.buffers import empty
+from ..kernels.copying import copied, copy
 from ..protocol import is_tensor
 from ..tape import Op
 from .indexing import AddAt
@@ -11,29 +14,48 @@ from .numpy_protocol import answers
 from .operands import cast, check_dim, common_dtype, sizes
 
 
+LARGE = 1 << 14  # elements, from which copies are made in memory that is used again
+
+
 class Clone(Op):
     """out = a copy of x:  dx = dout"""
 
+    passes_gradient = True
+
     def forward(self, x):
-        return x.copy()
+        return copied(x)
 
     def backward(self, dout):
         return dout
 
 
+def reshaped(x, shape: tuple[int, ...]):
+    """np.reshape of an array or a Tensor; what must be copied for that is copied on all threads"""
+    if is_tensor(x) or x.size < LARGE or x.flags.c_contiguous:
+        return np.reshape(x, shape)
+    try:
+        return np.reshape(x, shape, copy=False)
+    except ValueError:
+        return copied(x).reshape(shape)
+
+
 class Reshape(Op):
     """out = x in another shape, same order of elements:  dx = dout in x's shape"""
 
+    passes_gradient = True
+
     def forward(self, x, *, shape):
         self.x_shape = x.shape
-        return np.reshape(x, shape)
+        return reshaped(x, shape)
 
     def backward(self, dout):
-        return np.reshape(dout, self.x_shape)
+        return reshaped(dout, self.x_shape)
 
 
 class Permute(Op):
     """out[i_axes[0], i_axes[1], ...] = x[i_0, i_1, ...]:  dx = dout with the inverse permutation of its axes"""
+
+    passes_gradient = True
 
     def forward(self, x, *, axes):
         self.axes = axes
@@ -54,13 +76,27 @@ class Expand(Op):
         return dout
 
 
+def concatenated(arrays: Sequence[np.ndarray], axis: int, length: int) -> np.ndarray:
+    """np.concatenate of arrays of one dtype, on all threads."""
+    shapes = [a.shape[:axis] + a.shape[axis + 1 :] for a in arrays]
+    if shapes.count(shapes[0]) < len(shapes):
+        raise ValueError(f"all axes but {axis} must agree, got {[a.shape for a in arrays]}")
+    first = arrays[0]
+    out, end = empty(first.shape[:axis] + (length,) + first.shape[axis + 1 :], first.dtype), 0
+    for a in arrays:
+        start, end = end, end + a.shape[axis]
+        copy(a, out[(slice(None),) * axis + (slice(start, end),)])
+    return out
+
+
 class Concatenate(Op):
     """out = the inputs one after the other along axis:  dx = its piece of dout, for each input x"""
 
     def forward(self, *arrays, axis):
         self.axis = axis
-        self.ends = np.cumsum([a.shape[axis] for a in arrays]).tolist()
-        return np.concatenate(arrays, axis=axis)
+        self.ends = list(itertools.accumulate(a.shape[axis] for a in arrays))
+        size = sum(a.size for a in arrays)
+        return np.concatenate(arrays, axis=axis) if size < LARGE else concatenated(arrays, axis, self.ends[-1])
 
     def backward(self, dout):
         before = (slice(None),) * (self.axis % dout.ndim)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..kernels import softmax as kernels
 from ..kernels.buffers import empty_like
+from ..kernels.copying import in_order
 from ..kernels.rows import as_rows
 from ..tape import Fused
 from .operands import check_dim, floating, methods_with_numpy_names
@@ -68,7 +69,7 @@ def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
         out = empty_like(arrays[0])
         kernel(*map(as_rows, arrays), as_rows(out))
         return out
-    moved = [np.ascontiguousarray(np.moveaxis(a, dim, -1)) for a in arrays]
+    moved = [in_order(np.moveaxis(a, dim, -1)) for a in arrays]
     out = empty_like(moved[0])
     if out.size:
         kernel(*map(as_rows, moved), as_rows(out))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ..kernels.buffers import empty_like
 from ..kernels.reduce import wide_sum
 from ..tape import Op
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
@@ -24,6 +25,8 @@ class Var(Op):
     to the dtype of x, `low`, is not small beside x - mean: out is less by low^2, and `centred` takes the mean out twice.
     """
 
+    fresh_gradients = True
+
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis = axis
         self.save(x)
@@ -31,7 +34,7 @@ class Var(Op):
         self.divisor = max(n - correction, 0)
         mean = np.divide(wide_sum(x, axis, keepdims=True), n)
         high = mean.astype(x.dtype)
-        centred = np.asarray(x - high)
+        centred = np.subtract(x, high, out=empty_like(x))
         squares = wide_sum(np.square(centred, out=centred), axis, keepdims=True) - n * np.square(mean - high)
         out = np.divide(np.maximum(squares, 0.0), self.divisor).astype(x.dtype)
         return out if keepdims else np.squeeze(out, axis=axis)

@@ -87,7 +87,8 @@ class Row:
 
 def projection(theirs: str, third: int, ours: str, change: Change = AS_IS) -> tuple[Row, ...]:
     """The rows of what makes queries, keys or values: a third of a packed projection, or a layer of its own."""
-    packed = (Row(f"{theirs}.{name}", f"blocks.{{}}.attention.in_proj_{name}", change, third) for name in ("weight", "bias"))
+    packed = (Row(f"{theirs}.{name}", f"blocks.{{}}.attention.in_proj_{name}", change, third)
+              for name in ("weight", "bias"))
     return *packed, *layer(theirs, f"blocks.{{}}.attention.{ours}", change)
 
 

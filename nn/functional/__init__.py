@@ -10,7 +10,7 @@ Errors name the function, what it expected, and what it got.
 """
 from .activations import (
     ACTIVATIONS, celu, elu, gelu, gelu_tanh, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6,
-    selu, sigmoid, silu, softplus, softsign, tanh, tanhshrink,
+    selu, sigmoid, silu, softplus, softsign, swiglu, tanh, tanhshrink,
 )
 from .attention import attention_weights, drop_weights, packed_attention, scaled_dot_product_attention
 from .layers import (

@@ -3,6 +3,7 @@ import math
 
 from minigrad import Tensor, ops, where
 from minigrad.extend import apply, floating
+from nn.checks import same_dtype
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
@@ -33,6 +34,20 @@ def sigmoid(x: Tensor) -> Tensor:
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish."""
     return x * x.sigmoid()
+
+
+def swiglu(gate: Tensor, x: Tensor) -> Tensor:
+    """silu(gate) * x, of one shape, in one pass (Shazeer, arXiv:2002.05202).
+
+    >>> import minigrad as mg
+    >>> swiglu(mg.tensor([0.0, 20.0]), mg.tensor([3.0, 3.0]))
+    tensor([ 0., 60.])
+    """
+    gate, x = floating(gate), floating(x)
+    same_dtype("swiglu", gate, x)
+    if gate.shape != x.shape:
+        raise ValueError(f"swiglu: expected a gate and x of one shape, got {gate.shape} and {x.shape}")
+    return apply(ops.activations.SwiGLU, gate, x)
 
 
 ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": relu, "tanh": tanh, "sigmoid": sigmoid, "silu": silu}

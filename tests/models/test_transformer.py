@@ -165,13 +165,15 @@ def test_dropout_only_while_training():
     assert (one == two).all()
 
 
-@pytest.mark.parametrize("name, width", [("token_embedding", 32), ("blocks.0.mlp.expand", 128),
-                                         ("blocks.1.mlp.project", 32)])
-def test_hooks_of_parts_that_are_fused_are_called(name, width):
-    model, seen = CausalTransformer(PRESETS["micro"].config), []
+@pytest.mark.parametrize("name, width, activation", [
+    ("token_embedding", 32, "gelu"), ("blocks.0.mlp.expand", 128, "gelu"), ("blocks.1.mlp.project", 32, "gelu"),
+    ("blocks.0.mlp.gate", 128, "swiglu"),
+])
+def test_hooks_of_parts_that_are_fused_are_called(name, width, activation):
+    model, seen = CausalTransformer(dataclasses.replace(PRESETS["micro"].config, activation=activation)), []
     tokens = mg.zeros(2, 5, dtype=mg.int64)
     expected, _ = model(tokens)
     dict(model.named_modules())[name].register_forward_hook(lambda module, args, out: seen.append(out.shape))
     logits, _ = model(tokens)
     assert seen == [(2, 5, width)]
-    np.testing.assert_array_equal(logits.detach().numpy(), expected.detach().numpy())
+    np.testing.assert_allclose(logits.detach().numpy(), expected.detach().numpy(), rtol=0, atol=1e-6)

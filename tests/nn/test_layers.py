@@ -99,6 +99,11 @@ def test_an_mlp_is_two_linear_layers(activation, bias):
     np.testing.assert_allclose(F.mlp(mg.tensor(X), *parameters, activation).detach().numpy(), expected, atol=1e-12)
 
 
+def test_swiglu_is_a_product_with_silu_of_the_gate():
+    gate, x = X
+    np.testing.assert_allclose(F.swiglu(mg.tensor(gate), mg.tensor(x)).numpy(), gate / (1 + np.exp(-gate)) * x, atol=1e-15)
+
+
 DENOMINATORS = {
     "inside": lambda variance, eps: math.sqrt(variance + eps),
     "outside": lambda variance, eps: math.sqrt(variance) + eps,
@@ -195,6 +200,7 @@ def test_padding_starts_as_zeros_and_stays(padding_idx, with_positions):
     (lambda: F.linear(mg.ones(2), mg.ones(3, 2), activation="swish"), "linear: activation must be None or one of gelu"),
     (lambda: F.linear(mg.ones(2), mg.ones(3, 2), mg.ones(2)), "linear: expected a bias of shape (3,), got (2,)"),
     (lambda: nn.LayerNorm(3, eps_at="below"), "LayerNorm: eps_at must be one of inside, outside, double_root, got 'below'"),
+    (lambda: F.swiglu(mg.ones(2), mg.ones(1)), "swiglu: expected a gate and x of one shape, got (2,) and (1,)"),
     (lambda: F.embedding(mg.tensor([0, 1]), mg.ones(3, 2), positions=mg.ones(1, 2)),
      "2 ids in a row are more than the 1 positions"),
     (lambda: F.embedding(mg.tensor([0]), mg.ones(3, 2), positions=mg.ones(1, 3)), "expected ids (..., T) and positions (P, 2)"),
@@ -211,6 +217,8 @@ def test_wrong_arguments(make, words):
 def test_wrong_dtypes():
     with pytest.raises(TypeError, match="linear: expected one dtype, got float32 and float64"):
         F.linear(mg.ones(2), mg.ones(3, 2, dtype=mg.float64))
+    with pytest.raises(TypeError, match="swiglu: expected one dtype, got float32 and float64"):
+        F.swiglu(mg.ones(2), mg.ones(2, dtype=mg.float64))
 
 
 @pytest.mark.parametrize("fill, mean, std, low, high", [

@@ -165,6 +165,11 @@ SIMPLE_LAYERS = [
 
 FUNCTIONAL = [
     *(table(FUNCTIONS, "ACTIVATIONS", F.ACTIVATIONS, name, F.relu if name != "relu" else F.gelu) for name in F.ACTIVATIONS),
+    *edits(FUNCTIONS, "nn.functional.activations", {
+        "swiglu: shapes not checked": ("swiglu", "gate.shape != x.shape", "False"),
+        "swiglu: dtypes not checked": ("swiglu", 'same_dtype("swiglu", gate, x)', "pass"),
+        "swiglu: gates what it is given last": ("swiglu", "SwiGLU, gate, x)", "SwiGLU, x, gate)"),
+    }),
     *edits(FUNCTIONS, "nn.functional.layers", {
         "linear: activation ignored": ("linear", "out if activation is None", "out if True"),
         "linear: activation not checked": ("linear", "activation not in ACTIVATIONS", "False"),

@@ -626,6 +626,15 @@ const OPS = {
     value: (m, x, c) => gelu(m, x, approximation(c)),
     gradients: [(m, dout, x, c) => m.mul(dout, geluSlope(m, x, approximation(c)))],
   }),
+  SwiGLU: elementwise({
+    formula: "out = a * sigmoid(a) * b",
+    backward: ["da = dout * b * (sigmoid(a) + a * sigmoid'(a))", "db = dout * a * sigmoid(a)"],
+    value: (m, a, b) => m.mul(m.mul(a, m.call("sigmoid", sigmoid, a)), b),
+    gradients: [
+      (m, dout, a, b) => m.mul(m.mul(dout, b), m.call("silu'", x => sigmoid(x) * (1 + x * (1 - sigmoid(x))), a)),
+      (m, dout, a) => m.mul(dout, m.mul(a, m.call("sigmoid", sigmoid, a))),
+    ],
+  }),
 
   Where: elementwise({
     formula: "out = a where the condition holds, else b", backward: ["da = dout there, else 0", "db = 0 there, else dout"],

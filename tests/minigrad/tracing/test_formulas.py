@@ -120,6 +120,7 @@ COMPUTED = {  # op: inputs, options
     arithmetic.Neg: ((A,), {}),
     elementary.LogAddExp: ((A, B), {}),
     activations.Gelu: ((A,), {}),
+    activations.SwiGLU: ((A, B), {}),
     softmax.Softmax: ((A,), {"dim": -1}),
     softmax.LogSoftmax: ((A,), {"dim": -1}),
     matmul.MatMul: ((normal(2, 3, 4), normal(2, 4, 5)), {}),

@@ -1,0 +1,157 @@
+"""Copies between arrays of any strides, on all threads: what concatenates, repeats, flips, shifts or reorders elements.
+
+NumPy copies on one thread, and along the axis that is fastest in one of the arrays: a transposed copy then fetches a cache
+line for each element of the other. Here squares are transposed in registers, so that the lines of both are used up while
+they are at hand. Elements are moved by their size, so there is one kernel for float64 and int64.
+"""
+from typing import NamedTuple
+
+import numpy as np
+
+from .buffers import empty
+from .jit import jit, kernel
+from .microkernel import shape, transpose_square
+from .parallel import parallel_for
+from .rows import number_of_blocks
+from .simd import pointer, pointer_like, shift
+
+LARGE = 1 << 18  # elements, from which threads are faster than NumPy
+MEDIUM = 1 << 14  # the same where NumPy is slow: the arrays' fastest axes differ, or the last is narrow
+BLOCK = 1 << 14  # elements per block
+NARROW = 16  # columns; fewer are copied one by one
+MOVED_AS = {4: np.empty(0, np.float32), 8: np.empty(0, np.float64)}  # by size; booleans are for NumPy
+
+
+def copied(x: np.ndarray) -> np.ndarray:
+    """A copy in C order.
+
+    >>> copied(np.arange(6).reshape(2, 3).T).strides
+    (16, 8)
+    """
+    out = empty(x.shape, x.dtype)
+    copy(x, out)
+    return out
+
+
+def in_order(x: np.ndarray) -> np.ndarray:
+    """The array itself if it is in C order, else a copy that is."""
+    return x if x.flags.c_contiguous else copied(x)
+
+
+def copy(x: np.ndarray, out: np.ndarray) -> None:
+    """out[...] = x, which is broadcast."""
+    if out.size >= MEDIUM and x.dtype == out.dtype and x.itemsize in MOVED_AS:
+        loops = common_loops(np.broadcast_to(x, out.shape) if x.shape != out.shape else x, out)
+        if loops is not None and (out.size >= LARGE or loops.shape[3] < NARROW or is_transposed(loops)):
+            like = MOVED_AS[x.itemsize]
+            copy_forward(x.__array_interface__["data"][0], out.__array_interface__["data"][0], *loops, like)
+            return
+    out[...] = x
+
+
+class Loops(NamedTuple):
+    """Four nested loops that run through two arrays, with strides in elements."""
+
+    shape: tuple[int, int, int, int]
+    strides: tuple[int, int, int, int]
+    out_strides: tuple[int, int, int, int]
+
+
+def is_transposed(loops: Loops) -> bool:
+    """Can squares be transposed? The fastest axis of x is the last but one, that of `out` the last."""
+    return loops.strides[2] == loops.out_strides[3] == 1 and loops.strides[3] != 0
+
+
+def common_loops(x: np.ndarray, out: np.ndarray) -> Loops | None:
+    """The loops through both; None if more than four are needed.
+
+    The last loop is the fastest of `out`, the one before it the fastest of x, if that is another.
+    """
+    size = x.itemsize
+    if not (x.flags.aligned and out.flags.aligned):
+        return None
+    axes = sorted(
+        [(b, a, n) for n, a, b in zip(x.shape, x.strides, out.strides) if n > 1], key=lambda axis: -abs(axis[0])
+    )
+    merged = []
+    for b, a, n in axes:
+        if merged and merged[-1][0] == b * n and merged[-1][1] == a * n:
+            merged[-1] = b, a, merged[-1][2] * n
+        else:
+            merged.append((b, a, n))
+    if len(merged) > 4 or any(b % size or a % size for b, a, n in merged):
+        return None
+    if len(merged) > 1:
+        fastest = min(range(len(merged) - 1), key=lambda i: abs(merged[i][1]) or 1 << 62)
+        if 0 < abs(merged[fastest][1]) < abs(merged[-1][1]):
+            merged.insert(len(merged) - 1, merged.pop(fastest))
+    merged = [(0, 0, 1)] * (4 - len(merged)) + merged
+    out_strides, strides, shape = zip(*merged)
+    return Loops(shape, tuple(a // size for a in strides), tuple(b // size for b in out_strides))
+
+
+@jit
+def _copy_run(x, stride, out, out_stride, count):
+    """out[j * out_stride] = x[j * stride]: pointers. Strides that are known make loops of vectors."""
+    if out_stride == 1 and stride == 1:
+        for j in range(count):
+            out[j] = x[j]
+    elif out_stride == 1 and stride == 0:
+        value = x[0]
+        for j in range(count):
+            out[j] = value
+    elif out_stride == 1 and stride == -1:
+        for j in range(count):
+            out[j] = x[-j]
+    else:
+        for j in range(count):
+            out[j * out_stride] = x[j * stride]
+
+
+@jit
+def _copy_transposed(x, stride, out, out_stride, rows, columns):
+    """out[k * out_stride + j] = x[j * stride + k], k < rows, j < columns: pointers. Squares first, then what is left."""
+    lanes, _, _ = shape(x)
+    square_rows, square_columns = rows // lanes * lanes, columns // lanes * lanes
+    for j in range(0, square_columns, lanes):
+        for k in range(0, square_rows, lanes):
+            transpose_square(shift(x, j * stride + k), stride, lanes, lanes, shift(out, k * out_stride + j), out_stride)
+    for k in range(rows):
+        for j in range(square_columns if k < square_rows else 0, columns):
+            out[k * out_stride + j] = x[j * stride + k]
+
+
+@jit
+def _copy_block(block, address, out_address, sizes, strides, out_strides, rows, columns, like):
+    row_blocks, column_blocks = number_of_blocks(sizes[2], rows), number_of_blocks(sizes[3], columns)
+    i, column = block // column_blocks, block % column_blocks * columns
+    i, row = i // row_blocks, i % row_blocks * rows
+    rows, columns = min(rows, sizes[2] - row), min(columns, sizes[3] - column)
+    first, second = i // sizes[1], i % sizes[1]
+    down, along, out_down, out_along = strides[2], strides[3], out_strides[2], out_strides[3]
+    start = first * strides[0] + second * strides[1] + row * down + column * along
+    out_start = first * out_strides[0] + second * out_strides[1] + row * out_down + column * out_along
+    x = pointer_like(pointer(like, 0), address + start * like.itemsize)
+    out = pointer_like(pointer(like, 0), out_address + out_start * like.itemsize)
+    if columns < NARROW < rows:
+        for j in range(columns):
+            _copy_run(shift(x, j * along), down, shift(out, j * out_along), out_down, rows)
+    elif down == 1 and out_along == 1 and along != 0:
+        _copy_transposed(x, along, out, out_down, rows, columns)
+    else:
+        for k in range(rows):
+            _copy_run(shift(x, k * down), along, shift(out, k * out_down), out_along, columns)
+
+
+@kernel(parallel=True)
+def copy_forward(address, out_address, sizes, strides, out_strides, like):
+    """Elements at an address -> out at another one, through four nested loops, with strides in elements of `like`.
+
+    In blocks of the two inner loops: 1. if the arrays' fastest axes differ, in squares as wide as a vector  2. else run
+    by run, along the longer of the two.
+    """
+    columns = min(sizes[3], 128 if strides[2] == out_strides[3] == 1 else BLOCK)
+    rows = min(sizes[2], max(1, BLOCK // columns))
+    size = sizes[0] * sizes[1] * sizes[2] * sizes[3]
+    blocks = sizes[0] * sizes[1] * number_of_blocks(sizes[2], rows) * number_of_blocks(sizes[3], columns)
+    parallel_for(_copy_block, blocks, size, (address, out_address, sizes, strides, out_strides, rows, columns, like))

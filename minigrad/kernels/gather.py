@@ -1,0 +1,155 @@
+"""Elements taken along one axis by their positions, and its transpose, which adds them back, on all threads.
+
+An array is seen as (outer, n, inner), of which n is looked up. Positions are (outer, k, inner), in memory of any strides:
+with strides of 0 along outer and inner, the same k positions are for all.
+"""
+import math
+
+import numpy as np
+
+from .buffers import empty
+from .copying import copy, in_order
+from .embedding import embedding_backward
+from .jit import jit, kernel
+from .parallel import parallel_for
+from .reduce import FEW
+from .rows import number_of_blocks
+from .simd import pointer, shift
+
+ELEMENTS = 1 << 13  # per block
+COLUMNS = 64  # of inner, per block, at most
+SUMS = 1 << 16  # that a block holds at a time, if that leaves it some columns
+MOVED_AS = {1: np.uint8, 4: np.float32, 8: np.float64}  # elements that are only taken, by their size
+
+
+def take(x: np.ndarray, dim: int, positions: np.ndarray, for_all: bool) -> np.ndarray:
+    """x[:, positions] for dim = 1, and so on, or if not `for_all`, out[i, j] = x[i, positions[i, j]].
+
+    Positions count from 0, and none is out of range.
+
+    >>> x, positions = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([[2, 0], [1, 1]])
+    >>> take(x, 1, positions[0], True).tolist(), take(x, 1, positions, False).tolist()
+    ([[3.0, 1.0], [6.0, 4.0]], [[3.0, 1.0], [5.0, 5.0]])
+    """
+    shape = positions.shape if for_all else positions.shape[dim : dim + 1]
+    out = empty(x.shape[:dim] + shape + x.shape[dim + 1 :], x.dtype)
+    if out.size:
+        outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
+        x = in_order(x)
+        moved_as, count = MOVED_AS[x.itemsize], math.prod(shape)
+        take_forward(x.view(moved_as).reshape(outer, -1, inner), positions.reshape(-1), _strides(count, inner, for_all),
+                     out.view(moved_as).reshape(outer, count, inner))
+    return out
+
+
+def add_along(dout: np.ndarray, dim: int, positions: np.ndarray, for_all: bool, length: int) -> np.ndarray:
+    """The transpose of `take` from an array that is `length` long along dim: each element of dout is added to where it
+    would be taken from, in float64.
+
+    >>> add_along(np.array([[1.0, 2.0], [3.0, 4.0]]), 1, np.array([0, 0]), True, 3).tolist()
+    [[3.0, 0.0, 0.0], [7.0, 0.0, 0.0]]
+    """
+    last = dim + (positions.ndim if for_all else 1)
+    dx = empty(dout.shape[:dim] + (length,) + dout.shape[last:], dout.dtype)
+    outer, count, inner = math.prod(dout.shape[:dim]), math.prod(dout.shape[dim:last]), math.prod(dout.shape[last:])
+    if count <= FEW:
+        copy(np.zeros((), dx.dtype), dx)
+    if dout.size:
+        dout = in_order(dout)
+        if for_all and outer == 1 and inner > 1:  # whole rows: only those that are used are read
+            embedding_backward(dout.reshape(count, inner), positions.reshape(-1), dx.reshape(length, inner))
+            return dx
+        add_forward(dout.reshape(outer, count, inner), positions.reshape(-1), _strides(count, inner, for_all),
+                    dx.reshape(outer, length, inner))
+    return dx
+
+
+def _strides(count: int, inner: int, for_all: bool) -> tuple[int, int, int]:
+    """Of positions, in elements."""
+    return (0, 1, 0) if for_all else (count * inner, inner, 1)
+
+
+@jit
+def _take_block(block, x, positions, strides, rows, out):
+    n, inner, count = x.shape[1], x.shape[2], out.shape[1]
+    outer_stride, stride, inner_stride = strides
+    first = block * rows
+    for row in range(first, min(out.shape[0] * count, first + rows) if inner > 1 else min(out.shape[0], first + rows)):
+        if inner == 1:
+            source, target = pointer(x, row * n), pointer(out, row * count)
+            at = shift(positions, row * outer_stride)
+            for j in range(count):
+                target[j] = source[at[j * stride]]
+        else:
+            i, j = row // count, row % count
+            at = shift(positions, i * outer_stride + j * stride)
+            target = pointer(out, row * inner)
+            if inner_stride == 0:
+                source = pointer(x, (i * n + at[0]) * inner)
+                for column in range(inner):
+                    target[column] = source[column]
+            else:
+                source = pointer(x, i * n * inner)
+                for column in range(inner):
+                    target[column] = source[at[column * inner_stride] * inner + column]
+
+
+@kernel(parallel=True)
+def take_forward(x, positions, strides, out):
+    """x (outer, n, inner), positions in range, out (outer, k, inner): out[o, j, i] = x[o, position[o, j, i], i]"""
+    rows = max(1, ELEMENTS // (out.shape[1] if x.shape[2] == 1 else x.shape[2]))
+    count = out.shape[0] if x.shape[2] == 1 else out.shape[0] * out.shape[1]
+    parallel_for(_take_block, number_of_blocks(count, rows), out.size,
+                 (x, pointer(positions, 0), strides, rows, out))
+
+
+@jit
+def _add_block(block, dout, positions, strides, rows, columns, dx):
+    n, inner, count = dx.shape[1], dx.shape[2], dout.shape[1]
+    outer_stride, stride, inner_stride = strides
+    column_blocks = number_of_blocks(inner, columns)
+    first, start = block // column_blocks * rows, block % column_blocks * columns
+    width = min(columns, inner - start)
+    sums = np.empty(n * width)
+    for i in range(first, min(dx.shape[0], first + rows)):
+        sums[:] = -0.0
+        for j in range(count):
+            source = pointer(dout, (i * count + j) * inner + start)
+            at = shift(positions, i * outer_stride + j * stride + start * inner_stride)
+            for column in range(width):
+                sums[at[column * inner_stride] * width + column] += source[column]
+        for row in range(n):
+            target = pointer(dx, (i * n + row) * inner + start)
+            for column in range(width):
+                target[column] = sums[row * width + column] + 0.0
+
+
+@jit
+def _add_few_block(block, dout, positions, strides, rows, dx):
+    n, inner, count = dx.shape[1], dx.shape[2], dout.shape[1]
+    outer_stride, stride, inner_stride = strides
+    for i in range(block * rows, min(dx.shape[0], (block + 1) * rows)):
+        target = pointer(dx, i * n * inner)
+        for j in range(count):
+            source, at = pointer(dout, (i * count + j) * inner), shift(positions, i * outer_stride + j * stride)
+            for column in range(inner):
+                target[at[column * inner_stride] * inner + column] += source[column]
+
+
+@kernel(parallel=True)
+def add_forward(dout, positions, strides, dx):
+    """dout (outer, k, inner), positions in range -> dx (outer, n, inner): zeros, then dx[o, position[o, j, i], i] += dout
+
+    Sums are float64's, rounded once: all of one (o, i) are held by one block. Where k is FEW, a sum has few terms and is
+    taken in dx itself, which is zero already.
+    """
+    inner, count = dx.shape[2], dout.shape[1]
+    columns = max(1, min(inner, COLUMNS, SUMS // dx.shape[1]))
+    if count <= FEW:
+        rows = max(1, ELEMENTS // (count * inner))
+        blocks = number_of_blocks(dx.shape[0], rows)
+        parallel_for(_add_few_block, blocks, dout.size, (dout, pointer(positions, 0), strides, rows, dx))
+    else:
+        rows = max(1, ELEMENTS // (columns * dx.shape[1]))
+        blocks = number_of_blocks(dx.shape[0], rows) * number_of_blocks(inner, columns)
+        parallel_for(_add_block, blocks, dx.size + dout.size, (dout, pointer(positions, 0), strides, rows, columns, dx))

@@ -1,0 +1,35 @@
+"""Copies between arrays of any strides are NumPy's."""
+import numpy as np
+import pytest
+
+from minigrad.kernels import copying
+
+VIEWS = {
+    "as it is": lambda x: x,
+    "transposed": lambda x: x.T,
+    "reversed rows": lambda x: x[::-1],
+    "reversed columns": lambda x: x[..., ::-1],
+    "every second row": lambda x: x[::2],
+    "every second column": lambda x: x[..., 1::2],
+    "one row for all": lambda x: np.broadcast_to(x[:1], x.shape),
+    "one column for all": lambda x: np.broadcast_to(x[..., :1], x.shape),
+    "outer axes exchanged, reversed": lambda x: np.swapaxes(x, 0, -1)[::-1],
+    "middle axis first": lambda x: np.moveaxis(x, x.ndim // 2, 0),
+    "unaligned": lambda x: np.frombuffer(b"0" + x.tobytes(), x.dtype, offset=1).reshape(x.shape),
+}
+
+
+@pytest.mark.parametrize("shape", [(150, 230), (7, 30, 5, 19), (2, 9000), (9000, 3), (40_000,)], ids=str)
+@pytest.mark.parametrize("view", VIEWS)
+def test_copies_are_those_of_numpy(view, shape, monkeypatch):
+    monkeypatch.setattr(copying, "LARGE", 1 << 14)  # which takes no time to compute
+    numbers = np.random.default_rng(0).integers(-100, 100, shape)
+    for dtype in np.float32, np.float64, np.int64, np.bool_:
+        x = VIEWS[view](numbers.astype(dtype))
+        out = copying.copied(x)
+        np.testing.assert_array_equal(out, x)
+        assert out.flags.c_contiguous and out.dtype == dtype
+        scattered = np.zeros((*x.shape[::-1], 2), dtype)
+        copying.copy(x, scattered[..., 0].T)
+        np.testing.assert_array_equal(scattered[..., 0].T, x)
+        assert not scattered[..., 1].any()
