@@ -29,6 +29,7 @@ INDEX = types.intp
 
 # Coefficients, highest power first.
 EXP = (1.395060218e-3, 8.368953523e-3, 4.166620414e-2, 1.666651831e-1, 5.000000096e-1)  # (exp(r) - 1 - r) / r²
+EXP_2 = (1.867130293e-3, 9.017029709e-3, 5.579991370e-2, 2.401644499e-1, 6.931513118e-1)  # (2^r - 1) / r, r from 0 to 1
 LOG = (-7.859611509e-2, 1.288164749e-1, -1.312875480e-1, 1.418119194e-1,
        -1.662455404e-1, 2.000228627e-1, -2.500081041e-1, 3.333331673e-1)  # (log(1 + m) - m + m²/2) / m³
 ERF = (7.889122801e-5, -8.020842259e-4, 5.189535449e-3, -2.685444465e-2,
@@ -317,6 +318,12 @@ def _vector_shape(features: str) -> tuple[int, int, int, int]:
     return 128, 4, 2, 256  # 16 registers, and a product needs one
 
 
+def has_feature(context, name: str) -> bool:
+    """Has the processor that Numba compiles for this one?"""
+    _, _, features = context.codegen().magic_tuple()
+    return f"+{name}" in features.split(",")
+
+
 def vector_shape(context) -> tuple[int, int, int, int]:
     """`_vector_shape` of the processor that Numba compiles for."""
     _, _, features = context.codegen().magic_tuple()
@@ -338,6 +345,7 @@ class VectorBuilder:
         self.element = context.get_value_type(dtype)
         self.type = ir.VectorType(self.element, self.lanes)
         self.suffix = f"v{self.lanes}f{dtype.bitwidth}"
+        self.has_powers_of_two = bits == 512 and has_feature(context, "avx512dq")  # `fraction`, and `times_power_of_two`
 
     def written_by(self, builder) -> "VectorBuilder":
         """The same, with another builder."""
@@ -384,6 +392,17 @@ class VectorBuilder:
 
     def multiply_add(self, x, y, z):
         return _emit_multiply_add(self.builder, x, y, z)
+
+    def fraction(self, x):
+        """x - floor(x), of float32; 0 for infinities"""
+        flags = [ir.Constant(INT32, 1 | 8), self.full(0.0), ir.Constant(ir.IntType(16), -1), ir.Constant(INT32, 4)]
+        return self.call("llvm.x86.avx512.mask.reduce.ps.512", self.type, x, *flags)
+
+    def times_power_of_two(self, x, exponent, mask):
+        """x * 2^floor(exponent), of float32; 0 in lanes that the mask leaves out"""
+        mask = self.builder.bitcast(mask, ir.IntType(16))
+        return self.call("llvm.x86.avx512.mask.scalef.ps.512", self.type, x, exponent, self.full(0.0), mask,
+                         ir.Constant(INT32, 4))
 
     def maximum(self, x, y):
         """The larger of each pair; y where x is NaN."""
