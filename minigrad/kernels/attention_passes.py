@@ -119,8 +119,8 @@ def dots(vectors, x, row_x, y, row_y, rows, columns, factor, out):
 def _exp(vectors, x):
     """e**x for x below 88, as `simd.exp`; in float32 n is rounded by adding a number whose last bit counts ones.
 
-    AVX-512 has instructions for the parts of 2^y, y = x log2(e) = floor(y) + r, and takes two thirds of the time. Rounding y
-    costs x / 2 units in the last place, as much as rounding x has.
+    AVX-512 has instructions for the parts of 2^y, y = x log2(e) = floor(y) + r: two thirds of the time. To round y
+    costs about x / 2 units in the last place, as much as rounding x has.
     """
     builder = vectors.builder
     if vectors.item_size == 8:
