@@ -19,6 +19,8 @@ INTERNALS = {  # where in kernels/ it is used, and if it is a function, how it i
     "numba.core.codegen:JITCodeLibrary._optimize_final_module": ("jit.py, _Part", "(self)"),
     "numba.core.codegen:JITCodeLibrary._get_module_for_linking": ("jit.py, _Part", "(self)"),
     "numba.core.codegen:JITCodeLibrary._finalize_dynamic_globals": ("jit.py, _Part", "(self)"),
+    "numba.core.codegen:JITCodeLibrary.serialize_using_object_code": ("jit.py, _SelfContained", "(self)"),
+    "numba.core.codegen:JITCodeLibrary._unserialize": ("jit.py, _SelfContained", "(codegen, state)"),
     "numba.core.codegen:JITCodeLibrary.get_pointer_to_function": ("jit.py, entry_point", "(self, name)"),
     "numba.core.codegen:JITCodeLibrary.has_dynamic_globals": ("cache.py, save_overload", None),
     "numba.core.codegen:JITCPUCodegen.magic_tuple": ("cache.py, _file, and simd.py, vector_shape", "(self)"),
