@@ -36,9 +36,19 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
         return np.add.reduce(x, axis=axis, keepdims=keepdims)
     axes = normalized(axis, x.ndim)
     is_pairwise = x.size <= SMALL and axes in ((x.ndim - 1,), tuple(range(x.ndim))) and x.flags.c_contiguous
+    if x.size > SMALL and axes == (x.ndim - 1,) and 1 < x.shape[-1] <= FEW:
+        return _sum_of_few(x, keepdims)
     if is_pairwise or count(x, axes) <= FEW:
         return np.add.reduce(x, axis=axes, keepdims=keepdims)
     return wide_sum(x, axes, keepdims).astype(x.dtype)
+
+
+def _sum_of_few(x: np.ndarray, keepdims: bool) -> np.ndarray:
+    """The sum over a short last axis, term by term: NumPy takes up each row anew, ten times as long."""
+    total = x[..., 0] + x.dtype.type(0)  # so that a sum of nothing but -0 is 0, as NumPy's
+    for i in range(1, x.shape[-1]):
+        total += x[..., i]
+    return total[..., None] if keepdims else total
 
 
 def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:

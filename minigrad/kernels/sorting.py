@@ -1,4 +1,4 @@
-"""Keys that sort like numbers, and know where they came from: NumPy's vector sort of integers becomes a stable argsort."""
+"""Keys that sort as numbers do, and know where they stood: with them, NumPy's sort of integers is a stable argsort."""
 import numpy as np
 
 from .buffers import empty

@@ -133,7 +133,7 @@ class Gather(Op):
 
 
 class ScatterAdd(Op):
-    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1, ...:  dx[i, j] = dout[i, indices[i, j]]"""
+    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1 (...):  dx[i, j] = dout[i, indices[i, j]]"""
 
     fresh_gradients = True
 
@@ -191,7 +191,7 @@ class Unfold(Op):
 
 
 class Fold(Op):
-    """out[..., w * step + j] = the sum of x[..., w, j] over all w and j with that sum:  dx[..., w, j] = dout[..., w * step + j]"""
+    """out[..., i] = sum of x[..., w, j] over w * step + j = i:  dx[..., w, j] = dout[..., w * step + j]"""
 
     fresh_gradients = True
 

@@ -163,7 +163,7 @@ class LogSumExp(Op):
 
     def by_rows(self, x, axis, keepdims):
         """forward by the kernel."""
-        rows, order = rows_along(x, axis)
+        rows, _ = rows_along(x, axis)
         out = np.empty(rows.shape[0], x.dtype)
         row_kernels.logsumexp_forward(rows, out)
         out = keep_axes(out, x.shape, axis)
