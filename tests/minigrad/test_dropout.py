@@ -4,6 +4,7 @@ import pytest
 
 import minigrad as mg
 import naive
+import nn
 from minigrad.kernels import dropout as kernels
 from nn import functional as F
 
@@ -86,6 +87,19 @@ def test_what_is_added_is_not_dropped(a, b):
         mg.manual_seed(0)
         np.testing.assert_allclose(out.numpy(), (a + F.dropout(b, p, training)).numpy(), atol=1e-6)
     assert F.add_dropped(mg.ones(3, dtype=mg.int64), mg.ones(3), 0.0).dtype == mg.float32
+
+
+def test_integers_become_floats():
+    out = F.dropout(mg.ones(50, dtype=mg.int64), 0.4)
+    assert out.dtype == mg.float32 and set(out.tolist()) == {0.0, np.float32(1 / 0.6).item()}
+
+
+@pytest.mark.parametrize("options", [{}, {"need_weights": True}, {"attn_mask": mg.zeros(3, 3)}, {"is_causal": True}], ids=str)
+def test_layers_drop_weights_in_each_of_their_ways(options):
+    out = nn.MultiHeadAttention(8, 2, dropout=1.0, bias=False)(mg.randn(2, 3, 8), **options)
+    assert ((out[0] if type(out) is tuple else out).detach().numpy() == 0).all()
+    q = mg.randn(1, 2, 3, 4)
+    assert (F.scaled_dot_product_attention(q, q, q[..., :2], dropout_p=1.0).numpy() == 0).all()  # spelled out
 
 
 def test_nan_stays_where_it_is_dropped():

@@ -206,7 +206,7 @@ def dropped(model, arguments) -> list[tuple[int, ...]]:
 B, S, T, C, H = 3, 5, 4, CONFIG.width, CONFIG.heads
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "relative"])
 @pytest.mark.parametrize("name, expected", [
     ("causal", [(B, S, C), *[(B, H, S, S), (B, S, C), (B, S, C)] * 2]),
     ("encoder-decoder", [(B, S, C), *[(B, H, S, S), (B, S, C), (B, S, C)] * 2,
@@ -218,6 +218,11 @@ def test_where_dropout_is(name, positions, expected):
     model = make(name, dropout=0.25, positions=positions)
     assert dropped(model, arguments(name)) == []
     assert dropped(model.train(), arguments(name)) == expected
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_dropout_is_in_every_placement(placement):
+    assert len(dropped(make("causal", dropout=0.25, placement=placement).train(), arguments("causal"))) == 1 + 2 * 3
 
 
 @pytest.mark.parametrize("name, std", [("causal", 0.02), ("causal translator", 0.125), ("encoder-decoder", 0.125),

@@ -18,7 +18,7 @@ VALUES_ARE_KEYS = f"{ATTENTION}.project", "v = self._split(source, self.value if
 SABOTAGES = of_claims("000", {
     "C2": {
         "an RNN's state is lost": ("nn.recurrent:RNN._run", "b_hh if h is None", "b_hh if True"),
-        "attention sees half": (PACKED, "self.num_heads, is_causal, dropout)", "self.num_heads, True, dropout)"),
+        "attention sees half": (PACKED, "self.num_heads, is_causal, dropout,", "self.num_heads, True, dropout,"),
         "attention is not counted": ("minigrad.flops:count_flops.forward", "op.count(arrays, output)", "0"),
     },
     "L1": {
