@@ -264,7 +264,8 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
     A, B, C, bias = pointer(A, 0), pointer(B, 0), pointer(C, 0), pointer(bias, 0)
     lanes, tile_rows, tile_vectors = shape(C)
     batch = len(offsets)
-    threads = 1 if batch * M * N * K < SERIAL_BELOW else available_threads()
+    few_rows = M < tile_rows and batch * N * K >= WORTH_A_THREAD  # to read B takes longer than to multiply by it
+    threads = available_threads() if few_rows or batch * M * N * K >= SERIAL_BELOW else 1
     if threads == 1:
         for item in range(batch):
             gemm(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,

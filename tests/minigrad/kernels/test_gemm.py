@@ -125,8 +125,8 @@ def test_nan_and_infinity_go_through():
 def test_same_bits_for_any_number_of_threads(size):
     M, K, N = size
     threads = get_num_threads()
-    for layout in ("plain", "transposed"):
-        a, b, bias = LAYOUTS[layout](random(M, K)), LAYOUTS[layout](random(K, N)), random(N)
+    for layout_a, layout_b in (("plain", "plain"), ("plain", "transposed"), ("transposed", "transposed")):
+        a, b, bias = LAYOUTS[layout_a](random(M, K)), LAYOUTS[layout_b](random(K, N)), random(N)
         results = []
         for count in (1, 2):
             set_num_threads(count)
