@@ -327,8 +327,8 @@ def assert_same_training(folder, expected) -> None:
 
 TRAININGS = {
     "text": ["--dropout", 0.2, "--steps", 8, "--final-batch-size", 16],
-    "accumulated": ["--dropout", 0.1, "--steps", 4, "--accumulation", 3, "--dtype", "float64"],
-    "reverse": ["--task", "reverse", "--dropout", 0.1, "--steps", 6, "--optimizer", "muon"],
+    "accumulated": ["--dropout", 0.1, "--steps", 4, "--accumulation", 3, "--dtype", "float64", "--optimizer", "muon"],
+    "reverse": ["--task", "reverse", "--dropout", 0.1, "--steps", 6],
     "sentiment": ["--task", "sentiment", "--label-smoothing", 0.1, "--steps", 4],
 }
 

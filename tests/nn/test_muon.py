@@ -70,7 +70,7 @@ def test_ten_steps_are_those_of_the_formula(step, options, dtype, tolerance):
         assert p.dtype == dtype
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [{}, *OPTIONS])
 @pytest.mark.parametrize("dtype, tolerance", DTYPES)
 def test_ten_steps_are_pytorchs(options, dtype, tolerance, monkeypatch):
     torch = pytest.importorskip("torch")
