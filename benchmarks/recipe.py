@@ -44,6 +44,7 @@ def variants() -> dict[str, dict]:
         "layer norm": dict(norm="layer_norm"),
         "GELU, no gate": dict(activation="gelu", mlp_ratio=4),
         "biases": dict(bias=True),
+        "tied embeddings": dict(tied=True),
         "cosine to a tenth": dict(annealing="cosine", final_lr=0.1),
         "weight decay 0.1": dict(weight_decay=0.1),
         "100 steps of warm-up": dict(warmup_steps=100),
