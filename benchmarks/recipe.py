@@ -30,7 +30,7 @@ GOAL = 1.90  # the validation loss that tinyshakespeare is trained to
 LOOKS = 20  # at the loss, in a training
 WINDOWS = 240  # of the second half, at each look but the last
 BATCH = 64  # windows in a batch of an evaluation
-SHOWN = 5  # variants in the picture, the most telling ones
+SHOWN = 5  # variants whose curves are in the picture, beside the whole recipes
 
 
 def variants() -> dict[str, dict]:
