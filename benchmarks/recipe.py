@@ -118,7 +118,7 @@ def spread(rows: list[dict], name: str) -> str:
 
 def draw(rows: dict[str, list[dict]], path: pathlib.Path) -> None:
     """The loss over seconds, the median of the seeds, and how low each variant ends."""
-    figure, (curves, ends) = new_figure(1, 2, 13, 1.5 + 0.3 * len(rows))
+    figure, (curves, ends) = new_figure(1, 2, 13, max(4.5, 1.5 + 0.3 * len(rows)))
     for place, (name, own) in enumerate(rows.items()):
         colour = f"C{place}" if place < SHOWN else "0.6"
         points = [[statistics.median(row["curve"][i][part] for row in own) for i in range(len(own[0]["curve"]))]
