@@ -30,7 +30,7 @@ GOAL = 1.90  # the validation loss that tinyshakespeare is trained to
 LOOKS = 20  # at the loss, in a training
 WINDOWS = 240  # of the second half, at each look but the last
 BATCH = 64  # windows in a batch of an evaluation
-SHOWN = 5  # variants in the picture, the most telling ones
+SHOWN = 5  # variants whose curves are in the picture, beside the whole recipes
 
 
 def variants() -> dict[str, dict]:
@@ -44,6 +44,7 @@ def variants() -> dict[str, dict]:
         "layer norm": dict(norm="layer_norm"),
         "GELU, no gate": dict(activation="gelu", mlp_ratio=4),
         "biases": dict(bias=True),
+        "tied embeddings": dict(tied=True),
         "cosine to a tenth": dict(annealing="cosine", final_lr=0.1),
         "weight decay 0.1": dict(weight_decay=0.1),
         "100 steps of warm-up": dict(warmup_steps=100),
@@ -117,7 +118,7 @@ def spread(rows: list[dict], name: str) -> str:
 
 def draw(rows: dict[str, list[dict]], path: pathlib.Path) -> None:
     """The loss over seconds, the median of the seeds, and how low each variant ends."""
-    figure, (curves, ends) = new_figure(1, 2, 13, 1.5 + 0.3 * len(rows))
+    figure, (curves, ends) = new_figure(1, 2, 13, max(4.5, 1.5 + 0.3 * len(rows)))
     for place, (name, own) in enumerate(rows.items()):
         colour = f"C{place}" if place < SHOWN else "0.6"
         points = [[statistics.median(row["curve"][i][part] for row in own) for i in range(len(own[0]["curve"]))]

@@ -30,7 +30,7 @@ class Recipe:
 
 MUON = Recipe(
     "a small Llama, trained with Muon",
-    dict(positions="rotary", norm="rms_norm", activation="swiglu", mlp_ratio=2, bias=False),
+    dict(positions="rotary", norm="rms_norm", activation="swiglu", mlp_ratio=2, bias=False, tied=False),
     dict(optimizer="muon", muon_lr=0.02, lr=8e-3, final_lr=0.0, annealing="linear", warmup_steps=20, weight_decay=0.0,
          steps=400, eval_every=100))
 NANOGPT = dataclasses.replace(MUON.others(), description="nanoGPT's for a CPU: GPT-2, trained with AdamW")
