@@ -7,7 +7,7 @@ import nn.module
 from minigrad import capture, compiled, creation, per_thread, runner, tape, versions
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
-from sabotage.edit import edit
+from sabotage.edit import edit, edits
 
 tensor = sys.modules["minigrad.tensor"]  # in the package, `tensor` is the function
 
@@ -113,4 +113,11 @@ SABOTAGES = [
         "gradients are not summed back": replaced(
             runner, "unbroadcast", lambda original: lambda gradient, shape, where="": np.broadcast_to(gradient.flat[0], shape)),
     }.items()
-]  # fmt: skip
+] + edits(("tests/minigrad/kernels/test_pointwise.py",), "minigrad.kernels.pointwise", {
+    "formulas: float64 is read as float32": ("Formula.of", "x.dtype != (BOOL if i < self._conditions else FLOAT)", "False"),
+    "formulas: the result's axes stay in the order of memory": ("Formula._computed", "out.transpose(plan.order)", "out"),
+    "formulas: a column is a row": ("_seen_as_matrix", '"n", (1, 0)', '"e", (0, 1)'),
+    "formulas: a row is read on and on": ("_seen_as_matrix", '"e", (0, 1), in_order(once)', '"e", (columns, 1), in_order(once)'),
+    "formulas: numbers are rows": ("_plan", 'int(kind == "e")', "1"),
+    "formulas: NumPy is forgotten": ("computed", "function(*operands) if result is None else result", "result"),
+})  # fmt: skip
