@@ -232,6 +232,8 @@ ELEMENTARY = [
 ACTIVATIONS = [
     *functionals("relu gelu silu leaky_relu elu selu celu softplus logsigmoid hardtanh relu6 hardsigmoid hardswish mish "
                  "softsign tanhshrink"),
+    Row("swiglu", lambda library, F, gate, x: F.swiglu(gate, x), (normal, normal),
+        lambda library, F, gate, x: F.silu(gate) * x),
     Row("gelu_tanh", lambda library, F, x: F.gelu(x, approximate="tanh")),
 ]
 

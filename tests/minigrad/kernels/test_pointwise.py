@@ -79,13 +79,13 @@ def weighted(a, b, c):
 
 
 def laid_out():
-    """Operands of shape (60, 1, 90) when broadcast, in many layouts."""
+    """Operands of shape (100, 1, 90) when broadcast, more than a block, in many layouts."""
     random = np.random.default_rng(0)
-    full = random.standard_normal((3, 60, 1, 90), np.float32)
-    row, column, wide = full[1, :1], full[2, :, :, :1], random.standard_normal((90, 1, 120), np.float32)
-    for others in ((full[1], full[2]), (row, 2.0), (column, 2.0), (row, column), (full[1, 0, 0], np.float32(3)),
+    full = random.standard_normal((3, 100, 1, 90), np.float32)
+    row, column, wide = full[1, :1], full[2, :, :, :1], random.standard_normal((90, 1, 200), np.float32)
+    for others in ((full[1], full[2]), (full[1], 2.0), (row, 2.0), (column, 2.0), (row, column), (full[1, 0, 0], np.float32(3)),
                    (wide.T[::2], row), (wide.T[::-2], column), (np.array(5, np.float32), full[1, ::-1])):
-        for first in (full[0], wide.T[:60], full[0, :, :, ::-1], np.asfortranarray(full[0]), column if others[1] is row else row):
+        for first in (full[0], wide.T[:100], full[0, :, :, ::-1], np.asfortranarray(full[0]), column if others[1] is row else row):
             yield first, *others
 
 
