@@ -133,7 +133,7 @@ class Gather(Op):
 
 
 class ScatterAdd(Op):
-    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1 (...):  dx[i, j] = dout[i, indices[i, j]]"""
+    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1:  dx[i, j] = dout[i, indices[i, j]]"""
 
     fresh_gradients = True
 
