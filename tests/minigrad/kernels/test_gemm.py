@@ -121,7 +121,8 @@ def test_nan_and_infinity_go_through():
 
 
 @pytest.mark.skipif(get_num_threads() < 2, reason="needs two threads")
-@pytest.mark.parametrize("size", [(70, 330, 90), (13, 400, 229), (2, 800, 700), (1, 1000, 1100), (300, 300, 300)])
+@pytest.mark.parametrize("size", [(70, 330, 90), (13, 400, 229), (2, 800, 700), (1, 1000, 1100), (300, 300, 300),
+                                  (8, 400, 400)])
 def test_same_bits_for_any_number_of_threads(size):
     M, K, N = size
     threads = get_num_threads()
