@@ -23,7 +23,7 @@ from .simd import INDEX, INT64, pointer, stored, use_widest_vectors
 
 # The elements from which a kernel is faster than NumPy:
 LARGE = 1 << 12  # where NumPy needs several passes, or branches
-VECTORISED = 1 << 15  # where it has vector code for the function
+VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 elements, to wake a thread takes what it saves
 SINGLE_PASS = 1 << 17  # where memory is all that takes time
 ELEMENTS = 8192  # per block
 FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
