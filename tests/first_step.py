@@ -1,6 +1,8 @@
 """Write minigrad/kernels/training_step.txt: what a training step compiles, from the last kernel that it needs to the first.
 
-    python tests/first_step.py
+    NUMBA_NUM_THREADS=1 python tests/first_step.py
+
+With one thread, as no other process compiles some of them then.
 """
 import importlib
 import inspect

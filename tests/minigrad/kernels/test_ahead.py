@@ -26,7 +26,7 @@ def test_the_list_is_what_a_training_step_compiles():
     code = "import first_step; print(*first_step.lines_of_a_step(), sep='\\n')"
     needed = run(code, os.environ.get("NUMBA_CACHE_DIR", "")).split("\n")
     listed = ahead.STEP.read_text().split("\n")
-    assert sorted(listed) == sorted(needed), "run `python tests/first_step.py`"
+    assert sorted(listed) == sorted(needed), "run `NUMBA_NUM_THREADS=1 python tests/first_step.py`"
 
 
 @pytest.mark.parametrize("line", ahead.STEP.read_text().splitlines())
