@@ -455,3 +455,7 @@ CASES += [  # the same for the others
     Case(attention.PackedAttention, [normal(1, 70, 12), None], naive.packed_attention,
          dict(num_heads=2, is_causal=True, key=dropping["key"], dropout_p=0.4)),
 ]
+
+# The elementary functions, each of which has NumPy's and PyTorch's names, and a formula that can be computed.
+ELEMENTARY = [op for op in vars(elementary).values()
+              if isinstance(op, type) and issubclass(op, elementary.Elementary) and op is not elementary.Elementary]

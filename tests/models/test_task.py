@@ -56,7 +56,8 @@ def slow_training(task, model, training):
 
 @pytest.mark.parametrize("field", [None, *OTHER])
 def test_training_is_its_formulas_and_every_field_counts(field):
-    assert OTHER.keys() | {"eval_every", "eval_windows"} == {f.name for f in dataclasses.fields(TrainingConfig)}
+    of_muon = {"optimizer", "muon_lr", "muon_momentum"}  # see test_train.py
+    assert OTHER.keys() | of_muon | {"eval_every", "eval_windows"} == {f.name for f in dataclasses.fields(TrainingConfig)}
     task, base = TASKS["copy"], BASE | (dict(weight_decay=5.0) if field == "decay_all" else {})
 
     def losses_of(**fields) -> list[float]:
