@@ -26,7 +26,16 @@ FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
 
 
-class _Part(codegen.JITCodeLibrary):
+class _OfParts(codegen.JITCodeLibrary):
+    """What has functions that are parts of it."""
+
+    def add_linking_library(self, library: codegen.JITCodeLibrary) -> None:
+        if isinstance(library, _SelfContained):  # which may come from the disk, as machine code alone
+            raise TypeError(f"{self.name} calls {library.name} by name; make it with `jit`, or call it by its address")
+        super().add_linking_library(library)
+
+
+class _Part(_OfParts):
     """A function that kernels call, as LLVM's instructions: it is optimised, and becomes machine code, in kernels alone.
 
     Numba does both for each function by itself as well, for all who may call it: that took a third of the time.
@@ -50,7 +59,7 @@ class _Part(codegen.JITCodeLibrary):
         return self._final_module
 
 
-class _SelfContained(codegen.JITCodeLibrary):
+class _SelfContained(_OfParts):
     """The machine code of a kernel and of all functions that it calls, which belong to no other.
 
     Numba gives all copies of a function one name. Of these the linker takes the first that the process came by; but copies

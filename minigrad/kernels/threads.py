@@ -147,7 +147,7 @@ def _call_loop(typing_context, loop, part, data):
     return types.void(INDEX, INDEX, INDEX), codegen
 
 
-@library
+@jit.jit
 def _take_parts(state):
     """Do parts of the present loop until there is none left to take."""
     while True:

@@ -33,6 +33,33 @@ def test_a_kernels_machine_code_is_its_own(monkeypatch):
     assert sorted(shared) == sorted([compiled.fndesc.llvm_func_name, compiled.fndesc.llvm_cpython_wrapper_name])
 
 
+@jit.library
+def half(x):
+    return x / 2
+
+
+@jit.jit
+def quarter(x):
+    return half(half(x))
+
+
+@jit.kernel
+def quarter_of(x):
+    return quarter(x)
+
+
+@jit.kernel
+def half_of(x):
+    return half(x)
+
+
+@pytest.mark.parametrize("caller", [half_of, quarter_of])
+def test_a_kernel_cannot_call_another_by_name(caller):
+    """The other may have been loaded: then it is machine code alone, and the caller's would call nothing."""
+    with pytest.raises(TypeError, match="half.* by name; make it with `jit`"):
+        caller(1.0)
+
+
 def test_the_process_that_compiles_computes_the_bits_of_all_others(tmp_path):
     """What tests/check_same_bits.py does at length."""
     runs = [check_same_bits.run(tmp_path, order, only="LayerNorm-(70,33)x(33,)x()--float32") for order in range(2)]
