@@ -84,7 +84,7 @@ def common_loops(x: np.ndarray, out: np.ndarray) -> Loops | None:
     if len(merged) > 1:
         fastest = min(range(len(merged) - 1), key=lambda i: abs(merged[i][1]) or 1 << 62)
         if 0 < abs(merged[fastest][1]) < abs(merged[-1][1]):
-            merged.insert(len(merged) - 1, merged.pop(fastest))
+            merged.insert(len(merged) - 2, merged.pop(fastest))
     merged = [(0, 0, 1)] * (4 - len(merged)) + merged
     out_strides, strides, shape = zip(*merged)
     return Loops(shape, tuple(a // size for a in strides), tuple(b // size for b in out_strides))

@@ -75,13 +75,13 @@ def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, pac
     A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, less
     in the last one. The first tile of a strip packs it.
     """
-    lanes, tile_rows, _ = shape(A)
+    lanes, tile_rows, tile_vectors = shape(A)
     vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
     for i in range(0, rows, tile_rows):
         own_a, own_row, own_column, packing = shift(A, i * row_a), row_a, column_a, packing_b
         first = i // strip * strip
         width, packed_strip = min(strip, rows - first), shift(packed_a, first * depth)
-        if a_state == TO_PACK and i == first and width == strip:
+        if a_state == TO_PACK and i == first and width == strip and vectors == tile_vectors:
             packing += PACKS_A
         elif a_state != STAYS:
             if a_state == TO_PACK and i == first:
