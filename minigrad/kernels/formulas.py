@@ -77,7 +77,7 @@ def _sigmoid(x):
 
 @exact
 def _sign(x):
-    return ONE if x > ZERO else (-ONE if x < ZERO else x)
+    return ONE if x > ZERO else (-ONE if x < ZERO else (ZERO if x == ZERO else x))  # NaN stays NaN
 
 
 @exact

@@ -19,6 +19,13 @@ VIEWS = {
 }
 
 
+def test_squares_are_transposed_where_the_fastest_axes_differ():
+    x, out = np.empty((60, 2, 70), np.float32), np.empty((70, 2, 60), np.float32)
+    loops = copying.common_loops(x.T, out)
+    assert loops == ((1, 2, 70, 60), (0, 70, 1, 140), (0, 60, 120, 1)) and copying.is_transposed(loops)
+    assert not copying.is_transposed(copying.common_loops(x, np.empty_like(x)))
+
+
 @pytest.mark.parametrize("shape", [(150, 230), (7, 30, 5, 19), (2, 9000), (9000, 3), (40_000,)], ids=str)
 @pytest.mark.parametrize("view", VIEWS)
 def test_copies_are_those_of_numpy(view, shape, monkeypatch):

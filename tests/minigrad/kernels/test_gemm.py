@@ -5,7 +5,7 @@ import mmap
 import numpy as np
 import pytest
 
-from minigrad.kernels.gemm import batched_matmul, matmul
+from minigrad.kernels.gemm import STRIP_COLUMNS, batched_matmul, matmul
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 
 SIZES = [(1, 1, 1), (5, 17, 3), (1, 65, 130), (17, 1, 65), (65, 5, 17), (7, 200, 66), (70, 330, 70), (100, 161, 600),
@@ -134,6 +134,17 @@ def test_same_bits_for_any_number_of_threads(size):
             results += [(matmul(a, b, bias=bias), batched_matmul(np.stack([a] * 3), b))]
         set_num_threads(threads)
         assert all(np.array_equal(x, y) for x, y in zip(*results))
+
+
+@pytest.mark.parametrize("M", [60, 96, 300])
+@pytest.mark.parametrize("beyond", [1, 8, 17, 33, 48, 65])
+def test_the_last_strip_may_be_narrower_than_a_tile(M, beyond):
+    """With a transposed A, which tiles pack on their way; and nothing is written beyond C."""
+    for columns in (beyond, STRIP_COLUMNS + beyond):
+        a, b = random(20, M).T, random(20, columns)
+        memory = np.full((M + 1, columns), 7, np.float32)
+        assert_close(matmul(a, b, out=memory[:M]), a.astype(np.float64) @ b, 20)
+        assert (memory[M] == 7).all()
 
 
 BATCHES = [((3, 5, 7), (3, 7, 4)), ((2, 1, 5, 7), (3, 7, 4)), ((7, 9), (4, 9, 3)), ((4, 33, 40), (40, 50)),
