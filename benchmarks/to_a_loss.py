@@ -1,4 +1,4 @@
-"""Seconds from the command to a trained model, beside PyTorch with nanoGPT's recipe, and how good the models are:
+"""Seconds from the command to a trained model, beside nanoGPT's recipe in PyTorch, and how good the models are:
 
     python -m benchmarks.to_a_loss TEXT [--seeds 6] [FLAGS OF minigrad train]
 

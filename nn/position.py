@@ -4,6 +4,7 @@ Letters: T positions n = 0 ... T - 1, D features i = 0 ... D - 1.
 """
 import functools
 import math
+import numbers
 
 import numpy as np
 
@@ -126,16 +127,16 @@ def parse_scaling(scaling: str) -> tuple[str, list[float]]:
     >>> parse_scaling("linear:4")
     ('linear', [4.0])
     """
-    kind, *numbers = scaling.split(":") if isinstance(scaling, str) else [scaling]
+    kind, *scales = scaling.split(":") if isinstance(scaling, str) else [scaling]
     try:
-        numbers = [float(number) for number in numbers]
-        fits = len(numbers) == len(SCALINGS[kind]) and all(0 < number < math.inf for number in numbers)
+        scales = [float(number) for number in scales]
+        fits = len(scales) == len(SCALINGS[kind]) and all(0 < number < math.inf for number in scales)
     except (KeyError, TypeError, ValueError):
         fits = False
-    if not fits or kind == "llama3" and not numbers[1] < numbers[2]:
+    if not fits or kind == "llama3" and not scales[1] < scales[2]:
         raise ValueError("rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:FACTOR:FEWEST:MOST:CONTEXT', with "
                          f"positive numbers, FEWEST less than MOST, got {scaling!r}")
-    return kind, numbers
+    return kind, scales
 
 
 def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.ndarray:
@@ -152,12 +153,14 @@ def rotary_frequencies(D: int, base: float = BASE, scaling: str = "none") -> np.
     """
     if D % 2:
         raise ValueError(f"rotary positions rotate pairs of features, so key_size must be even, got {D}")
+    if not isinstance(base, numbers.Real) or not 0 < base < math.inf:
+        raise ValueError(f"rotary_base must be a positive number, got {base!r}")
     frequencies = base ** (-np.arange(0, D, 2) / D)
-    kind, numbers = parse_scaling(scaling)
+    kind, scales = parse_scaling(scaling)
     if kind == "linear":
-        return frequencies / numbers[0]
+        return frequencies / scales[0]
     if kind == "llama3":
-        factor, fewest, most, T = numbers
+        factor, fewest, most, T = scales
         kept = np.clip((T * frequencies / (2 * math.pi) - fewest) / (most - fewest), 0.0, 1.0)
         return kept * frequencies + (1 - kept) * frequencies / factor
     return frequencies

@@ -60,6 +60,8 @@ class Joined(Optimizer):
     """
 
     def __init__(self, optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None = None):
+        if isinstance(optimizers, Optimizer):
+            raise TypeError(f"Joined: expected a list of optimizers, got {type(optimizers).__name__}")
         self.optimizers = list(optimizers)
         self.max_grad_norm = _checked_norm(self, max_grad_norm)
         self.grad_norm: float | None = None

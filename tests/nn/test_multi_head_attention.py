@@ -215,6 +215,8 @@ X = mg.zeros(2, 5, 8)
     (lambda a: nn.MultiHeadAttention(8, 2, batch_first=False), ValueError, "batch_first=True"),
     (lambda a: nn.MultiHeadAttention(8, 2, positions="learned"), ValueError, "positions must be 'none' or 'rotary'"),
     (lambda a: nn.MultiHeadAttention(6, 2, positions="rotary"), ValueError, "key_size must be even, got 3"),
+    *[(lambda a, base=base: nn.MultiHeadAttention(8, 2, positions="rotary", rotary_base=base), ValueError,
+       f"rotary_base must be a positive number, got {base!r}") for base in (-1, 0, np.nan, "x")],
     (lambda a: nn.MultiHeadAttention(8, 2, rotary_base=5.0), ValueError, "rotary_scaling are of positions='rotary'"),
     (lambda a: a(mg.zeros(5, 8)), ValueError, "query must have shape (B, T, 8), got (5, 8)"),
     (lambda a: a(X, mg.zeros(2, 5, 7)), ValueError, "key must have shape (B, T, 8), got (2, 5, 7)"),

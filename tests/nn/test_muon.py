@@ -304,6 +304,7 @@ def test_what_cannot_be_joined():
     (p,) = make_parameters([(2, 2)])
     for arguments, error, says in (
             (([SGD([p])],), TypeError, "can only join Adam, AdamW and Muon, got SGD"),
+            ((Muon([p]),), TypeError, "expected a list of optimizers, got Muon"),
             (([],), ValueError, "expected at least one optimizer"),
             (([Muon([p]), AdamW([p])],), ValueError, "a parameter was given to two optimizers"),
             (([AdamW([p], max_grad_norm=1.0)],), ValueError, "give max_grad_norm to Joined, not to AdamW"),
