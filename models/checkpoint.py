@@ -188,8 +188,8 @@ def check_arrays(checkpoint: Checkpoint, group: str, expected: Mapping[str, np.n
     for name in dict.fromkeys((*expected, *arrays)):
         came, wanted = _describe(arrays.get(name)), _describe(expected.get(name))
         if came != wanted:
-            raise CheckpointError(f"{path} is from another architecture: its {group}/{name} is {came}, expected "
-                                  f"{wanted}{remedy(path)}")
+            raise CheckpointError(f"{path} is from another architecture: its {group}/{name} is {came}, expected {wanted}; "
+                                  "leave out flags that change the model, or use the version of minigrad that wrote it")
         if not np.isfinite(arrays[name]).all():
             raise CheckpointError(f"{path} is of no use: its {group}/{name} holds NaN or infinity{remedy(path)}")
 
