@@ -128,7 +128,7 @@ def test_muon_for_the_matrices_of_blocks_and_adamw_for_the_rest(make_trainer):
 
 def test_models_without_blocks_are_not_for_muon():
     task = TASKS["copy"]
-    with pytest.raises(ValueError, match="optimizer muon is for the matrices of blocks, and this model has none"):
+    with pytest.raises(ValueError, match="optimizer muon is for matrices of blocks, and this model has none"):
         train.make_optimizer(make_model(task, "rnn", task.config), TrainingConfig(optimizer="muon"))
 
 
