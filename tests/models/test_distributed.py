@@ -312,6 +312,9 @@ def metrics_of(folder) -> list[dict]:
     return [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()]
 
 
+KEYS = 1  # of a packed projection's three parts
+
+
 def assert_same_training(folder, expected) -> None:
     """Losses to rounding, generators to the bit."""
     for row, other in zip(metrics_of(folder), metrics_of(expected), strict=True):
@@ -321,7 +324,10 @@ def assert_same_training(folder, expected) -> None:
     checkpoint, wanted = checkpoints.load(folder), checkpoints.load(expected)
     assert checkpoint.generators == wanted.generators and checkpoint.training == wanted.training
     for name, array in wanted.model.items():
-        np.testing.assert_allclose(checkpoint.model[name], array, atol=2e-4, err_msg=name)
+        parts = range(3) if name.endswith("in_proj_bias") else range(1)
+        for part, came, due in zip(parts, np.split(checkpoint.model[name], len(parts)), np.split(array, len(parts))):
+            if part != KEYS:  # no softmax depends on their bias: AdamW steps along what rounding makes of a gradient of 0
+                np.testing.assert_allclose(came, due, atol=2e-4, err_msg=name)
     assert sorted(os.listdir(folder)) == sorted(os.listdir(expected))
 
 
