@@ -163,8 +163,13 @@ class Fused(Op):
 
 
 def is_contiguous(gradient) -> bool:
-    """Is this an array in C order? A Tensor is none."""
-    return isinstance(gradient, np.ndarray) and gradient.flags.c_contiguous
+    """Is this an array in C order that can be written to? A Tensor is none."""
+    return isinstance(gradient, np.ndarray) and gradient.flags.carray
+
+
+def is_writeable(gradient) -> bool:
+    """Can it be added to in place? A broadcast array cannot, of one element either."""
+    return not isinstance(gradient, np.ndarray) or gradient.flags.writeable
 
 
 def are_contiguous(arrays: Sequence) -> bool:
@@ -198,7 +203,8 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
             parent = node.parents[i]
             if parent is None or gradient is None or within is not None and parent not in within:
                 continue
-            is_fresh = node.fresh_gradients or node.passes_gradient and dout_is_fresh and is_contiguous(gradient)
+            is_fresh = (node.fresh_gradients and is_writeable(gradient)
+                        or node.passes_gradient and dout_is_fresh and is_contiguous(gradient))
             if gradient.shape != parent.shape or gradient.dtype != parent.dtype:
                 gradient, is_fresh = runner.fit(gradient, parent, f"{node.title}, input {i}"), True
             is_sum = accumulated is not None and i == node.accumulates_into  # backward has added what had arrived

@@ -408,3 +408,13 @@ def test_a_gradient_that_is_none_says_why():
     assert y.grad is None
     y.backward(mg.ones(2))
     assert y.grad.tolist() == [1.0, 1.0] and x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean", "max", "prod"])
+def test_a_gradient_of_one_number_can_be_added_to(reduction):
+    """A broadcast view of one number is contiguous, and cannot be written to."""
+    x = mg.tensor(3.0, requires_grad=True)
+    for _ in range(2):
+        y = x * 2.0
+        (getattr(y, reduction)() + getattr(y, reduction)()).backward()
+    assert x.grad.item() == 8.0

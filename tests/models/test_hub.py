@@ -382,7 +382,7 @@ def test_rounding_is_pytorchs(our_model, tmp_path, random):
 
 def test_a_run_goes_out_and_comes_back(run, text_file, tmp_path, warned):
     """From a text to a folder, from the folder to a run, and out again."""
-    flags = ["--text", text_file, "--preset", "micro", "--steps", 3, "--eval-windows", 2]
+    flags = ["--text", text_file, "--preset", "micro", "--recipe", "nanogpt", "--steps", 3, "--eval-windows", 2]
     assert run("train", "--out", tmp_path / "run", *flags)[0] == 0
     code, out, _ = run("export", tmp_path / "run", "--to", tmp_path / "folder", "--best")
     assert code == 0 and "holds a GPT2LMHeadModel" in out
