@@ -148,6 +148,11 @@ function unary(name, f, formula, backward, factor) {
 }
 
 /** f(x) with derivative f'(x), both plain functions: terms show f'(x) as one number. */
+const withOptions = (name, defaults, formula, slope, f, derivative) => elementwise({
+  formula: `out = ${formula}`, backward: [`dx = dout * ${slope}`],
+  value: (m, x, c) => m.call(name, x => f(x, {...defaults, ...c.options}), x),
+  gradients: [(m, dout, x, c) => m.mul(dout, m.call("slope", x => derivative(x, {...defaults, ...c.options}), x))],
+});
 const plainUnary = (name, f, derivative, slope) => unary(
   name, f, `${name}(x)`, `dout * ${slope}`, (m, dout, x) => m.mul(dout, m.call(`${name}'`, derivative, x)),
 );
@@ -311,6 +316,8 @@ const dropout = (c, index) => optionAt(c, "keep", index) ? 1 / (1 - c.options.p)
 /* ------------------------------------------------------------------------------------------------ activations */
 
 const sigmoid = x => 1 / (1 + Math.exp(-x));
+const hardsigmoid = x => x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6;
+const softplus = x => larger(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
 const normalBelow = {
   none: x => (1 + erf(x / SQRT_2)) / 2,
   tanh: x => (1 + Math.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x ** 3))) / 2,
@@ -621,6 +628,29 @@ const OPS = {
       return beta * x > threshold ? 1 : sigmoid(beta * x);
     }, x))],
   }),
+  LeakyRelu: elementwise({
+    formula: "out = x where x > 0, else slope * x", backward: ["dx = dout where x > 0, else slope * dout"],
+    value: (m, x, c) => m.valueOf(x) > 0 ? x : m.mul(m.number(c.options.slope ?? 0.01), x),
+    gradients: [(m, dout, x, c) => m.valueOf(x) > 0 ? dout : m.mul(m.number(c.options.slope ?? 0.01), dout)],
+  }),
+  Elu: withOptions("elu", {alpha: 1, scale: 1, stretch: 1},
+    "scale * (x where x > 0, else alpha * (e^(stretch x) - 1))", "scale * (1 where x > 0, else alpha * stretch * e^(stretch x))",
+    (x, o) => o.scale * (x > 0 ? x : o.alpha * Math.expm1(o.stretch * x)),
+    (x, o) => o.scale * (x > 0 ? 1 : o.alpha * o.stretch * Math.exp(o.stretch * x))),
+  Hardtanh: withOptions("hardtanh", {low: -1, high: 1}, "min(max(x, low), high)", "[low < x < high]",
+    (x, o) => x <= o.low ? o.low : x >= o.high ? o.high : x, (x, o) => x <= o.low || x >= o.high ? 0 : 1),
+  Silu: plainUnary("silu", x => x * sigmoid(x), x => sigmoid(x) * (1 + x * (1 - sigmoid(x))),
+    "sigmoid(x) * (1 + x * (1 - sigmoid(x)))"),
+  Logsigmoid: plainUnary("logsigmoid", x => Math.min(x, 0) - Math.log1p(Math.exp(-Math.abs(x))), x => sigmoid(-x), "sigmoid(- x)"),
+  Hardsigmoid: plainUnary("hardsigmoid", hardsigmoid, x => x <= -3 || x >= 3 ? 0 : 1 / 6, "1 / 6 where -3 < x < 3, else 0"),
+  Hardswish: plainUnary("hardswish", x => x * hardsigmoid(x), x => x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6,
+    "(2 x + 3) / 6, but 0 below -3 and 1 above 3"),
+  Mish: plainUnary("mish", x => x * Math.tanh(softplus(x)), x => {
+    const t = Math.tanh(softplus(x));
+    return t + x * (1 - t * t) * sigmoid(x);
+  }, "(t + x * (1 - t^2) * sigmoid(x)), t = tanh(log(1 + e^x))"),
+  Softsign: plainUnary("softsign", x => x / (1 + Math.abs(x)), x => 1 / (1 + Math.abs(x)) ** 2, "1 / (1 + |x|)^2"),
+  Tanhshrink: plainUnary("tanhshrink", x => x - Math.tanh(x), x => Math.tanh(x) ** 2, "tanh(x)^2"),
   Gelu: elementwise({
     formula: "out = x * P(x)", backward: ["dx = dout * (P(x) + x * P'(x))"],
     value: (m, x, c) => gelu(m, x, approximation(c)),

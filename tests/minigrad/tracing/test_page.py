@@ -360,7 +360,13 @@ def traced_case(random, case) -> dict | None:
 
 
 SMALL = [case for case in CASES if all(np.size(x) <= 400 for x in case.inputs)]
-UNKNOWN = {"Median"}  # to the page
+UNKNOWN = {"Median", "AddDropped", "Fold", "FromDiagonal", "Gather", "Pad", "RMSNorm", "ScatterAdd", "Triangle", "Unfold",
+           "WeightsDropout", "Dropout"}  # to the page: it draws no masks
+
+
+def is_beyond(case) -> bool:
+    """Is it attention with dropout or a rotation, of which the page says that it cannot compute them?"""
+    return case.op.__name__.endswith("Attention") and ("key" in case.options or case.inputs[-1] is not None)
 
 
 def test_every_op_of_the_page_computes_as_the_engine(browser, random, tmp_path):
@@ -383,8 +389,8 @@ def test_every_op_of_the_page_computes_as_the_engine(browser, random, tmp_path):
                 gradients: all(pass.gradients), explained};
             })""", plain(traces))
         for trace, result in zip(traces, results):
-            if case.op.__name__ in UNKNOWN:
-                assert result["problems"], case
+            if case.op.__name__ in UNKNOWN or is_beyond(case):
+                assert result["problems"] or not case.inputs[0].size, case
                 continue
             assert result["problems"] == [], (str(case), trace["steps"])
             expected = {(kind, t["name"]): flat(t[kind]) for t in trace["tensors"] for kind in ("value", "gradient")
