@@ -160,7 +160,6 @@ class LogSumExp(Op):
         weights = np.exp(x - np.where(out == -np.inf, 0.0, out))
         return keep_axes(dout, x.shape, self.axis) * weights
 
-
     def by_rows(self, x, axis, keepdims):
         """forward by the kernel."""
         rows, _ = rows_along(x, axis)
