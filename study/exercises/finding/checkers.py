@@ -220,7 +220,8 @@ WEAKNESSES = [  # seen(all sessions, those that were missed, false alarms)
     Weakness(
         "tolerance too strict for large numbers", "its tolerance is absolute: where gradients are large, rounding alone "
         "exceeds it; compare the error with the size of the gradient",
-        lambda all_, missed, alarms: only_large_ones(alarms) and not seen_in(alarms, lambda w: w.is_one_sided)),
+        lambda all_, missed, alarms: only_large_ones(alarms) and not seen_in(
+            alarms, lambda w: w.is_one_sided or np.dtype(np.float32) in w.dtypes)),
     Weakness(
         "one-sided", "its differences are one-sided, whose error is of the order of h: forward(x + h) - forward(x - h) is "
         "much closer, of the order of h^2",
