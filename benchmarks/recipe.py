@@ -1,25 +1,30 @@
 """What each part of a recipe is worth: trainings with one part changed at a time, over several seeds.
 
-    python -m benchmarks.recipe RESULTS [--text FILE] [--seeds 5] [--only WORD] [--document docs/recipe.md]
+    python -m benchmarks.recipe RESULTS [--text FILE] [--seeds 5] [--only WORD] [--time] [--document docs/recipe.md]
 
 Adds a line to RESULTS, a .jsonl file, for each training that is not there yet; so it goes on where it was interrupted.
-Then prints the table of all that are there, and with --document puts it there, between its markers, and draws the picture
-into a folder of the document's name.
+Losses do not depend on what else the machine does, but seconds do: --time, alone on the machine, then trains all variants
+a few steps each, in turn, and adds a line of what a step of each took. Then prints the table of all that are there, and
+with --document puts it there, between its markers, and draws the picture into a folder of the document's name.
 
 What is reported is the second half of the validation text. Whoever changes the recipe looks at the first half alone.
-Seconds are those of training steps, without evaluations; run it alone on the machine.
+Seconds are those of training steps, without evaluations.
 """
 import argparse
 import collections
 import dataclasses
 import json
+import math
 import pathlib
 import statistics
 import sys
 import time
 
+import numpy as np
+
 import minigrad as mg
 from benchmarks import report
+from benchmarks.recipe_parts import begin_at_zero, norm_queries_and_keys, square_relu
 from minigrad.figures import new_figure
 from models import PRESETS, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models.architectures import make_model
@@ -27,6 +32,7 @@ from models.data import IGNORED, mean_loss, windows
 from models.recipes import DEFAULT, RECIPES
 
 GOAL = 1.90  # the validation loss that tinyshakespeare is trained to
+TIMED = 30  # steps of each variant
 LOOKS = 20  # at the loss, in a training
 WINDOWS = 240  # of the second half, at each look but the last
 BATCH = 64  # windows in a batch of an evaluation
@@ -34,7 +40,8 @@ SHOWN = 5  # variants whose curves are in the picture, beside the whole recipes
 
 
 def variants() -> dict[str, dict]:
-    """{name: what is changed of the default recipe}: each part by itself as in the recipe nanogpt, and all of them."""
+    """{name: what is changed of the default recipe}: each part by itself as in the recipe nanogpt, and all of them; then
+    parts that it has not, of which some are a function that changes the model."""
     recipe, plain = RECIPES[DEFAULT], RECIPES["nanogpt"]
     nanogpt = {**plain.model, **plain.training}
     return {
@@ -50,31 +57,54 @@ def variants() -> dict[str, dict]:
         "100 steps of warm-up": dict(warmup_steps=100),
         "both rates halved": dict(muon_lr=recipe.training["muon_lr"] / 2, lr=recipe.training["lr"] / 2),
         "both rates doubled": dict(muon_lr=recipe.training["muon_lr"] * 2, lr=recipe.training["lr"] * 2),
+        "squared ReLU, no gate": dict(activation="relu", mlp_ratio=4, model=square_relu),
+        "norm of queries and keys": dict(model=norm_queries_and_keys),
+        "blocks' outputs begin at zero": dict(model=begin_at_zero),
+        "batches grow from 6 to 24": dict(batch_size=6, final_batch_size=24, steps=340),  # as many tokens
         "recipe nanogpt, as many steps": {**nanogpt, "steps": recipe.training["steps"]},
         "recipe nanogpt": nanogpt,
     }
 
 
-def train(text: str | None, changes: dict, seed: int) -> dict:
-    """A training of preset nano: losses of both halves of the validation text, and when the loss was first below GOAL."""
+def make_trainer(text: str | None, changes: dict, seed: int) -> Trainer:
+    """One that trains preset nano on a text, by the default recipe with changes."""
     preset, recipe = PRESETS["nano"], RECIPES[DEFAULT]
     fields = {"batch_size": preset.batch_size, **recipe.model, **recipe.training, **changes, "seed": seed}
     corpus = load_corpus(text, preset.config.context)
     config = dataclasses.replace(preset.config, vocabulary_size=len(corpus.tokenizer), **of(TransformerConfig, fields))
-    trainer = Trainer(make_model(None, None, config, seed), corpus, TrainingConfig(**of(TrainingConfig, fields)))
-    half = len(corpus.validation) // 2
-    first, second = corpus.validation[:half], corpus.validation[half:]
-    seconds, curve = 0.0, []
+    model = make_model(None, None, config, seed)
+    changes.get("model", lambda model: None)(model)
+    return Trainer(model, corpus, TrainingConfig(**of(TrainingConfig, fields)))
+
+
+def train(text: str | None, changes: dict, seed: int) -> dict:
+    """A whole training: the losses of both halves of the validation text, and that of the second over the steps."""
+    trainer, curve = make_trainer(text, changes, seed), []
+    validation = trainer.dataset.validation
+    first, second = validation[:len(validation) // 2], validation[len(validation) // 2:]
     for step in range(1, trainer.config.steps + 1):
-        started = time.perf_counter()
         trainer.train_step()
-        seconds += time.perf_counter() - started
         if step % (trainer.config.steps // LOOKS) == 0 and step < trainer.config.steps:
-            curve.append((step, seconds, evaluate(trainer, second, WINDOWS)))
+            curve.append((step, evaluate(trainer, second, WINDOWS)))
     losses = {name: evaluate(trainer, tokens) for name, tokens in (
-        ("first half", first), ("second half", second), ("whole", corpus.validation))}
-    curve.append((step, seconds, losses["second half"]))
-    return {"seed": seed, **losses, "steps": step, "seconds": seconds, "curve": curve}
+        ("first half", first), ("second half", second), ("whole", validation))}
+    return {"seed": seed, **losses, "steps": step, "curve": [*curve, (step, losses["second half"])]}
+
+
+def time_steps(text: str | None, chosen: dict[str, dict]) -> dict[str, float]:
+    """{variant: seconds of a step}: medians over steps in turn, the mean of them over batch sizes."""
+    trainers = {name: make_trainer(text, {**changes, "steps": TIMED}, 0) for name, changes in chosen.items()}
+    seconds = {name: collections.defaultdict(list) for name in chosen}
+    for step in range(TIMED):
+        for name, trainer in trainers.items():
+            size = trainer.config.batch_size_at(step)
+            trainer.train_step()  # wakes what the trainer before it has put out of the caches
+            trainer.step = step
+            started = time.perf_counter()
+            trainer.train_step()
+            seconds[name][size].append(time.perf_counter() - started)
+    return {name: statistics.mean(statistics.median(of_size) for of_size in by_size.values())
+            for name, by_size in seconds.items()}
 
 
 def of(kind: type, fields: dict) -> dict:
@@ -92,22 +122,23 @@ def evaluate(trainer: Trainer, tokens, limit: int | None = None) -> float:
     return loss
 
 
-def reached(row: dict) -> tuple[int, float] | None:
-    """(Steps, seconds) to GOAL; None if the loss stayed above it."""
-    return next(((step, seconds) for step, seconds, loss in row["curve"] if loss <= GOAL), None)
+def reached(row: dict) -> int | None:
+    """The steps to GOAL; None if the loss stayed above it."""
+    return next((step for step, loss in row["curve"] if loss <= GOAL), None)
 
 
-def table(rows: dict[str, list[dict]]) -> str:
+def table(rows: dict[str, list[dict]], step_seconds: dict[str, float]) -> str:
     """Markdown: medians over the seeds, and the range of losses; of what not all seeds reach, how many did."""
-    lines = [["", "second half", "whole", "steps", "seconds", f"steps to {GOAL:.2f}", f"seconds to {GOAL:.2f}", "seeds"]]
-    lines.append(["---"] * len(lines[0]))
+    header = ["", "second half", "whole", "steps", "ms a step", "seconds", f"steps to {GOAL:.2f}", "seconds to it", "seeds"]
+    lines = [header, ["---"] * len(header)]
     for name, own in rows.items():
-        goal = [found for row in own if (found := reached(row)) is not None]
+        goal = [step for row in own if (step := reached(row)) is not None]
         few = "" if len(goal) == len(own) else f" ({len(goal)} of {len(own)})"
-        to_goal = [f"{middle:.{digits}f}{few}" for middle, digits in zip(map(statistics.median, zip(*goal)), (0, 1))]
-        lines.append([name, spread(own, "second half"), spread(own, "whole"), f"{own[0]['steps']:,}",
-                      f"{statistics.median(row['seconds'] for row in own):.1f}", *(to_goal or ["never", "never"]),
-                      f"{len(own)}"])
+        middle = statistics.median(goal) if goal else None
+        each, steps = step_seconds.get(name, math.nan), own[0]["steps"]
+        to_goal = [f"{middle:.0f}{few}", f"{middle * each:.1f}"] if goal else ["never", "never"]
+        lines.append([name, spread(own, "second half"), spread(own, "whole"), f"{steps:,}", f"{1000 * each:.1f}",
+                      f"{steps * each:.1f}", *to_goal, f"{len(own)}"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -116,15 +147,15 @@ def spread(rows: list[dict], name: str) -> str:
     return f"{statistics.median(losses):.3f} ({min(losses):.3f} to {max(losses):.3f})"
 
 
-def draw(rows: dict[str, list[dict]], path: pathlib.Path) -> None:
+def draw(rows: dict[str, list[dict]], step_seconds: dict[str, float], path: pathlib.Path) -> None:
     """The loss over seconds, the median of the seeds, and how low each variant ends."""
     figure, (curves, ends) = new_figure(1, 2, 13, max(4.5, 1.5 + 0.3 * len(rows)))
     for place, (name, own) in enumerate(rows.items()):
         colour = f"C{place}" if place < SHOWN else "0.6"
-        points = [[statistics.median(row["curve"][i][part] for row in own) for i in range(len(own[0]["curve"]))]
-                  for part in (1, 2)]
+        steps, losses = np.median([row["curve"] for row in own], axis=0).T
         if place < SHOWN or name.startswith("recipe"):
-            curves.plot(*points, color=colour if place < SHOWN else "black", label=name)
+            seconds = steps * step_seconds.get(name, math.nan)
+            curves.plot(seconds, losses, color=colour if place < SHOWN else "black", label=name)
         ends.plot([row["second half"] for row in own], [place] * len(own), "o", color=colour, markersize=4)
     curves.axhline(GOAL, color="black", linewidth=0.8, linestyle=":")
     curves.set(xlabel="seconds of training", ylabel="loss on the second half of the validation text", ylim=(None, 2.6))
@@ -136,13 +167,21 @@ def draw(rows: dict[str, list[dict]], path: pathlib.Path) -> None:
     figure.savefig(path, dpi=90)
 
 
-def read(path: pathlib.Path) -> dict[str, list[dict]]:
-    """The trainings by variant, in the order of `variants`."""
-    found = collections.defaultdict(list)
+def read(path: pathlib.Path) -> tuple[dict[str, list[dict]], dict[str, float]]:
+    """The trainings by variant, in the order of `variants`; and the seconds of a step of each that was timed."""
+    found, step_seconds = collections.defaultdict(list), {}
     for line in path.read_text().splitlines() if path.exists() else []:
         row = json.loads(line)
-        found[row["variant"]].append(row)
-    return {name: found[name] for name in variants() if name in found}
+        if "step seconds" in row:
+            step_seconds |= row["step seconds"]
+        else:
+            found[row["variant"]].append(row)
+    return {name: found[name] for name in variants() if name in found}, step_seconds
+
+
+def add(path: pathlib.Path, row: dict) -> None:
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def main() -> None:
@@ -151,23 +190,27 @@ def main() -> None:
     parser.add_argument("--text", help="tinyshakespeare, for the document (default: the default corpus)")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="", help="variants with this word")
+    parser.add_argument("--time", action="store_true", help="time steps, which wants the machine for itself")
     parser.add_argument("--document", type=pathlib.Path)
     options = parser.parse_args()
+    chosen = {name: changes for name, changes in variants().items() if options.only in name}
     for seed in range(options.seeds):
-        for name, changes in variants().items():
-            if options.only in name and seed not in [row["seed"] for row in read(options.results).get(name, [])]:
+        for name, changes in chosen.items():
+            if seed not in [row["seed"] for row in read(options.results)[0].get(name, [])]:
                 row = {"variant": name, **train(options.text, changes, seed)}
-                with open(options.results, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-                print(f"{name}, seed {seed}: {row['second half']:.3f} in {row['seconds']:.1f} s", file=sys.stderr)
-    rows = read(options.results)
-    print(table(rows))
+                add(options.results, row)
+                print(f"{name}, seed {seed}: {row['second half']:.3f}", file=sys.stderr)
+    if options.time:
+        add(options.results, {"step seconds": time_steps(options.text, chosen)})
+    rows, step_seconds = read(options.results)
+    print(table(rows, step_seconds))
     if options.document:
         machine = report.describe_machine(mg.get_num_threads())
-        report.fill_in(options.document, "recipe", f"{table(rows)}\n\n{report.caption({**machine, 'quick': False})}")
+        caption = report.caption({**machine, "quick": False})
+        report.fill_in(options.document, "recipe", f"{table(rows, step_seconds)}\n\n{caption}")
         picture = options.document.with_suffix("") / "losses.png"
         picture.parent.mkdir(exist_ok=True)
-        draw(rows, picture)
+        draw(rows, step_seconds, picture)
 
 
 if __name__ == "__main__":
