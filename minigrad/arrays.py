@@ -8,6 +8,7 @@ from .kernels import reduce
 from .protocol import is_tensor
 
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
+DTYPES = {float32, float64, int64, bool_}
 # PyTorch's others, to be named: no tensor is of them, and as_dtype says so. NumPy has no bfloat16.
 float16, int32, int16, int8, uint8 = map(np.dtype, ("float16", "int32", "int16", "int8", "uint8"))
 bfloat16 = "bfloat16"
@@ -19,6 +20,8 @@ def as_dtype(dtype: Any) -> np.dtype:
     >>> as_dtype(">f4")
     dtype('float32')
     """
+    if isinstance(dtype, np.dtype) and dtype in DTYPES:
+        return dtype
     try:
         native = np.dtype(dtype).newbyteorder("=")
     except TypeError:  # NumPy does not know it, such as bfloat16

@@ -50,10 +50,10 @@ class Runner:
             gradient = hook(gradient)
         return gradient
 
-    def fit(self, gradient, parent, where: str) -> Any:
-        """The gradient in the shape and dtype of the value that it belongs to."""
+    def fit(self, gradient, parent, op, i: int) -> Any:
+        """The gradient of op's input i in the shape and dtype of the value that it belongs to, which parent has."""
         if gradient.shape != parent.shape:
-            gradient = self.call(unbroadcast, gradient, parent.shape, where)
+            gradient = self.call(unbroadcast, gradient, parent.shape, f"{op.title}, input {i}")
         return gradient if gradient.dtype == parent.dtype else self.call(_cast, gradient, parent.dtype)
 
     def add(self, total, gradient, is_fresh: bool) -> Any:

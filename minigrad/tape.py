@@ -184,11 +184,12 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
     With `found`, nothing accumulates; it is filled with the gradients of all nodes visited, which are those in `within`.
     """
     arrived = _Arrived(roots, uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {})
-    while arrived.waiting:
-        _, node = heapq.heappop(arrived.waiting)
-        if node not in arrived.sums:
+    waiting, sums = arrived.waiting, arrived.sums
+    while waiting:
+        _, node = heapq.heappop(waiting)
+        if node not in sums:
             continue  # a leaf that was complete early
-        dout, dout_is_fresh = arrived.sums.pop(node)
+        dout, dout_is_fresh = sums.pop(node)
         if node.hooks:
             dout, dout_is_fresh = runner.run_hooks(node, dout), False
         is_leaf = not isinstance(node, Op)
@@ -199,14 +200,16 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
         if is_leaf:
             continue
         accumulated = arrived.to_accumulate_into(node, dout, runner) if node.accumulates_into is not None else None
+        always_fresh, parents = node.fresh_gradients, node.parents
         for i, gradient in enumerate(node.input_gradients(dout, runner, accumulated)):
-            parent = node.parents[i]
+            parent = parents[i]
             if parent is None or gradient is None or within is not None and parent not in within:
                 continue
-            is_fresh = (node.fresh_gradients and is_writeable(gradient)
+            is_fresh = (always_fresh and is_writeable(gradient)
                         or node.passes_gradient and dout_is_fresh and is_contiguous(gradient))
-            if gradient.shape != parent.shape or gradient.dtype != parent.dtype:
-                gradient, is_fresh = runner.fit(gradient, parent, f"{node.title}, input {i}"), True
+            if gradient.shape != parent.shape or gradient.dtype is not parent.dtype:
+                fitted = runner.fit(gradient, parent, node, i)
+                gradient, is_fresh = fitted, is_fresh or fitted is not gradient
             is_sum = accumulated is not None and i == node.accumulates_into  # backward has added what had arrived
             arrived.add(parent, gradient, is_fresh, runner, is_sum)
         if arrived.uses:

@@ -25,6 +25,7 @@ from .tape import Fused, Node, Op
 from .versions import VersionedArray
 
 
+blank = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
 
 
@@ -128,8 +129,9 @@ class Tensor(ops.Methods):
     @property
     def grad(self) -> "Tensor | None":
         """The gradient that has accumulated here: of a leaf, or of a computed tensor after retain_grad()."""
-        refuse_in_capture("reads a gradient in Python",
-                          "read it outside (an optimizer with max_grad_norm clips inside its step)")
+        if this_thread.runner is not None:
+            refuse_in_capture("reads a gradient in Python",
+                              "read it outside (an optimizer with max_grad_norm clips inside its step)")
         node = self.node or self.frozen
         if node is None or node.grad is None:
             if isinstance(node, Op) and not node.retains_grad:
@@ -216,7 +218,8 @@ class Tensor(ops.Methods):
                 )
             array = ONE[self._array.dtype].copy().reshape(self._array.shape)  # a hook may write to it
         else:
-            array = as_array(gradient, self._array.dtype)
+            is_alike = isinstance(gradient, Tensor) and gradient.dtype == self._array.dtype
+            array = gradient.array if is_alike else as_array(gradient, self._array.dtype)
             if array.shape != self._array.shape:
                 raise ValueError(f"backward: expected a gradient of shape {self.shape}, got {array.shape}")
         if not on_tape:
@@ -288,8 +291,16 @@ class Tensor(ops.Methods):
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
         """Run an operation on Tensors, arrays, scalars or None; on the tape, if a Tensor among them wants that."""
         runner = this_thread.runner  # asked only if it is not the plain one, since calls take time
-        arrays, parents = unwrapped(inputs)
-        op = operation.__new__(operation)
+        arrays, wants_gradient = [], False
+        for value in inputs:
+            if isinstance(value, Tensor):
+                arrays.append(value._array)
+                if value.node is not None:
+                    wants_gradient = True
+            else:
+                arrays.append(value)
+        parents = places_of(inputs, arrays) if wants_gradient and this_thread.grad_enabled else None
+        op = blank(operation)
         token = float_errors.ignore()
         try:
             result = op.forward(*arrays, **options) if runner is None else runner.forward(op, inputs, arrays, options)
@@ -300,14 +311,13 @@ class Tensor(ops.Methods):
             out = np.asarray(out)
         elif out is arrays[0]:
             out = out.view()
-        node = None
-        if this_thread.grad_enabled:
-            if versions.on_tape:
-                check_current(op.title, inputs)
-            if parents is not None:
-                op.record(tuple(parents), (*arrays, result), options, out)
-                node = op
-        tensor = wrap(out, node)
+        if versions.on_tape and this_thread.grad_enabled:
+            check_current(op.title, inputs)
+        if parents is None:
+            tensor = wrap(out)
+        else:
+            op.record(parents, (*arrays, result), options, out)
+            tensor = wrap(out, op)
         return tensor if runner is None else runner.made(tensor)
 
     def through(self, op: Op) -> Any:
@@ -325,7 +335,9 @@ class Tensor(ops.Methods):
     @staticmethod
     def constant(function: Callable, *values) -> "Tensor":
         """function(*values), of arrays where Tensors are given, as a result that has no gradient."""
-        runner = current()
+        runner = this_thread.runner
+        if runner is None:
+            return wrap(np.asarray(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
         return runner.made(wrap(np.asarray(runner.compute(function, *values))))
 
     # ------------------------------------------------------------------------------------------------ what it is
@@ -552,7 +564,7 @@ class Tensor(ops.Methods):
 
 def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
     """A Tensor of an array that is known to be right: no checks, no copy."""
-    tensor = Tensor.__new__(Tensor)
+    tensor = blank(Tensor)
     tensor._array = array
     tensor.node = node
     if node is None:
@@ -563,27 +575,17 @@ def wrap(array: np.ndarray, node: Node | None = None) -> Tensor:
 apply = Tensor.apply_op
 
 
-def unwrapped(inputs: Sequence) -> tuple[list, list | None]:
-    """The arrays of an operation's inputs, and their places on the tape; None for these if none of them has one."""
-    arrays, parents, wants_gradient = [], [], False
-    for value in inputs:
-        if isinstance(value, Tensor):
-            node = value.node
-            arrays.append(value._array)
-            parents.append(node)
-            if node is not None:
-                wants_gradient = True
-        else:
-            arrays.append(value)
-            parents.append(None)
-    if not wants_gradient:
-        return arrays, None
-    if len(arrays) > 1 and (len(arrays) > 2 or arrays[0] is arrays[1]):
+def places_of(inputs: Sequence, arrays: list) -> tuple:
+    """The places on the tape of an operation's inputs, whose arrays are told apart; None for what has no place."""
+    if len(inputs) == 1:
+        return (inputs[0].node,)
+    parents = tuple([value.node if isinstance(value, Tensor) else None for value in inputs])
+    if len(arrays) > 2 or arrays[0] is arrays[1]:
         _tell_apart(arrays, parents)
-    return arrays, parents
+    return parents
 
 
-def _tell_apart(arrays: list, parents: list) -> None:
+def _tell_apart(arrays: list, parents: Sequence) -> None:
     """Give each input an array object of its own where one array has two places on the tape, as in x * x.detach():
     saved arrays are known again by their identity."""
     for i, array in enumerate(arrays):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..per_thread import this_thread
-from ..pool import aligned
+from ..pool import SMALL, aligned
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -14,6 +14,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def empty_like(array: np.ndarray) -> np.ndarray:
     """An uninitialised, C-contiguous array of this shape and dtype, from this Python thread's pool."""
+    if array.nbytes < SMALL:
+        return np.empty(array.shape, array.dtype)
     return this_thread.pool.empty(array.shape, array.dtype)
 
 

@@ -16,6 +16,7 @@ from llvmlite.binding import Linkage, parse_assembly
 from numba import _dynfunc
 from numba.core import codegen, compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numpy import ndarray
 
 from ..per_thread import this_thread
 from .cache import KernelCache
@@ -214,7 +215,11 @@ def kernel(function: Callable | None = None, *, parallel: bool = False) -> Calla
 
     @functools.wraps(function)
     def launch(*arguments):
-        gated = [ready(a) if type(a) is np.ndarray else a for a in arguments]
+        gated = arguments
+        for a in arguments:
+            if type(a) is ndarray and not (a.flags.carray and a.dtype.isnative):
+                gated = [ready(a) if type(a) is ndarray else a for a in arguments]
+                break
         result = _launch_in_turn(dispatcher, gated) if parallel and take_turns else dispatcher(*gated)
         observe = this_thread.observe_launch
         if observe is not None:

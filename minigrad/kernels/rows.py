@@ -22,7 +22,7 @@ RUN = 1024  # elements of a row that are summed in the row's own dtype; so few t
 
 def as_rows(x: np.ndarray) -> np.ndarray:
     """(..., C) -> (N, C): all leading axes become rows."""
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 @jit

@@ -72,7 +72,7 @@ def _precedence(value) -> tuple[int, int, int, np.dtype]:
 
 def binary(operation, a, b):
     """An elementwise operation on two operands, one of them a Tensor at least."""
-    if not (is_tensor(a) and is_tensor(b) and a._array.dtype == b._array.dtype):
+    if not (is_tensor(a) and is_tensor(b) and a._array.dtype is b._array.dtype):
         a, b = promote(operand(a), operand(b))
     return of_two(operation, a, b)
 
@@ -103,16 +103,17 @@ def broadcast_error(name: str, *values) -> ValueError:
 
 def check_dim(name: str, x, dim: int) -> int:
     """A valid axis, counted from the front."""
-    if not -max(x.ndim, 1) <= dim < max(x.ndim, 1):
+    ndim = x.ndim or 1
+    if not -ndim <= dim < ndim:
         raise IndexError(f"{name}: dim {dim} is out of range for a tensor of shape {x.shape}")
-    return dim % max(x.ndim, 1)
+    return dim % ndim
 
 
 def sizes(shape: tuple) -> tuple[int, ...]:
     """f(2, 3) and f((2, 3)) mean the same."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):
         shape = shape[0]
-    return tuple(int(n) for n in shape)
+    return tuple(map(int, shape))
 
 
 def with_numpy_names(function: Callable) -> Callable:
@@ -120,7 +121,9 @@ def with_numpy_names(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def renamed(*args, **options):
-        return function(*args, **{NUMPY_NAMES.get(name, name): value for name, value in options.items()})
+        if "axis" in options or "keepdims" in options:
+            options = {NUMPY_NAMES.get(name, name): value for name, value in options.items()}
+        return function(*args, **options)
 
     return renamed
 
@@ -136,7 +139,9 @@ def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
     """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
     if dim is None or isinstance(dim, (tuple, list)) and not dim:
         return None
-    axes = tuple(check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if not isinstance(dim, (tuple, list)):
+        return (check_dim(name, x, dim),) if x.ndim else None
+    axes = tuple([check_dim(name, x, d) for d in dim])
     if len(set(axes)) != len(axes):
         raise ValueError(f"{name}: a dim appears multiple times in {dim}")
     return axes if x.ndim else None

@@ -32,7 +32,7 @@ class Clone(Op):
 def reshaped(x, shape: tuple[int, ...]):
     """np.reshape of an array or a Tensor; what must be copied for that is copied on all threads"""
     if is_tensor(x) or x.size < LARGE or x.flags.c_contiguous:
-        return np.reshape(x, shape)
+        return x.reshape(shape)
     try:
         return np.reshape(x, shape, copy=False)
     except ValueError:
@@ -59,11 +59,11 @@ class Permute(Op):
 
     def forward(self, x, *, axes):
         self.axes = axes
-        return np.transpose(x, axes)
+        return x.transpose(axes)
 
     def backward(self, dout):
-        inverse = tuple(int(i) for i in np.argsort(self.axes))
-        return np.transpose(dout, inverse)
+        inverse = sorted(range(len(self.axes)), key=self.axes.__getitem__)
+        return np.transpose(dout, inverse) if is_tensor(dout) else dout.transpose(inverse)
 
 
 class Expand(Op):
@@ -238,9 +238,10 @@ class ShapeMethods:
     @answers(np.squeeze)
     def squeeze(self, dim: int | Sequence[int] | None = None):
         """Drop axes of length 1: all, or those named."""
-        dims = range(self.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
-        drop = [check_dim("squeeze", self, d) for d in dims]
-        return self.reshape(tuple(n for i, n in enumerate(self.shape) if n != 1 or i not in drop))
+        if dim is None:
+            return self.reshape([n for n in self.shape if n != 1])
+        drop = [check_dim("squeeze", self, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
+        return self.reshape([n for i, n in enumerate(self.shape) if n != 1 or i not in drop])
 
     @answers(np.expand_dims)
     def unsqueeze(self, dim: int):
@@ -250,7 +251,7 @@ class ShapeMethods:
         return self.reshape(self.shape[:dim] + (1,) + self.shape[dim:])
 
     def permute(self, *dims):
-        axes = tuple(check_dim("permute", self, d) for d in sizes(dims))
+        axes = tuple([check_dim("permute", self, d) for d in sizes(dims)])
         if sorted(axes) != list(range(self.ndim)):
             raise ValueError(f"permute: {sizes(dims)} is no permutation of the {self.ndim} axes of {self.shape}")
         return self.apply_op(Permute, self, axes=axes)
@@ -288,7 +289,7 @@ class ShapeMethods:
     @property
     def T(self):
         """All axes reversed."""
-        return self.permute(*reversed(range(self.ndim)))
+        return self.apply_op(Permute, self, axes=tuple(range(self.ndim))[::-1])
 
     @property
     def mT(self):
@@ -300,9 +301,10 @@ class ShapeMethods:
         """Repeat axes of length 1, without a copy; -1 keeps an axis as it is."""
         shape = sizes(shape)
         lead = len(shape) - self.ndim
-        wanted = tuple(self.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(shape))
+        if -1 in shape[lead:]:
+            shape = shape[:lead] + tuple([m if n == -1 else n for n, m in zip(shape[lead:], self.shape)])
         try:
-            return self.apply_op(Expand, self, shape=wanted)
+            return self.apply_op(Expand, self, shape=shape)
         except ValueError:
             raise ValueError(f"expand: shape {self.shape} does not broadcast to {shape}") from None
 
