@@ -60,11 +60,12 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
             )
     else:
         dtype = as_dtype(dtype)
-    return array if array.dtype == dtype else _converted(array, dtype)
+    return array if array.dtype == dtype else converted(array, dtype)
 
 
 @float_errors.ignored
-def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The values in another dtype; what does not fit has no warning."""
     return array.astype(dtype)
 
 

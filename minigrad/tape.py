@@ -174,7 +174,10 @@ def is_writeable(gradient) -> bool:
 
 def are_contiguous(arrays: Sequence) -> bool:
     """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
-    return all(array.flags.carray and array.size for array in arrays if isinstance(array, np.ndarray))
+    for array in arrays:
+        if isinstance(array, np.ndarray) and not (array.flags.carray and array.size):
+            return False
+    return True
 
 
 @float_errors.ignored

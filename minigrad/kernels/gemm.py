@@ -373,7 +373,7 @@ def matmul(
     if out is None:
         if not is_usual:
             _check("matmul", a, b, None, (M, N))
-        out = empty((M, N), dtype.newbyteorder("="))
+        out = empty((M, N), dtype if is_usual else dtype.newbyteorder("="))
         accumulate = False
     elif not (is_usual and dtype is out.dtype and out.shape == (M, N) and out.flags.carray):
         is_usual = False

@@ -14,6 +14,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from numpy import ndarray
 
 from .buffers import empty
 from .copying import in_order
@@ -75,7 +76,7 @@ def computed(formula: Formula | None, function: Callable, *operands):
     """function(*operands), in NumPy's notation; if they are large arrays, by the formula's kernel."""
     if formula is not None:
         for x in operands:
-            if type(x) is np.ndarray and x.size >= formula.least:
+            if type(x) is ndarray and x.size >= formula.least:
                 result = formula.of(*operands)
                 return function(*operands) if result is None else result
     return function(*operands)

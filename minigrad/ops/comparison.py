@@ -39,8 +39,8 @@ class Where(Op):
 @answers(np.where)
 def where(condition, a, b):
     """a where condition holds, else b; broadcast. Each element's gradient goes where it came from."""
-    tensor = next((x for x in (a, b, condition) if is_tensor(x)), None)
-    if tensor is None:
+    tensor = a if is_tensor(a) else b if is_tensor(b) else condition
+    if not is_tensor(tensor):
         raise TypeError("where: expected a Tensor among the arguments; for arrays there is np.where")
     condition = compute(_mask, condition)
     a, b = operand(a), operand(b)
@@ -55,7 +55,10 @@ def where(condition, a, b):
 
 
 def _mask(condition) -> np.ndarray:
-    return as_array(condition, bool_, copy=True)  # nobody writes to it before backward
+    """A copy of the condition, to which nobody writes before backward."""
+    if type(condition) is np.ndarray and condition.dtype is bool_:
+        return condition.copy()
+    return as_array(condition, bool_, copy=True)
 
 
 def larger_takes(dout, a, b):
@@ -117,8 +120,10 @@ def comparison(ufunc: np.ufunc) -> Callable:
     @answers(ufunc)
     def method(self, other):
         tensor = self if is_tensor(self) else other
+        if not (is_tensor(self) and is_tensor(other)):
+            self, other = operand(self), operand(other)
         try:
-            return tensor.constant(compute_it, operand(self), operand(other))
+            return tensor.constant(compute_it, self, other)
         except ValueError:
             raise broadcast_error(ufunc.__name__, self, other) from None
 
@@ -157,7 +162,8 @@ class ComparisonMethods:
 
     def equal(self, other) -> bool:
         """Have both the same shape and the same elements?"""
-        return np.array_equal(values_of(self), values_of(other))
+        a, b = values_of(self), np.asarray(values_of(other))
+        return a.shape == b.shape and not np.count_nonzero(a != b)
 
     @answers(np.maximum)
     def maximum(self, other): return binary(Maximum, self, other)

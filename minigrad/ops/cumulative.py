@@ -89,6 +89,8 @@ class LogCumSumExp(Fused):
 
 def along_last(operation, x, dim: int):
     """An operation that runs along the last axis, along dim."""
+    if dim == x.ndim - 1:
+        return x.apply_op(operation, x)
     x = x.movedim(dim, -1)
     return x.apply_op(operation, x).movedim(-1, dim)
 

@@ -37,7 +37,7 @@ class FromDiagonal(Op):
 
 def diagonal(x: np.ndarray, offset: int) -> np.ndarray:
     """A view of the diagonal of the last two axes, as writeable as x."""
-    view = np.diagonal(x, offset, -2, -1)
+    view = x.diagonal(offset, -2, -1)
     view.flags.writeable = x.flags.writeable  # NumPy's is read-only
     return view
 
@@ -74,7 +74,9 @@ class DiagonalMethods:
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
         """The elements x[i, i + offset] of axes dim1 and dim2, as a new last axis: a view."""
-        return self.apply_op(Diagonal, self.movedim((dim1, dim2), (-2, -1)), offset=offset)
+        is_matrix = self.ndim == 2 and (dim1, dim2) == (0, 1)
+        x = self if is_matrix else self.movedim((dim1, dim2), (-2, -1))
+        return self.apply_op(Diagonal, x, offset=offset)
 
     @answers(np.trace)
     def trace(self):

@@ -1,8 +1,9 @@
 """Dtypes and the one device: to(dtype), to("cpu") and their short forms."""
-import functools
 from typing import Any
 
-from ..arrays import as_array, bfloat16, bool_, float16, float32, float64, int32, int64
+import numpy as np
+
+from ..arrays import bfloat16, bool_, converted, float16, float32, float64, int32, int64
 from ..devices import CPU, dtype_of_to
 from ..protocol import is_tensor
 from ..tape import Op
@@ -16,6 +17,16 @@ class Cast(Op):
 
     def backward(self, dout):
         return dout
+
+
+def in_dtype(x, dtype: np.dtype | None):
+    """The Tensor in another dtype, itself if it is of that one; None stands for its own."""
+    own = x.dtype
+    if dtype is None or dtype == own:
+        return x
+    if dtype.kind == "f" and own.kind == "f":
+        return x.apply_op(Cast, x, dtype=dtype)
+    return x.constant(converted, x, dtype)
 
 
 class DtypeMethods:
@@ -32,20 +43,16 @@ class DtypeMethods:
         dtype('float64')
         """
         dtype = dtype_of_to(target.dtype if is_tensor(target) else target, dtype, device)
-        if dtype is None or dtype == self.dtype:
-            return self.clone() if copy else self
-        if dtype.kind == "f" and self.dtype.kind == "f":
-            return self.apply_op(Cast, self, dtype=dtype)
-        return self.constant(functools.partial(as_array, dtype=dtype), self)
+        return self.clone() if copy and dtype in (None, self.dtype) else in_dtype(self, dtype)
 
     astype = to
 
     def type(self, dtype): return self.to(dtype)
     def type_as(self, other): return self.to(other.dtype)
-    def float(self): return self.to(float32)
-    def double(self): return self.to(float64)
-    def long(self): return self.to(int64)
-    def bool(self): return self.to(bool_)
+    def float(self): return in_dtype(self, float32)
+    def double(self): return in_dtype(self, float64)
+    def long(self): return in_dtype(self, int64)
+    def bool(self): return in_dtype(self, bool_)
     def int(self): return self.to(int32)
     def half(self): return self.to(float16)
     def bfloat16(self): return self.to(bfloat16)

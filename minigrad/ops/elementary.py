@@ -27,11 +27,13 @@ class Elementary(Op):
     gradient: Callable
     saves = "x"
     numbers: ClassVar[dict[str, float]] = {}  # that f depends on: options of the op, and their defaults
+    values: tuple[float, ...] = ()  # those of one application
     formula: Formula | None = None  # the same, for kernels
     gradient_formula: Formula | None = None
 
     def forward(self, x, **options):
-        self.values = tuple((self.numbers | options).values()) if self.numbers else ()
+        if self.numbers:
+            self.values = tuple((self.numbers | options).values())
         out = computed(self.formula, self.function, x, *self.values)
         self.save(out if self.saves == "out" else x)
         return out

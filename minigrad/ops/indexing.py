@@ -1,4 +1,5 @@
 """Taking elements by index, and its transpose, adding them back: an index that is used twice gets two gradients."""
+import functools
 import math
 
 import numpy as np
@@ -16,11 +17,15 @@ from .numpy_protocol import answers
 from .operands import check_dim, values_of
 
 
+BASIC = int, slice, type(None), type(Ellipsis), np.integer
+
+
 def is_basic(index) -> bool:
     """Only ints, slices, ... and None: NumPy returns a view, and no element is taken twice."""
-    parts = index if isinstance(index, tuple) else (index,)
-    kinds = int, np.integer, slice, type(None), type(Ellipsis)
-    return all(isinstance(part, kinds) and not isinstance(part, bool) for part in parts)
+    for part in index if isinstance(index, tuple) else (index,):
+        if not isinstance(part, BASIC) or isinstance(part, bool):
+            return False
+    return True
 
 
 LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
@@ -51,6 +56,9 @@ def from_zero(indices: np.ndarray, length: int) -> np.ndarray:
 def add_at(out, index, x) -> None:
     """out[index] += x, where an index that repeats adds each time, in float64 if it may repeat often: np.add.at, but
     faster in the two usual cases"""
+    if x.size <= FEW:
+        np.add.at(out, index, x)
+        return
     parts = index if isinstance(index, tuple) else (index,)
     integers = all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
     if integers and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
@@ -209,9 +217,11 @@ class Fold(Op):
 
 
 def windows_of(x: np.ndarray, size: int, step: int) -> np.ndarray:
-    """A view of all windows of the last axis, one every `step`."""
+    """All windows of the last axis, one every `step`: a view if x is large."""
     if size == 0:
         return np.zeros(x.shape[:-1] + (x.shape[-1] // step + 1, 0), x.dtype)
+    if x.size < LARGE:  # where to make a view takes longer than all else
+        return x[..., np.arange(0, x.shape[-1] - size + 1, step)[:, None] + np.arange(size)]
     return np.lib.stride_tricks.sliding_window_view(x, size, -1)[..., ::step, :]
 
 
@@ -270,9 +280,14 @@ def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple
 
 def along(dim: int, indices: np.ndarray) -> tuple:
     """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
-    lengths = enumerate(indices.shape)
-    index = [np.arange(n).reshape((n,) + (1,) * (indices.ndim - 1 - i)) if i != dim else indices for i, n in lengths]
-    return tuple(index)
+    counted = _counted if indices.size < LARGE else _counted.__wrapped__
+    return tuple([indices if i == dim else counted(n, indices.ndim - 1 - i) for i, n in enumerate(indices.shape)])
+
+
+@functools.lru_cache(64)
+def _counted(n: int, axes_after: int) -> np.ndarray:
+    """0, 1, ... n - 1 along one axis of several"""
+    return np.arange(n).reshape((n,) + (1,) * axes_after)
 
 
 def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slice, ...]:
@@ -362,6 +377,8 @@ answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices
 
 class IndexingMethods:
     def __getitem__(self, index):
+        if is_basic(index):
+            return self.apply_op(Index, self, index=index)
         basic, advanced = integers_apart(plain_index(index))
         x = self if basic is None else self.apply_op(Index, self, index=basic)
         return self.apply_op(Index, x, index=advanced)

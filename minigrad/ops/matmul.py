@@ -33,8 +33,8 @@ class MatMul(Op):
         return gemm.batched_matmul(a, b)
 
     def backward(self, dout, a, b):
-        da = MatMul.call(dout, np.swapaxes(b, -1, -2)) if self.needs(0) else None
-        db = MatMul.call(np.swapaxes(a, -1, -2), dout) if self.needs(1) else None
+        da = MatMul.call(dout, b.swapaxes(-1, -2)) if self.needs(0) else None
+        db = MatMul.call(a.swapaxes(-1, -2), dout) if self.needs(1) else None
         return da, db
 
     def count(self, arrays, output):
@@ -141,20 +141,22 @@ def matmul(a, b):
     >>> matmul(tensor([[1.0, 2.0]]), tensor([3.0, 4.0])).tolist()
     [11.0]
     """
-    a, b = as_tensors(a, b)
-    if a.ndim == 0 or b.ndim == 0:
-        raise ValueError(f"matmul: both arguments need at least one axis, got shapes {a.shape} and {b.shape}")
+    if not (is_tensor(a) and is_tensor(b)):
+        a, b = as_tensors(a, b)
+    shape_a, shape_b = a.shape, b.shape
+    if not (shape_a and shape_b):
+        raise ValueError(f"matmul: both arguments need at least one axis, got shapes {shape_a} and {shape_b}")
     if a.dtype != b.dtype:
         raise TypeError(
             f"matmul: expected both of the same dtype, got {a.dtype} and {b.dtype}; convert one with .to(dtype)"
         )
-    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ValueError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape} and {b.shape}): inner sizes differ")
-    row, column = a.ndim == 1, b.ndim == 1
+    row, column = len(shape_a) == 1, len(shape_b) == 1
+    if shape_a[-1] != shape_b[0 if column else -2]:
+        raise ValueError(f"mat1 and mat2 shapes cannot be multiplied ({shape_a} and {shape_b}): inner sizes differ")
     try:
         out = a.apply_op(MatMul, a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b)
     except ValueError:
-        raise ValueError(f"matmul: leading axes of {a.shape} and {b.shape} do not broadcast") from None
+        raise ValueError(f"matmul: leading axes of {shape_a} and {shape_b} do not broadcast") from None
     out = out.squeeze(-1) if column else out
     return out.squeeze(-1 if column else -2) if row else out
 

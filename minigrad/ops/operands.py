@@ -90,7 +90,8 @@ def of_two(operation, a, b):
 
 def of_floats(operation, a, b):
     """An elementwise operation on two operands as floats."""
-    return of_two(operation, *map(floating, promote(operand(a), operand(b))))
+    a, b = promote(operand(a), operand(b))
+    return of_two(operation, floating(a), floating(b))
 
 
 def broadcast_error(name: str, *values) -> ValueError:

@@ -213,7 +213,7 @@ class Prod(Fused):
 
     def forward(self, x):
         self.save(x)
-        return np.prod(x, axis=-1)
+        return np.multiply.reduce(x, axis=-1)
 
     def backward(self, dout, x):
         if x.size >= LARGE:
@@ -221,13 +221,21 @@ class Prod(Fused):
             row_kernels.prod_backward(as_rows(in_order(x)), dout.reshape(-1), as_rows(dx))
             return dx
         one = np.ones(x.shape[:-1] + (1,), x.dtype)
-        before = np.cumprod(np.concatenate([one, x], axis=-1)[..., :-1], axis=-1)
-        after = np.flip(np.cumprod(np.concatenate([one, np.flip(x, -1)], axis=-1)[..., :-1], axis=-1), -1)
+        before = np.multiply.accumulate(np.concatenate([one, x], axis=-1)[..., :-1], axis=-1)
+        after = np.multiply.accumulate(np.concatenate([one, x[..., ::-1]], axis=-1)[..., :-1], axis=-1)[..., ::-1]
         return dout[..., None] * before * after
 
 
+def is_any(x: np.ndarray, axis, keepdims):
+    return np.logical_or.reduce(x, axis, None, None, keepdims)  # np.any takes twice as long for a few elements
+
+
+def are_all(x: np.ndarray, axis, keepdims):
+    return np.logical_and.reduce(x, axis, None, None, keepdims)
+
+
 def count_nonzero(x: np.ndarray, axis, keepdims):
-    """How many elements along axis are not 0: np.count_nonzero, whose way to the sum takes longer than a short one"""
+    """np.count_nonzero, which along axes takes longer than this for a few elements"""
     return np.count_nonzero(x) if axis is None else np.add.reduce(x != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
 
 
@@ -239,7 +247,7 @@ def reduce(operation, x, dim, keepdim: bool, **options):
 def reduce_constant(name: str, function: Callable, x, dim, keepdim: bool):
     """A reduction without gradient."""
     axes = checked_axes(name, x, dim)
-    return x.constant(functools.partial(function, axis=axes, keepdims=keepdim), x)
+    return x.constant(function, x, axes, keepdim)
 
 
 def position(function: Callable, x, dim: int | None, keepdim: bool):
@@ -286,10 +294,13 @@ class ReduceMethods:
         axes = checked_axes("prod", self, dim)
         if self.dtype.kind != "f":
             return self.constant(functools.partial(np.prod, axis=axes, keepdims=keepdim), self)
-        axes = range(self.ndim) if axes is None else axes
-        others = [d for d in range(self.ndim) if d not in axes]
-        kept, count = [self.shape[d] for d in others], math.prod(self.shape[d] for d in axes)
-        out = self.apply_op(Prod, self.permute(*others, *axes).reshape(kept + [count]))
+        if axes == (self.ndim - 1,):
+            out = self.apply_op(Prod, self)
+        else:
+            axes = range(self.ndim) if axes is None else axes
+            others = [d for d in range(self.ndim) if d not in axes]
+            kept, count = [self.shape[d] for d in others], math.prod(self.shape[d] for d in axes)
+            out = self.apply_op(Prod, self.permute(*others, *axes).reshape(kept + [count]))
         return out.reshape([1 if d in axes else n for d, n in enumerate(self.shape)]) if keepdim else out
 
     @answers(np.max)
@@ -320,11 +331,11 @@ class ReduceMethods:
 
     @answers(np.any)
     def any(self, dim=None, keepdim=False):
-        return reduce_constant("any", np.logical_or.reduce, self, dim, keepdim)
+        return reduce_constant("any", is_any, self, dim, keepdim)
 
     @answers(np.all)
     def all(self, dim=None, keepdim=False):
-        return reduce_constant("all", np.logical_and.reduce, self, dim, keepdim)
+        return reduce_constant("all", are_all, self, dim, keepdim)
 
     def count_nonzero(self, dim=None):
         return reduce_constant("count_nonzero", count_nonzero, self, dim, False)

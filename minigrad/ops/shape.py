@@ -94,14 +94,14 @@ class Concatenate(Op):
 
     def forward(self, *arrays, axis):
         self.axis = axis
-        self.ends = list(itertools.accumulate(a.shape[axis] for a in arrays))
-        size = sum(a.size for a in arrays)
+        self.ends = list(itertools.accumulate([a.shape[axis] for a in arrays]))
+        size = sum([a.size for a in arrays])
         return np.concatenate(arrays, axis=axis) if size < LARGE else concatenated(arrays, axis, self.ends[-1])
 
     def backward(self, dout):
         before = (slice(None),) * (self.axis % dout.ndim)
         starts = [0] + self.ends[:-1]
-        return tuple(dout[before + (slice(start, end),)] for start, end in zip(starts, self.ends))
+        return tuple([dout[before + (slice(start, end),)] for start, end in zip(starts, self.ends)])
 
 
 class Pad(Op):
@@ -130,9 +130,11 @@ def cat(tensors: Sequence, dim: int = 0):
         if t.ndim == 0:
             raise ValueError(f"cat: zero-dimensional tensor (at position {i}) cannot be concatenated; stack() can")
     dim = check_dim("cat", tensors[0], dim)
-    dtype = common_dtype(*tensors)
+    if len({t.dtype for t in tensors}) > 1:
+        dtype = common_dtype(*tensors)
+        tensors = [cast(t, dtype) for t in tensors]
     try:
-        return Concatenate.call(*[t if t.dtype == dtype else cast(t, dtype) for t in tensors], axis=dim)
+        return Concatenate.call(*tensors, axis=dim)
     except (IndexError, ValueError):
         raise ValueError(f"cat: sizes must match except along dim {dim}, got {[t.shape for t in tensors]}") from None
 
@@ -239,16 +241,18 @@ class ShapeMethods:
     def squeeze(self, dim: int | Sequence[int] | None = None):
         """Drop axes of length 1: all, or those named."""
         if dim is None:
-            return self.reshape([n for n in self.shape if n != 1])
-        drop = [check_dim("squeeze", self, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
-        return self.reshape([n for i, n in enumerate(self.shape) if n != 1 or i not in drop])
+            dim = range(self.ndim)
+        drop = [check_dim("squeeze", self, d) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,))]
+        shape = tuple([n for i, n in enumerate(self.shape) if n != 1 or i not in drop])
+        return self.apply_op(Reshape, self, shape=shape)
 
     @answers(np.expand_dims)
     def unsqueeze(self, dim: int):
-        if not -self.ndim - 1 <= dim <= self.ndim:
-            raise IndexError(f"unsqueeze: dim {dim} is out of range for a tensor of shape {self.shape}")
-        dim %= self.ndim + 1
-        return self.reshape(self.shape[:dim] + (1,) + self.shape[dim:])
+        shape = self.shape
+        if not -len(shape) - 1 <= dim <= len(shape):
+            raise IndexError(f"unsqueeze: dim {dim} is out of range for a tensor of shape {shape}")
+        dim %= len(shape) + 1
+        return self.apply_op(Reshape, self, shape=shape[:dim] + (1,) + shape[dim:])
 
     def permute(self, *dims):
         axes = tuple([check_dim("permute", self, d) for d in sizes(dims)])
@@ -365,9 +369,9 @@ class ShapeMethods:
             split_size = [min(split_size, n - start) for start in range(0, n, split_size)] or [0]
         if sum(split_size) != n:
             raise ValueError(f"split: sizes {list(split_size)} do not add up to {n}, axis {dim} of {self.shape}")
-        ends = np.cumsum(split_size).tolist()
         before = (slice(None),) * dim
-        return tuple(self[before + (slice(end - size, end),)] for size, end in zip(split_size, ends))
+        ends = itertools.accumulate(map(int, split_size))
+        return tuple([self[before + (slice(end - size, end),)] for size, end in zip(split_size, ends)])
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple:
         """At most `chunks` pieces of equal size along dim; the last may be smaller."""
@@ -378,7 +382,7 @@ class ShapeMethods:
     def unbind(self, dim: int = 0) -> tuple:
         """All slices along dim, without that axis."""
         before = (slice(None),) * check_dim("unbind", self, dim)
-        return tuple(self[before + (i,)] for i in range(self.shape[dim]))
+        return tuple([self[before + (i,)] for i in range(self.shape[dim])])
 
     def narrow(self, dim: int, start: int, length: int):
         """`length` elements along dim, from `start`."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..kernels import softmax as kernels
 from ..kernels.buffers import empty_like
-from ..kernels.copying import in_order
+from ..kernels.copying import in_order, with_axis_last, with_last_axis_at
 from ..kernels.rows import as_rows
-from ..tape import Fused
+from ..tape import Fused, are_contiguous
 from .operands import check_dim, floating, methods_with_numpy_names
 
 
@@ -65,15 +65,15 @@ class LogSoftmax(Fused):
 
 def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
     """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back."""
-    if dim in (-1, arrays[0].ndim - 1) and all(a.flags.c_contiguous and a.size for a in arrays):  # no need to move
+    if dim in (-1, arrays[0].ndim - 1) and are_contiguous(arrays):  # no need to move
         out = empty_like(arrays[0])
         kernel(*map(as_rows, arrays), as_rows(out))
         return out
-    moved = [in_order(np.moveaxis(a, dim, -1)) for a in arrays]
+    moved = [in_order(with_axis_last(a, dim)) for a in arrays]
     out = empty_like(moved[0])
     if out.size:
         kernel(*map(as_rows, moved), as_rows(out))
-    return np.moveaxis(out, -1, dim)
+    return with_last_axis_at(out, dim)
 
 
 @methods_with_numpy_names

@@ -32,8 +32,9 @@ def keys_along(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
 
 def descending_order(x: np.ndarray, dim: int) -> np.ndarray:
     """The indices that sort x from large to small; equal elements stay in order, NaN counts as the largest."""
-    ascending_from_behind = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
-    return np.flip(x.shape[dim] - 1 - ascending_from_behind, dim)
+    backwards = (slice(None),) * dim + (slice(None, None, -1),)
+    ascending_from_behind = x[backwards].argsort(axis=dim, kind="stable")
+    return (x.shape[dim] - 1 - ascending_from_behind)[backwards]
 
 
 def top_indices(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
@@ -42,6 +43,8 @@ def top_indices(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     Only those are sorted: of 50,000 elements, the 20 largest are found in 0.07 ms, where sorting all takes 3.6.
     """
     n, before = x.shape[dim], (slice(None),) * dim
+    if x.size < LARGE:
+        return _order(x, dim, largest)[before + (slice(k),)]
     if has_keys(x):
         keys = keys_along(x, dim, largest)
         if 0 < k < n:
@@ -64,7 +67,7 @@ def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
         keys.sort()
         return np.moveaxis(places(keys), -1, dim)
     row = np.atleast_1d(x)
-    order = descending_order(row, dim) if descending else np.argsort(row, axis=dim, kind="stable")
+    order = descending_order(row, dim) if descending else row.argsort(axis=dim, kind="stable")
     return order.reshape(x.shape)
 
 
