@@ -55,12 +55,13 @@ def variants() -> dict[str, dict]:
         "cosine to a tenth": dict(annealing="cosine", final_lr=0.1),
         "weight decay 0.1": dict(weight_decay=0.1),
         "100 steps of warm-up": dict(warmup_steps=100),
+        "momentum 0.95": dict(muon_momentum=0.95),
         "both rates halved": dict(muon_lr=recipe.training["muon_lr"] / 2, lr=recipe.training["lr"] / 2),
         "both rates doubled": dict(muon_lr=recipe.training["muon_lr"] * 2, lr=recipe.training["lr"] * 2),
         "squared ReLU, no gate": dict(activation="relu", mlp_ratio=4, model=square_relu),
         "norm of queries and keys": dict(model=norm_queries_and_keys),
         "blocks' outputs begin at zero": dict(model=begin_at_zero),
-        "batches grow from 6 to 24": dict(batch_size=6, final_batch_size=24, steps=340),  # as many tokens
+        "batches grow from 6 to 24": dict(batch_size=6, final_batch_size=24, steps=260),  # as many tokens
         "recipe nanogpt, as many steps": {**nanogpt, "steps": recipe.training["steps"]},
         "recipe nanogpt": nanogpt,
     }
