@@ -431,10 +431,11 @@ const linear = {
 
 /* ------------------------------------------------------------------------------------------------ attention */
 
-/** Rotary positions: a pair of features, as a vector, rotated by the cosine and sine of its token; or back, the transpose. */
+/** Rotary positions: a pair of features, as a vector, rotated by the cosine and sine of its token; or back. */
 function turned(c, read, rotation, [h, t, d], isBack) {
   const m = c.m, isOdd = d % 2 === 1, other = isOdd ? d - 1 : d + 1, pair = d - d % 2;
-  const straight = m.mul(read(c, h, t, d), rotation(c, t, pair)), across = m.mul(read(c, h, t, other), rotation(c, t, pair + 1));
+  const straight = m.mul(read(c, h, t, d), rotation(c, t, pair));
+  const across = m.mul(read(c, h, t, other), rotation(c, t, pair + 1));
   return isOdd === isBack ? m.sub(straight, across) : m.add(straight, across);
 }
 
@@ -446,7 +447,8 @@ function attention(c, {heads, queries, keys, size, values, scale, isCausal, drop
   const split = index => [index.slice(0, heads.length), index[heads.length], index[heads.length + 1]];
   const turn = (name, length) => {
     if (!rotation) return given[name];
-    c.aside(`${name} turned`, [...heads, length, size], (c, index) => turned(c, given[name], rotation, split(index), false));
+    c.aside(`${name} turned`, [...heads, length, size],
+      (c, index) => turned(c, given[name], rotation, split(index), false));
     return (c, h, t, d) => c.read(`${name} turned`)([...h, t, d]);
   };
   const turnBack = (name, length, gradient) => {
@@ -1025,7 +1027,9 @@ const OPS = {
   RMSNorm: {
     names: ["x", "w"],
     formula: "out_i = h_i * w_i,  h = x / sqrt(mean(x^2) + eps)",
-    backward: ["dx_i = rrms * (dout_i w_i - h_i * mean(dout w h)),  rrms = 1 / sqrt(mean(x^2) + eps)", "dw_i = sum dout_i h_i"],
+    backward: [
+      "dx_i = rrms * (dout_i w_i - h_i * mean(dout w h)),  rrms = 1 / sqrt(mean(x^2) + eps)", "dw_i = sum dout_i h_i",
+    ],
     shape: c => c.shapes[0],
     value(c, index) {
       const {hat} = rootMeanSquare(c);

@@ -21,7 +21,8 @@ from minigrad.tracing import Trace, page
 from minigrad.tracing.plain import plain
 from pages import INPUTS, draw, extras_of, mistakes, trace_of
 
-BLOCKS = {"GPT-2": (False, False), "GPT-2 spelled out": (False, True), "Llama": (True, False), "Llama spelled out": (True, True)}
+BLOCKS = {"GPT-2": (False, False), "GPT-2 spelled out": (False, True), "Llama": (True, False),
+          "Llama spelled out": (True, True)}
 PINNED = "state.isForced = true; update();"  # all numbers by the page's own interpreter
 
 
@@ -274,7 +275,8 @@ def block_trace(is_rotary: bool, spelled_out: bool) -> Trace:
         x = table(mg.tensor([[1, 4, 1]]))
         a = norms[0](x)
         if is_rotary:
-            out = PackedAttention.call(packed(a), rotation, num_heads=heads, is_causal=True, dropout_p=0.3, key=key_of_batch(1))
+            dropping = dict(dropout_p=0.3, key=key_of_batch(1))
+            out = PackedAttention.call(packed(a), rotation, num_heads=heads, is_causal=True, **dropping)
             h = AddDropped.call(x, project(out), p=0.2, key=key_of_batch(1))
             b = norms[1](h)
             y = h + contract(SwiGLU.call(gate(b), expand(b)))
