@@ -409,10 +409,8 @@ class IndexingMethods:
         if src.dtype != self.dtype:
             raise TypeError(f"scatter: expected src of {self.dtype}, got {src.dtype}; convert with .to(dtype)")
         used = _used("scatter", self, indices, src)
-        if not indices.size:
-            return self.clone()
         if self.ndim == 0:
-            return self.reshape(1).scatter(0, indices.reshape(1), used.reshape(1)).reshape(())
+            return self.reshape(1).scatter(0, indices.reshape(-1), used.reshape(-1)).reshape(())
         return self.apply_op(SetAt, self, used, index=along(dim, indices))
 
     def scatter_add(self, dim: int, index, src):

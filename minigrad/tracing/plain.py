@@ -6,13 +6,16 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """The same in what JSON has; numbers that are not finite as "NaN", "Infinity", "-Infinity".
+    """The same in what JSON has; numbers that are not finite as "NaN", "Infinity", "-Infinity", and integers of more
+    than 53 bits, of which JavaScript would lose some, as text.
 
     >>> plain({"index": (slice(None), 1), "mask": np.array([True, False]), "fill": -np.inf})
     {'index': [{'slice': [None, None, None]}, 1], 'mask': [True, False], 'fill': '-Infinity'}
     """
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, str)):
         return value
+    if isinstance(value, int):
+        return value if abs(value) <= 2**53 else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, (np.ndarray, np.generic)):

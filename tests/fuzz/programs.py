@@ -161,7 +161,7 @@ WRITES: dict[str, Callable] = {  # in place: into x, of y
     "addcmul_": lambda m, F, x, y: x.addcmul_(y, y, value=-2),
     "lerp_": lambda m, F, x, y: x.lerp_(y, 0.25),
     "masked_fill_": lambda m, F, x, y: x.masked_fill_(y > 0, 2),
-    "scatter_": lambda m, F, x, y: x.scatter_(0, y.argsort(dim=0, stable=True), y),
+    "scatter_": lambda m, F, x, y: x.scatter_(0, y.argsort(dim=0, stable=True), y.clone()),  # PyTorch reads y as it writes to x
     "clamp_": lambda m, F, x, y: x.clamp_(-0.5, 1.5),
     "sigmoid_": lambda m, F, x, y: x.sigmoid_(),
     "square_": lambda m, F, x, y: x.square_(),

@@ -174,6 +174,14 @@ def test_scatter_keeps_the_dtype():
         mg.arange(3).scatter(0, index, 0.5)
 
 
+@pytest.mark.parametrize("shape, index", [((3,), (0,)), ((2, 3), (0, 3)), ((2, 3), (2, 0)), ((), (0,))])
+def test_scatter_of_nothing_is_on_the_tape(shape, index):
+    x, src = mg.ones(shape), mg.ones(index, requires_grad=True)
+    out = x.scatter(-1 if index[-1:] == (0,) else 0, mg.zeros(index, dtype=mg.int64), src)
+    (out * out).sum().backward()
+    assert out.tolist() == x.tolist() and src.grad.shape == index
+
+
 def test_tensors_of_different_numbers_of_axes_are_not_joined():
     with pytest.raises(ValueError, match="cat: sizes must match except along dim 1"):
         mg.hstack([mg.zeros(2, 3), mg.zeros(3)])

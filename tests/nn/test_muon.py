@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 import nn
 from nn.optim import SGD, AdamW, Joined, Muon, Optimizer
+from stepping import make_parameters, set_gradients, steps_beside_pytorch, values
 
 SHAPES = [(4, 4), (3, 7), (9, 2), (1, 5), (6, 1), (0, 3), (70, 66)]
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
@@ -20,21 +21,6 @@ OPTIONS = [
     dict(lr=0.1, adjust_lr_fn="match_rms_adamw", weight_decay=0.0, ns_steps=2),
 ]
 DTYPES = [(np.float32, 2e-5), (np.float64, 1e-11)]  # tolerances relative to the steps' size
-
-
-def make_parameters(shapes=SHAPES, dtype=np.float64, seed=0):
-    rng = np.random.default_rng(seed)
-    return [nn.Parameter(rng.normal(size=shape).astype(dtype)) for shape in shapes]
-
-
-def set_gradients(parameters, seed):
-    rng = np.random.default_rng(seed)
-    for parameter in parameters:
-        parameter.grad = mg.Tensor(rng.normal(size=parameter.shape).astype(parameter.dtype))
-
-
-def values(parameters):
-    return [parameter.data.copy() for parameter in parameters]
 
 
 def reference(p, g, m, lr, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=COEFFICIENTS, eps=1e-7, ns_steps=5,
@@ -56,7 +42,7 @@ def reference(p, g, m, lr, weight_decay=0.1, momentum=0.95, nesterov=True, ns_co
 @pytest.mark.parametrize("dtype, tolerance", DTYPES)
 def test_ten_steps_are_those_of_the_formula(step, options, dtype, tolerance):
     """`step` works on all matrices at once, and `Optimizer.step` calls `update` for each."""
-    parameters = [p for p in make_parameters(dtype=dtype) if p.numel()]
+    parameters = [p for p in make_parameters(SHAPES, dtype) if p.numel()]
     expected, moments = values(parameters), [np.zeros(p.shape) for p in parameters]
     optimizer = Muon(parameters, **options)
     for t in range(10):
@@ -75,20 +61,10 @@ def test_ten_steps_are_those_of_the_formula(step, options, dtype, tolerance):
 def test_ten_steps_are_pytorchs(options, dtype, tolerance, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # it rounds what it orthogonalises
-    parameters = [p for p in make_parameters(dtype=dtype) if p.numel()]
-    theirs = [torch.nn.Parameter(torch.tensor(p.data)) for p in parameters]
-    optimizers = Muon(parameters, **options), torch.optim.Muon(theirs, **options)
-    for t in range(10):
-        set_gradients(parameters, seed=t)
-        for a, b in zip(parameters, theirs):
-            b.grad = torch.tensor(a.grad.data)
-        for each in optimizers:
-            each.step()
-    for a, b in zip(parameters, theirs):
-        np.testing.assert_allclose(a.data, b.detach().numpy(), rtol=tolerance, atol=tolerance)
-    ours, others = (each.param_groups[0] for each in optimizers)
-    assert {name: ours[name] for name in others if name != "params"} == {
-        name: value for name, value in others.items() if name != "params"}
+    parameters = [p for p in make_parameters(SHAPES, dtype) if p.numel()]
+    ours, theirs = (each.param_groups[0] for each in steps_beside_pytorch(Muon, parameters, tolerance, **options))
+    assert {name: ours[name] for name in theirs if name != "params"} == {
+        name: value for name, value in theirs.items() if name != "params"}
 
 
 def cut(matrix, down, across):

@@ -1,4 +1,5 @@
 import copy
+import functools
 import json
 import math
 
@@ -7,7 +8,9 @@ import pytest
 
 import minigrad as mg
 import nn
+import stepping
 from nn.optim import SGD, Adam, AdamW, Optimizer, clip_grad_norm_, clip_grad_value_
+from stepping import set_gradients, steps_beside_pytorch, values
 
 SHAPES = [(), (1,), (3, 4), (0, 2), (9000,), (2, 5, 3)]  # a 0-d, an empty one, and one of two blocks
 
@@ -57,19 +60,7 @@ CASES = [
 case = pytest.mark.parametrize("optimizer, reference, options", CASES, ids=[f"{c.__name__}-{o}" for c, _, o in CASES])
 
 
-def make_parameters(seed=0, shapes=SHAPES, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    return [nn.Parameter(np.asarray(rng.normal(size=shape), dtype)) for shape in shapes]
-
-
-def set_gradients(parameters, seed):
-    rng = np.random.default_rng(seed)
-    for parameter in parameters:
-        parameter.grad = mg.Tensor(np.asarray(rng.normal(size=parameter.shape), parameter.dtype))
-
-
-def values(parameters):
-    return [parameter.data.copy() for parameter in parameters]
+make_parameters = functools.partial(stepping.make_parameters, shapes=SHAPES)
 
 
 @case
@@ -110,18 +101,7 @@ def test_the_fused_step_is_the_plain_one(optimizer, dtype, tolerance, options):
 @case
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-12)])
 def test_ten_steps_are_pytorchs(optimizer, reference, options, dtype, tolerance):
-    torch = pytest.importorskip("torch")
-    parameters = make_parameters(dtype=dtype)
-    theirs = [torch.nn.Parameter(torch.tensor(parameter.data)) for parameter in parameters]
-    optimizers = optimizer(parameters, **options), getattr(torch.optim, optimizer.__name__)(theirs, **options)
-    for t in range(10):
-        set_gradients(parameters, seed=t)
-        for a, b in zip(parameters, theirs):
-            b.grad = torch.tensor(a.grad.data)
-        for each in optimizers:
-            each.step()
-    for a, b in zip(parameters, theirs):
-        np.testing.assert_allclose(a.data, b.detach().numpy(), rtol=tolerance, atol=tolerance)
+    steps_beside_pytorch(optimizer, make_parameters(dtype=dtype), tolerance, **options)
 
 
 @case
@@ -454,8 +434,8 @@ def test_a_norm_neither_overflows_nor_loses_a_nan():
     assert clip_grad_norm_([big, small], math.inf, norm_type=3) == pytest.approx(91 ** (1 / 3) * 1e200)
     assert clip_grad_norm_([small], 1.0, norm_type=3) == clip_grad_norm_([], 1.0, norm_type=math.inf) == 0
     for norm_type in (1, 2, math.inf):
-        for values in ([4.0, math.nan], [math.nan, 4.0]):
-            for parameter, value in zip((big, small), values):
+        for pair in ([4.0, math.nan], [math.nan, 4.0]):
+            for parameter, value in zip((big, small), pair):
                 parameter.grad = mg.full(parameter.shape, value, dtype=mg.float64)
             assert math.isnan(clip_grad_norm_([big, small], math.inf, norm_type))
 

@@ -652,7 +652,7 @@ POSITIONS = [
         "rotate: llama3 scaling ignored": ("rotary_frequencies", 'kind == "llama3"', "False"),
         "rotate: llama3 scales all": ("rotary_frequencies", "kept * frequencies", "0 * frequencies"),
         "rotate: unknown scaling not refused": ("parse_scaling", "(KeyError, TypeError, ValueError)", "ZeroDivisionError"),
-        "rotate: scaling without a band not refused": ("parse_scaling", "not numbers[1] < numbers[2]", "False"),
+        "rotate: scaling without a band not refused": ("parse_scaling", "not scales[1] < scales[2]", "False"),
     }),
     table(("tests/nn/test_position.py",), "FIXED", FIXED, "sine_only", FIXED["sinusoidal"]),
     table(("tests/nn/test_position.py",), "FIXED", FIXED, "integer", FIXED["sinusoidal"]),

@@ -53,6 +53,7 @@ SABOTAGES = [
     }),
     *edits(TRACE, "minigrad.tracing.plain", {
         "json: infinity as a number": ("plain", "value if math.isfinite(value)", "value if value == value"),
+        "json: 64 bits as a number": ("plain", "value if abs(value) <= 2**53 else str(value)", "value"),
         "json: infinities positive": ("plain", 'if value > 0 else "-Infinity"', 'if True else "-Infinity"'),
     }),
     *edits(TRACE, "minigrad.tracing.table", {

@@ -186,7 +186,7 @@ class Computation {
   }
 
   run(step, c) {
-    c.shape = step.op.shape(c);
+    c.shape = product(step.output.shape) ? step.op.shape(c) : step.output.shape; // a list of no rows has no columns
     const output = tensor(c.shape);
     for (let place = 0; place < output.data.length; place++) {
       output.data[place] = step.op.value(c, unravel(c.shape, place));

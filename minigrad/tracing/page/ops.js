@@ -153,6 +153,12 @@ const withOptions = (name, defaults, formula, slope, f, derivative) => elementwi
   value: (m, x, c) => m.call(name, x => f(x, {...defaults, ...c.options}), x),
   gradients: [(m, dout, x, c) => m.mul(dout, m.call("slope", x => derivative(x, {...defaults, ...c.options}), x))],
 });
+/** Dropout, by the factor of each element. */
+const dropping = factor => elementwise({
+  formula: "out = x * keep / (1 - p)", backward: ["dx = dout * keep / (1 - p)"],
+  value: (m, x, c, index) => m.mul(x, m.number(factor(c, index))),
+  gradients: [(m, dout, x, c, index) => m.mul(dout, m.number(factor(c, index)))],
+});
 const plainUnary = (name, f, derivative, slope) => unary(
   name, f, `${name}(x)`, `dout * ${slope}`, (m, dout, x) => m.mul(dout, m.call(`${name}'`, derivative, x)),
 );
@@ -185,6 +191,31 @@ function moves(op) {
     },
   };
 }
+
+/** Ops that add: each number of x is added to the number of the output at the place to(c, index, place). What nothing is
+    added to is c.options.value, or 0. It is the transpose of an op that moves. */
+const adds = op => ({
+  names: ["x"],
+  gradientShape: c => c.shapes[0],
+  ...op,
+  value(c, index) {
+    const arriving = c.keep("arriving", () => {
+      const found = new Map(), shape = this.gradientShape(c);
+      for (let place = 0; place < product(shape); place++) {
+        const from = unravel(shape, place), to = op.to(c, from, place);
+        if (!found.has(to)) found.set(to, []);
+        found.get(to).push(from);
+      }
+      return found;
+    });
+    const from = arriving.get(ravel(c.shape, index));
+    if (!from) return c.m.number(Number(c.options.value ?? 0));
+    return from.length === 1 ? c.x(0, from[0]) : c.m.sum(from.length, k => c.x(0, from[k]));
+  },
+  gradient(c, i, index) {
+    return c.dout(unravel(c.shape, op.to(c, index, ravel(this.gradientShape(c), index))));
+  },
+});
 
 const positive = (axis, length) => axis < 0 ? axis + length : axis;
 
@@ -307,11 +338,53 @@ function indexed(shape, parts) {
   return {shape: out, places};
 }
 
+/** Where the element [..., window, j] of sliding windows stands in what they slide over. */
+const inWindow = (c, index) => [...index.slice(0, -2), index[index.length - 2] * c.options.step + last(index)];
+
 /** An option that is an array, such as a condition or ids; and what stands in it, broadcast. */
 const option = (c, name) => c.keep(name, () => tensor(shapeOf(c.options[name]), flatten(c.options[name])));
 const optionAt = (c, name, index) => { const {shape, data} = option(c, name); return data[ravel(shape, index)]; };
 const indexOf = (c, shape) => c.keep("index", () => indexed(shape, c.options.index));
-const dropout = (c, index) => optionAt(c, "keep", index) ? 1 / (1 - c.options.p) : 0;
+
+/* ------------------------------------------------------------------------------------------------ masks of dropout */
+
+const ROTATIONS = [[10, 26], [11, 21], [13, 27], [23, 5], [6, 20], [17, 11], [25, 10], [18, 20]];
+const rotated = (word, count) => word << count | word >>> 32 - count;
+
+/** Threefry-4x32 with 13 rounds: four words of 32 bits, made of two of a counter and two of a key. */
+function threefry(counter, key) {
+  const keys = [...key, 0, 0, key[0] ^ key[1] ^ 0x1BD11BDA];
+  let x = [...counter, 0, 0].map((word, i) => word + keys[i] | 0);
+  for (let n = 0; n < 13; n++) {
+    [0, 2].forEach((i, side) => {
+      const j = n % 2 === 0 ? i + 1 : 3 - i;
+      x[i] = x[i] + x[j] | 0;
+      x[j] = rotated(x[j], ROTATIONS[n % 8][side]) ^ x[i];
+    });
+    const times = (n + 1) / 4;
+    if (n % 4 === 3) x = x.map((word, i) => word + keys[(times + i) % 5] + (i === 3 ? times : 0) | 0);
+  }
+  return x;
+}
+
+/** 0 or 1 / (1 - p), the factor of the element at a place, as minigrad/kernels/dropout.py draws it of the step's key. */
+function factorAt(c, p, place) {
+  const [bits, first] = c.options.key.map(BigInt), position = Number(first) + place;
+  const within = position % 128, slot = Math.floor(within / 16), counter = 16 * Math.floor(position / 128) + within % 16;
+  const words = number => [0n, 32n].map(shift => Number(BigInt.asUintN(32, number >> shift)));
+  const word = threefry(words(BigInt(counter)), words(bits))[slot >> 1];
+  const isDropped = (slot % 2 ? rotated(word, 16) : word) >>> 0 < Math.round(p * 2 ** 32);
+  return isDropped || p === 1 ? 0 : 1 / (1 - p);
+}
+
+const factor = (c, index) => c.keep(`factor ${index}`, () => factorAt(c, c.options.p, ravel(c.shape, index)));
+
+/** That of a weight of attention, (..., queries, keys): 16 queries by 8 keys lie together, key by key. */
+function weightsFactor(c, shape, p, index) {
+  const [queries, keys] = shape.slice(-2), [i, j] = index.slice(-2), head = ravel(shape.slice(0, -2), index.slice(0, -2));
+  const block = (head * Math.ceil(queries / 16) + Math.floor(i / 16)) * Math.ceil(keys / 8) + Math.floor(j / 8);
+  return c.keep(`factor ${index}`, () => factorAt(c, p, 128 * block + 16 * (j % 8) + i % 16));
+}
 
 /* ------------------------------------------------------------------------------------------------ activations */
 
@@ -358,11 +431,33 @@ const linear = {
 
 /* ------------------------------------------------------------------------------------------------ attention */
 
-/** The rules of attention, given how to read q, k, v (each (..., time, feature)), mask and dout. `head`: leading axes. */
-function attention(c, {heads, queries, keys, size, values, scale, isCausal, q, k, v, mask, dout}) {
+/** Rotary positions: a pair of features, as a vector, rotated by the cosine and sine of its token; or back. */
+function turned(c, read, rotation, [h, t, d], isBack) {
+  const m = c.m, isOdd = d % 2 === 1, other = isOdd ? d - 1 : d + 1, pair = d - d % 2;
+  const straight = m.mul(read(c, h, t, d), rotation(c, t, pair));
+  const across = m.mul(read(c, h, t, other), rotation(c, t, pair + 1));
+  return isOdd === isBack ? m.sub(straight, across) : m.add(straight, across);
+}
+
+/** The rules of attention, given how to read q, k, v (each (..., time, feature)), mask, rotation and dout. `head`: leading
+    axes. With a rotation, q and k are turned first, and their gradients back. */
+function attention(c, {heads, queries, keys, size, values, scale, isCausal, dropout, mask, rotation, dout, v, ...given}) {
   const seen = i => isCausal ? Math.min(last(i.slice(0, -1)) + 1, keys) : keys; // of the query i[..., query, key]
   const square = [...heads, queries, keys];
   const split = index => [index.slice(0, heads.length), index[heads.length], index[heads.length + 1]];
+  const turn = (name, length) => {
+    if (!rotation) return given[name];
+    c.aside(`${name} turned`, [...heads, length, size],
+      (c, index) => turned(c, given[name], rotation, split(index), false));
+    return (c, h, t, d) => c.read(`${name} turned`)([...h, t, d]);
+  };
+  const turnBack = (name, length, gradient) => {
+    if (!rotation) return (h, t, d) => gradient(c, h, t, d);
+    c.aside(`${name} turned`, [...heads, length, size], (c, index) => gradient(c, ...split(index)));
+    return (h, t, d) => turned(c, (c, h, t, d) => c.read(`${name} turned`)([...h, t, d]), rotation, [h, t, d], true);
+  };
+  const drop = (c, x, index) => dropout ? c.m.mul(x, c.m.number(weightsFactor(c, square, dropout, index))) : x;
+  const q = turn("q", queries), k = turn("k", keys);
   const scores = c.aside("scores", square, (c, index) => {
     const [h, i, j] = split(index), m = c.m;
     if (isCausal && j > i) return m.number(-Infinity);
@@ -378,7 +473,7 @@ function attention(c, {heads, queries, keys, size, values, scale, isCausal, q, k
   });
   const dweights = () => c.aside("dweights", square, (c, index) => {
     const [h, i, j] = split(index);
-    return dot(c.m, values, d => dout(c, h, i, d), d => v(c, h, j, d));
+    return drop(c, dot(c.m, values, d => dout(c, h, i, d), d => v(c, h, j, d)), index);
   });
   const dscores = () => {
     dweights();
@@ -388,12 +483,19 @@ function attention(c, {heads, queries, keys, size, values, scale, isCausal, q, k
       return m.mul(p(index), m.sub(dp(index), dot(m, seen(index), j => dp(at(j)), j => p(at(j)))));
     });
   };
-  const m = c.m;
+  const m = c.m, kept = index => drop(c, weights(index), index);
+  const by = (c, n, pair, read) => c.m.mul(dot(c.m, n, t => c.read("dscores")(pair(t)), read), c.m.number(scale));
   return {
-    out: (h, i, d) => dot(m, isCausal ? Math.min(i + 1, keys) : keys, j => weights([...h, i, j]), j => v(c, h, j, d)),
-    dq: (h, i, d, ds = dscores()) => m.mul(dot(m, keys, j => ds([...h, i, j]), j => k(c, h, j, d)), m.number(scale)),
-    dk: (h, j, d, ds = dscores()) => m.mul(dot(m, queries, i => ds([...h, i, j]), i => q(c, h, i, d)), m.number(scale)),
-    dv: (h, j, d) => dot(m, queries, i => weights([...h, i, j]), i => dout(c, h, i, d)),
+    out: (h, i, d) => dot(m, isCausal ? Math.min(i + 1, keys) : keys, j => kept([...h, i, j]), j => v(c, h, j, d)),
+    dq(h, i, d) {
+      dscores();
+      return turnBack("dq", queries, (c, h, i, d) => by(c, keys, j => [...h, i, j], j => k(c, h, j, d)))(h, i, d);
+    },
+    dk(h, j, d) {
+      dscores();
+      return turnBack("dk", keys, (c, h, j, d) => by(c, queries, i => [...h, i, j], i => q(c, h, i, d)))(h, j, d);
+    },
+    dv: (h, j, d) => dot(m, queries, i => kept([...h, i, j]), i => dout(c, h, i, d)),
   };
 }
 
@@ -404,6 +506,7 @@ function scaledDotProduct(c) {
     scale: c.options.scale ?? 1 / Math.sqrt(Math.max(last(q), 1)), isCausal: c.options.is_causal ?? false,
     q: (c, h, t, d) => c.x(0, at(0, h, t, d)), k: (c, h, t, d) => c.x(1, at(1, h, t, d)),
     v: (c, h, t, d) => c.x(2, at(2, h, t, d)), mask: c.has(3) ? (c, index) => c.x(3, index) : null,
+    rotation: c.has(4) ? (c, t, d) => c.x(4, [t, d]) : null, dropout: c.options.dropout_p,
     dout: (c, h, t, d) => c.dout([...h, t, d]),
   });
 }
@@ -414,14 +517,19 @@ function packed(c) {
   return {size, width, ...attention(c, {
     heads: [batch, heads], queries: time, keys: time, size, values: size, scale: 1 / Math.sqrt(Math.max(size, 1)),
     isCausal: c.options.is_causal ?? false, q: read(0), k: read(1), v: read(2), mask: null,
+    rotation: c.has(1) ? (c, t, d) => c.x(1, [t, d]) : null, dropout: c.options.dropout_p,
     dout: (c, [b, h], t, d) => c.dout([b, t, h * size + d]),
   })};
 }
 
 /* ------------------------------------------------------------------------------------------------ rows: norm and loss */
 
+const byRow = c => ({
+  n: last(c.shapes[0]), rows: kept(c.shapes[0], c.shapes[0].length - 1), at: (i, k) => [...lead(i), k],
+});
+
 function normalised(c) {
-  const n = last(c.shapes[0]), rows = kept(c.shapes[0], c.shapes[0].length - 1), at = (i, k) => [...lead(i), k];
+  const {n, rows, at} = byRow(c);
   c.aside("mean", rows, (c, i) => c.m.div(c.m.sum(n, k => c.x(0, at(i, k))), c.m.number(n)));
   c.aside("rstd", rows, (c, i) => {
     const m = c.m, mean = c.read("mean")(i);
@@ -430,6 +538,15 @@ function normalised(c) {
   });
   const hat = (c, i) => c.m.mul(c.m.sub(c.x(0, i), c.read("mean")(at(i, 0))), c.read("rstd")(at(i, 0)));
   return {n, rows, at, hat};
+}
+
+function rootMeanSquare(c) {
+  const {n, rows, at} = byRow(c);
+  c.aside("rrms", rows, (c, i) => {
+    const m = c.m, mean = m.div(m.sum(n, k => m.pow(c.x(0, at(i, k)), m.number(2))), m.number(n));
+    return m.div(m.number(1), m.sqrt(m.add(mean, m.number(c.options.eps ?? 1e-5))));
+  });
+  return {n, rows, at, hat: (c, i) => c.m.mul(c.x(0, i), c.read("rrms")(at(i, 0)))};
 }
 
 /** Of each row, the softmax p of the logits; and the wanted distribution. */
@@ -697,10 +814,12 @@ const OPS = {
     gradients: [(m, dout, x, c) => m.valueOf(x) >= Number(c.options.low) && m.valueOf(x) <= Number(c.options.high)
       ? dout : zero(m)],
   }),
-  Dropout: elementwise({
-    formula: "out = x * keep / (1 - p)", backward: ["dx = dout * keep / (1 - p)"],
-    value: (m, x, c, index) => m.mul(x, m.number(dropout(c, index))),
-    gradients: [(m, dout, x, c, index) => m.mul(dout, m.number(dropout(c, index)))],
+  Dropout: dropping(factor),
+  WeightsDropout: dropping((c, index) => weightsFactor(c, c.shape, c.options.p, index)),
+  AddDropped: elementwise({
+    formula: "out = a + b * keep / (1 - p)", backward: ["da = dout", "db = dout * keep / (1 - p)"],
+    value: (m, a, b, c, index) => m.add(a, m.mul(b, m.number(factor(c, index)))),
+    gradients: [(m, dout) => dout, (m, dout, a, b, c, index) => m.mul(dout, m.number(factor(c, index)))],
   }),
   BinaryCrossEntropy: elementwise({
     names: ["p", "t"],
@@ -724,8 +843,9 @@ const OPS = {
     value: (c, x, n) => c.m.div(c.m.sum(n, x), c.m.number(n)),
     gradient: (c, index, out, n) => c.m.div(c.dout(out), c.m.number(n)),
   }),
-  Max: extreme("max", (a, b) => larger(a, b), -Infinity),
-  Min: extreme("min", (a, b) => -larger(-a, -b), Infinity),
+  Max: chosen("max", all => all.reduce(larger, -Infinity)),
+  Min: chosen("min", all => -all.reduce((a, b) => larger(a, -b), -Infinity)),
+  Median: chosen("median", all => all.some(Number.isNaN) ? NaN : all.sort((a, b) => a - b)[(all.length - 1) >> 1] ?? NaN),
   LogSumExp: reduce({
     formula: "out = log(sum e^x)", backward: ["dx_i = dout * e^(x_i - out)"],
     value: (c, x, n) => {
@@ -904,6 +1024,27 @@ const OPS = {
         m.sub(m.sub(scaled(c, index), mean(r)), m.mul(hat(c, index), stretch(r))));
     },
   },
+  RMSNorm: {
+    names: ["x", "w"],
+    formula: "out_i = h_i * w_i,  h = x / sqrt(mean(x^2) + eps)",
+    backward: [
+      "dx_i = rrms * (dout_i w_i - h_i * mean(dout w h)),  rrms = 1 / sqrt(mean(x^2) + eps)", "dw_i = sum dout_i h_i",
+    ],
+    shape: c => c.shapes[0],
+    value(c, index) {
+      const {hat} = rootMeanSquare(c);
+      return c.has(1) ? c.m.mul(hat(c, index), c.x(1, [last(index)])) : hat(c, index);
+    },
+    gradient(c, slot, index) {
+      const {n, rows, at, hat} = rootMeanSquare(c), m = c.m, all = rowsOf(c.shape);
+      if (slot === 1) return dot(m, all.n, r => c.dout(all.at(r, index[0])), r => hat(c, all.at(r, index[0])));
+      const scaled = (c, i) => c.has(1) ? c.m.mul(c.dout(i), c.x(1, [last(i)])) : c.dout(i);
+      const stretch = c.aside("mean of dout w h", rows,
+        (c, i) => c.m.div(dot(c.m, n, k => scaled(c, at(i, k)), k => hat(c, at(i, k))), c.m.number(n)));
+      const r = at(index, 0);
+      return m.mul(c.read("rrms")(r), m.sub(scaled(c, index), m.mul(hat(c, index), stretch(r))));
+    },
+  },
   CrossEntropy: {
     names: ["x"],
     formula: "out = - mean log p_target,  p = softmax(x)", backward: ["dx_rk = dout / n * (p_rk - [k = target])"],
@@ -943,7 +1084,7 @@ const OPS = {
     },
   },
   ScaledDotProductAttention: {
-    names: ["q", "k", "v", "mask"],
+    names: ["q", "k", "v", "mask", "rotation"],
     formula: "out = softmax(q k^T * scale + mask) v",
     backward: ["dq = dscores k * scale", "dk = dscores^T q * scale", "dv = weights^T dout"],
     shape: c => [...lead(c.shapes[0]), last(c.shapes[2])],
@@ -957,7 +1098,7 @@ const OPS = {
     },
   },
   PackedAttention: {
-    names: ["x"],
+    names: ["x", "rotation"],
     formula: "out = softmax(q k^T / sqrt(D)) v, of x = [q | k | v]",
     backward: ["dx = [dscores k / sqrt(D) | dscores^T q / sqrt(D) | weights^T dout]"],
     shape: c => [...lead(c.shapes[0]), last(c.shapes[0]) / 3],
@@ -1023,24 +1164,53 @@ const OPS = {
       return [0, ravel(c.shapes[0], [...lead(index), i + Math.max(0, -offset), i + Math.max(0, offset)])];
     },
   }),
-  AddAt: {
-    names: ["x"], formula: "out[index] += x", backward: ["dx = dout[index]"],
+  FromDiagonal: adds({
+    formula: "out_ii = x_i, else 0", backward: ["dx_i = dout_ii"],
     shape: c => c.options.shape,
-    value(c, index) {
-      const into = c.keep("into", () => {
-        const found = new Map(), {shape, places} = indexOf(c, c.shape);
-        places.forEach((place, k) => found.set(place, [...(found.get(place) || []), unravel(shape, k)]));
-        return found;
-      });
-      const from = into.get(ravel(c.shape, index)) || [];
-      return from.length === 1 ? c.x(0, from[0]) : c.m.sum(from.length, k => c.x(0, from[k]));
+    to(c, index) {
+      const {offset, shape} = c.options, i = last(index);
+      return ravel(shape, [...lead(index), i + Math.max(0, -offset), i + Math.max(0, offset)]);
     },
+  }),
+  Triangle: moves({
+    formula: "out_ij = x_ij on one side of a diagonal, else 0", backward: ["dx_ij = dout_ij there, else 0"],
+    shape: c => c.shapes[0],
+    from(c, index, place) {
+      const {diagonal, upper} = c.options, [i, j] = index.slice(-2);
+      return (upper ? j - i >= diagonal : j - i <= diagonal) ? [0, place] : null;
+    },
+  }),
+  Pad: adds({
+    formula: "out = x, with a value around it", backward: ["dx = dout where x stands"],
+    shape: c => c.options.shape,
+    to: (c, index) => ravel(c.shape, index.map((i, d) => i + c.options.index[d].slice[0])),
+  }),
+  Gather: moves({
+    formula: "out_ij = x_i,index_ij, along one axis", backward: ["dx_i,index_ij += dout_ij"],
+    shape: c => option(c, "indices").shape,
+    from: (c, index) => [0, ravel(c.shapes[0], along(index, c.options.dim, optionAt(c, "indices", index)))],
+  }),
+  ScatterAdd: adds({
+    formula: "out_i,index_ij += x_ij, along one axis", backward: ["dx_ij = dout_i,index_ij"],
+    shape: c => c.options.shape,
+    to: (c, index) => ravel(c.shape, along(index, c.options.dim, optionAt(c, "indices", index))),
+  }),
+  Unfold: moves({
+    formula: "out_wj = x_(w * step + j)", backward: ["dx_i = sum dout_wj where w * step + j = i"],
+    shape({shapes: [x], options: {size, step}}) { return [...lead(x), Math.floor((last(x) - size) / step) + 1, size]; },
+    from: (c, index) => [0, ravel(c.shapes[0], inWindow(c, index))],
+  }),
+  Fold: adds({
+    formula: "out_i = sum x_wj where w * step + j = i", backward: ["dx_wj = dout_(w * step + j)"],
+    shape: c => [...c.shapes[0].slice(0, -2), c.options.length],
+    to: (c, index) => ravel(c.shape, inWindow(c, index)),
+  }),
+  AddAt: adds({
+    formula: "out[index] += x", backward: ["dx = dout[index]"],
+    shape: c => c.options.shape,
     gradientShape: c => indexOf(c, c.shape).shape,
-    gradient: (c, i, index) => {
-      const {shape, places} = indexOf(c, c.shape);
-      return c.dout(unravel(c.shape, places[ravel(shape, index)]));
-    },
-  },
+    to: (c, index, place) => indexOf(c, c.shape).places[place],
+  }),
   SetAt: moves({
     names: ["x", "value"],
     formula: "out = x, but out[index] = value", backward: ["dx = dout, 0 at index", "dvalue = dout[index]"],
@@ -1055,10 +1225,11 @@ const OPS = {
   }),
 };
 
-function extreme(name, choose, start) {
+/** Reductions to one of the numbers. */
+function chosen(name, choose) {
   return reduce({
     formula: `out = ${name} x`, backward: ["dx_i = dout where x_i = out, shared by equals"],
-    value: (c, x, n) => c.m.call(name, (...all) => all.reduce(choose, start), ...each(n, x)),
+    value: (c, x, n) => c.m.call(name, (...all) => choose(all), ...each(n, x)),
     gradient(c, index, out, n) {
       const m = c.m, isChosen = x => Number.isNaN(m.valueOf(x)) || m.valueOf(x) === m.valueOf(c.out(out));
       if (!isChosen(c.x(0, index))) return zero(m);

@@ -9,6 +9,7 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from cases import CASES
+from minigrad.random import key_of_batch
 from minigrad.runner import EAGER, current
 from minigrad.tape import Fused
 from minigrad.tensor import apply
@@ -372,6 +373,15 @@ def test_json_has_it_all():
     where = next(step for step in data["steps"] if step["op"] == "Where")
     assert where["options"]["condition"] == [[True, False], [True, True]]
     assert data["result"] == t.steps[-1].output.name
+
+
+def test_json_keeps_the_64_bits_of_a_key():
+    mg.manual_seed(0)
+    (step,) = mg.trace(lambda x: F.dropout(x, 0.5), leaf(3)).as_dict()["steps"]
+    mg.manual_seed(0)
+    key = key_of_batch(3)
+    bits, first = step["options"]["key"]
+    assert (int(bits), first) == tuple(key) and bits == str(key[0])  # a JavaScript number has 53
 
 
 def test_the_table_has_each_step_forward_and_backward():
