@@ -23,7 +23,7 @@ COMMANDS = {
     "look": ("models.commands.look", "Show where each head of a trained model looks as it reads a text."),
     "export": ("models.commands.export", "Write a trained model as a folder in the Hugging Face format."),
     "gradcheck": ("models.commands.gradcheck",
-                  "Check all gradients of a small float64 model by finite differences."),
+                  "Check all gradients of small float64 models by finite differences."),
     "notes": ("study.notes.command", "Find out, claim by claim, whether what the lecture notes say is so."),
     "study": ("study.page.command", "Follow attention's backward number by number, on a page in your browser."),
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),

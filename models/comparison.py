@@ -17,6 +17,7 @@ from typing import Any
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
 from models.loading import model_config, training_config
+from models.recipes import RECIPES
 from models.run import METRICS, read_metrics
 from models.sweep_folder import FAILURE, Settings, is_sweep, read_plan, settings_of
 
@@ -264,11 +265,17 @@ def _group(runs: list[Run], data: str, tokenizer: str | None) -> Group:
 
 
 def _columns(groups: list[Settings]) -> list[str]:
-    """The settings in which groups differ, but for damaged runs, which have none; hashes only if nothing else tells the
-    groups apart."""
+    """The settings in which groups differ, but for damaged runs, which have none. A recipe stands for its fields, as far as
+    no group has others; hashes are there only if nothing else tells the groups apart."""
     groups = [settings for settings in groups if settings]
     names = list(dict.fromkeys(name for settings in groups for name in settings if name != "seed"))
     differing = [name for name in names if len({json.dumps(settings.get(name)) for settings in groups}) > 1]
-    plain = [name for name in differing if not name.endswith("_sha256")]
+    plain = [name for name in differing if not (name.endswith("_sha256") or all(_is_of_recipe(name, s) for s in groups))]
     is_told = len({json.dumps([settings.get(name) for name in plain]) for settings in groups}) == len(groups)
     return plain if is_told else differing
+
+
+def _is_of_recipe(name: str, settings: Settings) -> bool:
+    """Is the setting as the recipe says?"""
+    recipe = RECIPES.get(settings.get("recipe"))
+    return recipe is not None and name in recipe.fields and settings.get(name) == recipe.fields[name]

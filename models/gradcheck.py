@@ -10,7 +10,7 @@ BATCH_SIZE = 3
 
 
 def check_model(seed: int = 0, model: CausalTransformer | None = None) -> GradcheckReport:
-    """Check every parameter of a small float64 transformer (or of `model`), on random tokens and targets.
+    """Check every parameter of a small float64 GPT-2 (or of `model`), on random tokens and targets.
 
     Parameters are random and not small, gains and biases too: at GPT-2's initialisation most gradients are so small,
     or so symmetric, that a wrong one would go unnoticed.

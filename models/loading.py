@@ -14,11 +14,10 @@ from models.task import Task
 from models.tasks import TASKS
 from models.tokenizers import Tokenizer, tokenizer_of
 from models.training_config import TrainingConfig
-from models.transformer import TransformerConfig
+from models.transformer import TransformerConfig, differences
 
 LARGEST = 20  # times as many parameters as a checkpoint has numbers: no architecture has fewer of what its config says
-
-
+NEWER = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}  # fields of configs that older checkpoints lack
 POSITIONS = "position_embedding.weight"  # whose rows a shorter context cuts off
 
 
@@ -55,6 +54,10 @@ def source(run: str | os.PathLike, best: bool = False) -> Source:
     tokenizer = None if task else tokenizer_of(checkpoint.dataset["tokenizer"])
 
     def load_into(model: nn.Module) -> None:
+        others = differences(config, dataclasses.replace(model.config, vocabulary_size=config.vocabulary_size))
+        if others:
+            raise CheckpointError(f"{path} is from another architecture: its model has {', '.join(others)}; leave out "
+                                  "flags that change the model")
         arrays = dict(checkpoint.model)
         if POSITIONS in arrays:
             arrays[POSITIONS] = arrays[POSITIONS][: model.config.context]
@@ -129,8 +132,9 @@ def training_config(checkpoint: Checkpoint, path: str | os.PathLike = "the check
 
 
 def _make_config(config_class: type, values: dict, path: str | os.PathLike):
+    """The config with these values; the default of a newer field is what was before there was a choice."""
     try:
-        lacking = {field.name for field in dataclasses.fields(config_class)} - values.keys()
+        lacking = {field.name for field in dataclasses.fields(config_class)} - values.keys() - NEWER
         if lacking:
             raise ValueError(f"it lacks {', '.join(sorted(lacking))}")
         return config_class(**values)

@@ -20,6 +20,11 @@ class Recipe:
     model: Mapping[str, Any]
     training: Mapping[str, Any]
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those of both configs."""
+        return {**self.model, **self.training}
+
     def others(self) -> "Recipe":
         """The same fields with their defaults: the recipe without any of its parts."""
         def defaults(kind: type, part: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,3 +41,12 @@ MUON = Recipe(
 NANOGPT = dataclasses.replace(MUON.others(), description="nanoGPT's for a CPU: GPT-2, trained with AdamW")
 RECIPES = {"muon": MUON, "nanogpt": NANOGPT}  # the first one is the default of `minigrad train`
 DEFAULT = next(iter(RECIPES))
+
+
+def nearest(settings: Mapping[str, Any]) -> str:
+    """The recipe from which the fewest fields differ, by those of both configs.
+
+    >>> nearest(NANOGPT.fields | {"lr": 0.5})
+    'nanogpt'
+    """
+    return min(RECIPES, key=lambda name: sum(settings.get(field) != value for field, value in RECIPES[name].fields.items()))

@@ -8,6 +8,7 @@ from typing import Any
 
 from minigrad.serialization import replacing
 from models.checkpoint import CheckpointError
+from models.recipes import nearest
 
 PLAN, FAILURE = "sweep.json", "failure.txt"  # the second is in a run's folder: why it failed
 FORMAT = "minigrad sweep 1"
@@ -20,7 +21,7 @@ def settings_of(architecture: str, config: dict[str, Any], training: dict[str, A
     if dataset.get("task") is None:
         path, state = dataset["path"], dataset["tokenizer"]
         data |= {"text": pathlib.Path(path).name if path else "the language reference", "text_sha256": dataset["sha256"],
-                 "tokenizer": state["kind"], "tokenizer_sha256": _digest(state)}
+                 "recipe": nearest(config | training), "tokenizer": state["kind"], "tokenizer_sha256": _digest(state)}
     return json.loads(json.dumps(data | {"model": architecture} | config | training))
 
 

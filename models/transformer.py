@@ -169,6 +169,31 @@ def is_given(config: TransformerConfig, name: str) -> bool:
     return getattr(config, name) != TransformerConfig.__dataclass_fields__[name].default
 
 
+def canonical(config: TransformerConfig) -> TransformerConfig:
+    """The same model, with no field that says what others say already."""
+    ratio, rest = divmod(config.hidden, config.width)
+    is_plain = config.head_width * config.heads == config.width
+    scaling, numbers = parse_scaling(config.rotary_scaling)
+    return dataclasses.replace(
+        config, mlp_ratio=TransformerConfig.mlp_ratio if rest else ratio, hidden_width=config.hidden if rest else None,
+        key_value_heads=None if config.groups == config.heads else config.groups,
+        head_size=None if is_plain else config.head_width,
+        rotary_scaling=":".join(map(str, [scaling, *numbers])))
+
+
+def differences(config: TransformerConfig, asked: TransformerConfig) -> list[str]:
+    """Where a model that is asked for is another one than that of the first config, whose parameters it is to have. Its
+    dropout and its context may be others.
+
+    >>> differences(TransformerConfig(norm="rms_norm"), TransformerConfig(dropout=0.1))
+    ["norm 'rms_norm', not 'layer_norm'"]
+    """
+    config, asked = canonical(config), canonical(asked)
+    names = [field.name for field in dataclasses.fields(config) if field.name not in ("dropout", "context")]
+    return [f"{name} {getattr(config, name)!r}, not {getattr(asked, name)!r}" for name in names
+            if getattr(config, name) != getattr(asked, name)]
+
+
 def refuse(config: TransformerConfig, model: str, *names: str) -> None:
     """ValueError if a field is given that a kind of model would not look at."""
     for name in names:

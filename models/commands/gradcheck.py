@@ -1,9 +1,11 @@
-"""`minigrad gradcheck`: a table of all parameters of a small model; exit code 1 if the gradient of one is wrong."""
+"""`minigrad gradcheck`: a table of all parameters of a small model of each recipe; exit code 1 if a gradient is wrong."""
 import argparse
+import dataclasses
 
+from models import gradcheck
 from models.commands.shared import UsageError
-from models.gradcheck import check_model
-from models.transformer import check_whole
+from models.recipes import RECIPES
+from models.transformer import CausalTransformer, check_whole
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -15,8 +17,12 @@ def run(options: argparse.Namespace) -> int:
         check_whole("seed", options.seed, least=0)
     except ValueError as error:
         raise UsageError(error) from None
-    report = check_model(options.seed)
-    print(report)
-    right = sum(entry.verdict == "pass" for entry in report.inputs)
-    print(f"{right} of {len(report.inputs)} gradients are right")
-    return 0 if report else 1
+    reports = []
+    for name, recipe in RECIPES.items():
+        print(f"recipe {name}, {recipe.description}")
+        model = CausalTransformer(dataclasses.replace(gradcheck.CONFIG, **recipe.model))
+        reports.append(gradcheck.check_model(options.seed, model))
+        print(reports[-1], "\n", sep="", flush=True)
+    checked = [entry.verdict for report in reports for entry in report.inputs]
+    print(f"{checked.count('pass')} of {len(checked)} gradients are right")
+    return 0 if all(reports) else 1

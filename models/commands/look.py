@@ -3,6 +3,7 @@ import argparse
 import pathlib
 
 from models import loading
+from models.attention_maps import has_attention
 from models.commands.shared import UsageError, check_writable
 from models.pictures import LabelledMap, draw_maps, is_ours, where_heads_look
 
@@ -25,6 +26,9 @@ def run(options: argparse.Namespace) -> int:
     path = pathlib.Path(given["out"]) if "out" in given else folder / PICTURE
     check_place(path)
     model = loading.model_in(source)
+    if not has_attention(model):
+        raise UsageError(f"the model in {source.path} has no attention, so there is nothing to look at; give a run whose "
+                         "--model and --layers have some")
     try:
         title, maps = speaker.look(model, given.get("prompt"))
     except ValueError as error:

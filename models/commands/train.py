@@ -36,6 +36,7 @@ MEANINGLESS = {  # beside a flag, these others
     "resume": {"init_from"},
     "hidden_width": {"mlp_ratio"},
 }
+OF_MUON = "muon_lr", "muon_momentum"  # flags that AdamW has no use for
 UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
 
 
@@ -114,6 +115,13 @@ def check_flags(given: dict[str, Any]) -> None:
         raise UsageError(f"{as_flag(min(unused))} makes no sense with --model {given['model']}; leave it out")
 
 
+def check_muon(given: dict[str, Any], training: TrainingConfig) -> None:
+    """UsageError if a flag of Muon's is given, and Muon has nothing to do."""
+    useless = [name for name in OF_MUON if name in given and training.optimizer != "muon"]
+    if useless:
+        raise UsageError(f"{as_flag(useless[0])} makes no sense with --optimizer {training.optimizer}; leave it out")
+
+
 def as_flag(field: str) -> str:
     """The flag of a field."""
     return "--" + field.replace("_", "-")
@@ -151,6 +159,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
             config, batch_size = dataclasses.replace(config, **recipe.model), batch_size | recipe.training
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
+        check_muon(given, training)
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)
         check_memory(config, training)
@@ -218,6 +227,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         checkpoint = ranks.of_first(load, path)
         config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
         check_unchanged(checkpoint, given, path)
+        check_muon(given, before)
         try:
             training = dataclasses.replace(before, **chosen(given, TrainingConfig))
         except ValueError as error:
@@ -287,16 +297,25 @@ def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> 
         state, named = checkpoint.dataset["tokenizer"], named_tokenizer(given)
         is_same = named == state["kind"] if isinstance(named, str) else named.described == state.get("tokenizer")
         saved["tokenizer"] = given["tokenizer"] if is_same else state["kind"]
+    asked = [(as_flag(name), f"is {value}", name, value) for name, value in given.items()]
+    for flag, fields in stands_for(given).items():
+        asked += [(flag, f"has {as_flag(name)} {fields[name]}", name, fields[name]) for name in fields if name not in given]
+    for flag, what, name, value in asked:
+        if name in saved and name not in MAY_CHANGE and value != saved[name]:
+            raise UsageError(f"{flag} {what}, but {path} was trained with {saved[name]}; a resumed run keeps it: leave "
+                             f"{flag} out, or start a new run")
+
+
+def stands_for(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of configs that --preset and --recipe set, as far as they are given."""
+    fields = {}
     if "preset" in given:
         preset = PRESETS[given["preset"]]
-        given = {size: getattr(preset.config, size) for size in SIZES} | {"batch_size": preset.batch_size} | given
+        sizes = {size: getattr(preset.config, size) for size in SIZES}
+        fields[f"--preset {given['preset']}"] = sizes | {"batch_size": preset.batch_size}
     if "recipe" in given:
-        recipe = RECIPES[given["recipe"]]
-        given = {**recipe.model, **recipe.training, **given}
-    for name, value in given.items():
-        if name in saved and name not in MAY_CHANGE and value != saved[name]:
-            raise UsageError(f"{as_flag(name)} is {value}, but {path} was trained with {saved[name]}; a resumed run "
-                             f"keeps it: leave {as_flag(name)} out, or start a new run")
+        fields[f"--recipe {given['recipe']}"] = RECIPES[given["recipe"]].fields
+    return fields
 
 
 def last_run() -> pathlib.Path:

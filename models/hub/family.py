@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.transformer import TransformerConfig
-from nn.position import parse_scaling
+from models.transformer import TransformerConfig, canonical
 
 CONSTRUCTED = {"hidden": "hidden_width", "groups": "key_value_heads", "head_width": "head_size"}  # property: its field
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TransformerConfig)}
@@ -179,18 +178,6 @@ class Family:
     def is_buffer(self, name: str) -> bool:
         """Is this tensor of no use?"""
         return re.fullmatch(self.buffers, name.removeprefix(self.prefix)) is not None
-
-
-def canonical(config: TransformerConfig) -> TransformerConfig:
-    """The same model, with no field that says what others say already."""
-    ratio, rest = divmod(config.hidden, config.width)
-    is_plain = config.head_width * config.heads == config.width
-    scaling, numbers = parse_scaling(config.rotary_scaling)
-    return dataclasses.replace(
-        config, mlp_ratio=DEFAULTS["mlp_ratio"] if rest else ratio, hidden_width=config.hidden if rest else None,
-        key_value_heads=None if config.groups == config.heads else config.groups,
-        head_size=None if is_plain else config.head_width,
-        rotary_scaling=":".join(map(str, [scaling, *numbers])))
 
 
 def _flatten(given: Mapping[str, Any], meaningless: frozenset[str]) -> Iterator[tuple[str, Any]]:

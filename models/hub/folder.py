@@ -13,12 +13,12 @@ import nn
 from models.checkpoint import NAME, PREVIOUS, CheckpointError
 from models.hub import tokenizer as tokenizers
 from models.hub import weights
-from models.hub.family import Family, Row, canonical
+from models.hub.family import Family, Row
 from models.hub.gpt2 import GPT2
 from models.hub.llama import LLAMA
 from models.hub.tokenizer import CONFIG, GENERATION
 from models.tokenizers import Tokenizer
-from models.transformer import CausalTransformer, TransformerConfig
+from models.transformer import CausalTransformer, TransformerConfig, differences
 
 FAMILIES = {family.model_type: family for family in (GPT2, LLAMA)}
 READ_OUT = "lm_head.weight"
@@ -55,10 +55,7 @@ class Folder:
 
     def _check_config(self, model: nn.Module, rows: list[Row]) -> None:
         """CheckpointError if the model is of another config, but for what may differ."""
-        may_differ = {"dropout": model.config.dropout, "context": model.config.context}
-        own = dataclasses.asdict(dataclasses.replace(self.config, **may_differ))
-        asked = dataclasses.asdict(canonical(model.config))
-        others = [f"{name} {value!r}, not {asked[name]!r}" for name, value in own.items() if value != asked[name]]
+        others = differences(self.config, model.config)
         if model.config.context > self.config.context and self.config.positions == "learned":
             others.append(f"a context of at most {self.config.context}, not {model.config.context}")
         if others or {row.ours for row in rows} != dict(model.named_parameters()).keys():

@@ -169,7 +169,14 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
 
 
 def add_dropped(a: Tensor, b: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """a + dropout(b, p, training), in one pass: a residual connection."""
+    """a + dropout(b, p, training), in one pass: a residual connection.
+
+    >>> import minigrad as mg
+    >>> add_dropped(mg.ones(2), mg.ones(2), training=False)
+    tensor([2., 2.])
+    >>> sum(add_dropped(mg.ones(1000), mg.ones(1000), p=0.5).unique().tolist())  # dropped, 1; kept, 1 + 1 / (1 - p)
+    4.0
+    """
     p = dropout_probability("add_dropped", p)
     if not training or p == 0.0 or a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind != "f":
         return a + dropout(b, p, training)

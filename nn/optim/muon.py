@@ -35,6 +35,9 @@ class Muon(FusedOptimizer):
     which are orthogonalised and scaled apart: 3 for a projection to queries, keys and values, 3 heads for one to those of
     each head, (1, heads) for one from what the heads have read.
 
+    With `max_grad_norm`, a step clips the gradients to that norm on the way, and `grad_norm` is the norm they had. Clipping
+    changes how much a gradient counts in the mean, not the size of a step.
+
     State of a parameter: "momentum_buffer" m. `update` is the formula for one parameter, to be read; `step` works on all
     matrices at once. To train other parameters beside them, see `Joined`.
 

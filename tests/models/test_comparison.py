@@ -13,6 +13,7 @@ from models import checkpoint as checkpoints
 from models import comparison, comparison_picture
 from models import run as runs
 from models.comparison import Comparison, Group, Run, compare, read_runs
+from models.recipes import RECIPES, nearest
 from models.run import read_metrics
 from models.sweep_folder import FAILURE, write_plan
 
@@ -116,6 +117,16 @@ def test_hashes_are_shown_only_if_nothing_else_tells_groups_apart():
     other = {"tokenizer": "bpe", "tokenizer_sha256": "u"}
     assert compare([made("a"), made("b", **other)]).columns == ["tokenizer"]
     assert compare([made("a", **other), made("b", **other | {"tokenizer_sha256": "v"})]).columns == ["tokenizer_sha256"]
+
+
+def test_a_recipe_stands_for_its_fields():
+    muon, nanogpt = ({"recipe": nearest(recipe.fields), **recipe.fields} for recipe in RECIPES.values())
+    both = [made("a", **muon), made("b", **nanogpt)]
+    assert compare(both).columns == ["recipe"] and [record["recipe"] for record in compare(both).records()] == ["muon", "nanogpt"]
+    assert compare([made("a", **muon | {"positions": "relative"}), both[1]]).columns == ["recipe", "positions"]
+    assert compare([made("a", **muon | {"steps": 10}), made("b", **nanogpt | {"steps": 10})]).columns == ["recipe"]
+    assert compare([both[0], made("b", **muon | {"muon_lr": 0.1})]).columns == ["muon_lr"]
+    assert "optimizer" in compare([*both, made("c", task="copy", optimizer="adamw")]).columns
 
 
 def test_what_has_no_result_comes_last_and_is_named():

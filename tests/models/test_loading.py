@@ -1,4 +1,6 @@
 """Models from checkpoints: ready to use, from text to text."""
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import models
 from models import run as runs
 from models.architectures import ARCHITECTURES, make_model
 from models.checkpoint import BEST, NAME
+from models.loading import model_config, training_config
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import TransformerConfig
@@ -41,6 +44,20 @@ def test_a_model_of_a_text(make_trainer, tmp_path):
         ids = list(models.generate(model, tokens[0], 20, temperature=0.5, seed=1))
         assert models.respond(model, "abc de", tokens=20, temperature=0.5, seed=1) == "abc de" + model.tokenizer.decode(ids)
     assert len(models.respond(model)) == 301 and models.respond(model)[0] == " "
+
+
+def test_what_older_checkpoints_lack_has_its_default(make_trainer, tmp_path):
+    trainer = make_trainer()
+    checkpoint, newer = trainer.checkpoint(), {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}
+    older = dataclasses.replace(checkpoint, **{config: {name: value for name, value in getattr(checkpoint, config).items()
+                                                        if name not in newer} for config in ("config", "training")})
+    assert len(older.config | older.training) == len(checkpoint.config | checkpoint.training) - len(newer)
+    models.checkpoint.save(tmp_path, older)
+    assert models.load(tmp_path).config == trainer.model.config and training_config(older) == trainer.config
+    del older.training["lr"], older.config["heads"]
+    for make, lacking in ((training_config, "lr"), (model_config, "heads")):
+        with pytest.raises(models.CheckpointError, match=f"is not of a model that this version knows .it lacks {lacking}."):
+            make(older)
 
 
 def test_the_best_model(make_trainer, tmp_path):

@@ -111,8 +111,8 @@ def test_bad_input(run, text_run, arguments, says):
 
 
 @pytest.mark.parametrize("task, model, arguments, says", [
-    ("reverse", "rnn", ["--prompt", "abc"], "RecurrentSeq2Seq calls no attention layer, so it has no weights to show"),
-    ("bank", "no-attention", [], "Classifier calls no attention layer"),
+    ("reverse", "rnn", ["--prompt", "abc"], "the model in here/checkpoint.npz has no attention, so there is nothing to look at"),
+    ("bank", "no-attention", [], "has no attention, so there is nothing to look at; give a run whose --model and --layers have some"),
     ("bank", "encoder", ["--prompt", "the loft"], "expected symbols of task 'bank'"),
     ("bank", "encoder", ["--prompt", "the " * 33], "do not fit into the model's context of 32"),
     ("stripes", "encoder", ["--prompt", "abc"], "the sources of task 'stripes' are images, which no text describes"),

@@ -140,8 +140,11 @@ def test_a_new_run_from_the_parameters_of_another(run, flags):
     assert new.step == 1 and new.config == old.config and new.architecture == old.architecture
     for name, array in old.model.items():
         np.testing.assert_allclose(new.model[name], array, atol=1e-8)
-    code, _, err = run("train", *data, "--init-from", "old", "--width", "16", "--out", "wrong")
-    assert code == 1 and "is from another architecture" in err and "leave out flags that change" in err and not pathlib.Path("wrong").exists()
+    assert run("train", *data, "--init-from", "old", "--steps", "1", "--dropout", "0.5", "--out", "dropping")[0] == 0
+    for flag, value, says in (("--width", "16", "width 8, not 16"), ("--placement", "post", "placement 'pre', not 'post'")):
+        code, _, err = run("train", *data, "--init-from", "old", flag, value, "--out", "wrong")
+        assert code == 1 and f"is from another architecture: its model has {says}; leave out flags that change" in err
+    assert not pathlib.Path("wrong").exists()
 
 
 def test_a_task_from_a_run_on_another_task(run):
@@ -273,6 +276,8 @@ def one_line(code_and_output, says: str) -> None:
     (["--task", "copy", "--context", "8"], "the examples of task 'copy' do not fit into --context 8"),
     (["--task", "copy", "--model", "causal", "--context", "16"], "do not fit into --context 16"),
     (["--task", "reverse", "--layers", "0"], "layers must be at least 1, got 0"),
+    (["--task", "copy", "--muon-lr", "0.1"], "--muon-lr makes no sense with --optimizer adamw; leave it out"),
+    (["--optimizer", "adamw", "--muon-momentum", "0.5"], "--muon-momentum makes no sense with --optimizer adamw"),
     (["--task", "copy", "--steps", "0"], "steps must be a whole number from 1"),
     (["--task", "copy", "--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
     (["--task", "copy", "--final-batch-size", "2"], "final_batch_size must be a whole number from 64"),
@@ -299,6 +304,7 @@ def test_bad_input(run, arguments, says, monkeypatch):
     (["--task", "sort"], "--task is sort, but here/checkpoint.npz was trained with copy; a resumed run keeps it"),
     (["--model", "rnn"], "--model is rnn, but here/checkpoint.npz was trained with encoder-decoder"),
     (["--text", "words.txt"], "--text makes no sense with here/checkpoint.npz, which is of task copy"),
+    (["--muon-lr", "0.02"], "--muon-lr makes no sense with --optimizer adamw"),
     (["--beta2", "0.9"], "--beta2 is 0.9, but here/checkpoint.npz was trained with 0.98"),
 ])
 def test_bad_resume_of_a_task(run, arguments, says):

@@ -149,6 +149,7 @@ def one_line(code_and_output, says: str, code: int = 2) -> None:
     (["--heads", "3", "--seed", "0,1"], "heads=3,seed=0: heads must divide width, got heads 3 and width 8"),
     (["--seed", "0,-1"], "seed=-1: seed must be a whole number from 0"),
     (["--seed", "1,2,1"], "--seed has 1 twice"),
+    (["--optimizer", "adamw,muon", "--muon-lr", "0.01,0.02"], "optimizer=adamw,muon-lr=0.01: --muon-lr makes no sense with"),
     (["--seed", ""], "argument --seed: invalid int value: ''"),
     (["--model", "causal,encoder"], "model=encoder: task 'copy' makes a sequence"),
     (["--text", "words.txt"], "--text makes no sense with --task copy"),

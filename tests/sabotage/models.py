@@ -606,6 +606,8 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "run: draws with dropout": ("draw", "trainer.model.eval()", "pass"),
 }) + edits(LOADING, "models.loading", {
     "load: in training mode": ("model_in", ".eval()", ""),
+    "load: older checkpoints are refused": ("_make_config", " - NEWER", ""),
+    "load: whatever is lacking has its default": ("_make_config", "if lacking:", "if False:"),
     "load: always the last": ("source", "find(run, best)", "find(run)"),
     "load: parameters stay as built": ("model_in", "source.load_into(model)", "pass"),
     "load: architecture not checked": ("model_config", "architecture_for(task, checkpoint.architecture, config)", "pass"),
@@ -615,12 +617,14 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "train: the recipe's training ignored": ("new_trainer", "batch_size | recipe.training", "batch_size"),
     "train: the recipe is stronger than flags": (
         "new_trainer", "chosen(given, TransformerConfig))", "chosen(given, TransformerConfig) | recipe.model)"),
-    "train: --recipe of a resumed run": ("check_unchanged", 'if "recipe" in given:', "if False:"),
+    "train: --recipe of a resumed run": ("stands_for", 'if "recipe" in given:', "if False:"),
     "train: a resumed run has the recipe's fields, whatever flags say": (
-        "check_unchanged", "**recipe.training, **given}", "**recipe.training}"),
-    "train: --preset of a resumed run knows no recipe": ("check_unchanged", "{size: getattr(preset.config, size) for size in SIZES}",
+        "check_unchanged", " if name not in given]", "]"),
+    "train: --preset of a resumed run knows no recipe": ("stands_for", "{size: getattr(preset.config, size) for size in SIZES}",
         "dataclasses.asdict(preset.config)"),
 }) + edits(START, "models.commands.train", {
+    "train: --muon-lr of AdamW": ("new_trainer", "check_muon(given, training)", "pass"),
+    "train: --muon-lr of a resumed run with AdamW": ("resume", "check_muon(given, before)", "pass"),
     "train: --init-from loads nothing": ("new_trainer", "source.load_into(model)", "pass"),
     "train: --init-from has its own vocabulary": ("new_trainer", "source.tokenizer or tokenizer", "tokenizer"),
     "train: no lock for a resumed run": ("resume", "with locked(folder, ranks):", "if True:"),
@@ -628,6 +632,10 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "train: --text of a task's run": ("check_unchanged", '("text", "tokenizer")', '("tokenizer",)'),
     "train: --task of a resumed run": ("check_unchanged", '"task": task or "a text", ', ""),
     "train: memory of batches that grow": ("check_memory", "training.final_batch_size or", ""),
+}) + edits(START, "models.transformer", {
+    "train: --init-from of any model with such parameters": (
+        "differences", "if getattr(config, name) != getattr(asked, name)", "if False"),
+    "train: --init-from of the same dropout only": ("differences", '("dropout", "context")', '("context",)'),
 }) + edits(HOSTILE, "models.loading", {
     "load: any size is built": ("model_config", "config.parameter_count() > LARGEST * max(count, 1)", "False"),
 }) + edits(HOSTILE, "minigrad.serialization", {

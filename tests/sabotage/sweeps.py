@@ -33,6 +33,7 @@ SABOTAGES = [
             "max((differences(run.settings, known) for run in planned), key=len)"),
     }),
     *edits(REFUSED, "models.sweep_folder", {
+        "sweep: the recipe is not told": ("settings_of", '"recipe": nearest(config | training), ', ""),
         "sweep: a text is its name": ("settings_of", '"text_sha256": dataset["sha256"]', '"text_sha256": path'),
         "plan: of any format": ("read_plan", 'plan.get("format") != FORMAT', "False"),
         "plan: runs elsewhere": ("_is_name", "pathlib.Path(name).name == name", "True"),
@@ -88,6 +89,9 @@ SABOTAGES = [
         "compare: a run twice": ("read_runs", "{run.folder.resolve(): run", "{id(run): run"),
         "compare: hashes always": ("_columns", "plain if is_told else", "plain if False else"),
         "compare: hashes never": ("_columns", "plain if is_told else", "plain if True else"),
+        "compare: a recipe's fields are all shown": ("_columns", " or all(_is_of_recipe(name, s) for s in groups)", ""),
+        "compare: a recipe hides what differs from it": (
+            "_is_of_recipe", " and settings.get(name) == recipe.fields[name]", ""),
         "compare: damaged runs have settings": ("_columns", "if settings]", "]"),
         "compare: the whole path": ("shown", "if len(text) <= LONGEST else", "if True else"),
     }),
