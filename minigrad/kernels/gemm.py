@@ -69,14 +69,18 @@ def _add_bias(C, row_c, M, N, bias):
 
 @inlined
 def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed_b, C, row_c, rows, columns,
-                    depth, adding, source, row_source):
+                    depth, adding, source, row_source, ahead, row_ahead, columns_ahead):
     """A block of rows of A times a panel of B, one tile wide. If `packing_b`, the first tile packs the panel.
 
     A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, less
     in the last one. The first tile of a strip packs it.
+
+    What is to be packed later, (depth, columns_ahead) at `ahead`, is fetched on the way: by each tile a quarter of two
+    vectors' columns, a row in each round of its loop.
     """
     lanes, tile_rows, tile_vectors = shape(A)
     vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
+    rounds, row_fetched, column_fetched = depth // UNROLLED, 0, 0
     for i in range(0, rows, tile_rows):
         own_a, own_row, own_column, packing = shift(A, i * row_a), row_a, column_a, packing_b
         first = i // strip * strip
@@ -89,15 +93,21 @@ def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, pac
             own_a, own_row, own_column = shift(packed_strip, i - first), 1, -(-width // lanes) * lanes
         multiply_tile(min(tile_rows, rows - i), vectors, packing, depth, own_a, own_row, own_column, panel, row_panel,
                       shift(C, i * row_c), row_c, columns, adding, shift(source, i * row_source), row_source,
-                      packed_strip, packed_b)
+                      packed_strip, packed_b, shift(ahead, row_fetched * row_ahead + column_fetched), row_ahead)
+        if packing == 0 and row_ahead != 0:
+            row_fetched += rounds
+            if row_fetched + rounds > depth:
+                row_fetched, column_fetched = 0, column_fetched + 2 * lanes
+                if column_fetched >= columns_ahead:
+                    row_ahead = column_fetched = 0
         if packing_b:
             panel, row_panel, packing_b = packed_b, vectors * lanes, 0
 
 
 @inlined
-def _multiply_block(A, row_a, column_a, packing_a, packed_a, B, row_b, column_b, b_state, ragged_state, packed_b, C, row_c,
-                    rows, columns, depth, adding, source, row_source):
-    """A block of rows of A times a strip of B, panel by panel; the first one packs A."""
+def _multiply_block(A, row_a, column_a, packing_a, packed_a, next_a, next_rows, B, row_b, column_b, b_state, ragged_state,
+                    packed_b, C, row_c, rows, columns, depth, adding, source, row_source):
+    """A block of rows of A times a strip of B, panel by panel; the first one packs A. `next_a` is packed after that."""
     lanes, tile_rows, tile_vectors = shape(A)
     tile_columns = lanes * tile_vectors
     for j in range(0, columns, tile_columns):
@@ -112,8 +122,14 @@ def _multiply_block(A, row_a, column_a, packing_a, packed_a, B, row_b, column_b,
                 _pack(panel, row_b, column_b, depth, n, packed)
             panel, row_panel = packed, row_packed
         a_state = STAYS if not packing_a else TO_PACK if j == 0 else IS_PACKED
+        ahead, row_ahead, columns_ahead = next_a, 0, next_rows
+        if j + tile_columns < columns:
+            if b_state == TO_PACK and column_b == 1:
+                ahead, row_ahead, columns_ahead = shift(B, j + tile_columns), row_b, tile_columns
+        elif packing_a and next_rows > 0:
+            row_ahead = column_a
         _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed, shift(C, j), row_c,
-                        rows, n, depth, adding, shift(source, j), row_source)
+                        rows, n, depth, adding, shift(source, j), row_source, ahead, row_ahead, columns_ahead)
 
 
 @inlined
@@ -161,8 +177,13 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
             for row in range(0, M, BLOCK_ROWS):
                 rows = min(BLOCK_ROWS, M - row)
                 b_state = TO_PACK if row == 0 else IS_PACKED
+                next_row, next_k = (row + BLOCK_ROWS, k) if row + BLOCK_ROWS < M else (0, k + depth)
+                next_rows = min(BLOCK_ROWS, M - next_row)
+                if next_k == K:
+                    next_k = next_rows = 0
                 _multiply_block(
                     shift(A, row * row_a + k * column_a), row_a, column_a, packing_a, workspace,
+                    shift(A, next_row * row_a + next_k * column_a), next_rows,
                     shift(B, k * row_b + column * column_b), row_b, column_b, STAYS if b_stays else b_state,
                     STAYS if ragged_b_stays else b_state, shift(workspace, PACKED_B), shift(C, row * row_c + column),
                     row_c, rows, columns, depth, adding, shift(source, row * row_source + column), row_source,

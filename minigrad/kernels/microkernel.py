@@ -15,6 +15,7 @@ BYTES = ir.IntType(8).as_pointer()
 UNROLLED = 4  # values of k in a round of a full tile's loop
 AHEAD = 16  # values of k before a transposed A is wanted, which may be in another core's cache
 PACKS_A, PACKS_B = 1, 2  # what a tile stores on its way
+L1, L2 = 3, 2  # where LLVM's prefetch brings a line
 
 
 def _internal_function(builder, name, argument_types, emit):
@@ -40,13 +41,19 @@ class _Tile:
     The loop has time for stores: if `packs_b`, the rows of B are stored in `packed_b` on their way, and if `packs_a`,
     the columns of a transposed A (row_a = 1) in `packed_a`: not for this tile alone, but of as many tiles as make whole
     vectors, so that each cache line is fetched once.
+
+    It also has time to ask for what a later tile packs, which may have to come from memory: a full tile that packs nothing
+    fetches two vectors at `ahead` into the L2 cache each round, and goes on by the stride row_ahead.
     """
 
     def __init__(self, context, builder, dtype, rows, count, packs_a, packs_b, arguments):
         self.vectors = VectorBuilder(context, builder, dtype)
         self.builder, self.rows, self.count, self.packs_a, self.packs_b = builder, rows, count, packs_a, packs_b
         (self.K, self.A, self.row_a, self.column_a, self.B, self.row_b, self.C, self.row_c,
-         self.n, self.adding, self.source, self.row_source, self.packed_a, self.packed_b) = arguments
+         self.n, self.adding, self.source, self.row_source, self.packed_a, self.packed_b, self.ahead,
+         self.row_ahead) = arguments
+        is_full = rows == self.vectors.tile_rows and count == self.vectors.tile_vectors
+        self.fetches = is_full and not packs_a and not packs_b
         last = self.vectors.first(builder.sub(self.n, constant((count - 1) * self.vectors.lanes)))
         self.masks = [None] * (count - 1) + [last]  # of C and the source
 
@@ -64,11 +71,11 @@ class _Tile:
     def _vector(self, pointer, j):
         return self.builder.gep(pointer, [constant(j * self.vectors.lanes)])
 
-    def _prefetch(self, row, count, writing=0):
+    def _prefetch(self, row, count, writing=0, cache=L1):
         """Ask for the first vectors of a row."""
         for j in range(count):
             target = self.builder.bitcast(self._vector(row, j), BYTES)
-            write, keep, data = (ir.Constant(INT32, value) for value in (writing, 3, 1))
+            write, keep, data = (ir.Constant(INT32, value) for value in (writing, cache, 1))
             self.vectors.call("llvm.prefetch.p0", ir.VoidType(), target, write, keep, data)
 
     def _loop(self):
@@ -76,13 +83,14 @@ class _Tile:
         builder = self.builder
         self.rows_of_a = [constant(0)] + [self._opaque(builder.mul(constant(i), self.row_a)) for i in range(1, self.rows)]
         self.ahead_in_a = self._opaque(builder.mul(constant(AHEAD), self.column_a))
-        state = [self.A, self.B, self.packed_a, self.packed_b] + [self.vectors.full(0.0)] * (self.rows * self.count)
+        pointers = [self.A, self.B, self.packed_a, self.packed_b, self.ahead]
+        state = pointers + [self.vectors.full(0.0)] * (self.rows * self.count)
         if self.rows == self.vectors.tile_rows:
             state = self._repeat(builder.ashr(self.K, constant(UNROLLED.bit_length() - 1)), UNROLLED, state)
             state = self._repeat(builder.and_(self.K, constant(UNROLLED - 1)), 1, state)
         else:
             state = self._repeat(self.K, 1, state)
-        sums = state[4:]
+        sums = state[len(pointers):]
         return [sums[i : i + self.count] for i in range(0, len(sums), self.count)]
 
     def _opaque(self, value):
@@ -101,7 +109,10 @@ class _Tile:
         builder.position_at_end(loop)
         following = current
         for _ in range(steps):
-            following = self._step(*following[:4], following[4:])
+            following = self._step(*following[:5], following[5:])
+        if self.fetches and steps > 1:
+            self._prefetch(following[4], 2, cache=L2)
+            following[4] = builder.gep(following[4], [self.row_ahead])
         for phi, first, later in zip([left, *current], [times, *state], [builder.sub(left, constant(1)), *following]):
             phi.add_incoming(first, entry)
             phi.add_incoming(later, loop)
@@ -109,7 +120,7 @@ class _Tile:
         builder.position_at_end(done)
         return current
 
-    def _step(self, column_of_a, row_of_b, packed_a, packed_b, sums):
+    def _step(self, column_of_a, row_of_b, packed_a, packed_b, ahead, sums):
         """One k: a column of A times a row of B is added to the sums."""
         builder, vectors = self.builder, self.vectors
         b = [vectors.load(self._vector(row_of_b, j)) for j in range(self.count)]
@@ -127,7 +138,7 @@ class _Tile:
             a = vectors.splat(builder.load(builder.gep(column_of_a, [self.rows_of_a[i]])))
             totals += [vectors.multiply_add(a, b[j], sums[i * self.count + j]) for j in range(self.count)]
         column_of_a = self._opaque(builder.gep(column_of_a, [self.column_a]))
-        return [column_of_a, builder.gep(row_of_b, [self.row_b]), packed_a, packed_b, *totals]
+        return [column_of_a, builder.gep(row_of_b, [self.row_b]), packed_a, packed_b, ahead, *totals]
 
     def _add_source(self, totals):
         builder, vectors = self.builder, self.vectors
@@ -156,7 +167,7 @@ def _tile_table(context, builder, dtype):
     if name not in builder.module.globals:
         pointer = vectors.element.as_pointer()
         arguments = [INT64, pointer, INT64, INT64, pointer, INT64, pointer, INT64, INT64, INT64, pointer, INT64,
-                     pointer, pointer]
+                     pointer, pointer, pointer, INT64]
         rows, count = vectors.tile_rows, vectors.tile_vectors
         kinds = [(r, c, False, False) for c in range(1, count + 1) for r in range(1, rows + 1)]
         kinds += [(rows, count, packs_a, packs_b) for packs_a, packs_b in ((True, False), (False, True), (True, True))]
@@ -176,7 +187,7 @@ def _tile_table(context, builder, dtype):
 
 @intrinsic
 def multiply_tile(typing_context, rows, vectors, packing, K, A, row_a, column_a, B, row_b, C, row_c, n, adding, source,
-                  row_source, packed_a, packed_b):
+                  row_source, packed_a, packed_b, ahead, row_ahead):
     """One tile of C, see `_Tile`; packing is the sum of PACKS_A and PACKS_B, and nonzero only for a full tile."""
 
     def codegen(context, builder, signature, arguments):
@@ -190,7 +201,7 @@ def multiply_tile(typing_context, rows, vectors, packing, K, A, row_a, column_a,
         return context.get_dummy_value()
 
     return types.void(INDEX, INDEX, INDEX, INDEX, A, INDEX, INDEX, B, INDEX, C, INDEX, INDEX, INDEX, source, INDEX,
-                      packed_a, packed_b), codegen
+                      packed_a, packed_b, ahead, INDEX), codegen
 
 
 @intrinsic
