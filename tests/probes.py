@@ -17,6 +17,7 @@ from minigrad import Tensor, kernels
 from minigrad.tensor import apply
 from models.data import load_corpus
 from models.decode import CachedDecoder
+from models.recipes import RECIPES, Recipe
 from models.train import Trainer, TrainingConfig
 from models.transformer import PRESETS, CausalTransformer
 from naive import Constant
@@ -24,11 +25,14 @@ from naive import Constant
 
 def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
     """What is computed, by name."""
-    found = {"train-micro": lambda: trained(20)}
+    found = {f"train-{name}": lambda recipe=recipe: trained(20, recipe, dropout=0.1) for name, recipe in RECIPES.items()}
+    found["sort"] = sorted_rows
     for dtype in "float32", "float64":
         for i, case in enumerate(CASES):
             found[f"{i}-{case}-{dtype}"] = lambda case=case, dtype=dtype: forward_and_backward(case, dtype)
-        found[f"train-wide-{dtype}"] = lambda dtype=dtype: trained(2, dtype=dtype, width=128, context=64)
+        for name, recipe in RECIPES.items():
+            found[f"train-wide-{name}-{dtype}"] = lambda recipe=recipe, dtype=dtype: trained(
+                2, recipe, dtype=dtype, width=128, context=64)
         for fields in {}, dict(positions="rotary", activation="silu"), dict(positions="relative", activation="tanh"):
             found[f"decode-{dtype}-{fields}"] = lambda dtype=dtype, fields=fields: decoded(dtype=dtype, **fields)
     return found
@@ -49,13 +53,20 @@ def make_model(**fields) -> CausalTransformer:
     return CausalTransformer(dataclasses.replace(PRESETS["micro"].config, **fields))
 
 
-def trained(steps: int, **fields) -> list[np.ndarray]:
-    """The parameters after some steps of training, as the command does them."""
-    model = make_model(**fields)
-    trainer = Trainer(model, load_corpus(), TrainingConfig(steps=steps, batch_size=4, seed=0))
+def trained(steps: int, recipe: Recipe, **fields) -> list[np.ndarray]:
+    """The parameters after some steps of training by a recipe, as the command does them."""
+    model = make_model(**recipe.model, **fields)
+    training = {**recipe.training, "steps": steps, "warmup_steps": 1, "batch_size": 4, "seed": 0}
+    trainer = Trainer(model, load_corpus(), TrainingConfig(**training))
     for _ in range(steps):
         trainer.train_step()
     return [parameter.array for parameter in model.parameters()]
+
+
+def sorted_rows() -> list[np.ndarray]:
+    """Enough numbers that they are sorted by keys; with equal ones."""
+    x = Tensor(np.random.default_rng(2).integers(50, size=(70, 130)).astype(np.float32))
+    return [part.array for is_descending in (False, True) for part in x.sort(-1, is_descending)]
 
 
 def decoded(**fields) -> list[np.ndarray]:

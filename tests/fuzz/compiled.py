@@ -27,6 +27,7 @@ if __name__ == "__main__":
 import minigrad as mg
 import nn
 import nn.functional as F
+from nn.position import rotate, rotation
 
 UNARY = [
     lambda x: x.tanh(), lambda x: F.gelu(x), lambda x: x.sigmoid(), lambda x: x.relu(), lambda x: x.softmax(-1),
@@ -37,13 +38,26 @@ UNARY = [
     lambda x: x.masked_fill(x > 1, 0.5),
     lambda x: x.gather(1, x.argsort(1)), lambda x: x.reshape(-1).reshape(x.shape), lambda x: x.topk(2, 1).values.sum(1, True) + x,
     lambda x: x.detach() * 0.5 + x, lambda x: mg.cat([x[:, 1:], x[:, :1]], 1), lambda x: x.clone(), lambda x: x.T.contiguous().T,
+    lambda x: F.rms_norm(x, x.shape[-1:]), lambda x: x.tril() + x.triu(1), lambda x: x + x.unfold(1, 4, 2).mean(),
+    lambda x: x.scatter_add(1, x.argsort(1), x * 0.5), lambda x: rotate(x) * 0.5,
+    lambda x: F.packed_attention(mg.cat([x, x, x], 1)[None], 2, True, rotation=rotation(len(x), x.shape[1] // 2))[0]
+    if x.shape[1] % 4 == 0 else x,
 ]  # fmt: skip
-DRAWING = [lambda x: F.dropout(x, 0.3), lambda x: x + mg.randn_like(x) * 0.1]
+DRAWING = [
+    lambda x: F.dropout(x, 0.3), lambda x: x + mg.randn_like(x) * 0.1, lambda x: F.add_dropped(x, x * x * 0.1, 0.3),
+    lambda x: F.packed_attention(mg.cat([x, x, x], 1)[None], 2, True, dropout_p=0.3)[0],
+]
 BINARY = [
     lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / (b.abs() + 1), lambda a, b: mg.maximum(a, b),
     lambda a, b: mg.where(a > b, a, b * 0.5), lambda a, b: (a @ b.T) @ b * 0.01, lambda a, b: mg.einsum("ij,kj->ik", a, b) @ b * 0.01,
     lambda a, b: F.scaled_dot_product_attention(a, b, a, is_causal=True), lambda a, b: mg.stack([a, b]).sum(0),
+    lambda a, b: F.swiglu(a, b),
 ]  # fmt: skip
+
+
+def muon_and_adamw(parameters: list) -> nn.optim.Joined:
+    matrices, others = [p for p in parameters if p.ndim == 2], [p for p in parameters if p.ndim != 2]
+    return nn.optim.Joined([nn.optim.Muon(matrices, lr=1e-2), nn.optim.AdamW(others, lr=1e-2)], max_grad_norm=1.0)
 
 
 class World:
@@ -62,7 +76,7 @@ class World:
         self.array = np.full(self.width, 1.5, np.float32)
         self.optimizer = draw.choice([
             lambda p: nn.optim.AdamW(p, lr=1e-2, max_grad_norm=1.0), lambda p: nn.optim.SGD(p, lr=1e-2, momentum=0.9),
-            lambda p: nn.optim.Adam(p, lr=1e-3),
+            lambda p: nn.optim.Adam(p, lr=1e-3), muon_and_adamw,
         ])(self.parameters)  # fmt: skip
         self.formulas = [self._draw_formula(draw) for _ in range(draw.choice([1, 1, 2, 3]))]
         self.clears = draw.choice(["start", "end", "between", "outside", "never", "by hand"])
