@@ -226,8 +226,8 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
     with locked(folder, ranks):  # before the checkpoint is read, which another process may be about to replace
         checkpoint = ranks.of_first(load, path)
         config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
-        check_unchanged(checkpoint, given, path)
         check_muon(given, before)
+        check_unchanged(checkpoint, given, path)
         try:
             training = dataclasses.replace(before, **chosen(given, TrainingConfig))
         except ValueError as error:

@@ -59,7 +59,8 @@ class Folder:
         if model.config.context > self.config.context and self.config.positions == "learned":
             others.append(f"a context of at most {self.config.context}, not {model.config.context}")
         if others or {row.ours for row in rows} != dict(model.named_parameters()).keys():
-            raise CheckpointError(f"the model in {self.path} has {', '.join(others) or 'other parameters'}")
+            raise CheckpointError(f"the model in {self.path} has {', '.join(others) or 'other parameters'}; leave out "
+                                  "flags that change the model")
 
     def _finite(self, name: str) -> np.ndarray:
         array = self.tensors[name].read()
