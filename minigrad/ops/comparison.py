@@ -197,6 +197,8 @@ class ComparisonMethods:
     def lerp(self, end, weight):
         """self + weight * (end - self), measured from the nearer of the two, so that both are reached exactly."""
         way = end - self
+        if isinstance(weight, (int, float)):
+            return self + weight * way if abs(weight) < 0.5 else end - (1 - weight) * way
         return where(abs(weight) < 0.5, self + weight * way, end - (1 - weight) * way)
 
     @answers(np.nan_to_num)
