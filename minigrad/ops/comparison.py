@@ -57,7 +57,7 @@ def where(condition, a, b):
 def _mask(condition) -> np.ndarray:
     """A copy of the condition, to which nobody writes before backward."""
     if type(condition) is np.ndarray and condition.dtype is bool_:
-        return condition.copy()
+        return condition.copy("K")
     return as_array(condition, bool_, copy=True)
 
 
