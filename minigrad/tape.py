@@ -8,7 +8,7 @@ This file knows no Tensor and no kernel. Gradients are arrays here, or whatever 
 them is the `runner` that `walk` is given; see runner.py.
 """
 import collections
-import heapq
+from heapq import heappop, heappush
 from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
@@ -180,16 +180,23 @@ def are_contiguous(arrays: Sequence) -> bool:
     return True
 
 
-@float_errors.ignored
 def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None = None, within: set | None = None) -> None:
     """Send gradients back from the roots, and let them accumulate in the leaves (and where retain_grad() asks for it).
 
     With `found`, nothing accumulates; it is filled with the gradients of all nodes visited, which are those in `within`.
     """
+    token = float_errors.ignore()
+    try:
+        _walk(roots, runner, retain_graph, found, within)
+    finally:
+        float_errors.restore(token)
+
+
+def _walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None, within: set | None) -> None:
     arrived = _Arrived(roots, uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {})
-    waiting, sums = arrived.waiting, arrived.sums
+    waiting, sums, add = arrived.waiting, arrived.sums, arrived.add
     while waiting:
-        _, node = heapq.heappop(waiting)
+        _, node = heappop(waiting)
         if node not in sums:
             continue  # a leaf that was complete early
         dout, dout_is_fresh = sums.pop(node)
@@ -203,18 +210,17 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
         if is_leaf:
             continue
         accumulated = arrived.to_accumulate_into(node, dout, runner) if node.accumulates_into is not None else None
-        always_fresh, parents = node.fresh_gradients, node.parents
+        parents, always_fresh, passes_fresh = node.parents, node.fresh_gradients, dout_is_fresh and node.passes_gradient
         for i, gradient in enumerate(node.input_gradients(dout, runner, accumulated)):
             parent = parents[i]
             if parent is None or gradient is None or within is not None and parent not in within:
                 continue
-            is_fresh = (always_fresh and is_writeable(gradient)
-                        or node.passes_gradient and dout_is_fresh and is_contiguous(gradient))
+            is_fresh = always_fresh and is_writeable(gradient) or passes_fresh and is_contiguous(gradient)
             if gradient.shape != parent.shape or gradient.dtype is not parent.dtype:
                 fitted = runner.fit(gradient, parent, node, i)
                 gradient, is_fresh = fitted, is_fresh or fitted is not gradient
             is_sum = accumulated is not None and i == node.accumulates_into  # backward has added what had arrived
-            arrived.add(parent, gradient, is_fresh, runner, is_sum)
+            add(parent, gradient, is_fresh, runner, is_sum)
         if arrived.uses:
             arrived.count_uses(node)
         if not retain_graph and node.saved:
@@ -234,15 +240,16 @@ class _Arrived:
 
     def __init__(self, roots: dict[Node, Any], uses: dict[Node, int]):
         self.uses = uses
-        self.sums = {node: (gradient, False) for node, gradient in roots.items()}  # (gradient, does nobody else hold it?)
-        self.waiting = [(-node.order, node) for node in roots]
-        heapq.heapify(self.waiting)
+        self.sums: dict[Node, tuple[Any, bool]] = {}  # (gradient, does nobody else hold it?)
+        self.waiting: list[tuple[int, Node]] = []
+        for node, gradient in roots.items():
+            self.add(node, gradient, False, None)
 
     def add(self, node: Node, gradient, is_fresh: bool, runner, is_sum: bool = False) -> None:
         """One more gradient for this node, or the sum of all of them."""
         known = self.sums.get(node)
         if known is None:
-            heapq.heappush(self.waiting, (-node.order, node))
+            heappush(self.waiting, (-node.order, node))
         elif not is_sum:
             total, total_is_fresh = known
             gradient, is_fresh = runner.add(total, gradient, total_is_fresh), True
@@ -254,7 +261,7 @@ class _Arrived:
             if parent in self.uses:
                 self.uses[parent] -= 1
                 if self.uses[parent] == 0 and parent in self.sums:
-                    heapq.heappush(self.waiting, (-READY - parent.order, parent))
+                    heappush(self.waiting, (-READY - parent.order, parent))
 
     def to_accumulate_into(self, op: Op, dout, runner) -> np.ndarray | None:
         """What has arrived for the input that op accumulates into, if its backward can add to it."""

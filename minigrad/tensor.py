@@ -20,7 +20,7 @@ from .ops.comparison import Where
 from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
 from .ops.operands import sizes
 from .per_thread import this_thread
-from .runner import current, opaque, refuse_in_capture
+from .runner import EAGER, current, opaque, refuse_in_capture
 from .tape import Fused, Node, Op
 from .versions import VersionedArray
 
@@ -197,7 +197,8 @@ class Tensor(ops.Methods):
         upstream = self.upstream(gradient, create_graph)
         before, this_thread.grad_enabled = this_thread.grad_enabled, create_graph
         try:
-            tape.walk({self.node: upstream}, current(), create_graph if retain_graph is None else retain_graph)
+            runner = this_thread.runner or EAGER
+            tape.walk({self.node: upstream}, runner, create_graph if retain_graph is None else retain_graph)
         finally:
             this_thread.grad_enabled = before
 

@@ -57,7 +57,7 @@ def where(condition, a, b):
 def _mask(condition) -> np.ndarray:
     """A copy of the condition, to which nobody writes before backward."""
     if type(condition) is np.ndarray and condition.dtype is bool_:
-        return condition.copy()
+        return condition.copy("K")
     return as_array(condition, bool_, copy=True)
 
 
@@ -197,6 +197,8 @@ class ComparisonMethods:
     def lerp(self, end, weight):
         """self + weight * (end - self), measured from the nearer of the two, so that both are reached exactly."""
         way = end - self
+        if isinstance(weight, (int, float)):
+            return self + weight * way if abs(weight) < 0.5 else end - (1 - weight) * way
         return where(abs(weight) < 0.5, self + weight * way, end - (1 - weight) * way)
 
     @answers(np.nan_to_num)

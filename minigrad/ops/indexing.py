@@ -17,7 +17,8 @@ from .numpy_protocol import answers
 from .operands import check_dim, values_of
 
 
-BASIC = int, slice, type(None), type(Ellipsis), np.integer
+PLAIN = {int, slice, type(None), type(Ellipsis)}
+BASIC = (*PLAIN, np.integer)
 
 
 def is_basic(index) -> bool:
@@ -377,7 +378,7 @@ answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices
 
 class IndexingMethods:
     def __getitem__(self, index):
-        if is_basic(index):
+        if PLAIN.issuperset(map(type, index if type(index) is tuple else (index,))):  # the usual case
             return self.apply_op(Index, self, index=index)
         basic, advanced = integers_apart(plain_index(index))
         x = self if basic is None else self.apply_op(Index, self, index=basic)

@@ -11,7 +11,7 @@ SABOTAGES = [
         "portion: it never ends": ("portion", "_rank = before", "pass"),
     }),
     *edits(RANKS, "minigrad.tape", {
-        "leaves: all at the end": ("walk", "uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {}", "{}"),
+        "leaves: all at the end": ("_walk", "uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {}", "{}"),
         "leaves: complete at their first gradient": ("_Arrived.count_uses", "self.uses[parent] == 0", "True"),
         "leaves: used once each": ("uses_of_leaves", "uses[parent] += 1", "uses[parent] = 1"),
     }),

@@ -37,7 +37,7 @@ SABOTAGES: list[Sabotage] = [
         "Generator: anything is one": ("generator", "not isinstance(own, Generator)", "False"),
     }),
     *edits(NAMES, "minigrad.ops.dtypes", {
-        "to: copy is ignored": ("DtypeMethods.to", "self.clone() if copy else self", "self"),
+        "to: copy is ignored": ("DtypeMethods.to", "self.clone() if copy", "self if copy"),
     }),
     *edits(NAMES, "minigrad.ops.in_place", {
         "in place: a new tensor": ("InPlaceMethods.exp_", "self.write(", "("),
