@@ -6,7 +6,7 @@ import numpy as np
 from ..kernels.buffers import empty
 from ..kernels.copying import copied, copy
 from ..kernels.embedding import embedding_backward
-from ..kernels.gather import add_along, put_along, take
+from ..kernels.gather import add_along, copied_with_range, put_along, take
 from ..kernels.reduce import FEW
 from ..protocol import is_tensor
 from ..tape import Op
@@ -326,9 +326,14 @@ def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
 
 
 def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
-    indices = copied(np.asarray(index))  # which nobody writes to
+    indices = np.asarray(index)
     if indices.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {indices.dtype}")
+    if indices.dtype == np.int64 and indices.size >= LARGE and indices.flags.c_contiguous:
+        indices, lowest, highest = copied_with_range(indices)  # nobody writes to the copy
+    else:
+        indices = copied(indices)
+        lowest, highest = (indices.min(), indices.max()) if indices.size else (0, -1)
     if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
         indices = indices.reshape(1)
     lengths, size = shape or (1,), indices.shape or (1,)
@@ -337,7 +342,7 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
             f"{name}: expected an index with {len(shape)} axes, no longer than {shape} except along dim {dim}, got "
             f"{indices.shape}"
         )
-    if indices.size and (indices.min() < 0 or indices.max() >= lengths[dim]):
+    if lowest < 0 or highest >= lengths[dim]:
         bad = indices[(indices < 0) | (indices >= lengths[dim])]
         raise IndexError(
             f"{name}: index {bad[0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
