@@ -11,7 +11,7 @@ import numpy as np
 import naive
 from minigrad.ops import (
     activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal, dropout,
-    einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, statistics,
+    einsum, elementary, embedding, huber, indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, statistics,
 )
 
 random = np.random.default_rng(1)
@@ -106,6 +106,7 @@ CASES = [
          dict(alpha=0.7, scale=1.1, stretch=0.5)),
         (activations.Logsigmoid, lambda x: -math.log(1 + math.exp(-x)), {}),
         (activations.Hardtanh, lambda x: max(-0.3, min(x, 0.4)), dict(low=-0.3, high=0.4)),
+        (huber.Huber, lambda x: x * x / 2 if abs(x) <= 0.5 else 0.5 * (abs(x) - 0.25), dict(delta=0.5)),
         (activations.Mish, lambda x: x * math.tanh(math.log(1 + math.exp(x))), {}),
         (activations.Softsign, lambda x: x / (1 + abs(x)), {}),
         (activations.Tanhshrink, lambda x: x - math.tanh(x), {}),
@@ -413,6 +414,9 @@ CASES += [  # the same for the others
     Case(indexing.SetAt, [normal(), normal()], naive.set_at, dict(index=())),
     Case(indexing.SetAt, [normal(4, 5), normal(0, 5)], naive.set_at, dict(index=np.array([], np.int64))),
     Case(indexing.SetAt, [normal(131, 130), normal(3, 130)], naive.set_at, dict(index=np.array([2, 0, -1]))),
+    *[Case(indexing.SetAt, [normal(*shape), normal(130, 129)], naive.set_at,
+           dict(index=indexing.along(dim, np.argsort(random.random(shape), dim)[:130, :129]), dim=dim))
+      for dim, shape in enumerate([(140, 129), (130, 140)])],
     Case(einsum.Einsum, [normal(3), normal(3)], naive.einsum, dict(subscripts="i,i->")),
     Case(einsum.Einsum, [normal(), normal(2, 3)], naive.einsum, dict(subscripts=",ij->ji")),
     Case(einsum.Einsum, [normal(3, 0), normal(0, 5)], naive.einsum, dict(subscripts="ij,jk->ik")),

@@ -95,7 +95,7 @@ def remainder(rounded):
     return apply
 
 
-def set_at(x, value, index):
+def set_at(x, value, index, dim=None):
     out = x.copy()
     out[index] = value
     return out

@@ -4,6 +4,7 @@ NumPy copies on one thread, and along the axis that is fastest in one of the arr
 line for each element of the other. Here squares are transposed in registers, so that the lines of both are used up while
 they are at hand. Elements are moved by their size, so there is one kernel for float64 and int64.
 """
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from .rows import number_of_blocks
 from .simd import pointer, pointer_like, shift
 
 LARGE = 1 << 18  # elements, from which threads are faster than NumPy
-MEDIUM = 1 << 14  # the same where NumPy is slow: the arrays' fastest axes differ, or the last is narrow
+MEDIUM = 1 << 14  # the same where NumPy is slow: see is_slow
 BLOCK = 1 << 14  # elements per block
 NARROW = 16  # columns; fewer are copied one by one
 MOVED_AS = {4: np.empty(0, np.float32), 8: np.empty(0, np.float64)}  # by size; booleans are for NumPy
@@ -57,13 +58,34 @@ def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
 
 def copy(x: np.ndarray, out: np.ndarray) -> None:
     """out[...] = x, which is broadcast."""
-    if out.size >= MEDIUM and x.dtype == out.dtype and x.itemsize in MOVED_AS:
-        loops = common_loops(np.broadcast_to(x, out.shape) if x.shape != out.shape else x, out)
-        if loops is not None and (out.size >= LARGE or loops.shape[3] < NARROW or is_transposed(loops)):
+    if out.size >= MEDIUM and x.dtype == out.dtype and x.itemsize in MOVED_AS and (out.size >= LARGE or is_slow(x, out)):
+        strides = x.strides if x.shape == out.shape else np.broadcast_to(x, out.shape).strides
+        loops = common_loops(out.shape, strides, out.strides, x.itemsize) if are_aligned(x, out) else None
+        if loops is not None:
             like = MOVED_AS[x.itemsize]
             copy_forward(x.__array_interface__["data"][0], out.__array_interface__["data"][0], *loops, like)
             return
     out[...] = x
+
+
+def is_slow(x: np.ndarray, out: np.ndarray) -> bool:
+    """Is NumPy slow at this copy? If the arrays' fastest axes differ, and if x is read backwards."""
+    if x.shape != out.shape or x.strides == out.strides:
+        return False
+    fastest = _axis_with_stride(x.itemsize, x)
+    of_out = _axis_with_stride(x.itemsize, out)
+    return fastest != of_out is not None and (fastest is not None or x.strides[of_out] == -x.itemsize)
+
+
+def _axis_with_stride(stride: int, x: np.ndarray) -> int | None:
+    for i, n in enumerate(x.shape):
+        if x.strides[i] == stride and n > 1:
+            return i
+    return None
+
+
+def are_aligned(x: np.ndarray, out: np.ndarray) -> bool:
+    return x.flags.aligned and out.flags.aligned
 
 
 class Loops(NamedTuple):
@@ -74,29 +96,22 @@ class Loops(NamedTuple):
     out_strides: tuple[int, int, int, int]
 
 
-def is_transposed(loops: Loops) -> bool:
-    """Can squares be transposed? The fastest axis of x is the last but one, that of `out` the last."""
-    return loops.strides[2] == loops.out_strides[3] == 1 and loops.strides[3] != 0
-
-
-def common_loops(x: np.ndarray, out: np.ndarray) -> Loops | None:
-    """The loops through both; None if more than four are needed.
+@functools.lru_cache(512)
+def common_loops(
+    shape: tuple[int, ...], strides: tuple[int, ...], out_strides: tuple[int, ...], itemsize: int
+) -> Loops | None:
+    """The loops through two arrays of one shape, by their strides in bytes; None if more than four are needed.
 
     The last loop is the fastest of `out`, the one before it the fastest of x, if that is another.
     """
-    size = x.itemsize
-    if not (x.flags.aligned and out.flags.aligned):
-        return None
-    axes = sorted(
-        [(b, a, n) for n, a, b in zip(x.shape, x.strides, out.strides) if n > 1], key=lambda axis: -abs(axis[0])
-    )
+    axes = sorted([(b, a, n) for n, a, b in zip(shape, strides, out_strides) if n > 1], key=lambda axis: -abs(axis[0]))
     merged = []
     for b, a, n in axes:
         if merged and merged[-1][0] == b * n and merged[-1][1] == a * n:
             merged[-1] = b, a, merged[-1][2] * n
         else:
             merged.append((b, a, n))
-    if len(merged) > 4 or any(b % size or a % size for b, a, n in merged):
+    if len(merged) > 4 or any(b % itemsize or a % itemsize for b, a, n in merged):
         return None
     if len(merged) > 1:
         fastest = min(range(len(merged) - 1), key=lambda i: abs(merged[i][1]) or 1 << 62)
@@ -104,7 +119,7 @@ def common_loops(x: np.ndarray, out: np.ndarray) -> Loops | None:
             merged.insert(len(merged) - 2, merged.pop(fastest))
     merged = [(0, 0, 1)] * (4 - len(merged)) + merged
     out_strides, strides, shape = zip(*merged)
-    return Loops(shape, tuple(a // size for a in strides), tuple(b // size for b in out_strides))
+    return Loops(shape, tuple(a // itemsize for a in strides), tuple(b // itemsize for b in out_strides))
 
 
 @jit

@@ -521,3 +521,18 @@ def tanhshrink(x):
 def tanhshrink_backward(dout, x):
     t = _tanh(x)
     return dout * (t * t)
+
+
+# ---------------------------------------------------------------------------------------------------------- losses
+
+
+@formula
+def huber(x, delta):
+    distance = abs(x)
+    return HALF * x * x if distance <= delta else delta * (distance - HALF * delta)
+
+
+@formula
+def huber_backward(dout, x, delta):
+    slope = -delta if x < -delta else (delta if x > delta else x)
+    return dout * slope

@@ -64,6 +64,32 @@ def add_along(dout: np.ndarray, dim: int, positions: np.ndarray, for_all: bool, 
     return dx
 
 
+def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """(a copy of these int64 numbers, which are contiguous, the lowest, the highest), in one pass
+
+    >>> copied_with_range(np.array([3, -1, 2]))
+    (array([ 3, -1,  2]), -1, 3)
+    """
+    out, source = empty(positions.shape, positions.dtype), positions.reshape(-1)
+    ranges = np.empty((-(-source.size // ELEMENTS), 2), np.int64)
+    range_forward(source, out.reshape(-1), ranges)
+    return out, int(ranges[:, 0].min()), int(ranges[:, 1].max())
+
+
+def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarray) -> None:
+    """out[i, positions[i, j]] = values[i, j] for dim = 1, and so on; out is in C order, one value is for all places.
+
+    >>> out = np.zeros((2, 3))
+    >>> put_along(out, 1, np.array([[2], [0]]), np.array([[1.0], [2.0]]))
+    >>> out.tolist()
+    [[0.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
+    """
+    outer, count, inner = math.prod(out.shape[:dim]), positions.shape[dim], math.prod(out.shape[dim + 1 :])
+    moved_as, values = MOVED_AS[out.itemsize], in_order(values.astype(out.dtype, copy=False))
+    put_forward(values.view(moved_as).reshape(-1), positions.reshape(outer, count, inner),
+                out.view(moved_as).reshape(outer, -1, inner))
+
+
 def _strides(count: int, inner: int, for_all: bool) -> tuple[int, int, int]:
     """Of positions, in elements."""
     return (0, 1, 0) if for_all else (count * inner, inner, 1)
@@ -104,6 +130,55 @@ def take_forward(x, positions, strides, out):
 
 
 @jit
+def _range_block(block, positions, out, ranges):
+    start = block * ELEMENTS
+    source, target = pointer(positions, start), pointer(out, start)
+    lowest = highest = source[0]
+    for j in range(min(ELEMENTS, positions.size - start)):
+        target[j] = source[j]
+        lowest, highest = min(lowest, source[j]), max(highest, source[j])
+    ranges[block, 0], ranges[block, 1] = lowest, highest
+
+
+@kernel(parallel=True)
+def range_forward(positions, out, ranges):
+    """positions (N,) -> out (N,), the same, and ranges (blocks, 2): the lowest and the highest of each block"""
+    parallel_for(_range_block, ranges.shape[0], positions.size, (positions, out, ranges))
+
+
+@jit
+def _put_block(block, values, step, positions, rows, out):
+    n, inner, count = out.shape[1], out.shape[2], positions.shape[1]
+    for i in range(block * rows, min(out.shape[0], (block + 1) * rows)):
+        target, start = pointer(out, i * n * inner), i * count * inner
+        source, at = pointer(values, start * step), pointer(positions, start)
+        if inner == 1:
+            for j in range(count):
+                target[at[j]] = source[j * step]
+        else:
+            for j in range(count):
+                for column in range(inner):
+                    k = j * inner + column
+                    target[at[k] * inner + column] = source[k * step]
+
+
+@kernel(parallel=True)
+def put_forward(values, positions, out):
+    """values (outer * k * inner,) or (1,), positions (outer, k, inner) in range -> out (outer, n, inner):
+    out[o, position[o, j, i], i] = value[o, j, i]. Of those that meet, the last stays."""
+    rows = max(1, ELEMENTS // (positions.shape[1] * positions.shape[2]))
+    step = 0 if values.size == 1 else 1
+    parallel_for(_put_block, number_of_blocks(out.shape[0], rows), positions.size, (values, step, positions, rows, out))
+
+
+@jit
+def _add_row(source, at, stride, count, sums):
+    """sums[at[j]] += source[j]: pointers"""
+    for j in range(count):
+        sums[at[j * stride]] += source[j]
+
+
+@jit
 def _add_block(block, dout, positions, strides, rows, columns, dx):
     n, inner, count = dx.shape[1], dx.shape[2], dout.shape[1]
     outer_stride, stride, inner_stride = strides
@@ -113,7 +188,9 @@ def _add_block(block, dout, positions, strides, rows, columns, dx):
     sums = np.empty(n * width)
     for i in range(first, min(dx.shape[0], first + rows)):
         sums[:] = -0.0
-        for j in range(count):
+        if inner == 1:
+            _add_row(pointer(dout, i * count), shift(positions, i * outer_stride), stride, count, pointer(sums, 0))
+        for j in range(count if inner > 1 else 0):
             source = pointer(dout, (i * count + j) * inner + start)
             at = shift(positions, i * outer_stride + j * stride + start * inner_stride)
             for column in range(width):

@@ -408,6 +408,11 @@ def matmul(
     a, row_a, column_a = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
     b, row_b, column_b = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
     corner, row_out, _ = (out, N, 1) if is_usual else _corner(out)
+    if N == 1 < M and bias is None and row_out == 1:  # a column: the row b^T @ a^T, whose elements lie side by side
+        a, row_a, column_a, b, row_b, column_b = b, K, row_b, a, column_a, row_a
+        M, N, row_out = 1, M, M
+    elif N == 1 and row_b == 1:  # a dot product: b seen as a transposed row
+        column_b = K
     _launch(a, row_a, column_a, b, row_b, column_b, corner, row_out, M, N, K, bias, flags, NO_BATCH)
     return out
 

@@ -6,6 +6,7 @@ the same bits for any number of threads.
 
 An array of any strides is seen as four nested loops (outer, outer, n, inner), of which n is summed.
 """
+import functools
 import math
 from typing import NamedTuple, Sequence
 
@@ -73,14 +74,14 @@ def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
         x = np.flip(x, axis) if reverse else x
         out = np.cumsum(x, axis=axis, dtype=WIDE).astype(x.dtype) if is_float else np.cumsum(x, axis=axis)
         return np.flip(out, axis) if reverse else out
-    x, loops = seen_as_loops(x, [axis])
+    x, loops = seen_as_loops(x, (axis,))
     cuts = cut(loops.shape)
     before = np.full((loops.outer, 1, loops.inner), -0.0)
     if cuts[1] > 1:  # with what stands before each block of rows, threads can share the blocks
         sums = _partial_sums(x, loops)
         before = np.concatenate([before, sums[:, :0:-1] if reverse else sums[:, :-1]], axis=1).cumsum(axis=1)
         before = np.ascontiguousarray(before[:, ::-1]) if reverse else before
-    order = loops.outer_axes + [axis] + loops.inner_axes
+    order = (*loops.outer_axes, axis, *loops.inner_axes)
     out = empty(tuple(x.shape[i] for i in order), x.dtype)
     running_sum_forward(address(x), loops.shape, loops.strides, cuts, before, reverse, out.reshape(-1))
     return out.transpose(np.argsort(order))
@@ -104,38 +105,48 @@ def address(x: np.ndarray) -> int:
 
 def _sum_of_long(x: np.ndarray, axes: list[int]) -> np.ndarray:
     """The kernel sums over the one loop with most terms; what is left then is short, and for NumPy."""
-    runs = runs_in_memory(x, in_memory_order(x), axes)
-    x, loops = seen_as_loops(x, max(runs, key=lambda run: count(x, run)))
+    x, loops = seen_as_loops(x, longest_run(x.shape, x.strides, tuple(axes)))
     sums = _partial_sums(x, loops)
     sums = np.add.reduce(sums, axis=1) if sums.shape[1] > 1 else sums
     left = loops.outer_axes + loops.inner_axes
+    if len(left) < 2 and not any(i in axes for i in left):
+        return sums + 0.0  # a sum of nothing but -0 is 0, as NumPy's
     sums = sums.reshape([x.shape[i] for i in left]).transpose(np.argsort(left))
-    return np.add.reduce(sums, axis=tuple(k for k, i in enumerate(sorted(left)) if i in axes))
+    return np.add.reduce(sums, axis=tuple([k for k, i in enumerate(sorted(left)) if i in axes]))
 
 
-def in_memory_order(x: np.ndarray) -> list[int]:
-    return sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
+def in_memory_order(strides: tuple[int, ...]) -> list[int]:
+    return sorted(range(len(strides)), key=lambda i: -abs(strides[i]))
 
 
-def runs_in_memory(x: np.ndarray, order: Sequence[int], axes: Sequence[int]) -> list[list[int]]:
+def runs_in_memory(
+    shape: tuple[int, ...], strides: tuple[int, ...], order: Sequence[int], axes: Sequence[int]
+) -> list[tuple[int, ...]]:
     """The axes among `order` that are in `axes`, those together that one loop can run through: that are neighbours, and
     where the outer one steps over the inner one as a whole."""
     runs, before = [], None
     for i in order:
         if i in axes:
-            if before in axes and x.strides[before] == x.shape[i] * x.strides[i]:
-                runs[-1].append(i)
+            if before in axes and strides[before] == shape[i] * strides[i]:
+                runs[-1] += (i,)
             else:
-                runs.append([i])
+                runs.append((i,))
         before = i
     return runs
+
+
+@functools.lru_cache(512)
+def longest_run(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Of `axes`, those that one loop can run through, with most elements"""
+    runs = runs_in_memory(shape, strides, in_memory_order(strides), axes)
+    return max(runs, key=lambda run: math.prod([shape[i] for i in run]))
 
 
 class Loops(NamedTuple):
     """An array as nested loops over (outer, outer, n, inner), with strides in elements."""
 
-    outer_axes: list[int]
-    inner_axes: list[int]
+    outer_axes: tuple[int, ...]
+    inner_axes: tuple[int, ...]
     shape: tuple[int, int, int, int]
     strides: tuple[int, int, int, int]
 
@@ -148,19 +159,30 @@ class Loops(NamedTuple):
         return self.shape[3]
 
 
-def seen_as_loops(x: np.ndarray, middle: list[int]) -> tuple[np.ndarray, Loops]:
+def seen_as_loops(x: np.ndarray, middle: tuple[int, ...]) -> tuple[np.ndarray, Loops]:
     """The array, or a copy if it is scattered too much, and its loops, of which n goes through the axes `middle`."""
-    order = in_memory_order(x)
+    loops = loops_of(x.shape, x.strides, x.itemsize, middle) if x.flags.aligned and x.dtype.isnative else None
+    if loops is None:
+        x = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+        loops = loops_of(x.shape, x.strides, x.itemsize, middle)
+    return x, loops
+
+
+@functools.lru_cache(512)
+def loops_of(
+    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, middle: tuple[int, ...]
+) -> Loops | None:
+    """The loops through an array with these strides in bytes; None if four are not enough."""
+    order = in_memory_order(strides)
     after = order[order.index(middle[-1]) + 1 :]
-    inner = (runs_in_memory(x, after, after) or [[]])[-1]
+    inner = (runs_in_memory(shape, strides, after, after) or [()])[-1]
     outer = [i for i in order if i not in middle and i not in inner]
-    runs = [[]] * 2 + runs_in_memory(x, outer, outer)
-    is_regular = x.flags.aligned and x.dtype.isnative and not any(stride % x.itemsize for stride in x.strides)
-    if len(runs) > 4 or not is_regular:
-        return seen_as_loops(np.array(x, dtype=x.dtype.newbyteorder("="), order="C"), middle)
+    runs = [(), (), *runs_in_memory(shape, strides, outer, outer)]
+    if len(runs) > 4 or any(stride % itemsize for stride in strides):
+        return None
     runs = runs[-2:] + [middle, inner]
-    strides = tuple(x.strides[run[-1]] // x.itemsize if run else 1 for run in runs)
-    return x, Loops(outer, inner, tuple(count(x, run) for run in runs), strides)
+    steps = tuple(strides[run[-1]] // itemsize if run else 1 for run in runs)
+    return Loops(tuple(outer), inner, tuple(math.prod([shape[i] for i in run]) for run in runs), steps)
 
 
 def cut(shape: tuple[int, int, int, int]) -> tuple[int, int, int, int]:

@@ -7,12 +7,11 @@ import numpy as np
 from ..kernels.buffers import empty
 from ..kernels.copying import copied, copy
 from ..kernels.embedding import embedding_backward
-from ..kernels.gather import add_along, take
+from ..kernels.gather import add_along, copied_with_range, put_along, take
 from ..kernels.reduce import FEW
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
-from .comparison import select
 from .numpy_protocol import answers
 from .operands import check_dim, values_of
 
@@ -148,7 +147,7 @@ class ScatterAdd(Op):
 
     def forward(self, x, *, dim, indices, shape):
         self.dim, self.indices = dim, indices
-        if indices.size < LARGE or x.dtype.kind != "f":
+        if max(indices.size, math.prod(shape)) < LARGE or x.dtype.kind != "f":
             out = np.zeros(shape, x.dtype)
             add_at(out, along(dim, indices), x)
             return out
@@ -169,21 +168,33 @@ class SetAt(Op):
     Where an index repeats, the last value stays, and only that one has a gradient in truth; that case is refused.
     """
 
-    def forward(self, x, value, *, index):
-        self.index = index
-        self.is_kept = np.ones(x.shape, bool)
-        self.is_kept[index] = False
-        if x.size - np.count_nonzero(self.is_kept) < count_places(x, index):
+    def forward(self, x, value, *, index, dim=None, is_checked=False):
+        """`dim`: the index is that of `along` this axis."""
+        self.index, self.dim, self.value_ndim = index, dim, np.ndim(value)
+        if not (is_checked or is_basic(index)) and takes_twice(x.shape, index, dim):
             raise ValueError("setting items: an index occurs twice, so the gradient would not be defined")
-        self.value_ndim = np.ndim(value)
         out = copied(x)
-        out[index] = value
+        put(out, index, dim, value)
         return out
 
     def backward(self, dout):
-        dvalue = Index.call(dout, index=self.index)
+        dx = SetAt.call(dout, 0.0, index=self.index, dim=self.dim, is_checked=True)
+        if self.dim is not None:
+            return dx, Gather.call(dout, dim=self.dim, indices=self.index[self.dim])
         leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums what is too much
-        return select(self.is_kept, dout, 0.0), dvalue[leading]
+        return dx, Index.call(dout, index=self.index)[leading]
+
+
+def put(out: np.ndarray, index, dim: int | None, value) -> None:
+    """out[index] = value, for an array in C order; `dim`: see SetAt"""
+    value = np.asarray(value)
+    if dim is not None:
+        indices = index[dim]
+        is_full = indices.shape[:dim] + indices.shape[dim + 1 :] == out.shape[:dim] + out.shape[dim + 1 :]
+        if is_full and indices.size >= LARGE and value.shape in ((), indices.shape):
+            put_along(out, dim, indices, value)
+            return
+    out[index] = value
 
 
 class Unfold(Op):
@@ -226,13 +237,18 @@ def windows_of(x: np.ndarray, size: int, step: int) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(x, size, -1)[..., ::step, :]
 
 
-def count_places(x: np.ndarray, index) -> int:
-    """How many elements x[index] has."""
-    if is_basic(index):
-        return np.size(x[index])
+def takes_twice(shape: tuple[int, ...], index, along_dim: int | None = None) -> bool:
+    """Does an index take an element of an array of this shape twice?"""
+    dim = taken_axis(index)
+    if dim is not None:
+        index, shape = last_of(index), shape[dim : dim + 1]  # of whole slices, one element of each tells
+    marks = np.zeros(shape, bool)
+    put(marks, index, along_dim, True)
     if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):
-        return np.broadcast(*index).size * math.prod(x.shape[len(index) :])
-    return np.size(x[index])
+        count = np.broadcast(*index).size * math.prod(shape[len(index) :])
+    else:
+        count = np.size(marks[index])
+    return np.count_nonzero(marks) < count
 
 
 def plain_index(index):
@@ -296,6 +312,20 @@ def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slic
     return tuple(slice(n if i == dim else indices.shape[i]) for i, n in enumerate(shape))
 
 
+def nonzero_positions(x: np.ndarray) -> np.ndarray:
+    """np.argwhere, from positions in the flat array: NumPy is three times as slow where there are several axes."""
+    if not x.size or not x.ndim:
+        return np.argwhere(x)
+    places = np.flatnonzero(x)
+    out = np.empty((places.size, x.ndim), np.int64)
+    for axis in range(x.ndim - 1, 0, -1):
+        above = places // x.shape[axis]
+        np.subtract(places, above * x.shape[axis], out=out[:, axis])
+        places = above
+    out[:, 0] = places
+    return out
+
+
 def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """np.zeros, in memory that is used again if it is large."""
     if math.prod(shape) < LARGE:
@@ -312,9 +342,14 @@ def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
 
 
 def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
-    indices = copied(np.asarray(index))  # which nobody writes to
+    indices = np.asarray(index)
     if indices.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {indices.dtype}")
+    if indices.dtype == np.int64 and indices.size >= LARGE and indices.flags.c_contiguous:
+        indices, lowest, highest = copied_with_range(indices)  # nobody writes to the copy
+    else:
+        indices = copied(indices)
+        lowest, highest = (indices.min(), indices.max()) if indices.size else (0, -1)
     if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
         indices = indices.reshape(1)
     lengths, size = shape or (1,), indices.shape or (1,)
@@ -323,7 +358,7 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
             f"{name}: expected an index with {len(shape)} axes, no longer than {shape} except along dim {dim}, got "
             f"{indices.shape}"
         )
-    if indices.size and (indices.min() < 0 or indices.max() >= lengths[dim]):
+    if lowest < 0 or highest >= lengths[dim]:
         bad = indices[(indices < 0) | (indices >= lengths[dim])]
         raise IndexError(
             f"{name}: index {bad[0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
@@ -412,7 +447,7 @@ class IndexingMethods:
         used = _used("scatter", self, indices, src)
         if self.ndim == 0:
             return self.reshape(1).scatter(0, indices.reshape(-1), used.reshape(-1)).reshape(())
-        return self.apply_op(SetAt, self, used, index=along(dim, indices))
+        return self.apply_op(SetAt, self, used, index=along(dim, indices), dim=dim)
 
     def scatter_add(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
@@ -492,5 +527,5 @@ class IndexingMethods:
         """The positions of the elements that are not zero, (count, ndim); as a tuple, one vector for each axis."""
         values = self._values()
         if not as_tuple:
-            return self.constant(np.argwhere, values)
+            return self.constant(nonzero_positions, values)
         return tuple(self.constant(np.asarray, positions) for positions in np.nonzero(np.atleast_1d(values)))

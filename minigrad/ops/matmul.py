@@ -9,7 +9,8 @@ from typing import Sequence
 
 import numpy as np
 
-from ..kernels import elementwise, gemm
+from ..kernels import elementwise, formulas, gemm
+from ..kernels.pointwise import computed
 from ..kernels.rows import as_rows, sum_rows
 from ..protocol import is_tensor
 from ..tape import Fused, Op
@@ -29,6 +30,8 @@ class MatMul(Op):
         if a.dtype.kind != "f":
             return np.matmul(a, b)
         if a.ndim == b.ndim == 2:
+            if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
+                return computed(formulas.mul, np.multiply, a, b)
             return gemm.matmul(a, b)
         return gemm.batched_matmul(a, b)
 
@@ -225,7 +228,7 @@ class MatmulMethods:
         """out_ij = self_i other_j, of two vectors."""
         if self.ndim != 1 or other.ndim != 1:
             raise ValueError(f"outer: expected 1-D tensors, got shapes {self.shape} and {other.shape}")
-        return self.unsqueeze(1) * other
+        return matmul(self.unsqueeze(1), other.unsqueeze(0)) if self.dtype == other.dtype else self.unsqueeze(1) * other
 
     @answers(np.kron)
     def kron(self, other):

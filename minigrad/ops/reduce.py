@@ -27,10 +27,8 @@ LARGE = 1 << 13  # elements
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
     """Give a reduced array its axes back, with length 1, so that it broadcasts against an array of `shape`."""
-    if axis is None:
-        return reduced.reshape((1,) * len(shape))
-    axes = normalized(axis, len(shape) or 1)
-    return reduced.reshape([1 if i in axes else n for i, n in enumerate(shape)])
+    axes = normalized(axis, max(len(shape), 1))
+    return reduced.reshape(tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 
 def rows_along(x: np.ndarray, axis) -> tuple[np.ndarray, list[int]]:

@@ -64,10 +64,7 @@ def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float 
     """d^2 / 2 for d = |x - target| up to delta, and from there on its tangent, delta (d - delta / 2)"""
     if delta <= 0:
         raise ValueError(f"huber_loss: delta must be positive, got {delta}")
-    difference = x - target
-    distance = difference.abs()
-    losses = where(distance <= delta, 0.5 * difference * difference, delta * (distance - 0.5 * delta))
-    return _reduced("huber_loss", losses, reduction)
+    return _reduced("huber_loss", apply(ops.huber.Huber, floating(x - target), delta=delta), reduction)
 
 
 def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:

@@ -20,10 +20,16 @@ VIEWS = {
 
 
 def test_squares_are_transposed_where_the_fastest_axes_differ():
-    x, out = np.empty((60, 2, 70), np.float32), np.empty((70, 2, 60), np.float32)
-    loops = copying.common_loops(x.T, out)
-    assert loops == ((1, 2, 70, 60), (0, 70, 1, 140), (0, 60, 120, 1)) and copying.is_transposed(loops)
-    assert not copying.is_transposed(copying.common_loops(x, np.empty_like(x)))
+    x, out = np.empty((60, 2, 70), np.float32).T, np.empty((70, 2, 60), np.float32)
+    loops = copying.common_loops(x.shape, x.strides, out.strides, x.itemsize)
+    assert loops == ((1, 2, 70, 60), (0, 70, 1, 140), (0, 60, 120, 1))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_numpy_is_slow_where_fastest_axes_differ_and_backwards(view):
+    x = VIEWS[view](np.empty((6, 7), np.float32))
+    expected = view in ("transposed", "reversed columns", "middle axis first")
+    assert x.ndim == 2 and copying.is_slow(x, np.empty(x.shape, np.float32)) == expected
 
 
 @pytest.mark.parametrize("shape", [(150, 230), (7, 30, 5, 19), (2, 9000), (9000, 3), (40_000,)], ids=str)
