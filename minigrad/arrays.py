@@ -1,10 +1,12 @@
 """The arrays that tensors hold: four dtypes, one way in, and one way to sum them."""
+import operator
 from typing import Any
 
 import numpy as np
 
 from . import float_errors
-from .kernels import reduce
+from .kernels import formulas, reduce
+from .kernels.pointwise import computed
 from .protocol import is_tensor
 
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
@@ -66,7 +68,7 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 @float_errors.ignored
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The values in another dtype; what does not fit has no warning."""
-    return array.astype(dtype)
+    return computed(formulas.CASTS.get((array.dtype, dtype)), operator.methodcaller("astype", dtype), array)
 
 
 def exact_sum(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

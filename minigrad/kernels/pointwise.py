@@ -1,8 +1,9 @@
 """Formulas of single elements, and kernels that apply them to large arrays: one loop for all of them.
 
-formulas.py has the formulas. Each is a function of float32 numbers (and booleans); its kernel is compiled when a large
-array first needs it, in a quarter of a second. An operand is an array, or a number; operands of different shapes are
-broadcast. Against NumPy a kernel makes one pass over memory, on all threads, into memory that has been used before.
+formulas.py has the formulas. Each is a function of numbers, of float32 if it doesn't say otherwise; its kernel is compiled
+when a large array first needs it, in a quarter of a second. An operand is an array, or a number; operands of different
+shapes are broadcast. Against NumPy a kernel makes one pass over memory, on all threads, into memory that has been used
+before.
 """
 import functools
 import itertools
@@ -26,6 +27,7 @@ from .simd import INDEX, INT64, pointer, stored, use_widest_vectors
 LARGE = 1 << 12  # where NumPy needs several passes, or branches
 VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 elements, to wake a thread takes what it saves
 SINGLE_PASS = 1 << 17  # where memory is all that takes time
+BYTES = 1 << 19  # the same, for booleans
 ELEMENTS = 8192  # per block
 FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
 
@@ -34,21 +36,26 @@ exact = functools.partial(jit, fastmath=False)
 
 
 class Formula:
-    """A function of single float32 numbers; `of` applies it to arrays."""
+    """A function of single numbers; `of` applies it to arrays.
 
-    def __init__(self, function: Callable, dtype: np.dtype = FLOAT, conditions: int = 0, least: int = LARGE):
+    `takes` are the dtypes of the first operands; those that follow are float32. A formula may hold for usual operands only,
+    so that it has no branches and is vectorised. Then `rare` tells for which it doesn't, and `exception` computes those.
+    """
+
+    def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
+                 rare: Callable | None = None, exception: Callable | None = None):
         self.name, self.dtype, self.least = function.__name__, dtype, least  # dtype of the result, elements at least
-        self._conditions = conditions  # how many operands come first that are booleans
-        self._function = function
+        self._takes = takes
+        self._function, self._rare, self._exception = function, rare, exception
         self._kernels: dict[str, Callable] = {}  # by pattern
 
     def of(self, *operands) -> np.ndarray | None:
-        """The result; None if that is NumPy's work: for small arrays, and other dtypes than float32 (and bool)."""
-        if are_alike(operands, self):
+        """The result; None if that is NumPy's work: for small arrays, and other dtypes than the formula takes."""
+        if not self._takes and are_alike(operands, self):
             return self._computed(_Plan.of_vectors(operands))
         for i, x in enumerate(operands):
             if isinstance(x, (np.ndarray, np.generic)):
-                if x.dtype != (BOOL if i < self._conditions else FLOAT):
+                if x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT):
                     return None
             elif type(x) not in (float, int):  # a Tensor
                 return None
@@ -57,19 +64,25 @@ class Formula:
     def _computed(self, plan: "_Plan") -> np.ndarray:
         launch = self._kernels.get(plan.pattern)
         if launch is None:
-            launch = self._kernels[plan.pattern] = _kernel(self._function, plan.pattern)
+            launch = self._kernels[plan.pattern] = _kernel(self._function, plan.pattern, self._rare, self._exception)
         out = empty(plan.shape, self.dtype)
         vector = out.reshape(-1)
-        launch(plan.rows, plan.columns, plan.strides, vector if self.dtype == FLOAT else vector.view(BYTE), *plan.arrays)
+        launch(plan.rows, plan.columns, plan.strides, vector.view(BYTE) if self.dtype == BOOL else vector, *plan.arrays)
         return out if plan.order is None else out.transpose(plan.order)
 
 
-# What decorates a function of single float32 numbers:
+# What decorates a function of single numbers:
 formula = Formula
 vectorised = functools.partial(Formula, least=VECTORISED)
 single_pass = functools.partial(Formula, least=SINGLE_PASS)
 predicate = functools.partial(Formula, dtype=BOOL, least=SINGLE_PASS)  # it is true or false
-choice = functools.partial(Formula, conditions=1)  # its first argument is true or false
+of_booleans = functools.partial(Formula, dtype=BOOL, takes=(BOOL, BOOL), least=BYTES)
+choice = functools.partial(Formula, takes=(BOOL,))  # its first argument is true or false
+
+
+def unless(rare: Callable, exception: Callable) -> Callable:
+    """What decorates a formula that doesn't hold where rare(*operands); exception(*operands) does there."""
+    return functools.partial(Formula, rare=rare, exception=exception)
 
 
 def computed(formula: Formula | None, function: Callable, *operands):
@@ -179,8 +192,8 @@ def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> tupl
 # ------------------------------------------------------------------------------------------------------ the kernel
 
 
-def _kernel(function: Callable, pattern: str) -> Callable:
-    """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`."""
+def _loop(function: Callable, pattern: str) -> Callable:
+    """The loop of a formula: it has no branches, and is vectorised."""
     code, (first, elements) = exact(function), _elements_of(pattern)
 
     @exact
@@ -188,6 +201,33 @@ def _kernel(function: Callable, pattern: str) -> Callable:
         numbers = first(operands)
         for i in range(count):
             out[i] = code(*elements(operands, numbers, i))
+
+    return loop
+
+
+def _loop_with_exceptions(function: Callable, pattern: str, rare: Callable, exception: Callable) -> Callable:
+    """The same, and where there is any exception to the formula, a second loop for the exceptions."""
+    usual, (first, elements) = _loop(function, pattern), _elements_of(pattern)
+    rare, exception = (code if hasattr(code, "py_func") else exact(code) for code in (rare, exception))
+
+    @exact
+    def loop(count, out, operands):
+        usual(count, out, operands)
+        numbers = first(operands)
+        found = False
+        for i in range(count):
+            found |= rare(*elements(operands, numbers, i))
+        if found:
+            for i in range(count):
+                if rare(*elements(operands, numbers, i)):
+                    out[i] = exception(*elements(operands, numbers, i))
+
+    return loop
+
+
+def _kernel(function: Callable, pattern: str, rare: Callable | None, exception: Callable | None) -> Callable:
+    """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`."""
+    loop = _loop(function, pattern) if rare is None else _loop_with_exceptions(function, pattern, rare, exception)
 
     @jit
     def compute_block(block, rows, columns, strides, out, operands):

@@ -3,20 +3,21 @@
 Broadcasting copies a value to many places, so its gradient is the sum over them: the tape does that (`unbroadcast`).
 Large float32 arrays are computed by kernels (`computed`), with the same bits.
 """
+import functools
 import operator
-from typing import Callable
+from typing import Callable, NamedTuple
 
 import numpy as np
 
 from ..arrays import bool_, int64
 from ..kernels import elementwise as kernels, formulas
 from ..kernels.buffers import empty_like
-from ..kernels.pointwise import LARGE, are_alike, computed
+from ..kernels.pointwise import LARGE, Formula, are_alike, computed
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
 from .numpy_protocol import answers, named
-from .operands import binary, cast, of_floats, of_two, operand, promote
+from .operands import binary, cast, floating, of_floats, of_two, operand, promote
 
 
 def product(a, b):
@@ -114,11 +115,34 @@ class Neg(Op):
         return are_alike(arrays, formulas.neg)
 
 
-PRODUCTS = {  # powers for which np.power takes 50 times as long, or has no kernel
-    2: lambda a: computed(formulas.square, np.square, a),
-    3: lambda a: computed(formulas.cube, lambda a: a * a * a, a),
-    4: lambda a: computed(formulas.fourth, lambda a: a * a * (a * a), a),
+class Power(NamedTuple):
+    """A power that is faster without np.power, and its gradient"""
+
+    function: Callable
+    gradient: Callable
+    formula: Formula
+    gradient_formula: Formula
+
+
+POWERS = {
+    0.5: Power(np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a)), formulas.sqrt, formulas.slope_of_root),
+    2: Power(np.square, lambda dout, a: dout * (2 * a), formulas.square, formulas.slope_of_square),
+    3: Power(lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a)), formulas.cube, formulas.slope_of_cube),
+    4: Power(lambda a: a * a * (a * a), lambda dout, a: dout * (4 * (a * a * a)),
+             formulas.fourth, formulas.slope_of_fourth),
 }
+
+
+def slope_of_base(dout, a, b):
+    if isinstance(b, (int, float)):
+        return dout * (b * Pow.call(a, b - 1)) if b != 0 else dout * 0.0
+    return dout * np.where(b == 0, 0.0, b * a ** np.where(b == 0, 1.0, b - 1))
+
+
+def slope_of_exponent(dout, a, b):
+    a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # its logarithm in full precision
+    at_zero = (a == 0) & (b >= 0)
+    return dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
 
 
 class Pow(Op):
@@ -129,22 +153,15 @@ class Pow(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        if isinstance(b, (int, float)) and b in PRODUCTS:
-            return PRODUCTS[b](a)
-        return a**b
+        if isinstance(b, (int, float)) and b in POWERS:
+            return computed(POWERS[b].formula, POWERS[b].function, a)
+        return computed(formulas.power, operator.pow, a, b)
 
     def backward(self, dout, a, b):
-        da = db = None
-        if self.needs(0):
-            if isinstance(b, (int, float)):
-                da = product(dout, product(b, a if b == 2 else Pow.call(a, b - 1))) if b != 0 else dout * 0.0
-            else:
-                da = dout * np.where(b == 0, 0.0, b * a ** np.where(b == 0, 1.0, b - 1))
-        if self.needs(1):
-            a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # its logarithm in full precision
-            at_zero = (a == 0) & (b >= 0)
-            db = dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
-        return da, db
+        if isinstance(b, (int, float)) and b in POWERS:
+            return computed(POWERS[b].gradient_formula, POWERS[b].gradient, dout, a), None
+        da = computed(formulas.slope_of_base, slope_of_base, dout, a, b) if self.needs(0) else None
+        return da, (computed(formulas.slope_of_exponent, slope_of_exponent, dout, a, b) if self.needs(1) else None)
 
 
 class Abs(Op):
@@ -164,27 +181,31 @@ class Abs(Op):
 class Remainder(Op):
     """out = a - b * floor(a / b), with the sign of b:  da = dout,  db = -dout * floor(a / b)"""
 
-    function, quotient = staticmethod(np.remainder), staticmethod(np.floor_divide)
+    function, formula = staticmethod(np.remainder), formulas.remainder
+    of_divisor = staticmethod(lambda dout, a, b: -dout * np.floor_divide(a, b))
+    formula_of_divisor = formulas.remainder_of_divisor
 
     def forward(self, a, b):
         self.save(a, b)
-        return self.function(a, b)
+        return computed(self.formula, self.function, a, b)
 
     def backward(self, dout, a, b):
-        return dout, (product(negative(dout), self.quotient(a, b)) if self.needs(1) else None)
+        return dout, (computed(self.formula_of_divisor, self.of_divisor, dout, a, b) if self.needs(1) else None)
 
 
 class Fmod(Remainder):
     """out = a - b * trunc(a / b), with the sign of a:  da = dout,  db = -dout * trunc(a / b)"""
 
-    function, quotient = staticmethod(np.fmod), staticmethod(lambda a, b: np.trunc(a / b))
+    function, formula = staticmethod(np.fmod), formulas.fmod
+    of_divisor = staticmethod(lambda dout, a, b: -dout * np.trunc(a / b))
+    formula_of_divisor = formulas.fmod_of_divisor
 
 
 class FloorDivide(Op):
     """out = floor(a / b):  da = 0,  db = 0, as it is constant between its jumps"""
 
     def forward(self, a, b):
-        return np.floor_divide(a, b)
+        return computed(formulas.floor_divide, np.floor_divide, a, b)
 
     def backward(self, dout):
         return np.zeros_like(dout), np.zeros_like(dout)
@@ -278,7 +299,11 @@ class ArithmeticMethods:
 
     @answers(np.fmod)
     def fmod(self, other): return whole_quotient(Fmod, self, other)
-    def frac(self): return self.fmod(1.0)
+
+    def frac(self):
+        x = floating(self)
+        return x - x.constant(functools.partial(computed, formulas.trunc, np.trunc), x)
+
     @answers(np.reciprocal)
     def reciprocal(self): return of_floats(Div, 1.0, self)
     @answers(np.square)
@@ -288,11 +313,13 @@ class ArithmeticMethods:
 
     def addcmul(self, tensor1, tensor2, *, value: float = 1):
         """self + value * tensor1 * tensor2"""
-        return self + tensor1 * tensor2 * value
+        change = tensor1 * tensor2
+        return self + (change if type(value) is int and value == 1 else change * value)
 
     def addcdiv(self, tensor1, tensor2, *, value: float = 1):
         """self + value * tensor1 / tensor2"""
-        return self + tensor1 / tensor2 * value
+        change = tensor1 / tensor2
+        return self + (change if type(value) is int and value == 1 else change * value)
 
     floor = step(np.floor)
     ceil = step(np.ceil)

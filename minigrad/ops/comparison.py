@@ -4,7 +4,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..arrays import as_array, bool_
+from ..arrays import as_array, bool_, float32
 from ..kernels import formulas
 from ..kernels.pointwise import computed
 from ..protocol import is_tensor
@@ -52,6 +52,10 @@ def where(condition, a, b):
         return tensor.apply_op(Where, a, b, condition=condition)
     except ValueError:
         raise broadcast_error("where", condition, a, b) from None
+
+
+def _without_infinities(function, numbers, x):
+    return computed(formulas.nan_to_num, lambda x, *numbers: function(x), x, *numbers)
 
 
 def _mask(condition) -> np.ndarray:
@@ -130,6 +134,11 @@ def comparison(ufunc: np.ufunc) -> Callable:
     return named(method, ufunc.__name__)
 
 
+def judgement(ufunc: np.ufunc) -> Callable:
+    """The method for a function of one operand, which has no gradient and answers to `ufunc`."""
+    return without_gradient(ufunc, functools.partial(computed, getattr(formulas, ufunc.__name__, None), ufunc))
+
+
 class ComparisonMethods:
     __hash__ = object.__hash__
 
@@ -142,14 +151,14 @@ class ComparisonMethods:
     __and__ = __rand__ = comparison(np.bitwise_and)
     __or__ = __ror__ = comparison(np.bitwise_or)
     __xor__ = __rxor__ = comparison(np.bitwise_xor)
-    __invert__ = without_gradient(np.invert)
+    __invert__ = judgement(np.invert)
     logical_and = comparison(np.logical_and)
     logical_or = comparison(np.logical_or)
     logical_xor = comparison(np.logical_xor)
-    logical_not = without_gradient(np.logical_not)
-    isnan = without_gradient(np.isnan)
-    isinf = without_gradient(np.isinf)
-    isfinite = without_gradient(np.isfinite)
+    logical_not = judgement(np.logical_not)
+    isnan = judgement(np.isnan)
+    isinf = judgement(np.isinf)
+    isfinite = judgement(np.isfinite)
 
     def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
         """|self - other| <= atol + rtol |other|, elementwise."""
@@ -197,12 +206,16 @@ class ComparisonMethods:
     def lerp(self, end, weight):
         """self + weight * (end - self), measured from the nearer of the two, so that both are reached exactly."""
         way = end - self
-        if isinstance(weight, (int, float)):
-            return self + weight * way if abs(weight) < 0.5 else end - (1 - weight) * way
+        if type(weight) in (int, float):
+            return self + way * weight if abs(weight) < 0.5 else end - way * (1 - weight)
         return where(abs(weight) < 0.5, self + weight * way, end - (1 - weight) * way)
 
     @answers(np.nan_to_num)
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):
         """self with numbers for NaN and infinities, these by default the extremes of the dtype; no gradient there."""
         replace = functools.partial(np.nan_to_num, nan=nan, posinf=posinf, neginf=neginf)
+        if self.dtype == float32:
+            most = np.finfo(self.dtype).max
+            numbers = nan, most if posinf is None else posinf, -most if neginf is None else neginf
+            replace = functools.partial(_without_infinities, replace, tuple(map(float, numbers)))
         return where(self.isfinite(), self, self.constant(replace, self))

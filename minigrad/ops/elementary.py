@@ -117,6 +117,24 @@ Erfc = elementary("out = 1 - erf x:  dx = -dout * 2 / sqrt(pi) * e^(-x^2)",
                   erfc, lambda dout, x: dout * (-2 / math.sqrt(math.pi) * np.exp(-x * x)))
 
 
+def change_of_angle(dout, a, b):
+    """(a, b, dout / (a^2 + b^2)), the first two by the larger of them"""
+    is_origin = (a == 0) & (b == 0)
+    size = np.where(is_origin, 1.0, np.maximum(abs(a), abs(b)))
+    a, b = a / size, b / size
+    return a, b, dout / (size * np.where(is_origin, 1.0, a * a + b * b))
+
+
+def arctan2_of_a(dout, a, b):
+    _, b, change = change_of_angle(dout, a, b)
+    return change * b
+
+
+def arctan2_of_b(dout, a, b):
+    a, _, change = change_of_angle(dout, a, b)
+    return -change * a
+
+
 class Atan2(Op):
     """out = angle of the point (b, a), from -pi to pi:  da = dout * b / (a^2 + b^2),  db = -dout * a / (a^2 + b^2)
 
@@ -127,14 +145,16 @@ class Atan2(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.arctan2(a, b)
+        return computed(formulas.arctan2, np.arctan2, a, b)
 
     def backward(self, dout, a, b):
-        is_origin = (a == 0) & (b == 0)
-        size = np.where(is_origin, 1.0, np.maximum(abs(a), abs(b)))
-        a, b = a / size, b / size
-        share = dout / (size * np.where(is_origin, 1.0, a * a + b * b))
-        return share * b, -share * a
+        da = computed(formulas.arctan2_of_a, arctan2_of_a, dout, a, b) if self.needs(0) else None
+        return da, (computed(formulas.arctan2_of_b, arctan2_of_b, dout, a, b) if self.needs(1) else None)
+
+
+def logaddexp_of_a(dout, a, b):
+    is_nothing = (a == -math.inf) & (b == -math.inf)
+    return dout * Sigmoid.call(np.where(is_nothing, -math.inf, a - b))
 
 
 class LogAddExp(Op):
@@ -147,12 +167,10 @@ class LogAddExp(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return np.logaddexp(a, b)
+        return computed(formulas.logaddexp, np.logaddexp, a, b)
 
     def backward(self, dout, a, b):
-        is_nothing = (a == -math.inf) & (b == -math.inf)
-        da, db = (np.where(is_nothing, -math.inf, apart) for apart in (a - b, b - a))
-        return dout * Sigmoid.call(da), dout * Sigmoid.call(db)
+        return tuple(computed(formulas.logaddexp_of_a, logaddexp_of_a, dout, *pair) for pair in ((a, b), (b, a)))
 
 
 def method(op: type[Elementary]) -> Callable:

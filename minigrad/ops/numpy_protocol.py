@@ -23,12 +23,12 @@ def answers(numpy_function: Callable, **names: str) -> Callable:
     return register
 
 
-def without_gradient(ufunc: np.ufunc) -> Callable:
-    """The method that computes `ufunc` of single elements, such as np.isnan, and which answers to it."""
+def without_gradient(ufunc: np.ufunc, function: Callable | None = None) -> Callable:
+    """The method that computes `ufunc` of single elements, such as np.isnan, by a function, and which answers to it."""
 
     @answers(ufunc)
     def method(self):
-        return self.constant(ufunc, self)
+        return self.constant(function or ufunc, self)
 
     return named(method, ufunc.__name__)
 

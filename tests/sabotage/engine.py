@@ -129,10 +129,11 @@ SABOTAGES = [
     "cache: a process waits for itself": ("KernelCache.load_overload", " and path not in self._locks", ""),
     "cache: locks stay": ("KernelCache.save_overload", "self._unlock(path)", "pass"),
 }) + edits(("tests/minigrad/kernels/test_pointwise.py",), "minigrad.kernels.pointwise", {
-    "formulas: float64 is read as float32": ("Formula.of", "x.dtype != (BOOL if i < self._conditions else FLOAT)", "False"),
+    "formulas: float64 is read as float32": ("Formula.of", "x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT)", "False"),
     "formulas: the result's axes stay in the order of memory": ("Formula._computed", "out.transpose(plan.order)", "out"),
     "formulas: a column is a row": ("_seen_as_matrix", '"n", (1, 0)', '"e", (0, 1)'),
     "formulas: a row is read on and on": ("_seen_as_matrix", '"e", (0, 1), in_order(once)', '"e", (columns, 1), in_order(once)'),
+    "formulas: exceptions are computed as the rule is": ("_loop_with_exceptions", "if found:", "if False:"),
     "formulas: numbers are rows": ("_plan", 'int(kind == "e")', "1"),
     "formulas: NumPy is forgotten": ("computed", "function(*operands) if result is None else result", "result"),
 })  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 
 from minigrad.kernels import formulas, pointwise
 from minigrad.kernels.pointwise import FLOAT, Formula, computed
+from minigrad.ops import arithmetic, elementary
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
 
@@ -55,7 +56,20 @@ ACCURATE = {  # a reference in float64, and ulps
     "erfc": (np.vectorize(math.erfc, otypes=[float]), 8), "silu": (lambda x: x * sigmoid(x), 3),
     "logsigmoid": (lambda x: np.minimum(x, 0) - np.log1p(np.exp(-abs(x))), 3),
     "mish": (lambda x: x * np.tanh(np.logaddexp(x, 0)), 6),
+    "exp2": (np.exp2, 1), "log2": (np.log2, 1), "log10": (np.log10, 1), "sin": (np.sin, 1), "cos": (np.cos, 1),
+    "tan": (np.tan, 1), "sinh": (np.sinh, 3), "cosh": (np.cosh, 3), "arctan": (np.arctan, 1),
+    "power": (np.power, 1), "arctan2": (np.arctan2, 1),
 }
+
+
+
+def pairs():
+    """All pairs of special numbers; and others of all sizes, of about one size, and small whole ones"""
+    special = [axis.ravel() for axis in np.meshgrid(*[np.array(SPECIAL, np.float32)] * 2)]
+    whole = np.random.default_rng(3).integers(-9, 9, (2, 300)).astype(np.float32)
+    return [np.concatenate([x, y, z]) for x, y, z in zip(special, (WIDE, WIDE[::-1]), whole)]
+
+
 UNDERFLOW = "sigmoid", "silu", "mish"  # on the way: they are 0 where e^x, or e^-x, leaves float32
 
 
@@ -63,7 +77,9 @@ UNDERFLOW = "sigmoid", "silu", "mish"  # on the way: they are 0 where e^x, or e^
 @np.errstate(all="ignore")
 def test_functions_are_exact_to_a_few_ulps(name):
     reference, ulps = ACCURATE[name]
-    got, exact = getattr(formulas, name).of(WIDE), reference(WIDE.astype(np.float64))
+    formula = getattr(formulas, name)
+    operands = (WIDE,) if formula._function.__code__.co_argcount == 1 else pairs()
+    got, exact = formula.of(*operands), reference(*[x.astype(np.float64) for x in operands])
     expected = exact.astype(np.float32)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
     is_finite = np.isfinite(expected)
@@ -71,6 +87,59 @@ def test_functions_are_exact_to_a_few_ulps(name):
     least = np.float32(1e-29 if name in UNDERFLOW else 0)
     spacing = np.spacing(np.maximum(abs(expected[is_finite]), least))
     assert (abs(got[is_finite] - exact[is_finite]) / spacing).max() <= ulps
+
+
+QUOTIENTS = {
+    "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide,
+    "remainder_of_divisor": lambda dout, a, b: -dout * np.floor_divide(a, b),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+@np.errstate(all="ignore")
+def test_quotients_and_what_remains_have_numpys_bits(name):
+    a, b = pairs()
+    operands = (np.full_like(a, 1.5), a, b) if name == "remainder_of_divisor" else (a, b)
+    got, expected = getattr(formulas, name).of(*operands), QUOTIENTS[name](*operands)
+    np.testing.assert_array_equal(got, expected)
+    ok = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
+
+
+GRADIENTS = {  # formulas of several operands, and these in NumPy's notation
+    "slope_of_root": arithmetic.POWERS[0.5].gradient, "slope_of_square": arithmetic.POWERS[2].gradient,
+    "slope_of_cube": arithmetic.POWERS[3].gradient, "slope_of_fourth": arithmetic.POWERS[4].gradient,
+    "slope_of_base": arithmetic.slope_of_base, "slope_of_exponent": arithmetic.slope_of_exponent,
+    "arctan2_of_a": elementary.arctan2_of_a, "arctan2_of_b": elementary.arctan2_of_b,
+    "logaddexp": np.logaddexp, "logaddexp_of_a": elementary.logaddexp_of_a,
+    **{f"{op.__name__.lower()}_backward": op.gradient
+       for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)},
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+@np.errstate(all="ignore")
+def test_gradients_are_those_of_numpys_notation(name):
+    formula = getattr(formulas, name)
+    random = np.random.default_rng(4)
+    operands = random.normal(0, 3, (3, 5000)).astype(np.float32)[:formula._function.__code__.co_argcount]
+    operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
+    np.testing.assert_allclose(formula.of(*operands), GRADIENTS[name](*operands), 2e-5, 1e-6)
+
+
+@np.errstate(all="ignore")
+def test_casts_and_judgements_have_numpys_bits():
+    x = np.tile(np.array(SPECIAL, np.float32), 8000)
+    for (source, target), formula in formulas.CASTS.items():
+        values = x if source == FLOAT else np.nan_to_num(x, nan=0, posinf=3, neginf=-3).clip(-1e9, 1e9).astype(source)
+        np.testing.assert_array_equal(formula.of(values), values.astype(target), f"{source} to {target}")
+    for name in ("isnan", "isinf", "isfinite"):
+        np.testing.assert_array_equal(getattr(formulas, name).of(x), getattr(np, name)(x), name)
+    a, b = x > 0, x == x
+    for name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+        operands = (a, b)[:getattr(np, name).nin]
+        np.testing.assert_array_equal(getattr(formulas, name).of(*operands), getattr(np, name)(*operands), name)
+    np.testing.assert_array_equal(formulas.nan_to_num.of(x, 1.0, 2.0, 3.0), np.nan_to_num(x, nan=1, posinf=2, neginf=3))
 
 
 @Formula
