@@ -19,6 +19,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from ..per_thread import this_thread
 from .cache import KernelCache
+from .interrupts import between_passes
 
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
@@ -110,7 +111,8 @@ class _KernelCompiler(compiler.Compiler):
         is_collecting = gc.isenabled()
         gc.disable()
         try:
-            return super()._compile_core()
+            with between_passes():
+                return super()._compile_core()
         finally:
             if is_collecting:
                 gc.enable()
