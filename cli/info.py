@@ -1,12 +1,12 @@
 """`minigrad info`: what a bug report needs."""
 import argparse
-import importlib.metadata
 import os
 import pathlib
 import platform
 import re
 
 import minigrad as mg
+from cli.versions import version
 from minigrad.extend import cache_folder, threading_layer
 
 
@@ -27,14 +27,6 @@ def run(options: argparse.Namespace) -> int:
     for name, value in rows.items():
         print(f"{name:15}  {value}")
     return 0
-
-
-def version(package: str) -> str:
-    """The installed version of a package."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def cpu_name() -> str:

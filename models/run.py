@@ -21,7 +21,6 @@ except ImportError:  # Windows
 from minigrad.figures import new_figure
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
-from models.distributed import ALONE, Alone
 from models.pictures import PICTURE
 from models.task import ALIGNMENT
 from models.train import Trainer, TrainingError
@@ -74,7 +73,7 @@ def train(trainer: Trainer, folder: pathlib.Path) -> None:
     if trainer.step == 0 and ranks.is_first:
         checkpoints.save(folder, trainer.checkpoint())  # from now on the run can be resumed, whatever happens
     row = None
-    with recorder(trainer, folder) as record, catch_interrupt(ranks) as interrupted:
+    with recorder(trainer, folder) as record, catch_interrupt(trainer, folder) as interrupted:
         while not trainer.is_finished():
             row = trainer.train_step()
             is_stop, is_interrupted = trainer.is_stop(trainer.step), bool(ranks.sum([len(interrupted)]) > 0)
@@ -173,17 +172,20 @@ def _parse_row(line: str) -> dict | None:
 
 
 @contextlib.contextmanager
-def catch_interrupt(ranks: Alone = ALONE) -> Iterator[list]:
-    """A list that is empty until Ctrl-C; the second Ctrl-C stops at once, as ever.
+def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list]:
+    """A list that is empty until Ctrl-C, which is obeyed after the step; in the first step, where kernels may be compiled
+    and the checkpoint has all, it stops at once. So does the second Ctrl-C, as ever.
 
     One of several ranks gets it from mpiexec: Open MPI's sends SIGTERM instead, and a second one is for mpiexec itself.
     """
-    pressed = []
+    pressed, ranks, first = [], trainer.ranks, trainer.step
 
     def remember(number, frame):
         pressed.append(number)
         if ranks.size == 1:
             signal.signal(number, signal.default_int_handler)
+            if trainer.step == first:
+                raise Interrupted(f"stopped before step {first + 1}; go on with --resume {folder}")
 
     numbers = [signal.SIGINT] if ranks.size == 1 else [signal.SIGINT, signal.SIGTERM]
     before = {number: signal.signal(number, remember) for number in numbers}

@@ -19,13 +19,15 @@ from llvmlite import binding
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
-from . import gemm
-from .cache import cache_folder, lock
+from . import gemm, threads
+from .cache import cache_folder, lock, prerequisites
 
 STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
 SCALARS = {"f": types.float32, "d": types.float64, "l": types.int64, "b": types.boolean}
 MOST = 6  # processes: one kernel takes an eighth of the time of all
-COMMAND = "import sys; from minigrad.kernels import ahead; ahead.compile_step(*sys.argv[1:])"
+# SciPy's BLAS, which Numba imports where it can, is in no kernel, and there is little garbage to search for.
+COMMAND = ("import gc, sys; gc.disable(); sys.modules['scipy'] = None; "
+           "from minigrad.kernels import ahead; ahead.run_no_kernel(); ahead.compile_step(*sys.argv[1:])")
 
 
 @functools.cache
@@ -61,9 +63,15 @@ def _done() -> pathlib.Path:
     return cache_folder() / STEP.with_suffix(".done").name
 
 
+def run_no_kernel() -> None:
+    """From now on kernels can be compiled, but not run: nothing is started, and any address will do for what they call."""
+    prerequisites.clear()
+    for name in (gemm.symbol(types.float32), *threads.NAMES):
+        binding.add_symbol(name, 1)
+
+
 def compile_step(parent: str, step: str) -> None:
-    """What the processes do: each compiles what no other does, as long as their parent lives."""
-    binding.add_symbol(gemm.symbol(types.float32), 1)  # any address will do where no kernel is run
+    """What the processes do, after `run_no_kernel`: each compiles what no other does, as long as their parent lives."""
     for line in pathlib.Path(step).read_text(encoding="utf-8").splitlines():
         if os.getppid() != int(parent):
             return

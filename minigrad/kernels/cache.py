@@ -23,6 +23,8 @@ import numba
 import numpy
 from numba.core import compiler, runtime, serialize
 
+from .interrupts import between_passes
+
 try:
     import fcntl
     import grp
@@ -230,8 +232,9 @@ class KernelCache:
             payload = _read(path)
             if payload is None:
                 return None
-            _name_runtime_functions()
-            return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+            with between_passes():
+                _name_runtime_functions()
+                return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
         except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
             _announce_loss(repr(error))
 

@@ -20,6 +20,7 @@ from numpy import ndarray
 
 from ..per_thread import this_thread
 from .cache import KernelCache
+from .interrupts import between_passes
 
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
@@ -86,8 +87,20 @@ class _SelfContained(_OfParts):
         return self.name, "object", (self._get_compiled_object(), parse_assembly(stubs).as_bitcode())
 
 
-class _PartCompiler(compiler.Compiler):
-    """Numba's compiler, for functions that kernels call."""
+UNUSED = {"inline_closure_likes", "nopython_rewrites"}  # for closures and expressions of arrays, which no kernel has
+
+
+class _Compiler(compiler.Compiler):
+    """Numba's compiler, without passes that would find nothing to do: a tenth of the time."""
+
+    def define_pipelines(self):
+        (pipeline,) = super().define_pipelines()
+        pipeline.passes = [step for step in pipeline.passes if step[0].name() not in UNUSED]
+        return [pipeline]
+
+
+class _PartCompiler(_Compiler):
+    """The compiler of functions that kernels call."""
 
     def define_pipelines(self):
         self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
@@ -103,15 +116,16 @@ class _PartCompiler(compiler.Compiler):
         return result._replace(entry_point=nothing)
 
 
-class _KernelCompiler(compiler.Compiler):
-    """Numba's compiler, for kernels."""
+class _KernelCompiler(_Compiler):
+    """The compiler of kernels."""
 
     def _compile_core(self):
         """As Numba does it, but without searches for garbage, which take a tenth of the time."""
         is_collecting = gc.isenabled()
         gc.disable()
         try:
-            return super()._compile_core()
+            with between_passes():
+                return super()._compile_core()
         finally:
             if is_collecting:
                 gc.enable()

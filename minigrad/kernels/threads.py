@@ -35,6 +35,7 @@ from .jit import entry_point, library
 from .simd import INDEX, INT64
 
 SYMBOL = "minigrad_fork_join"
+NAMES = SYMBOL, "get_num_threads", "numba_parallel_for"  # all that kernels call, see `start`
 # Python between two kernels takes longer than this on Intel, so helpers sleep, and an uncompiled step of nano takes 27 ms;
 # with 10,000 turns it is 24, but beside one busy process 47 instead of 34.
 SPINS = 2000

@@ -59,6 +59,7 @@ def test_bad_input(run, arguments, says):
 
 @pytest.mark.parametrize("arguments, foreign", [
     (["--help"], {"numpy", "numba", "models", "study"}),
+    (["--version"], {"numpy", "numba", "models", "study"}),
     (["info"], {"study", "matplotlib", "models.commands.train"}),
     (["train", "--help"], {"study", "matplotlib"}),
 ])
@@ -66,3 +67,12 @@ def test_a_command_imports_what_it_uses_only(arguments, foreign):
     program = f"import sys, cli.__main__\ncli.__main__.main({arguments})\nprint(*sys.modules)"
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not foreign & set(process.stdout.splitlines()[-1].split())
+
+
+def test_what_is_imported_is_not_searched_for_garbage():
+    """Neither while it is, nor at the exit; what a command makes later is."""
+    program = ("import gc\ncalls = []\ngc.callbacks.append(lambda phase, facts: calls.append(phase))\n"
+               "import cli.__main__\nbefore = len(calls)\ncli.__main__.load('cli.info')\n"
+               "print(len(calls) - before, gc.isenabled(), gc.get_freeze_count() > 50_000)")
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout == "0 True True\n"

@@ -313,6 +313,19 @@ def test_ctrl_c_saves_and_can_be_resumed(run, text_file, monkeypatch):
     assert all(np.array_equal(array, two.model[name]) for name, array in one.model.items())
 
 
+def test_ctrl_c_in_the_first_step_which_may_compile_kernels_stops_at_once(run, text_file, monkeypatch):
+    def press_ctrl_c(self, batch):
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the step goes on")
+
+    with monkeypatch.context() as first_step:
+        first_step.setattr(runs.Trainer, "_part_of_loss", press_ctrl_c)
+        code, out, err = run("train", *TINY, "--text", text_file, "--out", "here")
+    assert (code, out) == (130, "") and checkpoints.load("here").step == 0
+    assert err.endswith("minigrad: stopped before step 1; go on with --resume here\n")
+    assert run("train", "--resume", "here")[0] == 0
+
+
 def test_ctrl_c_before_training(run, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
