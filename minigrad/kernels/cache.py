@@ -24,6 +24,7 @@ import numpy
 from numba.core import compiler, runtime, serialize
 
 from .interrupts import between_passes
+from .pages import give_back
 
 try:
     import fcntl
@@ -145,7 +146,8 @@ def _announce_loss(reason: str) -> None:
           file=sys.stderr, flush=True)
 
 
-prerequisites: list[Callable] = []  # what has to be called before machine code is loaded or compiled; see threads.py
+# What has to be called before machine code is loaded or compiled; see threads.py too.
+prerequisites: list[Callable] = [give_back]
 
 
 def _meet_prerequisites() -> None:

@@ -382,8 +382,8 @@ def test_memory_is_used_again_within_a_captured_step():
 def test_memory_of_a_captured_step_is_not_given_back():
     held, x = [], mg.randn(4096, 1024)
     with mg.no_grad(), Capture() as step:
-        for rows in range(4096, 0, -256):  # ever other sizes, and at the end more memory unused than used
-            x = F.gelu(x[:rows] * 1.0)
+        for rows in range(256, 4097, 256):  # ever larger sizes, and at the end more memory unused than used
+            F.gelu(x[:rows] * 1.0)
             held.append(step.pool.nbytes())
     assert held == sorted(held) and held[-1] > 1 << 27
 
@@ -397,6 +397,34 @@ def test_pool_gives_out_what_nobody_uses():
     assert pool.empty((100, 1000), dtype).ctypes.data != address  # the view still needs it
     del view
     assert address in {array.ctypes.data for array in [pool.empty((100, 1000), dtype) for _ in range(2)]}
+
+
+def test_pool_lends_no_byte_twice():
+    pool, generator, lent = Pool(), np.random.default_rng(0), []
+    for number in range(3000):
+        for _ in range(len(lent) > 20 and generator.integers(1, 20)):
+            del lent[generator.integers(len(lent))]
+        array = pool.empty((int(generator.integers(1 << 16, 1 << 18)),), np.dtype(np.int8))
+        assert array.ctypes.data % 64 == 0
+        array[...] = number % 128
+        lent.append((array[10:], number % 128))
+        del array
+    assert all((array == number).all() for array, number in lent)
+    assert pool.nbytes() < 1 << 23
+
+
+def test_gradients_lie_where_activations_were():
+    """Each step takes as much memory as is in use at once, and no more than the one before."""
+    pool, dtype, held = Pool(), np.dtype(np.uint8), []
+    for _ in range(4):
+        activations = [pool.empty((size << 20,), dtype) for size in (8, 2, 6, 8, 2, 6)]
+        gradients = []
+        while activations:
+            activations.pop()
+            gradients += [pool.empty((1 << 19,), dtype), pool.empty((1 << 18,), dtype)]
+        held.append(pool.nbytes())
+        gradients.clear()
+    assert held == [32 << 20] * 4
 
 
 def test_pool_forgets_sizes_that_are_out_of_use():
