@@ -8,7 +8,8 @@ micro takes 3.9 ms, 145 with OpenMP, and with workqueue 1.3 times as long. To re
 `python -m benchmarks training_step` beside other processes. For
 
 - whoever is running takes the next part: a loop ends without the helpers if they are not there in time;
-- a helper looks out for the next loop for SPINS turns and then sleeps; so does the caller that waits;
+- a helper looks out for the next loop for a while and then sleeps; so does the caller that waits. To be woken takes 50 to
+  80 us, as long as a small loop, so the while is long; but where others want the processor it is short, see `_spin`;
 - a caller that finds the team at work for another Python thread, or is alone after os.fork(), does all parts itself.
 
 The team's state are a few words of memory, one to a cache line. TICKET holds all that decides who does what, in one word
@@ -36,13 +37,18 @@ from .simd import INDEX, INT64
 
 SYMBOL = "minigrad_fork_join"
 NAMES = SYMBOL, "get_num_threads", "numba_parallel_for"  # all that kernels call, see `start`
-# Python between two kernels takes longer than this on Intel, so helpers sleep, and an uncompiled step of nano takes 27 ms;
-# with 10,000 turns it is 24, but beside one busy process 47 instead of 34.
-SPINS = 2000
+# For how long a thread spins, in cycles of the processor's clock, 2 to 3 a nanosecond. On two cores a compiled step of nano
+# takes 0.93 of its time with LONG, as helpers would sleep while Python copies gradients; but beside one busy process, where
+# SHORT is right, an uncompiled one took 47 ms instead of 34.
+LONG, SHORT = 300_000, 50_000
+INTERRUPTION = 2_000_000  # between two turns: another process had the processor. What a virtual machine does is shorter
+WARY = 10_000  # loops after that, in which threads spin shortly
+HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
+CYCLES_OF_A_TURN = 25  # where there is no clock
 
 LINE = 8  # words of 8 bytes in a cache line
-OWNER, TICKET, DONE, WAKE, SLEEPERS, CALLER, LOOP, DATA, STOP = (LINE * i for i in range(9))
-WORDS = 9 * LINE
+OWNER, TICKET, DONE, WAKE, SLEEPERS, CALLER, LOOP, DATA, STOP, WARINESS = (LINE * i for i in range(10))
+WORDS = 10 * LINE
 PART_BITS, COUNT_BITS = 20, 20
 PART_MASK = (1 << PART_BITS) - 1
 
@@ -119,6 +125,19 @@ def pause(typing_context):
 
 
 @intrinsic
+def _clock(typing_context):
+    """The processor's clock, in cycles; 0 where there is none that is known."""
+
+    def codegen(context, builder, signature, values):
+        if not HAS_CLOCK:
+            return ir.Constant(INT64, 0)
+        name = "llvm.readcyclecounter"
+        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT64, []), name), [])
+
+    return INDEX(), codegen
+
+
+@intrinsic
 def futex(typing_context, state, word, operation, value):
     """FUTEX_WAIT: sleep while the word's lower half is `value`; FUTEX_WAKE: wake as many sleepers"""
 
@@ -162,20 +181,36 @@ def _take_parts(state):
             futex(state, CALLER, FUTEX_WAKE, 1)
 
 
+@jit.jit
+def _spin(state, word, value, is_awaited):
+    """Wait until state[word] is the value, or until it is another one. False if it did not happen soon: go to sleep.
+
+    Between two turns lie some nanoseconds, unless the thread was interrupted because others want its processor. To spin
+    would take from them, and the system would let this process wait for it later: so for a while it spins shortly.
+    """
+    begin = before = _clock()
+    turns = 0
+    while (load(state, word) == value) != is_awaited:
+        pause()
+        turns += 1
+        now = _clock() if HAS_CLOCK else turns * CYCLES_OF_A_TURN
+        if now - before > INTERRUPTION:
+            store(state, WARINESS, WARY)
+        if now - begin > (LONG if load(state, WARINESS) == 0 else SHORT):
+            return False
+        before = now
+    return True
+
+
 @library
 def _help(state):
     """What a helper does all its life."""
     seen = load(state, WAKE)
     while True:
-        spins = 0
-        while load(state, WAKE) == seen:
-            pause()
-            spins += 1
-            if spins == SPINS:
-                spins = 0
-                add(state, SLEEPERS, 1)
-                futex(state, WAKE, FUTEX_WAIT, seen)
-                add(state, SLEEPERS, -1)
+        while not _spin(state, WAKE, seen, False):
+            add(state, SLEEPERS, 1)
+            futex(state, WAKE, FUTEX_WAIT, seen)
+            add(state, SLEEPERS, -1)
         seen = load(state, WAKE)
         if load(state, STOP) != 0:
             return 0
@@ -201,16 +236,12 @@ def _fork_join(loop, data, parts):
     if load(state, SLEEPERS) > 0:
         futex(state, WAKE, FUTEX_WAKE, parts - 1)
     _take_parts(state)
-    spins = 0
-    while load(state, DONE) != parts:
-        pause()
-        spins += 1
-        if spins == SPINS:
-            spins = 0
-            store(state, CALLER, 1)
-            if load(state, DONE) != parts:
-                futex(state, CALLER, FUTEX_WAIT, 1)
-            store(state, CALLER, 0)
+    while not _spin(state, DONE, parts, True):
+        store(state, CALLER, 1)
+        if load(state, DONE) != parts:
+            futex(state, CALLER, FUTEX_WAIT, 1)
+        store(state, CALLER, 0)
+    store(state, WARINESS, max(load(state, WARINESS) - 1, 0))
     store(state, OWNER, 0)
     return 0
 
