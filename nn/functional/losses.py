@@ -165,7 +165,8 @@ def _weighted_loss(
     weights = _class_weights(name, weight, log_p, class_dim)
     is_counted = compute(np.not_equal, ids, ignore_index)
     targets = compute(_some_class, ids, class_dim, ignore_index)
-    of_target = where(is_counted, weights.reshape(-1)[targets].squeeze(class_dim), 0.0)
+    each = Tensor(np.ones((), log_p.dtype)) if weight is None else weights.reshape(-1)[targets].squeeze(class_dim)
+    of_target = where(is_counted, each, 0.0)
     losses = -where(is_counted, log_p.gather(class_dim, targets).squeeze(class_dim), 0.0) * of_target
     if label_smoothing:
         of_all = -where(is_counted, (log_p * weights).sum(class_dim), 0.0)
