@@ -121,6 +121,9 @@ SABOTAGES = [
     "ahead: any program is taken for Python": ("start", "not is_python or ", ""),
     "ahead: processes outlive their parent": ("compile_step", "os.getppid() != int(parent)", "False"),
     "ahead: arrays have one axis more": ("_read_type", "int(form)", "int(form) + 1"),
+}) + edits(("tests/minigrad/kernels/test_interrupts.py",), "minigrad.kernels.interrupts", {
+    "Ctrl-C: obeyed amid a pass": ("_Waiting._note", "self._noted = arguments", "self._handler(*arguments)"),
+    "Ctrl-C: its next handler is forgotten": ("_Waiting.obey", "self._handler = signal.signal(", "signal.signal("),
 }) + edits(CACHE, "minigrad.kernels.cache", {
     "cache: nobody waits for another process": ("KernelCache.load_overload", ", PATIENCE)", ")"),
     "cache: what another process compiles is missing": ("KernelCache.is_missing", "return held is not None", "return True"),
