@@ -309,13 +309,15 @@ def power(a, b):
 
 @unless(lambda dout, a, b: _is_rare_power(a, b), lambda dout, a, b: dout * (ZERO if b == ZERO else b * a ** (b - ONE)))
 def slope_of_base(dout, a, b):
-    return dout * (ZERO if b == ZERO else b * _power(a, b - ONE))
+    slope = b * _power(a, b - ONE)  # computed for all: to compute it for some would be a branch
+    return dout * (slope if b != ZERO else ZERO)
 
 
 @unless(lambda dout, a, b: _is_rare_power(a, b),
         lambda dout, a, b: dout * (ZERO if a == ZERO and b >= ZERO else a ** b * np.float32(math.log(a))))
 def slope_of_exponent(dout, a, b):
-    return dout * (_power(a, b) * np.float32(_log2(abs(a)) * _wide(LN_2)) if a > ZERO else NAN)
+    slope = _power(a, b) * np.float32(_log2(abs(a)) * _wide(LN_2))
+    return dout * (slope if a > ZERO else NAN)
 
 
 @unless(_are_many, lambda a, b: np.fmod(a, b))
@@ -698,7 +700,8 @@ def logaddexp(a, b):
 
 @formula
 def logaddexp_of_a(dout, a, b):
-    return dout * (ZERO if (a == -INFINITY) & (b == -INFINITY) else _sigmoid(a - b))
+    share = _sigmoid(a - b)
+    return dout * (ZERO if (a == -INFINITY) & (b == -INFINITY) else share)
 
 
 @unless(lambda x: _is_no_point(x, ONE), lambda x: math.atan(x))
