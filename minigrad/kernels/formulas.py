@@ -135,7 +135,11 @@ def _sin_and_cos(x):
     return (-first if changes else first), (-second if changes else second)
 
 
-@exact
+# The compiler leaves calls to what is as long as these, and a loop with calls is not vectorised.
+inlined = functools.partial(exact, inline="always")
+
+
+@inlined
 def _exp2(z):
     """2^z of a float64: the one rounding is that to float32, also where that is subnormal"""
     n = np.floor(min(max(z, LOG_2_LEAST), LOG_2_MOST) + np.float64(0.5))
@@ -146,7 +150,7 @@ def _exp2(z):
     return result if z == z else np.float32(z)
 
 
-@exact
+@inlined
 def _log2(x):
     """log2 of a normal positive number, as a float64: x = 2^n (1 + m), log(1 + m) = 2 artanh(m / (2 + m))"""
     bits = bits_of(x) - np.int32(0x3F3504F3)  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
@@ -165,7 +169,7 @@ def _is_rare_power(a, b):
     return _is_no_normal(abs(a)) | (not (abs(b) < INFINITY))
 
 
-@exact
+@inlined
 def _power(a, b):
     """a^b = 2^(b log2 |a|); where a < 0, negative if b is odd, and no number if b has a fraction"""
     size = _exp2(_wide(b) * _log2(abs(a)))
@@ -309,13 +313,15 @@ def power(a, b):
 
 @unless(lambda dout, a, b: _is_rare_power(a, b), lambda dout, a, b: dout * (ZERO if b == ZERO else b * a ** (b - ONE)))
 def slope_of_base(dout, a, b):
-    return dout * (ZERO if b == ZERO else b * _power(a, b - ONE))
+    slope = b * _power(a, b - ONE)  # computed for all: to compute it for some would be a branch
+    return dout * (slope if b != ZERO else ZERO)
 
 
 @unless(lambda dout, a, b: _is_rare_power(a, b),
         lambda dout, a, b: dout * (ZERO if a == ZERO and b >= ZERO else a ** b * np.float32(math.log(a))))
 def slope_of_exponent(dout, a, b):
-    return dout * (_power(a, b) * np.float32(_log2(abs(a)) * _wide(LN_2)) if a > ZERO else NAN)
+    slope = _power(a, b) * np.float32(_log2(abs(a)) * _wide(LN_2))
+    return dout * (slope if a > ZERO else NAN)
 
 
 @unless(_are_many, lambda a, b: np.fmod(a, b))
@@ -698,7 +704,8 @@ def logaddexp(a, b):
 
 @formula
 def logaddexp_of_a(dout, a, b):
-    return dout * (ZERO if (a == -INFINITY) & (b == -INFINITY) else _sigmoid(a - b))
+    share = _sigmoid(a - b)
+    return dout * (ZERO if (a == -INFINITY) & (b == -INFINITY) else share)
 
 
 @unless(lambda x: _is_no_point(x, ONE), lambda x: math.atan(x))
