@@ -7,7 +7,7 @@ import pytest
 
 from minigrad.kernels.jit import get_num_threads, jit, kernel, set_num_threads
 from minigrad.kernels.parallel import WORTH_A_THREAD, parallel_for
-from minigrad.kernels.threads import IS_SUPPORTED
+from minigrad.kernels.threads import IS_SUPPORTED, LINE, WORDS, _spin
 
 
 @jit
@@ -32,6 +32,20 @@ def test_every_block_once(blocks, work, threads):
     finally:
         set_num_threads(before)
     assert np.array_equal(out, 2 * np.arange(1, blocks + 1))
+
+
+@kernel
+def spin(address, word, value, is_awaited):
+    return _spin(address, word, value, is_awaited)
+
+
+def test_spinning_ends_with_what_is_awaited_or_with_patience():
+    state = np.zeros(WORDS, np.int64)
+    state[LINE] = 7
+    outcomes = {(value, is_awaited): spin(state.ctypes.data, LINE, value, is_awaited)
+                for value in (7, 8) for is_awaited in (True, False)}
+    assert outcomes == {(7, True): True, (7, False): False, (8, True): False, (8, False): True}
+    assert state[LINE] == 7
 
 
 def test_it_can_be_called_twice_in_one_kernel():
