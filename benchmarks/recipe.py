@@ -193,6 +193,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="variants with this word")
     parser.add_argument("--time", action="store_true", help="time steps, which wants the machine for itself")
     parser.add_argument("--document", type=pathlib.Path)
+    parser.add_argument("--section", default="recipe", help="of the document, between markers, and of the picture's name")
     options = parser.parse_args()
     chosen = {name: changes for name, changes in variants().items() if options.only in name}
     for seed in range(options.seeds):
@@ -208,8 +209,8 @@ def main() -> None:
     if options.document:
         machine = report.describe_machine(mg.get_num_threads())
         caption = report.caption({**machine, "quick": False})
-        report.fill_in(options.document, "recipe", f"{table(rows, step_seconds)}\n\n{caption}")
-        picture = options.document.with_suffix("") / "losses.png"
+        report.fill_in(options.document, options.section, f"{table(rows, step_seconds)}\n\n{caption}")
+        picture = options.document.with_suffix("") / f"{options.section}.png"
         picture.parent.mkdir(exist_ok=True)
         draw(rows, step_seconds, picture)
 
