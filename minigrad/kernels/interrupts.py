@@ -22,17 +22,18 @@ class _Waiting(event.Listener):
 
     def obey(self) -> None:
         """Call the handler, if there was a signal."""
-        noted, self._noted = self._noted, ()
-        if noted:
-            self.end()
+        if self._noted:
             try:
-                self._handler(*noted)
+                self.end()
             finally:
                 self._handler = signal.signal(signal.SIGINT, self._note)  # it may have chosen another
 
     def end(self) -> None:
-        """From now on the handler is called at once."""
+        """From now on the handler is called at once; and now, if there was a signal."""
         signal.signal(signal.SIGINT, self._handler)
+        noted, self._noted = self._noted, ()
+        if noted:
+            self._handler(*noted)
 
     def on_start(self, event) -> None:
         self.obey()
@@ -52,6 +53,5 @@ def between_passes() -> Iterator[None]:
     try:
         with event.install_listener("numba:run_pass", waiting):
             yield
-            waiting.obey()
     finally:
         waiting.end()

@@ -18,19 +18,28 @@ MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ +(/.*)")
 def unchanged(description: str, path: str) -> Iterator[tuple[int, int]]:
     """(address, bytes) of the mappings of a file that have no page of the process's own, from /proc/self/smaps.
 
-    >>> of_two = '''7f00-8f00 r--p 00000000 00:1f 12  /lib/a.so
+    Such a page is anonymous in memory, or swapped out: then what is unmapped would be lost.
+
+    >>> of_three = '''7f00-8f00 r--p 00000000 00:1f 12  /lib/a.so
     ... Anonymous:             0 kB
+    ... Swap:                  0 kB
     ... 8f00-9f00 r--p 00001000 00:1f 12  /lib/a.so
-    ... Anonymous:             4 kB'''
-    >>> list(unchanged(of_two, "/lib/a.so"))
+    ... Anonymous:             4 kB
+    ... Swap:                  0 kB
+    ... 9f00-af00 r--p 00002000 00:1f 12  /lib/a.so
+    ... Anonymous:             0 kB
+    ... Swap:                  4 kB'''
+    >>> list(unchanged(of_three, "/lib/a.so"))
     [(32512, 4096)]
     """
-    first, end, is_wanted = 0, 0, False
+    first, end, own, is_wanted = 0, 0, 0, False
     for line in description.splitlines():
         if mapping := MAPPING.match(line):
             is_wanted = mapping[3] == path
             first, end = int(mapping[1], 16), int(mapping[2], 16)
-        elif line.startswith("Anonymous:") and is_wanted and int(line.split()[1]) == 0:
+        elif line.startswith("Anonymous:"):
+            own = int(line.split()[1])
+        elif line.startswith("Swap:") and is_wanted and own + int(line.split()[1]) == 0:
             yield first, end - first
 
 

@@ -57,7 +57,7 @@ class Formula:
             if isinstance(x, (np.ndarray, np.generic)):
                 if x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT):
                     return None
-            elif type(x) not in (float, int):  # a Tensor
+            elif i < len(self._takes) or type(x) not in (float, int):  # no float32, or a Tensor
                 return None
         return self._computed(_plan(operands))
 

@@ -242,6 +242,7 @@ def takes_twice(shape: tuple[int, ...], index, along_dim: int | None = None) -> 
     dim = taken_axis(index)
     if dim is not None:
         index, shape = last_of(index), shape[dim : dim + 1]  # of whole slices, one element of each tells
+        along_dim = None
     marks = np.zeros(shape, bool)
     put(marks, index, along_dim, True)
     if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):

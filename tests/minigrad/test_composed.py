@@ -174,7 +174,7 @@ def test_scatter_keeps_the_dtype():
         mg.arange(3).scatter(0, index, 0.5)
 
 
-@pytest.mark.parametrize("shape, index", [((3,), (0,)), ((2, 3), (0, 3)), ((2, 3), (2, 0)), ((), (0,))])
+@pytest.mark.parametrize("shape, index", [((3,), (0,)), ((0,), (0,)), ((2, 3), (0, 3)), ((2, 3), (2, 0)), ((), (0,))])
 def test_scatter_of_nothing_is_on_the_tape(shape, index):
     x, src = mg.ones(shape), mg.ones(index, requires_grad=True)
     out = x.scatter(-1 if index[-1:] == (0,) else 0, mg.zeros(index, dtype=mg.int64), src)

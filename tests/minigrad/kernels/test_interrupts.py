@@ -6,7 +6,7 @@ import pytest
 from numba.core.caching import NullCache
 from numba.extending import intrinsic
 
-from minigrad.kernels import jit
+from minigrad.kernels import interrupts, jit
 
 typed = []  # what a pass did after Ctrl-C
 
@@ -61,3 +61,13 @@ def test_a_handler_that_remembers_is_called_and_may_choose_another(interrupted_k
 def test_it_may_be_ignored(interrupted_kernel, handle):
     handle(signal.SIG_IGN)
     assert interrupted_kernel(1.0) == 1.0 and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_it_is_obeyed_where_no_pass_follows(error):
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), interrupts.between_passes():
+        signal.raise_signal(signal.SIGINT)
+        if error is not None:
+            raise error
+    assert signal.getsignal(signal.SIGINT) is before

@@ -139,6 +139,7 @@ def test_casts_and_judgements_have_numpys_bits():
     for name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
         operands = (a, b)[:getattr(np, name).nin]
         np.testing.assert_array_equal(getattr(formulas, name).of(*operands), getattr(np, name)(*operands), name)
+        assert getattr(formulas, name).of(a, 3) is None, "a number is no boolean"
     np.testing.assert_array_equal(formulas.nan_to_num.of(x, 1.0, 2.0, 3.0), np.nan_to_num(x, nan=1, posinf=2, neginf=3))
 
 
