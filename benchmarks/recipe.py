@@ -42,8 +42,7 @@ SHOWN = 5  # variants whose curves are in the picture, beside the whole recipes
 def variants() -> dict[str, dict]:
     """{name: what is changed of the default recipe}: each part by itself as in the recipe nanogpt, and all of them; then
     parts that it has not, of which some are a function that changes the model."""
-    recipe, plain = RECIPES[DEFAULT], RECIPES["nanogpt"]
-    nanogpt = {**plain.model, **plain.training}
+    recipe, nanogpt = RECIPES[DEFAULT], RECIPES["nanogpt"].fields
     return {
         f"recipe {DEFAULT}": {},
         "AdamW for all, lr 3e-3": dict(optimizer="adamw", lr=3e-3),
@@ -70,7 +69,7 @@ def variants() -> dict[str, dict]:
 def make_trainer(text: str | None, changes: dict, seed: int) -> Trainer:
     """One that trains preset nano on a text, by the default recipe with changes."""
     preset, recipe = PRESETS["nano"], RECIPES[DEFAULT]
-    fields = {"batch_size": preset.batch_size, **recipe.model, **recipe.training, **changes, "seed": seed}
+    fields = {"batch_size": preset.batch_size, **recipe.fields, **changes, "seed": seed}
     corpus = load_corpus(text, preset.config.context)
     config = dataclasses.replace(preset.config, vocabulary_size=len(corpus.tokenizer), **of(TransformerConfig, fields))
     model = make_model(None, None, config, seed)

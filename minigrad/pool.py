@@ -88,7 +88,7 @@ class Pool:
             if region.memory.nbytes < least:
                 continue
             first = number = start = stop = 0
-            for block in region.blocks:
+            for block in region.blocks:  # not by enumerate, whose pair would be one more reference
                 if sys.getrefcount(block) != UNUSED:
                     if stop > start:
                         yield _Run(stop - start, region, first, number, start)
@@ -113,7 +113,7 @@ class Pool:
         for block in blocks[run.first : run.end]:
             self._forget(block)
         first, rest = run.start + size, run.start + run.size
-        # Arrays whose base is no array: so it is them that what is made of them holds on to.
+        # Their base is no array, so whatever is made of a block holds on to the block, and not to its base.
         made = [np.frombuffer(memory[start:stop], np.uint8)
                 for start, stop in ((run.start, first), (first, rest)) if stop > start]
         blocks[run.first : run.end] = made

@@ -913,7 +913,10 @@ def huber(x, delta):
 def huber_backward(dout, x, delta):
     slope = -delta if x < -delta else (delta if x > delta else x)
     return dout * slope
+
+
 # ---------------------------------------------------------------------------------------------------------- dtypes
+
 
 DOUBLE, LONG = np.dtype(np.float64), np.dtype(np.int64)
 

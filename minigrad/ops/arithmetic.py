@@ -242,6 +242,11 @@ def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
     return np.asarray(divisor)
 
 
+def times(x, value):
+    """x * value; x itself if the value is the integer 1, which changes no dtype."""
+    return x if type(value) is int and value == 1 else x * value
+
+
 def step(function: np.ufunc) -> Callable:
     """The method that rounds with `function`, and which answers to it."""
 
@@ -313,13 +318,11 @@ class ArithmeticMethods:
 
     def addcmul(self, tensor1, tensor2, *, value: float = 1):
         """self + value * tensor1 * tensor2"""
-        change = tensor1 * tensor2
-        return self + (change if type(value) is int and value == 1 else change * value)
+        return self + times(tensor1 * tensor2, value)
 
     def addcdiv(self, tensor1, tensor2, *, value: float = 1):
         """self + value * tensor1 / tensor2"""
-        change = tensor1 / tensor2
-        return self + (change if type(value) is int and value == 1 else change * value)
+        return self + times(tensor1 / tensor2, value)
 
     floor = step(np.floor)
     ceil = step(np.ceil)

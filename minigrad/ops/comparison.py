@@ -10,7 +10,7 @@ from ..kernels.pointwise import computed
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
-from .numpy_protocol import answers, named, without_gradient
+from .numpy_protocol import answers, named
 from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
 
 
@@ -54,8 +54,14 @@ def where(condition, a, b):
         raise broadcast_error("where", condition, a, b) from None
 
 
-def _without_infinities(function, numbers, x):
-    return computed(formulas.nan_to_num, lambda x, *numbers: function(x), x, *numbers)
+def _nan_to_num(x: np.ndarray, nan, posinf, neginf):
+    """np.nan_to_num; of float32 by a kernel, which is told all three numbers."""
+    function = functools.partial(np.nan_to_num, nan=nan, posinf=posinf, neginf=neginf)
+    if x.dtype != float32:
+        return function(x)
+    most = np.finfo(float32).max
+    numbers = nan, most if posinf is None else posinf, -most if neginf is None else neginf
+    return computed(formulas.nan_to_num, lambda x, *numbers: function(x), x, *map(float, numbers))
 
 
 def _mask(condition) -> np.ndarray:
@@ -134,9 +140,15 @@ def comparison(ufunc: np.ufunc) -> Callable:
     return named(method, ufunc.__name__)
 
 
-def judgement(ufunc: np.ufunc) -> Callable:
-    """The method for a function of one operand, which has no gradient and answers to `ufunc`."""
-    return without_gradient(ufunc, functools.partial(computed, getattr(formulas, ufunc.__name__, None), ufunc))
+def predicate(ufunc: np.ufunc) -> Callable:
+    """The method for a function of one operand that has no gradient, and which answers to it."""
+    compute_it = functools.partial(computed, getattr(formulas, ufunc.__name__, None), ufunc)
+
+    @answers(ufunc)
+    def method(self):
+        return self.constant(compute_it, self)
+
+    return named(method, ufunc.__name__)
 
 
 class ComparisonMethods:
@@ -151,14 +163,14 @@ class ComparisonMethods:
     __and__ = __rand__ = comparison(np.bitwise_and)
     __or__ = __ror__ = comparison(np.bitwise_or)
     __xor__ = __rxor__ = comparison(np.bitwise_xor)
-    __invert__ = judgement(np.invert)
+    __invert__ = predicate(np.invert)
     logical_and = comparison(np.logical_and)
     logical_or = comparison(np.logical_or)
     logical_xor = comparison(np.logical_xor)
-    logical_not = judgement(np.logical_not)
-    isnan = judgement(np.isnan)
-    isinf = judgement(np.isinf)
-    isfinite = judgement(np.isfinite)
+    logical_not = predicate(np.logical_not)
+    isnan = predicate(np.isnan)
+    isinf = predicate(np.isinf)
+    isfinite = predicate(np.isfinite)
 
     def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
         """|self - other| <= atol + rtol |other|, elementwise."""
@@ -213,9 +225,4 @@ class ComparisonMethods:
     @answers(np.nan_to_num)
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):
         """self with numbers for NaN and infinities, these by default the extremes of the dtype; no gradient there."""
-        replace = functools.partial(np.nan_to_num, nan=nan, posinf=posinf, neginf=neginf)
-        if self.dtype == float32:
-            most = np.finfo(self.dtype).max
-            numbers = nan, most if posinf is None else posinf, -most if neginf is None else neginf
-            replace = functools.partial(_without_infinities, replace, tuple(map(float, numbers)))
-        return where(self.isfinite(), self, self.constant(replace, self))
+        return where(self.isfinite(), self, self.constant(_nan_to_num, self, nan, posinf, neginf))

@@ -241,8 +241,8 @@ def takes_twice(shape: tuple[int, ...], index, along_dim: int | None = None) -> 
     """Does an index take an element of an array of this shape twice?"""
     dim = taken_axis(index)
     if dim is not None:
-        index, shape = last_of(index), shape[dim : dim + 1]  # of whole slices, one element of each tells
-        along_dim = None
+        # Of whole slices, one element of each tells.
+        index, shape, along_dim = last_of(index), shape[dim : dim + 1], None
     marks = np.zeros(shape, bool)
     put(marks, index, along_dim, True)
     if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):

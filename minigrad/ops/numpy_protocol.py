@@ -23,16 +23,6 @@ def answers(numpy_function: Callable, **names: str) -> Callable:
     return register
 
 
-def without_gradient(ufunc: np.ufunc, function: Callable | None = None) -> Callable:
-    """The method that computes `ufunc` of single elements, such as np.isnan, by a function, and which answers to it."""
-
-    @answers(ufunc)
-    def method(self):
-        return self.constant(function or ufunc, self)
-
-    return named(method, ufunc.__name__)
-
-
 def named(method: Callable, name: str) -> Callable:
     """A method that was made, with the name that tracebacks and help() give."""
     method.__name__ = method.__qualname__ = name

@@ -402,8 +402,9 @@ def test_pool_gives_out_what_nobody_uses():
 def test_pool_lends_no_byte_twice():
     pool, generator, lent = Pool(), np.random.default_rng(0), []
     for number in range(3000):
-        for _ in range(len(lent) > 20 and generator.integers(1, 20)):
-            del lent[generator.integers(len(lent))]
+        if len(lent) > 20:
+            for _ in range(generator.integers(1, 20)):
+                del lent[generator.integers(len(lent))]
         array = pool.empty((int(generator.integers(1 << 16, 1 << 18)),), np.dtype(np.int8))
         assert array.ctypes.data % 64 == 0
         array[...] = number % 128

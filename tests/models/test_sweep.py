@@ -226,6 +226,7 @@ def test_two_texts_of_the_same_content_are_two_runs(run, here, text_file):
         pathlib.Path(name).write_text(text_file.read_text())
     arguments = [*MICRO[2:], "--context", "8", "--text", "one.txt,other.txt", "--out", "all"]
     assert run("sweep", *arguments)[0] == 0
+    assert [settings["recipe"] for settings in read_plan("all").values()] == ["muon"] * 2
     folders = sorted(path.name for path in pathlib.Path("all").iterdir() if path.is_dir())
     code, _, err = run("sweep", *arguments)
     assert code == 0 and "all: 2 runs, 2 of them finished" in err

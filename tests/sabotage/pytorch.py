@@ -71,8 +71,8 @@ SABOTAGES: list[Sabotage] = [
             "marks[...] = True; marks[along(dim, indices) if shape else ()] = False"),
     }),
     *edits(COMPOSED, "minigrad.ops.arithmetic", {
-        "addcmul: value ignored": ("ArithmeticMethods.addcmul", " * value", ""),
-        "addcdiv: value ignored": ("ArithmeticMethods.addcdiv", " * value", ""),
+        "addcmul: value ignored": ("ArithmeticMethods.addcmul", ", value)", ", 1)"),
+        "addcdiv: value ignored": ("ArithmeticMethods.addcdiv", ", value)", ", 1)"),
     }),
     *edits(COMPOSED, "minigrad.ops.shape", {
         "hstack: along the first axis": ("hstack", "tensors[0].ndim == 1", "True"),
