@@ -12,15 +12,17 @@ from collections.abc import Iterator
 
 from llvmlite.binding import ffi
 
-MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ +(/.*)")
+MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) r-\S+ \S+ \S+ \S+ +(/.*)")  # that nobody can write to
+HEADER = re.compile(r"[0-9a-f]+-[0-9a-f]+ ")
 
 
 def unchanged(description: str, path: str) -> Iterator[tuple[int, int]]:
-    """(address, bytes) of the mappings of a file that have no page of the process's own, from /proc/self/smaps.
+    """(address, bytes) of a file's mappings that have no page of the process's own and never get one, as they cannot be
+    written to; from /proc/self/smaps.
 
     Such a page is anonymous in memory, or swapped out: then what is unmapped would be lost.
 
-    >>> of_three = '''7f00-8f00 r--p 00000000 00:1f 12  /lib/a.so
+    >>> of_four = '''7f00-8f00 r--p 00000000 00:1f 12  /lib/a.so
     ... Anonymous:             0 kB
     ... Swap:                  0 kB
     ... 8f00-9f00 r--p 00001000 00:1f 12  /lib/a.so
@@ -28,15 +30,19 @@ def unchanged(description: str, path: str) -> Iterator[tuple[int, int]]:
     ... Swap:                  0 kB
     ... 9f00-af00 r--p 00002000 00:1f 12  /lib/a.so
     ... Anonymous:             0 kB
-    ... Swap:                  4 kB'''
-    >>> list(unchanged(of_three, "/lib/a.so"))
+    ... Swap:                  4 kB
+    ... af00-bf00 rw-p 00003000 00:1f 12  /lib/a.so
+    ... Anonymous:             0 kB
+    ... Swap:                  0 kB'''
+    >>> list(unchanged(of_four, "/lib/a.so"))
     [(32512, 4096)]
     """
     first, end, own, is_wanted = 0, 0, 0, False
     for line in description.splitlines():
-        if mapping := MAPPING.match(line):
-            is_wanted = mapping[3] == path
-            first, end = int(mapping[1], 16), int(mapping[2], 16)
+        if HEADER.match(line):
+            mapping = MAPPING.match(line)
+            is_wanted = mapping is not None and mapping[3] == path
+            first, end = (int(mapping[i], 16) for i in (1, 2)) if is_wanted else (0, 0)
         elif line.startswith("Anonymous:"):
             own = int(line.split()[1])
         elif line.startswith("Swap:") and is_wanted and own + int(line.split()[1]) == 0:
