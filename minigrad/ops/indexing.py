@@ -229,10 +229,10 @@ class Fold(Op):
 
 
 def windows_of(x: np.ndarray, size: int, step: int) -> np.ndarray:
-    """All windows of the last axis, one every `step`: a view if x is large."""
+    """All windows of the last axis, one every `step`: a view if they are large."""
     if size == 0:
         return np.zeros(x.shape[:-1] + (x.shape[-1] // step + 1, 0), x.dtype)
-    if x.size < LARGE:  # where to make a view takes longer than all else
+    if x.size * size // step < LARGE:  # where to make a view takes longer than all else
         return x[..., np.arange(0, x.shape[-1] - size + 1, step)[:, None] + np.arange(size)]
     return np.lib.stride_tricks.sliding_window_view(x, size, -1)[..., ::step, :]
 

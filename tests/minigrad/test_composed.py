@@ -11,6 +11,7 @@ import pytest
 import minigrad as mg
 from cases import ELEMENTARY
 from minigrad import gradcheck, gradgradcheck
+from minigrad.ops.indexing import windows_of
 
 random = np.random.default_rng(7)
 
@@ -180,6 +181,11 @@ def test_scatter_of_nothing_is_on_the_tape(shape, index):
     out = x.scatter(-1 if index[-1:] == (0,) else 0, mg.zeros(index, dtype=mg.int64), src)
     (out * out).sum().backward()
     assert out.tolist() == x.tolist() and src.grad.shape == index
+
+
+def test_many_windows_of_few_elements_are_a_view():
+    x = np.ones(2000)
+    assert np.shares_memory(windows_of(x, 1000, 1), x)
 
 
 def test_tensors_of_different_numbers_of_axes_are_not_joined():
