@@ -1,4 +1,5 @@
 """Shared fixtures, and the marks of tests that need an extra."""
+import gc
 import importlib.util
 import os
 import pathlib
@@ -17,6 +18,14 @@ from browser import Browser, missing
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKS = {"torch": "oracle", "safetensors": "hub", "tokenizers": "hub"}  # of tests with pytest.importorskip(library)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unfreeze() -> Iterator[None]:
+    """What the command's start hides from the garbage collector is shown again: Hypothesis, which may be imported by the
+    summary of a session only, looks for what refers to its objects."""
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
