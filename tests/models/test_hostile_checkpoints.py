@@ -12,7 +12,7 @@ import pytest
 from models import CausalTransformer, CheckpointError, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint
-from models.loading import model_config, training_config
+from models.loading import NEWER, model_config, training_config
 from models.transformer import PLACEMENTS
 
 VALUES = [None, True, -1, 1.5, 1, 10 ** 7, 10 ** 400, math.nan, math.inf, "", "x", "ba", "a\ud800", "a\0", [], ["a"], {},
@@ -108,7 +108,10 @@ def test_values_of_any_type(place, use, trained):
     assert sum(error is not None for error in errors) >= len(VALUES) // 2
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if len(place) > 1], ids=".".join)
+REQUIRED = [place for place in PLACES if len(place) > 1 and place[-1] not in NEWER]
+
+
+@pytest.mark.parametrize("place", REQUIRED, ids=".".join)
 def test_missing_values(place, use, trained):
     error = use(changed(trained, place, lambda holder, name: holder.pop(name)))
     assert error is not None

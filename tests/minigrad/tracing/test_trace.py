@@ -138,7 +138,7 @@ def test_in_a_block_variables_are_known_up_to_its_end():
 
 def test_what_a_function_returns_has_the_name_that_it_had_there():
     def middle(x):
-        table = x.outer(x)  # two steps, of which the last is the table
+        table = x.unsqueeze(1) * x  # two steps, of which the last is the table
         for _ in range(2):
             x = x * 2.0
         if table.requires_grad:
