@@ -14,7 +14,7 @@ import torch
 from benchmarks.torch_gpt import TorchGPT
 
 # nanoGPT's settings for a small model on characters; nothing of minigrad is imported, as that would take time
-SIZES = dict(layers=4, heads=4, width=128, context=64, bias=True, dtype="float32")
+SIZES = dict(layers=4, heads=4, width=128, context=64, dropout=0.0, bias=True, dtype="float32")
 STEPS, WARMUP, BATCH_SIZE = 2000, 100, 12
 LR, FINAL_LR, BETAS, WEIGHT_DECAY, MAX_GRAD_NORM = 1e-3, 1e-4, (0.9, 0.99), 0.1, 1.0
 
