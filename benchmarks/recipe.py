@@ -153,7 +153,7 @@ def draw(rows: dict[str, list[dict]], step_seconds: dict[str, float], path: path
     for place, (name, own) in enumerate(rows.items()):
         colour = f"C{place}" if place < SHOWN else "0.6"
         steps, losses = np.median([row["curve"] for row in own], axis=0).T
-        if place < SHOWN or name.startswith("recipe"):
+        if place < SHOWN or name == "recipe nanogpt":
             seconds = steps * step_seconds.get(name, math.nan)
             curves.plot(seconds, losses, color=colour if place < SHOWN else "black", label=name)
         ends.plot([row["second half"] for row in own], [place] * len(own), "o", color=colour, markersize=4)
