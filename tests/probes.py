@@ -26,7 +26,7 @@ from naive import Constant
 def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
     """What is computed, by name."""
     found = {f"train-{name}": lambda recipe=recipe: trained(20, recipe, dropout=0.1) for name, recipe in RECIPES.items()}
-    found["sort"] = sorted_rows
+    found["sort"], found["gather"] = sorted_rows, gathered
     for dtype in "float32", "float64":
         for i, case in enumerate(CASES):
             found[f"{i}-{case}-{dtype}"] = lambda case=case, dtype=dtype: forward_and_backward(case, dtype)
@@ -67,6 +67,15 @@ def sorted_rows() -> list[np.ndarray]:
     """Enough numbers that they are sorted by keys; with equal ones."""
     x = Tensor(np.random.default_rng(2).integers(50, size=(70, 130)).astype(np.float32))
     return [part.array for is_descending in (False, True) for part in x.sort(-1, is_descending)]
+
+
+def gathered() -> list[np.ndarray]:
+    """Enough places that kernels check, take and add them."""
+    generator = np.random.default_rng(4)
+    x = Tensor(generator.standard_normal((200, 150)), dtype=mg.float32, requires_grad=True)
+    out = x.gather(1, Tensor(generator.integers(150, size=(200, 150))))
+    out.backward(Tensor(generator.standard_normal(out.shape), dtype=out.dtype))
+    return [out.array, x.grad.array]
 
 
 def decoded(**fields) -> list[np.ndarray]:
