@@ -36,7 +36,10 @@ MEANINGLESS = {  # beside a flag, these others
     "resume": {"init_from"},
     "hidden_width": {"mlp_ratio"},
 }
-OF_MUON = "muon_lr", "muon_momentum"  # flags that AdamW has no use for
+USELESS = {  # flags that a choice has no use for
+    ("optimizer", "adamw"): {"muon_lr", "muon_momentum"},
+    ("annealing", "constant"): {"final_lr"},
+}
 UNUSED_BY_RNNS = {field.name for field in dataclasses.fields(TransformerConfig)} - {"width", "dtype"}
 
 
@@ -115,11 +118,12 @@ def check_flags(given: dict[str, Any]) -> None:
         raise UsageError(f"{as_flag(min(unused))} makes no sense with --model {given['model']}; leave it out")
 
 
-def check_muon(given: dict[str, Any], training: TrainingConfig) -> None:
-    """UsageError if a flag of Muon's is given, and Muon has nothing to do."""
-    useless = [name for name in OF_MUON if name in given and training.optimizer != "muon"]
-    if useless:
-        raise UsageError(f"{as_flag(useless[0])} makes no sense with --optimizer {training.optimizer}; leave it out")
+def check_use(given: dict[str, Any], training: TrainingConfig) -> None:
+    """UsageError if the training has no use for a flag, whether its choice is a flag, the recipe's or a default."""
+    for (field, choice), useless in USELESS.items():
+        if getattr(training, field) == choice and useless & given.keys():
+            raise UsageError(f"{as_flag(min(useless & given.keys()))} makes no sense with {as_flag(field)} {choice}; "
+                             "leave it out")
 
 
 def as_flag(field: str) -> str:
@@ -159,7 +163,7 @@ def new_trainer(given: dict[str, Any], ranks: Alone = ALONE) -> tuple[Trainer, s
             config, batch_size = dataclasses.replace(config, **recipe.model), batch_size | recipe.training
         config = dataclasses.replace(config, **chosen(given, TransformerConfig))
         training = TrainingConfig.of(task or Corpus, **batch_size | chosen(given, TrainingConfig))
-        check_muon(given, training)
+        check_use(given, training)
         architecture = architecture_for(task, given.get("model", architecture), config)
         check_divisible(training, ranks)
         check_memory(config, training)
@@ -226,7 +230,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
     with locked(folder, ranks):  # before the checkpoint is read, which another process may be about to replace
         checkpoint = ranks.of_first(load, path)
         config, before, task = model_config(checkpoint, path), training_config(checkpoint, path), task_of(checkpoint)
-        check_muon(given, before)
+        check_use(given, before)
         check_unchanged(checkpoint, given, path)
         try:
             training = dataclasses.replace(before, **chosen(given, TrainingConfig))

@@ -278,6 +278,7 @@ def one_line(code_and_output, says: str) -> None:
     (["--task", "reverse", "--layers", "0"], "layers must be at least 1, got 0"),
     (["--task", "copy", "--muon-lr", "0.1"], "--muon-lr makes no sense with --optimizer adamw; leave it out"),
     (["--optimizer", "adamw", "--muon-momentum", "0.5"], "--muon-momentum makes no sense with --optimizer adamw"),
+    (["--annealing", "constant", "--final-lr", "0.1"], "--final-lr makes no sense with --annealing constant; leave it out"),
     (["--task", "copy", "--steps", "0"], "steps must be a whole number from 1"),
     (["--task", "copy", "--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
     (["--task", "copy", "--final-batch-size", "2"], "final_batch_size must be a whole number from 64"),

@@ -623,8 +623,8 @@ ON_TASKS = edits(TASK, "models.architectures", {
     "train: --preset of a resumed run knows no recipe": ("stands_for", "{size: getattr(preset.config, size) for size in SIZES}",
         "dataclasses.asdict(preset.config)"),
 }) + edits(START, "models.commands.train", {
-    "train: --muon-lr of AdamW": ("new_trainer", "check_muon(given, training)", "pass"),
-    "train: --muon-lr of a resumed run with AdamW": ("resume", "check_muon(given, before)", "pass"),
+    "train: --muon-lr of AdamW": ("new_trainer", "check_use(given, training)", "pass"),
+    "train: --muon-lr of a resumed run with AdamW": ("resume", "check_use(given, before)", "pass"),
     "train: --init-from loads nothing": ("new_trainer", "source.load_into(model)", "pass"),
     "train: --init-from has its own vocabulary": ("new_trainer", "source.tokenizer or tokenizer", "tokenizer"),
     "train: no lock for a resumed run": ("resume", "with locked(folder, ranks):", "if True:"),
