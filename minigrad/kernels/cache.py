@@ -230,15 +230,15 @@ class KernelCache:
         return loaded
 
     def _load(self, path, target_context):
-        try:
-            payload = _read(path)
-            if payload is None:
-                return None
-            with between_passes():
+        with between_passes():  # outside of try: what a handler of Ctrl-C raises is no fault of the file
+            try:
+                payload = _read(path)
+                if payload is None:
+                    return None
                 _name_runtime_functions()
                 return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
-        except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
-            _announce_loss(repr(error))
+            except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
+                _announce_loss(repr(error))
 
     def save_overload(self, signature, compile_result):
         if cache_folder() is None:

@@ -6,7 +6,7 @@ import pytest
 from numba.core.caching import NullCache
 from numba.extending import intrinsic
 
-from minigrad.kernels import interrupts, jit
+from minigrad.kernels import cache, interrupts, jit
 
 typed = []  # what a pass did after Ctrl-C
 
@@ -71,3 +71,16 @@ def test_it_is_obeyed_where_no_pass_follows(error):
         if error is not None:
             raise error
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_a_handler_raises_while_a_kernel_is_loaded_is_no_fault_of_the_file(handle, monkeypatch):
+    class Stop(Exception):
+        """Not an interruption to Python."""
+
+    def stop(*_):
+        raise Stop
+
+    handle(stop)
+    monkeypatch.setattr(cache, "_read", lambda path: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Stop):
+        cache.KernelCache._load(None, "file", None)
