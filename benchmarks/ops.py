@@ -6,8 +6,6 @@ compared first: no wrong number is timed. The ratio is our time divided by PyTor
 """
 import argparse
 import inspect
-import json
-import math
 import os
 import pathlib
 import statistics
@@ -19,6 +17,7 @@ import numpy as np
 import torch  # before minigrad: the libgomp that is loaded first serves both
 
 import minigrad as mg
+from benchmarks import ops_report
 from benchmarks.contest import ALLOCATOR
 from benchmarks.op_rows import ROWS, Row
 from benchmarks.report import describe_machine
@@ -34,7 +33,6 @@ LAYOUTS = {
     "sliced": lambda x: np.repeat(x, 2, -1)[..., ::2] if x.ndim else x,
 }
 TOLERANCE = 2e-4  # relative to the largest entry
-WORST = 12  # rows that are named at the end
 PAUSE_SECONDS = 0.003  # in which the threads of the library before stop spinning
 
 # Public names that compute nothing, or are spelled by operators and other names.
@@ -131,8 +129,9 @@ def measure(row: Row, size: str, layout: str, options: argparse.Namespace) -> di
         compare(name, mine, peer)
     del mine, peer
     mine, peer = alternate([ours, theirs], options.seconds)
-    return dict(op=row.name, size=size, layout=layout, ours=statistics.median(mine), theirs=statistics.median(peer),
-                ratio=statistics.median(mine) / statistics.median(peer))
+    passes = "forward" if options.forward else "forward and backward"
+    return dict(op=row.name, passes=passes, size=size, layout=layout, ours=statistics.median(mine),
+                theirs=statistics.median(peer), ratio=statistics.median(mine) / statistics.median(peer))
 
 
 class Seen(Observer):
@@ -176,18 +175,6 @@ def missing() -> list[str]:
     return absent
 
 
-def summary(results: list[dict]) -> str:
-    """The geometric means, and the worst rows, of each size and layout"""
-    lines = []
-    for size, layout in dict.fromkeys((r["size"], r["layout"]) for r in results):
-        own = sorted((r for r in results if (r["size"], r["layout"]) == (size, layout)), key=lambda r: -r["ratio"])
-        mean = math.exp(statistics.fmean(math.log(r["ratio"]) for r in own))
-        above = sum(r["ratio"] > 1.5 for r in own)
-        worst = ", ".join(f"{r['op']} {r['ratio']:.2f}" for r in own[:WORST])
-        lines.append(f"{size}, {layout}: geometric mean {mean:.2f}, {above} of {len(own)} above 1.5; worst: {worst}")
-    return "\n".join(lines)
-
-
 def short(seconds: float) -> str:
     return f"{1e6 * seconds:10.1f}"
 
@@ -204,7 +191,8 @@ def main() -> int:
     parser.add_argument("--layout", action="append", choices=LAYOUTS, help="default: all; may be repeated")
     parser.add_argument("--forward", action="store_true", help="forward alone")
     parser.add_argument("--seconds", type=float, default=0.1, help="for each op, size, layout and library (default: 0.1)")
-    parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="all figures as JSON")
+    parser.add_argument("--document", type=pathlib.Path, metavar="FILE", help="put the table there, figures and picture "
+                        "beside it; sizes and layouts measured before, on this machine, stay")
     options = parser.parse_args()
     if not ALLOCATOR.items() <= os.environ.items():  # the C library reads them at its start
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks.ops", *sys.argv[1:]], os.environ | ALLOCATOR)
@@ -223,10 +211,9 @@ def main() -> int:
                     continue
                 print(f"{row.name:32} {size:8} {layout:10} {short(result['ours']):>13} {short(result['theirs']):>12} "
                       f"{result['ratio']:6.2f}", flush=True)
-    print(f"\n{summary(results)}")
-    if options.output:
-        figures = {**describe_machine(torch.get_num_threads()), "rows": results}
-        options.output.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    print(f"\n{ops_report.make_table(results)}")
+    if options.document:
+        ops_report.write(options.document, describe_machine(torch.get_num_threads()), results)
     for line in wrong:
         print(f"error: {line}", file=sys.stderr)
     return 1 if wrong else 0

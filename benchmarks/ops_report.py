@@ -1,0 +1,76 @@
+"""What becomes of the times of all ops: a table, a picture, and their place in a document."""
+import itertools
+import json
+import pathlib
+import statistics
+from collections.abc import Iterator
+
+import matplotlib.figure
+
+from benchmarks.report import caption, fill_in
+
+BAR = 1.5  # an op that takes longer than this, in PyTorch's times, is slow
+WORST = 8  # ops that the table names
+
+Key = tuple[str, str, str]  # passes, size, layout
+Ratios = list[tuple[float, str]]  # with the op's name, the highest first
+
+
+def kind_of(row: dict) -> Key:
+    return row["passes"], row["size"], row["layout"]
+
+
+def by_kind(rows: list[dict]) -> Iterator[tuple[Key, Ratios]]:
+    """The ratios for each kind of run; both passes come first, and the smallest size."""
+    for kind in sorted(set(map(kind_of, rows)), reverse=True):
+        yield kind, sorted(((row["ratio"], row["op"]) for row in rows if kind_of(row) == kind), reverse=True)
+
+
+def make_table(rows: list[dict]) -> str:
+    """Markdown: a line for each kind of run."""
+    lines = [["", "size", "layout", "ops", "geometric mean", "median", f"above {BAR}", "the highest"]]
+    lines.append(["---"] * len(lines[0]))
+    for kind, own in by_kind(rows):
+        ratios = [ratio for ratio, _ in own]
+        worst = ", ".join(f"{name} {ratio:.2g}" for ratio, name in own[:WORST])
+        lines.append([*kind, str(len(own)), f"**{statistics.geometric_mean(ratios):.2f}**",
+                      f"{statistics.median(ratios):.2f}", str(sum(ratio > BAR for ratio in ratios)), worst])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def draw(rows: list[dict], title: str, path: pathlib.Path) -> None:
+    """The ratios of each kind of run in order; a panel for each of forward, and forward and backward."""
+    kinds = list(by_kind(rows))
+    panels = {passes: list(own) for passes, own in itertools.groupby(kinds, lambda kind: kind[0][0])}
+    figure = matplotlib.figure.Figure((5.5 * len(panels) + 1, 4), dpi=110, layout="constrained")
+    for panel, (passes, own) in zip(figure.subplots(1, len(panels), squeeze=False, sharey=True).flat, panels.items()):
+        for (_, size, layout), ratios in own:
+            places = [100 * i / max(1, len(ratios) - 1) for i in range(len(ratios))]
+            panel.plot(places, [ratio for ratio, _ in ratios], label=f"{size}, {layout}")
+        panel.axhline(1, color="black", linewidth=0.8)
+        panel.axhline(BAR, color="black", linewidth=0.8, linestyle=":")
+        panel.set_yscale("log")
+        panel.set_yticks([0.1, 0.2, 0.5, 1, BAR, 3, 10], ["0.1", "0.2", "0.5", "1", f"{BAR}", "3", "10"])
+        panel.set_ylim(0.05, 20)
+        panel.set_title(passes, fontsize="medium")
+        panel.set_xlabel("% of ops that are slower")
+        panel.grid(alpha=0.3)
+        panel.legend(frameon=False, fontsize="small")
+    figure.axes[0].set_ylabel("our time / PyTorch's time")
+    figure.suptitle(title)
+    figure.savefig(path)
+
+
+def write(document: pathlib.Path, machine: dict, rows: list[dict]) -> None:
+    """Table, picture and figures, together with those of the kinds that this machine has measured before. The document
+    has markers where the table belongs."""
+    folder = document.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    figures = folder / "ops.json"
+    before = json.loads(figures.read_text(encoding="utf-8")) if figures.exists() else {}
+    if all(before.get(name) == machine[name] for name in ("cpu", "threads", "versions")):
+        measured = {kind_of(row) for row in rows}
+        rows = [row for row in before["rows"] if kind_of(row) not in measured] + rows
+    figures.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    draw(rows, f"Every public op beside PyTorch ({machine['threads']} threads, {machine['cpu']})", folder / "ops.png")
+    fill_in(document, "ops", f"{make_table(rows)}\n\n{caption({**machine, 'quick': False})}")
