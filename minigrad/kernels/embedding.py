@@ -4,7 +4,7 @@ import numpy as np
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import LANES, ROWS, add_to, copy_to, fill, number_of_blocks, sum_down
-from .simd import pointer
+from .simd import on_stack, pointer
 
 COLUMNS = 64  # columns per block
 ELEMENTS = 1024  # of positions per block
@@ -27,48 +27,48 @@ def embedding_forward(weight, positions, ids, out):
 
 
 @jit
-def rows_by_id(ids, count):
-    """The rows with id 0, then those with id 1, and so on, each in order; and where the rows of each id begin and end."""
-    starts = np.empty(count + 2, np.int64)
-    for v in range(count + 2):
-        starts[v] = 0
+def sort_rows_by_id(ids, count, rows, starts):
+    """rows = those with id 0, then those with id 1, and so on, each in order; those of id v begin at starts[v], and end
+    at starts[v + 1]. `starts` has count + 2 elements."""
+    starts[:] = 0
     for row in range(ids.size):
         starts[ids[row] + 2] += 1
     for v in range(2, count + 2):
         starts[v] += starts[v - 1]
-    rows = np.empty(ids.size, np.int64)
     for row in range(ids.size):  # starts[v + 1] moves on from where the rows of v begin to where they end
         index = ids[row] + 1
         rows[starts[index]] = row
         starts[index] += 1
-    return rows, starts
 
 
 @jit
 def _backward_block(block, dout, rows, starts, dweight):
     width, start = dweight.shape[1], block * COLUMNS
     columns = min(width - start, COLUMNS)
-    work = np.empty(COLUMNS)
+    total = on_stack(COLUMNS)
     for v in range(dweight.shape[0]):
         out = pointer(dweight, v * width + start)
         if starts[v] == starts[v + 1]:
             fill(out, 0, columns)
             continue
-        total = pointer(work, 0)
         copy_to(total, pointer(dout, rows[starts[v]] * width + start), columns)
         for k in range(starts[v] + 1, starts[v + 1]):
             add_to(total, pointer(dout, rows[k] * width + start), columns)
-        copy_to(out, work, columns)
+        copy_to(out, total, columns)
 
 
 @kernel(parallel=True)
+def _backward(dout, ids, dweight, rows, starts):
+    sort_rows_by_id(ids, len(dweight), rows, starts)
+    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, rows, starts, dweight))
+
+
 def embedding_backward(dout, ids, dweight):
     """dout (N, C), ids (N,) in range -> dweight (V, C): the sum of dout[n] over all n with ids[n] = v
 
     Sorted by id, so that the sum over one that occurs often is taken in float64. Cut by columns: threads meet nowhere.
     """
-    rows, starts = rows_by_id(ids, dweight.shape[0])
-    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, rows, starts, dweight))
+    _backward(dout, ids, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
 
 
 @jit

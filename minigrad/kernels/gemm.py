@@ -28,7 +28,7 @@ from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
 from .parallel import WORTH_A_THREAD, available_threads, parallel_for
-from .simd import INDEX, address, inlined, pointer, shift
+from .simd import INDEX, address, pointer, shift
 
 # Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
 ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4
@@ -43,7 +43,7 @@ SHARED_LINE = 60  # cycles, when two threads write to it
 SERIAL_BELOW = 1_000_000  # multiply-adds; see WORTH_A_THREAD
 
 
-@inlined
+@jit
 def _pack(X, row, column, rows, columns, packed):
     """packed[i, j] = X[i, j], rows padded with zeros to whole vectors; row or column, X's strides, is 1."""
     lanes, _, _ = shape(X)
@@ -59,7 +59,7 @@ def _pack(X, row, column, rows, columns, packed):
                 transpose_square(source, column, count, min(lanes, rows - i), target, width)
 
 
-@inlined
+@jit
 def _add_bias(C, row_c, M, N, bias):
     for i in range(M):
         row = shift(C, i * row_c)
@@ -67,7 +67,7 @@ def _add_bias(C, row_c, M, N, bias):
             row[j] += bias[j]
 
 
-@inlined
+@jit
 def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed_b, C, row_c, rows, columns,
                     depth, adding, source, row_source, ahead, row_ahead, columns_ahead):
     """A block of rows of A times a panel of B, one tile wide. If `packing_b`, the first tile packs the panel.
@@ -104,7 +104,7 @@ def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, pac
             panel, row_panel, packing_b = packed_b, vectors * lanes, 0
 
 
-@inlined
+@jit
 def _multiply_block(A, row_a, column_a, packing_a, packed_a, next_a, next_rows, B, row_b, column_b, b_state, ragged_state,
                     packed_b, C, row_c, rows, columns, depth, adding, source, row_source):
     """A block of rows of A times a strip of B, panel by panel; the first one packs A. `next_a` is packed after that."""
@@ -132,7 +132,7 @@ def _multiply_block(A, row_a, column_a, packing_a, packed_a, next_a, next_rows, 
                         rows, n, depth, adding, shift(source, j), row_source, ahead, row_ahead, columns_ahead)
 
 
-@inlined
+@jit
 def _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags):
     """Rows of A times a transposed B, as dot products."""
     lanes, _, _ = shape(A)
@@ -217,14 +217,14 @@ def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N,
     return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A), codegen
 
 
-@inlined
+@jit
 def bounds(total, unit, part, parts):
     """From where to where a part of `total` goes, in multiples of a unit; the last part has the odd end."""
     units = total // unit
     return units * part // parts * unit, total if part == parts - 1 else units * (part + 1) // parts * unit
 
 
-@inlined
+@jit
 def _bounds_of_rows(M, tile_rows, part, parts):
     """From where to where a part of the rows goes: whole tiles, as even as can be; the last part has one at least."""
     last, half = max(M // tile_rows - 1, 0), tile_rows * parts // 2
@@ -232,7 +232,7 @@ def _bounds_of_rows(M, tile_rows, part, parts):
     return min(top, last) * tile_rows, M if part == parts - 1 else min(bottom, last) * tile_rows
 
 
-@inlined
+@jit
 def _cut(M, N, K, threads, tile_rows, lanes, a_is_transposed, b_is_transposed, is_aligned):
     """(parts of the rows, parts of the columns) with the least work in the largest part, in cycles for each k.
 
@@ -252,7 +252,7 @@ def _cut(M, N, K, threads, tile_rows, lanes, a_is_transposed, b_is_transposed, i
     return best_parts, threads // best_parts
 
 
-@inlined
+@jit
 def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, top, bottom, left, right, packed):
     """Rows top to bottom, columns left to right of C."""
     if top < bottom and left < right:

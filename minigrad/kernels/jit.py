@@ -13,9 +13,10 @@ from typing import Callable
 import numba
 import numpy as np
 from llvmlite.binding import Linkage, parse_assembly
-from numba import _dynfunc
+from numba import _dynfunc, types
 from numba.core import codegen, compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
 from numpy import ndarray
 
 from ..per_thread import this_thread
@@ -136,6 +137,13 @@ class _KernelCompiler(_Compiler):
         return super().define_pipelines()
 
 
+class _PartDispatcher(CPUDispatcher):
+    """A function that kernels call. It is compiled once for all integers: Numba would compile it for each constant."""
+
+    def get_call_template(self, args, kws):
+        return super().get_call_template([types.unliteral(kind) for kind in args], kws)
+
+
 # How Numba compiles a function that kernels call.
 PART = dict(FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
 
@@ -154,7 +162,10 @@ def jit(function: Callable | None = None, **options) -> Callable:
     """
     if function is None:
         return functools.partial(jit, **options)
-    return numba.njit(**PART | options)(function)
+    settings = PART | options
+    pipeline = settings.pop("pipeline_class")
+    settings |= {"nopython": True, "boundscheck": None}
+    return _PartDispatcher(function, targetoptions=settings, pipeline_class=pipeline)
 
 
 def library(function: Callable) -> Callable:

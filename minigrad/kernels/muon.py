@@ -17,12 +17,12 @@ from .gemm import ACCUMULATE, WORKSPACE, gemm
 from .jit import jit, kernel
 from .microkernel import shape, transpose_square
 from .parallel import parallel_for
-from .simd import constant_like, inlined, pointer, pointer_like, shift
+from .simd import constant_like, pointer, pointer_like, shift
 
 PANEL = 32  # columns of a symmetric product that are computed together: half a tile's, for a smaller part of the lower left
 
 
-@inlined
+@jit
 def padded(columns):
     """The stride of a row in the workspace: whole vectors, and rows below each other in other lines of the cache."""
     return -(-columns // 16) * 16 + 16
@@ -80,7 +80,7 @@ def _symmetric_product(A, row_a, column_a, B, row_b, column_b, C, row, size, dep
             transpose_square(shift(C, j * row + i), row, lanes, lanes, shift(C, i * row + j), row)
 
 
-@inlined
+@jit
 def _polynomial(A, square, row, size, a, b, c):
     """square = a + b A + c square"""
     for i in range(size):
@@ -90,7 +90,7 @@ def _polynomial(A, square, row, size, a, b, c):
         of_square[i] += a
 
 
-@inlined
+@jit
 def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed):
     """Q = factor times what the iteration's steps from `first` to `end` multiply x by, of A = x x^T; where it is."""
     if first == end:
@@ -141,7 +141,7 @@ def _add_orthogonalised(p, row_p, x, y, row_x, rows, columns, squares, polynomia
         x, y, step = y, x, end
 
 
-@inlined
+@jit
 def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
                  packed):
     which, first, rows, columns, stride, group = matrices[i]
@@ -159,7 +159,7 @@ def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomia
     _scale(x, row_x, rows, columns, real(1.0 / max(length, eps)))
     _scale(p, stride, rows, columns, real(1.0 - lr * decay))
     _add_orthogonalised(p, stride, x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements),
-                        polynomials[group], int(steps), real(-lr * scales[i]), packed)
+                        polynomials[group], np.int64(steps), real(-lr * scales[i]), packed)
 
 
 @jit

@@ -10,7 +10,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from . import threads
-from .jit import jit
 from .simd import INDEX, INT64
 from .threads import BYTES, LOOP_TYPE
 
@@ -54,8 +53,12 @@ def available_threads(typing_context):
 
 
 @intrinsic
-def _run(typing_context, body, blocks, work, arguments):
-    """parallel_for, with the body as a compiled function."""
+def parallel_for(typing_context, body, blocks, work, arguments):
+    """body(block, *arguments) for block in range(blocks), shared among the threads in order; `body` is a jit function.
+
+    `work` is how many elements there are in all: little work runs on the calling thread. What a block computes must not
+    depend on other blocks: then no result depends on the number of threads.
+    """
     argument_types = tuple(arguments)
     typing_context.resolve_function_type(body, (INDEX, *argument_types), {})
 
@@ -97,13 +100,3 @@ def _run(typing_context, body, blocks, work, arguments):
         return context.get_dummy_value()
 
     return types.void(body, INDEX, INDEX, arguments), codegen
-
-
-@jit(inline="always")
-def parallel_for(body, blocks, work, arguments):
-    """body(block, *arguments) for block in range(blocks), shared among the threads in order; `body` is a jit function.
-
-    `work` is how many elements there are in all: little work runs on the calling thread. What a block computes must not
-    depend on other blocks: then no result depends on the number of threads.
-    """
-    _run(body, blocks, work, arguments)

@@ -1,9 +1,10 @@
 """RMS norm over rows."""
 import numpy as np
 
+from .buffers import empty
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, RUN, add_blocks, add_to, number_of_blocks, row_dot, row_kernel
+from .rows import ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, row_dot, row_kernel
 from .simd import constant_like, pointer, shift
 
 
@@ -46,6 +47,7 @@ def rms_norm_backward_row(dout, x, weight, rrms, so_far, adding, dx, dweight, si
 @jit
 def _backward_block(block, dout, x, weight, rrms, so_far, dx, dweight):
     size, adding = x.shape[1], so_far.size > 0
+    fill(pointer(dweight, block * size), 0, size)
     for row in range(block * ROWS, min(x.shape[0], (block + 1) * ROWS)):
         rms_norm_backward_row(
             pointer(dout, row * size), pointer(x, row * size), pointer(weight, 0), rrms[row], pointer(so_far, row * size),
@@ -53,14 +55,16 @@ def _backward_block(block, dout, x, weight, rrms, so_far, dx, dweight):
 
 
 @kernel(parallel=True)
+def _backward(dout, x, weight, rrms, so_far, dx, dweight, partial):
+    parallel_for(_backward_block, len(partial), x.size, (dout, x, weight, rrms, so_far, dx, partial))
+    add_blocks(partial, dweight)
+
+
 def rms_norm_backward(dout, x, weight, rrms, so_far, dx, dweight):
     """dout, x, dx (N, C), weight, dweight (C,), rrms (N,) in float64, so_far (N * C,) or empty.
 
     2. dweight = sum of dout * x_hat over rows (in blocks, see `rows`); dx_hat = dout * weight
     1. dx = [so_far +] rrms * (dx_hat - x_hat * mean(dx_hat * x_hat))
     """
-    rows, width = x.shape
-    blocks = number_of_blocks(rows, ROWS)
-    partial = np.zeros((blocks, width), x.dtype)
-    parallel_for(_backward_block, blocks, x.size, (dout, x, weight, rrms, so_far, dx, partial))
-    add_blocks(partial, dweight)
+    partial = empty((number_of_blocks.py_func(len(x), ROWS), x.shape[1]), x.dtype)
+    _backward(dout, x, weight, rrms, so_far, dx, dweight, partial)

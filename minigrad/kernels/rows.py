@@ -10,13 +10,13 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .simd import constant_like, pointer, pointers, shift
+from .simd import constant_like, on_stack, pointer, pointers, shift
 
 ROWS = 32  # rows per block
 ELEMENTS = 8192  # per block of an elementwise kernel
 ELEMENTS_TO_SUM = 1 << 14  # per block, where rows are only summed
 LANES = 256  # how many sums run side by side, at least
-FEW_BLOCKS = 16  # partial sums are added column by column, which needs no memory of its own
+COLUMNS = 64  # of partial sums, added side by side
 RUN = 1024  # elements of a row that are summed in the row's own dtype; so few that this costs no digits
 
 
@@ -157,17 +157,14 @@ def copy_to(out, row, count):
 @jit
 def add_blocks(partial, total):
     """partial (blocks, C) -> total (C,): the sum over blocks, in float64 and rounded once"""
-    width = total.size
-    if partial.shape[0] <= FEW_BLOCKS:
-        for j in range(width):
-            column = -0.0
-            for block in range(partial.shape[0]):
-                column += partial[block, j]
-            total[j] = column
-        return
-    wide = np.empty(max(width, LANES))
-    sum_down(pointer(partial, 0), partial.shape[0], width, pointer(wide, 0), width)
-    copy_to(pointer(total, 0), wide, width)
+    blocks, width = partial.shape
+    sums = on_stack(COLUMNS)
+    for start in range(0, width, COLUMNS):
+        columns = min(COLUMNS, width - start)
+        fill(sums, -0.0, columns)
+        for block in range(blocks):
+            add_to(sums, pointer(partial, block * width + start), columns)
+        copy_to(pointer(total, start), sums, columns)
 
 
 @jit

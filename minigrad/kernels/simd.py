@@ -290,6 +290,17 @@ def constant_like(typing_context, pointer, value):
     return pointer.dtype(pointer, value), codegen
 
 
+@intrinsic(prefer_literal=True)
+def on_stack(typing_context, count):
+    """A pointer to float64 memory for so many elements, a constant, as long as the function runs."""
+    elements = count.literal_value
+
+    def codegen(context, builder, signature, arguments):
+        return cgutils.alloca_once(builder, ir.DoubleType(), elements)
+
+    return types.CPointer(types.float64)(count), codegen
+
+
 @intrinsic
 def address(typing_context, pointer):
     """The pointer as an integer, in bytes."""
