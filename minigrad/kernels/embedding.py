@@ -45,18 +45,18 @@ def rows_by_id(ids, count):
 
 
 @jit
-def _backward_block(block, dout, rows, starts, dweight):
+def _backward_block(block, dout, rows, starts, is_onto, dweight):
     width, start = dweight.shape[1], block * COLUMNS
     columns = min(width - start, COLUMNS)
     work = np.empty(COLUMNS)
     for v in range(dweight.shape[0]):
         out = pointer(dweight, v * width + start)
         if starts[v] == starts[v + 1]:
-            fill(out, 0, columns)
+            fill(out, 0, 0 if is_onto else columns)
             continue
         total = pointer(work, 0)
-        copy_to(total, pointer(dout, rows[starts[v]] * width + start), columns)
-        for k in range(starts[v] + 1, starts[v + 1]):
+        copy_to(total, out if is_onto else pointer(dout, rows[starts[v]] * width + start), columns)
+        for k in range(starts[v] + (0 if is_onto else 1), starts[v + 1]):
             add_to(total, pointer(dout, rows[k] * width + start), columns)
         copy_to(out, work, columns)
 
@@ -68,7 +68,15 @@ def embedding_backward(dout, ids, dweight):
     Sorted by id, so that the sum over one that occurs often is taken in float64. Cut by columns: threads meet nowhere.
     """
     rows, starts = rows_by_id(ids, dweight.shape[0])
-    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, rows, starts, dweight))
+    blocks = number_of_blocks(dweight.shape[1], COLUMNS)
+    parallel_for(_backward_block, blocks, dout.size, (dout, rows, starts, False, dweight))
+
+
+@kernel(parallel=True)
+def add_rows(dout, ids, out):
+    """dout (N, C), ids (N,) in range: out (V, C)[v] += the sum of dout[n] over all n with ids[n] = v, rounded once"""
+    rows, starts = rows_by_id(ids, out.shape[0])
+    parallel_for(_backward_block, number_of_blocks(out.shape[1], COLUMNS), dout.size, (dout, rows, starts, True, out))
 
 
 @jit
