@@ -6,7 +6,7 @@ import numpy as np
 
 from ..kernels.buffers import empty
 from ..kernels.copying import copied, copy
-from ..kernels.embedding import embedding_backward
+from ..kernels.embedding import add_rows
 from ..kernels.gather import add_along, copied_with_range, put_along, take
 from ..kernels.reduce import FEW
 from ..protocol import is_tensor
@@ -70,7 +70,7 @@ def add_at(out, index, x) -> None:
             np.add.at(out, index, x)
     elif integers and len(parts) == 1 and x.dtype.kind == "f" and x.size:  # whole rows
         rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
-        embedding_backward(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
+        add_rows(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
     elif x.dtype.kind == "f" and x.size > FEW:
         sums = np.zeros(out.shape)
         np.add.at(sums, index, x)
