@@ -118,8 +118,8 @@ def einsum(*factors, subscripts):
     return out
 
 
-def add_at(x, index, shape):
-    out = np.zeros(shape)
+def add_at(x, onto=None, *, index, shape):
+    out = np.zeros(shape) if onto is None else onto.copy()
     taken = np.arange(out.size).reshape(shape)[index]
     for i, value in zip(taken.ravel(), np.broadcast_to(x, taken.shape).ravel()):
         out.flat[i] += value
@@ -133,8 +133,8 @@ def gather(x, dim, indices):
     return out
 
 
-def scatter_add(x, dim, indices, shape):
-    out = np.zeros(shape)
+def scatter_add(x, onto=None, *, dim, indices, shape):
+    out = np.zeros(shape) if onto is None else onto.copy()
     for place in np.ndindex(indices.shape):
         out[place[:dim] + (indices[place],) + place[dim + 1 :]] += x[place]
     return out

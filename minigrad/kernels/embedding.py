@@ -42,33 +42,41 @@ def sort_rows_by_id(ids, count, rows, starts):
 
 
 @jit
-def _backward_block(block, dout, rows, starts, dweight):
+def _backward_block(block, dout, rows, starts, is_onto, dweight):
     width, start = dweight.shape[1], block * COLUMNS
     columns = min(width - start, COLUMNS)
     total = on_stack(COLUMNS)
     for v in range(dweight.shape[0]):
         out = pointer(dweight, v * width + start)
         if starts[v] == starts[v + 1]:
-            fill(out, 0, columns)
+            fill(out, 0, 0 if is_onto else columns)
             continue
-        copy_to(total, pointer(dout, rows[starts[v]] * width + start), columns)
-        for k in range(starts[v] + 1, starts[v + 1]):
+        copy_to(total, out if is_onto else pointer(dout, rows[starts[v]] * width + start), columns)
+        for k in range(starts[v] + (0 if is_onto else 1), starts[v + 1]):
             add_to(total, pointer(dout, rows[k] * width + start), columns)
         copy_to(out, total, columns)
 
 
 @kernel(parallel=True)
-def _backward(dout, ids, dweight, rows, starts):
+def _backward(dout, ids, is_onto, dweight, rows, starts):
     sort_rows_by_id(ids, len(dweight), rows, starts)
-    parallel_for(_backward_block, number_of_blocks(dweight.shape[1], COLUMNS), dout.size, (dout, rows, starts, dweight))
+    blocks = number_of_blocks(dweight.shape[1], COLUMNS)
+    parallel_for(_backward_block, blocks, dout.size, (dout, rows, starts, is_onto, dweight))
 
 
-def embedding_backward(dout, ids, dweight):
-    """dout (N, C), ids (N,) in range -> dweight (V, C): the sum of dout[n] over all n with ids[n] = v
+def embedding_backward(dout, ids, dweight, is_onto=False):
+    """dout (N, C), ids (N,) in range -> dweight (V, C): the sum of dout[n] over all n with ids[n] = v; onto what is there,
+    if so wanted
 
-    Sorted by id, so that the sum over one that occurs often is taken in float64. Cut by columns: threads meet nowhere.
+    Sorted by id, so that the sum over one that occurs often is taken in float64, and rounded once. Cut by columns: threads
+    meet nowhere.
     """
-    _backward(dout, ids, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
+    _backward(dout, ids, is_onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
+
+
+def add_rows(dout, ids, out):
+    """dout (N, C), ids (N,) in range: out (V, C)[v] += the sum of dout[n] over all n with ids[n] = v"""
+    embedding_backward(dout, ids, out, is_onto=True)
 
 
 @jit

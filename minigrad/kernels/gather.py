@@ -9,7 +9,7 @@ import numpy as np
 
 from .buffers import empty
 from .copying import copy, in_order
-from .embedding import embedding_backward
+from .embedding import add_rows, embedding_backward
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .reduce import FEW
@@ -42,25 +42,32 @@ def take(x: np.ndarray, dim: int, positions: np.ndarray, for_all: bool) -> np.nd
     return out
 
 
-def add_along(dout: np.ndarray, dim: int, positions: np.ndarray, for_all: bool, length: int) -> np.ndarray:
+def add_along(
+    dout: np.ndarray, dim: int, positions: np.ndarray, for_all: bool, length: int, onto: np.ndarray | None = None
+) -> np.ndarray:
     """The transpose of `take` from an array that is `length` long along dim: each element of dout is added to where it
-    would be taken from, in float64.
+    would be taken from, in float64; `onto` is what is there before, by default zeros.
 
-    >>> add_along(np.array([[1.0, 2.0], [3.0, 4.0]]), 1, np.array([0, 0]), True, 3).tolist()
+    >>> dout = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> add_along(dout, 1, np.array([0, 0]), True, 3).tolist()
     [[3.0, 0.0, 0.0], [7.0, 0.0, 0.0]]
+    >>> add_along(dout, 1, np.array([0, 0]), True, 3, onto=np.ones((2, 3))).tolist()
+    [[4.0, 1.0, 1.0], [8.0, 1.0, 1.0]]
     """
     last = dim + (positions.ndim if for_all else 1)
     dx = empty(dout.shape[:dim] + (length,) + dout.shape[last:], dout.dtype)
     outer, count, inner = math.prod(dout.shape[:dim]), math.prod(dout.shape[dim:last]), math.prod(dout.shape[last:])
-    if count <= FEW:
-        copy(np.zeros((), dx.dtype), dx)
-    if dout.size:
-        dout = in_order(dout)
-        if for_all and outer == 1 and inner > 1:  # whole rows: only those that are used are read
-            embedding_backward(dout.reshape(count, inner), positions.reshape(-1), dx.reshape(length, inner))
-            return dx
+    if onto is not None or count <= FEW:
+        copy(np.zeros((), dx.dtype) if onto is None else onto, dx)
+    if not dout.size:
+        return dx
+    dout = in_order(dout)
+    if for_all and outer == 1 and inner > 1:  # whole rows: only those that are used are read
+        add = embedding_backward if onto is None else add_rows
+        add(dout.reshape(count, inner), positions.reshape(-1), dx.reshape(length, inner))
+    else:
         add_forward(dout.reshape(outer, count, inner), positions.reshape(-1), _strides(count, inner, for_all),
-                    dx.reshape(outer, length, inner))
+                    onto is not None, dx.reshape(outer, length, inner))
     return dx
 
 
@@ -76,18 +83,23 @@ def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
     return out, int(ranges[:, 0].min()), int(ranges[:, 1].max())
 
 
-def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarray) -> None:
+def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarray) -> bool:
     """out[i, positions[i, j]] = values[i, j] for dim = 1, and so on; out is in C order, one value is for all places.
+
+    True if a place was set twice.
 
     >>> out = np.zeros((2, 3))
     >>> put_along(out, 1, np.array([[2], [0]]), np.array([[1.0], [2.0]]))
+    False
     >>> out.tolist()
     [[0.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
     """
     outer, count, inner = math.prod(out.shape[:dim]), positions.shape[dim], math.prod(out.shape[dim + 1 :])
     moved_as, values = MOVED_AS[out.itemsize], in_order(values.astype(out.dtype, copy=False))
+    repeats = np.zeros(outer, np.uint8)
     put_forward(values.view(moved_as).reshape(-1), positions.reshape(outer, count, inner),
-                out.view(moved_as).reshape(outer, -1, inner))
+                out.view(moved_as).reshape(outer, -1, inner), repeats)
+    return bool(repeats.any())
 
 
 def _strides(count: int, inner: int, for_all: bool) -> tuple[int, int, int]:
@@ -147,39 +159,51 @@ def range_forward(positions, out, ranges):
 
 
 @jit
-def _put_block(block, values, step, positions, rows, out):
+def _put_block(block, values, step, positions, rows, out, repeats):
     n, inner, count = out.shape[1], out.shape[2], positions.shape[1]
+    is_set = np.empty(n * inner, np.uint8)
     for i in range(block * rows, min(out.shape[0], (block + 1) * rows)):
+        is_set[:] = 0
         target, start = pointer(out, i * n * inner), i * count * inner
         source, at = pointer(values, start * step), pointer(positions, start)
-        if inner == 1:
-            for j in range(count):
-                target[at[j]] = source[j * step]
-        else:
-            for j in range(count):
-                for column in range(inner):
-                    k = j * inner + column
-                    target[at[k] * inner + column] = source[k * step]
+        met = np.uint8(0)
+        for j in range(count):
+            for column in range(inner):
+                k = j * inner + column
+                place = at[k] * inner + column
+                met |= is_set[place]
+                is_set[place] = 1
+                target[place] = source[k * step]
+        repeats[i] = met
 
 
 @kernel(parallel=True)
-def put_forward(values, positions, out):
-    """values (outer * k * inner,) or (1,), positions (outer, k, inner) in range -> out (outer, n, inner):
-    out[o, position[o, j, i], i] = value[o, j, i]. Of those that meet, the last stays."""
+def put_forward(values, positions, out, repeats):
+    """values (outer * k * inner,) or (1,), positions (outer, k, inner) in range -> out (outer, n, inner), repeats (outer,):
+    out[o, position[o, j, i], i] = value[o, j, i]. Of those that meet, the last stays, and repeats[o] is 1 instead of 0."""
     rows = max(1, ELEMENTS // (positions.shape[1] * positions.shape[2]))
     step = 0 if values.size == 1 else 1
-    parallel_for(_put_block, number_of_blocks(out.shape[0], rows), positions.size, (values, step, positions, rows, out))
+    blocks = number_of_blocks(out.shape[0], rows)
+    parallel_for(_put_block, blocks, positions.size, (values, step, positions, rows, out, repeats))
 
 
 @jit
-def _add_row(source, at, stride, count, sums):
-    """sums[at[j]] += source[j]: pointers"""
-    for j in range(count):
-        sums[at[j * stride]] += source[j]
+def _add_row(source, at, stride, count, is_onto, sums, target, n):
+    """target (n,) = what it holds if is_onto, and where at[j] = k, source[j] added to its k-th element: pointers"""
+    for k in range(n):
+        sums[k] = target[k] if is_onto else -0.0
+    if stride == 1:
+        for j in range(count):
+            sums[at[j]] += source[j]
+    else:
+        for j in range(count):
+            sums[at[j * stride]] += source[j]
+    for k in range(n):
+        target[k] = sums[k] + 0.0
 
 
 @jit
-def _add_block(block, dout, positions, strides, rows, columns, dx):
+def _add_block(block, dout, positions, strides, rows, columns, is_onto, dx):
     n, inner, count = dx.shape[1], dx.shape[2], dout.shape[1]
     outer_stride, stride, inner_stride = strides
     column_blocks = number_of_blocks(inner, columns)
@@ -187,10 +211,15 @@ def _add_block(block, dout, positions, strides, rows, columns, dx):
     width = min(columns, inner - start)
     sums = np.empty(n * width)
     for i in range(first, min(dx.shape[0], first + rows)):
-        sums[:] = -0.0
         if inner == 1:
-            _add_row(pointer(dout, i * count), shift(positions, i * outer_stride), stride, count, pointer(sums, 0))
-        for j in range(count if inner > 1 else 0):
+            _add_row(pointer(dout, i * count), shift(positions, i * outer_stride), stride, count, is_onto,
+                     pointer(sums, 0), pointer(dx, i * n), n)
+            continue
+        for row in range(n):
+            target = pointer(dx, (i * n + row) * inner + start)
+            for column in range(width):
+                sums[row * width + column] = target[column] if is_onto else -0.0
+        for j in range(count):
             source = pointer(dout, (i * count + j) * inner + start)
             at = shift(positions, i * outer_stride + j * stride + start * inner_stride)
             for column in range(width):
@@ -214,11 +243,12 @@ def _add_few_block(block, dout, positions, strides, rows, dx):
 
 
 @kernel(parallel=True)
-def add_forward(dout, positions, strides, dx):
-    """dout (outer, k, inner), positions in range -> dx (outer, n, inner): zeros, then dx[o, position[o, j, i], i] += dout
+def add_forward(dout, positions, strides, is_onto, dx):
+    """dout (outer, k, inner), positions in range -> dx (outer, n, inner): zeros, or what it holds if is_onto, and then
+    dx[o, position[o, j, i], i] += dout[o, j, i]
 
     Sums are float64's, rounded once: all of one (o, i) are held by one block. Where k is FEW, a sum has few terms and is
-    taken in dx itself, which is zero already.
+    taken in dx itself, which holds zeros or what they are added to.
     """
     inner, count = dx.shape[2], dout.shape[1]
     columns = max(1, min(inner, COLUMNS, SUMS // dx.shape[1]))
@@ -229,4 +259,5 @@ def add_forward(dout, positions, strides, dx):
     else:
         rows = max(1, ELEMENTS // (columns * dx.shape[1]))
         blocks = number_of_blocks(dx.shape[0], rows) * number_of_blocks(inner, columns)
-        parallel_for(_add_block, blocks, dx.size + dout.size, (dout, pointer(positions, 0), strides, rows, columns, dx))
+        parallel_for(_add_block, blocks, dx.size + dout.size,
+                     (dout, pointer(positions, 0), strides, rows, columns, is_onto, dx))

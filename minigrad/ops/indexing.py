@@ -6,14 +6,14 @@ import numpy as np
 
 from ..kernels.buffers import empty
 from ..kernels.copying import copied, copy
-from ..kernels.embedding import embedding_backward
+from ..kernels.embedding import add_rows
 from ..kernels.gather import add_along, copied_with_range, put_along, take
 from ..kernels.reduce import FEW
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
 from .numpy_protocol import answers
-from .operands import check_dim, values_of
+from .operands import check_dim, promote, values_of
 
 
 PLAIN = {int, slice, type(None), type(Ellipsis)}
@@ -70,7 +70,7 @@ def add_at(out, index, x) -> None:
             np.add.at(out, index, x)
     elif integers and len(parts) == 1 and x.dtype.kind == "f" and x.size:  # whole rows
         rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
-        embedding_backward(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
+        add_rows(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
     elif x.dtype.kind == "f" and x.size > FEW:
         sums = np.zeros(out.shape)
         np.add.at(sums, index, x)
@@ -107,22 +107,23 @@ class Index(Op):
 
 
 class AddAt(Op):
-    """out = zeros(shape), then out[index] += x:  dx = dout[index]"""
+    """out = onto, by default zeros(shape), then out[index] += x:  dx = dout[index],  donto = dout"""
 
-    def forward(self, x, *, index, shape):
+    def forward(self, x, onto=None, *, index, shape):
         self.index = index
         dim = taken_axis(index) if max(x.size, math.prod(shape)) >= LARGE and x.dtype.kind == "f" else None
         if dim is not None and len(shape) > 1:
-            return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim])
-        out = zeros(shape, x.dtype)
+            return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim], onto)
+        out = started(onto, shape, x.dtype)
         if is_basic(index) or isinstance(index, np.ndarray) and index.dtype == bool:
-            out[index] = x
+            out[index] = x if onto is None else out[index] + x
         else:
             add_at(out, index, x)
         return out
 
     def backward(self, dout):
-        return Index.call(dout, index=self.index)
+        dx = Index.call(dout, index=self.index)
+        return dx if len(self.parents) == 1 else (dx, passed_on(dout) if self.needs(1) else None)
 
 
 class Gather(Op):
@@ -141,25 +142,39 @@ class Gather(Op):
 
 
 class ScatterAdd(Op):
-    """out = zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1:  dx[i, j] = dout[i, indices[i, j]]"""
+    """out = onto, by default zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1:
+    dx[i, j] = dout[i, indices[i, j]],  donto = dout
+    """
 
     fresh_gradients = True
 
-    def forward(self, x, *, dim, indices, shape):
+    def forward(self, x, onto=None, *, dim, indices, shape):
         self.dim, self.indices = dim, indices
         if max(indices.size, math.prod(shape)) < LARGE or x.dtype.kind != "f":
-            out = np.zeros(shape, x.dtype)
+            out = started(onto, shape, x.dtype)
             add_at(out, along(dim, indices), x)
             return out
-        sums = add_along(x, dim, indices, False, shape[dim])
+        part = cropped(shape, dim, indices)
+        sums = add_along(x, dim, indices, False, shape[dim], None if onto is None else onto[part])
         if sums.shape == shape:
             return sums
-        out = zeros(shape, x.dtype)
-        out[cropped(shape, dim, indices)] = sums
+        out = started(onto, shape, x.dtype)
+        out[part] = sums
         return out
 
     def backward(self, dout):
-        return Gather.call(dout, dim=self.dim, indices=self.indices)
+        dx = Gather.call(dout, dim=self.dim, indices=self.indices)
+        return dx if len(self.parents) == 1 else (dx, passed_on(dout) if self.needs(1) else None)
+
+
+def passed_on(dout):
+    """A gradient that an op passes on as it is, beside fresh ones: a copy of an array."""
+    return dout if is_tensor(dout) else copied(dout)
+
+
+def started(onto: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """What is added to: a copy, or zeros."""
+    return zeros(shape, dtype) if onto is None else copied(onto)
 
 
 class SetAt(Op):
@@ -168,33 +183,36 @@ class SetAt(Op):
     Where an index repeats, the last value stays, and only that one has a gradient in truth; that case is refused.
     """
 
+    fresh_gradients = True
+
     def forward(self, x, value, *, index, dim=None, is_checked=False):
         """`dim`: the index is that of `along` this axis."""
         self.index, self.dim, self.value_ndim = index, dim, np.ndim(value)
-        if not (is_checked or is_basic(index)) and takes_twice(x.shape, index, dim):
+        is_checked = is_checked or is_basic(index)
+        out, value = copied(x), np.asarray(value)
+        if dim is not None and is_for_kernel(x.shape, dim, index[dim], value):
+            repeats = put_along(out, dim, index[dim], value) and not is_checked
+        else:
+            repeats = not is_checked and takes_twice(x.shape, index)
+            out[index] = value
+        if repeats:
             raise ValueError("setting items: an index occurs twice, so the gradient would not be defined")
-        out = copied(x)
-        put(out, index, dim, value)
         return out
 
     def backward(self, dout):
         dx = SetAt.call(dout, 0.0, index=self.index, dim=self.dim, is_checked=True)
         if self.dim is not None:
             return dx, Gather.call(dout, dim=self.dim, indices=self.index[self.dim])
+        dvalue = Index.call(dout, index=self.index)
+        dvalue = passed_on(dvalue) if is_basic(self.index) else dvalue
         leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums what is too much
-        return dx, Index.call(dout, index=self.index)[leading]
+        return dx, dvalue[leading]
 
 
-def put(out: np.ndarray, index, dim: int | None, value) -> None:
-    """out[index] = value, for an array in C order; `dim`: see SetAt"""
-    value = np.asarray(value)
-    if dim is not None:
-        indices = index[dim]
-        is_full = indices.shape[:dim] + indices.shape[dim + 1 :] == out.shape[:dim] + out.shape[dim + 1 :]
-        if is_full and indices.size >= LARGE and value.shape in ((), indices.shape):
-            put_along(out, dim, indices, value)
-            return
-    out[index] = value
+def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, value: np.ndarray) -> bool:
+    """Can and should `put_along` set these values: many, and as many along the other axes as there are?"""
+    is_full = indices.shape[:dim] + indices.shape[dim + 1 :] == shape[:dim] + shape[dim + 1 :]
+    return is_full and indices.size >= LARGE and value.shape in ((), indices.shape)
 
 
 class Unfold(Op):
@@ -218,6 +236,10 @@ class Fold(Op):
     def forward(self, x, *, length, step):
         count, size = x.shape[-2:]
         self.size, self.step = size, step
+        if size <= step:  # no two windows show one element
+            out = zeros(x.shape[:-2] + (length,), x.dtype)
+            copy(x, windows_of(out, size, step, writeable=True))
+            return out
         is_long = size > FEW * step and x.dtype.kind == "f"  # many windows show an element
         out = np.zeros(x.shape[:-2] + (length,)) if is_long else zeros(x.shape[:-2] + (length,), x.dtype)
         for j in range(size):
@@ -228,23 +250,20 @@ class Fold(Op):
         return Unfold.call(dout, size=self.size, step=self.step)
 
 
-def windows_of(x: np.ndarray, size: int, step: int) -> np.ndarray:
-    """All windows of the last axis, one every `step`: a view if they are large."""
-    if size == 0:
-        return np.zeros(x.shape[:-1] + (x.shape[-1] // step + 1, 0), x.dtype)
-    if x.size * size // step < LARGE:  # where to make a view takes longer than all else
-        return x[..., np.arange(0, x.shape[-1] - size + 1, step)[:, None] + np.arange(size)]
-    return np.lib.stride_tricks.sliding_window_view(x, size, -1)[..., ::step, :]
+def windows_of(x: np.ndarray, size: int, step: int, writeable: bool = False) -> np.ndarray:
+    """All windows of the last axis, one every `step`: a view."""
+    *before, stride = x.strides
+    shape = (*x.shape[:-1], (x.shape[-1] - size) // step + 1, size)
+    return np.lib.stride_tricks.as_strided(x, shape, (*before, step * stride, stride), writeable=writeable)
 
 
-def takes_twice(shape: tuple[int, ...], index, along_dim: int | None = None) -> bool:
+def takes_twice(shape: tuple[int, ...], index) -> bool:
     """Does an index take an element of an array of this shape twice?"""
     dim = taken_axis(index)
-    if dim is not None:
-        # Of whole slices, one element of each tells.
-        index, shape, along_dim = last_of(index), shape[dim : dim + 1], None
+    if dim is not None:  # of whole slices, one element of each tells
+        index, shape = last_of(index), shape[dim : dim + 1]
     marks = np.zeros(shape, bool)
-    put(marks, index, along_dim, True)
+    marks[index] = True
     if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):
         count = np.broadcast(*index).size * math.prod(shape[len(index) :])
     else:
@@ -456,7 +475,7 @@ class IndexingMethods:
         used = _used("scatter_add", self, indices, src)
         if self.ndim == 0:
             return self + used.sum()
-        return self + self.apply_op(ScatterAdd, used, dim=dim, indices=indices, shape=self.shape)
+        return self.apply_op(ScatterAdd, *promote(used, self), dim=dim, indices=indices, shape=self.shape)
 
     def index_select(self, dim: int, index):
         """The slices of self at the positions `index` (a 1-d tensor) along dim."""
@@ -483,7 +502,7 @@ class IndexingMethods:
             return self + source * alpha
         index = (slice(None),) * dim + (indices,)
         added = source if alpha == 1 else source * alpha
-        return self + self.apply_op(AddAt, added, index=index, shape=self.shape)
+        return self.apply_op(AddAt, *promote(added, self), index=index, shape=self.shape)
 
     def masked_select(self, mask):
         """The elements where mask holds, as a vector; both broadcast."""
