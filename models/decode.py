@@ -101,7 +101,7 @@ class CachedDecoder:
     def next_logits(self, chosen: np.ndarray) -> np.ndarray:
         """Logits (B, V) of what follows when one token, chosen (B,), is added to each sequence."""
         chosen = self._checked(np.asarray(chosen)[:, None])
-        if self._is_endless and not self._has_changed():
+        if (self._is_endless or self._end < self.program.context) and not self._has_changed():
             return self._read(chosen)
         return self.logits(seen_after_one_more(self.model, np.concatenate((self.tokens, chosen), axis=1)))
 

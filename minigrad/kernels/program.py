@@ -42,7 +42,7 @@ PRODUCT = len(ACTIVATIONS)  # in the place of an activation: activated = activat
 
 PIECE = 64  # rows of W that one thread takes
 QUERIES = 48  # of a long prompt that attend at a time
-PARALLEL_FROM = 120_000  # see `Program.run`
+PARALLEL_FROM = 30_000  # see `Program.run`
 
 
 @jit

@@ -401,7 +401,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: cache kept when parameters change": ("CachedDecoder._translate", "self._start_at(0)",
         "self.__dict__.get('_end') or self._start_at(0)"),
     "CachedDecoder: tokens forgotten when parameters change": (
-        "CachedDecoder.next_logits", "self._is_endless and not self._has_changed()", "self._is_endless"),
+        "CachedDecoder.next_logits", " and not self._has_changed()", ""),
     "CachedDecoder: tokens not checked": (
         "CachedDecoder._checked", 'class_ids("tokens", tokens, self.model.token_embedding.num_embeddings)',
         "np.array(tokens)"),
