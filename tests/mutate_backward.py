@@ -28,7 +28,7 @@ TESTS = (
     "tests/minigrad/test_ops.py", "tests/minigrad/test_derivatives.py", "tests/minigrad/test_numbers.py",
     "tests/minigrad/kernels/test_attention.py",
 )  # fmt: skip
-FILES = "tape.py", "ops/*.py", "kernels/*.py"
+FILES = "tape.py", "ops/*.py", "kernels/*.py", "kernels/formulas/*.py"
 SHARED = {  # what backwards are made of
     "unbroadcast", "add_at", "add_to", "add_blocks", "carried_back", "sum_rows_forward", "_sum_over_keys",
 }

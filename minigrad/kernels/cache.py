@@ -41,8 +41,8 @@ def _source_hash(sources: pathlib.Path) -> str:
     """A hash of all kernel sources: Numba's own cache looks at one file, and would keep stale callees."""
     versions = numba.__version__, llvmlite.__version__, numpy.__version__, sys.version, platform.machine()
     digest = hashlib.sha256(repr(versions).encode())
-    for path in sorted(sources.glob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
+    for path in sorted(sources.rglob("*.py")):
+        digest.update(path.relative_to(sources).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

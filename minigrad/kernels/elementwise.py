@@ -1,4 +1,4 @@
-"""Elementwise kernels of a training step, and what others share; and erf, which NumPy has not. Others: formulas.py."""
+"""Elementwise kernels of a training step, and what others share; and erf, which NumPy has not. Others: formulas/."""
 import math
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Formulas of single elements, and kernels that apply them to large arrays: one loop for all of them.
 
-formulas.py has the formulas. Each is a function of numbers, of float32 if it doesn't say otherwise; its kernel is compiled
+formulas/ has the formulas. Each is a function of numbers, of float32 if it doesn't say otherwise; its kernel is compiled
 when a large array first needs it, in a quarter of a second. An operand is an array, or a number; operands of different
 shapes are broadcast. Against NumPy a kernel makes one pass over memory, on all threads, into memory that has been used
 before.

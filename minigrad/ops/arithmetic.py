@@ -28,7 +28,7 @@ def negative(x):
     return computed(formulas.neg, operator.neg, x)
 
 
-def slope_of_divisor(dout, a, b):
+def div_backward_b(dout, a, b):
     return -(dout / b) * a / b
 
 
@@ -94,10 +94,10 @@ class Div(Op):
 
     def backward(self, dout, a, b):
         da = computed(formulas.div, operator.truediv, dout, b) if self.needs(0) else None
-        return da, (computed(formulas.slope_of_divisor, slope_of_divisor, dout, a, b) if self.needs(1) else None)
+        return da, (computed(formulas.div_backward_b, div_backward_b, dout, a, b) if self.needs(1) else None)
 
     def is_by_kernels(self, arrays):
-        return are_alike(arrays, formulas.div, formulas.slope_of_divisor)
+        return are_alike(arrays, formulas.div, formulas.div_backward_b)
 
 
 class Neg(Op):
@@ -125,21 +125,21 @@ class Power(NamedTuple):
 
 
 POWERS = {
-    0.5: Power(np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a)), formulas.sqrt, formulas.slope_of_root),
-    2: Power(np.square, lambda dout, a: dout * (2 * a), formulas.square, formulas.slope_of_square),
-    3: Power(lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a)), formulas.cube, formulas.slope_of_cube),
+    0.5: Power(np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a)), formulas.sqrt, formulas.root_backward),
+    2: Power(np.square, lambda dout, a: dout * (2 * a), formulas.square, formulas.square_backward),
+    3: Power(lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a)), formulas.cube, formulas.cube_backward),
     4: Power(lambda a: a * a * (a * a), lambda dout, a: dout * (4 * (a * a * a)),
-             formulas.fourth, formulas.slope_of_fourth),
+             formulas.fourth, formulas.fourth_backward),
 }
 
 
-def slope_of_base(dout, a, b):
+def power_backward_a(dout, a, b):
     if isinstance(b, (int, float)):
         return dout * (b * Pow.call(a, b - 1)) if b != 0 else dout * 0.0
     return dout * np.where(b == 0, 0.0, b * a ** np.where(b == 0, 1.0, b - 1))
 
 
-def slope_of_exponent(dout, a, b):
+def power_backward_b(dout, a, b):
     a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # its logarithm in full precision
     at_zero = (a == 0) & (b >= 0)
     return dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
@@ -160,8 +160,8 @@ class Pow(Op):
     def backward(self, dout, a, b):
         if isinstance(b, (int, float)) and b in POWERS:
             return computed(POWERS[b].gradient_formula, POWERS[b].gradient, dout, a), None
-        da = computed(formulas.slope_of_base, slope_of_base, dout, a, b) if self.needs(0) else None
-        return da, (computed(formulas.slope_of_exponent, slope_of_exponent, dout, a, b) if self.needs(1) else None)
+        da = computed(formulas.power_backward_a, power_backward_a, dout, a, b) if self.needs(0) else None
+        return da, (computed(formulas.power_backward_b, power_backward_b, dout, a, b) if self.needs(1) else None)
 
 
 class Abs(Op):
@@ -183,7 +183,7 @@ class Remainder(Op):
 
     function, formula = staticmethod(np.remainder), formulas.remainder
     of_divisor = staticmethod(lambda dout, a, b: -dout * np.floor_divide(a, b))
-    formula_of_divisor = formulas.remainder_of_divisor
+    formula_of_divisor = formulas.remainder_backward_b
 
     def forward(self, a, b):
         self.save(a, b)
@@ -198,7 +198,7 @@ class Fmod(Remainder):
 
     function, formula = staticmethod(np.fmod), formulas.fmod
     of_divisor = staticmethod(lambda dout, a, b: -dout * np.trunc(a / b))
-    formula_of_divisor = formulas.fmod_of_divisor
+    formula_of_divisor = formulas.fmod_backward_b
 
 
 class FloorDivide(Op):

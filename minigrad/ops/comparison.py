@@ -71,12 +71,12 @@ def _mask(condition) -> np.ndarray:
     return as_array(condition, bool_, copy=True)
 
 
-def larger_takes(dout, a, b):
+def maximum_backward_a(dout, a, b):
     """dout where a > b, half of it where they are equal; NaN, which is the result, takes all"""
-    return computed(formulas.larger_takes, _larger_takes, dout, a, b)
+    return computed(formulas.maximum_backward_a, _maximum_backward_a, dout, a, b)
 
 
-def _larger_takes(dout, a, b):
+def _maximum_backward_a(dout, a, b):
     return select(a < b, 0.0, select(a == b, 0.5 * dout, dout))
 
 
@@ -88,7 +88,7 @@ class Maximum(Op):
         return computed(formulas.maximum, np.maximum, a, b)
 
     def backward(self, dout, a, b):
-        return larger_takes(dout, a, b), larger_takes(dout, b, a)
+        return maximum_backward_a(dout, a, b), maximum_backward_a(dout, b, a)
 
 
 class Minimum(Op):
@@ -99,7 +99,7 @@ class Minimum(Op):
         return computed(formulas.minimum, np.minimum, a, b)
 
     def backward(self, dout, a, b):
-        return larger_takes(dout, b, a), larger_takes(dout, a, b)
+        return maximum_backward_a(dout, b, a), maximum_backward_a(dout, a, b)
 
 
 def _clamped(x, low, high):

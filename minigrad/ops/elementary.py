@@ -2,7 +2,7 @@
 
 Each is a row of the table, where f' is written in x, or in out if that is cheaper; and a method below. The row's formula
 is what a reader reads, and its code may be another form of it, which keeps more digits. Large float32 arrays are computed
-by kernels, if kernels/formulas.py has formulas of the row's name: with one pass over memory, on all threads.
+by kernels, if kernels/formulas/ has formulas of the row's name: with one pass over memory, on all threads.
 """
 import math
 from typing import Callable, ClassVar
@@ -125,12 +125,12 @@ def change_of_angle(dout, a, b):
     return a, b, dout / (size * np.where(is_origin, 1.0, a * a + b * b))
 
 
-def arctan2_of_a(dout, a, b):
+def arctan2_backward_a(dout, a, b):
     _, b, change = change_of_angle(dout, a, b)
     return change * b
 
 
-def arctan2_of_b(dout, a, b):
+def arctan2_backward_b(dout, a, b):
     a, _, change = change_of_angle(dout, a, b)
     return -change * a
 
@@ -148,11 +148,11 @@ class Atan2(Op):
         return computed(formulas.arctan2, np.arctan2, a, b)
 
     def backward(self, dout, a, b):
-        da = computed(formulas.arctan2_of_a, arctan2_of_a, dout, a, b) if self.needs(0) else None
-        return da, (computed(formulas.arctan2_of_b, arctan2_of_b, dout, a, b) if self.needs(1) else None)
+        da = computed(formulas.arctan2_backward_a, arctan2_backward_a, dout, a, b) if self.needs(0) else None
+        return da, (computed(formulas.arctan2_backward_b, arctan2_backward_b, dout, a, b) if self.needs(1) else None)
 
 
-def logaddexp_of_a(dout, a, b):
+def logaddexp_backward_a(dout, a, b):
     is_nothing = (a == -math.inf) & (b == -math.inf)
     return dout * Sigmoid.call(np.where(is_nothing, -math.inf, a - b))
 
@@ -170,7 +170,8 @@ class LogAddExp(Op):
         return computed(formulas.logaddexp, np.logaddexp, a, b)
 
     def backward(self, dout, a, b):
-        return tuple(computed(formulas.logaddexp_of_a, logaddexp_of_a, dout, *pair) for pair in ((a, b), (b, a)))
+        formula, function = formulas.logaddexp_backward_a, logaddexp_backward_a
+        return computed(formula, function, dout, a, b), computed(formula, function, dout, b, a)
 
 
 def method(op: type[Elementary]) -> Callable:

@@ -114,7 +114,7 @@ def test_a_change_in_any_kernel_file_changes_the_folder(tmp_path):
     sources = tmp_path / "kernels"
     shutil.copytree(cache.SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
     before = cache._source_hash(sources)
-    for path in sorted(sources.glob("*.py")):
+    for path in sorted(sources.rglob("*.py")):
         text = path.read_text()
         path.write_text(text + "\n# changed\n")
         assert cache._source_hash(sources) != before

@@ -18,7 +18,7 @@ BITS = {  # formulas that have NumPy's bits, and these in NumPy's notation
     "relu": lambda x: np.maximum(x, 0), "nothing": np.zeros_like,
     "cube": lambda x: x * x * x, "fourth": lambda x: x * x * (x * x),
     "where": np.where, "exp_backward": np.multiply, "log_backward": np.divide,
-    "slope_of_divisor": lambda dout, a, b: -(dout / b) * a / b,
+    "div_backward_b": lambda dout, a, b: -(dout / b) * a / b,
 }
 CHOICES = "maximum", "minimum"  # whose zero may be either of two
 
@@ -88,7 +88,7 @@ def test_functions_are_exact_to_a_few_ulps(name):
 
 QUOTIENTS = {
     "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide,
-    "remainder_of_divisor": lambda dout, a, b: -dout * np.floor_divide(a, b),
+    "remainder_backward_b": lambda dout, a, b: -dout * np.floor_divide(a, b),
 }
 
 
@@ -96,7 +96,7 @@ QUOTIENTS = {
 @np.errstate(all="ignore")
 def test_quotients_and_what_remains_have_numpys_bits(name):
     a, b = pairs()
-    operands = (np.full_like(a, 1.5), a, b) if name == "remainder_of_divisor" else (a, b)
+    operands = (np.full_like(a, 1.5), a, b) if name == "remainder_backward_b" else (a, b)
     got, expected = getattr(formulas, name).of(*operands), QUOTIENTS[name](*operands)
     np.testing.assert_array_equal(got, expected)
     ok = ~np.isnan(expected)
@@ -104,11 +104,11 @@ def test_quotients_and_what_remains_have_numpys_bits(name):
 
 
 GRADIENTS = {  # formulas of several operands, and these in NumPy's notation
-    "slope_of_root": arithmetic.POWERS[0.5].gradient, "slope_of_square": arithmetic.POWERS[2].gradient,
-    "slope_of_cube": arithmetic.POWERS[3].gradient, "slope_of_fourth": arithmetic.POWERS[4].gradient,
-    "slope_of_base": arithmetic.slope_of_base, "slope_of_exponent": arithmetic.slope_of_exponent,
-    "arctan2_of_a": elementary.arctan2_of_a, "arctan2_of_b": elementary.arctan2_of_b,
-    "logaddexp": np.logaddexp, "logaddexp_of_a": elementary.logaddexp_of_a,
+    "root_backward": arithmetic.POWERS[0.5].gradient, "square_backward": arithmetic.POWERS[2].gradient,
+    "cube_backward": arithmetic.POWERS[3].gradient, "fourth_backward": arithmetic.POWERS[4].gradient,
+    "power_backward_a": arithmetic.power_backward_a, "power_backward_b": arithmetic.power_backward_b,
+    "arctan2_backward_a": elementary.arctan2_backward_a, "arctan2_backward_b": elementary.arctan2_backward_b,
+    "logaddexp": np.logaddexp, "logaddexp_backward_a": elementary.logaddexp_backward_a,
     **{f"{op.__name__.lower()}_backward": op.gradient
        for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)},
 }

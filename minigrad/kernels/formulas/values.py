@@ -1,0 +1,106 @@
+"""Functions of single numbers that formulas are made of."""
+import functools
+import math
+
+import numpy as np
+
+from ..pointwise import exact
+from ..simd import (
+    EXP, HALF, INFINITY, LN_2_HIGH, LN_2_LOW, LOG2_E, ONE, SMALLEST_NORMAL, TWO, ZERO, bits_of, float_of_bits,
+    log as log_value, multiply_add, polynomial,
+)
+
+LN_2 = np.float32(math.log(2))
+LOWEST, HIGHEST = np.float32(-104), np.float32(89)  # beyond them, e^x is 0 or infinite
+
+
+@exact
+def _power_of_two(n):
+    return float_of_bits((n + np.int32(127)) << np.int32(23))
+
+
+@exact
+def _split(x):
+    """(n, e^r - 1) with x = n log 2 + r, |r| <= log(2) / 2"""
+    n = np.floor(multiply_add(x, LOG2_E, HALF))
+    r = multiply_add(n, -LN_2_LOW, multiply_add(n, -LN_2_HIGH, x))
+    return np.int32(n), multiply_add(polynomial(r, EXP), r * r, r)
+
+
+@exact
+def exp_value(x):
+    """e^x, also where that is subnormal: times 2^n in two steps, of which only the last one rounds"""
+    n, above_one = _split(min(max(x, LOWEST), HIGHEST))
+    half = n >> np.int32(1)
+    result = (ONE + above_one) * _power_of_two(half) * _power_of_two(n - half)
+    return result if x == x else x
+
+
+@exact
+def expm1_value(x):
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in halves, as 2^128 is no float32"""
+    n, above_one = _split(min(max(x, np.float32(-30)), HIGHEST))
+    scale = _power_of_two(n - np.int32(1))
+    result = TWO * multiply_add(scale, above_one, scale - HALF)
+    return result if x != ZERO and x == x else x
+
+
+@exact
+def log1p_value(x):
+    """log(1 + x) of the rounded sum, and what rounding took from it"""
+    u = ONE + x
+    result = log_value(u) + (x - (u - ONE)) / u
+    return x if x == ZERO or x == INFINITY else (-INFINITY if u == ZERO else result)
+
+
+@exact
+def tanh_value(x):
+    """e / (e + 2) with e = e^(2|x|) - 1"""
+    e = expm1_value(min(TWO * abs(x), np.float32(40)))
+    result = e / (e + TWO)
+    return x if x == ZERO or x != x else (result if x > ZERO else -result)
+
+
+@exact
+def sigmoid_value(x):
+    return ONE / (ONE + exp_value(-x))
+
+
+# In float64, of which rounding to float32 leaves the last digit right. Coefficients, highest power first:
+POWER_OF_TWO = tuple(math.log(2) ** k / math.factorial(k) for k in range(9, -1, -1))  # 2^r, |r| < 1 / 2
+LOG_2 = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7, -1, -1))  # log2((1 + s) / (1 - s)) / s of s^2, |s| < 0.172
+WHOLE, TWICE = np.float64(1), np.float64(2)
+LOG_2_LEAST, LOG_2_MOST = np.float64(-160), np.float64(130)  # beyond them, 2^z is 0 or infinite
+
+# The compiler leaves calls to what is as long as these, and a loop with calls is not vectorised.
+inlined = functools.partial(exact, inline="always")
+
+
+@exact
+def wide(x):
+    return np.float64(x)
+
+
+@inlined
+def exp2_value(z):
+    """2^z of a float64: the one rounding is that to float32, also where that is subnormal"""
+    n = np.floor(min(max(z, LOG_2_LEAST), LOG_2_MOST) + np.float64(0.5))
+    power = polynomial(min(max(z, LOG_2_LEAST), LOG_2_MOST) - n, POWER_OF_TWO)
+    exponent = np.int32(n)
+    half = exponent >> np.int32(1)
+    result = np.float32(power * wide(_power_of_two(half)) * wide(_power_of_two(exponent - half)))
+    return result if z == z else np.float32(z)
+
+
+@inlined
+def log2_value(x):
+    """log2 of a normal positive number, as a float64: x = 2^n (1 + m), log(1 + m) = 2 artanh(m / (2 + m))"""
+    bits = bits_of(x) - np.int32(0x3F3504F3)  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
+    m = wide(float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3))) - WHOLE
+    s = m / (TWICE + m)
+    return np.float64(bits >> np.int32(23)) + polynomial(s * s, LOG_2) * s
+
+
+@exact
+def is_no_normal(x):
+    return not ((x >= SMALLEST_NORMAL) & (x < INFINITY))
