@@ -25,9 +25,18 @@ from .cache import cache_folder, lock, prerequisites
 STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
 SCALARS = {"f": types.float32, "d": types.float64, "l": types.int64, "b": types.boolean}
 MOST = 6  # processes: one kernel takes an eighth of the time of all
-# SciPy's BLAS, which Numba imports where it can, is in no kernel, and there is little garbage to search for.
-COMMAND = ("import gc, sys; gc.disable(); sys.modules['scipy'] = None; "
-           "from minigrad.kernels import ahead; ahead.run_no_kernel(); ahead.compile_step(*sys.argv[1:])")
+# Of minigrad kernels alone are imported. SciPy's BLAS, which Numba imports where it can, is in no kernel, and there is
+# little garbage to search for.
+COMMAND = f"""
+import gc, sys, types
+gc.disable()
+package = sys.modules["minigrad"] = types.ModuleType("minigrad")
+package.__path__ = [{str(STEP.parents[1])!r}]
+sys.modules["scipy"] = None
+from minigrad.kernels import ahead
+ahead.run_no_kernel()
+ahead.compile_step(*sys.argv[1:])
+"""
 
 
 @functools.cache
@@ -36,8 +45,7 @@ def start() -> None:
     is_python = pathlib.Path(sys.executable or "").name.startswith("python")  # and not a program that embeds it
     if not is_python or cache_folder() is None or _done().exists():
         return
-    paths = [str(STEP.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"NUMBA_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
     nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     for number in range(min(MOST, numba.config.NUMBA_NUM_THREADS - 1)):
         held = lock(cache_folder() / f"ahead-{number}.lock")  # by the process that inherits it, until it ends

@@ -50,7 +50,7 @@ def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mea
         result += losses[row]
         count += targets[row] != ignore_index
     total[0] = result / count if take_mean else result
-    factor[0] = 1.0 / max(count, 1) if take_mean else 1.0
+    factor[0] = 1.0 / count if take_mean and count > 0 else 1.0
 
 
 @row_kernel

@@ -117,7 +117,7 @@ def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed)
 def _add_orthogonalised(p, row_p, x, y, row_x, rows, columns, squares, polynomials, steps, factor, packed):
     """p += factor times what the iteration makes of x. y is memory for such a matrix, `squares` for four of its smaller
     side."""
-    size, depth = min(rows, columns), max(rows, columns)
+    size, depth = (rows, columns) if rows < columns else (columns, rows)
     row = padded(size)
     A, P, Q, other = squares, shift(squares, row * row), shift(squares, 2 * row * row), shift(squares, 3 * row * row)
     at_once = steps if 4 * depth > 5 * size else 1  # of nearly square ones, x itself takes less work than Q and A
@@ -156,7 +156,7 @@ def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomia
     x, elements = memory, -(-rows // 16) * 16 * row_x
     length = _take_gradient(g, m, stride, x, row_x, rows, columns, real((1.0 - momentum) * clip), real(momentum),
                             nesterov != 0.0, real(tiny))
-    _scale(x, row_x, rows, columns, real(1.0 / max(length, eps)))
+    _scale(x, row_x, rows, columns, real(1.0 / (eps if length < eps else length)))
     _scale(p, stride, rows, columns, real(1.0 - lr * decay))
     _add_orthogonalised(p, stride, x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements),
                         polynomials[group], np.int64(steps), real(-lr * scales[i]), packed)

@@ -241,7 +241,9 @@ def _fork_join(loop, data, parts):
         if load(state, DONE) != parts:
             futex(state, CALLER, FUTEX_WAIT, 1)
         store(state, CALLER, 0)
-    store(state, WARINESS, max(load(state, WARINESS) - 1, 0))
+    wariness = load(state, WARINESS)
+    if wariness > 0:
+        store(state, WARINESS, wariness - 1)
     store(state, OWNER, 0)
     return 0
 
