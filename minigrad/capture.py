@@ -9,9 +9,10 @@ the engine hands it all that it computes:
 - what is opaque, such as an optimizer's step, as it stands, Python and all.
 
 Results lie in a pool of the capture's own and are freed as ever, so memory is used again within the step. The noted
-calls refer to it by address only; what outlives the step, results and gradients, is copied out of it. What Python does
-with values is not seen and cannot be replayed, so Tensors made by the step are `Tracer`s, which show none. What would make
-a replay another computation than the step itself is refused, or outdates what was captured:
+calls refer to it by address only. What outlives the step is copied out of it: results at once, gradients when somebody
+looks at them (see `_Arrival`). What Python does with values is not seen and cannot be replayed, so Tensors made by the step
+are `Tracer`s, which show none. What would make a replay another computation than the step itself is refused, or outdates
+what was captured:
 
 - a Tensor from outside that has another array or another place on the tape, or a hook: see `Capture.sources`;
 - an attribute of any module that has been set, or a hook registered: `outdate`;
@@ -19,7 +20,6 @@ a replay another computation than the step itself is refused, or outdates what w
 """
 import contextlib
 import functools
-import sys
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -91,6 +91,8 @@ class Capture(Runner):
     def __init__(self):
         self.pool = Pool(keeps_all=True)
         self.calls: list[tuple[Callable, Sequence]] = []
+        self.opening = 0  # how many calls, of what is opaque, come before anything is computed
+        self.arrivals: list[_Arrival] = []
         self.is_differentiated = False  # has a gradient arrived at a leaf?
         self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node that they had
 
@@ -139,6 +141,8 @@ class Capture(Runner):
         gradients = [g if g is None or _is_view(g, [dout]) else self.kept(g) for g in gradients]
         targets = [None if g is None or _is_view(g, [dout]) else self.lent(g) for g in gradients]
         saved = None if op.reruns_forward else tuple(map(self.lent, op.saved))
+        if op.passes_gradient and targets[0] is None:
+            return tuple(gradients)  # a view of the same memory each time
         options = {name: self.lent(array) for name, array in options.items()}
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(gradients)
@@ -152,7 +156,11 @@ class Capture(Runner):
             raise RuntimeError(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
                                "not obey; return what you want to see, or don't compile this step")
         self.is_differentiated = True
-        arrival = _Arrival(node, self.lent(gradient))
+        if is_fresh and gradient.flags.carray:
+            arrival = _Arrival(node, gradient, gradient)
+        else:
+            arrival = _Arrival(node, self.lent(gradient), np.empty(gradient.shape, gradient.dtype))
+        self.arrivals.append(arrival)
         self.calls.append((arrival, ()))
         with self._suspended():
             arrival()
@@ -173,7 +181,8 @@ class Capture(Runner):
         return self.call(function, *map(self.array_of, values))
 
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
-        self.calls.append((functools.partial(function, **options), arguments))
+        self.opening += len(self.calls) == self.opening
+        self.calls.append((functools.partial(function, **options) if options else function, arguments))
         with self._suspended():
             return function(*arguments, **options)
 
@@ -221,6 +230,8 @@ class Capture(Runner):
         with self._suspended():
             out = op.forward(*arrays, **options)
         is_view = _is_view(out, arrays)
+        if is_view and op.passes_gradient:
+            return out
         out = out if is_view else self.kept(np.asarray(out))
         forward = functools.partial(op.forward, **options)
         self.calls.append((_run if is_view else _call_into,
@@ -237,38 +248,34 @@ class Capture(Runner):
 
 
 class _Arrival:
-    """A gradient arrives at a leaf. What `grad` refers to is a copy, as the pool lends the gradient's memory again.
+    """A gradient arrives at a leaf. `grad` is where each replay computes it anew; or a copy, in one place too, if others use
+    that memory. So an optimizer need not look up where gradients are.
 
-    The copy is made in the same place each time, so that an optimizer need not look up where gradients are; unless
-    somebody still holds the last one, which is left to him. If the leaf says where gradients are to lie, it is there.
+    It is only lent to the leaf: whoever looks at it is given a copy (`Tensor.grad`), and what `grad` still refers to when
+    the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, it is there.
     """
 
-    def __init__(self, node, gradient: np.ndarray):
-        self.node, self.gradient = node, gradient
-        self.copy = np.empty(gradient.shape, gradient.dtype)  # views refer to it, as it owns its memory
+    def __init__(self, node, gradient: np.ndarray, memory: np.ndarray):
+        self.node, self.gradient, self.memory = node, gradient, memory
 
     def __call__(self) -> None:
-        node, gradient = self.node, self.gradient
+        node = self.node
         if node.grad is not None:
-            EAGER.accumulate(node, gradient, is_fresh=False)
+            EAGER.accumulate(node, self.gradient, is_fresh=False)
             return
+        node.grad = self.memory
+        node.grad_is_lent = True
         if node.grad_memory is not None:
-            self.copy = node.grad_memory
-        elif sys.getrefcount(self.copy) > UNUSED_COPY:
-            self.copy = np.empty(gradient.shape, gradient.dtype)
-        np.copyto(self.copy, gradient)
-        node.grad = self.copy
+            node.grad, node.grad_is_lent = node.grad_memory, False
+        if node.grad is not self.gradient:
+            np.copyto(node.grad, self.gradient)
         for hook in node.accumulation_hooks:
             hook()
 
-
-def _references_of_an_unused_copy() -> int:
-    """What sys.getrefcount gives in `_Arrival` for a copy that nobody else holds."""
-    arrival = _Arrival(None, np.empty(0))
-    return sys.getrefcount(arrival.copy)
-
-
-UNUSED_COPY = _references_of_an_unused_copy()
+    def leave(self) -> None:
+        """The memory is about to be written to: what the leaf has there goes elsewhere."""
+        if self.node.grad is self.memory:
+            self.node.grad = self.memory.copy()
 
 
 def _is_view(result: Any, arguments: Sequence) -> bool:

@@ -166,7 +166,8 @@ class _Captured:
     """A captured step, with the arrays of its inputs and results."""
 
     def __init__(self, function: Callable, step: Capture, inputs: Sequence[np.ndarray], results: Any):
-        self.pool, self.calls, self.sources = step.pool, step.calls, list(step.sources.values())
+        self.pool, self.arrivals, self.sources = step.pool, step.arrivals, list(step.sources.values())
+        self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
         self.inputs, self.results = inputs, results
         self.generation = capture.generation
         self.around = Surroundings(function)
@@ -185,6 +186,10 @@ class _Captured:
     def replay(self, inputs: Sequence[Tensor]) -> Any:
         for array, tensor in zip(self.inputs, inputs):
             array[...] = tensor.array
+        for function, arguments in self.opening:  # which may clear gradients
+            function(*arguments)
+        for arrival in self.arrivals:
+            arrival.leave()
         for function, arguments in self.calls:
             function(*arguments)
         return copied(self.results)

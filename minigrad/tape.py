@@ -28,6 +28,7 @@ class Node:
     hooks: tuple[Callable, ...] = ()  # called with the whole gradient before it goes on; may replace it
     accumulation_hooks: tuple[Callable, ...] = ()  # of a leaf: called when `grad` has been added to
     grad_memory: np.ndarray | None = None  # of a leaf: where a captured step puts `grad`, if that matters to somebody
+    grad_is_lent = False  # of a leaf: a captured step may write to `grad`'s memory again, so who looks at it gets a copy
     name: str | None = None
     traced: Any = None  # what mg.trace has kept of the value here
 

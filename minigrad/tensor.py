@@ -142,7 +142,8 @@ class Tensor(ops.Methods):
                 )
             return None
         if isinstance(node.grad, np.ndarray):
-            node.grad = wrap(node.grad)
+            node.grad = wrap(node.grad.copy() if node.grad_is_lent else node.grad)
+            node.grad_is_lent = False
         return node.grad
 
     @grad.setter
@@ -163,7 +164,7 @@ class Tensor(ops.Methods):
         node.grad = gradient
 
     def grad_array(self) -> np.ndarray | None:
-        """The array of `grad`, for an optimizer."""
+        """The array of `grad`, for an optimizer that does not keep it: a compiled step may write to it again."""
         node = self.node or self.frozen
         gradient = None if node is None else node.grad
         return gradient.array if isinstance(gradient, Tensor) else gradient

@@ -86,10 +86,9 @@ class Optimizer:
         """Update all parameters that have a gradient."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                gradient = parameter.grad_array()
-                if gradient is not None:
+                if parameter.grad is not None:
                     state = self.state.get(parameter, {})
-                    self.update(parameter.array, gradient, state, group)
+                    self.update(parameter.array, parameter.grad.array, state, group)  # which may keep the gradient
                     note_write(parameter.array)  # a graph made with the old values can't be walked back any more
                     if state:
                         self.state[parameter] = state

@@ -355,6 +355,67 @@ def test_gradients_of_compiled_and_plain_calls_add_up(side):
     np.testing.assert_array_equal(w.grad.numpy(), 4 * x.numpy())
 
 
+class Keeper(nn.optim.Optimizer):
+    """Keeps all gradients that it is given."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+        self.kept = []
+
+    def update(self, p, g, state, group):
+        self.kept.append(g)
+
+
+CLEARED = {"first": True, "zeros first": False, "after forward": True, "last": True, "outside": None, "never": None}
+
+
+@both_sides
+@pytest.mark.parametrize("cleared", CLEARED)
+def test_no_gradient_that_somebody_holds_is_written_to(side, cleared):
+    """Gradients lie where activations were, or where kernels write them. They are held by an optimizer, a hook, the user and
+    views; looked at after some calls only; and added to by a plain backward, and by another step of the same parameters."""
+
+    def gradients(compile):
+        mg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(side, side), nn.GELU(), nn.LayerNorm(side), nn.Linear(side, side))
+        keeper, held = Keeper(model.parameters()), []
+        model[0].bias.register_post_accumulate_grad_hook(lambda p: held.append(p.grad))
+
+        def clear(when):
+            if when == cleared:
+                keeper.zero_grad(set_to_none=CLEARED[when] is not False)
+
+        def step(x):
+            clear("first"), clear("zeros first")
+            loss = model(x).square().mean()
+            clear("after forward")
+            loss.backward()
+            clear("last")
+            return loss
+
+        def loss_of_weights(x):
+            sum((p * x[0]).square().sum() for p in model.parameters()).backward()
+
+        step, other = compile(step), compile(loss_of_weights)
+        for k in range(9):
+            step(mg.randn(side, side))
+            if k in (0, 4):
+                keeper.step()
+            if k % 3 == 1:
+                held += [p.grad for p in model.parameters() if p.grad is not None]
+                held += [x.data[:1] for x in held[-2:]]
+            if k in (2, 5):
+                (loss_of_weights if k == 2 else other)(mg.randn(side, side))
+            if k % 2 and cleared == "outside":
+                keeper.zero_grad()
+        return [np.array(x if isinstance(x, np.ndarray) else x.numpy()) for x in keeper.kept + held]
+
+    expected, got = gradients(lambda step: step), gradients(mg.compile)
+    assert len(expected) == len(got) > 2
+    for a, b in zip(expected, got):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
 GLOBAL = 1.0
 
 

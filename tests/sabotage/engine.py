@@ -73,7 +73,6 @@ def always_fresh(original):
 SABOTAGES = [
     Sabotage(f"compile: {name}", COMPILED, apply) for name, apply in {
         "gradients lie in the step's pool": replaced(capture.Capture, "accumulate", in_the_pool),
-        "a gradient that is held is written to": lambda: setattr(capture, "UNUSED_COPY", 10**9),
         "attributes of modules are not looked at": replaced(nn.module, "outdate", nothing),
         "tensors from outside are not looked at": replaced(capture.Capture, "array_of", without_sources),
         "tensors read by functions are not looked at": replaced(
@@ -99,6 +98,22 @@ SABOTAGES = [
         "forget() forgets nothing": replaced(compiled.Compiled, "forget", nothing),
         "memory is given back": replaced(capture, "Pool", lambda original: lambda keeps_all: original()),
     }.items()
+] + [
+    *edits(COMPILED, "minigrad.capture", {
+        "compile: what is added to is written to": ("_Arrival.leave", "self.node.grad is self.memory", "False"),
+        "compile: all gradients are where they were computed": ("Capture.accumulate", "is_fresh and", ""),
+        "compile: gradients anywhere in the step's pool": ("Capture.accumulate", "np.empty(gradient.shape, gradient.dtype)", "self.lent(gradient)"),
+        "compile: lent gradients are shown": ("_Arrival.__call__", "node.grad_is_lent = True", "pass"),
+    }),
+    *edits(COMPILED, "minigrad.compiled", {
+        "compile: what is added to is left to replays of backward": ("_Captured", "step.calls[: step.opening], step.calls[step.opening :]", "step.calls, []"),
+    }),
+    *edits(COMPILED, "nn.optim.optimizer", {
+        "compile: an optimizer is lent gradients": ("Optimizer.step", "parameter.grad.array", "parameter.grad_array()"),
+    }),
+    *edits(COMPILED, "minigrad.tensor", {
+        "compile: lent for ever": ("Tensor.grad", "node.grad_is_lent = False", "pass"),
+    }),
 ] + [
     Sabotage(f"tape: {name}", TAPE, apply) for name, apply in {
         "stale inputs are not looked at": replaced(tensor, "check_current", nothing),
