@@ -193,8 +193,8 @@ def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> tupl
 
 
 def _loop(function: Callable, pattern: str) -> Callable:
-    """The loop of a formula: it has no branches, and is vectorised."""
-    code, (first, elements) = exact(function), _elements_of(pattern)
+    """The loop of a formula: it has no branches, and is vectorised. To that end the formula stands in it, of any length."""
+    code, (first, elements) = exact(function, forceinline=True), _elements_of(pattern)
 
     @exact
     def loop(count, out, operands):

@@ -3,6 +3,8 @@ import math
 
 import numpy as np
 
+from ..kernels import formulas
+from ..kernels.pointwise import computed
 from ..tape import Op
 
 LEAST_LOG = -100.0  # the logarithm of 0, so that the loss stays finite
@@ -19,17 +21,29 @@ class BinaryCrossEntropy(Op):
 
     def forward(self, p, target):
         self.save(p, target)
-        log_p, log_not_p = _logarithms(p)
-        return -(target * log_p + (1 - target) * log_not_p)
+        return computed(formulas.binary_cross_entropy, loss, p, target)
 
     def backward(self, dout, p, target):
         dp = dtarget = None
         if self.needs(0):
-            dp = dout * (p - target) / np.clip(p * (1 - p), LEAST_VARIANCE, None)
+            dp = computed(formulas.binary_cross_entropy_backward_a, loss_backward_a, dout, p, target)
         if self.needs(1):
-            log_p, log_not_p = _logarithms(p)
-            dtarget = dout * (log_not_p - log_p)
+            dtarget = computed(formulas.binary_cross_entropy_backward_b, loss_backward_b, dout, p, target)
         return dp, dtarget
+
+
+def loss(p, target):
+    log_p, log_not_p = _logarithms(p)
+    return -(target * log_p + (1 - target) * log_not_p)
+
+
+def loss_backward_a(dout, p, target):
+    return dout * (p - target) / np.clip(p * (1 - p), LEAST_VARIANCE, None)
+
+
+def loss_backward_b(dout, p, target):
+    log_p, log_not_p = _logarithms(p)
+    return dout * (log_not_p - log_p)
 
 
 def _logarithms(p):

@@ -88,9 +88,10 @@ def binary_cross_entropy(
 
 
 def _check_probabilities(p: np.ndarray) -> np.ndarray:
-    if not np.all((p >= 0) & (p <= 1) | np.isnan(p)):
+    is_outside = (p < 0) | (p > 1)
+    if is_outside.any():
         raise ValueError("binary_cross_entropy: all elements of input should be between 0 and 1, got "
-                         f"{p[(p < 0) | (p > 1)][0]}; for logits there is binary_cross_entropy_with_logits")
+                         f"{p[is_outside][0]}; for logits there is binary_cross_entropy_with_logits")
     return p
 
 

@@ -30,7 +30,9 @@ from .elementary import (
     log2, log2_backward, log_backward, logaddexp, logaddexp_backward_a, rsqrt, rsqrt_backward, sigmoid, sigmoid_backward,
     sinh, sinh_backward, sqrt, sqrt_backward, tanh, tanh_backward,
 )
-from .losses import huber, huber_backward
+from .losses import (
+    binary_cross_entropy, binary_cross_entropy_backward_a, binary_cross_entropy_backward_b, huber, huber_backward,
+)
 from .trigonometric import (
     arccos_backward, arcsin_backward, arctan, arctan2, arctan2_backward_a, arctan2_backward_b, arctan_backward, cos,
     cos_backward, sin, sin_backward, tan, tan_backward,

@@ -1,6 +1,14 @@
 """Formulas of losses, element by element."""
-from ..pointwise import formula
-from ..simd import HALF
+import math
+
+import numpy as np
+
+from ..pointwise import exact, formula
+from ..simd import HALF, ONE, log as log_value
+from .values import log1p_value
+
+LEAST_LOG, LEAST_PROBABILITY = np.float32(-100), np.float32(math.exp(-100))  # see ops/binary_cross_entropy.py
+LEAST_VARIANCE = np.float32(1e-12)
 
 
 @formula
@@ -13,3 +21,29 @@ def huber(x, delta):
 def huber_backward(dout, x, delta):
     slope = -delta if x < -delta else (delta if x > delta else x)
     return dout * slope
+
+
+@exact
+def _log_p(p):
+    return log_value(p) if p >= LEAST_PROBABILITY or p != p else LEAST_LOG
+
+
+@exact
+def _log_not_p(p):
+    return LEAST_LOG if p == ONE else log1p_value(-p)
+
+
+@formula
+def binary_cross_entropy(p, target):
+    return -(target * _log_p(p) + (ONE - target) * _log_not_p(p))
+
+
+@formula
+def binary_cross_entropy_backward_a(dout, p, target):
+    variance = p * (ONE - p)
+    return dout * (p - target) / (LEAST_VARIANCE if variance < LEAST_VARIANCE else variance)
+
+
+@formula
+def binary_cross_entropy_backward_b(dout, p, target):
+    return dout * (_log_not_p(p) - _log_p(p))

@@ -6,7 +6,7 @@ import pytest
 
 from minigrad.kernels import formulas, pointwise
 from minigrad.kernels.pointwise import FLOAT, Formula, computed
-from minigrad.ops import arithmetic, elementary
+from minigrad.ops import arithmetic, binary_cross_entropy, elementary
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
 
@@ -122,6 +122,20 @@ def test_gradients_are_those_of_numpys_notation(name):
     operands = random.normal(0, 3, (3, 5000)).astype(np.float32)[:formula._function.__code__.co_argcount]
     operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
     np.testing.assert_allclose(formula.of(*operands), GRADIENTS[name](*operands), 2e-5, 1e-6)
+
+
+@np.errstate(all="ignore")
+def test_binary_cross_entropy_is_that_of_numpys_notation():
+    """Where p is 0, nearly 0 or 1, too."""
+    random = np.random.default_rng(5)
+    p, target, dout = random.uniform(0, 1, (3, 5000)).astype(np.float32)
+    p[:8] = [0, 1, 1e-30, 1e-44, math.nan, 0.5, 0, 1]
+    target[:8] = [0, 1, 1, 1, 0, math.nan, 1, 0]
+    for name in ("", "_backward_a", "_backward_b"):
+        operands = (dout, p, target)[0 if name else 1:]
+        got = getattr(formulas, f"binary_cross_entropy{name}").of(*operands)
+        wanted = getattr(binary_cross_entropy, f"loss{name}")(*operands)
+        np.testing.assert_allclose(got, wanted, 1e-5, 1e-6)
 
 
 @np.errstate(all="ignore")
