@@ -33,7 +33,8 @@ class _OfParts(codegen.JITCodeLibrary):
     """What has functions that are parts of it."""
 
     def add_linking_library(self, library: codegen.JITCodeLibrary) -> None:
-        if isinstance(library, _SelfContained):  # which may come from the disk, as machine code alone
+        is_loaded = next(library._final_module.functions, None) is None  # from the disk, as machine code alone
+        if is_loaded or isinstance(library, _SelfContained):  # which the next process loads
             raise TypeError(f"{self.name} calls {library.name} by name; make it with `jit`, or call it by its address")
         super().add_linking_library(library)
 

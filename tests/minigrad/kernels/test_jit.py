@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 from llvmlite.binding import Linkage
+from numba import float64
 from numba.core.caching import NullCache
 
 import check_same_bits
@@ -33,6 +34,22 @@ def test_a_kernels_machine_code_is_its_own(monkeypatch):
     assert sorted(shared) == sorted([compiled.fndesc.llvm_func_name, compiled.fndesc.llvm_cpython_wrapper_name])
 
 
+def test_a_part_is_compiled_once_for_all_integers():
+    @jit.jit
+    def sum_of_three(a, b, c):
+        return a + b + c
+
+    @jit.kernel
+    def write_sums(n, out):
+        out[0] = sum_of_three(n, 1, 2) + sum_of_three(3, n, n)
+
+    write_sums.dispatcher._cache = NullCache()  # what is loaded from a cache compiles no parts
+    out = np.empty(1)
+    write_sums(5, out)
+    assert out == 8 + 13
+    assert len(sum_of_three.overloads) == 1
+
+
 @jit.library
 def half(x):
     return x / 2
@@ -48,14 +65,24 @@ def quarter_of(x):
     return quarter(x)
 
 
+half_from_disk = jit.library(half.py_func)
+
+
 @jit.kernel
 def half_of(x):
     return half(x)
 
 
-@pytest.mark.parametrize("caller", [half_of, quarter_of])
-def test_a_kernel_cannot_call_another_by_name(caller):
+@jit.kernel
+def half_from_disk_of(x):
+    return half_from_disk(x)
+
+
+@pytest.mark.parametrize("caller", [half_of, half_from_disk_of, quarter_of])
+def test_a_kernel_cannot_call_another_by_name(caller, monkeypatch):
     """The other may have been loaded: then it is machine code alone, and the caller's would call nothing."""
+    half.compile((float64,))  # so that the other of the same name is loaded
+    monkeypatch.setattr(caller.dispatcher, "_cache", NullCache())
     with pytest.raises(TypeError, match="half.* by name; make it with `jit`"):
         caller(1.0)
 
