@@ -248,11 +248,11 @@ class Capture(Runner):
 
 
 class _Arrival:
-    """A gradient arrives at a leaf. `grad` is where each replay computes it anew; or a copy, in one place too, if others use
-    that memory. So an optimizer need not look up where gradients are.
+    """A gradient arrives at a leaf. `grad` is where each replay computes it anew; or a copy, in one place too, if others
+    use that memory. So an optimizer need not look up where gradients are.
 
     It is only lent to the leaf: whoever looks at it is given a copy (`Tensor.grad`), and what `grad` still refers to when
-    the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, it is there.
+    the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, they do.
     """
 
     def __init__(self, node, gradient: np.ndarray, memory: np.ndarray):
