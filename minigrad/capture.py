@@ -252,7 +252,7 @@ class _Arrival:
     use that memory. So an optimizer need not look up where gradients are.
 
     It is only lent to the leaf: whoever looks at it is given a copy (`Tensor.grad`), and what `grad` still refers to when
-    the step is replayed, to be added to, is copied then (`leave`). A leaf may say where its gradient is to lie.
+    the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, they do.
     """
 
     def __init__(self, node, gradient: np.ndarray, memory: np.ndarray):

@@ -63,7 +63,10 @@ class FusedStep:
         for i, parameter in enumerate(self.parameters):
             if parameter.array is not self.arrays[i]:
                 self._take(i, parameter)
-        self.held = [self._gradient(i, parameter.grad_array()) for i, parameter in enumerate(self.parameters)]
+        self.held = [parameter.grad_array() for parameter in self.parameters]
+        for i, (array, known) in enumerate(zip(self.held, self.gradient_arrays)):
+            if array is None or array is not known():
+                self.held[i] = self._gradient(i, array)
 
     def _take(self, i: int, parameter: Tensor) -> None:
         array = parameter.array
@@ -77,12 +80,10 @@ class FusedStep:
         self.addresses[i] = address(array)
 
     def _gradient(self, i: int, array: np.ndarray | None) -> np.ndarray | None:
-        """The gradient as the kernel takes it; its address is noted if it is another than the last time."""
+        """Another gradient than the last time, as the kernel takes it; its address is noted."""
         if array is None:
             self.gradients[i], self.gradient_arrays[i] = 0, lambda: None  # the same array may come back
             return None
-        if array is self.gradient_arrays[i]():
-            return array
         if array.dtype != self.dtype or array.shape != self.arrays[i].shape:
             raise ValueError(f"gradient of shape {array.shape} and dtype {array.dtype} for a parameter of shape "
                              f"{self.parameters[i].shape} and dtype {self.dtype}")
@@ -104,9 +105,7 @@ class FusedStep:
         self._launch(param_groups, clip)
         for i, copy in self.copies.items():
             self.arrays[i][...] = copy
-        for array, gradient in zip(self.arrays, self.held):
-            if gradient is not None:
-                note_write(array)
+        note_write(*[array for array, gradient in zip(self.arrays, self.held) if gradient is not None])
         self.held = []
 
     def _launch(self, param_groups: list[dict], clip: float) -> None:

@@ -495,7 +495,7 @@ class Tensor(ops.Methods):
         if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
             node = apply(Where, array.astype(self.dtype), self, condition=np.True_).node
         self._array[...] = array
-        versions.note_write(self._array, on_tape)
+        versions.note_write(self._array, is_on_tape=on_tape)
         if on_tape:
             self.node = placed_now(node, self._array)
         return self

@@ -62,22 +62,24 @@ def owner_and_part(array: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     return array, part
 
 
-def note_write(array: np.ndarray, is_on_tape: bool = False) -> None:
-    """The array's memory has been changed in place: what has saved it before must not use it any more.
+def note_write(*arrays: np.ndarray, is_on_tape: bool = False) -> None:
+    """The arrays' memory has been changed in place: what has saved it before must not use it any more.
 
     `is_on_tape` says that the change is to be differentiated, so that only the tensor it was made through is current.
     """
     global latest
-    memory, part = owner_and_part(array)
-    known = _memories.get(id(memory))
-    if known is None:
-        known = _memories[id(memory)] = _Memory(memory)
-    if len(known.writes) > MANY_PARTS:
-        known.writes = {WHOLE: known.last_write(WHOLE)}
     latest = tick()
-    known.writes[part] = latest, latest if is_on_tape else known.writes.get(part, (0, 0))[1]
-    if is_on_tape:
-        on_tape.add(id(memory))
+    for array in arrays:
+        memory, part = (array, WHOLE) if array.base is None else owner_and_part(array)
+        known = _memories.get(id(memory))
+        if known is None:
+            known = _memories[id(memory)] = _Memory(memory)
+        writes = known.writes
+        if len(writes) > MANY_PARTS:
+            writes = known.writes = {WHOLE: known.last_write(WHOLE)}
+        writes[part] = latest, latest if is_on_tape else writes.get(part, (0, 0))[1]
+        if is_on_tape:
+            on_tape.add(id(memory))
 
 
 def note_item_written(array: np.ndarray, index) -> None:

@@ -378,7 +378,9 @@ def test_no_gradient_that_somebody_holds_is_written_to(side, cleared):
     def gradients(compile):
         mg.manual_seed(0)
         model = nn.Sequential(nn.Linear(side, side), nn.GELU(), nn.LayerNorm(side), nn.Linear(side, side))
-        keeper, held = Keeper(model.parameters()), []
+        one, other = mg.randn(side, side, requires_grad=True), mg.randn(side, side, requires_grad=True)
+        parameters = [*model.parameters(), one, other]
+        keeper, held = Keeper(parameters), []
         model[0].bias.register_post_accumulate_grad_hook(lambda p: held.append(p.grad))
 
         def clear(when):
@@ -387,25 +389,25 @@ def test_no_gradient_that_somebody_holds_is_written_to(side, cleared):
 
         def step(x):
             clear("first"), clear("zeros first")
-            loss = model(x).square().mean()
+            loss = (model(x) + one + other).square().mean()  # one gradient for both
             clear("after forward")
             loss.backward()
             clear("last")
             return loss
 
         def loss_of_weights(x):
-            sum((p * x[0]).square().sum() for p in model.parameters()).backward()
+            sum((p * x[0]).square().sum() for p in parameters).backward()
 
-        step, other = compile(step), compile(loss_of_weights)
+        step, again = compile(step), compile(loss_of_weights)
         for k in range(9):
             step(mg.randn(side, side))
             if k in (0, 4):
                 keeper.step()
+            if k in (4, 7):
+                (loss_of_weights if k == 4 else again)(mg.randn(side, side))
             if k % 3 == 1:
-                held += [p.grad for p in model.parameters() if p.grad is not None]
+                held += [p.grad for p in parameters if p.grad is not None]
                 held += [x.data[:1] for x in held[-2:]]
-            if k in (2, 5):
-                (loss_of_weights if k == 2 else other)(mg.randn(side, side))
             if k % 2 and cleared == "outside":
                 keeper.zero_grad()
         return [np.array(x if isinstance(x, np.ndarray) else x.numpy()) for x in keeper.kept + held]
