@@ -13,7 +13,7 @@ import numpy as np
 from ..kernels.buffers import empty
 from ..kernels import row_reductions as row_kernels
 from ..kernels.copying import copy, in_order
-from ..kernels.reduce import normalized, sum
+from ..kernels.reduce import normalized, sum, wide_sum
 from ..kernels.rows import as_rows
 from ..tape import Fused, Op
 from .comparison import select
@@ -233,8 +233,13 @@ def are_all(x: np.ndarray, axis, keepdims):
 
 
 def count_nonzero(x: np.ndarray, axis, keepdims):
-    """np.count_nonzero, which along axes takes longer than this for a few elements"""
-    return np.count_nonzero(x) if axis is None else np.add.reduce(x != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
+    """np.count_nonzero, which along axes takes longer than this"""
+    if axis is None:
+        return np.count_nonzero(x)
+    ones = x.view(np.uint8) if x.dtype == bool else (x != 0).view(np.uint8)
+    if x.size >= LARGE:
+        return wide_sum(ones, axis, keepdims).astype(np.int64)
+    return np.add.reduce(ones, axis=axis, keepdims=keepdims, dtype=np.int64)
 
 
 def reduce(operation, x, dim, keepdim: bool, **options):
