@@ -3,11 +3,15 @@ import functools
 
 import numpy as np
 
+from ..kernels import cumulative as kernels
 from ..kernels.reduce import running_sum
 from ..tape import Fused, Op
 from .elementary import LogAddExp
 from .numpy_protocol import answers
 from .operands import check_dim, floating, methods_with_numpy_names
+from .softmax import along_last_axis
+
+LARGE = 1 << 12  # elements, from which kernels are faster than NumPy
 
 
 class CumSum(Op):
@@ -54,11 +58,16 @@ class CumProd(Fused):
         return scan(lambda a, b: a * b, x)
 
     def forward(self, x):
-        out = np.cumprod(x, axis=-1)
+        if x.size < LARGE:
+            out = np.cumprod(x, axis=-1)
+        else:
+            out = along_last_axis(kernels.cumprod_forward, -1, x)
         self.save(x, out)
         return out
 
     def backward(self, dout, x, out):
+        if x.size >= LARGE:
+            return along_last_axis(kernels.cumprod_backward, -1, dout, x, out)
         dx = carried_back(dout, x[..., 1:])
         dx[..., 1:] *= out[..., :-1]
         return dx

@@ -115,7 +115,10 @@ class AddAt(Op):
         if dim is not None and len(shape) > 1:
             return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim], onto)
         out = started(onto, shape, x.dtype)
-        if is_basic(index) or isinstance(index, np.ndarray) and index.dtype == bool:
+        part = out[index] if onto is None and is_basic(index) else None
+        if type(part) is np.ndarray:
+            copy(x, part)
+        elif is_basic(index) or isinstance(index, np.ndarray) and index.dtype == bool:
             out[index] = x if onto is None else out[index] + x
         else:
             add_at(out, index, x)
@@ -191,7 +194,7 @@ class SetAt(Op):
         is_checked = is_checked or is_basic(index)
         out, value = copied(x), np.asarray(value)
         if dim is not None and is_for_kernel(x.shape, dim, index[dim], value):
-            repeats = put_along(out, dim, index[dim], value) and not is_checked
+            repeats = put_along(out, dim, index[dim], value, finds_repeats=not is_checked)
         else:
             repeats = not is_checked and takes_twice(x.shape, index)
             out[index] = value
@@ -540,7 +543,10 @@ class IndexingMethods:
             raise ValueError(f"unfold: windows of {size} do not fit into dim {dim} of shape {self.shape}")
         if step <= 0:
             raise ValueError(f"unfold: step must be > 0, got {step}")
-        windows = x.apply_op(Unfold, x.movedim(dim, -1), size=size, step=step).movedim(-2, dim)
+        if dim == x.ndim - 1:
+            windows = x.apply_op(Unfold, x, size=size, step=step)
+        else:
+            windows = x.apply_op(Unfold, x.movedim(dim, -1), size=size, step=step).movedim(-2, dim)
         return windows if self.ndim else windows[0]
 
     def nonzero(self, as_tuple: bool = False):

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..kernels.buffers import empty
 from ..kernels import row_reductions as row_kernels
-from ..kernels.copying import copy, in_order
-from ..kernels.reduce import normalized, sum
+from ..kernels.copying import copy, in_order, with_axis_last, with_last_axis_at
+from ..kernels.reduce import normalized, sum, wide_sum
 from ..kernels.rows import as_rows
 from ..tape import Fused, Op
+from .arithmetic import Mul
 from .comparison import select
 from .numpy_protocol import answers
 from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
@@ -180,7 +181,7 @@ class Norm(Op):
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis
         if p == 2:
-            out = np.sqrt(sum(x * x, axis, keepdims))
+            out = np.sqrt(sum(Mul.call(x, x), axis, keepdims))
         else:
             out = sum(np.abs(x) ** p, axis, keepdims) ** (1 / p)
         self.save(x, out)
@@ -191,7 +192,7 @@ class Norm(Op):
         is_zero = out == 0
         dout, out = np.where(is_zero, 0.0, dout), np.where(is_zero, 1.0, out)
         if self.p == 2:
-            return dout / out * x
+            return Mul.call(dout / out, x)
         return dout * np.sign(x) * (np.abs(np.where(x == 0, 1.0, x)) / out) ** (self.p - 1)
 
 
@@ -233,8 +234,13 @@ def are_all(x: np.ndarray, axis, keepdims):
 
 
 def count_nonzero(x: np.ndarray, axis, keepdims):
-    """np.count_nonzero, which along axes takes longer than this for a few elements"""
-    return np.count_nonzero(x) if axis is None else np.add.reduce(x != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
+    """np.count_nonzero, which along axes takes longer than this"""
+    if axis is None:
+        return np.count_nonzero(x)
+    ones = x.view(np.uint8) if x.dtype == bool else (x != 0).view(np.uint8)
+    if x.size >= LARGE:
+        return wide_sum(ones, axis, keepdims).astype(np.int64)
+    return np.add.reduce(ones, axis=axis, keepdims=keepdims, dtype=np.int64)
 
 
 def reduce(operation, x, dim, keepdim: bool, **options):
@@ -251,7 +257,14 @@ def reduce_constant(name: str, function: Callable, x, dim, keepdim: bool):
 def position(function: Callable, x, dim: int | None, keepdim: bool):
     """argmax and argmin: the first of equal ones."""
     dim = None if dim is None or x.ndim == 0 else check_dim(function.__name__, x, dim)
-    return x.constant(functools.partial(function, axis=dim, keepdims=keepdim), x)
+    return x.constant(_position, x, function, dim, keepdim)
+
+
+def _position(x: np.ndarray, function: Callable, axis: int | None, keepdims: bool) -> np.ndarray:
+    if axis is None or axis == x.ndim - 1 or x.size < LARGE:
+        return function(x, axis, keepdims=keepdims)
+    found = function(in_order(with_axis_last(x, axis)), -1, keepdims=keepdims)  # along another axis, NumPy is slow
+    return with_last_axis_at(found, axis) if keepdims else found
 
 
 def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):

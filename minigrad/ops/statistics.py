@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from ..kernels.buffers import empty_like
 from ..kernels.reduce import wide_sum
 from ..kernels.sorting import places
 from ..tape import Op
+from .arithmetic import Mul, Sub
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
 from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
 from .sorting import has_keys, keys_along
@@ -16,7 +16,7 @@ from .sorting import has_keys, keys_along
 def centred(x, axis):
     """x - mean over axis, twice: the mean of large numbers is rounded, and what it leaves is a mean too"""
     for _ in range(2):
-        x = x - Mean.call(x, axis=axis, keepdims=True)
+        x = Sub.call(x, Mean.call(x, axis=axis, keepdims=True))
     return x
 
 
@@ -36,14 +36,14 @@ class Var(Op):
         self.divisor = max(n - correction, 0)
         mean = np.divide(wide_sum(x, axis, keepdims=True), n)
         high = mean.astype(x.dtype)
-        centred = np.subtract(x, high, out=empty_like(x))
-        squares = wide_sum(np.square(centred, out=centred), axis, keepdims=True) - n * np.square(mean - high)
+        centred = Sub.call(x, high)
+        squares = wide_sum(Mul.call(centred, centred), axis, keepdims=True) - n * np.square(mean - high)
         out = np.divide(np.maximum(squares, 0.0), self.divisor).astype(x.dtype)
         return out if keepdims else np.squeeze(out, axis=axis)
 
     def backward(self, dout, x):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
-        return share * centred(x, self.axis)
+        return Mul.call(share, centred(x, self.axis))
 
 
 class Std(Var):

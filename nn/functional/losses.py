@@ -186,8 +186,10 @@ def _cross_entropy_of_distributions(
     """-sum over classes of weight * target * log_p; the mean is over the examples."""
     if label_smoothing:
         targets = targets * (1.0 - label_smoothing) + label_smoothing / log_p.shape[class_dim]
-    weights = _class_weights("cross_entropy", weight, log_p, class_dim)
-    return _reduced("cross_entropy", -(targets * log_p * weights).sum(class_dim), reduction)
+    losses = targets * log_p
+    if weight is not None:
+        losses = losses * _class_weights("cross_entropy", weight, log_p, class_dim)
+    return _reduced("cross_entropy", -losses.sum(class_dim), reduction)
 
 
 def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: int) -> Tensor:
