@@ -346,14 +346,8 @@ TRANSLATING = edits(TRANSLATION, "models.translate", {
 })
 
 GENERATING = edits(GENERATION, "models.generate", {
-    "generate: temperature ignored": ("draw", "(negative[:, :1] - negative) / temperature)",
-        "(negative[:, :1] - negative))"),
     "generate: temperature 0 draws": ("draw", "if temperature == 0:", "if False:"),
-    "generate: top_k ignored": ("draw", "negative, temperature = -logits",
-        "top_k = None\n    negative, temperature = -logits"),
-    "generate: top_p ignored": ("draw", "if top_p is not None:", "if False:"),
-    "generate: top_p one token short": ("draw", ">= top_p * total[:, None]).argmax(axis=1)]",
-        ">= top_p * total[:, None]).argmax(axis=1) - 1]"),
+    "generate: temperature 0 takes random numbers": ("draw", "np.zeros(len(logits))", "generator.random(len(logits))"),
     "generate: seed ignored": ("generate_batch", "default_rng(seed)", "default_rng(0)"),
     "generate: no seed ever": ("generate_batch", "default_rng(seed)", "default_rng()"),
     "generate: arguments lost on the way, temperature": ("generate", "count, temperature,", "count, 1.0,"),
@@ -375,8 +369,21 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: stays in evaluation mode": ("full_forward", "model.train(was_training)", "pass"),
     "generate: always back to training": ("full_forward", "model.train(was_training)", "model.train()"),
     "generate: on the tape": ("full_forward", "with mg.no_grad():", "if True:"),
-    "generate: one random number for all rows": ("draw", "generator.random((len(logits), 1))", "generator.random()"),
-    "generate: broken logits not noticed": ("draw", "not math.isfinite(logits.max())", "False"),
+    "generate: one random number for all rows": ("draw", "generator.random(len(logits))", "np.full(len(logits), generator.random())"),
+}) + edits(GENERATION, "minigrad.kernels.sampling", {
+    "sample: temperature ignored": ("_sum_to", "/ temperature)", ")"),
+    "sample: top_k ignored": ("sample", "min(top_k, V)", "V"),
+    "sample: top_k may be more than there are": ("sample", "min(top_k, V)", "top_k"),
+    "sample: top_p ignored": ("_draw", "top_p < 1", "top_p < 0"),
+    "sample: top_p one token short": ("_draw", "rank + 1, sums[rank], 0", "rank, sums[rank], 0"),
+    "sample: top_p of all": ("_draw", "total = _sum_to(rank", "_sum_to(rank"),
+    "sample: the last of equals first": ("_is_likelier", "a < b", "a > b"),
+    "sample: below is one child": ("_sift", "below + 1 < size and", "False and"),
+    "sample: what has no probability": ("_draw", "sums[rank] == sums[rank - 1]", "False"),
+    "sample: infinity and NaN not noticed": ("_can_be_drawn_from", "not row[i] < math.inf", "False"),
+    "sample: NaN not noticed": ("_can_be_drawn_from", "not row[i] < math.inf", "row[i] == math.inf"),
+    "sample: nothing but -infinity not noticed": ("_can_be_drawn_from", "return has_finite", "return True"),
+    "sample: integers not taken": ("sample", 'logits.dtype.char not in "fd"', "False"),
 }) + edits(DECODING, "models.decode", {
     "CachedDecoder: cache off": ("CachedDecoder._count_known", "end <= self._begin", "True"),
     "CachedDecoder: cache trusted blindly": (
