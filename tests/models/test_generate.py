@@ -151,8 +151,9 @@ def test_temperature_zero_takes_no_random_numbers():
     draw(np.ones((2, 3), np.float32), 0, None, None, None)
 
 
-def test_logits_of_integers(random):
-    assert draw(np.array([[0, 900, 0]]), 1.0, None, None, random) == [1]
+@pytest.mark.parametrize("dtype", [np.float16, np.int64])
+def test_logits_of_other_dtypes(dtype, random):
+    assert draw(np.array([[0, 900, 0]], dtype), 1.0, None, None, random) == [1]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
