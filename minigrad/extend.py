@@ -29,5 +29,6 @@ __all__ = [
     "cache_folder", "changes",
     "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",
-    "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample", "threading_layer",
+    "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample",
+    "threading_layer",
 ]

@@ -24,10 +24,10 @@ import numpy as np
 
 from .buffers import empty
 from .elementwise import ACTIVATIONS, activate
-from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces, register
+from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
-from .parallel import WORTH_A_THREAD, parallel_for
+from .parallel import WORTH_A_THREAD, available_threads, parallel_for
 from .rms_norm import rms_norm_row
 from .rows import add_to, copy_to
 from .simd import constant_like, inlined, pointer, pointer_like, shift
@@ -42,6 +42,7 @@ PRODUCT = len(ACTIVATIONS)  # in the place of an activation: activated = activat
 
 PIECE = 64  # rows of W that one thread takes
 QUERIES = 48  # of a long prompt that attend at a time
+THREADS = numba.config.NUMBA_NUM_THREADS
 PARALLEL_FROM = 30_000  # see `Program.run`
 
 
@@ -194,9 +195,10 @@ def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activa
 
 
 @kernel(parallel=True)
-def _run(steps, numbers, tokens, slot, keys, values, space, scores, works, threads):
+def _run(steps, numbers, tokens, slot, keys, values, space, scores, works, is_shared):
     """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows."""
     B, T = tokens.shape
+    threads = available_threads() if is_shared else 1
     all_rows = rows = B * T
     for i in range(len(steps)):
         step = steps[i]
@@ -308,7 +310,7 @@ class Program:
 
     def caches(self, batch_size: int) -> np.ndarray:
         """Room for the keys and values (2, L, B, G, slots, D) of B sequences."""
-        return np.empty((2, self.layers, batch_size, self.groups, self.slots, self.head_size), self.dtype)
+        return empty((2, self.layers, batch_size, self.groups, self.slots, self.head_size), self.dtype)
 
     def run(self, tokens: np.ndarray, slot: int, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
         """What the last step makes (B, outputs) of the tokens (B, T), int64, whose places are the slots `slot` to
@@ -318,13 +320,12 @@ class Program:
         """
         (B, T), (target, outputs) = tokens.shape, self._steps[-1][TARGET : OUTPUTS + 1]
         # About how long a step takes: reading a matrix from memory costs as much as multiplying it with one vector more.
-        # Waking the other threads costs 1 to 3 us a step, which nano (a token at a time) would not earn, but small does.
-        threads = 1 if (B * T + 1) * self.width**2 < PARALLEL_FROM else numba.get_num_threads()
-        register(self.dtype)
+        # To wake the others costs 1 to 2 us a step. Nano earns it, a token at a time: two cores' caches hold its weights.
+        is_shared = (B * T + 1) * self.width**2 >= PARALLEL_FROM
         space = empty((self.columns * B * T,), self.dtype)
         rows = min(QUERIES, max(T, self.heads // self.groups))  # that attend at a time
-        scores = empty((threads, 2 * rows * min(self.slots, self.context + rows)), self.dtype)
-        _run(*self._table, tokens, slot, keys, values, space, scores, gemm_workspaces(self.dtype), threads)
+        scores = empty((THREADS, 2 * rows * min(self.slots, self.context + rows)), self.dtype)
+        _run.ungated(*self._table, ready(tokens), slot, keys, values, space, scores, gemm_workspaces(self.dtype), is_shared)
         return space[target * B * T : target * B * T + outputs * B].reshape(B, outputs)
 
     @functools.cached_property

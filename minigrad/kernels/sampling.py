@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from .jit import jit, kernel
-from .simd import pointer, shift
+from .simd import pointer
 
 
 @jit

@@ -403,8 +403,10 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: tokens forgotten when parameters change": (
         "CachedDecoder.next_logits", " and not self._has_changed()", ""),
     "CachedDecoder: tokens not checked": (
-        "CachedDecoder._checked", 'class_ids("tokens", tokens, self.model.token_embedding.num_embeddings)',
-        "np.array(tokens)"),
+        "CachedDecoder._checked", 'class_ids("tokens", tokens, vocabulary_size)', "tokens.astype(np.int64)"),
+    "CachedDecoder: a few tokens not checked": (
+        "CachedDecoder._checked", "0 <= token < vocabulary_size for", "True for"),
+    "CachedDecoder: a few negative tokens not noticed": ("CachedDecoder._checked", "0 <= token < vocab", "token < vocab"),
     "CachedDecoder: shape not checked": (
         "CachedDecoder._checked",
         "tokens.ndim != 2 or len(tokens) != self.batch_size or not 1 <= tokens.shape[1] <= most", "False"),
