@@ -43,7 +43,6 @@ PRODUCT = len(ACTIVATIONS)  # in the place of an activation: activated = activat
 PIECE = 64  # rows of W that one thread takes
 QUERIES = 48  # of a long prompt that attend at a time
 THREADS = numba.config.NUMBA_NUM_THREADS
-PARALLEL_FROM = 30_000  # see `Program.run`
 
 
 @jit
@@ -194,11 +193,18 @@ def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activa
                              pointer(scores, part * scores.shape[1]), work)
 
 
+@inlined
+def _work(step, rows, T, slot):
+    """About how long a step takes, in the unit of WORTH_A_THREAD: to read a weight costs as much as to multiply by it."""
+    if step[KIND] == LINEAR:
+        return (rows + 1) * step[INPUTS] * step[OUTPUTS] // 2
+    return rows * min(slot + T, step[WINDOW]) * step[OUTPUTS]
+
+
 @kernel(parallel=True)
-def _run(steps, numbers, tokens, slot, keys, values, space, scores, works, is_shared):
+def _run(steps, numbers, tokens, slot, keys, values, space, scores, works):
     """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows."""
     B, T = tokens.shape
-    threads = available_threads() if is_shared else 1
     all_rows = rows = B * T
     for i in range(len(steps)):
         step = steps[i]
@@ -212,6 +218,7 @@ def _run(steps, numbers, tokens, slot, keys, values, space, scores, works, is_sh
             _last_rows(x, out, B, T, step[OUTPUTS])
         else:
             activated = pointer(space, step[ACTIVATED] * all_rows)
+            threads = available_threads() if _work(step, rows, T, slot) >= WORTH_A_THREAD else 1
             parallel_for(_do_part, threads, WORTH_A_THREAD, (
                 threads, step, numbers[i], rows, slot, keys, values, x, out, activated, scores, works
             ))
@@ -319,13 +326,10 @@ class Program:
         Nothing is checked: tokens must be in their table, and there must be so many slots.
         """
         (B, T), (target, outputs) = tokens.shape, self._steps[-1][TARGET : OUTPUTS + 1]
-        # About how long a step takes: reading a matrix from memory costs as much as multiplying it with one vector more.
-        # To wake the others costs 1 to 2 us a step. Nano earns it, a token at a time: two cores' caches hold its weights.
-        is_shared = (B * T + 1) * self.width**2 >= PARALLEL_FROM
         space = empty((self.columns * B * T,), self.dtype)
         rows = min(QUERIES, max(T, self.heads // self.groups))  # that attend at a time
         scores = empty((THREADS, 2 * rows * min(self.slots, self.context + rows)), self.dtype)
-        _run.ungated(*self._table, ready(tokens), slot, keys, values, space, scores, gemm_workspaces(self.dtype), is_shared)
+        _run.ungated(*self._table, ready(tokens), slot, keys, values, space, scores, gemm_workspaces(self.dtype))
         return space[target * B * T : target * B * T + outputs * B].reshape(B, outputs)
 
     @functools.cached_property
