@@ -11,6 +11,7 @@ from .kernels.adamw import norm  # norm(arrays): the 2-norm of all their element
 from .kernels.cache import cache_folder  # cache_folder(): where compiled kernels are kept
 from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs name activations
 from .kernels.program import Program  # steps on rows of numbers, such as those of a model, run by one kernel call
+from .kernels.sampling import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from .kernels.threads import layer as threading_layer  # threading_layer(): who runs parallel kernels
 from .ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from .ops.shape import pad  # pad(x, widths, value)
@@ -28,5 +29,6 @@ __all__ = [
     "cache_folder", "changes",
     "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",
-    "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "threading_layer",
+    "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample",
+    "threading_layer",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 import minigrad as mg
 import nn
+from minigrad.extend import sample
 from models.decode import CachedDecoder, CannotDecode, seen_after_one_more, seen_of_prompt
 from models.transformer import CausalTransformer, check_whole
 
@@ -134,16 +135,8 @@ def full_forward(model: nn.Module, tokens: np.ndarray) -> np.ndarray:
 def draw(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
          generator: np.random.Generator) -> np.ndarray:
     """Token ids (B,), each from a row of logits (B, V)."""
-    if not math.isfinite(logits.max()):
-        raise ValueError("the model's logits are not finite; its parameters are broken")
     if temperature == 0:
-        return logits.argmax(axis=1)
-    negative, temperature = -logits, max(temperature, COLDEST)
-    order = negative.argsort(axis=1, kind="stable")[:, :top_k]  # likeliest first
-    negative = np.sort(negative, axis=1)[:, :top_k].astype(np.float64)
-    sums = np.exp((negative[:, :1] - negative) / temperature).cumsum(axis=1)  # of probabilities, up to a factor
-    rows, total = np.arange(len(logits)), sums[:, -1]
-    if top_p is not None:
-        total = sums[rows, (sums >= top_p * total[:, None]).argmax(axis=1)]  # the first sum that reaches top_p
-    drawn = (sums / total[:, None] > generator.random((len(logits), 1))).argmax(axis=1)
-    return order[rows, drawn]
+        temperature, top_k, uniform = 1.0, 1, np.zeros(len(logits))
+    else:
+        temperature, uniform = max(temperature, COLDEST), generator.random(len(logits))
+    return sample(logits, temperature, top_k, top_p, uniform)

@@ -14,6 +14,7 @@ import numpy as np
 import minigrad as mg
 from cases import CASES, Case
 from minigrad import Tensor, kernels
+from minigrad.extend import sample
 from minigrad.tensor import apply
 from models.data import load_corpus
 from models.decode import CachedDecoder
@@ -26,7 +27,7 @@ from naive import Constant
 def probes() -> dict[str, Callable[[], list[np.ndarray]]]:
     """What is computed, by name."""
     found = {f"train-{name}": lambda recipe=recipe: trained(20, recipe, dropout=0.1) for name, recipe in RECIPES.items()}
-    found["sort"], found["gather"] = sorted_rows, gathered
+    found["sort"], found["gather"], found["sample"] = sorted_rows, gathered, sampled
     for dtype in "float32", "float64":
         for i, case in enumerate(CASES):
             found[f"{i}-{case}-{dtype}"] = lambda case=case, dtype=dtype: forward_and_backward(case, dtype)
@@ -67,6 +68,13 @@ def sorted_rows() -> list[np.ndarray]:
     """Enough numbers that they are sorted by keys; with equal ones."""
     x = Tensor(np.random.default_rng(2).integers(50, size=(70, 130)).astype(np.float32))
     return [part.array for is_descending in (False, True) for part in x.sort(-1, is_descending)]
+
+
+def sampled() -> list[np.ndarray]:
+    """Classes by logits, with ties, of the likeliest and of all."""
+    generator = np.random.default_rng(5)
+    logits, uniform = generator.integers(9, size=(50, 70)).astype(np.float32), generator.random(50)
+    return [sample(logits, 0.9, top_k, top_p, uniform) for top_k in (None, 20) for top_p in (None, 0.7)]
 
 
 def gathered() -> list[np.ndarray]:

@@ -307,6 +307,9 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
 
 def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
     """WORKSPACE elements for each thread, one after the other, for kernels that use `gemm`."""
+    known = this_thread.workspaces.get(("gemm", dtype.char))
+    if known is not None:
+        return known
     register(dtype)
     return workspace("gemm", numba.config.NUMBA_NUM_THREADS * WORKSPACE, dtype)
 

@@ -24,10 +24,10 @@ import numpy as np
 
 from .buffers import empty
 from .elementwise import ACTIVATIONS, activate
-from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces, register
+from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
-from .parallel import WORTH_A_THREAD, parallel_for
+from .parallel import WORTH_A_THREAD, available_threads, parallel_for
 from .rms_norm import rms_norm_row
 from .rows import add_to, copy_to
 from .simd import constant_like, inlined, pointer, pointer_like, shift
@@ -42,7 +42,7 @@ PRODUCT = len(ACTIVATIONS)  # in the place of an activation: activated = activat
 
 PIECE = 64  # rows of W that one thread takes
 QUERIES = 48  # of a long prompt that attend at a time
-PARALLEL_FROM = 30_000  # see `Program.run`
+THREADS = numba.config.NUMBA_NUM_THREADS
 
 
 @jit
@@ -193,8 +193,16 @@ def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activa
                              pointer(scores, part * scores.shape[1]), work)
 
 
+@inlined
+def _work(step, rows, T, slot):
+    """About how long a step takes, in the unit of WORTH_A_THREAD: to read a weight costs as much as to multiply by it."""
+    if step[KIND] == LINEAR:
+        return (rows + 1) * step[INPUTS] * step[OUTPUTS] // 2
+    return rows * min(slot + T, step[WINDOW]) * step[OUTPUTS]
+
+
 @kernel(parallel=True)
-def _run(steps, numbers, tokens, slot, keys, values, space, scores, works, threads):
+def _run(steps, numbers, tokens, slot, keys, values, space, scores, works):
     """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows."""
     B, T = tokens.shape
     all_rows = rows = B * T
@@ -210,6 +218,7 @@ def _run(steps, numbers, tokens, slot, keys, values, space, scores, works, threa
             _last_rows(x, out, B, T, step[OUTPUTS])
         else:
             activated = pointer(space, step[ACTIVATED] * all_rows)
+            threads = available_threads() if _work(step, rows, T, slot) >= WORTH_A_THREAD else 1
             parallel_for(_do_part, threads, WORTH_A_THREAD, (
                 threads, step, numbers[i], rows, slot, keys, values, x, out, activated, scores, works
             ))
@@ -308,7 +317,7 @@ class Program:
 
     def caches(self, batch_size: int) -> np.ndarray:
         """Room for the keys and values (2, L, B, G, slots, D) of B sequences."""
-        return np.empty((2, self.layers, batch_size, self.groups, self.slots, self.head_size), self.dtype)
+        return empty((2, self.layers, batch_size, self.groups, self.slots, self.head_size), self.dtype)
 
     def run(self, tokens: np.ndarray, slot: int, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
         """What the last step makes (B, outputs) of the tokens (B, T), int64, whose places are the slots `slot` to
@@ -317,14 +326,10 @@ class Program:
         Nothing is checked: tokens must be in their table, and there must be so many slots.
         """
         (B, T), (target, outputs) = tokens.shape, self._steps[-1][TARGET : OUTPUTS + 1]
-        # About how long a step takes: reading a matrix from memory costs as much as multiplying it with one vector more.
-        # Waking the other threads costs 1 to 3 us a step, which nano (a token at a time) would not earn, but small does.
-        threads = 1 if (B * T + 1) * self.width**2 < PARALLEL_FROM else numba.get_num_threads()
-        register(self.dtype)
         space = empty((self.columns * B * T,), self.dtype)
         rows = min(QUERIES, max(T, self.heads // self.groups))  # that attend at a time
-        scores = empty((threads, 2 * rows * min(self.slots, self.context + rows)), self.dtype)
-        _run(*self._table, tokens, slot, keys, values, space, scores, gemm_workspaces(self.dtype), threads)
+        scores = empty((THREADS, 2 * rows * min(self.slots, self.context + rows)), self.dtype)
+        _run.ungated(*self._table, ready(tokens), slot, keys, values, space, scores, gemm_workspaces(self.dtype))
         return space[target * B * T : target * B * T + outputs * B].reshape(B, outputs)
 
     @functools.cached_property

@@ -121,11 +121,50 @@ def test_draw_takes_what_a_choice_by_probability_takes(options, random):
         assert draw(logits[None], temperature, top_k, top_p, np.random.default_rng(seed)) == [expected]
 
 
+def test_of_equals_the_first_is_the_likelier_one(random):
+    logits = random.integers(-3, 3, size=(300, 23)).astype(np.float32)
+    np.testing.assert_array_equal(draw(logits, 0, None, None, random), logits.argmax(axis=1))
+    places = np.argsort(-logits, axis=1, kind="stable")
+    for temperature in 1.0, 1e300:
+        drawn = draw(logits, temperature, 23, None, np.random.default_rng(7))
+        weights = np.exp(-np.sort(-logits, axis=1).astype(np.float64) / temperature)
+        sums = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
+        ranks = (sums > np.random.default_rng(7).random((300, 1))).argmax(axis=1)
+        np.testing.assert_array_equal(drawn, places[np.arange(300), ranks])
+
+
+class Highest:
+    """Draws the largest number below 1."""
+
+    def random(self, count):
+        return np.full(count, np.nextafter(1, 0))
+
+
+def test_the_last_digits_of_a_sum_draw_nothing_that_has_no_probability(random):
+    """Summed in one order and in another, probabilities make 1 but for the last digits."""
+    logits = random.standard_normal((200, 50)).astype(np.float32)
+    logits[:, 30:] = -np.inf
+    assert draw(logits, 0.7, None, None, Highest()).max() < 30
+
+
+def test_temperature_zero_takes_no_random_numbers():
+    draw(np.ones((2, 3), np.float32), 0, None, None, None)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64])
+def test_logits_of_other_dtypes(dtype, random):
+    assert draw(np.array([[0, 900, 0]], dtype), 1.0, None, None, random) == [1]
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("temperature", [0, 1.0])
 def test_logits_that_are_not_finite(bad, temperature, random):
     with pytest.raises(ValueError, match="logits are not finite"):
         draw(np.array([[0.0, 1.0], [0.0, bad]], np.float32), temperature, None, None, random)
+    with pytest.raises(ValueError, match="logits are not finite"):
+        draw(np.array([[0.0, 1.0], [bad, 0.0]], np.float32), temperature, None, None, random)
+    with pytest.raises(ValueError, match="logits are not finite"):
+        draw(np.full((1, 2), -np.inf, np.float32), temperature, None, None, random)
 
 
 def test_a_token_whose_logit_is_minus_infinity_is_never_drawn(random):

@@ -346,14 +346,8 @@ TRANSLATING = edits(TRANSLATION, "models.translate", {
 })
 
 GENERATING = edits(GENERATION, "models.generate", {
-    "generate: temperature ignored": ("draw", "(negative[:, :1] - negative) / temperature)",
-        "(negative[:, :1] - negative))"),
     "generate: temperature 0 draws": ("draw", "if temperature == 0:", "if False:"),
-    "generate: top_k ignored": ("draw", "negative, temperature = -logits",
-        "top_k = None\n    negative, temperature = -logits"),
-    "generate: top_p ignored": ("draw", "if top_p is not None:", "if False:"),
-    "generate: top_p one token short": ("draw", ">= top_p * total[:, None]).argmax(axis=1)]",
-        ">= top_p * total[:, None]).argmax(axis=1) - 1]"),
+    "generate: temperature 0 takes random numbers": ("draw", "np.zeros(len(logits))", "generator.random(len(logits))"),
     "generate: seed ignored": ("generate_batch", "default_rng(seed)", "default_rng(0)"),
     "generate: no seed ever": ("generate_batch", "default_rng(seed)", "default_rng()"),
     "generate: arguments lost on the way, temperature": ("generate", "count, temperature,", "count, 1.0,"),
@@ -375,8 +369,14 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: stays in evaluation mode": ("full_forward", "model.train(was_training)", "pass"),
     "generate: always back to training": ("full_forward", "model.train(was_training)", "model.train()"),
     "generate: on the tape": ("full_forward", "with mg.no_grad():", "if True:"),
-    "generate: one random number for all rows": ("draw", "generator.random((len(logits), 1))", "generator.random()"),
-    "generate: broken logits not noticed": ("draw", "not math.isfinite(logits.max())", "False"),
+    "generate: one random number for all rows": ("draw", "generator.random(len(logits))", "np.full(len(logits), generator.random())"),
+}) + edits(GENERATION, "minigrad.kernels.sampling", {
+    "sample: temperature ignored": ("sample", "float(temperature)", "1.0"),
+    "sample: top_k ignored": ("sample", "min(top_k, V)", "V"),
+    "sample: top_k may be more than there are": ("sample", "min(top_k, V)", "top_k"),
+    "sample: top_p ignored": ("sample", "float(top_p)", "1.0"),
+    "sample: other dtypes not taken": ("sample", 'logits.dtype.char not in "fd"', "False"),
+    "sample: broken logits not noticed": ("sample", "raise ValueError", "ValueError"),
 }) + edits(DECODING, "models.decode", {
     "CachedDecoder: cache off": ("CachedDecoder._count_known", "end <= self._begin", "True"),
     "CachedDecoder: cache trusted blindly": (
@@ -403,8 +403,10 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: tokens forgotten when parameters change": (
         "CachedDecoder.next_logits", " and not self._has_changed()", ""),
     "CachedDecoder: tokens not checked": (
-        "CachedDecoder._checked", 'class_ids("tokens", tokens, self.model.token_embedding.num_embeddings)',
-        "np.array(tokens)"),
+        "CachedDecoder._checked", 'class_ids("tokens", tokens, vocabulary_size)', "tokens.astype(np.int64)"),
+    "CachedDecoder: a few tokens not checked": (
+        "CachedDecoder._checked", "0 <= token < vocabulary_size for", "True for"),
+    "CachedDecoder: a few negative tokens not noticed": ("CachedDecoder._checked", "0 <= token < vocab", "token < vocab"),
     "CachedDecoder: shape not checked": (
         "CachedDecoder._checked",
         "tokens.ndim != 2 or len(tokens) != self.batch_size or not 1 <= tokens.shape[1] <= most", "False"),
