@@ -14,8 +14,8 @@ the B x T new tokens of B sequences, kept in registers, such as x (rows, C). In 
     last      out = the last of the T rows of each sequence; only these are left from here on
 
 With one new token, linear is the product of a vector and a matrix, and the time is that of reading all weights from
-memory. They stay where they are, and are read once, row by row. The threads share linear by pieces of W's rows, and
-attend by heads of keys. Every sum has one order, so no result depends on the number of threads.
+memory. They stay where they are, and are read once, row by row. Where it is worth it, the threads share linear by pieces of
+W's rows, and attend by heads of keys. Every sum has one order, so no result depends on the number of threads.
 """
 import functools
 
@@ -42,7 +42,6 @@ PRODUCT = len(ACTIVATIONS)  # in the place of an activation: activated = activat
 
 PIECE = 64  # rows of W that one thread takes
 QUERIES = 48  # of a long prompt that attend at a time
-THREADS = numba.config.NUMBA_NUM_THREADS
 
 
 @jit
@@ -181,7 +180,7 @@ def _attend_in_group(item, step, scale, rows, slot, keys, values, x, out, scores
 
 
 @jit
-def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activated, scores, works):
+def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activated, scores, room, works):
     """One of the parts of a step that threads share."""
     work = pointer(works, part * WORKSPACE)
     if step[KIND] == LINEAR:
@@ -190,22 +189,28 @@ def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activa
         first, end = bounds(keys.shape[1] * keys.shape[2], 1, part, parts)
         for item in range(first, end):
             _attend_in_group(item, step, constant_like(x, number), rows, slot, keys, values, x, out,
-                             pointer(scores, part * scores.shape[1]), work)
+                             shift(scores, part * room), work)
 
 
 @inlined
 def _work(step, rows, T, slot):
-    """About how long a step takes, in the unit of WORTH_A_THREAD: to read a weight costs as much as to multiply by it."""
+    """About how long a step takes, in the unit of WORTH_A_THREAD; to share one takes 1.2 us longer.
+
+    To read a weight takes as long as to multiply by it. Nano's wide layers are shared, a token at a time: two cores' caches
+    hold all its weights, one core's do not, and to read them takes 5 times as long.
+    """
     if step[KIND] == LINEAR:
         return (rows + 1) * step[INPUTS] * step[OUTPUTS] // 2
-    return rows * min(slot + T, step[WINDOW]) * step[OUTPUTS]
+    return 2 * rows * min(slot + T, step[WINDOW]) * step[OUTPUTS]  # keys and values
 
 
 @kernel(parallel=True)
-def _run(steps, numbers, tokens, slot, keys, values, space, scores, works):
-    """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows."""
+def _run(steps, numbers, tokens, slot, keys, values, space, of_registers, room, works):
+    """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows. Behind
+    what is of registers, each thread has room for scores."""
     B, T = tokens.shape
     all_rows = rows = B * T
+    scores = pointer(space, of_registers)
     for i in range(len(steps)):
         step = steps[i]
         x, out = pointer(space, step[SOURCE] * all_rows), pointer(space, step[TARGET] * all_rows)
@@ -220,7 +225,7 @@ def _run(steps, numbers, tokens, slot, keys, values, space, scores, works):
             activated = pointer(space, step[ACTIVATED] * all_rows)
             threads = available_threads() if _work(step, rows, T, slot) >= WORTH_A_THREAD else 1
             parallel_for(_do_part, threads, WORTH_A_THREAD, (
-                threads, step, numbers[i], rows, slot, keys, values, x, out, activated, scores, works
+                threads, step, numbers[i], rows, slot, keys, values, x, out, activated, scores, room, works
             ))
 
 
@@ -326,10 +331,11 @@ class Program:
         Nothing is checked: tokens must be in their table, and there must be so many slots.
         """
         (B, T), (target, outputs) = tokens.shape, self._steps[-1][TARGET : OUTPUTS + 1]
-        space = empty((self.columns * B * T,), self.dtype)
         rows = min(QUERIES, max(T, self.heads // self.groups))  # that attend at a time
-        scores = empty((THREADS, 2 * rows * min(self.slots, self.context + rows)), self.dtype)
-        _run.ungated(*self._table, ready(tokens), slot, keys, values, space, scores, gemm_workspaces(self.dtype))
+        room = 2 * rows * min(self.slots, self.context + rows)  # of a thread, for their scores
+        of_registers, works = self.columns * B * T, gemm_workspaces(self.dtype)
+        space = empty((of_registers + numba.config.NUMBA_NUM_THREADS * room,), self.dtype)
+        _run.ungated(*self._table, ready(tokens), slot, keys, values, space, of_registers, room, works)
         return space[target * B * T : target * B * T + outputs * B].reshape(B, outputs)
 
     @functools.cached_property

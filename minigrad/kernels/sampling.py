@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .jit import jit, kernel
+from .jit import jit, kernel, ready
 from .simd import pointer
 
 
@@ -104,7 +104,7 @@ def sample_forward(logits, temperature, top_k, top_p, uniform, heap, sums, drawn
 
 def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
            uniform: np.ndarray) -> np.ndarray:
-    """A class (B,), int64, for each row of logits (B, V), by a number (B,) that was drawn evenly from 0 to 1.
+    """A class (B,), int64, for each row of logits (B, V), by a float64 (B,) that was drawn evenly from 0 to 1.
 
     Classes stand side by side on the line from 0 to 1, the likeliest first, each as wide as its probability; the number
     falls on one of them. ValueError if the largest logit of a row is not finite.
@@ -117,6 +117,7 @@ def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: flo
     B, V = logits.shape
     drawn = np.empty(B, np.int64)
     top_k, top_p = V if top_k is None else min(top_k, V), 1.0 if top_p is None else float(top_p)
-    if not sample_forward(logits, float(temperature), top_k, top_p, uniform, np.empty(V, np.int64), np.empty(V), drawn):
+    work = np.empty(V, np.int64), np.empty(V)
+    if not sample_forward.ungated(ready(logits), float(temperature), top_k, top_p, uniform, *work, drawn):
         raise ValueError("the model's logits are not finite; its parameters are broken")
     return drawn

@@ -96,6 +96,7 @@ def frequencies(probabilities, count=4000, **options) -> np.ndarray:
     (dict(top_k=1), [0, 1, 0, 0]),
     (dict(top_k=2), [0, 4 / 7, 0, 3 / 7]),
     (dict(top_k=99), [0.1, 0.4, 0.2, 0.3]),
+    (dict(top_k=10**30), [0.1, 0.4, 0.2, 0.3]),
     (dict(top_p=0.3), [0, 1, 0, 0]),
     (dict(top_p=0.5), [0, 4 / 7, 0, 3 / 7]),
     (dict(top_p=0.75), [0, 4 / 9, 2 / 9, 3 / 9]),
