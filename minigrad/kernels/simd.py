@@ -21,7 +21,7 @@ from numba.extending import intrinsic, overload
 
 from .jit import PART, jit
 
-# For helpers of one kernel: Numba puts their code into the caller before it compiles, and never compiles them alone.
+# For a few lines in one kernel: Numba copies them into the caller before it compiles. More of them take longer than `jit`.
 inlined = functools.partial(jit, inline="always")
 
 INT32, INT64, BIT, FLOAT = ir.IntType(32), ir.IntType(64), ir.IntType(1), ir.FloatType()
