@@ -25,6 +25,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from .kernels.buffers import with_strides_of
+from .kernels.jit import resolved
 from .pool import Pool
 from .per_thread import this_thread
 from .protocol import is_tensor
@@ -215,7 +216,7 @@ class Capture(Runner):
 
     def note(self, function: Callable, arguments: Sequence) -> None:
         """To be called again, on the same arrays."""
-        self.calls.append((function, tuple(map(self.lent, arguments))))
+        self.calls.append(resolved(function, tuple(map(self.lent, arguments))))
 
     def kept(self, array: np.ndarray) -> np.ndarray:
         """A copy in the pool, with the same strides: sums go through memory in its order, and their bits depend on it."""

@@ -16,6 +16,7 @@ from llvmlite.binding import Linkage, parse_assembly
 from numba import _dynfunc, types
 from numba.core import codegen, compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 from numpy import ndarray
 
@@ -257,6 +258,20 @@ def kernel(function: Callable | None = None, *, parallel: bool = False) -> Calla
 
     launch.dispatcher, launch.ungated = dispatcher, ungated
     return launch
+
+
+def resolved(function: Callable, arguments: tuple) -> tuple[Callable, tuple]:
+    """The same call, to be made often: of the machine code that a dispatcher picks for the types of these arguments, which
+    takes it 0.3 us each time."""
+    if not isinstance(function, Dispatcher):
+        return function, arguments
+    kinds = tuple(map(function.typeof_pyval, arguments))
+    for signature, compiled in function.overloads.items():
+        if signature == kinds:
+            return compiled.entry_point, arguments
+        if len(signature) == 1 and isinstance(signature[0], types.BaseTuple) and tuple(signature[0].types) == kinds:
+            return compiled.entry_point, (arguments,)  # it is a function of *arguments
+    return function, arguments
 
 
 def get_num_threads() -> int:

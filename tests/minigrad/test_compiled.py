@@ -464,3 +464,13 @@ def test_pool_keeps_what_the_next_step_needs(monkeypatch):
             activations.pop()
             gradients.append(pool.empty((3_000_000,), dtype))
     assert made == []
+
+
+def test_replays_call_machine_code():
+    """And no dispatcher, which would look for it each time."""
+    layer, x = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.GELU()), mg.ones(2, 3)
+    step = mg.compile(lambda x: layer(x).square().mean().backward())
+    step(x)
+    (captured,) = step._captured.values()
+    functions = [function for function, _ in captured.calls]
+    assert functions and not [function for function in functions if hasattr(function, "overloads")]
