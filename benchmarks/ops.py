@@ -32,7 +32,7 @@ LAYOUTS = {
     "transposed": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) if x.ndim > 1 else x,
     "sliced": lambda x: np.repeat(x, 2, -1)[..., ::2] if x.ndim else x,
 }
-TOLERANCE = 2e-4  # relative to the largest entry
+TOLERANCE = 5e-4  # relative to the largest entry; PyTorch's norm of 1e7 numbers is off by 3.7e-4
 PAUSE_SECONDS = 0.003  # in which the threads of the library before stop spinning
 
 # Public names that compute nothing, or are spelled by operators and other names.

@@ -256,3 +256,14 @@ def test_randint_like():
         for drawn in (mg.randint_like(x, 2), mg.randint_like(x, high=2)):
             assert set(drawn.numpy().ravel()) == {0, 1}
     assert mg.randint_like(x, 3, dtype=mg.float64).dtype == mg.float64
+
+
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_positions_and_counts_along_each_axis_of_many(axis, keepdim):
+    x = random.integers(0, 9, (30, 40, 20)).astype(np.float32)  # with equal ones, and zeros
+    for name in "argmax", "argmin":
+        expected = getattr(np, name)(x, axis=axis, keepdims=keepdim)
+        assert np.array_equal(getattr(mg.tensor(x), name)(axis, keepdim).numpy(), expected)
+    for values in x, x > 4, x.astype(np.int64)[::-1]:
+        assert np.array_equal(mg.from_numpy(values).count_nonzero(axis).numpy(), np.count_nonzero(values, axis=axis))

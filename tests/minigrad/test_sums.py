@@ -220,7 +220,7 @@ def test_a_compiled_step_sums_and_adds_up_anew():
 
 USE_ALL_WORKSPACES = """
 import numpy as np
-from minigrad.kernels import embedding, reduce, rows
+from minigrad.kernels import embedding, gather, reduce, rows
 x = np.ones((40_000, 10), np.float32)
 assert (rows.sum_rows(x) == 40_000).all()
 table, ids = np.empty((3, 10), np.float32), np.arange(40_000) % 2
@@ -229,6 +229,9 @@ assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
 embedding.positions_backward(x.reshape(20_000, 2, 10), table)
 assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
 assert (reduce.sum(x[:, ::2], 0) == 40_000).all() and reduce.sum(x) == 400_000
+x, places = x.reshape(1000, 400), np.tile(np.arange(400), (1000, 1))
+assert (gather.add_along(x, 1, places, False, 400) == 1).all()
+assert not gather.put_along(x, 1, places, x, True) and gather.put_along(x, 1, places // 2, x, True)
 """
 
 
