@@ -33,6 +33,15 @@ def test_a_kernels_machine_code_is_its_own(monkeypatch):
     assert sorted(shared) == sorted([compiled.fndesc.llvm_func_name, compiled.fndesc.llvm_cpython_wrapper_name])
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_compiled_for_other_types_is_not_taken(dtype):
+    """Machine code for float64 would read twice the memory that float32 has."""
+    x, out = np.arange(4, dtype=dtype), np.zeros(4, dtype)
+    centre(np.arange(4.0), np.empty(4))
+    jit.compiled(centre.dispatcher, (x, out))(x, out)
+    assert out.tolist() == [-1.5, -0.5, 0.5, 1.5]
+
+
 @jit.library
 def half(x):
     return x / 2
