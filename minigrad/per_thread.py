@@ -11,7 +11,7 @@ from .pool import Pool
 class _PerThread(threading.local):
     grad_enabled = True  # are operations put on the tape? Each thread starts with yes
     runner: Any = None  # who runs operations; None: runner.EAGER
-    observe_launch: Callable | None = None  # told of each kernel launch, as observe_launch(dispatcher, arguments)
+    observe_launch: Callable | None = None  # told of each kernel launch, as observe_launch(function, arguments)
 
     def __init__(self):
         self.identity = object()  # while the thread lives; the system gives its number to another one afterwards

@@ -13,6 +13,7 @@ Numba inlines and optimises a callee again in every caller, so level 2 is compil
 own, under a symbol that other kernels call as an external function: see `gemm` and `register`.
 """
 import functools
+from collections.abc import Callable
 
 import numba
 import numpy as np
@@ -23,7 +24,7 @@ from numba.extending import intrinsic
 
 from ..per_thread import this_thread
 from .buffers import empty, workspace
-from .jit import entry_point, jit, kernel, library, ready
+from .jit import entry_point, jit, kernel, library, ready, resolved
 from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
@@ -368,15 +369,23 @@ def _corner(array: np.ndarray) -> tuple[np.ndarray, int, int]:
     return array[CORNERS[array.ndim]], row_stride, column_stride
 
 
+_compiled: dict[np.dtype, Callable] = {}  # `_multiply_batch`, by the dtype of the matrices
+
+
 def _launch(a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, bias, flags, offsets):
     """Of a, b, out only where they begin counts."""
-    packed = this_thread.workspaces.get(("gemm", out.dtype.char))
+    dtype = out.dtype
+    packed = this_thread.workspaces.get(("gemm", dtype.char))
     if packed is None:
-        packed = gemm_workspaces(out.dtype)
-    _multiply_batch.ungated(  # all is ready by now
-        a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, packed if bias is None else ready(bias), flags,
-        offsets, packed,
-    )
+        packed = gemm_workspaces(dtype)
+    arguments = (a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, packed if bias is None else ready(bias),
+                 flags, offsets, packed)
+    multiply = _compiled.get(dtype)
+    if multiply is not None and this_thread.observe_launch is None:
+        multiply(*arguments)
+    else:
+        _multiply_batch.ungated(*arguments)  # all is ready by now
+        _compiled[dtype], _ = resolved(_multiply_batch.dispatcher, arguments)
 
 
 def matmul(

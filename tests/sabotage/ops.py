@@ -415,6 +415,11 @@ def gate_without(condition: str):
     jit.ready = ready
 
 
+def compiled_for_any_types():
+    """Machine code for the types that came first is called with all others."""
+    jit.resolved = lambda function, arguments: (next(iter(function.overloads.values())).entry_point, arguments)
+
+
 def nothing_added(norm):
     """A norm takes what has arrived on other ways, and does not add it."""
     backward = norm.backward
@@ -435,6 +440,8 @@ FOUNDATIONS = [
     Sabotage("gate: lets arrays with strides through", (LAYOUTS,), functools.partial(gate_without, "c_contiguous")),
     Sabotage("gate: lets read-only arrays through", (GATE,), functools.partial(gate_without, "writeable")),
     Sabotage("gate: lets unaligned arrays through", (GATE,), functools.partial(gate_without, "aligned")),
+    Sabotage("compiled: for other types than those of the arguments", (
+        "tests/minigrad/kernels/test_jit.py::test_what_is_compiled_for_other_types_is_not_taken",), compiled_for_any_types),
     *(Sabotage(f"{norm.__name__}: what has arrived on other ways is lost", (
         "tests/minigrad/test_tape.py::test_an_op_that_adds_to_what_has_arrived",), functools.partial(nothing_added, norm))
       for norm in (layer_norm.LayerNorm, rms_norm.RMSNorm)),

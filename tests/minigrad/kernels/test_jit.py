@@ -50,6 +50,16 @@ def test_a_part_is_compiled_once_for_all_integers():
     assert len(sum_of_three.overloads) == 1
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_compiled_for_other_types_is_not_taken(dtype):
+    """Machine code for float64 would read twice the memory that float32 has."""
+    x, out = np.arange(4, dtype=dtype), np.zeros(4, dtype)
+    centre(np.arange(4.0), np.empty(4))
+    function, arguments = jit.resolved(centre.dispatcher, (x, out))
+    function(*arguments)
+    assert out.tolist() == [-1.5, -0.5, 0.5, 1.5]
+
+
 @jit.library
 def half(x):
     return x / 2
