@@ -105,7 +105,7 @@ SABOTAGES = of_claims("000", {
         "values are keys": VALUES_ARE_KEYS,
         "values are transposed": ("nn.linear:Linear.forward", "self.weight,",
             "self.weight.mT if self.weight.shape[0] == self.weight.shape[1] else self.weight,"),
-        "shapes are not checked": ("minigrad.ops.matmul:matmul", "a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]", "False"),
+        "shapes are not checked": ("minigrad.ops.matmul:matmul", "shape_a[-1] != shape_b[0 if column else -2]", "False"),
     },
     "M1": {
         "tokens are mixed": ("models.transformer:MLP.forward", "F.mlp(x,", "F.mlp(x + x.mean(-2, keepdim=True),"),
@@ -206,10 +206,10 @@ SABOTAGES = of_claims("000", {
         "loss of the first sequence only": (f"{MODEL}.forward", "logits.view(-1, self.config.vocabulary_size), targets.reshape(-1)",
             "logits[0], targets[0]"),
         "large first weights": ("models.transformer:initialise", "if adds_to_residual else std", "if adds_to_residual else 1.0"),
-        "one random number for all rows": ("models.generate:draw", "generator.random((len(logits), 1))", "generator.random()"),
+        "one random number for all rows": ("models.generate:draw", "generator.random(len(logits))",
+            "np.full(len(logits), generator.random())"),
         "the likeliest is drawn": ("models.generate:draw", "if temperature == 0:", "if True:"),
-        "draws at temperature 2": ("models.generate:draw", "(negative[:, :1] - negative) / temperature)",
-            "(negative[:, :1] - negative) / 2)"),
+        "draws at temperature 2": ("models.generate:draw", "max(temperature, COLDEST)", "2.0"),
     },
     "T8": {
         "weights not tied": (f"{MODEL}.forward", "F.linear(x, self.token_embedding.weight)",
