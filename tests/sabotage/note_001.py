@@ -57,7 +57,6 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     "M2": {
         "an MLP has another activation": ("models.transformer:MLP", "None if gated else config.activation",
             '"gelu"'),
-        "relu passes all gradients": ("minigrad.ops.activations:Relu.backward", "x > 0", "x == x"),
         "mlp_ratio is ignored": ("models.transformer:TransformerConfig.hidden", "self.mlp_ratio * self.width", "4 * self.width"),
         "an MLP's last bias is lost": ("models.transformer:MLP.forward", "project.bias, expand.activation",
             "None, expand.activation"),
@@ -185,8 +184,8 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     },
     "N5": {
         "elementwise_affine is ignored": ("nn.layer_norm:LayerNorm",
-            "Parameter(mg.ones(*self.normalized_shape)) if elementwise_affine",
-            "Parameter(mg.ones(*self.normalized_shape)) if True"),
+            "Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine",
+            "Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype)) if True"),
         "bias=False is ignored": ("nn.layer_norm:LayerNorm", "elementwise_affine and bias else",
             "elementwise_affine else"),
         "the bias is not added": ("nn.layer_norm:LayerNorm.forward", "self.weight, self.bias, self.eps)",

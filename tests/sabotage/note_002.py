@@ -48,7 +48,7 @@ SABOTAGES = of_claims("002", {
         "two projections are one": (ATTENTION, "self.key = Linear(self.memory_width, self.key_value_heads * self.key_size, bias)", "self.key = self.query"),
     },
     "E12": {
-        "shapes are not checked": ("minigrad.ops.matmul:matmul", "a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]", "False"),
+        "shapes are not checked": ("minigrad.ops.matmul:matmul", "shape_a[-1] != shape_b[0 if column else -2]", "False"),
         "sums of rows": SUMS_OF_COLUMNS,
         "the MLP mixes tokens": ("nn.linear:Linear.forward", "self.weight,", "self.weight * x.shape[-2] if x.ndim > 1 else self.weight,"),
     },

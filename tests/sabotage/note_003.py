@@ -36,10 +36,10 @@ SABOTAGES = [
         },
         "A16": {
             "the factor for d_k is 1": (f"{ATTENTION}._factor", "1 / math.sqrt(self.key_size)", "1.0"),
-            "weights ignore the factor": (f"{ATTENTION}.forward", "F.attention_weights(q, k, mask, is_causal, self.factor)",
-                                          "F.attention_weights(q, k, mask, is_causal, 1.0)"),
-            "the kernel ignores the factor": (f"{ATTENTION}.forward", "dropout, is_causal, self.factor)",
-                                              "dropout, is_causal, 1.0)"),
+            "weights ignore the factor": (f"{ATTENTION}.forward", "mask, is_causal, self.factor)\n",
+                                          "mask, is_causal, 1.0)\n"),
+            "the kernel ignores the factor": (f"{ATTENTION}.forward", "dropout, is_causal, self.factor,",
+                                              "dropout, is_causal, 1.0,"),
         },
         "A13": {
             "heads from the last to the first": HEADS_FROM_THE_LAST,

@@ -11,7 +11,7 @@ FROM_THE_END = f"{RNN}._run", 'reversed(times) if name.endswith("_reverse") else
 STATE_LOST = f"{RNN}._run", "b_hh if h is None else", "b_hh if True else"
 ONE_DIRECTION = f"{RNN}._run", 'reversed(times) if name.endswith("_reverse") else times', "times"
 LOOKS_AT_ALL_ALIKE = ADDITIVE, "weights = scores.softmax(-1)", "weights = (0 * scores).softmax(-1)"
-KERNEL_LOOKS_AT_ALL_ALIKE = f"{ATTENTION}.forward", "dropout, is_causal, self.factor)", "dropout, is_causal, 0.0)"
+KERNEL_LOOKS_AT_ALL_ALIKE = f"{ATTENTION}.forward", "dropout, is_causal, self.factor,", "dropout, is_causal, 0.0,"
 CAUSAL_ATTENTION = f"{ATTENTION}.forward", 'self.causal == "mask" and mask is None', "True"
 CAUSAL_BLOCK = "models.transformer:Block._attend", "is_causal=self.is_causal", "is_causal=True"
 SAME_ORDER = ("models.tasks:translation", "target += [nouns[:, i]] + [4 + adjectives[:, i]] * is_described",

@@ -70,8 +70,8 @@ SABOTAGES = [
         "trained: float32": ("as_float64", ".astype(np.float64)", ".round(3)"),
         "trained: any model": ("head_of_run", "not isinstance(model, CausalTransformer)", "False"),
         "trained: any layer": ("head_of_run", "if not 1 <= value <= count", "if value > 10"),
-        "trained: any length": ("head_of_run", "not 2 <= len(text) <= config.context", "False"),
-        "trained: texts of one letter": ("head_of_run", "not 2 <= len(text)", "not 1 <= len(text)"),
+        "trained: any length": ("head_of_run", "not 2 <= len(tokens) <= config.context", "False"),
+        "trained: texts of one letter": ("head_of_run", "not 2 <= len(tokens)", "not 1 <= len(tokens)"),
         "trained: letters as they are": ("head_of_run", "VISIBLE.get(letter, letter)", "letter"),
     }),
     *edits(PAGES, "study.page.pages", {
