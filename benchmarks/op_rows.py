@@ -193,9 +193,9 @@ def layer_norm_of_torch(library, F, x, weight, bias):
     return F.layer_norm(x, x.shape[-1:], weight, bias)
 
 
-def layer_norm_in_steps(library, F, x, weight, bias):
-    """PyTorch's functions know one denominator, so others are made of several ops, there as here."""
-    variance = x.var(-1, correction=0, keepdim=True)
+def unbiased_norm_of_torch(library, F, x, weight, bias):
+    """PyTorch's own function knows one denominator, so another is made of several ops, there as here."""
+    variance = x.var(-1, correction=1, keepdim=True)
     return (x - x.mean(-1, keepdim=True)) / (variance + 1e-5).sqrt() * weight + bias
 
 
@@ -310,8 +310,8 @@ PRODUCTS = [
 LAYERS = [
     Row("layer_norm", lambda library, F, x, weight, bias: F.layer_norm(x, x.shape[-1], weight, bias),
         (normal, row_of(normal), row_of(normal)), layer_norm_of_torch),
-    Row("layer_norm_variant", lambda library, F, x, weight, bias: F.layer_norm_variant(x, x.shape[-1], weight, bias),
-        (normal, row_of(normal), row_of(normal)), layer_norm_in_steps),
+    Row("layer_norm_variant", lambda library, F, x, weight, bias: F.layer_norm_variant(
+        x, x.shape[-1], weight, bias, unbiased=True), (normal, row_of(normal), row_of(normal)), unbiased_norm_of_torch),
     Row("rms_norm", lambda library, F, x, weight: F.rms_norm(x, (x.shape[-1],), weight), (normal, row_of(normal))),
     *functionals("normalize"),
     *functionals("cosine_similarity", normal, normal),

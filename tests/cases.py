@@ -12,6 +12,7 @@ import naive
 from minigrad.ops import (
     activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal, dropout,
     einsum, elementary, embedding, huber, indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, statistics,
+    windows,
 )
 
 random = np.random.default_rng(1)
@@ -267,7 +268,7 @@ CASES = [
 ]
 
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
-    indexing.Gather, indexing.ScatterAdd, indexing.Unfold, indexing.Fold, diagonal.FromDiagonal, diagonal.Triangle,
+    indexing.Gather, indexing.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal, diagonal.Triangle,
     reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
     rms_norm.RMSNorm,
@@ -416,13 +417,13 @@ CASES += [  # the same for the others
     Case(shape.Pad, [normal()], naive.pad, dict(index=(), shape=(), value=0.0)),
     Case(shape.Pad, [normal(0, 2)], naive.pad, dict(index=(slice(1, 1), slice(0, 2)), shape=(3, 2), value=1.5)),
     Case(shape.Pad, [normal(131, 130)], naive.pad, dict(index=(slice(1, 132), slice(0, 130)), shape=(133, 132), value=1.5)),
-    Case(indexing.Unfold, [normal(2, 7)], naive.unfold, dict(size=3, step=2)),
-    Case(indexing.Unfold, [normal(0, 7)], naive.unfold, dict(size=3, step=2)),
-    Case(indexing.Unfold, [normal(3, 5700)], naive.unfold, dict(size=2, step=1)),
-    Case(indexing.Fold, [normal(2, 3, 3)], naive.fold, dict(length=8, step=2)),
-    Case(indexing.Fold, [normal(2, 40, 20)], naive.fold, dict(length=59, step=1)),
-    Case(indexing.Fold, [normal(2, 3, 0)], naive.fold, dict(length=4, step=2)),
-    Case(indexing.Fold, [normal(3, 5700, 1)], naive.fold, dict(length=5700, step=1)),
+    Case(windows.Unfold, [normal(2, 7)], naive.unfold, dict(size=3, step=2)),
+    Case(windows.Unfold, [normal(0, 7)], naive.unfold, dict(size=3, step=2)),
+    Case(windows.Unfold, [normal(3, 5700)], naive.unfold, dict(size=2, step=1)),
+    Case(windows.Fold, [normal(2, 3, 3)], naive.fold, dict(length=8, step=2)),
+    Case(windows.Fold, [normal(2, 40, 20)], naive.fold, dict(length=59, step=1)),
+    Case(windows.Fold, [normal(2, 3, 0)], naive.fold, dict(length=4, step=2)),
+    Case(windows.Fold, [normal(3, 5700, 1)], naive.fold, dict(length=5700, step=1)),
     Case(indexing.SetAt, [normal(), normal()], naive.set_at, dict(index=())),
     Case(indexing.SetAt, [normal(4, 5), normal(0, 5)], naive.set_at, dict(index=np.array([], np.int64))),
     Case(indexing.SetAt, [normal(131, 130), normal(3, 130)], naive.set_at, dict(index=np.array([2, 0, -1]))),

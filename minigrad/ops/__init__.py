@@ -22,11 +22,12 @@ from .shape import ShapeMethods
 from .softmax import SoftmaxMethods
 from .sorting import SortingMethods
 from .statistics import StatisticsMethods
+from .windows import WindowMethods
 
 
 class Methods(
     ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
-    CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, SortingMethods,
-    MultinomialMethods, InPlaceMethods, DtypeMethods, NumpyProtocol,
+    CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, WindowMethods,
+    SortingMethods, MultinomialMethods, InPlaceMethods, DtypeMethods, NumpyProtocol,
 ):
     pass

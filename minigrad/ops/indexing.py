@@ -218,48 +218,6 @@ def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, value: 
     return is_full and indices.size >= LARGE and value.shape in ((), indices.shape)
 
 
-class Unfold(Op):
-    """out[..., w, j] = x[..., w * step + j], j < size:  dx_i = the sum of dout over all windows and places that show x_i"""
-
-    fresh_gradients = True
-
-    def forward(self, x, *, size, step):
-        self.step, self.length = step, x.shape[-1]
-        return copied(windows_of(x, size, step))
-
-    def backward(self, dout):
-        return Fold.call(dout, length=self.length, step=self.step)
-
-
-class Fold(Op):
-    """out[..., i] = sum of x[..., w, j] over w * step + j = i:  dx[..., w, j] = dout[..., w * step + j]"""
-
-    fresh_gradients = True
-
-    def forward(self, x, *, length, step):
-        count, size = x.shape[-2:]
-        self.size, self.step = size, step
-        if size <= step:  # no two windows show one element
-            out = zeros(x.shape[:-2] + (length,), x.dtype)
-            copy(x, windows_of(out, size, step, writeable=True))
-            return out
-        is_long = size > FEW * step and x.dtype.kind == "f"  # many windows show an element
-        out = np.zeros(x.shape[:-2] + (length,)) if is_long else zeros(x.shape[:-2] + (length,), x.dtype)
-        for j in range(size):
-            out[..., j : j + step * (count - 1) + 1 : step] += x[..., j]
-        return out.astype(x.dtype, copy=False)
-
-    def backward(self, dout):
-        return Unfold.call(dout, size=self.size, step=self.step)
-
-
-def windows_of(x: np.ndarray, size: int, step: int, writeable: bool = False) -> np.ndarray:
-    """All windows of the last axis, one every `step`: a view."""
-    *before, stride = x.strides
-    shape = (*x.shape[:-1], (x.shape[-1] - size) // step + 1, size)
-    return np.lib.stride_tricks.as_strided(x, shape, (*before, step * stride, stride), writeable=writeable)
-
-
 def takes_twice(shape: tuple[int, ...], index) -> bool:
     """Does an index take an element of an array of this shape twice?"""
     dim = taken_axis(index)
@@ -529,25 +487,6 @@ class IndexingMethods:
                 f"{np.array2string(counts, threshold=8)}"
             )
         return x.index_select(dim, np.repeat(np.arange(n), counts))
-
-    def unfold(self, dimension: int, size: int, step: int):
-        """All windows of `size` elements along a dimension, one every `step`, as a new last axis.
-
-        >>> from minigrad import tensor
-        >>> tensor([1, 2, 3, 4, 5]).unfold(0, 3, 2).tolist()
-        [[1, 2, 3], [3, 4, 5]]
-        """
-        dim = check_dim("unfold", self, dimension)
-        x = self if self.ndim else self.reshape(1)
-        if not 0 <= size <= x.shape[dim]:
-            raise ValueError(f"unfold: windows of {size} do not fit into dim {dim} of shape {self.shape}")
-        if step <= 0:
-            raise ValueError(f"unfold: step must be > 0, got {step}")
-        if dim == x.ndim - 1:
-            windows = x.apply_op(Unfold, x, size=size, step=step)
-        else:
-            windows = x.apply_op(Unfold, x.movedim(dim, -1), size=size, step=step).movedim(-2, dim)
-        return windows if self.ndim else windows[0]
 
     def nonzero(self, as_tuple: bool = False):
         """The positions of the elements that are not zero, (count, ndim); as a tuple, one vector for each axis."""

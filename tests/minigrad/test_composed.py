@@ -11,7 +11,7 @@ import pytest
 import minigrad as mg
 from cases import ELEMENTARY
 from minigrad import gradcheck, gradgradcheck
-from minigrad.ops.indexing import windows_of
+from minigrad.ops.windows import windows_of
 
 random = np.random.default_rng(7)
 
