@@ -182,7 +182,8 @@ class Capture(Runner):
         return self.call(function, *map(self.array_of, values))
 
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
-        self.opening += len(self.calls) == self.opening
+        if len(self.calls) == self.opening:
+            self.opening += 1
         self.calls.append((functools.partial(function, **options) if options else function, arguments))
         with self._suspended():
             return function(*arguments, **options)
@@ -276,7 +277,7 @@ class _Arrival:
     def leave(self) -> None:
         """The memory is about to be written to: what the leaf has there goes elsewhere."""
         if self.node.grad is self.memory:
-            self.node.grad = self.memory.copy()
+            self.node.grad, self.node.grad_is_lent = self.memory.copy(), False
 
 
 def _is_view(result: Any, arguments: Sequence) -> bool:

@@ -32,6 +32,7 @@ ROWS = {  # what is broken: (file, old, new, the tests that are to notice)
     "masks of other random numbers": ("ops.js", "ROTATIONS[n % 8]", "ROTATIONS[n % 7]", "every_op"),
     "masks of weights row by row": ("ops.js", "16 * (j % 8) + i % 16", "8 * (i % 16) + j % 8", "every_op"),
     "rotary positions: gradients turned on": ("ops.js", "isOdd === isBack", "!isOdd", "computed_too"),
+    "nothing below what is added": ("ops.js", "before ? c.m.add(before, added) : added", "added", "every_op"),
     "nothing around what is padded": ("ops.js", "Number(c.options.value ?? 0)", "0", "every_op"),
     "the upper middle as median": ("ops.js", "(all.length - 1) >> 1", "all.length >> 1", "every_op"),
     "another rule is used all the same": ("interpreter.js", "this.differs(step)", "null", "other_numbers"),

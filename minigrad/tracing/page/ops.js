@@ -192,11 +192,12 @@ function moves(op) {
   };
 }
 
-/** Ops that add: each number of x is added to the number of the output at the place to(c, index, place). What nothing is
-    added to is c.options.value, or 0. It is the transpose of an op that moves. */
+/** Ops that add: each number of x is added to the number of the output at the place to(c, index, place). There the second
+    input is before, if there is one; else what nothing is added to is c.options.value, or 0. It is the transpose of an op
+    that moves. */
 const adds = op => ({
   names: ["x"],
-  gradientShape: c => c.shapes[0],
+  gradientShape: (c, i = 0) => c.shapes[i],
   ...op,
   value(c, index) {
     const arriving = c.keep("arriving", () => {
@@ -208,11 +209,13 @@ const adds = op => ({
       }
       return found;
     });
-    const from = arriving.get(ravel(c.shape, index));
-    if (!from) return c.m.number(Number(c.options.value ?? 0));
-    return from.length === 1 ? c.x(0, from[0]) : c.m.sum(from.length, k => c.x(0, from[k]));
+    const from = arriving.get(ravel(c.shape, index)), before = c.shapes.length > 1 ? c.x(1, index) : null;
+    if (!from) return before ?? c.m.number(Number(c.options.value ?? 0));
+    const added = from.length === 1 ? c.x(0, from[0]) : c.m.sum(from.length, k => c.x(0, from[k]));
+    return before ? c.m.add(before, added) : added;
   },
   gradient(c, i, index) {
+    if (i === 1) return c.dout(index);
     return c.dout(unravel(c.shape, op.to(c, index, ravel(this.gradientShape(c), index))));
   },
 });
@@ -1195,7 +1198,9 @@ const OPS = {
     from: (c, index) => [0, ravel(c.shapes[0], along(index, c.options.dim, optionAt(c, "indices", index)))],
   }),
   ScatterAdd: adds({
-    formula: "out_i,index_ij += x_ij, along one axis", backward: ["dx_ij = dout_i,index_ij"],
+    names: ["x", "onto"],
+    formula: "out = onto, or 0, and then out_i,index_ij += x_ij, along one axis",
+    backward: ["dx_ij = dout_i,index_ij", "donto = dout"],
     shape: c => c.options.shape,
     to: (c, index) => ravel(c.shape, along(index, c.options.dim, optionAt(c, "indices", index))),
   }),
@@ -1210,9 +1215,10 @@ const OPS = {
     to: (c, index) => ravel(c.shape, inWindow(c, index)),
   }),
   AddAt: adds({
-    formula: "out[index] += x", backward: ["dx = dout[index]"],
+    names: ["x", "onto"],
+    formula: "out = onto, or 0, and then out[index] += x", backward: ["dx = dout[index]", "donto = dout"],
     shape: c => c.options.shape,
-    gradientShape: c => indexOf(c, c.shape).shape,
+    gradientShape: (c, i) => i === 1 ? c.shape : indexOf(c, c.shape).shape,
     to: (c, index, place) => indexOf(c, c.shape).places[place],
   }),
   SetAt: moves({
