@@ -41,7 +41,9 @@ PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
 WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
 SHARED_LINE = 60  # cycles, when two threads write to it
-SERIAL_BELOW = 500_000  # multiply-adds: two threads win at any shape, from 250,000 on at some; see WORTH_A_THREAD
+# Multiply-adds, see WORTH_A_THREAD. From 500,000 on, products in a row gain by a second thread; but in a step of micro
+# helpers fall asleep between them, and it takes 0.67 ms instead of 0.55.
+SERIAL_BELOW = 1_000_000
 
 
 @jit
