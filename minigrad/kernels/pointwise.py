@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy import ndarray
+from numpy.lib.stride_tricks import as_strided
 
 from .buffers import empty
 from .copying import in_order
@@ -29,6 +31,8 @@ VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 ele
 SINGLE_PASS = 1 << 17  # where memory is all that takes time
 BYTES = 1 << 19  # the same, for booleans
 ELEMENTS = 8192  # per block
+NEAR = 64  # bytes: elements no further apart are read where they are
+LONG = 64  # elements: shorter runs are copied
 FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
 
 # Without FAST_MATH: sums, products and quotients have the bits that NumPy gives them, and -0 stays -0.
@@ -43,8 +47,9 @@ class Formula:
     """
 
     def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
-                 rare: Callable | None = None, exception: Callable | None = None):
+                 least_apart: int | None = None, rare: Callable | None = None, exception: Callable | None = None):
         self.name, self.dtype, self.least = function.__name__, dtype, least  # dtype of the result, elements at least
+        self.least_apart = least if least_apart is None else least_apart  # the same, of elements that are no neighbours
         self._takes = takes
         self._function, self._rare, self._exception = function, rare, exception
         self._kernels: dict[str, Callable] = {}  # by pattern
@@ -52,28 +57,30 @@ class Formula:
     def of(self, *operands) -> np.ndarray | None:
         """The result; None if that is NumPy's work: for small arrays, and other dtypes than the formula takes."""
         if not self._takes and are_alike(operands, self):
-            return self._computed(_Plan.of_vectors(operands))
+            return self._computed(_Plan.of_vectors(operands[0].shape, len(operands)), operands)
         for i, x in enumerate(operands):
             if isinstance(x, (np.ndarray, np.generic)):
                 if x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT):
                     return None
             elif i < len(self._takes) or type(x) not in (float, int):  # no float32, or a Tensor
                 return None
-        return self._computed(_plan(operands))
+        operands = [x if type(x) is ndarray else np.array(x, FLOAT) for x in operands]
+        return self._computed(_plan(*[(x.shape, x.strides, x.dtype, x.flags.behaved) for x in operands]), operands)
 
-    def _computed(self, plan: "_Plan") -> np.ndarray:
+    def _computed(self, plan: "_Plan", operands) -> np.ndarray:
         launch = self._kernels.get(plan.pattern)
         if launch is None:
             launch = self._kernels[plan.pattern] = _kernel(self._function, plan.pattern, self._rare, self._exception)
         out = empty(plan.shape, self.dtype)
         vector = out.reshape(-1)
-        launch(plan.rows, plan.columns, plan.strides, vector.view(BYTE) if self.dtype == BOOL else vector, *plan.arrays)
+        vectors = map(_as_vector, operands, plan.copied)
+        launch(plan.rows, plan.columns, plan.strides, vector.view(BYTE) if self.dtype == BOOL else vector, *vectors)
         return out if plan.order is None else out.transpose(plan.order)
 
 
 # What decorates a function of single numbers:
 formula = Formula
-vectorised = functools.partial(Formula, least=VECTORISED)
+vectorised = functools.partial(Formula, least=VECTORISED, least_apart=LARGE)  # NumPy has vector code for neighbours
 single_pass = functools.partial(Formula, least=SINGLE_PASS)
 predicate = functools.partial(Formula, dtype=BOOL, least=SINGLE_PASS)  # it is true or false
 of_booleans = functools.partial(Formula, dtype=BOOL, takes=(BOOL, BOOL), least=BYTES)
@@ -89,7 +96,7 @@ def computed(formula: Formula | None, function: Callable, *operands):
     """function(*operands), in NumPy's notation; if they are large arrays, by the formula's kernel."""
     if formula is not None:
         for x in operands:
-            if type(x) is ndarray and x.size >= formula.least:
+            if type(x) is ndarray and (x.size >= formula.least or x.size >= formula.least_apart and is_apart(x)):
                 result = formula.of(*operands)
                 return function(*operands) if result is None else result
     return function(*operands)
@@ -98,26 +105,43 @@ def computed(formula: Formula | None, function: Callable, *operands):
 # -------------------------------------------------------------------------------------------------- what lies where
 
 
-class _Plan(NamedTuple):
-    """How to see operands as matrices of (rows, columns).
+class _Seen(NamedTuple):
+    """How to see an operand as a matrix.
 
-    The pattern has an "e" for each operand that has an element for each column, and an "n" for one that is a number
-    along a row. Its strides are those of a row and of a column. Operands that lie otherwise are copied.
+    It is "e" if it has an element for each column, "s" if these are some steps apart, and "n" if it is one number along a
+    row. An operand that lies otherwise is copied: a view of it, in C order.
     """
+
+    kind: str
+    strides: tuple[int, int]  # of a row and of a column, in elements
+    copied: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # the view's shape and strides
+
+
+class _Plan(NamedTuple):
+    """How to see operands as matrices of (rows, columns)."""
 
     shape: tuple[int, ...]  # of the result, in the order of memory
     order: tuple[int, ...] | None  # of its axes, if it is to be transposed
     rows: int
     columns: int
-    pattern: str
+    pattern: str  # the operands' kinds
     strides: tuple[int, ...]
-    arrays: list[np.ndarray]  # contiguous vectors
+    copied: tuple
 
     @classmethod
-    def of_vectors(cls, arrays) -> "_Plan":
+    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None, columns: int, seen: list[_Seen]) -> "_Plan":
+        kinds, strides, copied = zip(*seen)
+        return cls(shape, order, math.prod(shape) // columns, columns, "".join(kinds), sum(strides, ()), copied)
+
+    @classmethod
+    def of_vectors(cls, shape: tuple[int, ...], count: int) -> "_Plan":
         """Contiguous arrays of one shape"""
-        first, count = arrays[0], len(arrays)
-        return cls(first.shape, None, 1, first.size, "e" * count, (0, 1) * count, [x.reshape(-1) for x in arrays])
+        return cls(shape, None, 1, math.prod(shape), "e" * count, (0, 1) * count, (None,) * count)
+
+
+def is_apart(x: np.ndarray) -> bool:
+    """Do no two elements lie side by side, as in x[..., ::2], nor in one place, as in an array that is broadcast?"""
+    return min(map(abs, x.strides)) > x.itemsize
 
 
 def are_alike(operands, *formulas: Formula) -> bool:
@@ -132,15 +156,23 @@ def are_alike(operands, *formulas: Formula) -> bool:
     return True
 
 
-def _plan(operands: tuple) -> _Plan:
-    """How to see arrays that lie in any way, and numbers."""
-    operands = [x if type(x) is np.ndarray else np.array(x, FLOAT) for x in operands]
+def _as_vector(x: np.ndarray, copied: tuple | None) -> np.ndarray:
+    """A vector that begins where the operand does, or its copy: nothing else matters to a kernel that has the strides."""
+    if copied is not None:
+        return in_order(as_strided(x, *copied)).reshape(-1)
+    return x.reshape(-1) if x.flags.c_contiguous else x[(slice(1),) * x.ndim].reshape(-1)
+
+
+@functools.lru_cache(1024)
+def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], np.dtype, bool]) -> _Plan:
+    """How to see arrays by their shape, strides, dtype, and whether a kernel can take them: they may lie in any way."""
+    operands = [as_strided(np.empty(0, dtype), shape, strides, writeable=is_behaved)  # whose elements nobody reads
+                for shape, strides, dtype, is_behaved in layouts]
     shape = max([x.shape for x in operands], key=len)
-    if all(x.shape == shape and x.flags.c_contiguous or x.size == 1 and x.ndim == 0 for x in operands):
-        kinds = ["e" if x.shape == shape else "n" for x in operands]
-        strides = [number for kind in kinds for number in (0, int(kind == "e"))]
-        vectors = [x.reshape(-1) for x in operands]
-        return _Plan(shape, None, 1, math.prod(shape), "".join(kinds), tuple(strides), vectors)
+    if all(x.shape == shape or x.ndim == 0 for x in operands):
+        seen = [_seen_as_run(x) for x in operands]
+        if None not in seen:
+            return _Plan.of(shape, None, max(math.prod(shape), 1), seen)
     shape = np.broadcast_shapes(*[x.shape for x in operands])
     full = next((x for x in operands if x.shape == shape), None)
     order = None
@@ -151,9 +183,7 @@ def _plan(operands: tuple) -> _Plan:
         shape = full.transpose(sort).shape
     columns = _columns(operands, shape)
     seen = [_seen_as_matrix(x, shape, columns) for x in operands]
-    strides = tuple(itertools.chain(*(strides for _, strides, _ in seen)))
-    rows = math.prod(shape) // columns
-    return _Plan(shape, order, rows, columns, "".join(kind for kind, _, _ in seen), strides, [x for _, _, x in seen])
+    return _Plan.of(shape, order, columns, seen)
 
 
 def _columns(operands: list[np.ndarray], shape: tuple[int, ...]) -> int:
@@ -165,7 +195,44 @@ def _columns(operands: list[np.ndarray], shape: tuple[int, ...]) -> int:
             while last and varies[last - 1] == varies[-1]:
                 last -= 1
             return math.prod(lengths[last:])
-    return max(math.prod(shape), 1)  # 1 in an array without elements
+    runs = [_length_of_runs(x) for x in operands if x.size > 1]
+    long = [length for length in runs if length >= LONG]
+    return min(long, default=max(math.prod(shape), 1))  # 1 in an array without elements
+
+
+def _length_of_runs(x: np.ndarray) -> int:
+    """Of how many elements, one step apart, are the last axes of x?"""
+    found, expected = 1, None
+    for n, stride in zip(x.shape[::-1], x.strides[::-1]):
+        if n > 1:
+            if expected not in (None, stride):
+                break
+            found, expected = found * n, stride * n
+    return found
+
+
+def _seen_as_run(x: np.ndarray) -> _Seen | None:
+    """A number, or all elements one step apart; None if it is neither."""
+    if x.ndim == 0:
+        return _Seen("n", (0, 0))
+    return _Seen("e", (0, 1)) if x.flags.c_contiguous else _seen_in_place(x, 0)
+
+
+def _seen_in_place(x: np.ndarray, split: int) -> _Seen | None:
+    """Rows of the axes before `split`, and columns of those after it; None if these aren't one step apart, or far."""
+    down, along = _step(x, slice(split)), _step(x, slice(split, None))
+    if down is None or along is None or not 0 < abs(along) * x.itemsize <= NEAR or not x.flags.behaved:
+        return None
+    return _Seen("e" if along == 1 else "s", (down, along))
+
+
+def _step(x: np.ndarray, axes: slice) -> int | None:
+    """How far apart the elements along these axes are, in elements; None if that is not one number."""
+    moves = [(n, stride) for n, stride in zip(x.shape[axes], x.strides[axes]) if n > 1]
+    if any(before != n * stride for (_, before), (n, stride) in itertools.pairwise(moves)):
+        return None
+    step, rest = divmod(moves[-1][1], x.itemsize) if moves else (0, 0)
+    return None if rest else step
 
 
 def _widened(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -173,20 +240,20 @@ def _widened(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
-def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> tuple[str, tuple[int, int], np.ndarray]:
-    """(e or n, strides of a row and of a column, a contiguous vector)"""
+def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> _Seen:
     if x.size == 1:
-        return "n", (0, 0), x.reshape(-1)
+        return _Seen("n", (0, 0))
     if x.shape == shape and x.flags.c_contiguous:
-        return "e", (columns, 1), x.reshape(-1)
+        return _Seen("e", (columns, 1))
     wide, rows = np.broadcast_to(x, shape), math.prod(shape) // columns
     once = wide[tuple(slice(None) if stride else slice(1) for stride in wide.strides)]  # each element once
     split = next((i for i in range(len(shape)) if math.prod(shape[i:]) <= columns), len(shape))
     if rows > 1 and once.size == columns == math.prod(once.shape[split:]):
-        return "e", (0, 1), in_order(once).reshape(-1)
+        return _Seen("e", (0, 1), (once.shape, once.strides))
     if columns > 1 and once.size == rows == math.prod(once.shape[:split]):
-        return "n", (1, 0), in_order(once).reshape(-1)
-    return "e", (columns, 1), in_order(wide).reshape(-1)
+        return _Seen("n", (1, 0), (once.shape, once.strides))
+    in_place = _seen_in_place(x, split) if x.shape == shape else None
+    return in_place or _Seen("e", (columns, 1), (wide.shape, wide.strides))
 
 
 # ------------------------------------------------------------------------------------------------------ the kernel
@@ -227,13 +294,17 @@ def _loop_with_exceptions(function: Callable, pattern: str, rare: Callable, exce
 
 def _kernel(function: Callable, pattern: str, rare: Callable | None, exception: Callable | None) -> Callable:
     """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`."""
-    loop = _loop(function, pattern) if rare is None else _loop_with_exceptions(function, pattern, rare, exception)
+    side_by_side = pattern.replace("s", "e")
+    loop = (_loop(function, side_by_side) if rare is None else
+            _loop_with_exceptions(function, side_by_side, rare, exception))
+    gathered = _gathered(pattern)
 
     @jit
     def compute_block(block, rows, columns, strides, out, operands):
         first, end, start, count = _part(block, rows, columns)
         for row in range(first, end):
-            loop(count, pointer(out, row * columns + start), _starts(operands, strides, row, start))
+            pointers = gathered(_starts(operands, strides, row, start), strides, count)
+            loop(count, pointer(out, row * columns + start), pointers)
 
     def launch(rows, columns, strides, out, *operands):
         blocks = _number_of_blocks(rows, columns)
@@ -278,6 +349,39 @@ def _starts(typing_context, arrays, strides, row, column):
 
     kinds = [types.CPointer(stored(kind.dtype)) for kind in arrays]
     return types.Tuple(kinds)(arrays, strides, INDEX, INDEX), codegen
+
+
+def _gather(x, step, out, count):
+    """out[i] = x[i * step]: pointers. A step that is known makes a loop of vectors."""
+    if step == 2:
+        for i in range(count):
+            out[i] = x[2 * i]
+    else:
+        for i in range(count):
+            out[i] = x[i * step]
+
+
+@functools.cache
+def _gathered(pattern: str) -> Callable:
+    """A function, of pointers: gathered(pointers, strides, count) -> the same, but for each "s" of the pattern to a copy of
+    its elements, side by side on the stack. That stays in the L1 cache, and the loop that follows is one of vectors."""
+
+    @intrinsic
+    def gathered(typing_context, pointers, strides, count):
+        def codegen(context, builder, signature, arguments):
+            pointers, strides, count = arguments
+            found = [builder.extract_value(pointers, k) for k in range(len(pattern))]
+            for k, kind in enumerate(signature.args[0]):
+                if pattern[k] == "s":
+                    x, step = found[k], builder.extract_value(strides, 2 * k + 1)
+                    found[k] = cgutils.alloca_once(builder, x.type.pointee, ELEMENTS)
+                    gather = types.void(kind, INDEX, kind, INDEX)
+                    context.compile_internal(builder, _gather, gather, [x, step, found[k], count])
+            return context.make_tuple(builder, signature.return_type, found)
+
+        return pointers(pointers, strides, count), codegen
+
+    return gathered
 
 
 @functools.cache

@@ -168,6 +168,27 @@ def laid_out():
                    (wide.T[::2], row), (wide.T[::-2], column), (np.array(5, np.float32), full[1, ::-1])):
         for first in (full[0], wide.T[:100], full[0, :, :, ::-1], np.asfortranarray(full[0]), column if others[1] is row else row):
             yield first, *others
+    apart = random.standard_normal((100, 20 * 90), np.float32)
+    slices = [apart[:, ::step][:, :90] for step in (1, 2, -2, 3, 16, 20)]
+    slices += [np.repeat(slices[0], 2, 1)[:, ::2], np.repeat(slices[0], 2, 1)[::-1, ::-2], odd(slices[0]), frozen(slices[1])]
+    for first in slices:
+        for second in (slices[0], slices[1], slices[6], slices[0][:, 0], first[:1], first[:, :1]):
+            second = second[:, None] if second.ndim == 1 else second
+            yield first, second, 2.0
+            yield second, first, first
+
+
+def odd(x):
+    """The same, at an address that is no multiple of its elements' size"""
+    memory = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    memory[...] = x
+    return memory
+
+
+def frozen(x):
+    x = x.view()
+    x.flags.writeable = False
+    return x
 
 
 def test_operands_may_lie_in_any_way():
@@ -179,6 +200,15 @@ def test_operands_may_lie_in_any_way():
         np.testing.assert_array_equal(got, expected, where)
         assert all(np.array_equal(x, copy) for x, copy in zip(operands, before)), where
         assert not any(np.shares_memory(got, x) for x in operands if isinstance(x, np.ndarray)), where
+
+
+def test_slices_are_read_where_they_are(monkeypatch):
+    x = np.random.default_rng(3).standard_normal((100, 400), np.float32)
+    operands = [(x[:, :100], x[:, 100:200]), (x[:, :200:2], x[:, 100:200]), (x[::-1, ::4], x[0, :100]), (x[:, ::-2], x[:, 200:])]
+    expected = [weighted.of(a.copy(), b.copy(), 1.0) for a, b in operands]
+    monkeypatch.setattr(pointwise, "in_order", lambda view: view if view.size <= 100 else pytest.fail(f"copied: {view.shape}"))
+    for (a, b), result in zip(operands, expected):
+        np.testing.assert_array_equal(weighted.of(a, b, 1.0), result)
 
 
 def test_the_result_keeps_the_order_of_axes_in_memory():
