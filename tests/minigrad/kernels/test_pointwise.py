@@ -178,6 +178,11 @@ def laid_out():
             yield second, first, first
 
 
+@pytest.fixture(autouse=True)
+def no_plan_from_before():
+    pointwise._plan.cache_clear()
+
+
 def odd(x):
     """The same, at an address that is no multiple of its elements' size"""
     memory = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
