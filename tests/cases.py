@@ -232,6 +232,8 @@ CASES = [
     Case(cross_entropy.CrossEntropy, [normal(70, 65)], naive.cross_entropy, dict(targets=random.integers(0, 65, 70))),
     Case(binary_cross_entropy.BinaryCrossEntropy, [random.uniform(0.1, 0.9, (3, 4)), random.uniform(0, 1, (3, 4))],
          lambda p, t: -(t * np.log(p) + (1 - t) * np.log(1 - p))),
+    Case(binary_cross_entropy.BinaryCrossEntropyWithLogits, [normal(3, 4), random.uniform(0, 1, (3, 4)), normal(4) + 2],
+         lambda x, t, w: w * t * np.log1p(np.exp(-x)) + (1 - t) * np.log1p(np.exp(x))),
     Case(embedding.Embedding, [normal(5, 3), None], lambda weight, _, ids: weight[ids],
          dict(ids=np.array([[0, 4, 0], [2, 0, 4]]))),
     Case(embedding.Embedding, [normal(7, 130), None], lambda weight, _, ids: weight[ids],

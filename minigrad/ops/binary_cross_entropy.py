@@ -1,4 +1,4 @@
-"""Binary cross-entropy of probabilities."""
+"""Binary cross-entropy of probabilities, and of logits, which loses no digits where the probability is nearly 0 or 1."""
 import math
 
 import numpy as np
@@ -6,6 +6,8 @@ import numpy as np
 from ..kernels import formulas
 from ..kernels.pointwise import computed
 from ..tape import Op
+from .activations import Softplus
+from .elementary import Sigmoid
 
 LEAST_LOG = -100.0  # the logarithm of 0, so that the loss stays finite
 LEAST_VARIANCE = 1e-12  # of a coin that is always right, so that the gradient stays finite
@@ -51,3 +53,44 @@ def _logarithms(p):
     is_never, is_always = p < math.exp(LEAST_LOG), p == 1
     log_p = np.where(is_never, LEAST_LOG, np.log(np.where(is_never, 1.0, p)))
     return log_p, np.where(is_always, LEAST_LOG, np.log1p(-np.where(is_always, 0.0, p)))
+
+
+class BinaryCrossEntropyWithLogits(Op):
+    """out = weight * target * s(-x) + (1 - target) * s(x), with s(x) = log(1 + e^x):
+    dx = dout * ((1 - target) * sigmoid(x) - weight * target * sigmoid(-x)),
+    dtarget = dout * (weight * s(-x) - s(x)),  dweight = dout * target * s(-x)
+
+    With p = sigmoid(x), s(-x) is -log p and s(x) is -log(1 - p), and ds/dx is sigmoid(x).
+    """
+
+    fresh_gradients = True
+
+    def forward(self, x, target, weight):
+        self.save(x, target, weight)
+        return computed(formulas.logits_loss, logits_loss, x, target, weight)
+
+    def backward(self, dout, *saved):
+        rules = ((formulas.logits_loss_backward_a, logits_loss_backward_a),
+                 (formulas.logits_loss_backward_b, logits_loss_backward_b),
+                 (formulas.logits_loss_backward_c, logits_loss_backward_c))
+        return tuple(computed(*rule, dout, *saved) if self.needs(i) else None for i, rule in enumerate(rules))
+
+
+def log_of_one_plus_exp(x):
+    return Softplus.call(x, threshold=math.inf)
+
+
+def logits_loss(x, target, weight):
+    return weight * target * log_of_one_plus_exp(-x) + (1 - target) * log_of_one_plus_exp(x)
+
+
+def logits_loss_backward_a(dout, x, target, weight):
+    return dout * ((1 - target) * Sigmoid.call(x) - weight * target * Sigmoid.call(-x))
+
+
+def logits_loss_backward_b(dout, x, target, weight):
+    return dout * (weight * log_of_one_plus_exp(-x) - log_of_one_plus_exp(x))
+
+
+def logits_loss_backward_c(dout, x, target, weight):
+    return dout * (target * log_of_one_plus_exp(-x))

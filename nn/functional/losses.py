@@ -2,8 +2,6 @@
 
 A loss that is the logarithm of a probability takes logits or log-probabilities, so that nothing underflows.
 """
-import math
-
 import numpy as np
 
 from minigrad import Tensor, ops, where
@@ -104,9 +102,13 @@ def binary_cross_entropy_with_logits(
     log p = -softplus(-logits) and log(1 - p) = -softplus(logits), so that no p near 0 or 1 loses its digits.
     """
     _check_same_shape("binary_cross_entropy_with_logits", logits, target)
-    minus_log_p, minus_log_q = (apply(ops.activations.Softplus, floating(x), threshold=math.inf) for x in (-logits, logits))
-    of_true = target if pos_weight is None else pos_weight * target
-    losses = of_true * minus_log_p + (1.0 - target) * minus_log_q
+    x, target = promote(floating(logits), floating(target))
+    if pos_weight is not None:
+        x, pos_weight = promote(x, floating(pos_weight))
+        target, pos_weight = promote(target, pos_weight)
+    losses = apply(
+        ops.binary_cross_entropy.BinaryCrossEntropyWithLogits, x, target, 1.0 if pos_weight is None else pos_weight,
+    )
     return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
 
 

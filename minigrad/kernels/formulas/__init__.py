@@ -32,6 +32,7 @@ from .elementary import (
 )
 from .losses import (
     binary_cross_entropy, binary_cross_entropy_backward_a, binary_cross_entropy_backward_b, huber, huber_backward,
+    logits_loss, logits_loss_backward_a, logits_loss_backward_b, logits_loss_backward_c,
 )
 from .trigonometric import (
     arccos_backward, arcsin_backward, arctan, arctan2, arctan2_backward_a, arctan2_backward_b, arctan_backward, cos,

@@ -4,8 +4,8 @@ import math
 import numpy as np
 
 from ..pointwise import exact, formula
-from ..simd import HALF, ONE, log as log_value
-from .values import log1p_value
+from ..simd import HALF, ONE, ZERO, log as log_value
+from .values import exp_value, log1p_value, sigmoid_value
 
 LEAST_LOG, LEAST_PROBABILITY = np.float32(-100), np.float32(math.exp(-100))  # see ops/binary_cross_entropy.py
 LEAST_VARIANCE = np.float32(1e-12)
@@ -47,3 +47,28 @@ def binary_cross_entropy_backward_a(dout, p, target):
 @formula
 def binary_cross_entropy_backward_b(dout, p, target):
     return dout * (_log_not_p(p) - _log_p(p))
+
+
+@exact
+def _log_of_one_plus_exp(x):
+    return max(x, ZERO) + log1p_value(exp_value(-abs(x)))
+
+
+@formula
+def logits_loss(x, target, weight):
+    return weight * target * _log_of_one_plus_exp(-x) + (ONE - target) * _log_of_one_plus_exp(x)
+
+
+@formula
+def logits_loss_backward_a(dout, x, target, weight):
+    return dout * ((ONE - target) * sigmoid_value(x) - weight * target * sigmoid_value(-x))
+
+
+@formula
+def logits_loss_backward_b(dout, x, target, weight):
+    return dout * (weight * _log_of_one_plus_exp(-x) - _log_of_one_plus_exp(x))
+
+
+@formula
+def logits_loss_backward_c(dout, x, target, weight):
+    return dout * (target * _log_of_one_plus_exp(-x))

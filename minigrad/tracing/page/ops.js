@@ -839,6 +839,20 @@ const OPS = {
       (m, dout, p) => m.mul(dout, m.sub(m.call("log1m", boundedLog1m, p), m.call("log", boundedLog, p))),
     ],
   }),
+  BinaryCrossEntropyWithLogits: elementwise({
+    names: ["x", "t", "w"],
+    formula: "out = w * t * s(-x) + (1 - t) * s(x), s(x) = log(1 + e^x)",
+    backward: ["dx = dout * ((1 - t) * sigmoid(x) - w * t * sigmoid(-x))", "dt = dout * (w * s(-x) - s(x))",
+      "dw = dout * t * s(-x)"],
+    value: (m, x, t, w) => m.add(m.mul(m.mul(w, t), m.call("s", softplus, m.neg(x))),
+      m.mul(m.sub(m.number(1), t), m.call("s", softplus, x))),
+    gradients: [
+      (m, dout, x, t, w) => m.mul(dout, m.sub(m.mul(m.sub(m.number(1), t), m.call("sigmoid", sigmoid, x)),
+        m.mul(m.mul(w, t), m.call("sigmoid", sigmoid, m.neg(x))))),
+      (m, dout, x, t, w) => m.mul(dout, m.sub(m.mul(w, m.call("s", softplus, m.neg(x))), m.call("s", softplus, x))),
+      (m, dout, x, t) => m.mul(dout, m.mul(t, m.call("s", softplus, m.neg(x)))),
+    ],
+  }),
 
   Sum: reduce({
     formula: "out = sum x", backward: ["dx_i = dout"],

@@ -139,6 +139,20 @@ def test_binary_cross_entropy_is_that_of_numpys_notation():
 
 
 @np.errstate(all="ignore")
+def test_binary_cross_entropy_of_logits_is_that_of_numpys_notation():
+    """Where they are large and infinite, too: there the loss of the right answer keeps its digits."""
+    random = np.random.default_rng(5)
+    x, target, dout, weight = random.standard_normal((4, 5000)).astype(np.float32)
+    x[:8] = [-80, 80, -20, 20, math.nan, math.inf, -math.inf, 0]
+    target[:8] = [0, 1, 0, 1, 0, 1, 0, 0]
+    for name in ("", "_backward_a", "_backward_b", "_backward_c"):
+        operands = (dout, x, target, weight)[0 if name else 1:]
+        got = getattr(formulas, f"logits_loss{name}").of(*operands)
+        wanted = getattr(binary_cross_entropy, f"logits_loss{name}")(*operands)
+        np.testing.assert_allclose(got, wanted, 1e-5, 1e-40)
+
+
+@np.errstate(all="ignore")
 def test_casts_and_judgements_have_numpys_bits():
     x = np.tile(np.array(SPECIAL, np.float32), 8000)
     for (source, target), formula in formulas.CASTS.items():
