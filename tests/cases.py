@@ -232,6 +232,14 @@ CASES = [
     Case(cross_entropy.CrossEntropy, [normal(70, 65)], naive.cross_entropy, dict(targets=random.integers(0, 65, 70))),
     Case(binary_cross_entropy.BinaryCrossEntropy, [random.uniform(0.1, 0.9, (3, 4)), random.uniform(0, 1, (3, 4))],
          lambda p, t: -(t * np.log(p) + (1 - t) * np.log(1 - p))),
+    Case(cross_entropy.NegativeLogLikelihood, [normal(4, 3)], naive.negative_log_likelihood,
+         dict(targets=np.array([0, 2, 1, 1]))),
+    Case(cross_entropy.NegativeLogLikelihood, [normal(4, 3)], naive.negative_log_likelihood,
+         dict(targets=np.array([0, -100, 1, 1]), reduction="none")),
+    Case(cross_entropy.NegativeLogLikelihood, [normal(4, 3)], naive.negative_log_likelihood,
+         dict(targets=np.array([0, 2, 7, 1]), ignore_index=7)),
+    Case(cross_entropy.NegativeLogLikelihood, [normal(180, 97)], naive.negative_log_likelihood,
+         dict(targets=random.integers(0, 97, 180), ignore_index=5, reduction="sum")),
     Case(binary_cross_entropy.BinaryCrossEntropyWithLogits, [normal(3, 4), random.uniform(0, 1, (3, 4)), normal(4) + 2],
          lambda x, t, w: w * t * np.log1p(np.exp(-x)) + (1 - t) * np.log1p(np.exp(x))),
     Case(embedding.Embedding, [normal(5, 3), None], lambda weight, _, ids: weight[ids],
@@ -274,7 +282,8 @@ NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays 
     reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
     rms_norm.RMSNorm,
-    cross_entropy.CrossEntropy, attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
+    cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood,
+    attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
 LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
 
@@ -453,6 +462,8 @@ CASES += [  # the same for the others
     Case(layer_norm.LayerNorm, [normal(180, 97), normal(97), normal(97)], naive.layer_norm),
     Case(rms_norm.RMSNorm, [normal(0, 5), normal(5)], lambda x, weight: x),
     Case(rms_norm.RMSNorm, [normal(180, 97), normal(97)], naive.rms_norm),
+    Case(cross_entropy.NegativeLogLikelihood, [normal(0, 3)], naive.negative_log_likelihood,
+         dict(targets=np.zeros(0, int), reduction="none")),
     Case(cross_entropy.CrossEntropy, [normal(0, 3)], lambda x, targets, reduction: np.zeros(0),
          dict(targets=np.array([], np.int64), reduction="none")),
     Case(cross_entropy.CrossEntropy, [normal(180, 97)], naive.cross_entropy, dict(targets=random.integers(0, 97, 180))),

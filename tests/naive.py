@@ -242,6 +242,13 @@ def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothi
     return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)
 
 
+def negative_log_likelihood(x, targets, ignore_index=-100, reduction="mean"):
+    losses = np.array([0.0 if t == ignore_index else -x[n, t] for n, t in enumerate(targets)])
+    if reduction == "none":
+        return losses
+    return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)
+
+
 def turned(x, rotation):
     """Each pair of features as a complex number times another one."""
     out = np.empty(x.shape)

@@ -1,9 +1,10 @@
-"""Cross-entropy between logits and target classes: loss and gradient in one pass over the logits."""
+"""Cross-entropy between logits and target classes, loss and gradient in one pass over the logits; and its end alone."""
 import numpy as np
 
 from ..kernels import cross_entropy as kernels
 from ..kernels.buffers import empty, empty_like
 from ..tape import Fused
+from .indexing import zeros
 from .softmax import LogSoftmax
 
 
@@ -24,8 +25,7 @@ class CrossEntropy(Fused):
 
     @staticmethod
     def definition(x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        is_counted = targets != ignore_index
-        chosen = (np.arange(len(targets)), np.where(is_counted, targets, 0))
+        is_counted, chosen = places_of(targets, ignore_index)
         log_p = LogSoftmax.call(x, dim=-1)
         expected = log_p[chosen]
         if label_smoothing:
@@ -47,3 +47,39 @@ class CrossEntropy(Fused):
         dx = empty_like(x)
         kernels.cross_entropy_backward(slope, dout.reshape(-1), int(dout.size > 1), share, dx)
         return dx
+
+
+class NegativeLogLikelihood(Fused):
+    """out = -columnsum(x_target) / N:  dx = zeros, then dx_target = -dout / N
+
+    x (N, V) are log-probabilities, targets (N,); `ignore_index` and `reduction` are those of CrossEntropy.
+    """
+
+    @staticmethod
+    def definition(x, *, targets, ignore_index=-100, reduction="mean"):
+        is_counted, chosen = places_of(targets, ignore_index)
+        losses = np.where(is_counted, -x[chosen], 0.0)
+        if reduction == "none":
+            return losses
+        total = np.sum(losses)
+        return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
+
+    def forward(self, x, *, targets, ignore_index=-100, reduction="mean"):
+        is_counted, self.chosen = places_of(targets, ignore_index)
+        self.save(x)
+        self.share = is_counted.astype(x.dtype)  # of each row in the result
+        if reduction == "mean":
+            self.share /= is_counted.sum()
+        losses = np.where(is_counted, -x[self.chosen], 0.0)
+        return losses if reduction == "none" else np.asarray((losses * self.share).sum(dtype=np.float64), x.dtype)
+
+    def backward(self, dout, x):
+        dx = zeros(x.shape, x.dtype)
+        dx[self.chosen] = -dout * self.share
+        return dx
+
+
+def places_of(targets: np.ndarray, ignore_index: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Which rows count, and the index of each row's target; of class 0 in others."""
+    is_counted = targets != ignore_index
+    return is_counted, (np.arange(len(targets)), np.where(is_counted, targets, 0))

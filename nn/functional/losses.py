@@ -28,15 +28,8 @@ def cross_entropy(
     if weight is not None:
         log_p = floating(logits).log_softmax(class_dim)
         return _weighted_loss("cross_entropy", log_p, ids, weight, ignore_index, reduction, label_smoothing)
-    _check_reduction("cross_entropy", reduction)
-    classes_last = logits if logits.ndim <= 2 else logits.movedim(1, -1)
-    rows = floating(classes_last)
-    rows = rows if rows.ndim == 2 else rows.reshape(ids.size, logits.shape[class_dim])
-    loss = apply(
-        ops.cross_entropy.CrossEntropy, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
-    return loss.reshape(targets.shape) if reduction == "none" else loss
+    return _loss_of_rows("cross_entropy", ops.cross_entropy.CrossEntropy, logits, ids, ignore_index, reduction,
+                         label_smoothing=label_smoothing)
 
 
 def nll_loss(
@@ -45,7 +38,10 @@ def nll_loss(
 ) -> Tensor:
     """-log_probabilities[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
     ids = _targets("nll_loss", log_probabilities, targets, ignore_index)
-    return _weighted_loss("nll_loss", log_probabilities, ids, weight, ignore_index, reduction)
+    if weight is not None:
+        return _weighted_loss("nll_loss", log_probabilities, ids, weight, ignore_index, reduction)
+    op = ops.cross_entropy.NegativeLogLikelihood
+    return _loss_of_rows("nll_loss", op, log_probabilities, ids, ignore_index, reduction)
 
 
 def mse_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -155,6 +151,17 @@ def _targets(name: str, x: Tensor, targets: Tensor, ignore_index: int) -> np.nda
             f"{targets.shape}"
         )
     return class_ids(f"{name}: targets", targets, x.shape[min(x.ndim, 2) - 1], ignore_index)
+
+
+def _loss_of_rows(
+    name: str, op: type, x: Tensor, ids: np.ndarray, ignore_index: int, reduction: str, **options: float
+) -> Tensor:
+    """An op on rows (N, V) and their targets, applied to x (V,), (N, V) or (N, V, d1, ...)."""
+    _check_reduction(name, reduction)
+    rows = floating(x if x.ndim <= 2 else x.movedim(1, -1))
+    rows = rows if rows.ndim == 2 else rows.reshape(ids.size, x.shape[min(x.ndim, 2) - 1])
+    loss = apply(op, rows, targets=ids.reshape(-1), ignore_index=ignore_index, reduction=reduction, **options)
+    return loss.reshape(ids.shape) if reduction == "none" else loss
 
 
 def _weighted_loss(

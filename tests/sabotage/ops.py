@@ -273,6 +273,7 @@ VALUE, GRADIENT, LAYOUTS, PRIVATE, FLOAT32, BACKWARD_FLOAT32, DEFINITION, NEEDED
         "compiled.py::test_replay_has_the_bits_of_the_op", "compiled.py::test_replay_reads_arrays_as_they_lie",
     )
 )  # fmt: skip
+LOSSES = {cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood}  # of rows: their result is a scalar
 VIEWS = {shape.Reshape, shape.Permute, shape.Expand, indexing.Index}
 PASS_ON = {  # dout, or a view of it
     shape.Reshape, shape.Permute, shape.Expand, shape.Clone, shape.Concatenate, indexing.AddAt,
@@ -304,10 +305,10 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     yield forward("refuses empty arrays", VALUE, refusing(lambda array: array.size == 0))
     if op not in NEED_AN_AXIS:
         yield forward("refuses 0-d arrays", VALUE, refusing(lambda array: array.ndim == 0))
-    if op not in NEED_AN_AXIS - {cross_entropy.CrossEntropy} | {shape.Expand, embedding.Embedding}:
+    if op not in NEED_AN_AXIS - LOSSES | {shape.Expand, embedding.Embedding}:
         yield forward("gives (1,) for 0-d", VALUE, no_longer_0d)
     yield forward("gives float64", FLOAT32, as_float64)
-    if family not in ("reduce", "statistics", "cumulative") and op is not cross_entropy.CrossEntropy:
+    if family not in ("reduce", "statistics", "cumulative") and op not in LOSSES:
         yield forward("stops after the first block", VALUE, beyond_the_first_block)
     yield forward("gives the same memory each time", PRIVATE, one_memory())
     is_one_to_one = op in ELEMENTWISE or family in ("softmax", "layer_norm", "rms_norm") or op in (shape.Clone, cumulative.CumSum)

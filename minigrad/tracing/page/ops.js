@@ -552,18 +552,24 @@ function rootMeanSquare(c) {
   return {n, rows, at, hat: (c, i) => c.m.mul(c.x(0, i), c.read("rrms")(at(i, 0)))};
 }
 
+/** Rows of classes, and the target of each. */
+function withTargets(c) {
+  const [rows] = c.shapes[0], {targets, ignore_index: ignored = -100, reduction = "mean"} = c.options;
+  const counts = r => targets[r] !== ignored;
+  return {rows, targets, counts, reduction, counted: targets.filter((_, r) => counts(r)).length};
+}
+
 /** Of each row, the softmax p of the logits; and the wanted distribution. */
 function crossEntropy(c) {
-  const [rows, classes] = c.shapes[0], {targets, ignore_index: ignored = -100, label_smoothing: smoothing = 0} = c.options;
-  const counts = r => targets[r] !== ignored;
+  const [, classes] = c.shapes[0], {label_smoothing: smoothing = 0} = c.options;
+  const found = withTargets(c), {rows, targets, counts} = found;
   c.aside("largest", [rows], (c, [r]) => c.m.max(classes, k => c.x(0, [r, k])));
   c.aside("logsum", [rows], (c, [r]) => {
     const m = c.m, largest = c.read("largest")([r]);
     return m.add(largest, m.log(m.sum(classes, k => m.exp(m.sub(c.x(0, [r, k]), largest)))));
   });
-  const reduction = c.options.reduction ?? "mean";
   return {
-    rows, classes, counts, reduction, smoothing, counted: targets.filter((_, r) => counts(r)).length,
+    ...found, classes, smoothing,
     logP: (c, r, k) => c.m.sub(c.x(0, [r, k]), c.read("logsum")([r])),
     wanted: (r, k) => (targets[r] === k ? 1 - smoothing : 0) + smoothing / classes,
     loss(c, r) {
@@ -1082,6 +1088,24 @@ const OPS = {
       const slope = m.sub(m.exp(e.logP(c, r, k)), m.number(e.wanted(r, k)));
       const dout = c.dout(e.reduction === "none" ? [r] : []);
       return m.mul(e.reduction === "mean" ? m.div(dout, m.number(e.counted)) : dout, slope);
+    },
+  },
+  NegativeLogLikelihood: {
+    names: ["x"],
+    formula: "out = - mean x_target", backward: ["dx_rk = - dout / n where k = target, else 0"],
+    shape: c => (c.options.reduction ?? "mean") === "none" ? [c.shapes[0][0]] : [],
+    value(c, index) {
+      const e = withTargets(c), m = c.m;
+      const loss = r => e.counts(r) ? m.neg(c.x(0, [r, e.targets[r]])) : zero(m);
+      if (e.reduction === "none") return loss(index[0]);
+      const total = m.sum(e.rows, loss);
+      return e.reduction === "sum" ? total : m.div(total, m.number(e.counted));
+    },
+    gradient(c, slot, [r, k]) {
+      const e = withTargets(c), m = c.m;
+      if (!e.counts(r) || e.targets[r] !== k) return zero(m);
+      const dout = m.neg(c.dout(e.reduction === "none" ? [r] : []));
+      return e.reduction === "mean" ? m.div(dout, m.number(e.counted)) : dout;
     },
   },
   Embedding: {
