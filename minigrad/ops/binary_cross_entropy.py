@@ -4,13 +4,11 @@ import math
 import numpy as np
 
 from ..kernels import formulas
+from ..kernels.formulas.losses import LEAST_LOG, LEAST_VARIANCE
 from ..kernels.pointwise import computed
 from ..tape import Op
 from .activations import Softplus
 from .elementary import Sigmoid
-
-LEAST_LOG = -100.0  # the logarithm of 0, so that the loss stays finite
-LEAST_VARIANCE = 1e-12  # of a coin that is always right, so that the gradient stays finite
 
 
 class BinaryCrossEntropy(Op):

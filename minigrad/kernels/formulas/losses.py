@@ -7,8 +7,9 @@ from ..pointwise import exact, formula
 from ..simd import HALF, ONE, ZERO, log as log_value
 from .values import exp_value, log1p_value, sigmoid_value
 
-LEAST_LOG, LEAST_PROBABILITY = np.float32(-100), np.float32(math.exp(-100))  # see ops/binary_cross_entropy.py
-LEAST_VARIANCE = np.float32(1e-12)
+LEAST_LOG = -100.0  # the logarithm of 0, so that the loss of binary cross-entropy stays finite
+LEAST_VARIANCE = 1e-12  # of a coin that is always right, so that its gradient stays finite
+SINGLE_LOG, SINGLE_PROBABILITY, SINGLE_VARIANCE = map(np.float32, (LEAST_LOG, math.exp(LEAST_LOG), LEAST_VARIANCE))
 
 
 @formula
@@ -25,12 +26,12 @@ def huber_backward(dout, x, delta):
 
 @exact
 def _log_p(p):
-    return log_value(p) if p >= LEAST_PROBABILITY or p != p else LEAST_LOG
+    return log_value(p) if p >= SINGLE_PROBABILITY or p != p else SINGLE_LOG
 
 
 @exact
 def _log_not_p(p):
-    return LEAST_LOG if p == ONE else log1p_value(-p)
+    return SINGLE_LOG if p == ONE else log1p_value(-p)
 
 
 @formula
@@ -41,7 +42,7 @@ def binary_cross_entropy(p, target):
 @formula
 def binary_cross_entropy_backward_a(dout, p, target):
     variance = p * (ONE - p)
-    return dout * (p - target) / (LEAST_VARIANCE if variance < LEAST_VARIANCE else variance)
+    return dout * (p - target) / (SINGLE_VARIANCE if variance < SINGLE_VARIANCE else variance)
 
 
 @formula
