@@ -469,22 +469,18 @@ class Tensor(ops.Methods):
 
     # ------------------------------------------------------------------------------------------------ in place
 
-    def write(self, result: "Tensor | np.ndarray") -> "Tensor":
+    def write(self, result: "Tensor | np.ndarray", is_there: bool = False) -> "Tensor":
         """Put a result of the same shape into this tensor's memory: what all in-place methods come to.
 
         On the tape, the result's place becomes this tensor's. An operation that has saved the old data refuses its
         backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
-        gradient can only be written to under no_grad().
+        gradient can only be written to under no_grad(). `is_there`: the op has written its result into this memory itself.
         """
         refuse_write()
+        self._refuse_leaf()
         node = result.node if isinstance(result, Tensor) else None
         on_tape = this_thread.grad_enabled and (self.node is not None or node is not None)
-        if on_tape and self.is_leaf and self.node is not None:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
-                "make a new tensor"
-            )
-        elif this_thread.grad_enabled:
+        if this_thread.grad_enabled:
             check_current("in place", (result,))
         array = result.array if isinstance(result, Tensor) else result
         if array.shape != self.shape:
@@ -494,11 +490,19 @@ class Tensor(ops.Methods):
         self._check_writable()
         if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
             node = apply(Where, array.astype(self.dtype), self, condition=np.True_).node
-        self._array[...] = array
+        if not is_there:
+            self._array[...] = array
         versions.note_write(self._array, is_on_tape=on_tape)
         if on_tape:
             self.node = placed_now(node, self._array)
         return self
+
+    def _refuse_leaf(self) -> None:
+        if this_thread.grad_enabled and self.is_leaf and self.node is not None:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
+                "make a new tensor"
+            )
 
     def _check_writable(self) -> None:
         if not self._array.flags.writeable:
@@ -524,7 +528,11 @@ class Tensor(ops.Methods):
         self._check_writable()
         if on_tape:
             index = advanced if basic is None else joined_index(basic, advanced, self.shape)
-            self.write(apply(SetAt, self, value.to(self.dtype), index=index))
+            value = value.to(self.dtype)
+            self._refuse_leaf()
+            check_current("SetAt", (self, value))  # all that can be wrong is found before anything is written
+            in_place = this_thread.runner is None  # an observer wants to see what was there before, too
+            self.write(apply(SetAt, self, value, index=index, in_place=in_place), is_there=in_place)
         else:
             if this_thread.grad_enabled:
                 check_current("in place", (value,))

@@ -188,16 +188,17 @@ class SetAt(Op):
 
     fresh_gradients = True
 
-    def forward(self, x, value, *, index, dim=None, is_checked=False):
-        """`dim`: the index is that of `along` this axis."""
+    def forward(self, x, value, *, index, dim=None, is_checked=False, in_place=False):
+        """`dim`: the index is that of `along` this axis. `in_place`: x itself is written to, if there is no error."""
         self.index, self.dim, self.value_ndim = index, dim, np.ndim(value)
         is_checked = is_checked or is_basic(index)
-        out, value = copied(x), np.asarray(value)
+        out, value = x if in_place else copied(x), np.asarray(value)
         if dim is not None and is_for_kernel(x.shape, dim, index[dim], value):
             repeats = put_along(out, dim, index[dim], value, finds_repeats=not is_checked)
         else:
             repeats = not is_checked and takes_twice(x.shape, index)
-            out[index] = value
+            if not repeats:
+                out[index] = value
         if repeats:
             raise ValueError("setting items: an index occurs twice, so the gradient would not be defined")
         return out

@@ -25,6 +25,8 @@ class MatMul(Op):
     (..., M, K) @ (..., K, N) -> (..., M, N), leading axes broadcast.
     """
 
+    fresh_gradients = True
+
     def forward(self, a, b):
         self.save(a, b)
         if a.dtype.kind != "f":
@@ -160,8 +162,10 @@ def matmul(a, b):
         out = a.apply_op(MatMul, a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b)
     except ValueError:
         raise ValueError(f"matmul: leading axes of {shape_a} and {shape_b} do not broadcast") from None
-    out = out.squeeze(-1) if column else out
-    return out.squeeze(-1 if column else -2) if row else out
+    if not (row or column):
+        return out
+    *leading, rows, columns = out.shape
+    return out.reshape(leading + [rows] * (not row) + [columns] * (not column))
 
 
 @answers(np.tensordot, axes="dims")

@@ -76,12 +76,15 @@ class Expand(Op):
         return dout
 
 
-def concatenated(arrays: Sequence[np.ndarray], axis: int, length: int) -> np.ndarray:
-    """np.concatenate of arrays of one dtype, on all threads."""
+def concatenated(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
+    """np.concatenate of arrays of one dtype; large ones are copied on all threads."""
+    size = sum([a.size for a in arrays])
+    if size < LARGE * len(arrays):
+        return np.concatenate(arrays, axis)
     shapes = [a.shape[:axis] + a.shape[axis + 1 :] for a in arrays]
     if shapes.count(shapes[0]) < len(shapes):
         raise ValueError(f"all axes but {axis} must agree, got {[a.shape for a in arrays]}")
-    first = arrays[0]
+    first, length = arrays[0], sum([a.shape[axis] for a in arrays])
     out, end = empty(first.shape[:axis] + (length,) + first.shape[axis + 1 :], first.dtype), 0
     for a in arrays:
         start, end = end, end + a.shape[axis]
@@ -92,16 +95,32 @@ def concatenated(arrays: Sequence[np.ndarray], axis: int, length: int) -> np.nda
 class Concatenate(Op):
     """out = the inputs one after the other along axis:  dx = its piece of dout, for each input x"""
 
+    passes_gradient = True
+
     def forward(self, *arrays, axis):
-        self.axis = axis
+        self.axis = axis % arrays[0].ndim
         self.ends = list(itertools.accumulate([a.shape[axis] for a in arrays]))
-        size = sum([a.size for a in arrays])
-        return np.concatenate(arrays, axis=axis) if size < LARGE else concatenated(arrays, axis, self.ends[-1])
+        return concatenated(arrays, self.axis)
 
     def backward(self, dout):
-        before = (slice(None),) * (self.axis % dout.ndim)
+        before = (slice(None),) * self.axis
         starts = [0] + self.ends[:-1]
         return tuple([dout[before + (slice(start, end),)] for start, end in zip(starts, self.ends)])
+
+
+class Stack(Op):
+    """out = the inputs, of one shape, side by side along a new axis:  dx = its slice of dout, for each input x"""
+
+    passes_gradient = True
+
+    def forward(self, *arrays, axis):
+        self.axis = axis % (arrays[0].ndim + 1)
+        place = (slice(None),) * self.axis + (None, ...)
+        return concatenated([a[place] for a in arrays], self.axis)
+
+    def backward(self, dout):
+        before = (slice(None),) * self.axis
+        return tuple([dout[before + (i, ...)] for i in range(dout.shape[self.axis])])
 
 
 class Pad(Op):
@@ -123,16 +142,11 @@ class Pad(Op):
 @answers(np.concatenate)
 def cat(tensors: Sequence, dim: int = 0):
     """The tensors one after the other along dim."""
-    tensors = tuple(tensors)
-    if not tensors:
-        raise ValueError("cat: expected a non-empty sequence of tensors")
+    tensors = _of_one_dtype("cat", tensors)
     for i, t in enumerate(tensors):
         if t.ndim == 0:
             raise ValueError(f"cat: zero-dimensional tensor (at position {i}) cannot be concatenated; stack() can")
     dim = check_dim("cat", tensors[0], dim)
-    if len({t.dtype for t in tensors}) > 1:
-        dtype = common_dtype(*tensors)
-        tensors = [cast(t, dtype) for t in tensors]
     try:
         return Concatenate.call(*tensors, axis=dim)
     except (IndexError, ValueError):
@@ -142,7 +156,23 @@ def cat(tensors: Sequence, dim: int = 0):
 @answers(np.stack)
 def stack(tensors: Sequence, dim: int = 0):
     """The tensors side by side along a new axis."""
-    return cat([t.unsqueeze(dim) if is_tensor(t) else np.expand_dims(t, dim) for t in tensors], dim)
+    tensors = _of_one_dtype("stack", tensors)
+    shape = tensors[0].shape
+    if not -len(shape) - 1 <= dim <= len(shape):
+        raise IndexError(f"stack: dim {dim} is out of range for tensors of shape {shape}")
+    if any([t.shape != shape for t in tensors]):
+        raise ValueError(f"stack: expected tensors of one shape, got {[t.shape for t in tensors]}")
+    return Stack.call(*tensors, axis=dim)
+
+
+def _of_one_dtype(name: str, tensors: Sequence) -> tuple:
+    tensors = tuple(tensors)
+    if not tensors:
+        raise ValueError(f"{name}: expected a non-empty sequence of tensors")
+    if len({t.dtype for t in tensors}) == 1:
+        return tensors
+    dtype = common_dtype(*tensors)
+    return tuple([cast(t, dtype) for t in tensors])
 
 
 def hstack(tensors: Sequence):
@@ -382,7 +412,7 @@ class ShapeMethods:
     def unbind(self, dim: int = 0) -> tuple:
         """All slices along dim, without that axis."""
         before = (slice(None),) * check_dim("unbind", self, dim)
-        return tuple([self[before + (i,)] for i in range(self.shape[dim])])
+        return tuple([self.apply_op(Index, self, index=before + (i,)) for i in range(self.shape[dim])])
 
     def narrow(self, dim: int, start: int, length: int):
         """`length` elements along dim, from `start`."""

@@ -205,7 +205,9 @@ def one_hot(ids: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def _one_hot(ids: np.ndarray, num_classes: int) -> np.ndarray:
-    return (ids[..., None] == np.arange(num_classes)).astype(np.int64)
+    out = np.zeros((*ids.shape, num_classes), np.int64)
+    out.reshape(-1)[ids.reshape(-1) + np.arange(ids.size) * num_classes] = 1
+    return out
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

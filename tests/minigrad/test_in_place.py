@@ -1,4 +1,5 @@
 """Writing in place: right where it can be, otherwise an error, and never a silently wrong gradient."""
+import contextlib
 import gc
 import pickle
 
@@ -121,7 +122,7 @@ def test_a_view_that_was_changed_through_another_is_refused():
 
 def test_leaves_are_written_to_under_no_grad_only():
     x = leaf(1.0, 2.0)
-    for write in (lambda: x.add_(1.0), lambda: x.__setitem__(0, 1.0), lambda: x.zero_()):
+    for write in (lambda: x.add_(1.0), lambda: x.__setitem__(0, 5.0), lambda: x.zero_()):
         with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
             write()
     with mg.no_grad():
@@ -151,6 +152,38 @@ def test_wrong_shapes_and_dtypes_are_refused():
         mg.tensor([1]).add_(0.5)
     with pytest.raises(ValueError, match="an index occurs twice"):
         (leaf(1.0, 2.0) * 1.0)[[0, 0]] = mg.ones(2, requires_grad=True)
+
+
+def stale_view():
+    y = leaf(1.0, 2.0) * 1.0
+    view = y[:]
+    y.mul_(2.0)
+    return view
+
+
+@pytest.mark.parametrize("index, value", [
+    ([0, 0], lambda: leaf(7.0, 8.0)), ([0, 3], lambda: leaf(7.0, 8.0)), (slice(2), lambda: leaf(7.0, 8.0, 9.0)),
+    (slice(2), stale_view), (np.array([True, False, True]), lambda: leaf(7.0, 8.0, 9.0)),
+])  # fmt: skip
+def test_nothing_is_written_where_setting_items_is_refused(index, value):
+    y = leaf(1.0, 2.0, 3.0) * 1.0
+    out = y * y
+    with pytest.raises((ValueError, IndexError, RuntimeError)):
+        y[index] = value()
+    assert y.tolist() == [1, 2, 3]
+    out.backward(mg.ones(3))  # and nothing is noted as written
+
+
+@pytest.mark.parametrize("observer", [contextlib.nullcontext, mg.detect_anomaly])
+def test_items_are_set_to_others_of_the_same_memory(observer):
+    x = leaf(1.0, 2.0, 3.0)
+    with observer():
+        y = x * 1.0
+        y[1:] = y[:-1]
+        y[[2, 0]] = y[:2] + y[:2]
+        y.backward(mg.tensor([1.0, 10.0, 100.0]))
+    assert y.tolist() == [2, 1, 2]
+    assert x.grad.tolist() == [2 * 100 + 10 + 2 * 1, 0, 0]
 
 
 def test_anomaly_detection_sees_changes_behind_the_tapes_back():

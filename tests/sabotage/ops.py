@@ -276,7 +276,7 @@ VALUE, GRADIENT, LAYOUTS, PRIVATE, FLOAT32, BACKWARD_FLOAT32, DEFINITION, NEEDED
 LOSSES = {cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood}  # of rows: their result is a scalar
 VIEWS = {shape.Reshape, shape.Permute, shape.Expand, indexing.Index}
 PASS_ON = {  # dout, or a view of it
-    shape.Reshape, shape.Permute, shape.Expand, shape.Clone, shape.Concatenate, indexing.AddAt,
+    shape.Reshape, shape.Permute, shape.Expand, shape.Clone, shape.Concatenate, shape.Stack, indexing.AddAt,
     arithmetic.Add, arithmetic.Sub, arithmetic.Remainder, arithmetic.Fmod,
 }
 BROADCAST = {

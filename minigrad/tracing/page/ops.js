@@ -1192,6 +1192,17 @@ const OPS = {
       return [i, ravel(c.shapes[i], along(index, axis, k))];
     },
   }),
+  Stack: moves({
+    formula: "out = [a, b, ...]", backward: [],
+    shape(c) {
+      const axis = positive(c.options.axis, c.shapes[0].length + 1);
+      return [...c.shapes[0].slice(0, axis), c.shapes.length, ...c.shapes[0].slice(axis)];
+    },
+    from(c, index) {
+      const axis = positive(c.options.axis, index.length);
+      return [index[axis], ravel(c.shapes[index[axis]], index.filter((_, i) => i !== axis))];
+    },
+  }),
   Index: moves({
     formula: "out = x[index]", backward: ["dx[index] += dout"],
     shape: c => indexOf(c, c.shapes[0]).shape,
