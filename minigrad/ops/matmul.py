@@ -160,8 +160,9 @@ def matmul(a, b):
         out = a.apply_op(MatMul, a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b)
     except ValueError:
         raise ValueError(f"matmul: leading axes of {shape_a} and {shape_b} do not broadcast") from None
-    out = out.squeeze(-1) if column else out
-    return out.squeeze(-1 if column else -2) if row else out
+    if not (row or column):
+        return out
+    return out.reshape(out.shape[:-2] + (() if row else shape_a[-2:-1]) + (() if column else shape_b[-1:]))
 
 
 @answers(np.tensordot, axes="dims")
