@@ -41,7 +41,7 @@ def elu_slope(x, alpha, scale, stretch):
 
 
 def hardsigmoid(x):
-    return np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, (x + 3) / 6))
+    return np.minimum(np.maximum((x + 3) / 6, 0), 1)
 
 
 def mish_slope(x):

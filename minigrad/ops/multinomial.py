@@ -27,7 +27,8 @@ def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, own: random
 
 
 def _tossed(probabilities: np.ndarray, own: random.Generator | None) -> np.ndarray:
-    if probabilities.dtype.kind != "f" or not ((probabilities >= 0) & (probabilities <= 1)).all():
+    is_float = probabilities.dtype.kind == "f"
+    if not (is_float and probabilities.min(initial=0.0) == 0 and probabilities.max(initial=1.0) == 1):  # NaN is neither
         raise ValueError("bernoulli: expected probabilities, floats from 0 to 1")
     return (random.generator(own).random(probabilities.shape) < probabilities).astype(probabilities.dtype)
 

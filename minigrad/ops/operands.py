@@ -47,7 +47,13 @@ def floating(value: Any):
 
 def promote(a, b):
     """Both in the dtype of their result; Python numbers stay, as they take it on. One of them is no number."""
-    if type(a) in NUMBERS and b.dtype.kind == "f" or type(b) in NUMBERS and a.dtype.kind == "f":  # the usual case
+    if type(a) in NUMBERS:
+        is_usual = b.dtype.kind == "f"
+    elif type(b) in NUMBERS:
+        is_usual = a.dtype.kind == "f"
+    else:
+        is_usual = a.dtype is b.dtype
+    if is_usual:
         return a, b
     dtype = common_dtype(a, b)
     return cast(a, dtype), cast(b, dtype)

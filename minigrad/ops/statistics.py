@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..kernels.reduce import wide_sum
+from ..kernels.reduce import SMALL, WIDE, wide_sum
 from ..kernels.sorting import places
 from ..tape import Op
 from .arithmetic import Mul, Sub
@@ -34,6 +34,9 @@ class Var(Op):
         self.save(x)
         n = count(x.shape, axis)
         self.divisor = max(n - correction, 0)
+        if x.size <= SMALL:  # a copy in float64 costs nothing, and its mean is right
+            wide = x - np.add.reduce(x, axis, WIDE, keepdims=True) / n
+            return np.divide(np.add.reduce(wide * wide, axis, keepdims=keepdims), self.divisor).astype(x.dtype)
         mean = np.divide(wide_sum(x, axis, keepdims=True), n)
         high = mean.astype(x.dtype)
         centred = Sub.call(x, high)

@@ -53,7 +53,7 @@ SABOTAGES: list[Sabotage] = [
     *edits(NAMES, "minigrad.ops.multinomial", {
         "multinomial: generator ignored": ("_drawn", "random.generator(own)", "random.generator()"),
         "bernoulli: the other way round": ("_tossed", ") < probabilities)", ") > probabilities)"),
-        "bernoulli: probabilities are not looked at": ("_tossed", "not ((probabilities >= 0) & (probabilities <= 1)).all()", "False"),
+        "bernoulli: probabilities are not looked at": ("_tossed", "not (is_float and probabilities.min(initial=0.0) == 0 and probabilities.max(initial=1.0) == 1)", "False"),
     }),
     *edits(NAMES, "minigrad.grad_mode", {
         "inference_mode(False): as True": ("inference_mode", "self.mode = not mode", "self.mode = False"),
