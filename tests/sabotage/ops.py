@@ -305,7 +305,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     yield forward("refuses empty arrays", VALUE, refusing(lambda array: array.size == 0))
     if op not in NEED_AN_AXIS:
         yield forward("refuses 0-d arrays", VALUE, refusing(lambda array: array.ndim == 0))
-    if op not in NEED_AN_AXIS - LOSSES | {shape.Expand, embedding.Embedding}:
+    if op not in NEED_AN_AXIS - LOSSES | {shape.Expand, shape.Stack, embedding.Embedding}:
         yield forward("gives (1,) for 0-d", VALUE, no_longer_0d)
     yield forward("gives float64", FLOAT32, as_float64)
     if family not in ("reduce", "statistics", "cumulative") and op not in LOSSES:
