@@ -464,14 +464,14 @@ CAST = [
 OUTPUT = "what it saves is its output, which forward itself has made, contiguous and with memory of its own"
 EXPLAINED = {
     **{f"{name}: computes what nobody needs": "the same numbers: it would only take longer, and the tape drops it"
-       for name in ("Sub", "Mul", "Div", "Pow", "Where", "Remainder", "Fmod")},
+       for name in ("Sub", "Mul", "Div", "Pow", "Where", "Remainder", "Fmod", "BinaryCrossEntropyWithLogits")},
     **{f"{name}: backward ignores the offset of what was saved": OUTPUT
        for name in ("Exp", "Sqrt", "Rsqrt", "Tanh", "Sigmoid")},
     "Sigmoid: backward ignores the strides of what was saved": OUTPUT,
     "CrossEntropy: backward ignores the strides of what was saved":
         "backward reads the slope alone, which forward has made; the logits are for the definition",
-    **{f"Embedding: backward {name} of what was saved": "backward asks the tables for their shapes only"
-       for name in MISREADINGS},
+    **{f"{op}: backward {name} of what was saved": "backward asks what was saved for its shape only"
+       for name in MISREADINGS for op in ("Embedding", "NegativeLogLikelihood")},
     **{f"{name}: claims to be kernels alone": "it is, in all layouts: the gate's copies are recorded with the launches"
        for name in ("CrossEntropy", "Embedding")},
 }
