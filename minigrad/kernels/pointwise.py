@@ -249,11 +249,15 @@ def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> _See
     once = wide[tuple(slice(None) if stride else slice(1) for stride in wide.strides)]  # each element once
     split = next((i for i in range(len(shape)) if math.prod(shape[i:]) <= columns), len(shape))
     if rows > 1 and once.size == columns == math.prod(once.shape[split:]):
-        return _Seen("e", (0, 1), (once.shape, once.strides))
+        return _Seen("e", (0, 1), _unless_in_order(once))
     if columns > 1 and once.size == rows == math.prod(once.shape[:split]):
-        return _Seen("n", (1, 0), (once.shape, once.strides))
+        return _Seen("n", (1, 0), _unless_in_order(once))
     in_place = _seen_in_place(x, split) if x.shape == shape else None
-    return in_place or _Seen("e", (columns, 1), (wide.shape, wide.strides))
+    return in_place or _Seen("e", (columns, 1), _unless_in_order(wide))
+
+
+def _unless_in_order(view: np.ndarray) -> tuple | None:
+    return None if view.flags.c_contiguous else (view.shape, view.strides)
 
 
 # ------------------------------------------------------------------------------------------------------ the kernel

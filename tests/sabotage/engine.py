@@ -156,7 +156,7 @@ SABOTAGES = [
     "formulas: float64 is read as float32": ("Formula.of", "x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT)", "False"),
     "formulas: the result's axes stay in the order of memory": ("Formula._computed", "out.transpose(plan.order)", "out"),
     "formulas: a column is a row": ("_seen_as_matrix", '"n", (1, 0)', '"e", (0, 1)'),
-    "formulas: a row is read on and on": ("_seen_as_matrix", '"e", (0, 1), (once.shape', '"e", (columns, 1), (once.shape'),
+    "formulas: a row is read on and on": ("_seen_as_matrix", '"e", (0, 1), _unless', '"e", (columns, 1), _unless'),
     "formulas: slices are copied": ("_seen_as_matrix", "_seen_in_place(x, split) if x.shape == shape else None", "None"),
     "formulas: a step is one": ("_seen_in_place", '"e" if along == 1 else "s"', '"e"'),
     "formulas: rows that lie apart are a run": ("_step", "before != n * stride", "False"),
