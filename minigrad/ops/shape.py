@@ -156,7 +156,7 @@ def cat(tensors: Sequence, dim: int = 0):
 @answers(np.stack)
 def stack(tensors: Sequence, dim: int = 0):
     """The tensors side by side along a new axis."""
-    tensors = _of_one_dtype("stack", tensors)
+    tensors = _of_one_dtype("stack", [t if is_tensor(t) else np.asarray(t) for t in tensors])
     shape = tensors[0].shape
     if not -len(shape) - 1 <= dim <= len(shape):
         raise IndexError(f"stack: dim {dim} is out of range for tensors of shape {shape}")
