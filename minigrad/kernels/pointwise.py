@@ -244,20 +244,21 @@ def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> _See
     if x.size == 1:
         return _Seen("n", (0, 0))
     if x.shape == shape and x.flags.c_contiguous:
-        return _Seen("e", (columns, 1))
+        return _Seen("e", (columns, 1), _unless_in_order(x, x))
     wide, rows = np.broadcast_to(x, shape), math.prod(shape) // columns
     once = wide[tuple(slice(None) if stride else slice(1) for stride in wide.strides)]  # each element once
     split = next((i for i in range(len(shape)) if math.prod(shape[i:]) <= columns), len(shape))
     if rows > 1 and once.size == columns == math.prod(once.shape[split:]):
-        return _Seen("e", (0, 1), _unless_in_order(once))
+        return _Seen("e", (0, 1), _unless_in_order(x, once))
     if columns > 1 and once.size == rows == math.prod(once.shape[:split]):
-        return _Seen("n", (1, 0), _unless_in_order(once))
+        return _Seen("n", (1, 0), _unless_in_order(x, once))
     in_place = _seen_in_place(x, split) if x.shape == shape else None
-    return in_place or _Seen("e", (columns, 1), _unless_in_order(wide))
+    return in_place or _Seen("e", (columns, 1), _unless_in_order(x, wide))
 
 
-def _unless_in_order(view: np.ndarray) -> tuple | None:
-    return None if view.flags.c_contiguous else (view.shape, view.strides)
+def _unless_in_order(x: np.ndarray, view: np.ndarray) -> tuple | None:
+    """What of x is to be copied. Of what can't be written to, kernels make a copy themselves: they need the whole view."""
+    return None if x.flags.behaved and view.flags.c_contiguous else (view.shape, view.strides)
 
 
 # ------------------------------------------------------------------------------------------------------ the kernel

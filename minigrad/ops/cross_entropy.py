@@ -65,17 +65,15 @@ class NegativeLogLikelihood(Fused):
         return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean"):
-        is_counted, self.chosen = places_of(targets, ignore_index)
+        self.is_counted, self.chosen = places_of(targets, ignore_index)
         self.save(x)
-        self.share = is_counted.astype(x.dtype)  # of each row in the result
-        if reduction == "mean":
-            self.share /= is_counted.sum()
-        losses = np.where(is_counted, -x[self.chosen], 0.0)
-        return losses if reduction == "none" else np.asarray((losses * self.share).sum(dtype=np.float64), x.dtype)
+        self.divisor = self.is_counted.sum().astype(x.dtype) if reduction == "mean" else 1
+        losses = np.where(self.is_counted, -x[self.chosen], 0.0)
+        return losses if reduction == "none" else np.asarray(losses.sum(dtype=np.float64) / self.divisor, x.dtype)
 
     def backward(self, dout, x):
         dx = zeros(x.shape, x.dtype)
-        dx[self.chosen] = -dout * self.share
+        dx[self.chosen] = np.where(self.is_counted, -dout / self.divisor, 0.0)  # it selects: 0 * inf would be NaN
         return dx
 
 

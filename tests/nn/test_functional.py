@@ -107,6 +107,13 @@ def test_kl_div_of_an_impossible_class_is_0():
     np.testing.assert_allclose(loss.numpy(), [[0, -log_p.numpy()[0, 1], 0]])
 
 
+def test_ignored_rows_have_no_gradient_of_nll_loss_whatever_arrives():
+    for targets, reduction, dout in (([-100, -100], "mean", 1.0), ([1, -100], "none", [1.0, np.inf])):
+        x = mg.tensor([[0.1, 0.2, 0.3], [1.0, -np.inf, 3.0]], requires_grad=True)
+        F.nll_loss(x, mg.tensor(targets), reduction=reduction).backward(mg.tensor(dout))
+        assert x.grad[1].tolist() == [0.0, 0.0, 0.0] and x.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
 @pytest.mark.parametrize("shape", [(3,), (4, 1), (), (1,)])
 def test_targets_of_another_shape(loss, shape):

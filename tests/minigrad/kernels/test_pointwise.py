@@ -184,9 +184,10 @@ def laid_out():
             yield first, *others
     apart = random.standard_normal((100, 20 * 90), np.float32)
     slices = [apart[:, ::step][:, :90] for step in (1, 2, -2, 3, 16, 20)]
+    slices += [frozen(np.asfortranarray(slices[0])), *(np.broadcast_to(x, (100, 90)) for x in (apart[0, :90], apart[:, :1]))]
     slices += [np.repeat(slices[0], 2, 1)[:, ::2], np.repeat(slices[0], 2, 1)[::-1, ::-2], odd(slices[0]), frozen(slices[1])]
     for first in slices:
-        for second in (slices[0], slices[1], slices[6], slices[0][:, 0], first[:1], first[:, :1]):
+        for second in (slices[0], slices[1], slices[7], slices[9], slices[0][:, 0], first[:1], first[:, :1]):
             second = second[:, None] if second.ndim == 1 else second
             yield first, second, 2.0
             yield second, first, first
