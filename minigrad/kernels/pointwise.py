@@ -8,7 +8,7 @@ before.
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +27,13 @@ from .simd import INDEX, INT64, pointer, stored, use_widest_vectors
 
 # The elements from which a kernel is faster than NumPy:
 LARGE = 1 << 12  # where NumPy needs several passes, or branches
-VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 elements, to wake a thread takes what it saves
-SINGLE_PASS = 1 << 17  # where memory is all that takes time
-BYTES = 1 << 19  # the same, for booleans
+VECTORISED = 1 << 15  # where it has vector code for the function
+SINGLE_PASS = 1 << 16  # where memory is all that takes time
+PREDICATE = 1 << 17  # the same, of which the result is a byte each
+BYTES = 1 << 19  # of booleans
+# On processors with 512 bits NumPy has vector code for tangents, powers and all logarithms, too.
+NUMPY_HAS_512_BITS = bool({"AVX512_SKX", "X86_V4"} & {*np.show_config(mode="dicts")["SIMD Extensions"].get("found", ())})
+VECTORISED_IN_512 = VECTORISED if NUMPY_HAS_512_BITS else LARGE
 ELEMENTS = 8192  # per block
 NEAR = 64  # bytes: elements no further apart are read where they are
 LONG = 64  # elements: shorter runs are copied
@@ -56,8 +60,9 @@ class Formula:
 
     def of(self, *operands) -> np.ndarray | None:
         """The result; None if that is NumPy's work: for small arrays, and other dtypes than the formula takes."""
-        if not self._takes and are_alike(operands, self):
-            return self._computed(_Plan.of_vectors(operands[0].shape, len(operands)), operands)
+        if not self._takes and are_alike(operands):
+            plan = _plan_of_vectors(operands[0].shape, len(operands))
+            return self._computed(self._kernel(plan.pattern).ungated, plan, [x.reshape(-1) for x in operands])
         for i, x in enumerate(operands):
             if isinstance(x, (np.ndarray, np.generic)):
                 if x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT):
@@ -65,16 +70,19 @@ class Formula:
             elif i < len(self._takes) or type(x) not in (float, int):  # no float32, or a Tensor
                 return None
         operands = [x if type(x) is ndarray else np.array(x, FLOAT) for x in operands]
-        return self._computed(_plan(*[(x.shape, x.strides, x.dtype, x.flags.behaved) for x in operands]), operands)
+        plan = _plan(*[(x.shape, x.strides, x.dtype, x.flags.behaved) for x in operands])
+        return self._computed(self._kernel(plan.pattern), plan, map(_as_vector, operands, plan.copied))
 
-    def _computed(self, plan: "_Plan", operands) -> np.ndarray:
-        launch = self._kernels.get(plan.pattern)
-        if launch is None:
-            launch = self._kernels[plan.pattern] = _kernel(self._function, plan.pattern, self._rare, self._exception)
+    def _kernel(self, pattern: str) -> Callable:
+        found = self._kernels.get(pattern)
+        if found is None:
+            found = self._kernels[pattern] = _kernel(self._function, pattern, self._rare, self._exception)
+        return found
+
+    def _computed(self, launch: Callable, plan: "_Plan", vectors: Iterable[np.ndarray]) -> np.ndarray:
         out = empty(plan.shape, self.dtype)
         vector = out.reshape(-1)
-        vectors = map(_as_vector, operands, plan.copied)
-        launch(plan.rows, plan.columns, plan.strides, vector.view(BYTE) if self.dtype == BOOL else vector, *vectors)
+        launch(plan.rows, plan.columns, plan.strides, vector.view(BYTE) if self.dtype is BOOL else vector, *vectors)
         return out if plan.order is None else out.transpose(plan.order)
 
 
@@ -82,14 +90,14 @@ class Formula:
 formula = Formula
 vectorised = functools.partial(Formula, least=VECTORISED, least_apart=LARGE)  # NumPy has vector code for neighbours
 single_pass = functools.partial(Formula, least=SINGLE_PASS)
-predicate = functools.partial(Formula, dtype=BOOL, least=SINGLE_PASS)  # it is true or false
+predicate = functools.partial(Formula, dtype=BOOL, least=PREDICATE)  # it is true or false
 of_booleans = functools.partial(Formula, dtype=BOOL, takes=(BOOL, BOOL), least=BYTES)
 choice = functools.partial(Formula, takes=(BOOL,))  # its first argument is true or false
 
 
-def unless(rare: Callable, exception: Callable) -> Callable:
+def unless(rare: Callable, exception: Callable, **options) -> Callable:
     """What decorates a formula that doesn't hold where rare(*operands); exception(*operands) does there."""
-    return functools.partial(Formula, rare=rare, exception=exception)
+    return functools.partial(Formula, rare=rare, exception=exception, **options)
 
 
 def computed(formula: Formula | None, function: Callable, *operands):
@@ -133,11 +141,6 @@ class _Plan(NamedTuple):
         kinds, strides, copied = zip(*seen)
         return cls(shape, order, math.prod(shape) // columns, columns, "".join(kinds), sum(strides, ()), copied)
 
-    @classmethod
-    def of_vectors(cls, shape: tuple[int, ...], count: int) -> "_Plan":
-        """Contiguous arrays of one shape"""
-        return cls(shape, None, 1, math.prod(shape), "e" * count, (0, 1) * count, (None,) * count)
-
 
 def is_apart(x: np.ndarray) -> bool:
     """Do no two elements lie side by side, as in x[..., ::2], nor in one place, as in an array that is broadcast?"""
@@ -145,13 +148,16 @@ def is_apart(x: np.ndarray) -> bool:
 
 
 def are_alike(operands, *formulas: Formula) -> bool:
-    """Are these contiguous float32 arrays of one shape, large enough for the formulas? Then kernels do all the work."""
+    """Are these contiguous float32 arrays of one shape, large enough for these formulas? Then kernels do all the work."""
     first = operands[0]
-    if type(first) is not np.ndarray or first.size < max(formula.least for formula in formulas):
+    if type(first) is not ndarray:
         return False
+    for formula in formulas:
+        if first.size < formula.least:
+            return False
     shape = first.shape
     for x in operands:
-        if type(x) is not np.ndarray or x.dtype is not FLOAT or x.shape != shape or not x.flags.carray:
+        if type(x) is not ndarray or x.dtype is not FLOAT or x.shape != shape or not x.flags.carray:
             return False
     return True
 
@@ -161,6 +167,12 @@ def _as_vector(x: np.ndarray, copied: tuple | None) -> np.ndarray:
     if copied is not None:
         return in_order(as_strided(x, *copied)).reshape(-1)
     return x.reshape(-1) if x.flags.c_contiguous else x[(slice(1),) * x.ndim].reshape(-1)
+
+
+@functools.lru_cache(1024)
+def _plan_of_vectors(shape: tuple[int, ...], count: int) -> _Plan:
+    """How to see contiguous arrays of one shape."""
+    return _Plan.of(shape, None, max(math.prod(shape), 1), [_Seen("e", (0, 1))] * count)
 
 
 @functools.lru_cache(1024)

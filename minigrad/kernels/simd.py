@@ -63,6 +63,19 @@ def multiply_add(typing_context, x, y, z):
 
 
 @intrinsic
+def fused_multiply_add(typing_context, x, y, z):
+    """x * y + z, of which only the sum is rounded, on any processor: where that is what a result depends on."""
+
+    def codegen(context, builder, signature, arguments):
+        kind = arguments[0].type
+        name = f"llvm.fma.{'f32' if isinstance(kind, ir.FloatType) else 'f64'}"
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
+        return builder.call(function, arguments)
+
+    return x(x, x, x), codegen
+
+
+@intrinsic
 def polynomial(typing_context, x, coefficients):
     """Horner's rule over a global tuple of coefficients, unrolled, in the type of x."""
 
@@ -139,7 +152,7 @@ def _exp_nonpositive_float32(x):
 
 def _log_float32(x):
     normal_x = x if x >= SMALLEST_NORMAL else x * np.float32(2.0**23)
-    bits = bits_of(normal_x) - np.int32(0x3F3504F3)  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
+    bits = np.int32(bits_of(normal_x) - np.int32(0x3F3504F3))  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
     n = np.float32(bits >> np.int32(23)) - (ZERO if x >= SMALLEST_NORMAL else np.float32(23))
     m = float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - ONE
     square = m * m

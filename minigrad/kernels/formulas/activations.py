@@ -1,14 +1,14 @@
 """Formulas of activations."""
 import numpy as np
 
-from ..pointwise import exact, formula, single_pass
+from ..pointwise import exact, formula, vectorised
 from ..simd import ONE, TWO, ZERO
 from .values import exp_value, expm1_value, log1p_value, sigmoid_value, tanh_value
 
 THREE, SIX = np.float32(3), np.float32(6)
 
 
-@single_pass
+@vectorised
 def relu(x):
     return x if x > ZERO or x != x else ZERO
 

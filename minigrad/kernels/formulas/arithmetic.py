@@ -5,7 +5,7 @@ import numpy as np
 
 from ..pointwise import exact, formula, single_pass, unless, vectorised
 from ..simd import HALF, INFINITY, NAN, ONE, TWO, ZERO
-from .values import LN_2, exp2_value, inlined, is_no_normal, log2_value, wide
+from .values import LN_2, inlined, is_no_normal, wide, wide_exp2_value, wide_log2_value
 
 THREE, FOUR = np.float32(3), np.float32(4)
 MANY = np.float64(1 << 22)  # quotients, up to which they and what remains are exact
@@ -24,7 +24,7 @@ def _is_rare_power(a, b):
 @inlined
 def _power(a, b):
     """a^b = 2^(b log2 |a|); where a < 0, negative if b is odd, and no number if b has a fraction"""
-    size = exp2_value(wide(b) * log2_value(abs(a)))
+    size = wide_exp2_value(wide(b) * wide_log2_value(abs(a)))
     half = b * HALF
     signed = size if np.floor(half) == half else -size
     return size if a > ZERO else (signed if np.floor(b) == b else NAN)
@@ -151,7 +151,7 @@ def power_backward_a(dout, a, b):
 @unless(lambda dout, a, b: _is_rare_power(a, b),
         lambda dout, a, b: dout * (ZERO if a == ZERO and b >= ZERO else a ** b * np.float32(math.log(a))))
 def power_backward_b(dout, a, b):
-    slope = _power(a, b) * np.float32(log2_value(abs(a)) * wide(LN_2))
+    slope = _power(a, b) * np.float32(wide_log2_value(abs(a)) * wide(LN_2))
     return dout * (slope if a > ZERO else NAN)
 
 

@@ -3,15 +3,20 @@ import math
 
 import numpy as np
 
-from ..pointwise import exact, formula, single_pass, unless, vectorised
+from ..pointwise import VECTORISED_IN_512, exact, formula, single_pass, unless, vectorised
 from ..simd import (
-    HALF, INFINITY, ONE, TAIL, TAIL_SCALE, TWO, ZERO, erf as erf_value, log as log_value, multiply_add, polynomial,
+    HALF, INFINITY, LOG2_E, ONE, TAIL, TAIL_SCALE, TWO, ZERO, erf as erf_value, log as log_value, multiply_add, polynomial,
 )
 from .values import (
-    LN_2, exp2_value, exp_value, expm1_value, is_no_normal, log1p_value, log2_value, sigmoid_value, tanh_value, wide,
+    LN_2, exp2_value, exp_value, expm1_value, is_no_normal, log1p_value, log_value_of_base, sigmoid_value, tanh_value,
 )
 
 LN_10 = np.float32(math.log(10))
+LOG2_E_LOW = np.float32(math.log2(math.e) - float(LOG2_E))
+LOG10_E = np.float32(math.log10(math.e))
+LOG10_E_LOW = np.float32(math.log10(math.e) - float(LOG10_E))
+LOG10_2 = np.float32(1233 / 4096)  # so few bits that its product with an exponent is exact
+LOG10_2_LOW = np.float32(math.log10(2) - float(LOG10_2))
 SQRT_2, TWO_OVER_SQRT_PI = np.float32(math.sqrt(2)), np.float32(2 / math.sqrt(math.pi))
 STEEP = np.float32(88)  # beyond it, e^x overflows, and sinh not yet
 
@@ -69,22 +74,22 @@ def log10_backward(dout, x):
 
 @vectorised
 def exp2(x):
-    return exp2_value(wide(x))
+    return exp2_value(x)
 
 
 @formula
 def exp2_backward(dout, x):
-    return dout * (LN_2 * exp2_value(wide(x)))
+    return dout * (LN_2 * exp2_value(x))
 
 
-@unless(is_no_normal, lambda x: np.log2(x))
+@unless(is_no_normal, lambda x: np.log2(x), least=VECTORISED_IN_512)
 def log2(x):
-    return np.float32(log2_value(x))
+    return log_value_of_base(x, ONE, ZERO, LOG2_E, LOG2_E_LOW)
 
 
-@unless(is_no_normal, lambda x: np.log10(x))
+@unless(is_no_normal, lambda x: np.log10(x), least=VECTORISED_IN_512)
 def log10(x):
-    return np.float32(log2_value(x) * np.float64(math.log10(2)))
+    return log_value_of_base(x, LOG10_2, LOG10_2_LOW, LOG10_E, LOG10_E_LOW)
 
 
 @vectorised

@@ -1,20 +1,23 @@
-"""Formulas of sines and tangents, and of angles; in float64, of which rounding leaves the last digit of float32 right."""
+"""Formulas of sines and tangents, and of angles: of points in float64, of which rounding leaves the last digit right."""
 import math
 
 import numpy as np
 
-from ..pointwise import exact, formula, unless
-from ..simd import INFINITY, ONE, ZERO, multiply_add, polynomial
+from ..pointwise import VECTORISED_IN_512, exact, formula, unless
+from ..simd import HALF, INFINITY, ONE, ZERO, fused_multiply_add, multiply_add, polynomial
 from .values import TWICE, WHOLE, wide
 
 # Coefficients, highest power first:
-SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(5, -1, -1))  # sin(r) / r of r^2, |r| < pi / 4
-COS = tuple((-1) ** k / math.factorial(2 * k) for k in range(6, -1, -1))  # cos(r) of r^2
-ARCTAN = (-0.001701170064, 0.01048764925, -0.03035186478, 0.05708955593, -0.08349724968,
-          0.109323415, -0.1426001608, 0.1999807528, -0.3333327629, 0.9999999972)  # arctan(t) / t of t^2, t from 0 to 1
-QUARTER, QUARTER_LOW = np.float64(math.pi / 2), np.float64(6.123233995736766e-17)  # pi / 2, and what it lacks
-TURNS = np.float64(2 / math.pi)
-FAR = np.float32(1 << 30)  # up to there, an angle's quarter of a turn is known
+SIN = (-1.951726024e-4, 8.332177904e-3, -1.666665494e-1)  # (sin(r) - r) / r^3 of r^2, |r| < pi / 4
+COS = (2.443307465e-5, -1.388731555e-3, 4.166664567e-2, -0.5, 1.0)  # cos(r) of r^2
+ARCTAN = (2.920672672e-3, -1.636784884e-2, 4.321173043e-2, -7.552203080e-2, 1.066599929e-1,
+          -1.421105392e-1, 1.999377266e-1, -3.333315273e-1)  # (arctan(t) - t) / t^3 of t^2, t from 0 to 1
+WIDE_ARCTAN = (-0.001701170064, 0.01048764925, -0.03035186478, 0.05708955593, -0.08349724968,
+               0.109323415, -0.1426001608, 0.1999807528, -0.3333327629, 0.9999999972)  # arctan(t) / t of t^2
+QUARTER, QUARTER_LOW, QUARTER_LOWEST = map(np.float32, (1.5707963705062866, -4.371138828673793e-8, -1.7151245100058819e-15))
+WIDE_QUARTER = np.float64(math.pi / 2)  # QUARTER and what it lacks have 72 bits of it
+TURNS = np.float32(2 / math.pi)
+FAR = np.float32(1 << 17)  # up to there, an angle's quarter of a turn is known, and the rest of it to the last bit
 
 
 @exact
@@ -24,10 +27,12 @@ def _is_far(x):
 
 @exact
 def _sin_and_cos(x):
-    """(sin, cos) of x = n pi / 2 + r, |r| <= pi / 4; rounded to float32 by the caller"""
-    n = np.floor(wide(x) * TURNS + np.float64(0.5))
-    r = multiply_add(n, -QUARTER_LOW, multiply_add(n, -QUARTER, wide(x)))
-    sine, cosine = polynomial(r * r, SIN) * r, polynomial(r * r, COS)
+    """(sin, cos) of x = n pi / 2 + r, |r| <= pi / 4, each within 1.6 units of the last digit"""
+    n = np.floor(multiply_add(x, TURNS, HALF))
+    r = fused_multiply_add(n, -QUARTER_LOW, fused_multiply_add(n, -QUARTER, x))
+    r = fused_multiply_add(n, -QUARTER_LOWEST, r)
+    square = r * r
+    sine, cosine = multiply_add(polynomial(square, SIN) * square, r, r), polynomial(square, COS)
     quarter = np.int32(n)
     is_odd, changes = (quarter & np.int32(1)) != 0, (quarter & np.int32(2)) != 0
     first = cosine if is_odd else sine
@@ -41,9 +46,9 @@ def _angle(a, b):
     y, x = abs(wide(a)), abs(wide(b))
     larger, smaller = max(y, x), min(y, x)
     t = smaller / (larger if larger > np.float64(0) else WHOLE)
-    slope = polynomial(t * t, ARCTAN) * t
-    first = QUARTER - slope if y > x else slope
-    second = TWICE * QUARTER - first if b < ZERO else first
+    slope = polynomial(t * t, WIDE_ARCTAN) * t
+    first = WIDE_QUARTER - slope if y > x else slope
+    second = TWICE * WIDE_QUARTER - first if b < ZERO else first
     return second if a > ZERO else -second
 
 
@@ -56,37 +61,37 @@ def _is_no_point(a, b):
 @unless(_is_far, lambda x: math.sin(x))
 def sin(x):
     sine, _ = _sin_and_cos(x)
-    return np.float32(sine) if x != ZERO else x
+    return sine if x != ZERO else x
 
 
 @unless(lambda dout, x: _is_far(x), lambda dout, x: dout * np.float32(math.cos(x)))
 def sin_backward(dout, x):
     _, cosine = _sin_and_cos(x)
-    return dout * np.float32(cosine)
+    return dout * cosine
 
 
 @unless(_is_far, lambda x: math.cos(x))
 def cos(x):
     _, cosine = _sin_and_cos(x)
-    return np.float32(cosine)
+    return cosine
 
 
 @unless(lambda dout, x: _is_far(x), lambda dout, x: -dout * np.float32(math.sin(x)))
 def cos_backward(dout, x):
     sine, _ = _sin_and_cos(x)
-    return -dout * np.float32(sine)
+    return -dout * sine
 
 
-@unless(_is_far, lambda x: math.tan(x))
+@unless(_is_far, lambda x: math.tan(x), least=VECTORISED_IN_512)
 def tan(x):
     sine, cosine = _sin_and_cos(x)
-    return np.float32(sine / cosine) if x != ZERO else x
+    return sine / cosine if x != ZERO else x
 
 
 @unless(lambda dout, x: _is_far(x), lambda dout, x: dout * (ONE + np.float32(math.tan(x)) * np.float32(math.tan(x))))
 def tan_backward(dout, x):
     sine, cosine = _sin_and_cos(x)
-    t = np.float32(sine / cosine)
+    t = sine / cosine
     return dout * (ONE + t * t)
 
 
@@ -112,9 +117,15 @@ def arctan2_backward_b(dout, a, b):
     return np.float32(_change_of_angle(dout, a, b) * -wide(a))
 
 
-@unless(lambda x: _is_no_point(x, ONE), lambda x: math.atan(x))
+@formula
 def arctan(x):
-    return np.float32(_angle(x, ONE))
+    """Of |x|, or of 1 / |x| the rest of a quarter of a turn"""
+    size = abs(x)
+    t = ONE / size if size > ONE else size
+    square = t * t
+    slope = multiply_add(polynomial(square, ARCTAN) * square, t, t)
+    angle = QUARTER - (slope - QUARTER_LOW) if size > ONE else slope
+    return angle if x > ZERO else (-angle if x < ZERO else x)
 
 
 @formula

@@ -6,12 +6,13 @@ import numpy as np
 
 from ..pointwise import exact
 from ..simd import (
-    EXP, HALF, INFINITY, LN_2_HIGH, LN_2_LOW, LOG2_E, ONE, SMALLEST_NORMAL, TWO, ZERO, bits_of, float_of_bits,
+    EXP, HALF, INFINITY, LN_2_HIGH, LN_2_LOW, LOG, LOG2_E, ONE, SMALLEST_NORMAL, TWO, ZERO, bits_of, float_of_bits,
     log as log_value, multiply_add, polynomial,
 )
 
 LN_2 = np.float32(math.log(2))
 LOWEST, HIGHEST = np.float32(-104), np.float32(89)  # beyond them, e^x is 0 or infinite
+LOWEST_POWER, HIGHEST_POWER = np.float32(-152), np.float32(129)  # the same of 2^x
 
 
 @exact
@@ -66,11 +67,36 @@ def sigmoid_value(x):
     return ONE / (ONE + exp_value(-x))
 
 
+@exact
+def exp2_value(x):
+    """2^x = 2^n e^(r log 2) with n + r = x, |r| <= 1 / 2; the scale in two steps, as in exp_value"""
+    n = np.floor(min(max(x, LOWEST_POWER), HIGHEST_POWER) + HALF)
+    r = (min(max(x, LOWEST_POWER), HIGHEST_POWER) - n) * LN_2
+    exponent = np.int32(n)
+    half = exponent >> np.int32(1)
+    result = (ONE + multiply_add(polynomial(r, EXP), r * r, r)) * _power_of_two(half) * _power_of_two(exponent - half)
+    return result if x == x else x
+
+
+@exact
+def log_value_of_base(x, whole, whole_low, factor, factor_low):
+    """A logarithm of a normal positive number, in units of which `whole` (and what it lacks) are log 2 and `factor` is 1:
+    x = 2^n (1 + m), and log(1 + m) is a and what rounding took from it"""
+    bits = np.int32(bits_of(x) - np.int32(0x3F3504F3))  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
+    n = np.float32(bits >> np.int32(23))
+    m = float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - ONE
+    square = m * m
+    small = multiply_add(polynomial(m, LOG) * m, square, -HALF * square)
+    a = m + small
+    low = multiply_add(small - (a - m), factor, multiply_add(n, whole_low, a * factor_low))
+    return multiply_add(n, whole, multiply_add(a, factor, low))
+
+
 # In float64, of which rounding to float32 leaves the last digit right. Coefficients, highest power first:
 POWER_OF_TWO = tuple(math.log(2) ** k / math.factorial(k) for k in range(9, -1, -1))  # 2^r, |r| < 1 / 2
-LOG_2 = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7, -1, -1))  # log2((1 + s) / (1 - s)) / s of s^2, |s| < 0.172
+WIDE_LOG_2 = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7, -1, -1))  # log2((1 + s) / (1 - s)) / s of s^2
 WHOLE, TWICE = np.float64(1), np.float64(2)
-LOG_2_LEAST, LOG_2_MOST = np.float64(-160), np.float64(130)  # beyond them, 2^z is 0 or infinite
+WIDE_LOWEST_POWER, WIDE_HIGHEST_POWER = np.float64(-160), np.float64(130)
 
 # The compiler leaves calls to what is as long as these, and a loop with calls is not vectorised.
 inlined = functools.partial(exact, inline="always")
@@ -82,10 +108,10 @@ def wide(x):
 
 
 @inlined
-def exp2_value(z):
+def wide_exp2_value(z):
     """2^z of a float64: the one rounding is that to float32, also where that is subnormal"""
-    n = np.floor(min(max(z, LOG_2_LEAST), LOG_2_MOST) + np.float64(0.5))
-    power = polynomial(min(max(z, LOG_2_LEAST), LOG_2_MOST) - n, POWER_OF_TWO)
+    n = np.floor(min(max(z, WIDE_LOWEST_POWER), WIDE_HIGHEST_POWER) + np.float64(0.5))
+    power = polynomial(min(max(z, WIDE_LOWEST_POWER), WIDE_HIGHEST_POWER) - n, POWER_OF_TWO)
     exponent = np.int32(n)
     half = exponent >> np.int32(1)
     result = np.float32(power * wide(_power_of_two(half)) * wide(_power_of_two(exponent - half)))
@@ -93,12 +119,12 @@ def exp2_value(z):
 
 
 @inlined
-def log2_value(x):
+def wide_log2_value(x):
     """log2 of a normal positive number, as a float64: x = 2^n (1 + m), log(1 + m) = 2 artanh(m / (2 + m))"""
-    bits = bits_of(x) - np.int32(0x3F3504F3)  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
+    bits = np.int32(bits_of(x) - np.int32(0x3F3504F3))  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
     m = wide(float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3))) - WHOLE
     s = m / (TWICE + m)
-    return np.float64(bits >> np.int32(23)) + polynomial(s * s, LOG_2) * s
+    return np.float64(bits >> np.int32(23)) + polynomial(s * s, WIDE_LOG_2) * s
 
 
 @exact
