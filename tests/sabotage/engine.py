@@ -161,7 +161,6 @@ SABOTAGES = [
     "formulas: a step is one": ("_seen_in_place", '"e" if along == 1 else "s"', '"e"'),
     "formulas: rows that lie apart are a run": ("_step", "before != n * stride", "False"),
     "formulas: what lies at odd addresses is read": ("_seen_in_place", " or not x.flags.behaved", ""),
-    "formulas: exceptions are computed as the rule is": ("_loop_with_exceptions", "if found:", "if False:"),
     "formulas: numbers are rows": ("_seen_as_run", '"n", (0, 0)', '"e", (0, 1)'),
     "formulas: NumPy is forgotten": ("computed", "function(*operands) if result is None else result", "result"),
 })  # fmt: skip
