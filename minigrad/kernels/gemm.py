@@ -432,14 +432,15 @@ def matmul(
 
 
 @functools.lru_cache(maxsize=64)
-def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int, ...]]) -> np.ndarray:
-    """(items, operands): where each item of the batch begins, for operands of given (shape, strides), broadcast."""
+def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int, ...], int]) -> np.ndarray:
+    """(items, operands): where each item of the batch begins, in elements, for operands of given (shape, strides, size of
+    an element), broadcast."""
     columns = []
-    for shape_of_operand, strides in operands:
+    for shape_of_operand, strides, itemsize in operands:
         offsets = np.zeros((1,) * len(batch), np.int64)
         for axis, (size, stride) in enumerate(zip(reversed(shape_of_operand), reversed(strides)), 1):
             if size > 1:
-                steps = np.arange(size) * stride
+                steps = np.arange(size) * (stride // itemsize)
                 offsets = offsets + steps.reshape(size, *(1,) * (axis - 1))
         columns.append(np.broadcast_to(offsets, batch).ravel())
     return np.ascontiguousarray(np.stack(columns, axis=1))
@@ -451,7 +452,9 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
     The axes before the last two broadcast, without copies; the last two are treated as in `matmul`.
     """
     M, K, N = *a.shape[-2:], b.shape[-1]
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = a.shape[:-2]
+    if b.shape[:-2] != batch:
+        batch = np.broadcast_shapes(batch, b.shape[:-2])
     _check("batched_matmul", a, b, out, (*batch, M, N))
     if out is None:
         out = empty((*batch, M, N), a.dtype.newbyteorder("="))
@@ -460,10 +463,8 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
     elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
         matmul(a.reshape(-1, K), b, out.reshape(-1, N))
     else:
-        a, b = _readable(a)[0], _readable(b)[0]
-        layouts = [
-            (x.shape[:-2], tuple(stride // x.itemsize for stride in x.strides[:-2])) for x in (a, b, out)
-        ]
-        corner, row_out, _ = _corner(out)
-        _launch(*_corner(a), *_corner(b), corner, row_out, M, N, K, None, 0, _offsets(batch, *layouts))
+        (a, *steps_a), (b, *steps_b), (_, row_out, _) = _readable(a), _readable(b), _readable(out)
+        offsets = _offsets(batch, *[(x.shape[:-2], x.strides[:-2], x.itemsize) for x in (a, b, out)])
+        a, b, corner = [x[CORNERS[x.ndim]] for x in (a, b, out)]
+        _launch(a, *steps_a, b, *steps_b, corner, row_out, M, N, K, None, 0, offsets)
     return out
