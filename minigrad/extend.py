@@ -13,6 +13,7 @@ from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs na
 from .kernels.program import Program  # steps on rows of numbers, such as those of a model, run by one kernel call
 from .kernels.sampling import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from .kernels.threads import layer as threading_layer  # threading_layer(): who runs parallel kernels
+from .ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from .ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from .ops.shape import pad  # pad(x, widths, value)
 from .runner import compute  # compute(function, *values): an array of arrays and those of Tensors, also in replays
@@ -25,7 +26,7 @@ from .versions import latest_write  # latest_write(): when any array was last wr
 from .versions import note_write  # note_write(array): it was written to, so a backward that needs the old values is refused
 
 __all__ = [
-    "ACTIVATIONS", "FusedAdam", "FusedMuon", "FusedStep", "HookHandle", "Program", "apply",
+    "ACTIVATIONS", "FusedAdam", "FusedMuon", "FusedStep", "HookHandle", "Program", "apply", "binary",
     "cache_folder", "changes",
     "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",

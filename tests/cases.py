@@ -10,9 +10,9 @@ import numpy as np
 
 import naive
 from minigrad.ops import (
-    activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal, dropout,
-    einsum, elementary, embedding, huber, indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, statistics,
-    windows,
+    activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal,
+    difference_losses, dropout, einsum, elementary, embedding, indexing, layer_norm, matmul, reduce, rms_norm, shape,
+    softmax, statistics, windows,
 )
 
 random = np.random.default_rng(1)
@@ -107,7 +107,6 @@ CASES = [
          dict(alpha=0.7, scale=1.1, stretch=0.5)),
         (activations.Logsigmoid, lambda x: -math.log(1 + math.exp(-x)), {}),
         (activations.Hardtanh, lambda x: max(-0.3, min(x, 0.4)), dict(low=-0.3, high=0.4)),
-        (huber.Huber, lambda x: x * x / 2 if abs(x) <= 0.5 else 0.5 * (abs(x) - 0.25), dict(delta=0.5)),
         (activations.Mish, lambda x: x * math.tanh(math.log(1 + math.exp(x))), {}),
         (activations.Softsign, lambda x: x / (1 + abs(x)), {}),
         (activations.Tanhshrink, lambda x: x - math.tanh(x), {}),
@@ -244,6 +243,13 @@ CASES = [
          dict(targets=random.integers(0, 97, 180), ignore_index=5, reduction="sum")),
     Case(binary_cross_entropy.BinaryCrossEntropyWithLogits, [normal(3, 4), random.uniform(0, 1, (3, 4)), normal(4) + 2],
          lambda x, t, w: w * t * np.log1p(np.exp(-x)) + (1 - t) * np.log1p(np.exp(x))),
+    *[Case(op, [distinct(3, 4), target], naive.reduced(loss), options | {"reduction": reduction})
+      for op, loss, options in [
+          (difference_losses.SquaredError, lambda d: d * d, {}),
+          (difference_losses.AbsoluteError, abs, {}),
+          (difference_losses.Huber, lambda d: d * d / 2 if abs(d) <= 0.5 else 0.5 * (abs(d) - 0.25), dict(delta=0.5)),
+          (difference_losses.SmoothL1, lambda d: d * d if abs(d) < 0.5 else abs(d) - 0.25, dict(beta=0.5)),
+      ] for reduction, target in [("none", distinct(4) + 0.03), ("mean", 0.1 * distinct(3, 1) + 0.02), ("sum", 0.02)]],
     Case(embedding.Embedding, [normal(5, 3), None], lambda weight, _, ids: weight[ids],
          dict(ids=np.array([[0, 4, 0], [2, 0, 4]]))),
     Case(embedding.Embedding, [normal(7, 130), None], lambda weight, _, ids: weight[ids],
@@ -312,7 +318,7 @@ def with_many_columns(x):
     return np.tile(x, LARGE // 12 + 1) if x.shape[-1:] not in ((), (1,)) else x
 
 
-FAMILIES = activations, arithmetic, binary_cross_entropy, comparison, dropout, elementary
+FAMILIES = activations, arithmetic, binary_cross_entropy, comparison, difference_losses, dropout, elementary
 ELEMENTWISE = {case.op for case in CASES if case.op.__module__ in [family.__name__ for family in FAMILIES]}
 CASES += [
     resized(case, resize)

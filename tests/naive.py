@@ -249,6 +249,20 @@ def negative_log_likelihood(x, targets, ignore_index=-100, reduction="mean"):
     return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)
 
 
+def reduced(loss):
+    """The loss of each difference of two arrays, or the mean or sum of all."""
+
+    def losses_of(x, target, reduction, **options):
+        differences = x - target
+        losses = np.array([loss(d) for d in np.ravel(differences)]).reshape(np.shape(differences))
+        if reduction == "none":
+            return losses
+        with np.errstate(invalid="ignore"):  # the mean of nothing is NaN
+            return losses.sum() / (losses.size if reduction == "mean" else 1)
+
+    return losses_of
+
+
 def turned(x, rotation):
     """Each pair of features as a complex number times another one."""
     out = np.empty(x.shape)

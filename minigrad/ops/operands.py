@@ -76,18 +76,18 @@ def _precedence(value) -> tuple[int, int, int, np.dtype]:
     return KINDS.index(dtype.kind), value.ndim > 0, dtype.itemsize, dtype
 
 
-def binary(operation, a, b):
+def binary(operation, a, b, **options):
     """An elementwise operation on two operands, one of them a Tensor at least."""
     if not (is_tensor(a) and is_tensor(b) and a._array.dtype is b._array.dtype):
         a, b = promote(operand(a), operand(b))
-    return of_two(operation, a, b)
+    return of_two(operation, a, b, **options)
 
 
-def of_two(operation, a, b):
+def of_two(operation, a, b, **options):
     """An elementwise operation on operands of one dtype."""
     tensor = a if is_tensor(a) else b
     try:
-        return tensor.apply_op(operation, a, b)
+        return tensor.apply_op(operation, a, b, **options)
     except ValueError as error:
         if "broadcast" not in str(error):
             raise

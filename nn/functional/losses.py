@@ -5,7 +5,7 @@ A loss that is the logarithm of a probability takes logits or log-probabilities,
 import numpy as np
 
 from minigrad import Tensor, ops, where
-from minigrad.extend import apply, compute, floating, promote
+from minigrad.extend import apply, binary, compute, floating, promote
 
 
 def cross_entropy(
@@ -46,24 +46,33 @@ def nll_loss(
 
 def mse_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """(x - target)^2"""
-    return _reduced("mse_loss", (x - target).square(), reduction)
+    return _difference_loss("mse_loss", ops.difference_losses.SquaredError, x, target, reduction)
 
 
 def l1_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """|x - target|, with gradient 0 where they are equal"""
-    return _reduced("l1_loss", (x - target).abs(), reduction)
+    return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, x, target, reduction)
 
 
 def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d^2 / 2 for d = |x - target| up to delta, and from there on its tangent, delta (d - delta / 2)"""
     if delta <= 0:
         raise ValueError(f"huber_loss: delta must be positive, got {delta}")
-    return _reduced("huber_loss", apply(ops.huber.Huber, floating(x - target), delta=delta), reduction)
+    return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(x), target, reduction, delta=delta)
 
 
 def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) for d = |x - target| up to beta, and d - beta / 2 from there on"""
-    return l1_loss(x, target, reduction) if beta == 0 else huber_loss(x, target, reduction, beta) / beta
+    if beta < 0:
+        raise ValueError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    if beta == 0:
+        return l1_loss(x, target, reduction)
+    return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(x), target, reduction, beta=beta)
+
+
+def _difference_loss(name: str, op: type, x: Tensor, target: Tensor, reduction: str, **options: float) -> Tensor:
+    _check_reduction(name, reduction)
+    return binary(op, floating(x) if reduction == "mean" else x, target, reduction=reduction, **options)
 
 
 def binary_cross_entropy(

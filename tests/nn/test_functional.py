@@ -99,6 +99,8 @@ def test_reductions():
             loss(x, target, reduction="total")
     with pytest.raises(ValueError, match="delta must be positive, got 0"):
         F.huber_loss(x, y, delta=0)
+    with pytest.raises(ValueError, match="beta must not be negative, got -1"):
+        F.smooth_l1_loss(x, y, beta=-1)
 
 
 def test_kl_div_of_an_impossible_class_is_0():

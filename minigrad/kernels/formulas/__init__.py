@@ -31,8 +31,9 @@ from .elementary import (
     sinh, sinh_backward, sqrt, sqrt_backward, tanh, tanh_backward,
 )
 from .losses import (
-    binary_cross_entropy, binary_cross_entropy_backward_a, binary_cross_entropy_backward_b, huber, huber_backward,
-    logits_loss, logits_loss_backward_a, logits_loss_backward_b, logits_loss_backward_c,
+    absolute_error, absolute_error_backward, binary_cross_entropy, binary_cross_entropy_backward_a,
+    binary_cross_entropy_backward_b, huber, huber_backward, logits_loss, logits_loss_backward_a, logits_loss_backward_b,
+    logits_loss_backward_c, smooth_l1, smooth_l1_backward, squared_error, squared_error_backward,
 )
 from .trigonometric import (
     arccos_backward, arcsin_backward, arctan, arctan2, arctan2_backward_a, arctan2_backward_b, arctan_backward, cos,

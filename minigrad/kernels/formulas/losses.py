@@ -4,7 +4,7 @@ import math
 import numpy as np
 
 from ..pointwise import exact, formula
-from ..simd import HALF, ONE, ZERO, log as log_value
+from ..simd import HALF, ONE, TWO, ZERO, log as log_value
 from .values import exp_value, log1p_value, sigmoid_value
 
 LEAST_LOG = -100.0  # the logarithm of 0, so that the loss of binary cross-entropy stays finite
@@ -13,15 +13,51 @@ SINGLE_LOG, SINGLE_PROBABILITY, SINGLE_VARIANCE = map(np.float32, (LEAST_LOG, ma
 
 
 @formula
-def huber(x, delta):
-    distance = abs(x)
-    return HALF * x * x if distance <= delta else delta * (distance - HALF * delta)
+def squared_error(x, target):
+    d = x - target
+    return d * d
 
 
 @formula
-def huber_backward(dout, x, delta):
-    slope = -delta if x < -delta else (delta if x > delta else x)
-    return dout * slope
+def squared_error_backward(dout, x, target):
+    return dout * (TWO * (x - target))
+
+
+@formula
+def absolute_error(x, target):
+    return abs(x - target)
+
+
+@formula
+def absolute_error_backward(dout, x, target):
+    d = x - target
+    return dout * (d if d != d else (ONE if d > ZERO else (-ONE if d < ZERO else ZERO)))
+
+
+@formula
+def huber(x, target, delta):
+    d = x - target
+    distance = abs(d)
+    return HALF * d * d if distance <= delta else delta * (distance - HALF * delta)
+
+
+@formula
+def huber_backward(dout, x, target, delta):
+    d = x - target
+    return dout * (-delta if d < -delta else (delta if d > delta else d))
+
+
+@formula
+def smooth_l1(x, target, beta):
+    d = x - target
+    distance = abs(d)
+    return HALF * d * d / beta if distance < beta else distance - HALF * beta
+
+
+@formula
+def smooth_l1_backward(dout, x, target, beta):
+    slope = (x - target) / beta
+    return dout * (-ONE if slope < -ONE else (ONE if slope > ONE else slope))
 
 
 @exact

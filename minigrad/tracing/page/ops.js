@@ -253,6 +253,29 @@ const reduce = op => ({
   gradient: (c, i, index) => op.gradient(c, index, reduction(c).outOf(index), reduction(c).n),
 });
 
+/** loss(d) with derivative slope(d) for d = x - t, both plain functions: the mean, the sum, or each. */
+const differenceLoss = (name, defaults, formula, slopeFormula, loss, slope) => {
+  const full = c => broadcast(...c.shapes), reductionOf = c => c.options.reduction ?? "mean";
+  const of = (c, f, name, index) => c.m.call(name, d => f(d, {...defaults, ...c.options}), c.m.sub(c.x(0, index), c.x(1, index)));
+  return {
+    names: ["x", "t"],
+    formula: `out = mean ${formula},  d = x - t`,
+    backward: [`dx = dout / n * ${slopeFormula}`, `dt = - dout / n * ${slopeFormula}`],
+    shape: c => reductionOf(c) === "none" ? full(c) : [],
+    gradientShape: full,
+    value(c, index) {
+      if (reductionOf(c) === "none") return of(c, loss, name, index);
+      const n = product(full(c)), total = c.m.sum(n, k => of(c, loss, name, unravel(full(c), k)));
+      return reductionOf(c) === "sum" ? total : c.m.div(total, c.m.number(n));
+    },
+    gradient(c, slot, index) {
+      const m = c.m, dout = c.dout(reductionOf(c) === "none" ? index : []);
+      const share = reductionOf(c) === "mean" ? m.div(dout, m.number(product(full(c)))) : dout;
+      return m.mul(slot === 0 ? share : m.neg(share), of(c, slope, "slope", index));
+    },
+  };
+};
+
 const along = (index, dim, k) => { const moved = index.slice(); moved[dim] = k; return moved; };
 const kept = (shape, dim) => along(shape, dim, 1);
 
@@ -765,10 +788,6 @@ const OPS = {
     (x, o) => o.scale * (x > 0 ? 1 : o.alpha * o.stretch * Math.exp(o.stretch * x))),
   Hardtanh: withOptions("hardtanh", {low: -1, high: 1}, "min(max(x, low), high)", "[low < x < high]",
     (x, o) => x <= o.low ? o.low : x >= o.high ? o.high : x, (x, o) => x <= o.low || x >= o.high ? 0 : 1),
-  Huber: withOptions("huber", {delta: 1}, "x^2 / 2 where |x| <= delta, else delta * (|x| - delta / 2)",
-    "min(max(x, -delta), delta)",
-    (x, o) => Math.abs(x) <= o.delta ? x * x / 2 : o.delta * (Math.abs(x) - o.delta / 2),
-    (x, o) => Math.min(Math.max(x, -o.delta), o.delta)),
   Silu: plainUnary("silu", x => x * sigmoid(x), x => sigmoid(x) * (1 + x * (1 - sigmoid(x))),
     "sigmoid(x) * (1 + x * (1 - sigmoid(x)))"),
   Logsigmoid: plainUnary("logsigmoid", x => Math.min(x, 0) - Math.log1p(Math.exp(-Math.abs(x))), x => sigmoid(-x), "sigmoid(- x)"),
@@ -859,6 +878,16 @@ const OPS = {
       (m, dout, x, t) => m.mul(dout, m.mul(t, m.call("s", softplus, m.neg(x)))),
     ],
   }),
+  SquaredError: differenceLoss("square", {}, "d^2", "2 d", d => d * d, d => 2 * d),
+  AbsoluteError: differenceLoss("abs", {}, "|d|", "sign d", Math.abs, Math.sign),
+  Huber: differenceLoss("huber", {delta: 1}, "(d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2))",
+    "min(max(d, -delta), delta)",
+    (d, o) => Math.abs(d) <= o.delta ? d * d / 2 : o.delta * (Math.abs(d) - o.delta / 2),
+    (d, o) => Math.min(Math.max(d, -o.delta), o.delta)),
+  SmoothL1: differenceLoss("smoothL1", {beta: 1}, "(d^2 / (2 beta) where |d| < beta, else |d| - beta / 2)",
+    "min(max(d / beta, -1), 1)",
+    (d, o) => Math.abs(d) < o.beta ? d * d / 2 / o.beta : Math.abs(d) - o.beta / 2,
+    (d, o) => Math.min(Math.max(d / o.beta, -1), 1)),
 
   Sum: reduce({
     formula: "out = sum x", backward: ["dx_i = dout"],

@@ -6,7 +6,7 @@ import pytest
 
 from minigrad.kernels import formulas, pointwise
 from minigrad.kernels.pointwise import FLOAT, Formula, computed
-from minigrad.ops import arithmetic, binary_cross_entropy, elementary
+from minigrad.ops import arithmetic, binary_cross_entropy, difference_losses, elementary
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
 
@@ -159,6 +159,21 @@ def test_binary_cross_entropy_of_logits_is_that_of_numpys_notation():
         got = getattr(formulas, f"logits_loss{name}").of(*operands)
         wanted = getattr(binary_cross_entropy, f"logits_loss{name}")(*operands)
         np.testing.assert_allclose(got, wanted, 1e-5, 1e-40)
+
+
+@pytest.mark.parametrize("name", ["SquaredError", "AbsoluteError", "Huber", "SmoothL1"])
+@np.errstate(all="ignore")
+def test_losses_of_differences_have_numpys_bits(name):
+    """At their kinks and at infinity, too."""
+    op, number = getattr(difference_losses, name), 0.75
+    loss, x, target = op.blank(), *np.random.default_rng(5).standard_normal((2, 5000)).astype(np.float32)
+    x[:9], target[:9] = [0.75, -0.75, 0, math.nan, math.inf, -math.inf, math.inf, 1e30, 0], [0, 0, 0, 0, 0, 0, math.inf, 0, 1e-40]
+    numbers = (number,) * len(op.numbers)
+    np.testing.assert_array_equal(op.formula.of(x, target, *numbers), loss.losses(x, target, *numbers))
+    for dout in (x[::-1].copy(), np.float32(-3)):
+        got, wanted = op.gradient_formula.of(dout, x, target, *numbers), loss.gradient(dout, x, target, *numbers)
+        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
 
 
 @np.errstate(all="ignore")

@@ -1,0 +1,72 @@
+"""Losses of a difference: its square, its absolute value, and what is the one near 0 and the other further out.
+
+Each is a row of the table below. The sum or mean of all elements belongs to the op: backward is one pass then, as it takes
+dout for the number that it is.
+"""
+from typing import Callable, ClassVar
+
+import numpy as np
+
+from ..kernels import formulas
+from ..kernels.pointwise import Formula, computed
+from ..kernels.reduce import sum
+from ..tape import Op
+
+
+class DifferenceLoss(Op):
+    """out = loss(d) for d = x - target, or the sum or mean of all:  dx = dout [/ n] * slope(d),  dtarget = -dx"""
+
+    fresh_gradients = True
+    loss: Callable
+    slope: Callable
+    numbers: ClassVar[dict[str, float]] = {}  # that they depend on: options of the op, and their defaults
+    formula: Formula  # for kernels: the loss of x and target
+    gradient_formula: Formula  # and dx
+
+    def forward(self, x, target, *, reduction="mean", **options):
+        self.values = tuple((self.numbers | options).values())
+        self.save(x, target)
+        losses = computed(self.formula, self.losses, x, target, *self.values)
+        self.divisor = losses.size if reduction == "mean" else 1
+        if reduction == "none":
+            return losses
+        total = sum(losses)
+        return total / self.divisor if reduction == "mean" else total
+
+    def backward(self, dout, x, target):
+        share = dout if self.divisor == 1 else dout / max(self.divisor, 1)
+        dx = computed(self.gradient_formula, self.gradient, share, x, target, *self.values)
+        return dx, -dx if self.needs(1) else None
+
+    def losses(self, x, target, *values):
+        return self.loss(x - target, *values)
+
+    def gradient(self, dout, x, target, *values):
+        return dout * self.slope(x - target, *values)
+
+
+def difference_loss(formula: str, name: str, loss: Callable, slope: Callable, **numbers: float) -> type[DifferenceLoss]:
+    """A row of the table: the formula is its docstring."""
+    row = dict(__doc__=formula, loss=staticmethod(loss), slope=staticmethod(slope), numbers=numbers,
+               formula=getattr(formulas, name), gradient_formula=getattr(formulas, f"{name}_backward"))
+    return type("".join(word.capitalize() for word in name.split("_")), (DifferenceLoss,), row)
+
+
+def huber(d, delta):
+    return np.where(np.abs(d) <= delta, 0.5 * d * d, delta * (np.abs(d) - 0.5 * delta))
+
+
+def smooth_l1(d, beta):
+    return np.where(np.abs(d) < beta, 0.5 * d * d / beta, np.abs(d) - 0.5 * beta)
+
+
+SquaredError = difference_loss("out = d^2 for d = x - target:  dx = dout * 2 d", "squared_error",
+                               np.square, lambda d: 2 * d)
+AbsoluteError = difference_loss("out = |d| for d = x - target:  dx = dout * sign d", "absolute_error",
+                                np.abs, np.sign)
+Huber = difference_loss("out = d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2), for d = x - target:  "
+                        "dx = dout * min(max(d, -delta), delta)",
+                        "huber", huber, lambda d, delta: np.clip(d, -delta, delta), delta=1.0)
+SmoothL1 = difference_loss("out = d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, for d = x - target:  "
+                           "dx = dout * min(max(d / beta, -1), 1)",
+                           "smooth_l1", smooth_l1, lambda d, beta: np.clip(d / beta, -1.0, 1.0), beta=1.0)
