@@ -199,6 +199,10 @@ CASES = [
     Case(indexing.SetAt, [normal(4, 5), normal(1, 1, 2)], naive.set_at, dict(index=(slice(None, None, -2), 3))),
     Case(indexing.SetAt, [normal(4, 5), normal(5)], naive.set_at, dict(index=np.array([2, 0, -1]))),
     Case(indexing.SetAt, [normal(4, 5), normal(3, 5)], naive.set_at, dict(index=np.array([2, 0, -1]))),
+    Case(indexing.Scatter, [normal(4, 5), normal(3, 2)], naive.scatter, dict(dim=1, indices=np.array([[4, 0], [1, 2], [2, 1]]))),
+    Case(indexing.Scatter, [normal(4, 5), normal(2, 5)], naive.scatter,
+         dict(dim=0, indices=np.array([[0, 1, 2, 3, 0], [3, 2, 1, 0, 1]]))),
+    Case(indexing.Scatter, [normal(0, 5), normal(0, 2)], naive.scatter, dict(dim=1, indices=np.zeros((0, 2), np.int64))),
     Case(einsum.Einsum, [normal(3, 4), normal(4, 5)], naive.einsum, dict(subscripts="ij,jk->ik")),
     Case(einsum.Einsum, [normal(2, 3, 4)], naive.einsum, dict(subscripts="abc->ca")),
     Case(einsum.Einsum, [normal(2, 1, 4), normal(3, 4), normal(3)], naive.einsum, dict(subscripts="bij,ij,k->bj")),
@@ -280,7 +284,7 @@ CASES = [
 ]
 
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
-    indexing.Gather, indexing.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal, diagonal.Triangle,
+    indexing.Gather, indexing.Scatter, indexing.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal, diagonal.Triangle,
     reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
     matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
     rms_norm.RMSNorm,
@@ -443,8 +447,8 @@ CASES += [  # the same for the others
     Case(indexing.SetAt, [normal(), normal()], naive.set_at, dict(index=())),
     Case(indexing.SetAt, [normal(4, 5), normal(0, 5)], naive.set_at, dict(index=np.array([], np.int64))),
     Case(indexing.SetAt, [normal(131, 130), normal(3, 130)], naive.set_at, dict(index=np.array([2, 0, -1]))),
-    *[Case(indexing.SetAt, [normal(*shape), normal(130, 129)], naive.set_at,
-           dict(index=indexing.along(dim, np.argsort(random.random(shape), dim)[:130, :129]), dim=dim))
+    *[Case(indexing.Scatter, [normal(*shape), normal(130, 129)], naive.scatter,
+           dict(dim=dim, indices=np.argsort(random.random(shape), dim)[:130, :129]))
       for dim, shape in enumerate([(140, 129), (130, 140)])],
     Case(einsum.Einsum, [normal(3), normal(3)], naive.einsum, dict(subscripts="i,i->")),
     Case(einsum.Einsum, [normal(), normal(2, 3)], naive.einsum, dict(subscripts=",ij->ji")),

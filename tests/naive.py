@@ -95,7 +95,7 @@ def remainder(rounded):
     return apply
 
 
-def set_at(x, value, index, dim=None):
+def set_at(x, value, index):
     out = x.copy()
     out[index] = value
     return out
@@ -137,6 +137,13 @@ def scatter_add(x, onto=None, *, dim, indices, shape):
     out = np.zeros(shape) if onto is None else onto.copy()
     for place in np.ndindex(indices.shape):
         out[place[:dim] + (indices[place],) + place[dim + 1 :]] += x[place]
+    return out
+
+
+def scatter(x, value, dim, indices):
+    out = x.copy()
+    for place in np.ndindex(indices.shape):
+        out[place[:dim] + (indices[place],) + place[dim + 1 :]] = value[place]
     return out
 
 

@@ -180,6 +180,9 @@ def started(onto: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype) ->
     return zeros(shape, dtype) if onto is None else copied(onto)
 
 
+OCCURS_TWICE = "setting items: an index occurs twice, so the gradient would not be defined"
+
+
 class SetAt(Op):
     """out = x, but out[index] = value:  dx = dout, but dx[index] = 0,  dvalue = dout[index]
 
@@ -188,29 +191,48 @@ class SetAt(Op):
 
     fresh_gradients = True
 
-    def forward(self, x, value, *, index, dim=None, is_checked=False, in_place=False):
-        """`dim`: the index is that of `along` this axis. `in_place`: x itself is written to, if there is no error."""
-        self.index, self.dim, self.value_ndim = index, dim, np.ndim(value)
-        is_checked = is_checked or is_basic(index)
-        out, value = x if in_place else copied(x), np.asarray(value)
-        if dim is not None and is_for_kernel(x.shape, dim, index[dim], value):
-            repeats = put_along(out, dim, index[dim], value, finds_repeats=not is_checked)
-        else:
-            repeats = not is_checked and takes_twice(x.shape, index)
-            if not repeats:
-                out[index] = value
-        if repeats:
-            raise ValueError("setting items: an index occurs twice, so the gradient would not be defined")
+    def forward(self, x, value, *, index, is_checked=False, in_place=False):
+        """`in_place`: x itself is written to, if there is no error."""
+        self.index, self.value_ndim = index, np.ndim(value)
+        if not (is_checked or is_basic(index)) and takes_twice(x.shape, index):
+            raise ValueError(OCCURS_TWICE)
+        out = x if in_place else copied(x)
+        out[index] = value
         return out
 
     def backward(self, dout):
-        dx = SetAt.call(dout, 0.0, index=self.index, dim=self.dim, is_checked=True)
-        if self.dim is not None:
-            return dx, Gather.call(dout, dim=self.dim, indices=self.index[self.dim])
+        dx = SetAt.call(dout, 0.0, index=self.index, is_checked=True)
         dvalue = Index.call(dout, index=self.index)
         dvalue = passed_on(dvalue) if is_basic(self.index) else dvalue
         leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums what is too much
         return dx, dvalue[leading]
+
+
+class Scatter(Op):
+    """out = x, but out[i, indices[i, j]] = value[i, j] for dim = 1:
+    dx = dout, but dx[i, indices[i, j]] = 0,  dvalue[i, j] = dout[i, indices[i, j]]
+
+    As for `SetAt`, no place may be set twice.
+    """
+
+    fresh_gradients = True
+
+    def forward(self, x, value, *, dim, indices, is_checked=False):
+        self.dim, self.indices = dim, indices
+        out, value = copied(x), np.asarray(value)
+        if is_for_kernel(x.shape, dim, indices, value):
+            repeats = put_along(out, dim, indices, value, finds_repeats=not is_checked)
+        else:
+            index = along(dim, indices)
+            repeats = not is_checked and takes_twice(x.shape, index)
+            out[index] = value
+        if repeats:
+            raise ValueError(OCCURS_TWICE)
+        return out
+
+    def backward(self, dout):
+        dx = Scatter.call(dout, 0.0, dim=self.dim, indices=self.indices, is_checked=True)
+        return dx, Gather.call(dout, dim=self.dim, indices=self.indices)
 
 
 def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, value: np.ndarray) -> bool:
@@ -429,7 +451,7 @@ class IndexingMethods:
         used = _used("scatter", self, indices, src)
         if self.ndim == 0:
             return self.reshape(1).scatter(0, indices.reshape(-1), used.reshape(-1)).reshape(())
-        return self.apply_op(SetAt, self, used, index=along(dim, indices), dim=dim)
+        return self.apply_op(Scatter, self, used, dim=dim, indices=indices)
 
     def scatter_add(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""

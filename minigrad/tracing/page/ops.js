@@ -1282,6 +1282,19 @@ const OPS = {
       return written.has(place) ? [1, written.get(place)] : [0, place];
     },
   }),
+  Scatter: moves({
+    names: ["x", "value"],
+    formula: "out = x, but out_i,index_ij = value_ij, along one axis",
+    backward: ["dx = dout, 0 at i,index_ij", "dvalue_ij = dout_i,index_ij"],
+    shape: c => c.shapes[0],
+    from(c, index, place) {
+      const written = c.keep("written", () => {
+        const {shape, data} = option(c, "indices"), from = data.map((_, k) => unravel(shape, k));
+        return new Map(data.map((at, k) => [ravel(c.shapes[0], along(from[k], c.options.dim, at)), ravel(c.shapes[1], from[k])]));
+      });
+      return written.has(place) ? [1, written.get(place)] : [0, place];
+    },
+  }),
 };
 
 /** Reductions to one of the numbers. */
