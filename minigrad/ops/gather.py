@@ -141,7 +141,7 @@ def _used(name: str, x, indices: np.ndarray, src):
     src = src.reshape(1) if x.ndim and not src.ndim else src
     if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
         raise ValueError(f"{name}: an index of shape {indices.shape} does not fit into src, {src.shape}")
-    return src[tuple(slice(n) for n in indices.shape)] if src.ndim else src
+    return src if src.shape == indices.shape else src[tuple(slice(n) for n in indices.shape)]
 
 
 def _marked(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> np.ndarray:
@@ -168,7 +168,7 @@ def take_along_dim(x, indices, dim: int | None = None):
     dim = check_dim("take_along_dim", x, dim)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_dim: expected as many axes as {x.shape} has, got {indices.shape}")
-    if x.ndim == 0:
+    if indices.shape == x.shape[:dim] + indices.shape[dim : dim + 1] + x.shape[dim + 1 :]:  # nothing to broadcast
         return x.gather(dim, indices)
     before, after = (
         np.broadcast_shapes(x.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
