@@ -112,13 +112,14 @@ def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
 
 
 def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
-    indices = np.asarray(index)
-    if indices.dtype.kind != "i":
-        raise TypeError(f"{name}: expected integers as index, got {indices.dtype}")
-    if indices.dtype == np.int64 and indices.size >= LARGE and indices.flags.c_contiguous:
-        indices, lowest, highest = copied_with_range(indices)  # nobody writes to the copy
+    given = np.asarray(index)
+    if given.dtype.kind != "i":
+        raise TypeError(f"{name}: expected integers as index, got {given.dtype}")
+    is_narrow = max(shape, default=1) < 1 << 31  # do positions fit into int32?
+    if given.dtype == np.int64 and given.size >= LARGE and given.flags.c_contiguous and is_narrow:
+        indices, lowest, highest = copied_with_range(given)  # nobody writes to the copy
     else:
-        indices = copied(indices)
+        indices = copied(given)
         lowest, highest = (indices.min(), indices.max()) if indices.size else (0, -1)
     if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
         indices = indices.reshape(1)
@@ -129,7 +130,7 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
             f"{indices.shape}"
         )
     if lowest < 0 or highest >= lengths[dim]:
-        bad = indices[(indices < 0) | (indices >= lengths[dim])]
+        bad = given[(given < 0) | (given >= lengths[dim])]
         raise IndexError(
             f"{name}: index {bad[0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
         )

@@ -8,7 +8,7 @@ SHAPE = (150, 200)  # more than a block of positions
 
 
 @pytest.mark.parametrize("place", [(0, 0), (77, 133), (149, 199)], ids=str)
-@pytest.mark.parametrize("bad", [-1, 200])
+@pytest.mark.parametrize("bad", [-1, 200, 1 << 32])
 def test_a_position_out_of_range_is_found(bad, place):
     positions = np.full(SHAPE, 199)
     positions[place] = bad
