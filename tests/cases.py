@@ -180,6 +180,9 @@ CASES = [
     Case(shape.Concatenate, [normal(2, 3), normal(1, 3)], lambda *a, axis: np.concatenate(a, axis), dict(axis=0)),
     Case(shape.Stack, [normal(2, 3), normal(2, 3), normal(2, 3)], lambda *a, axis: np.stack(a, axis), dict(axis=1)),
     Case(shape.Stack, [normal(2, 3), normal(2, 3)], lambda *a, axis: np.stack(a, axis), dict(axis=-1)),
+    Case(shape.Flip, [normal(2, 3, 4)], naive.flip, dict(axes=[0, 2])),
+    Case(shape.Roll, [normal(3, 5)], naive.roll, dict(shift=-2, dim=1)),
+    Case(shape.Roll, [normal(3, 2)], naive.roll, dict(shift=4, dim=0)),
     Case(indexing.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=(slice(None, None, -2), 3))),
     Case(indexing.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=np.array([0, 2, 0, -1]))),
     Case(indexing.Index, [normal(4, 5)], lambda x, index: x[index], dict(index=(None, Ellipsis, np.array([1, 1])))),
@@ -285,11 +288,10 @@ CASES = [
 ]
 
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
-    gather.Gather, gather.Scatter, gather.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal, diagonal.Triangle,
-    reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp, shape.Concatenate, diagonal.Diagonal,
-    matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax, layer_norm.LayerNorm,
-    rms_norm.RMSNorm,
-    cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood,
+    gather.Gather, gather.Scatter, gather.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal,
+    diagonal.Triangle, shape.Roll, reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp,
+    shape.Concatenate, diagonal.Diagonal, matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax,
+    layer_norm.LayerNorm, rms_norm.RMSNorm, cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood,
     attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
 LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
@@ -437,6 +439,11 @@ CASES += [  # the same for the others
     Case(shape.Pad, [normal(3, 4)], naive.pad, dict(index=(slice(1, 4), slice(0, 4)), shape=(4, 6), value=1.5)),
     Case(shape.Pad, [normal()], naive.pad, dict(index=(), shape=(), value=0.0)),
     Case(shape.Pad, [normal(0, 2)], naive.pad, dict(index=(slice(1, 1), slice(0, 2)), shape=(3, 2), value=1.5)),
+    Case(shape.Flip, [normal()], naive.flip, dict(axes=[])),
+    Case(shape.Flip, [normal(0, 4)], naive.flip, dict(axes=[1])),
+    Case(shape.Flip, [normal(131, 130)], naive.flip, dict(axes=[1])),
+    Case(shape.Roll, [normal(0, 4)], naive.roll, dict(shift=1, dim=0)),
+    Case(shape.Roll, [normal(131, 130)], naive.roll, dict(shift=1, dim=0)),
     Case(shape.Pad, [normal(131, 130)], naive.pad, dict(index=(slice(1, 132), slice(0, 130)), shape=(133, 132), value=1.5)),
     Case(windows.Unfold, [normal(2, 7)], naive.unfold, dict(size=3, step=2)),
     Case(windows.Unfold, [normal(0, 7)], naive.unfold, dict(size=3, step=2)),

@@ -147,6 +147,20 @@ def scatter(x, value, dim, indices):
     return out
 
 
+def flip(x, axes):
+    out = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        out[tuple(n - 1 - i if d in axes else i for d, (i, n) in enumerate(zip(place, x.shape)))] = x[place]
+    return out
+
+
+def roll(x, shift, dim):
+    out = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        out[(*place[:dim], (place[dim] + shift) % x.shape[dim], *place[dim + 1 :])] = x[place]
+    return out
+
+
 def diagonal(x, offset):
     rows, columns = x.shape[-2:]
     kept = [x[..., i, i + offset] for i in range(rows) if 0 <= i + offset < columns]

@@ -1236,6 +1236,19 @@ const OPS = {
       return (upper ? j - i >= diagonal : j - i <= diagonal) ? [0, place] : null;
     },
   }),
+  Flip: moves({
+    formula: "out_i = x_(n - 1 - i), along axes", backward: ["dx_i = dout_(n - 1 - i)"],
+    shape: c => c.shapes[0],
+    from: (c, index) => [0, ravel(c.shape, index.map((i, d) => c.options.axes.includes(d) ? c.shape[d] - 1 - i : i))],
+  }),
+  Roll: moves({
+    formula: "out_((i + shift) mod n) = x_i, along one axis", backward: ["dx_i = dout_((i + shift) mod n)"],
+    shape: c => c.shapes[0],
+    from(c, index) {
+      const {shift, dim} = c.options, n = c.shape[dim];
+      return [0, ravel(c.shape, along(index, dim, ((index[dim] - shift) % n + n) % n))];
+    },
+  }),
   Pad: adds({
     formula: "out = x, with a value around it", backward: ["dx = dout where x stands"],
     shape: c => c.options.shape,
