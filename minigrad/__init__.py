@@ -24,7 +24,7 @@ from .derivatives import grad, hessian, hvp, jacobian, jvp, vjp
 from .kernels.jit import get_num_threads, set_num_threads
 from .ops.comparison import where
 from .ops.einsum import einsum
-from .ops.indexing import take_along_dim
+from .ops.gather import take_along_dim
 from .ops.matmul import matmul, tensordot
 from .ops.shape import cat, hstack, meshgrid, stack, vstack
 from .ops.statistics import std_mean, var_mean

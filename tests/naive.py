@@ -95,7 +95,7 @@ def remainder(rounded):
     return apply
 
 
-def set_at(x, value, index, dim=None):
+def set_at(x, value, index):
     out = x.copy()
     out[index] = value
     return out
@@ -137,6 +137,27 @@ def scatter_add(x, onto=None, *, dim, indices, shape):
     out = np.zeros(shape) if onto is None else onto.copy()
     for place in np.ndindex(indices.shape):
         out[place[:dim] + (indices[place],) + place[dim + 1 :]] += x[place]
+    return out
+
+
+def scatter(x, value, dim, indices):
+    out = x.copy()
+    for place in np.ndindex(indices.shape):
+        out[place[:dim] + (indices[place],) + place[dim + 1 :]] = value[place]
+    return out
+
+
+def flip(x, axes):
+    out = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        out[tuple(n - 1 - i if d in axes else i for d, (i, n) in enumerate(zip(place, x.shape)))] = x[place]
+    return out
+
+
+def roll(x, shift, dim):
+    out = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        out[(*place[:dim], (place[dim] + shift) % x.shape[dim], *place[dim + 1 :])] = x[place]
     return out
 
 

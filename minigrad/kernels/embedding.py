@@ -42,41 +42,44 @@ def sort_rows_by_id(ids, count, rows, starts):
 
 
 @jit
-def _backward_block(block, dout, rows, starts, is_onto, dweight):
+def _backward_block(block, dout, rows, starts, onto, dweight):
     width, start = dweight.shape[1], block * COLUMNS
     columns = min(width - start, COLUMNS)
     total = on_stack(COLUMNS)
     for v in range(dweight.shape[0]):
-        out = pointer(dweight, v * width + start)
-        if starts[v] == starts[v + 1]:
-            fill(out, 0, 0 if is_onto else columns)
-            continue
-        copy_to(total, out if is_onto else pointer(dout, rows[starts[v]] * width + start), columns)
-        for k in range(starts[v] + (0 if is_onto else 1), starts[v + 1]):
+        out, first, end = pointer(dweight, v * width + start), starts[v], starts[v + 1]
+        if onto.size:
+            copy_to(total, pointer(onto, v * width + start), columns)
+        elif first < end:
+            copy_to(total, pointer(dout, rows[first] * width + start), columns)
+            first += 1
+        else:
+            fill(total, 0, columns)
+        for k in range(first, end):
             add_to(total, pointer(dout, rows[k] * width + start), columns)
         copy_to(out, total, columns)
 
 
 @kernel(parallel=True)
-def _backward(dout, ids, is_onto, dweight, rows, starts):
+def _backward(dout, ids, onto, dweight, rows, starts):
     sort_rows_by_id(ids, len(dweight), rows, starts)
     blocks = number_of_blocks(dweight.shape[1], COLUMNS)
-    parallel_for(_backward_block, blocks, dout.size, (dout, rows, starts, is_onto, dweight))
+    parallel_for(_backward_block, blocks, dout.size // 4, (dout, rows, starts, onto, dweight))
 
 
-def embedding_backward(dout, ids, dweight, is_onto=False):
-    """dout (N, C), ids (N,) in range -> dweight (V, C): the sum of dout[n] over all n with ids[n] = v; onto what is there,
-    if so wanted
+def embedding_backward(dout, ids, dweight, onto=None):
+    """dout (N, C), ids (N,) in range, onto (V, C) or None -> dweight (V, C): onto[v], and the sum of dout[n] over all n with
+    ids[n] = v; onto may be dweight itself
 
     Sorted by id, so that the sum over one that occurs often is taken in float64, and rounded once. Cut by columns: threads
     meet nowhere.
     """
-    _backward(dout, ids, is_onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
+    _backward(dout, ids, dweight[:0] if onto is None else onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
 
 
 def add_rows(dout, ids, out):
     """dout (N, C), ids (N,) in range: out (V, C)[v] += the sum of dout[n] over all n with ids[n] = v"""
-    embedding_backward(dout, ids, out, is_onto=True)
+    embedding_backward(dout, ids, out, onto=out)
 
 
 @jit

@@ -12,6 +12,7 @@ from .cumulative import CumulativeMethods
 from .diagonal import DiagonalMethods
 from .dtypes import DtypeMethods
 from .elementary import ElementaryMethods
+from .gather import GatherMethods
 from .in_place import InPlaceMethods
 from .indexing import IndexingMethods
 from .matmul import MatmulMethods
@@ -27,7 +28,7 @@ from .windows import WindowMethods
 
 class Methods(
     ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
-    CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, WindowMethods,
-    SortingMethods, MultinomialMethods, InPlaceMethods, DtypeMethods, NumpyProtocol,
+    CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, GatherMethods,
+    WindowMethods, SortingMethods, MultinomialMethods, InPlaceMethods, DtypeMethods, NumpyProtocol,
 ):
     pass

@@ -123,6 +123,35 @@ class Stack(Op):
         return tuple([dout[before + (i, ...)] for i in range(dout.shape[self.axis])])
 
 
+class Flip(Op):
+    """out = x in reverse order along axes:  dx = dout in reverse order along them"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, axes):
+        self.axes = axes
+        backwards = [slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)]
+        return copied(x[(*backwards, ...)])
+
+    def backward(self, dout):
+        return Flip.call(dout, axes=self.axes)
+
+
+class Roll(Op):
+    """out[(i + shift) % n] = x[i] along dim, which is n long:  dx[i] = dout[(i + shift) % n], rolled back"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, shift, dim):
+        self.shift, self.dim = shift, dim
+        before, n = (slice(None),) * dim, x.shape[dim]
+        first = n - shift % n if n else 0  # the place of what comes first
+        return concatenated([x[(*before, slice(first, None))], x[(*before, slice(first))]], dim)
+
+    def backward(self, dout):
+        return Roll.call(dout, shift=-self.shift, dim=self.dim)
+
+
 class Pad(Op):
     """out = full(shape, value), but out[index] = x, index a tuple of slices:  dx = dout[index]"""
 
@@ -368,7 +397,7 @@ class ShapeMethods:
         axes = [check_dim("flip", self, d) for d in sizes(dims)]
         if len(set(axes)) != len(axes):
             raise ValueError(f"flip: dim {max(axes, key=axes.count)} appears multiple times in {sizes(dims)}")
-        return self[tuple(slice(None, None, -1 if i in axes else None) for i in range(self.ndim))].clone()
+        return self.apply_op(Flip, self, axes=axes)
 
     @answers(np.roll, shift="shifts", axis="dims")
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
@@ -381,9 +410,7 @@ class ShapeMethods:
         x = self
         for shift, dim in zip(shifts, dims):
             dim = check_dim("roll", x, dim)
-            if x.numel() and shift % x.shape[dim]:
-                head = x.shape[dim] - shift % x.shape[dim]
-                x = cat(x.split([head, x.shape[dim] - head], dim)[::-1], dim)
+            x = x.apply_op(Roll, x, shift=int(shift), dim=dim) if x.ndim else x
         return x.clone() if x is self else x
 
     def contiguous(self):

@@ -7,7 +7,7 @@ import numpy as np
 from ..kernels.copying import copied
 from ..kernels.sorting import places, sorting_keys
 from ..runner import compute
-from .indexing import Gather
+from .gather import Gather
 from .operands import check_dim
 
 LARGE = 1 << 12  # elements, from which sorting keys is faster than sorting indices

@@ -121,7 +121,8 @@ SABOTAGES = [
         "writes are not noted": replaced(versions, "note_write", nothing),
         "memory that is gone stays noted": replaced(versions, "_forget", lambda original: lambda key: versions._memories.pop(key)),
         "an overwritten value keeps its gradient": edit("minigrad.tensor:Tensor.write", "np.True_", "np.False_"),
-        "items are set before all is checked": edit("minigrad.ops.indexing:SetAt.forward", "if not repeats", "if True"),
+        "items are set before all is checked": edit(
+            "minigrad.ops.indexing:SetAt.forward", "raise ValueError", "x[index] = value; raise ValueError"),
         "items are set from what is out of date": edit(
             "minigrad.tensor:Tensor.__setitem__", 'check_current("SetAt", (self, value))', "pass"),
         "saved arrays may have changed": replaced(tape.Op, "_check_saved", nothing),

@@ -464,7 +464,7 @@ CAST = [
 OUTPUT = "what it saves is its output, which forward itself has made, contiguous and with memory of its own"
 EXPLAINED = {
     **{f"{name}: computes what nobody needs": "the same numbers: it would only take longer, and the tape drops it"
-       for name in ("Sub", "Mul", "Div", "Pow", "Where", "Remainder", "Fmod", "BinaryCrossEntropyWithLogits",
+       for name in ("Sub", "Mul", "Div", "Pow", "Where", "Remainder", "Fmod", "ScatterAdd", "BinaryCrossEntropyWithLogits",
                     "SquaredError", "AbsoluteError", "Huber", "SmoothL1")},
     **{f"{name}: backward ignores the offset of what was saved": OUTPUT
        for name in ("Exp", "Sqrt", "Rsqrt", "Tanh", "Sigmoid")},

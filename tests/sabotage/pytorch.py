@@ -62,10 +62,10 @@ SABOTAGES: list[Sabotage] = [
     *edits(NAMES, "nn.module", {
         "Module.to: device ignored": ("Module.to", "dtype, device)", "dtype)"),
     }),
-    *edits(COMPOSED, "minigrad.ops.indexing", {
-        "scatter: a number of another kind changes the dtype": ("IndexingMethods.scatter", "out.dtype != self.dtype", "False"),
-        "scatter: dtypes are not compared": ("IndexingMethods.scatter", "src.dtype != self.dtype", "False"),
-        "scatter: all of src": ("_used", "src[tuple(slice(n) for n in indices.shape)] if src.ndim else src", "src"),
+    *edits(COMPOSED, "minigrad.ops.gather", {
+        "scatter: a number of another kind changes the dtype": ("GatherMethods.scatter", "out.dtype != self.dtype", "False"),
+        "scatter: dtypes are not compared": ("GatherMethods.scatter", "src.dtype != self.dtype", "False"),
+        "scatter: all of src": ("_used", "src[tuple(slice(n) for n in indices.shape)]", "src"),
         "scatter: src may be too small": ("_used", "any(n > m for n, m in zip(indices.shape, src.shape))", "False"),
         "scatter: a number everywhere but there": ("_marked", "marks[along(dim, indices) if shape else ()] = True",
             "marks[...] = True; marks[along(dim, indices) if shape else ()] = False"),

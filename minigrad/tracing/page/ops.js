@@ -1265,6 +1265,19 @@ const OPS = {
       return (upper ? j - i >= diagonal : j - i <= diagonal) ? [0, place] : null;
     },
   }),
+  Flip: moves({
+    formula: "out_i = x_(n - 1 - i), along axes", backward: ["dx_i = dout_(n - 1 - i)"],
+    shape: c => c.shapes[0],
+    from: (c, index) => [0, ravel(c.shape, index.map((i, d) => c.options.axes.includes(d) ? c.shape[d] - 1 - i : i))],
+  }),
+  Roll: moves({
+    formula: "out_((i + shift) mod n) = x_i, along one axis", backward: ["dx_i = dout_((i + shift) mod n)"],
+    shape: c => c.shapes[0],
+    from(c, index) {
+      const {shift, dim} = c.options, n = c.shape[dim];
+      return [0, ravel(c.shape, along(index, dim, ((index[dim] - shift) % n + n) % n))];
+    },
+  }),
   Pad: adds({
     formula: "out = x, with a value around it", backward: ["dx = dout where x stands"],
     shape: c => c.options.shape,
@@ -1307,6 +1320,19 @@ const OPS = {
       const written = c.keep("written", () => {
         const {shape, places} = indexOf(c, c.shapes[0]);
         return new Map(places.map((to, k) => [to, ravel(c.shapes[1], unravel(shape, k))]));
+      });
+      return written.has(place) ? [1, written.get(place)] : [0, place];
+    },
+  }),
+  Scatter: moves({
+    names: ["x", "value"],
+    formula: "out = x, but out_i,index_ij = value_ij, along one axis",
+    backward: ["dx = dout, 0 at i,index_ij", "dvalue_ij = dout_i,index_ij"],
+    shape: c => c.shapes[0],
+    from(c, index, place) {
+      const written = c.keep("written", () => {
+        const {shape, data} = option(c, "indices"), from = data.map((_, k) => unravel(shape, k));
+        return new Map(data.map((at, k) => [ravel(c.shapes[0], along(from[k], c.options.dim, at)), ravel(c.shapes[1], from[k])]));
       });
       return written.has(place) ? [1, written.get(place)] : [0, place];
     },

@@ -1,0 +1,249 @@
+"""Slices or elements taken along one axis by their positions, and what puts or adds them there: their transposes."""
+import functools
+import math
+
+import numpy as np
+
+from ..kernels.copying import copied
+from ..kernels.gather import add_along, copied_with_range, put_along, take
+from ..protocol import is_tensor
+from ..runner import compute
+from ..tape import Op
+from .indexing import LARGE, OCCURS_TWICE, AddAt, add_at, passed_on, started, takes_twice
+from .numpy_protocol import answers
+from .operands import check_dim, promote
+
+
+class Gather(Op):
+    """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on:  dx = zeros, then dx[i, indices[i, j]] += dout[i, j]"""
+
+    fresh_gradients = True
+
+    def forward(self, x, *, dim, indices):
+        self.dim, self.indices, self.x_shape = dim, indices, x.shape
+        if indices.size < LARGE:
+            return x[along(dim, indices)]
+        return take(x[cropped(x.shape, dim, indices)], dim, indices, False)
+
+    def backward(self, dout):
+        return ScatterAdd.call(dout, dim=self.dim, indices=self.indices, shape=self.x_shape)
+
+
+class ScatterAdd(Op):
+    """out = onto, by default zeros(shape), then out[i, indices[i, j]] += x[i, j] for dim = 1:
+    dx[i, j] = dout[i, indices[i, j]],  donto = dout
+    """
+
+    fresh_gradients = True
+
+    def forward(self, x, onto=None, *, dim, indices, shape):
+        self.dim, self.indices = dim, indices
+        if max(indices.size, math.prod(shape)) < LARGE or x.dtype.kind != "f":
+            out = started(onto, shape, x.dtype)
+            add_at(out, along(dim, indices), x)
+            return out
+        part = cropped(shape, dim, indices)
+        sums = add_along(x, dim, indices, False, shape[dim], None if onto is None else onto[part])
+        if sums.shape == shape:
+            return sums
+        out = started(onto, shape, x.dtype)
+        out[part] = sums
+        return out
+
+    def backward(self, dout):
+        dx = Gather.call(dout, dim=self.dim, indices=self.indices)
+        return dx if len(self.parents) == 1 else (dx, passed_on(dout) if self.needs(1) else None)
+
+
+class Scatter(Op):
+    """out = x, but out[i, indices[i, j]] = value[i, j] for dim = 1:
+    dx = dout, but dx[i, indices[i, j]] = 0,  dvalue[i, j] = dout[i, indices[i, j]]
+
+    As for `SetAt`, no place may be set twice.
+    """
+
+    fresh_gradients = True
+
+    def forward(self, x, value, *, dim, indices, is_checked=False):
+        self.dim, self.indices = dim, indices
+        out, value = copied(x), np.asarray(value)
+        if is_for_kernel(x.shape, dim, indices, value):
+            repeats = put_along(out, dim, indices, value, finds_repeats=not is_checked)
+        else:
+            index = along(dim, indices)
+            repeats = not is_checked and takes_twice(x.shape, index)
+            out[index] = value
+        if repeats:
+            raise ValueError(OCCURS_TWICE)
+        return out
+
+    def backward(self, dout):
+        dx = Scatter.call(dout, 0.0, dim=self.dim, indices=self.indices, is_checked=True)
+        return dx, Gather.call(dout, dim=self.dim, indices=self.indices)
+
+
+def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, value: np.ndarray) -> bool:
+    """Can and should `put_along` set these values: many, and as many along the other axes as there are?"""
+    is_full = indices.shape[:dim] + indices.shape[dim + 1 :] == shape[:dim] + shape[dim + 1 :]
+    return is_full and indices.size >= LARGE and value.shape in ((), indices.shape)
+
+
+def along(dim: int, indices: np.ndarray) -> tuple:
+    """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
+    counted = _counted if indices.size < LARGE else _counted.__wrapped__
+    return tuple([indices if i == dim else counted(n, indices.ndim - 1 - i) for i, n in enumerate(indices.shape)])
+
+
+@functools.lru_cache(64)
+def _counted(n: int, axes_after: int) -> np.ndarray:
+    """0, 1, ... n - 1 along one axis of several"""
+    return np.arange(n).reshape((n,) + (1,) * axes_after)
+
+
+def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slice, ...]:
+    """The part of an array of this shape that indices along dim look at: they may be shorter along other axes."""
+    return tuple(slice(n if i == dim else indices.shape[i]) for i, n in enumerate(shape))
+
+
+def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
+    """A valid axis, and indices that fit x: a position each, no longer than x along the other axes."""
+    dim = check_dim(name, x, dim)
+    return dim, compute(_checked_indices, name, x.shape, dim, index)
+
+
+def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
+    given = np.asarray(index)
+    if given.dtype.kind != "i":
+        raise TypeError(f"{name}: expected integers as index, got {given.dtype}")
+    is_narrow = max(shape, default=1) < 1 << 31  # do positions fit into int32?
+    if given.dtype == np.int64 and given.size >= LARGE and given.flags.c_contiguous and is_narrow:
+        indices, lowest, highest = copied_with_range(given)  # nobody writes to the copy
+    else:
+        indices = copied(given)
+        lowest, highest = (indices.min(), indices.max()) if indices.size else (0, -1)
+    if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
+        indices = indices.reshape(1)
+    lengths, size = shape or (1,), indices.shape or (1,)
+    if len(size) != len(lengths) or any(size[i] > n for i, n in enumerate(lengths) if i != dim):
+        raise ValueError(
+            f"{name}: expected an index with {len(shape)} axes, no longer than {shape} except along dim {dim}, got "
+            f"{indices.shape}"
+        )
+    if lowest < 0 or highest >= lengths[dim]:
+        bad = given[(given < 0) | (given >= lengths[dim])]
+        raise IndexError(
+            f"{name}: index {bad[0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
+        )
+    return indices
+
+
+def _used(name: str, x, indices: np.ndarray, src):
+    """The part of src that the indices send to places of x."""
+    src = src.reshape(1) if x.ndim and not src.ndim else src
+    if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
+        raise ValueError(f"{name}: an index of shape {indices.shape} does not fit into src, {src.shape}")
+    return src if src.shape == indices.shape else src[tuple(slice(n) for n in indices.shape)]
+
+
+def _marked(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> np.ndarray:
+    """Where x[index] of `along` is."""
+    marks = np.zeros(shape, bool)
+    marks[along(dim, indices) if shape else ()] = True
+    return marks
+
+
+def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
+    positions = np.array(index).reshape(-1)  # a copy, which nobody writes to
+    if np.ndim(index) > 1 or positions.dtype.kind != "i":
+        raise ValueError(f"{name}: expected a vector of integers, got {positions.dtype} {np.shape(index)}")
+    bad = (positions < 0) | (positions >= (shape or (1,))[dim])
+    if bad.any():
+        raise IndexError(f"{name}: index {positions[bad][0]} is out of bounds for dim {dim} of {shape}")
+    return positions
+
+
+def take_along_dim(x, indices, dim: int | None = None):
+    """out[i, j] = x[i, indices[i, j]] for dim = 1, and so on, the other axes broadcast; without dim, x is flattened."""
+    if dim is None:
+        return take_along_dim(x.reshape(-1), indices.reshape(-1), 0)
+    dim = check_dim("take_along_dim", x, dim)
+    if indices.ndim != x.ndim:
+        raise ValueError(f"take_along_dim: expected as many axes as {x.shape} has, got {indices.shape}")
+    if indices.shape == x.shape[:dim] + indices.shape[dim : dim + 1] + x.shape[dim + 1 :]:  # nothing to broadcast
+        return x.gather(dim, indices)
+    before, after = (
+        np.broadcast_shapes(x.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
+    )
+    shape = before + (indices.shape[dim],) + after
+    indices = indices.expand(shape) if is_tensor(indices) else np.broadcast_to(indices, shape)
+    return x.expand(before + (x.shape[dim],) + after).gather(dim, indices)
+
+
+answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices, dim))
+
+
+class GatherMethods:
+    def gather(self, dim: int, index):
+        """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
+        dim, indices = checked_indices("gather", self, dim, index)
+        if not self.ndim:
+            return self.expand(indices.shape).clone()
+        picked = self.apply_op(Gather, self, dim=dim, indices=indices)
+        return picked if getattr(index, "ndim", 0) else picked.reshape(())
+
+    def scatter(self, dim: int, index, src):
+        """A copy of self with out[i, index[i, j]] = src[i, j] for dim = 1, and so on; src may be a number.
+
+        With a tensor as src no place may be set twice, as its gradient would not be defined.
+
+        >>> from minigrad import tensor, zeros
+        >>> zeros(2, 3).scatter(1, tensor([[2], [0]]), 1.0).tolist()
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+        """
+        dim, indices = checked_indices("scatter", self, dim, index)
+        if not is_tensor(src):
+            out = self.masked_fill(compute(_marked, self.shape, dim, indices), src)
+            if out.dtype != self.dtype:
+                raise TypeError(f"scatter: {src!r} does not fit into a tensor of {self.dtype}")
+            return out
+        if src.dtype != self.dtype:
+            raise TypeError(f"scatter: expected src of {self.dtype}, got {src.dtype}; convert with .to(dtype)")
+        used = _used("scatter", self, indices, src)
+        if self.ndim == 0:
+            return self.reshape(1).scatter(0, indices.reshape(-1), used.reshape(-1)).reshape(())
+        return self.apply_op(Scatter, self, used, dim=dim, indices=indices)
+
+    def scatter_add(self, dim: int, index, src):
+        """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
+        dim, indices = checked_indices("scatter_add", self, dim, index)
+        used = _used("scatter_add", self, indices, src)
+        if self.ndim == 0:
+            return self + used.sum()
+        return self.apply_op(ScatterAdd, *promote(used, self), dim=dim, indices=indices, shape=self.shape)
+
+    def index_select(self, dim: int, index):
+        """The slices of self at the positions `index` (a 1-d tensor) along dim."""
+        dim, indices = check_dim("index_select", self, dim), compute(np.atleast_1d, index)
+        if indices.ndim != 1 or indices.dtype.kind != "i":
+            raise ValueError(f"index_select: expected a vector of integers, got {indices.dtype} {indices.shape}")
+        if self.ndim:
+            return self[(slice(None),) * dim + (indices,)]
+        if indices.size != 1:
+            raise ValueError(f"index_select: a single number has one position, got {indices.size} indices")
+        return self.reshape(1)[indices].reshape(())
+
+    def index_add(self, dim: int, index, source, *, alpha: float = 1):
+        """A copy of self with alpha * source added to the slices at the positions `index` (a vector) along dim."""
+        dim = check_dim("index_add", self, dim)
+        indices = compute(_checked_positions, "index_add", self.shape, dim, index)
+        shape = self.shape[:dim] + indices.shape + self.shape[dim + 1 :] if self.ndim else ()
+        if source.shape != shape or not self.ndim and indices.size != 1:
+            raise ValueError(
+                f"index_add: {indices.size} positions along dim {dim} of {self.shape} need a source of shape {shape}, got "
+                f"{source.shape}"
+            )
+        if not self.ndim:
+            return self + source * alpha
+        index = (slice(None),) * dim + (indices,)
+        added = source if alpha == 1 else source * alpha
+        return self.apply_op(AddAt, *promote(added, self), index=index, shape=self.shape)
