@@ -224,15 +224,17 @@ diagonal = Tensor.diagonal
 tril = Tensor.tril
 triu = Tensor.triu
 
-# indexing
+# gather
 gather = Tensor.gather
 index_add = Tensor.index_add
 index_select = Tensor.index_select
+scatter = Tensor.scatter
+scatter_add = Tensor.scatter_add
+
+# indexing
 masked_select = Tensor.masked_select
 nonzero = Tensor.nonzero
 repeat_interleave = Tensor.repeat_interleave
-scatter = Tensor.scatter
-scatter_add = Tensor.scatter_add
 
 # sorting
 argsort = Tensor.argsort
