@@ -60,13 +60,13 @@ def smooth_l1(d, beta):
     return np.where(np.abs(d) < beta, 0.5 * d * d / beta, np.abs(d) - 0.5 * beta)
 
 
-SquaredError = difference_loss("out = d^2 for d = x - target:  dx = dout * 2 d", "squared_error",
-                               np.square, lambda d: 2 * d)
-AbsoluteError = difference_loss("out = |d| for d = x - target:  dx = dout * sign d", "absolute_error",
-                                np.abs, np.sign)
+SquaredError = difference_loss("out = d^2 for d = x - target:  dx = dout [/ n] * 2 d,  dtarget = -dx",
+                               "squared_error", np.square, lambda d: 2 * d)
+AbsoluteError = difference_loss("out = |d| for d = x - target:  dx = dout [/ n] * sign d,  dtarget = -dx",
+                                "absolute_error", np.abs, np.sign)
 Huber = difference_loss("out = d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2), for d = x - target:  "
-                        "dx = dout * min(max(d, -delta), delta)",
+                        "dx = dout [/ n] * min(max(d, -delta), delta),  dtarget = -dx",
                         "huber", huber, lambda d, delta: np.clip(d, -delta, delta), delta=1.0)
 SmoothL1 = difference_loss("out = d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, for d = x - target:  "
-                           "dx = dout * min(max(d / beta, -1), 1)",
+                           "dx = dout [/ n] * min(max(d / beta, -1), 1),  dtarget = -dx",
                            "smooth_l1", smooth_l1, lambda d, beta: np.clip(d / beta, -1.0, 1.0), beta=1.0)
