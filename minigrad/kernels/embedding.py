@@ -68,13 +68,14 @@ def _backward(dout, ids, onto, dweight, rows, starts):
 
 
 def embedding_backward(dout, ids, dweight, onto=None):
-    """dout (N, C), ids (N,) in range, onto (V, C) or None -> dweight (V, C): onto[v], and the sum of dout[n] over all n with
-    ids[n] = v; onto may be dweight itself
+    """dout (N, C), ids (N,) in range, onto (V, C) or None -> dweight (V, C): onto[v], and the sum of dout[n] over all n
+    with ids[n] = v; onto may be dweight itself
 
     Sorted by id, so that the sum over one that occurs often is taken in float64, and rounded once. Cut by columns: threads
     meet nowhere.
     """
-    _backward(dout, ids, dweight[:0] if onto is None else onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
+    onto = dweight[:0] if onto is None else onto
+    _backward(dout, ids, onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
 
 
 def add_rows(dout, ids, out):

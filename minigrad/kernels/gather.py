@@ -268,8 +268,8 @@ def _add_few_block(block, dout, positions, strides, rows, dx):
 
 @kernel(parallel=True)
 def add_forward(dout, positions, strides, onto, dx):
-    """dout (outer, k, inner), positions in range, onto (outer * n * inner,) or (0,) -> dx (outer, n, inner): onto, or zeros,
-    and then dx[o, position[o, j, i], i] += dout[o, j, i]
+    """dout (outer, k, inner), positions in range, onto (outer * n * inner,) or (0,) -> dx (outer, n, inner): onto, or
+    zeros, and then dx[o, position[o, j, i], i] += dout[o, j, i]
 
     Sums are float64's, rounded once: all of one (o, i) are held by one block. Where k is FEW, a sum has few terms and is
     taken in dx itself, which holds zeros or what they are added to.
