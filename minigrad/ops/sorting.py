@@ -4,13 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.copying import copied
-from ..kernels.sorting import places, sorting_keys
+from ..kernels.copying import copied, with_axis_last, with_last_axis_at
+from ..kernels.sorting import least_keys, places, sorting_keys
 from ..runner import compute
 from .gather import Gather
 from .operands import check_dim
 
 LARGE = 1 << 12  # elements, from which sorting keys is faster than sorting indices
+FEW = 8  # least keys, up to which keeping them in order is faster than to partition all
 
 
 class ValuesAndIndices(NamedTuple):
@@ -27,7 +28,7 @@ def has_keys(x: np.ndarray) -> bool:
 
 def keys_along(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Keys of x with axis dim moved to the end."""
-    return sorting_keys(np.moveaxis(x, dim, -1), descending)
+    return sorting_keys(with_axis_last(x, dim), descending)
 
 
 def descending_order(x: np.ndarray, dim: int) -> np.ndarray:
@@ -46,11 +47,14 @@ def top_indices(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     if x.size < LARGE:
         return _order(x, dim, largest)[before + (slice(k),)]
     if has_keys(x):
-        keys = keys_along(x, dim, largest)
-        if 0 < k < n:
-            keys.partition(k - 1)
-        first = np.sort(keys[..., :k])
-        return np.moveaxis(places(first), -1, dim)
+        if 0 < k <= FEW:
+            first = least_keys(with_axis_last(x, dim), k, largest)
+        else:
+            keys = keys_along(x, dim, largest)
+            if 0 < k < n:
+                keys.partition(k - 1)
+            first = np.sort(keys[..., :k])
+        return with_last_axis_at(places(first), dim)
     if 0 < k < n:
         parts = np.argpartition(x, n - k if largest else k - 1, axis=dim)
     else:
@@ -65,7 +69,7 @@ def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     if has_keys(x):
         keys = keys_along(x, dim, descending)
         keys.sort()
-        return np.moveaxis(places(keys), -1, dim)
+        return with_last_axis_at(places(keys), dim)
     row = np.atleast_1d(x)
     order = descending_order(row, dim) if descending else row.argsort(axis=dim, kind="stable")
     return order.reshape(x.shape)
