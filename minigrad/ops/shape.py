@@ -407,10 +407,11 @@ class ShapeMethods:
         shifts, dims = ((n,) if isinstance(n, (int, np.integer)) else tuple(n) for n in (shifts, dims))
         if len(shifts) != len(dims):
             raise ValueError(f"roll: expected as many shifts as dims, got {shifts} and {dims}")
+        if dims and not self.ndim:
+            raise IndexError(f"roll: a tensor without axes has no dim {dims[0]}; leave dims out")
         x = self
         for shift, dim in zip(shifts, dims):
-            dim = check_dim("roll", x, dim)
-            x = x.apply_op(Roll, x, shift=int(shift), dim=dim) if x.ndim else x
+            x = x.apply_op(Roll, x, shift=int(shift), dim=check_dim("roll", x, dim))
         return x.clone() if x is self else x
 
     def contiguous(self):
