@@ -54,12 +54,13 @@ def cross_entropy_forward_backward(x, targets, ignore_index, smoothing, take_mea
 
 
 @row_kernel
-def cross_entropy_backward(row, size, slope, dout, step, factor, dx):
-    """slope = dloss/dx (N, V), dout (N,) and step 1, or dout (1,) of a sum or mean and step 0, factor (1,)
+def cross_entropy_backward(row, size, slope, targets, ignore_index, dout, step, factor, dx):
+    """slope = dloss/dx (N, V), targets (N,), dout (N,) and step 1, or dout (1,) of a sum or mean and step 0, factor (1,)
 
-    -> dx = dout * factor * slope
+    -> dx = dout * factor * slope, and 0 in rows that are ignored, whatever dout is
     """
-    dloss = dout[row * step] * constant_like(dout, factor[0])
+    is_ignored = targets[row] == ignore_index
+    dloss = constant_like(dout, 0) if is_ignored else dout[row * step] * constant_like(dout, factor[0])
     slope, dx = shift(slope, row * size), shift(dx, row * size)
     for j in range(size):
         dx[j] = dloss * slope[j]

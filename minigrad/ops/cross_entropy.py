@@ -40,12 +40,14 @@ class CrossEntropy(Fused):
         losses, slope, total, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1, x.dtype), np.empty(1)
         kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), reduction == "mean",
                                                losses, slope, total, share)
+        self.targets, self.ignore_index = targets, ignore_index
         self.save(x, slope, share)
         return losses if reduction == "none" else total.reshape(())
 
     def backward(self, dout, x, slope, share):
         dx = empty_like(x)
-        kernels.cross_entropy_backward(slope, dout.reshape(-1), int(dout.size > 1), share, dx)
+        kernels.cross_entropy_backward(slope, self.targets, self.ignore_index, dout.reshape(-1), int(dout.size > 1), share,
+                                       dx)
         return dx
 
 

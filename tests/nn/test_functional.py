@@ -109,10 +109,11 @@ def test_kl_div_of_an_impossible_class_is_0():
     np.testing.assert_allclose(loss.numpy(), [[0, -log_p.numpy()[0, 1], 0]])
 
 
-def test_ignored_rows_have_no_gradient_of_nll_loss_whatever_arrives():
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+def test_ignored_rows_have_no_gradient_whatever_arrives(loss):
     for targets, reduction, dout in (([-100, -100], "mean", 1.0), ([1, -100], "none", [1.0, np.inf])):
         x = mg.tensor([[0.1, 0.2, 0.3], [1.0, -np.inf, 3.0]], requires_grad=True)
-        F.nll_loss(x, mg.tensor(targets), reduction=reduction).backward(mg.tensor(dout))
+        loss(x, mg.tensor(targets), reduction=reduction).backward(mg.tensor(dout))
         assert x.grad[1].tolist() == [0.0, 0.0, 0.0] and x.grad.isfinite().all()
 
 
