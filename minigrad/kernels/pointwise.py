@@ -27,10 +27,9 @@ from .simd import INDEX, INT64, pointer, stored, use_widest_vectors
 
 # The elements from which a kernel is faster than NumPy:
 LARGE = 1 << 12  # where NumPy needs several passes, or branches
-VECTORISED = 1 << 15  # where it has vector code for the function
-SINGLE_PASS = 1 << 16  # where memory is all that takes time
-PREDICATE = 1 << 17  # the same, of which the result is a byte each
-BYTES = 1 << 19  # of booleans
+VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 elements, to wake a thread takes what it saves
+SINGLE_PASS = 1 << 17  # where memory is all that takes time
+BYTES = 1 << 19  # the same, for booleans
 # On processors with 512 bits NumPy has vector code for tangents, powers and all logarithms, too.
 NUMPY_HAS_512_BITS = bool({"AVX512_SKX", "X86_V4"} & {*np.show_config(mode="dicts")["SIMD Extensions"].get("found", ())})
 VECTORISED_IN_512 = VECTORISED if NUMPY_HAS_512_BITS else LARGE
@@ -90,7 +89,7 @@ class Formula:
 formula = Formula
 vectorised = functools.partial(Formula, least=VECTORISED, least_apart=LARGE)  # NumPy has vector code for neighbours
 single_pass = functools.partial(Formula, least=SINGLE_PASS)
-predicate = functools.partial(Formula, dtype=BOOL, least=PREDICATE)  # it is true or false
+predicate = functools.partial(Formula, dtype=BOOL, least=SINGLE_PASS)  # it is true or false
 of_booleans = functools.partial(Formula, dtype=BOOL, takes=(BOOL, BOOL), least=BYTES)
 choice = functools.partial(Formula, takes=(BOOL,))  # its first argument is true or false
 
