@@ -31,7 +31,8 @@ VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 ele
 SINGLE_PASS = 1 << 17  # where memory is all that takes time
 BYTES = 1 << 19  # the same, for booleans
 # On processors with 512 bits NumPy has vector code for tangents, powers and all logarithms, too.
-NUMPY_HAS_512_BITS = bool({"AVX512_SKX", "X86_V4"} & {*np.show_config(mode="dicts")["SIMD Extensions"].get("found", ())})
+_EXTENSIONS = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())  # of this processor
+NUMPY_HAS_512_BITS = "AVX512_SKX" in _EXTENSIONS or "X86_V4" in _EXTENSIONS  # older and newer names of one set
 VECTORISED_IN_512 = VECTORISED if NUMPY_HAS_512_BITS else LARGE
 ELEMENTS = 8192  # per block
 NEAR = 64  # bytes: elements no further apart are read where they are
