@@ -281,8 +281,8 @@ CASES = [
          naive.attention,
          dict(is_causal=True)),
     Case(attention.ScaledDotProductAttention, [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4),
-         naive.Constant(mask), naive.Constant(rotation[:, :4])],
-         naive.attention, tolerance=5e-6),  # such a rotation stretches queries and keys, and scores are large
+         naive.Constant(mask), naive.Constant(0.5 * rotation[:, :4])],  # halved: scores are no larger than without
+         naive.attention),
     Case(attention.PackedAttention, [normal(2, 5, 24), None], naive.packed_attention, dict(num_heads=2)),
     Case(attention.PackedAttention, [normal(2, 65, 36), naive.Constant(rotation)], naive.packed_attention,
          dict(num_heads=2, is_causal=True)),

@@ -13,7 +13,7 @@ from ..pool import SMALL
 from .buffers import empty
 from .jit import jit, kernel
 from .microkernel import shape, transpose_square
-from .parallel import parallel_for
+from .parallel import MOVED, parallel_for
 from .rows import number_of_blocks
 from .simd import pointer, pointer_like, shift
 
@@ -186,4 +186,6 @@ def copy_forward(address, out_address, sizes, strides, out_strides, like):
     rows = min(sizes[2], max(1, BLOCK // columns))
     size = sizes[0] * sizes[1] * sizes[2] * sizes[3]
     blocks = sizes[0] * sizes[1] * number_of_blocks(sizes[2], rows) * number_of_blocks(sizes[3], columns)
-    parallel_for(_copy_block, blocks, size // 4, (address, out_address, sizes, strides, out_strides, rows, columns, like))
+    parallel_for(_copy_block, blocks, size // MOVED, (
+        address, out_address, sizes, strides, out_strides, rows, columns, like,
+    ))

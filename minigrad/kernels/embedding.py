@@ -2,7 +2,7 @@
 import numpy as np
 
 from .jit import jit, kernel
-from .parallel import parallel_for
+from .parallel import MOVED, parallel_for
 from .rows import LANES, ROWS, add_to, copy_to, fill, number_of_blocks, sum_down
 from .simd import on_stack, pointer
 
@@ -64,7 +64,7 @@ def _backward_block(block, dout, rows, starts, onto, dweight):
 def _backward(dout, ids, onto, dweight, rows, starts):
     sort_rows_by_id(ids, len(dweight), rows, starts)
     blocks = number_of_blocks(dweight.shape[1], COLUMNS)
-    parallel_for(_backward_block, blocks, dout.size // 4, (dout, rows, starts, onto, dweight))
+    parallel_for(_backward_block, blocks, dout.size // MOVED, (dout, rows, starts, onto, dweight))
 
 
 def embedding_backward(dout, ids, dweight, onto=None):

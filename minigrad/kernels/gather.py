@@ -11,13 +11,12 @@ from .buffers import empty
 from .copying import copy, in_order
 from .embedding import embedding_backward
 from .jit import jit, kernel
-from .parallel import parallel_for
+from .parallel import MOVED, parallel_for
 from .reduce import FEW
 from .rows import number_of_blocks
 from .simd import pointer, shift
 
 ELEMENTS = 1 << 13  # per block
-QUICK = 4  # elements that are moved while one is computed: for fewer, threads are not worth it
 INT32 = np.dtype(np.int32)
 COLUMNS = 64  # of inner, per block, at most
 SUMS = 1 << 16  # that a block holds at a time, if that leaves it some columns
@@ -142,7 +141,7 @@ def take_forward(x, positions, strides, out):
     """x (outer, n, inner), positions in range, out (outer, k, inner): out[o, j, i] = x[o, position[o, j, i], i]"""
     rows = max(1, ELEMENTS // (out.shape[1] if x.shape[2] == 1 else x.shape[2]))
     count = out.shape[0] if x.shape[2] == 1 else out.shape[0] * out.shape[1]
-    parallel_for(_take_block, number_of_blocks(count, rows), out.size // QUICK,
+    parallel_for(_take_block, number_of_blocks(count, rows), out.size // MOVED,
                  (x, pointer(positions, 0), strides, rows, out))
 
 
@@ -160,7 +159,7 @@ def _range_block(block, positions, out, ranges):
 @kernel(parallel=True)
 def range_forward(positions, out, ranges):
     """positions (N,) int64 -> out (N,) int32, the same, and ranges (blocks, 2): the lowest and the highest of each block"""
-    parallel_for(_range_block, ranges.shape[0], positions.size // QUICK, (positions, out, ranges))
+    parallel_for(_range_block, ranges.shape[0], positions.size // MOVED, (positions, out, ranges))
 
 
 @jit
@@ -208,7 +207,7 @@ def put_forward(values, positions, out, repeats):
     rows = max(1, ELEMENTS // (positions.shape[1] * positions.shape[2]))
     step = 0 if values.size == 1 else 1
     blocks = number_of_blocks(out.shape[0], rows)
-    parallel_for(_put_block, blocks, positions.size // QUICK, (values, step, positions, rows, out, repeats))
+    parallel_for(_put_block, blocks, positions.size // MOVED, (values, step, positions, rows, out, repeats))
 
 
 @jit
@@ -279,9 +278,9 @@ def add_forward(dout, positions, strides, onto, dx):
     if count <= FEW:
         rows = max(1, ELEMENTS // (count * inner))
         blocks = number_of_blocks(dx.shape[0], rows)
-        parallel_for(_add_few_block, blocks, dout.size // QUICK, (dout, pointer(positions, 0), strides, rows, dx))
+        parallel_for(_add_few_block, blocks, dout.size // MOVED, (dout, pointer(positions, 0), strides, rows, dx))
     else:
         rows = max(1, ELEMENTS // (columns * dx.shape[1]))
         blocks = number_of_blocks(dx.shape[0], rows) * number_of_blocks(inner, columns)
-        parallel_for(_add_block, blocks, max(dx.size, dout.size) // QUICK,
+        parallel_for(_add_block, blocks, max(dx.size, dout.size) // MOVED,
                      (dout, pointer(positions, 0), strides, rows, columns, onto, dx))

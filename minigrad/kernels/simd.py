@@ -47,11 +47,11 @@ SQRT_2, INVERSE_SQRT_2PI = np.float32(math.sqrt(2)), np.float32(1 / math.sqrt(2 
 TAIL_SCALE = np.float32(0.3)
 
 
-def _emit_multiply_add(builder, x, y, z):
+def _emit_multiply_add(builder, x, y, z, intrinsic_name="fmuladd"):
     """x * y + z, scalar or vector. LLVM fuses the two where the processor can, and never reassociates this form."""
     element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
     suffix = "f32" if isinstance(element, ir.FloatType) else "f64"
-    name = f"llvm.fmuladd.v{x.type.count}{suffix}" if element is not x.type else f"llvm.fmuladd.{suffix}"
+    name = f"llvm.{intrinsic_name}." + (suffix if element is x.type else f"v{x.type.count}{suffix}")
     function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(x.type, [x.type] * 3), name)
     return builder.call(function, [x, y, z])
 
@@ -65,14 +65,7 @@ def multiply_add(typing_context, x, y, z):
 @intrinsic
 def fused_multiply_add(typing_context, x, y, z):
     """x * y + z, of which only the sum is rounded, on any processor: where that is what a result depends on."""
-
-    def codegen(context, builder, signature, arguments):
-        kind = arguments[0].type
-        name = f"llvm.fma.{'f32' if isinstance(kind, ir.FloatType) else 'f64'}"
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
-        return builder.call(function, arguments)
-
-    return x(x, x, x), codegen
+    return x(x, x, x), lambda context, builder, signature, args: _emit_multiply_add(builder, *args, "fma")
 
 
 @intrinsic
@@ -150,11 +143,19 @@ def _exp_nonpositive_float32(x):
     return ZERO if x < SMALLEST_EXPONENT else result
 
 
+@jit
+def exponent_and_rest(x):
+    """(n, m) of a normal positive float32: x = 2^n (1 + m), with 1 + m between sqrt(1/2) and sqrt(2)
+
+    Integers are int32 throughout: to Numba, the difference of two is an int64, and loops would be of these.
+    """
+    bits = np.int32(bits_of(x) - np.int32(0x3F3504F3))
+    return np.int32(bits >> np.int32(23)), float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - ONE
+
+
 def _log_float32(x):
-    normal_x = x if x >= SMALLEST_NORMAL else x * np.float32(2.0**23)
-    bits = np.int32(bits_of(normal_x) - np.int32(0x3F3504F3))  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
-    n = np.float32(bits >> np.int32(23)) - (ZERO if x >= SMALLEST_NORMAL else np.float32(23))
-    m = float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - ONE
+    exponent, m = exponent_and_rest(x if x >= SMALLEST_NORMAL else x * np.float32(2.0**23))
+    n = np.float32(exponent) - (ZERO if x >= SMALLEST_NORMAL else np.float32(23))
     square = m * m
     small = multiply_add(n, LN_2_LOW, multiply_add(polynomial(m, LOG) * m, square, -HALF * square))
     result = multiply_add(n, LN_2_HIGH, m + small)

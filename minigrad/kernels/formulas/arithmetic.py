@@ -5,15 +5,10 @@ import numpy as np
 
 from ..pointwise import exact, formula, single_pass, unless, vectorised
 from ..simd import HALF, INFINITY, NAN, ONE, TWO, ZERO
-from .values import LN_2, inlined, is_no_normal, wide, wide_exp2_value, wide_log2_value
+from .values import LN_2, inlined, is_no_normal, sign_value, wide, wide_exp2_value, wide_log2_value
 
 THREE, FOUR = np.float32(3), np.float32(4)
 MANY = np.float64(1 << 22)  # quotients, up to which they and what remains are exact
-
-
-@exact
-def _sign(x):
-    return ONE if x > ZERO else (-ONE if x < ZERO else (ZERO if x == ZERO else x))  # NaN stays NaN
 
 
 @exact
@@ -99,7 +94,7 @@ def absolute(x):
 
 @vectorised
 def absolute_backward(dout, x):
-    return dout * _sign(x)
+    return dout * sign_value(x)
 
 
 @single_pass
@@ -182,7 +177,7 @@ def remainder_backward_b(dout, a, b):
 
 @single_pass
 def sign(x):
-    return ONE if x > ZERO else (-ONE if x < ZERO else (ZERO if x == ZERO else x))
+    return sign_value(x)
 
 
 @single_pass

@@ -5,7 +5,7 @@ import numpy as np
 
 from ..pointwise import exact, formula
 from ..simd import HALF, ONE, TWO, ZERO, log as log_value
-from .values import exp_value, log1p_value, sigmoid_value
+from .values import exp_value, log1p_value, sigmoid_value, sign_value
 
 LEAST_LOG = -100.0  # the logarithm of 0, so that the loss of binary cross-entropy stays finite
 LEAST_VARIANCE = 1e-12  # of a coin that is always right, so that its gradient stays finite
@@ -30,8 +30,7 @@ def absolute_error(x, target):
 
 @formula
 def absolute_error_backward(dout, x, target):
-    d = x - target
-    return dout * (d if d != d else (ONE if d > ZERO else (-ONE if d < ZERO else ZERO)))
+    return dout * sign_value(x - target)
 
 
 @formula

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..pointwise import exact
 from ..simd import (
-    EXP, HALF, INFINITY, LN_2_HIGH, LN_2_LOW, LOG, LOG2_E, ONE, SMALLEST_NORMAL, TWO, ZERO, bits_of, float_of_bits,
-    log as log_value, multiply_add, polynomial,
+    EXP, HALF, INFINITY, LN_2_HIGH, LN_2_LOW, LOG, LOG2_E, ONE, SMALLEST_NORMAL, TWO, ZERO, exponent_and_rest,
+    float_of_bits, log as log_value, multiply_add, polynomial,
 )
 
 LN_2 = np.float32(math.log(2))
@@ -21,19 +21,31 @@ def _power_of_two(n):
 
 
 @exact
+def _scaled(x, n):
+    """x 2^n, also where that is subnormal: in two steps, of which only the last one rounds"""
+    half = n >> np.int32(1)
+    return x * _power_of_two(half) * _power_of_two(n - half)
+
+
+@exact
+def _exp_less_one(r):
+    """e^r - 1, |r| <= log(2) / 2"""
+    return multiply_add(polynomial(r, EXP), r * r, r)
+
+
+@exact
 def _split(x):
     """(n, e^r - 1) with x = n log 2 + r, |r| <= log(2) / 2"""
     n = np.floor(multiply_add(x, LOG2_E, HALF))
     r = multiply_add(n, -LN_2_LOW, multiply_add(n, -LN_2_HIGH, x))
-    return np.int32(n), multiply_add(polynomial(r, EXP), r * r, r)
+    return np.int32(n), _exp_less_one(r)
 
 
 @exact
 def exp_value(x):
-    """e^x, also where that is subnormal: times 2^n in two steps, of which only the last one rounds"""
+    """e^x, also where that is subnormal"""
     n, above_one = _split(min(max(x, LOWEST), HIGHEST))
-    half = n >> np.int32(1)
-    result = (ONE + above_one) * _power_of_two(half) * _power_of_two(n - half)
+    result = _scaled(ONE + above_one, n)
     return result if x == x else x
 
 
@@ -63,18 +75,21 @@ def tanh_value(x):
 
 
 @exact
+def sign_value(x):
+    return ONE if x > ZERO else (-ONE if x < ZERO else (ZERO if x == ZERO else x))  # NaN stays NaN
+
+
+@exact
 def sigmoid_value(x):
     return ONE / (ONE + exp_value(-x))
 
 
 @exact
 def exp2_value(x):
-    """2^x = 2^n e^(r log 2) with n + r = x, |r| <= 1 / 2; the scale in two steps, as in exp_value"""
-    n = np.floor(min(max(x, LOWEST_POWER), HIGHEST_POWER) + HALF)
-    r = (min(max(x, LOWEST_POWER), HIGHEST_POWER) - n) * LN_2
-    exponent = np.int32(n)
-    half = exponent >> np.int32(1)
-    result = (ONE + multiply_add(polynomial(r, EXP), r * r, r)) * _power_of_two(half) * _power_of_two(exponent - half)
+    """2^x = 2^n e^(r log 2) with n + r = x, |r| <= 1 / 2"""
+    near = min(max(x, LOWEST_POWER), HIGHEST_POWER)
+    n = np.floor(near + HALF)
+    result = _scaled(ONE + _exp_less_one((near - n) * LN_2), np.int32(n))
     return result if x == x else x
 
 
@@ -82,10 +97,8 @@ def exp2_value(x):
 def log_value_of_base(x, whole, whole_low, factor, factor_low):
     """A logarithm of a normal positive number, in units of which `whole` (and what it lacks) are log 2 and `factor` is 1:
     x = 2^n (1 + m), and log(1 + m) is a and what rounding took from it"""
-    bits = np.int32(bits_of(x) - np.int32(0x3F3504F3))  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
-    n = np.float32(bits >> np.int32(23))
-    m = float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - ONE
-    square = m * m
+    exponent, m = exponent_and_rest(x)
+    n, square = np.float32(exponent), m * m
     small = multiply_add(polynomial(m, LOG) * m, square, -HALF * square)
     a = m + small
     low = multiply_add(small - (a - m), factor, multiply_add(n, whole_low, a * factor_low))
@@ -121,10 +134,10 @@ def wide_exp2_value(z):
 @inlined
 def wide_log2_value(x):
     """log2 of a normal positive number, as a float64: x = 2^n (1 + m), log(1 + m) = 2 artanh(m / (2 + m))"""
-    bits = np.int32(bits_of(x) - np.int32(0x3F3504F3))  # so that m + 1 lies between sqrt(1/2) and sqrt(2)
-    m = wide(float_of_bits((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3))) - WHOLE
+    exponent, rest = exponent_and_rest(x)
+    m = wide(rest)  # which is exact
     s = m / (TWICE + m)
-    return np.float64(bits >> np.int32(23)) + polynomial(s * s, WIDE_LOG_2) * s
+    return np.float64(exponent) + polynomial(s * s, WIDE_LOG_2) * s
 
 
 @exact
