@@ -11,6 +11,7 @@ from .arrays import as_array, as_dtype, float32, int64
 from .devices import device as checked_device
 from .dlpack import imported
 from .ops.operands import sizes
+from .pool import lasting
 from .random import Generator
 from .tensor import Tensor, wrap
 
@@ -66,29 +67,35 @@ def from_dlpack(source: Any) -> Tensor:
     return wrap(imported(source))
 
 
+def _filled(shape: tuple[int, ...], value: float | np.ndarray, dtype: np.dtype) -> np.ndarray:
+    array = lasting(shape, dtype)
+    array[...] = value
+    return array
+
+
 def full(
     size: Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
 ) -> Tensor:
     value = as_array(fill_value, dtype)
-    return _fresh(np.full(sizes((size,)), value, value.dtype), requires_grad, device=device)
+    return _fresh(_filled(sizes((size,)), value, value.dtype), requires_grad, device=device)
 
 
 def zeros(
     *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
 ) -> Tensor:
-    return _fresh(np.zeros(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
+    return _fresh(lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device=device)
 
 
 def ones(
     *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
 ) -> Tensor:
-    return _fresh(np.ones(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
+    return _fresh(_filled(_shape(shape, size), 1, _floating(dtype)), requires_grad, device=device)
 
 
 def empty(
     *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
 ) -> Tensor:
-    return _fresh(np.empty(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
+    return _fresh(lasting(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:

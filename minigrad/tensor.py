@@ -20,6 +20,7 @@ from .ops.comparison import Where
 from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
 from .ops.operands import sizes
 from .per_thread import this_thread
+from .pool import lasting
 from .runner import EAGER, current, opaque, refuse_in_capture
 from .tape import Fused, Node, Op
 from .versions import VersionedArray
@@ -463,7 +464,8 @@ class Tensor(ops.Methods):
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy._array, copy.node, copy.frozen = self._array.copy(), None, None
+        copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
+        copy._array[...] = self._array
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy
 

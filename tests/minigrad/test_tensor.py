@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import nn
 from minigrad.ops.sorting import ValuesAndIndices
 from nn import functional as F
 
@@ -133,6 +134,18 @@ def test_a_deep_copy_is_a_leaf_of_its_own():
     assert x.grad is None and y.grad.tolist() == [2.0, 2.0] and not np.shares_memory(x.data, y.data)
     with pytest.raises(RuntimeError, match="only leaf tensors can be deep-copied"):
         copy.deepcopy(x * 2.0)
+
+
+@pytest.mark.parametrize("make, value", [
+    (lambda: mg.zeros(100, 200), 0), (lambda: mg.ones(100, 200, dtype=mg.float64), 1), (lambda: mg.full((100, 200), 7), 7),
+    (lambda: mg.full((200, 300), True), 1), (lambda: copy.deepcopy(mg.from_numpy(np.full((200, 100), 3.0).T)), 3),
+    (lambda: mg.empty(100, 200).zero_(), 0), (lambda: nn.init.constant_(nn.Linear(100, 200).weight, 2), 2),
+], ids=["zeros", "ones", "full", "full of bool", "copy", "empty", "weight"])
+def test_large_tensors_begin_with_a_cache_line(make, value):
+    """To read weights that lie across two takes longer. NumPy aligns to 16 bytes, so some of several would not."""
+    made = [make() for _ in range(4)]
+    assert [tensor.array.ctypes.data % 64 for tensor in made] == [0] * 4
+    assert all((tensor.array == value).all() and tensor.array.flags.carray for tensor in made)
 
 
 def test_random_tensors_come_from_one_seeded_generator():
