@@ -122,6 +122,9 @@ CASES = [
     Case(activations.Relu, [distinct(3, 4)], lambda x: np.where(x > 0, x, 0)),
     Case(comparison.Maximum, [distinct(3, 1), distinct(4) + 0.03], np.maximum),
     Case(comparison.Minimum, [distinct(3, 4), distinct(4) + 0.03], np.minimum),
+    Case(arithmetic.Lerp, [distinct(3, 4), distinct(4) + 0.03, distinct(3, 1) + 0.1],
+         lambda a, b, w: a * (1 - w) + b * w),
+    Case(arithmetic.Lerp, [distinct(65, 64), distinct(64) + 0.03, 0.7], lambda a, b, w: a * (1 - w) + b * w),  # with the kernel
     Case(comparison.Clamp, [distinct(3, 4)], lambda x, low, high: np.clip(x, low, high), dict(low=-0.3, high=0.4)),
     Case(arithmetic.FloorDivide, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], lambda a, b: np.floor(a / b)),
     Case(arithmetic.Remainder, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.floor)),
@@ -241,6 +244,8 @@ CASES = [
     Case(cross_entropy.CrossEntropy, [normal(70, 65)], naive.cross_entropy, dict(targets=random.integers(0, 65, 70))),
     Case(binary_cross_entropy.BinaryCrossEntropy, [random.uniform(0.1, 0.9, (3, 4)), random.uniform(0, 1, (3, 4))],
          lambda p, t: -(t * np.log(p) + (1 - t) * np.log(1 - p))),
+    *[Case(cross_entropy.CrossEntropyOfDistributions, [normal(*shape), random.uniform(0, 2, shape)],
+           naive.cross_entropy_of_distributions) for shape in ((4, 3), (70, 97))],
     Case(cross_entropy.NegativeLogLikelihood, [normal(4, 3)], naive.negative_log_likelihood,
          dict(targets=np.array([0, 2, 1, 1]))),
     Case(cross_entropy.NegativeLogLikelihood, [normal(4, 3)], naive.negative_log_likelihood,
@@ -298,6 +303,7 @@ NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays 
     diagonal.Triangle, shape.Roll, reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp,
     shape.Concatenate, diagonal.Diagonal, matmul.MatMul, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax,
     layer_norm.LayerNorm, rms_norm.RMSNorm, cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood,
+    cross_entropy.CrossEntropyOfDistributions,
     attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
 LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
@@ -485,6 +491,8 @@ CASES += [  # the same for the others
     Case(layer_norm.LayerNorm, [normal(180, 97), normal(97), normal(97)], naive.layer_norm),
     Case(rms_norm.RMSNorm, [normal(0, 5), normal(5)], lambda x, weight: x),
     Case(rms_norm.RMSNorm, [normal(180, 97), normal(97)], naive.rms_norm),
+    *[Case(cross_entropy.CrossEntropyOfDistributions, [normal(*shape), normal(*shape)], lambda x, q: np.zeros(len(x)))
+      for shape in ((0, 3), (3, 0))],
     Case(cross_entropy.NegativeLogLikelihood, [normal(0, 3)], naive.negative_log_likelihood,
          dict(targets=np.zeros(0, int), reduction="none")),
     Case(cross_entropy.CrossEntropy, [normal(0, 3)], lambda x, targets, reduction: np.zeros(0),

@@ -263,6 +263,10 @@ def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothi
     return losses.sum() / (sum(targets != ignore_index) if reduction == "mean" else 1)
 
 
+def cross_entropy_of_distributions(x, q):
+    return np.array([-sum(p * log for p, log in zip(wanted, log_p)) for wanted, log_p in zip(q, log_softmax(x, 1))])
+
+
 def negative_log_likelihood(x, targets, ignore_index=-100, reduction="mean"):
     losses = np.array([0.0 if t == ignore_index else -x[n, t] for n, t in enumerate(targets)])
     if reduction == "none":

@@ -17,7 +17,9 @@ from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
 from .numpy_protocol import answers, named
-from .operands import binary, cast, floating, of_floats, of_two, operand, promote
+from .operands import (
+    NUMBERS, binary, broadcast_error, cast, common_dtype, floating, of_floats, of_two, operand, promote,
+)
 
 
 def product(a, b):
@@ -143,6 +145,37 @@ def power_backward_b(dout, a, b):
     a = np.asarray(a, dout.dtype) if isinstance(a, (int, float)) else a  # its logarithm in full precision
     at_zero = (a == 0) & (b >= 0)
     return dout * np.where(at_zero, 0.0, a**b * np.log(np.where(at_zero, 1.0, a)))
+
+
+def lerp(a, b, w):
+    way = b - a
+    w = np.asarray(w, way.dtype)
+    if w.ndim == 0:
+        return a + w * way if abs(w) < 0.5 else b - (1 - w) * way
+    return np.where(abs(w) < 0.5, a + w * way, b - (1 - w) * way)
+
+
+def lerp_backward_weight(dout, a, b):
+    return dout * (b - a)
+
+
+class Lerp(Op):
+    """out = a + w (b - a) where |w| < 1/2, else b - (1 - w) (b - a):  da = dout (1 - w),  db = dout w,  dw = dout (b - a)
+
+    It is measured from the nearer of the two, so that both are reached exactly.
+    """
+
+    fresh_gradients = True
+
+    def forward(self, a, b, w):
+        self.save(a, b, w)
+        return computed(formulas.lerp, lerp, a, b, w)
+
+    def backward(self, dout, a, b, w):
+        da = product(dout, 1 - w) if self.needs(0) else None
+        db = product(dout, w) if self.needs(1) else None
+        dw = computed(formulas.lerp_backward_weight, lerp_backward_weight, dout, a, b) if self.needs(2) else None
+        return da, db, dw
 
 
 class Pow(Op):
@@ -323,6 +356,15 @@ class ArithmeticMethods:
     def addcdiv(self, tensor1, tensor2, *, value: float = 1):
         """self + value * tensor1 / tensor2"""
         return self + times(tensor1 / tensor2, value)
+
+    def lerp(self, end, weight):
+        """self + weight * (end - self); the weight is a number, or one for each element. Both ends are reached exactly."""
+        values = self, operand(end), operand(weight)
+        dtype = common_dtype(*values)
+        try:
+            return self.apply_op(Lerp, *[cast(value, dtype) for value in values])
+        except ValueError:
+            raise broadcast_error("lerp", *[value for value in values if type(value) not in NUMBERS]) from None
 
     floor = step(np.floor)
     ceil = step(np.ceil)

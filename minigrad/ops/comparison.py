@@ -215,13 +215,6 @@ class ComparisonMethods:
         """self, but `value` where mask holds; no gradient there."""
         return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self)
 
-    def lerp(self, end, weight):
-        """self + weight * (end - self), measured from the nearer of the two, so that both are reached exactly."""
-        way = end - self
-        if type(weight) in (int, float):
-            return self + way * weight if abs(weight) < 0.5 else end - way * (1 - weight)
-        return where(abs(weight) < 0.5, self + weight * way, end - (1 - weight) * way)
-
     @answers(np.nan_to_num)
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):
         """self with numbers for NaN and infinities, these by default the extremes of the dtype; no gradient there."""

@@ -1,8 +1,11 @@
 """Cross-entropy between logits and target classes, loss and gradient in one pass over the logits; and its end alone."""
+import operator
+
 import numpy as np
 
-from ..kernels import cross_entropy as kernels
+from ..kernels import cross_entropy as kernels, formulas
 from ..kernels.buffers import empty, empty_like
+from ..kernels.pointwise import computed
 from ..tape import Fused
 from .indexing import zeros
 from .softmax import LogSoftmax
@@ -49,6 +52,30 @@ class CrossEntropy(Fused):
         kernels.cross_entropy_backward(slope, self.targets, self.ignore_index, dout.reshape(-1), int(dout.size > 1), share,
                                        dx)
         return dx
+
+
+class CrossEntropyOfDistributions(Fused):
+    """out = -rowsum(q * log(softmax(x))):  dx = dout * (softmax(x) * rowsum(q) - q),  dq = -dout * log(softmax(x))
+
+    x (N, V) are logits, q (N, V) wanted probabilities, of any sum; there is a loss for each row. The gradient is that of
+    CrossEntropy, where the q sum to 1.
+    """
+
+    @staticmethod
+    def definition(x, q):
+        return -np.sum(q * LogSoftmax.call(x, dim=-1), axis=-1)
+
+    def forward(self, x, q):
+        losses, slope = np.zeros(x.shape[:1], x.dtype), empty_like(x)
+        if x.size:
+            kernels.cross_entropy_of_distributions(x, q, losses, slope)
+        self.save(x, q, slope)
+        return losses
+
+    def backward(self, dout, x, q, slope):
+        dout = dout[:, None]
+        dx = computed(formulas.mul, operator.mul, slope, dout) if self.needs(0) else None
+        return dx, (-dout * LogSoftmax.call(x, dim=-1) if self.needs(1) else None)
 
 
 class NegativeLogLikelihood(Fused):

@@ -22,8 +22,7 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
     if logits.ndim and targets.shape == logits.shape and targets.dtype.kind == "f":
-        log_p = floating(logits).log_softmax(class_dim)
-        return _cross_entropy_of_distributions(log_p, targets, class_dim, weight, reduction, label_smoothing)
+        return _cross_entropy_of_distributions(logits, targets, class_dim, weight, reduction, label_smoothing)
     ids = _targets("cross_entropy", logits, targets, ignore_index)
     if weight is not None:
         log_p = floating(logits).log_softmax(class_dim)
@@ -199,15 +198,19 @@ def _some_class(ids: np.ndarray, class_dim: int, ignore_index: int) -> np.ndarra
 
 
 def _cross_entropy_of_distributions(
-    log_p: Tensor, targets: Tensor, class_dim: int, weight: Tensor | None, reduction: str, label_smoothing: float
+    logits: Tensor, targets: Tensor, class_dim: int, weight: Tensor | None, reduction: str, label_smoothing: float
 ) -> Tensor:
-    """-sum over classes of weight * target * log_p; the mean is over the examples."""
+    """-sum over classes of weight * target * log_softmax(logits); the mean is over the examples."""
+    logits, wanted = promote(floating(logits), targets)
+    classes = logits.shape[class_dim]
     if label_smoothing:
-        targets = targets * (1.0 - label_smoothing) + label_smoothing / log_p.shape[class_dim]
-    losses = targets * log_p
+        wanted = wanted * (1.0 - label_smoothing) + label_smoothing / classes
     if weight is not None:
-        losses = losses * _class_weights("cross_entropy", weight, log_p, class_dim)
-    return _reduced("cross_entropy", -losses.sum(class_dim), reduction)
+        wanted = wanted * _class_weights("cross_entropy", weight, logits, class_dim)
+    rows = [x if x.ndim == 2 else x.movedim(class_dim, -1).reshape(-1, classes) for x in (logits, wanted)]
+    losses = apply(ops.cross_entropy.CrossEntropyOfDistributions, *rows)
+    shape = logits.shape[:class_dim] + logits.shape[class_dim + 1 :]
+    return _reduced("cross_entropy", losses if losses.shape == shape else losses.reshape(shape), reduction)
 
 
 def _class_weights(name: str, weight: Tensor | None, log_p: Tensor, class_dim: int) -> Tensor:

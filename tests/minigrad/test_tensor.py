@@ -44,7 +44,7 @@ ERRORS = {
     "unknown ufunc": (lambda: np.cbrt(a23), TypeError, "np.cbrt is not supported on Tensors"),
     "unknown function": (lambda: np.fft.fft(a23), TypeError, "np.fft is not supported on Tensors"),
     "gelu": (lambda: a23.gelu("fast"), ValueError, "approximate is 'none' or 'tanh', got 'fast'"),
-    "lerp": (lambda: a23.lerp(a34, 0.5), ValueError, "shapes (3, 4) and (2, 3) do not broadcast"),
+    "lerp": (lambda: a23.lerp(a34, 0.5), ValueError, "lerp: shapes (2, 3) and (3, 4) do not broadcast"),
     "median": (lambda: mg.zeros(2, 0).median(1), IndexError, "dim 1 of shape (2, 0) has no elements"),
     "trace": (lambda: a23[0].trace(), ValueError, "trace: expected a matrix, got shape (3,)"),
     "index_add": (lambda: a23.index_add(1, mg.tensor([0, 3]), a22), IndexError,

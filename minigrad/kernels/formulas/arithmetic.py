@@ -78,6 +78,17 @@ def div(a, b):
 
 
 @formula
+def lerp(a, b, w):
+    way = b - a
+    return a + w * way if abs(w) < HALF else b - (ONE - w) * way
+
+
+@formula
+def lerp_backward_weight(dout, a, b):
+    return dout * (b - a)
+
+
+@formula
 def div_backward_b(dout, a, b):
     return -(dout / b) * a / b
 

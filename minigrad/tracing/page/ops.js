@@ -582,18 +582,23 @@ function withTargets(c) {
   return {rows, targets, counts, reduction, counted: targets.filter((_, r) => counts(r)).length};
 }
 
-/** Of each row, the softmax p of the logits; and the wanted distribution. */
-function crossEntropy(c) {
-  const [, classes] = c.shapes[0], {label_smoothing: smoothing = 0} = c.options;
-  const found = withTargets(c), {rows, targets, counts} = found;
+/** log p of the row r and the class k, for p = softmax(input 0). */
+function logOfSoftmax(c) {
+  const [rows, classes] = c.shapes[0];
   c.aside("largest", [rows], (c, [r]) => c.m.max(classes, k => c.x(0, [r, k])));
   c.aside("logsum", [rows], (c, [r]) => {
     const m = c.m, largest = c.read("largest")([r]);
     return m.add(largest, m.log(m.sum(classes, k => m.exp(m.sub(c.x(0, [r, k]), largest)))));
   });
+  return (c, r, k) => c.m.sub(c.x(0, [r, k]), c.read("logsum")([r]));
+}
+
+/** Of each row, the softmax p of the logits; and the wanted distribution. */
+function crossEntropy(c) {
+  const [, classes] = c.shapes[0], {label_smoothing: smoothing = 0} = c.options;
+  const found = withTargets(c), {targets, counts} = found;
   return {
-    ...found, classes, smoothing,
-    logP: (c, r, k) => c.m.sub(c.x(0, [r, k]), c.read("logsum")([r])),
+    ...found, classes, smoothing, logP: logOfSoftmax(c),
     wanted: (r, k) => (targets[r] === k ? 1 - smoothing : 0) + smoothing / classes,
     loss(c, r) {
       const m = c.m;
@@ -838,6 +843,18 @@ const OPS = {
     gradients: [
       (m, dout, a, b) => halfWhereEqual(m, dout, a, b, (a, b) => b < a),
       (m, dout, a, b) => halfWhereEqual(m, dout, b, a, (b, a) => a < b),
+    ],
+  }),
+  Lerp: elementwise({
+    names: ["a", "b", "w"],
+    formula: "out = a + w * (b - a) where |w| < 1/2, else b - (1 - w) * (b - a)",
+    backward: ["da = dout * (1 - w)", "db = dout * w", "dw = dout * (b - a)"],
+    value: (m, a, b, w) => Math.abs(m.valueOf(w)) < 0.5 ? m.add(a, m.mul(w, m.sub(b, a)))
+      : m.sub(b, m.mul(m.sub(m.number(1), w), m.sub(b, a))),
+    gradients: [
+      (m, dout, a, b, w) => m.mul(dout, m.sub(m.number(1), w)),
+      (m, dout, a, b, w) => m.mul(dout, w),
+      (m, dout, a, b) => m.mul(dout, m.sub(b, a)),
     ],
   }),
   Clamp: elementwise({
@@ -1117,6 +1134,22 @@ const OPS = {
       const slope = m.sub(m.exp(e.logP(c, r, k)), m.number(e.wanted(r, k)));
       const dout = c.dout(e.reduction === "none" ? [r] : []);
       return m.mul(e.reduction === "mean" ? m.div(dout, m.number(e.counted)) : dout, slope);
+    },
+  },
+  CrossEntropyOfDistributions: {
+    names: ["x", "q"],
+    formula: "out = - sum_k q_k log p_k,  p = softmax(x)",
+    backward: ["dx_rk = dout_r * (p_rk sum_j q_rj - q_rk)", "dq_rk = - dout_r log p_rk"],
+    shape: c => [c.shapes[0][0]],
+    value(c, [r]) {
+      const logP = logOfSoftmax(c), m = c.m;
+      return m.neg(m.sum(c.shapes[0][1], k => m.mul(c.x(1, [r, k]), logP(c, r, k))));
+    },
+    gradient(c, slot, [r, k]) {
+      const logP = logOfSoftmax(c), m = c.m;
+      if (slot === 1) return m.neg(m.mul(c.dout([r]), logP(c, r, k)));
+      const total = c.once("sum of q", [c.shapes[0][0]], (c, [r]) => c.m.sum(c.shapes[0][1], j => c.x(1, [r, j])));
+      return m.mul(c.dout([r]), m.sub(m.mul(m.exp(logP(c, r, k)), total([r])), c.x(1, [r, k])));
     },
   },
   NegativeLogLikelihood: {

@@ -117,7 +117,7 @@ GRADIENTS = {  # formulas of several operands, and these in NumPy's notation
     "cube_backward": arithmetic.POWERS[3].gradient, "fourth_backward": arithmetic.POWERS[4].gradient,
     "power_backward_a": arithmetic.power_backward_a, "power_backward_b": arithmetic.power_backward_b,
     "arctan2_backward_a": elementary.arctan2_backward_a, "arctan2_backward_b": elementary.arctan2_backward_b,
-    "logaddexp": np.logaddexp, "logaddexp_backward_a": elementary.logaddexp_backward_a,
+    "lerp": arithmetic.lerp, "lerp_backward_weight": arithmetic.lerp_backward_weight, "logaddexp": np.logaddexp, "logaddexp_backward_a": elementary.logaddexp_backward_a,
     **{f"{op.__name__.lower()}_backward": op.gradient
        for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)},
 }
