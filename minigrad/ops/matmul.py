@@ -5,6 +5,7 @@ For out = a @ b, out_ij = sum_k a_ik b_kj, so
     db_kj = sum_i a_ik dout_ij   is  db = a^T @ dout
 """
 import math
+import operator
 from typing import Sequence
 
 import numpy as np
@@ -33,7 +34,7 @@ class MatMul(Op):
             return np.matmul(a, b)
         if a.ndim == b.ndim == 2:
             if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
-                return computed(formulas.mul, np.multiply, a, b)
+                return computed(formulas.mul, operator.mul, a, b)
             return gemm.matmul(a, b)
         return gemm.batched_matmul(a, b)
 
@@ -44,6 +45,23 @@ class MatMul(Op):
 
     def count(self, arrays, output):
         return output.size * arrays[0].shape[-1]
+
+
+class Dot(Op):
+    """out = sum of a * b, for vectors:  da = dout * b,  db = dout * a"""
+
+    fresh_gradients = True
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return gemm.dot(a, b) if a.dtype.kind == "f" else np.asarray(np.dot(a, b))
+
+    def backward(self, dout, a, b):
+        da = computed(formulas.mul, operator.mul, dout, b) if self.needs(0) else None
+        return da, (computed(formulas.mul, operator.mul, dout, a) if self.needs(1) else None)
+
+    def count(self, arrays, output):
+        return arrays[0].size
 
 
 class Linear(Fused):
@@ -158,6 +176,8 @@ def matmul(a, b):
     row, column = len(shape_a) == 1, len(shape_b) == 1
     if shape_a[-1] != shape_b[0 if column else -2]:
         raise ValueError(f"mat1 and mat2 shapes cannot be multiplied ({shape_a} and {shape_b}): inner sizes differ")
+    if row and column:
+        return a.apply_op(Dot, a, b)
     try:
         out = a.apply_op(MatMul, a.unsqueeze(0) if row else a, b.unsqueeze(1) if column else b)
     except ValueError:

@@ -281,7 +281,8 @@ PASS_ON = {  # dout, or a view of it
 }
 BROADCAST = {
     arithmetic.Add, arithmetic.Sub, arithmetic.Mul, arithmetic.Div, arithmetic.Pow, arithmetic.Remainder, arithmetic.Fmod,
-    arithmetic.Lerp, comparison.Maximum, comparison.Minimum, comparison.Where, matmul.MatMul, einsum.Einsum, shape.Expand, indexing.SetAt,
+    arithmetic.Lerp, comparison.Maximum, comparison.Minimum, comparison.Where, matmul.MatMul, einsum.Einsum, shape.Expand,
+    indexing.SetAt,
 }
 OFTEN_BY_KERNELS = {shape.Reshape, matmul.MatMul, attention.ScaledDotProductAttention}  # or views: if they need not copy
 ZERO_GRADIENT = {arithmetic.Step, arithmetic.FloorDivide}

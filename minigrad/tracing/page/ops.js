@@ -1016,6 +1016,13 @@ const OPS = {
     },
   },
 
+  Dot: {
+    names: ["a", "b"],
+    formula: "out = sum_k a_k b_k", backward: ["da_k = dout * b_k", "db_k = dout * a_k"],
+    shape: () => [],
+    value: c => c.m.sum(c.shapes[0][0], k => c.m.mul(c.x(0, [k]), c.x(1, [k]))),
+    gradient: (c, slot, index) => c.m.mul(c.dout([]), c.x(1 - slot, index)),
+  },
   MatMul: {
     names: ["a", "b"],
     formula: "out_ij = sum_k a_ik b_kj", backward: ["da_ik = sum_j dout_ij b_kj", "db_kj = sum_i a_ik dout_ij"],
