@@ -49,6 +49,8 @@ CYCLES_OF_A_TURN = 25  # where there is no clock
 LINE = 8  # words of 8 bytes in a cache line
 OWNER, TICKET, DONE, WAKE, SLEEPERS, CALLER, LOOP, DATA, STOP, WARINESS = (LINE * i for i in range(10))
 WORDS = 10 * LINE
+BLOCKS, PARTS = 0, 1  # where these stand in a loop's data, see parallel.py
+FINER = 8  # as many parts where helpers sleep: they come late, and whoever waits for them should not wait long
 PART_BITS, COUNT_BITS = 20, 20
 PART_MASK = (1 << PART_BITS) - 1
 
@@ -227,6 +229,10 @@ def _fork_join(loop, data, parts):
         for part in range(parts):
             _call_loop(loop, part, data)
         return 0
+    helpers = parts - 1
+    if load(state, SLEEPERS) > 0:
+        parts = min(load(data, BLOCKS), FINER * parts)
+        store(data, PARTS, parts)
     store(state, LOOP, loop)
     store(state, DATA, data)
     store(state, DONE, 0)
@@ -234,7 +240,7 @@ def _fork_join(loop, data, parts):
     store(state, TICKET, (number << (PART_BITS + COUNT_BITS)) | (parts << PART_BITS))
     add(state, WAKE, 1)
     if load(state, SLEEPERS) > 0:
-        futex(state, WAKE, FUTEX_WAKE, parts - 1)
+        futex(state, WAKE, FUTEX_WAKE, helpers)
     _take_parts(state)
     while not _spin(state, DONE, parts, True):
         store(state, CALLER, 1)
