@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 from .buffers import empty
 from .copying import in_order
 from .jit import jit, kernel
-from .parallel import parallel_for
+from .parallel import MOVED, parallel_for
 from .simd import INDEX, INT64, pointer, stored, use_widest_vectors
 
 # The elements from which a kernel is faster than NumPy:
@@ -46,15 +46,17 @@ exact = functools.partial(jit, fastmath=False)
 class Formula:
     """A function of single numbers; `of` applies it to arrays.
 
-    `takes` are the dtypes of the first operands; those that follow are float32. A formula may hold for usual operands only,
+    `takes` are the dtypes of the first operands; those that follow are float32. If memory is all that takes time, it
+    `only_moves`: then threads share larger arrays only. A formula may hold for usual operands only,
     so that it has no branches and is vectorised. Then `rare` tells for which it doesn't, and `exception` computes those.
     """
 
     def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
-                 least_apart: int | None = None, rare: Callable | None = None, exception: Callable | None = None):
+                 least_apart: int | None = None, rare: Callable | None = None, exception: Callable | None = None,
+                 only_moves: bool = False):
         self.name, self.dtype, self.least = function.__name__, dtype, least  # dtype of the result, elements at least
         self.least_apart = least if least_apart is None else least_apart  # the same, of elements that are no neighbours
-        self._takes = takes
+        self._takes, self._share = takes, MOVED if only_moves else 1
         self._function, self._rare, self._exception = function, rare, exception
         self._kernels: dict[str, Callable] = {}  # by pattern
 
@@ -76,7 +78,8 @@ class Formula:
     def _kernel(self, pattern: str) -> Callable:
         found = self._kernels.get(pattern)
         if found is None:
-            found = self._kernels[pattern] = _kernel(self._function, pattern, self._rare, self._exception)
+            found = self._kernels[pattern] = _kernel(
+                self._function, pattern, self._rare, self._exception, self._share)
         return found
 
     def _computed(self, launch: Callable, plan: "_Plan", vectors: Iterable[np.ndarray]) -> np.ndarray:
@@ -89,9 +92,9 @@ class Formula:
 # What decorates a function of single numbers:
 formula = Formula
 vectorised = functools.partial(Formula, least=VECTORISED, least_apart=LARGE)  # NumPy has vector code for neighbours
-single_pass = functools.partial(Formula, least=SINGLE_PASS)
-predicate = functools.partial(Formula, dtype=BOOL, least=SINGLE_PASS)  # it is true or false
-of_booleans = functools.partial(Formula, dtype=BOOL, takes=(BOOL, BOOL), least=BYTES)
+single_pass = functools.partial(Formula, least=SINGLE_PASS, only_moves=True)
+predicate = functools.partial(single_pass, dtype=BOOL, least_apart=LARGE)  # it is true or false
+of_booleans = functools.partial(predicate, takes=(BOOL, BOOL), least=BYTES)
 choice = functools.partial(Formula, takes=(BOOL,))  # its first argument is true or false
 
 
@@ -309,8 +312,9 @@ def _loop_with_exceptions(function: Callable, pattern: str, rare: Callable, exce
     return loop
 
 
-def _kernel(function: Callable, pattern: str, rare: Callable | None, exception: Callable | None) -> Callable:
-    """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`."""
+def _kernel(function: Callable, pattern: str, rare: Callable | None, exception: Callable | None, share: int) -> Callable:
+    """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`. For threads, `share` elements are
+    worth one."""
     side_by_side = pattern.replace("s", "e")
     loop = (_loop(function, side_by_side) if rare is None else
             _loop_with_exceptions(function, side_by_side, rare, exception))
@@ -325,7 +329,7 @@ def _kernel(function: Callable, pattern: str, rare: Callable | None, exception: 
 
     def launch(rows, columns, strides, out, *operands):
         blocks = _number_of_blocks(rows, columns)
-        parallel_for(compute_block, blocks, out.size, (rows, columns, strides, out, operands))
+        parallel_for(compute_block, blocks, out.size // share, (rows, columns, strides, out, operands))
 
     launch.__module__ = function.__module__
     launch.__name__ = launch.__qualname__ = f"{function.__name__}_{pattern}"

@@ -184,7 +184,7 @@ class ComparisonMethods:
     def equal(self, other) -> bool:
         """Have both the same shape and the same elements?"""
         a, b = values_of(self), np.asarray(values_of(other))
-        return a.shape == b.shape and not np.count_nonzero(a != b)
+        return a.shape == b.shape and not np.count_nonzero(computed(formulas.not_equal, np.not_equal, a, b))
 
     @answers(np.maximum)
     def maximum(self, other): return binary(Maximum, self, other)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..pointwise import BOOL, FLOAT, SINGLE_PASS, Formula
+from ..pointwise import BOOL, FLOAT, LARGE, single_pass
 from ..simd import ZERO
 
 
@@ -13,7 +13,7 @@ DOUBLE, LONG = np.dtype(np.float64), np.dtype(np.int64)
 
 def cast(takes: np.dtype = FLOAT, dtype: np.dtype = FLOAT) -> Callable:
     """What decorates the way from one dtype to another."""
-    return functools.partial(Formula, takes=(takes,), dtype=dtype, least=SINGLE_PASS)
+    return functools.partial(single_pass, takes=(takes,), dtype=dtype, least_apart=LARGE)
 
 
 @cast(DOUBLE)
