@@ -122,9 +122,6 @@ CASES = [
     Case(activations.Relu, [distinct(3, 4)], lambda x: np.where(x > 0, x, 0)),
     Case(comparison.Maximum, [distinct(3, 1), distinct(4) + 0.03], np.maximum),
     Case(comparison.Minimum, [distinct(3, 4), distinct(4) + 0.03], np.minimum),
-    Case(arithmetic.Lerp, [distinct(3, 4), distinct(4) + 0.03, distinct(3, 1) + 0.1],
-         lambda a, b, w: a * (1 - w) + b * w),
-    Case(arithmetic.Lerp, [distinct(65, 64), distinct(64) + 0.03, 0.7], lambda a, b, w: a * (1 - w) + b * w),  # with the kernel
     Case(comparison.Clamp, [distinct(3, 4)], lambda x, low, high: np.clip(x, low, high), dict(low=-0.3, high=0.4)),
     Case(arithmetic.FloorDivide, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], lambda a, b: np.floor(a / b)),
     Case(arithmetic.Remainder, [3 * distinct(3, 4), np.array([0.7, 1.3, -0.9, 2.1])], naive.remainder(math.floor)),
@@ -215,7 +212,6 @@ CASES = [
     Case(matmul.MatMul, [normal(3, 4), normal(4, 5)], naive.matmul),
     Case(matmul.MatMul, [normal(2, 1, 3, 4), normal(5, 4, 2)], naive.matmul),
     Case(matmul.MatMul, [normal(7, 0), normal(0, 3)], naive.matmul),
-    *[Case(matmul.Dot, [normal(n), normal(n)], lambda a, b: sum(x * y for x, y in zip(a, b))) for n in (5, 20_000)],
     Case(matmul.MatMul, [normal(33, 65), normal(65, 17)], naive.matmul),
     Case(matmul.Linear, [normal(2, 3, 4), normal(5, 4), normal(5)], naive.linear),
     Case(matmul.Linear, [normal(3, 4), normal(5, 4), None], naive.linear),
@@ -245,8 +241,6 @@ CASES = [
     Case(cross_entropy.CrossEntropy, [normal(70, 65)], naive.cross_entropy, dict(targets=random.integers(0, 65, 70))),
     Case(binary_cross_entropy.BinaryCrossEntropy, [random.uniform(0.1, 0.9, (3, 4)), random.uniform(0, 1, (3, 4))],
          lambda p, t: -(t * np.log(p) + (1 - t) * np.log(1 - p))),
-    *[Case(cross_entropy.CrossEntropyOfDistributions, [normal(*shape), random.uniform(0, 2, shape)],
-           naive.cross_entropy_of_distributions) for shape in ((4, 3), (180, 97))],
     Case(cross_entropy.NegativeLogLikelihood, [normal(4, 3)], naive.negative_log_likelihood,
          dict(targets=np.array([0, 2, 1, 1]))),
     Case(cross_entropy.NegativeLogLikelihood, [normal(4, 3)], naive.negative_log_likelihood,
@@ -517,6 +511,13 @@ CASES += [  # the same for the others
     Case(attention.PackedAttention, [normal(2, 133, 96), None], naive.packed_attention, dict(num_heads=2, is_causal=True)),
     Case(attention.PackedAttention, [normal(1, 70, 12), None], naive.packed_attention,
          dict(num_heads=2, is_causal=True, key=dropping["key"], dropout_p=0.4)),
+    # Drawn last, so that the numbers of the rows above are what they were:
+    Case(arithmetic.Lerp, [distinct(3, 4), distinct(4) + 0.03, distinct(3, 1) + 0.1],
+         lambda a, b, w: a * (1 - w) + b * w),
+    Case(arithmetic.Lerp, [distinct(65, 64), distinct(64) + 0.03, 0.7], lambda a, b, w: a * (1 - w) + b * w),  # with the kernel
+    *[Case(matmul.Dot, [normal(n), normal(n)], lambda a, b: sum(x * y for x, y in zip(a, b))) for n in (5, 20_000)],
+    *[Case(cross_entropy.CrossEntropyOfDistributions, [normal(*shape), random.uniform(0, 2, shape)],
+           naive.cross_entropy_of_distributions) for shape in ((4, 3), (180, 97))],
 ]
 
 # The elementary functions, each of which has NumPy's and PyTorch's names, and a formula that can be computed.

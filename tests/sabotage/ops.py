@@ -273,7 +273,7 @@ VALUE, GRADIENT, LAYOUTS, PRIVATE, FLOAT32, BACKWARD_FLOAT32, DEFINITION, NEEDED
         "compiled.py::test_replay_has_the_bits_of_the_op", "compiled.py::test_replay_reads_arrays_as_they_lie",
     )
 )  # fmt: skip
-LOSSES = {cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood}  # of rows: their result is a scalar
+SCALARS = {cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood, matmul.Dot}  # their result is one number
 VIEWS = {shape.Reshape, shape.Permute, shape.Expand, indexing.Index}
 PASS_ON = {  # dout, or a view of it
     shape.Reshape, shape.Permute, shape.Expand, shape.Clone, shape.Concatenate, shape.Stack, indexing.AddAt,
@@ -306,10 +306,10 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     yield forward("refuses empty arrays", VALUE, refusing(lambda array: array.size == 0))
     if op not in NEED_AN_AXIS:
         yield forward("refuses 0-d arrays", VALUE, refusing(lambda array: array.ndim == 0))
-    if op not in NEED_AN_AXIS - LOSSES | {shape.Expand, shape.Stack, embedding.Embedding}:
+    if op not in NEED_AN_AXIS - SCALARS | {shape.Expand, shape.Stack, embedding.Embedding}:
         yield forward("gives (1,) for 0-d", VALUE, no_longer_0d)
     yield forward("gives float64", FLOAT32, as_float64)
-    if family not in ("reduce", "statistics", "cumulative") and op not in LOSSES:
+    if family not in ("reduce", "statistics", "cumulative") and op not in SCALARS | {cross_entropy.CrossEntropyOfDistributions}:
         yield forward("stops after the first block", VALUE, beyond_the_first_block)
     yield forward("gives the same memory each time", PRIVATE, one_memory())
     is_one_to_one = op in ELEMENTWISE or family in ("softmax", "layer_norm", "rms_norm") or op in (shape.Clone, cumulative.CumSum)
@@ -322,7 +322,8 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         if not gives_zero:
             yield backward(f"{name} of dout", LAYOUTS, misread_dout(misread))
         if saves:
-            made_by_kernels = family in ("softmax", "cross_entropy")  # the same for all layouts of the input
+            # the same for all layouts of the input:
+            made_by_kernels = family == "softmax" or op in SCALARS and family == "cross_entropy"
             yield backward(f"{name} of what was saved", GRADIENT if made_by_kernels else LAYOUTS, misread_saved(misread))
     yield backward("writes to dout", PRIVATE, dout_written_to)
     if saves:
@@ -465,13 +466,15 @@ CAST = [
 OUTPUT = "what it saves is its output, which forward itself has made, contiguous and with memory of its own"
 EXPLAINED = {
     **{f"{name}: computes what nobody needs": "the same numbers: it would only take longer, and the tape drops it"
-       for name in ("Sub", "Mul", "Div", "Pow", "Where", "Remainder", "Fmod", "ScatterAdd", "BinaryCrossEntropyWithLogits",
-                    "SquaredError", "AbsoluteError", "Huber", "SmoothL1")},
+       for name in ("Sub", "Mul", "Div", "Pow", "Where", "Remainder", "Fmod", "ScatterAdd", "BinaryCrossEntropy",
+                    "BinaryCrossEntropyWithLogits",
+                    "SquaredError", "AbsoluteError", "Huber", "SmoothL1", "Lerp", "Dot", "CrossEntropyOfDistributions")},
+    "Dot: backward ignores the strides of dout": "it is one number, and has none",
     **{f"{name}: backward ignores the offset of what was saved": OUTPUT
        for name in ("Exp", "Sqrt", "Rsqrt", "Tanh", "Sigmoid")},
     "Sigmoid: backward ignores the strides of what was saved": OUTPUT,
-    "CrossEntropy: backward ignores the strides of what was saved":
-        "backward reads the slope alone, which forward has made; the logits are for the definition",
+    **{f"CrossEntropy: backward {name} of what was saved":
+       "backward reads the slope alone, which forward has made; the logits are for the definition" for name in MISREADINGS},
     **{f"{op}: backward {name} of what was saved": "backward asks what was saved for its shape only"
        for name in MISREADINGS for op in ("Embedding", "NegativeLogLikelihood")},
     **{f"{name}: claims to be kernels alone": "it is, in all layouts: the gate's copies are recorded with the launches"
