@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 
+from ..kernels import formulas
+from ..kernels.pointwise import computed
 from ..kernels.reduce import SMALL, WIDE, wide_sum
 from ..kernels.sorting import places
+from ..protocol import is_tensor
 from ..tape import Op
 from .arithmetic import Mul, Sub
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
@@ -20,33 +23,47 @@ def centred(x, axis):
     return x
 
 
+def scaled_difference(share, x, high, low):
+    return share * ((x - high) - low)
+
+
+def squared_error(x, mean):
+    return np.square(x - mean)
+
+
 class Var(Op):
     """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
 
     The mean moves with x too, but the sum of x - mean is 0, so that adds nothing. Where the mean is large, its rounding
-    to the dtype of x, `low`, is not small beside x - mean: out is less by low^2, and `centred` takes the mean out twice.
+    to the dtype of x is not small beside x - mean: so it is kept in two parts, `high` and what that lacks, `low`. The sum
+    of (x - high)^2 is too large by n low^2.
     """
 
     fresh_gradients = True
 
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis = axis
-        self.save(x)
         n = count(x.shape, axis)
         self.divisor = max(n - correction, 0)
-        if x.size <= SMALL:  # a copy in float64 costs nothing, and its mean is right
-            wide = x - np.add.reduce(x, axis, WIDE, keepdims=True) / n
-            return np.divide(np.add.reduce(wide * wide, axis, keepdims=keepdims), self.divisor).astype(x.dtype)
-        mean = np.divide(wide_sum(x, axis, keepdims=True), n)
+        if x.size <= SMALL:  # a copy in float64 costs nothing
+            mean = np.divide(np.add.reduce(x, axis, WIDE, keepdims=True), n)
+            wide = x - mean
+            squares = np.add.reduce(wide * wide, axis, keepdims=True)
+        else:
+            mean = np.divide(wide_sum(x, axis, keepdims=True), n)
+            high = mean.astype(x.dtype)
+            squares = wide_sum(computed(formulas.squared_error, squared_error, x, high), axis, keepdims=True)
+            squares = np.maximum(squares - n * np.square(mean - high), 0.0)
         high = mean.astype(x.dtype)
-        centred = Sub.call(x, high)
-        squares = wide_sum(Mul.call(centred, centred), axis, keepdims=True) - n * np.square(mean - high)
-        out = np.divide(np.maximum(squares, 0.0), self.divisor).astype(x.dtype)
+        self.save(x, high, (mean - high).astype(x.dtype))
+        out = np.divide(squares, self.divisor).astype(x.dtype)
         return out if keepdims else np.squeeze(out, axis=axis)
 
-    def backward(self, dout, x):
+    def backward(self, dout, x, high, low):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
-        return Mul.call(share, centred(x, self.axis))
+        if is_tensor(x):  # to be differentiated itself: through the mean, too
+            return Mul.call(share, centred(x, self.axis))
+        return computed(formulas.scaled_difference, scaled_difference, share, x, high, low)
 
 
 class Std(Var):
@@ -54,12 +71,12 @@ class Std(Var):
 
     def forward(self, x, **options):
         out = np.sqrt(super().forward(x, **options))
-        self.save(x, out)
+        self.save(*self.saved, out)
         return out
 
-    def backward(self, dout, x, out):
+    def backward(self, dout, x, high, low, out):
         is_zero = out == 0
-        return super().backward(np.where(is_zero, 0.0, dout) * 0.5 / np.where(is_zero, 1.0, out), x)
+        return super().backward(np.where(is_zero, 0.0, dout) * 0.5 / np.where(is_zero, 1.0, out), x, high, low)
 
 
 class Median(Max):

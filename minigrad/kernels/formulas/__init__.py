@@ -16,7 +16,8 @@ from .activations import (
 from .arithmetic import (
     absolute, absolute_backward, add, ceil, cube, cube_backward, div, div_backward_b, floor, floor_divide, fmod,
     fmod_backward_b, fourth, fourth_backward, lerp, lerp_backward_weight, mul, neg, nothing, power, power_backward_a,
-    power_backward_b, remainder, remainder_backward_b, rint, root_backward, sign, square, square_backward, sub, trunc,
+    power_backward_b, remainder, remainder_backward_b, rint, root_backward, scaled_difference, sign, square,
+    square_backward, sub, trunc,
 )
 from .casts import CASTS
 from .comparison import (

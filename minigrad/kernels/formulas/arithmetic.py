@@ -78,6 +78,11 @@ def div(a, b):
 
 
 @formula
+def scaled_difference(share, x, high, low):
+    return share * ((x - high) - low)
+
+
+@formula
 def lerp(a, b, w):
     way = b - a
     return a + w * way if abs(w) < HALF else b - (ONE - w) * way

@@ -6,7 +6,7 @@ import pytest
 
 from minigrad.kernels import formulas, pointwise
 from minigrad.kernels.pointwise import FLOAT, Formula, computed
-from minigrad.ops import arithmetic, binary_cross_entropy, difference_losses, elementary
+from minigrad.ops import arithmetic, binary_cross_entropy, difference_losses, elementary, statistics
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
 
@@ -117,7 +117,9 @@ GRADIENTS = {  # formulas of several operands, and these in NumPy's notation
     "cube_backward": arithmetic.POWERS[3].gradient, "fourth_backward": arithmetic.POWERS[4].gradient,
     "power_backward_a": arithmetic.power_backward_a, "power_backward_b": arithmetic.power_backward_b,
     "arctan2_backward_a": elementary.arctan2_backward_a, "arctan2_backward_b": elementary.arctan2_backward_b,
-    "lerp": arithmetic.lerp, "lerp_backward_weight": arithmetic.lerp_backward_weight, "logaddexp": np.logaddexp, "logaddexp_backward_a": elementary.logaddexp_backward_a,
+    "lerp": arithmetic.lerp, "lerp_backward_weight": arithmetic.lerp_backward_weight,
+    "scaled_difference": statistics.scaled_difference, "logaddexp": np.logaddexp,
+    "logaddexp_backward_a": elementary.logaddexp_backward_a,
     **{f"{op.__name__.lower()}_backward": op.gradient
        for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)},
 }
@@ -128,7 +130,7 @@ GRADIENTS = {  # formulas of several operands, and these in NumPy's notation
 def test_gradients_are_those_of_numpys_notation(name):
     formula = getattr(formulas, name)
     random = np.random.default_rng(4)
-    operands = random.normal(0, 3, (3, 5000)).astype(np.float32)[:formula._function.__code__.co_argcount]
+    operands = random.normal(0, 3, (4, 5000)).astype(np.float32)[:formula._function.__code__.co_argcount]
     operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
     np.testing.assert_allclose(formula.of(*operands), GRADIENTS[name](*operands), 2e-5, 1e-6)
 
