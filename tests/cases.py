@@ -514,7 +514,7 @@ CASES += [  # the same for the others
     # Drawn last, so that the numbers of the rows above are what they were:
     Case(arithmetic.Lerp, [distinct(3, 4), distinct(4) + 0.03, distinct(3, 1) + 0.1],
          lambda a, b, w: a * (1 - w) + b * w),
-    *[Case(arithmetic.Lerp, [distinct(*shape), distinct(*shape[1:]) + 0.03, 0.7], lambda a, b, w: a * (1 - w) + b * w)
+    *[Case(arithmetic.Lerp, [normal(*shape), normal(*shape[1:]), 0.7], lambda a, b, w: a * (1 - w) + b * w)
       for shape in ((), (0, 3), (131, 130))],
     *[Case(matmul.Dot, [normal(n), normal(n)], lambda a, b: sum(x * y for x, y in zip(a, b))) for n in (5, 20_000)],
     *[Case(cross_entropy.CrossEntropyOfDistributions, [normal(*shape), random.uniform(0, 2, shape)],
