@@ -366,3 +366,18 @@ def test_running_products_do_not_overflow_on_the_way():
 def test_lerp_reaches_both_ends_exactly():
     a, b = mg.tensor([1e8, 0.1]), mg.tensor([0.1, 1e8])
     assert a.lerp(b, 1.0).equal(b) and a.lerp(b, 0.0).equal(a) and a.lerp(b, mg.tensor([1.0, 1.0])).equal(b)
+
+
+@pytest.mark.parametrize("lay", [lambda x: x, lambda x: np.repeat(x, 2, -1)[..., ::2], lambda x: np.repeat(x, 3, 0)[::-3].T],
+                         ids=["in order", "every other", "backwards"])
+def test_elements_that_lie_apart_are_counted_compared_and_cast(lay):
+    """Large ones by kernels, where NumPy takes them one by one."""
+    values = lay(np.random.default_rng(5).choice(np.array([0, 0.5, -1, np.nan], np.float32), (90, 70)))
+    x, truth = mg.from_numpy(values), values > 0
+    assert mg.from_numpy(lay(truth)).count_nonzero().item() == np.count_nonzero(lay(truth)) > 0
+    assert (mg.from_numpy(lay(truth)).float().array == lay(truth).astype(np.float32)).all()
+    assert (x.bool().array == (values != 0)).all() and ((x > 0).array == truth).all()
+    ones = mg.from_numpy(lay(np.ones((90, 70), np.float32)))
+    changed = ones.clone()
+    changed[-1, -1] = 2
+    assert ones.equal(ones) and not ones.equal(changed) and not x.equal(x)  # NaN is unequal to itself
