@@ -110,7 +110,7 @@ def address(x: np.ndarray) -> int:
 
 def _sum_of_long(x: np.ndarray, axes: list[int]) -> np.ndarray:
     """The kernel sums over the one loop with most terms; what is left then is short, and for NumPy."""
-    x, loops = seen_as_loops(x, longest_run(x.shape, x.strides, tuple(axes)))
+    x, loops = seen_as_loops(x, tuple(axes))
     sums = _partial_sums(x, loops)
     sums = np.add.reduce(sums, axis=1) if sums.shape[1] > 1 else sums
     left = loops.outer_axes + loops.inner_axes
@@ -164,20 +164,22 @@ class Loops(NamedTuple):
         return self.shape[3]
 
 
-def seen_as_loops(x: np.ndarray, middle: tuple[int, ...]) -> tuple[np.ndarray, Loops]:
-    """The array, or a copy if it is scattered too much, and its loops, of which n goes through the axes `middle`."""
-    loops = loops_of(x.shape, x.strides, x.itemsize, middle) if x.flags.aligned and x.dtype.isnative else None
+def seen_as_loops(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, Loops]:
+    """The array, or a copy if it is scattered too much, and its loops, of which n goes through the longest run of `axes`:
+    of the copy, if there is one, as its axes may lie in another order."""
+    loops = loops_of(x.shape, x.strides, x.itemsize, axes) if x.flags.aligned and x.dtype.isnative else None
     if loops is None:
         x = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
-        loops = loops_of(x.shape, x.strides, x.itemsize, middle)
+        loops = loops_of(x.shape, x.strides, x.itemsize, axes)
     return x, loops
 
 
 @functools.lru_cache(512)
 def loops_of(
-    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, middle: tuple[int, ...]
+    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, axes: tuple[int, ...]
 ) -> Loops | None:
     """The loops through an array with these strides in bytes; None if four are not enough."""
+    middle = longest_run(shape, strides, axes)
     order = in_memory_order(strides)
     after = order[order.index(middle[-1]) + 1 :]
     inner = (runs_in_memory(shape, strides, after, after) or [()])[-1]

@@ -238,3 +238,14 @@ assert not gather.put_along(x, 1, places, x, True) and gather.put_along(x, 1, pl
 def test_no_kernel_reads_memory_that_it_has_given_back():
     overwritten = {"MALLOC_PERTURB_": "165", "MALLOC_MMAP_THRESHOLD_": "4096"}  # what is free, by the GNU C library
     subprocess.run([sys.executable, "-c", USE_ALL_WORKSPACES], check=True, env=os.environ | overwritten)
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (30, 40, 50), (7, 8, 9, 10, 11)])
+def test_unaligned_arrays_in_any_order_are_summed_right(shape):
+    """They are copied, and the copy's axes lie in another order in memory."""
+    exact = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    memory = np.zeros(exact.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(shape)
+    memory[...] = exact
+    for x in memory.T, memory[..., ::-1], memory.swapaxes(0, 1):
+        for axis in [None, *range(x.ndim), (0, x.ndim - 1)]:
+            np.testing.assert_allclose(mg.from_numpy(x).sum(axis).array, x.astype(np.float64).sum(axis), rtol=1e-5, atol=1e-3)
