@@ -296,9 +296,9 @@ CASES = [
 NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays as well
     gather.Gather, gather.Scatter, gather.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal,
     diagonal.Triangle, shape.Roll, reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp,
-    shape.Concatenate, diagonal.Diagonal, matmul.MatMul, matmul.Dot, matmul.Linear, matmul.MLP, softmax.Softmax, softmax.LogSoftmax,
-    layer_norm.LayerNorm, rms_norm.RMSNorm, cross_entropy.CrossEntropy, cross_entropy.NegativeLogLikelihood,
-    cross_entropy.CrossEntropyOfDistributions,
+    shape.Concatenate, diagonal.Diagonal, matmul.MatMul, matmul.Dot, matmul.Linear, matmul.MLP, softmax.Softmax,
+    softmax.LogSoftmax, layer_norm.LayerNorm, rms_norm.RMSNorm, cross_entropy.CrossEntropy,
+    cross_entropy.NegativeLogLikelihood, cross_entropy.CrossEntropyOfDistributions,
     attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
 LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)

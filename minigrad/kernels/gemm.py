@@ -24,13 +24,11 @@ from numba.extending import intrinsic
 
 from ..per_thread import this_thread
 from .buffers import empty, workspace
-from .copying import in_order
 from .jit import entry_point, jit, kernel, library, ready, resolved
 from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
 from .parallel import WORTH_A_THREAD, available_threads, parallel_for
-from .rows import row_dot
 from .simd import INDEX, address, pointer, shift
 
 # Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
@@ -42,7 +40,6 @@ BLOCK_ROWS = 96  # rows in a block of A: whole tiles, and whole strips of a tran
 PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
 WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
-DOT_BLOCK = 1 << 13  # elements of vectors
 SHARED_LINE = 60  # cycles, when two threads write to it
 # Multiply-adds, see WORTH_A_THREAD. From 500,000 on, products in a row gain by a second thread; but in a step of micro
 # helpers fall asleep between them, and it takes 0.67 ms instead of 0.55.
@@ -432,33 +429,6 @@ def matmul(
         column_b = K
     _launch(a, row_a, column_a, b, row_b, column_b, corner, row_out, M, N, K, bias, flags, NO_BATCH)
     return out
-
-
-@jit
-def _dot_of_block(block, a, b, partial):
-    start = block * DOT_BLOCK
-    partial[block] = row_dot(pointer(a, start), pointer(b, start), min(DOT_BLOCK, a.size - start))
-
-
-@kernel(parallel=True)
-def dot_forward(a, b, partial):
-    """a, b (K,) -> partial (blocks,), float64: the dot product of each block, to be added in their order"""
-    parallel_for(_dot_of_block, len(partial), a.size, (a, b, partial))
-
-
-def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The sum of a * b, for vectors (K,) of one dtype, float32 or float64.
-
-    Threads share blocks of fixed size: the result does not depend on how many there are.
-
-    >>> dot(np.ones(5000), np.full(5000, 0.5))
-    array(2500.)
-    """
-    if a.size < DOT_BLOCK:
-        return np.asarray(np.dot(a, b))
-    partial = np.empty(-(-a.size // DOT_BLOCK))
-    dot_forward(in_order(a), in_order(b), partial)
-    return np.asarray(partial.sum(), a.dtype)
 
 
 @functools.lru_cache(maxsize=64)

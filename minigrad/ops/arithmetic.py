@@ -17,9 +17,7 @@ from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
 from .numpy_protocol import answers, named
-from .operands import (
-    NUMBERS, binary, broadcast_error, cast, common_dtype, floating, of_floats, of_two, operand, promote,
-)
+from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dtype, operand, promote
 
 
 def product(a, b):
@@ -266,7 +264,7 @@ def whole_quotient(operation, a, b):
         a, b = cast(a, int64), cast(b, int64)
     if tensor.dtype.kind != "f":
         compute(_check_divisor, operation.__name__, a, b)
-    return of_two(operation, a, b)
+    return of_one_dtype(operation, a, b)
 
 
 def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
@@ -361,10 +359,7 @@ class ArithmeticMethods:
         """self + weight * (end - self); the weight is a number, or one for each element. Both ends are reached exactly."""
         values = self, operand(end), operand(weight)
         dtype = common_dtype(*values)
-        try:
-            return self.apply_op(Lerp, *[cast(value, dtype) for value in values])
-        except ValueError:
-            raise broadcast_error("lerp", *[value for value in values if type(value) not in NUMBERS]) from None
+        return of_one_dtype(Lerp, *[cast(value, dtype) for value in values])
 
     floor = step(np.floor)
     ceil = step(np.ceil)

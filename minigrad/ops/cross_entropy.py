@@ -1,12 +1,10 @@
 """Cross-entropy between logits and target classes, loss and gradient in one pass over the logits; and its end alone."""
-import operator
-
 import numpy as np
 
-from ..kernels import cross_entropy as kernels, formulas
+from ..kernels import cross_entropy as kernels
 from ..kernels.buffers import empty, empty_like
-from ..kernels.pointwise import computed
 from ..tape import Fused
+from .arithmetic import product
 from .indexing import zeros
 from .softmax import LogSoftmax
 
@@ -74,7 +72,7 @@ class CrossEntropyOfDistributions(Fused):
 
     def backward(self, dout, x, q, slope):
         dout = dout[:, None]
-        dx = computed(formulas.mul, operator.mul, slope, dout) if self.needs(0) else None
+        dx = product(slope, dout) if self.needs(0) else None
         return dx, (-dout * LogSoftmax.call(x, dim=-1) if self.needs(1) else None)
 
 

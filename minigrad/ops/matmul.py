@@ -5,17 +5,17 @@ For out = a @ b, out_ij = sum_k a_ik b_kj, so
     db_kj = sum_i a_ik dout_ij   is  db = a^T @ dout
 """
 import math
-import operator
 from typing import Sequence
 
 import numpy as np
 
-from ..kernels import elementwise, formulas, gemm
-from ..kernels.pointwise import computed
+from ..kernels import elementwise, gemm
+from ..kernels.dot import dot
 from ..kernels.rows import as_rows, sum_rows
 from ..protocol import is_tensor
 from ..tape import Fused, Op
 from .activations import Gelu
+from .arithmetic import product
 from .numpy_protocol import answers
 from .operands import check_dim, operand
 
@@ -34,7 +34,7 @@ class MatMul(Op):
             return np.matmul(a, b)
         if a.ndim == b.ndim == 2:
             if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
-                return computed(formulas.mul, operator.mul, a, b)
+                return product(a, b)
             return gemm.matmul(a, b)
         return gemm.batched_matmul(a, b)
 
@@ -54,11 +54,10 @@ class Dot(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return gemm.dot(a, b) if a.dtype.kind == "f" else np.asarray(np.dot(a, b))
+        return dot(a, b) if a.dtype.kind == "f" else np.asarray(np.dot(a, b))
 
     def backward(self, dout, a, b):
-        da = computed(formulas.mul, operator.mul, dout, b) if self.needs(0) else None
-        return da, (computed(formulas.mul, operator.mul, dout, a) if self.needs(1) else None)
+        return (product(dout, b) if self.needs(0) else None), (product(dout, a) if self.needs(1) else None)
 
     def count(self, arrays, output):
         return arrays[0].size

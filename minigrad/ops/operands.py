@@ -80,28 +80,28 @@ def binary(operation, a, b, **options):
     """An elementwise operation on two operands, one of them a Tensor at least."""
     if not (is_tensor(a) and is_tensor(b) and a._array.dtype is b._array.dtype):
         a, b = promote(operand(a), operand(b))
-    return of_two(operation, a, b, **options)
+    return of_one_dtype(operation, a, b, **options)
 
 
-def of_two(operation, a, b, **options):
-    """An elementwise operation on operands of one dtype."""
-    tensor = a if is_tensor(a) else b
+def of_one_dtype(operation, a, *others, **options):
+    """An elementwise operation on operands of one dtype, one of them a Tensor at least."""
+    tensor = a if is_tensor(a) else next(filter(is_tensor, others))
     try:
-        return tensor.apply_op(operation, a, b, **options)
+        return tensor.apply_op(operation, a, *others, **options)
     except ValueError as error:
         if "broadcast" not in str(error):
             raise
-        raise broadcast_error(operation.__name__.lower(), a, b) from None
+        raise broadcast_error(operation.__name__.lower(), a, *others) from None
 
 
 def of_floats(operation, a, b):
     """An elementwise operation on two operands as floats."""
     a, b = promote(operand(a), operand(b))
-    return of_two(operation, floating(a), floating(b))
+    return of_one_dtype(operation, floating(a), floating(b))
 
 
 def broadcast_error(name: str, *values) -> ValueError:
-    shapes = " and ".join(str(np.shape(data_of(value))) for value in values)
+    shapes = " and ".join(str(np.shape(data_of(value))) for value in values if type(value) not in NUMBERS)
     return ValueError(
         f"{name}: shapes {shapes} do not broadcast; each pair of axes, counted from the last, must be equal or "
         "contain a 1"

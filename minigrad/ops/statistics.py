@@ -6,7 +6,7 @@ import numpy as np
 
 from ..kernels import formulas
 from ..kernels.pointwise import computed
-from ..kernels.reduce import SMALL, WIDE, wide_sum
+from ..kernels.reduce import SMALL, wide_sum
 from ..kernels.sorting import places
 from ..protocol import is_tensor
 from ..tape import Op
@@ -45,16 +45,13 @@ class Var(Op):
         self.axis = axis
         n = count(x.shape, axis)
         self.divisor = max(n - correction, 0)
+        mean = np.divide(wide_sum(x, axis, keepdims=True), n)
+        high = mean.astype(x.dtype)
         if x.size <= SMALL:  # a copy in float64 costs nothing
-            mean = np.divide(np.add.reduce(x, axis, WIDE, keepdims=True), n)
-            wide = x - mean
-            squares = np.add.reduce(wide * wide, axis, keepdims=True)
+            squares = np.add.reduce(squared_error(x, mean), axis, keepdims=True)
         else:
-            mean = np.divide(wide_sum(x, axis, keepdims=True), n)
-            high = mean.astype(x.dtype)
             squares = wide_sum(computed(formulas.squared_error, squared_error, x, high), axis, keepdims=True)
             squares = np.maximum(squares - n * np.square(mean - high), 0.0)
-        high = mean.astype(x.dtype)
         self.save(x, high, (mean - high).astype(x.dtype))
         out = np.divide(squares, self.divisor).astype(x.dtype)
         return out if keepdims else np.squeeze(out, axis=axis)

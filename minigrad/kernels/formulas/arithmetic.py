@@ -78,6 +78,11 @@ def div(a, b):
 
 
 @formula
+def div_backward_b(dout, a, b):
+    return -(dout / b) * a / b
+
+
+@formula
 def scaled_difference(share, x, high, low):
     return share * ((x - high) - low)
 
@@ -91,11 +96,6 @@ def lerp(a, b, w):
 @formula
 def lerp_backward_weight(dout, a, b):
     return dout * (b - a)
-
-
-@formula
-def div_backward_b(dout, a, b):
-    return -(dout / b) * a / b
 
 
 @single_pass
