@@ -12,6 +12,7 @@ from typing import Callable, Sequence
 
 import numba
 import numpy as np
+from llvmlite import ir
 from llvmlite.binding import Linkage, parse_assembly
 from numba import _dynfunc, types
 from numba.core import codegen, compiler
@@ -28,10 +29,18 @@ from .interrupts import between_passes
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
+# For most processors with 512 bits LLVM would use 256, and most loops here would take 1.3 to 1.5 times as long.
+WIDEST_VECTORS = '"prefer-vector-width"="512"'
 
 
 class _OfParts(codegen.JITCodeLibrary):
     """What has functions that are parts of it."""
+
+    def add_ir_module(self, module: ir.Module) -> None:
+        for function in module.functions:
+            if not function.is_declaration:
+                set.add(function.attributes, WIDEST_VECTORS)  # llvmlite's `add` knows attributes without a value only
+        super().add_ir_module(module)
 
     def add_linking_library(self, library: codegen.JITCodeLibrary) -> None:
         is_loaded = next(library._final_module.functions, None) is None  # from the disk, as machine code alone

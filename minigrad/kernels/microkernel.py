@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, use_widest_vectors, vector_shape
+from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()
 UNROLLED = 4  # values of k in a round of a full tile's loop
@@ -25,7 +25,6 @@ def _internal_function(builder, name, argument_types, emit):
         function.linkage = "internal"
         function.attributes.add("noinline")
         body = ir.IRBuilder(function.append_basic_block())
-        use_widest_vectors(body)
         emit(body, function.args)
         body.ret_void()
     return builder.module.globals[name]

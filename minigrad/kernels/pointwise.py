@@ -23,7 +23,7 @@ from .buffers import empty
 from .copying import in_order
 from .jit import jit, kernel
 from .parallel import MOVED, parallel_for
-from .simd import INDEX, INT64, pointer, stored, use_widest_vectors
+from .simd import INDEX, INT64, pointer, stored
 
 # The elements from which a kernel is faster than NumPy:
 LARGE = 1 << 12  # where NumPy needs several passes, or branches
@@ -416,7 +416,6 @@ def _elements_of(pattern: str) -> tuple[Callable, Callable]:
     @intrinsic
     def first(typing_context, pointers):
         def codegen(context, builder, signature, arguments):
-            use_widest_vectors(builder)
             values = [load(builder, arguments[0], k, ir.Constant(INT64, 0)) for k in range(len(pattern))]
             return context.make_tuple(builder, signature.return_type, values)
 

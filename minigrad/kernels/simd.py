@@ -203,21 +203,11 @@ for _definition, _version in (
     _in_kernels(_definition, _version)
 
 
-def use_widest_vectors(builder) -> None:
-    """For most processors with 512 bits LLVM would use 256, and most loops here would take 1.3 to 1.5 times as long."""
-    # llvmlite's own `add` knows only attributes without a value.
-    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-
-
 @intrinsic
 def pointer(typing_context, array, offset):
-    """The address of the array's element `offset`, counted from its first one as if it were one-dimensional.
-
-    Whoever asks for one gets the widest vectors.
-    """
+    """The address of the array's element `offset`, counted from its first one as if it were one-dimensional."""
 
     def codegen(context, builder, signature, arguments):
-        use_widest_vectors(builder)
         array_type = signature.args[0]
         return builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
 
@@ -235,7 +225,6 @@ def pointers(typing_context, arguments, offset):
     """A tuple of arguments, with `pointer(array, offset)` in the place of each array."""
 
     def codegen(context, builder, signature, values):
-        use_widest_vectors(builder)
         arguments, offset = values
         found = []
         for i, kind in enumerate(signature.args[0]):
@@ -456,7 +445,6 @@ def vector_pass(emit):
         kinds = [INDEX if isinstance(k, types.Integer) else dtype if isinstance(k, types.Float) else k for k in kinds]
 
         def codegen(context, builder, signature, arguments):
-            use_widest_vectors(builder)
             emit(VectorBuilder(context, builder, dtype), *arguments)
             return context.get_dummy_value()
 
