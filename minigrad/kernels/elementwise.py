@@ -7,7 +7,7 @@ from .buffers import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, add_blocks, add_to, elementwise_kernel, fill, number_of_blocks
-from .simd import constant_like, erf, exp, normal, pointer
+from .simd import SMALLEST_NORMAL, constant_like, erf, exp, normal, pointer
 
 CLOSE = 256  # elements
 SQRT_2_OVER_PI = 0.7978845608028654
@@ -30,6 +30,12 @@ def empty_apart(like: np.ndarray) -> np.ndarray:
 def near(x):
     """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
     return -FAR if x < -FAR else (FAR if x > FAR else x)
+
+
+@jit
+def or_zero(y):
+    """y, or 0 where it is below 2^-126: to multiply by such numbers takes the processor 100 times as long"""
+    return type(y)(0) if abs(y) < SMALLEST_NORMAL else y
 
 
 @jit
@@ -69,12 +75,12 @@ def gelu_values(x, out, count, use_tanh):
         for i in range(count):
             v = constant_like(x, near(x[i]))
             p, _ = tanh_gate(v)
-            out[i] = p * (x[i] if x[i] > v else v)
+            out[i] = or_zero(p * (x[i] if x[i] > v else v))
     else:
         for i in range(count):
             v = constant_like(x, -FAR if x[i] < -FAR else x[i])  # at -inf, P * x would be 0 * inf
             p, _ = normal_gate(v)
-            out[i] = p * v
+            out[i] = or_zero(p * v)
 
 
 ACTIVATIONS = "gelu", "gelu_tanh", "relu", "tanh", "sigmoid", "silu"  # that `activate` computes, by their names in nn
@@ -113,11 +119,11 @@ def gelu_backward(count, dout, x, dx, use_tanh):
     if use_tanh:
         for i in range(count):
             _, slope = tanh_gate(constant_like(x, near(x[i])))
-            dx[i] = dout[i] * slope
+            dx[i] = or_zero(dout[i] * slope)
     else:
         for i in range(count):
             _, slope = normal_gate(constant_like(x, near(x[i])))
-            dx[i] = dout[i] * slope
+            dx[i] = or_zero(dout[i] * slope)
 
 
 @elementwise_kernel
@@ -145,14 +151,14 @@ def gelu_backward_and_forward(x, dx, out, count, use_tanh):
         for i in range(count):
             v = constant_like(x, near(x[i]))
             p, slope = tanh_gate(v)
-            dx[i] *= slope
-            out[i] = p * (x[i] if x[i] > v else v)
+            dx[i] = or_zero(dx[i] * slope)
+            out[i] = or_zero(p * (x[i] if x[i] > v else v))
     else:
         for i in range(count):
             v = constant_like(x, near(x[i]))
             p, slope = normal_gate(v)
-            dx[i] *= slope
-            out[i] = p * (x[i] if x[i] > v else v)
+            dx[i] = or_zero(dx[i] * slope)
+            out[i] = or_zero(p * (x[i] if x[i] > v else v))
 
 
 @jit
