@@ -39,8 +39,9 @@ SYMBOL = "minigrad_fork_join"
 NAMES = SYMBOL, "get_num_threads", "numba_parallel_for"  # all that kernels call, see `start`
 # For how long a thread spins, in cycles of the processor's clock, 2 to 3 a nanosecond. On two cores a compiled step of nano
 # takes 0.93 of its time with LONG, as helpers would sleep while Python copies gradients; but beside one busy process, where
-# SHORT is right, an uncompiled one took 47 ms instead of 34.
-LONG, SHORT = 300_000, 50_000
+# SHORT is right, an uncompiled one took 47 ms instead of 34. SHORT is as long as Python takes from a small op to the next:
+# with a third of it, relu of 256 x 256 elements took 40 to 120 us.
+LONG, SHORT = 300_000, 150_000
 INTERRUPTION = 2_000_000  # between two turns: another process had the processor. What a virtual machine does is shorter
 WARY = 10_000  # loops after that, in which threads spin shortly
 HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
