@@ -13,6 +13,7 @@ from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs na
 from .kernels.program import Program  # steps on rows of numbers, such as those of a model, run by one kernel call
 from .kernels.sampling import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from .kernels.threads import layer as threading_layer  # threading_layer(): who runs parallel kernels
+from .ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from .ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from .ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from .ops.shape import pad  # pad(x, widths, value)
@@ -27,7 +28,7 @@ from .versions import note_write  # note_write(array): it was written to, so a b
 
 __all__ = [
     "ACTIVATIONS", "FusedAdam", "FusedMuon", "FusedStep", "HookHandle", "Program", "apply", "binary",
-    "cache_folder", "changes",
+    "cache_folder", "changes", "check_dim",
     "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",
     "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample",

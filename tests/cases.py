@@ -11,8 +11,8 @@ import numpy as np
 import naive
 from minigrad.ops import (
     activations, arithmetic, attention, binary_cross_entropy, comparison, cross_entropy, cumulative, diagonal,
-    difference_losses, dropout, einsum, elementary, embedding, gather, indexing, layer_norm, matmul, reduce, rms_norm, shape,
-    softmax, statistics, windows,
+    difference_losses, dropout, einsum, elementary, embedding, gather, indexing, layer_norm, matmul, normalize, reduce,
+    rms_norm, shape, softmax, statistics, windows,
 )
 
 random = np.random.default_rng(1)
@@ -297,7 +297,7 @@ NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays 
     gather.Gather, gather.Scatter, gather.ScatterAdd, windows.Unfold, windows.Fold, diagonal.FromDiagonal,
     diagonal.Triangle, shape.Roll, reduce.Prod, cumulative.CumSum, cumulative.CumProd, cumulative.LogCumSumExp,
     shape.Concatenate, diagonal.Diagonal, matmul.MatMul, matmul.Dot, matmul.Linear, matmul.MLP, softmax.Softmax,
-    softmax.LogSoftmax, layer_norm.LayerNorm, rms_norm.RMSNorm, cross_entropy.CrossEntropy,
+    softmax.LogSoftmax, layer_norm.LayerNorm, rms_norm.RMSNorm, normalize.Normalize, cross_entropy.CrossEntropy,
     cross_entropy.NegativeLogLikelihood, cross_entropy.CrossEntropyOfDistributions,
     attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
@@ -519,6 +519,10 @@ CASES += [  # the same for the others
     *[Case(matmul.Dot, [normal(n), normal(n)], lambda a, b: sum(x * y for x, y in zip(a, b))) for n in (5, 20_000)],
     *[Case(cross_entropy.CrossEntropyOfDistributions, [normal(*shape), random.uniform(0, 2, shape)],
            naive.cross_entropy_of_distributions) for shape in ((4, 3), (180, 97))],
+    Case(normalize.Normalize, [normal(3, 5)], naive.normalize, dict(dim=1)),
+    Case(normalize.Normalize, [normal(2, 3, 4)], naive.normalize, dict(dim=0, eps=1.5)),  # some are shorter than that
+    Case(normalize.Normalize, [normal(0, 5)], lambda x, dim: x, dict(dim=1)),
+    Case(normalize.Normalize, [normal(180, 97)], naive.normalize, dict(dim=0)),
 ]
 
 # The elementary functions, each of which has NumPy's and PyTorch's names, and a formula that can be computed.

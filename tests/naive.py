@@ -249,6 +249,10 @@ def rms_norm(x, weight, eps=1e-5):
     return out if weight is None else out * weight
 
 
+def normalize(x, dim=-1, eps=1e-12):
+    return np.apply_along_axis(lambda row: row / max(math.sqrt(sum(v * v for v in row)), eps), dim, x)
+
+
 def cross_entropy(x, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     log_p = log_softmax(x, 1)
     wanted = np.array([[label_smoothing / x.shape[1]] * x.shape[1] for _ in targets])

@@ -4,7 +4,9 @@ backward side by side, and the method or function that users call.
 `Methods` joins the methods of all families: it is the base of Tensor. They know `array`, `apply_op` and `constant` of it,
 those in place `write`.
 """
-from . import attention, binary_cross_entropy, cross_entropy, difference_losses, dropout, embedding, layer_norm, rms_norm
+from . import (
+    attention, binary_cross_entropy, cross_entropy, difference_losses, dropout, embedding, layer_norm, normalize, rms_norm,
+)
 from .activations import ActivationMethods
 from .arithmetic import ArithmeticMethods
 from .comparison import ComparisonMethods

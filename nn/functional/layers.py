@@ -5,7 +5,7 @@ import numpy as np
 
 import minigrad as mg
 from minigrad import Tensor, ops, random
-from minigrad.extend import apply, compute, floating, pad as pad_with
+from minigrad.extend import apply, check_dim, compute, floating, pad as pad_with
 from nn.checks import same_dtype
 from nn.functional.activations import ACTIVATIONS
 from nn.functional.losses import class_ids
@@ -133,6 +133,8 @@ def rms_norm(
 
 def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / its p-norm along dim, or x / eps where the norm is smaller."""
+    if p == 2 and isinstance(dim, int) and x.ndim:
+        return apply(ops.normalize.Normalize, floating(x), dim=check_dim("normalize", x, dim), eps=eps)
     return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 

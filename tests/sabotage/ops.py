@@ -312,7 +312,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     if family not in ("reduce", "statistics", "cumulative") and op not in SCALARS | {cross_entropy.CrossEntropyOfDistributions}:
         yield forward("stops after the first block", VALUE, beyond_the_first_block)
     yield forward("gives the same memory each time", PRIVATE, one_memory())
-    is_one_to_one = op in ELEMENTWISE or family in ("softmax", "layer_norm", "rms_norm") or op in (shape.Clone, cumulative.CumSum)
+    is_one_to_one = op in ELEMENTWISE or family in ("softmax", "layer_norm", "rms_norm", "normalize") or op in (shape.Clone, cumulative.CumSum)
     if is_one_to_one and family != "binary_cross_entropy":
         yield forward("writes its result into its input", PRIVATE, in_place)
     if op in VIEWS:

@@ -575,6 +575,14 @@ function rootMeanSquare(c) {
   return {n, rows, at, hat: (c, i) => c.m.mul(c.x(0, i), c.read("rrms")(at(i, 0)))};
 }
 
+/** max(|x|, eps) of the row that an index is in. */
+function lengthOf(c) {
+  const {dim, n, at} = row(c);
+  const length = c.once("max(n, eps)", kept(c.shape, dim), (c, i) => c.m.max(2, k => k ? c.m.number(Number(c.options.eps))
+    : c.m.sqrt(dot(c.m, n, k => c.x(0, at(i, k)), k => c.x(0, at(i, k))))));
+  return index => length(at(index, 0));
+}
+
 /** Rows of classes, and the target of each. */
 function withTargets(c) {
   const [rows] = c.shapes[0], {targets, ignore_index: ignored = -100, reduction = "mean"} = c.options;
@@ -1013,6 +1021,20 @@ const OPS = {
       const {dim, n, at} = row(c), m = c.m;
       const sum = c.once("sum of dout", kept(c.shape, dim), (c, i) => c.m.sum(n, k => c.dout(at(i, k))));
       return m.sub(c.dout(index), m.mul(m.exp(c.out(index)), sum(at(index, 0))));
+    },
+  },
+  Normalize: {
+    names: ["x"],
+    formula: "out_i = x_i / n,  n = max(sqrt(sum_k x_k^2), eps)",
+    backward: ["dx_i = (dout_i - out_i sum_k dout_k out_k) / n, and dout_i / eps where n = eps"],
+    shape: c => c.shapes[0],
+    value: (c, index) => c.m.div(c.x(0, index), lengthOf(c)(index)),
+    gradient(c, i, index) {
+      const {dim, n, at} = row(c), m = c.m, length = lengthOf(c)(index);
+      if (m.valueOf(length) === Number(c.options.eps)) return m.div(c.dout(index), length);
+      const along = c.once("sum of dout * out", kept(c.shape, dim),
+        (c, i) => dot(c.m, n, k => c.dout(at(i, k)), k => c.out(at(i, k))));
+      return m.div(m.sub(c.dout(index), m.mul(c.out(index), along(at(index, 0)))), length);
     },
   },
 

@@ -9,7 +9,7 @@ import pytest
 import minigrad
 from cases import ELEMENTARY
 from minigrad.custom import Function, _FunctionOp
-from minigrad.ops import activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, rms_norm, softmax
+from minigrad.ops import activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, normalize, rms_norm, softmax
 from minigrad.tape import Fused, Op
 from minigrad.tracing.formulas import formula
 
@@ -128,6 +128,7 @@ COMPUTED = {  # op: inputs, options
     matmul.Linear: ((A, normal(2, 4), normal(2)), {}),
     matmul.MLP: ((A, normal(5, 4), normal(5), normal(2, 5), normal(2)), {}),
     rms_norm.RMSNorm: ((A, normal(4)), {"eps": 0.1}),
+    normalize.Normalize: ((A,), {"dim": -1, "eps": 1e-12}),
     layer_norm.LayerNorm: ((A, normal(4), normal(4)), {"eps": 0.1}),
     cross_entropy.CrossEntropy: ((A,), {"targets": TARGETS}),
     attention.ScaledDotProductAttention: (
