@@ -33,7 +33,8 @@ LAYOUTS = {
     "sliced": lambda x: np.repeat(x, 2, -1)[..., ::2] if x.ndim else x,
 }
 TOLERANCE = 5e-4  # relative to the largest entry; PyTorch's norm of 1e7 numbers is off by 3.7e-4
-PAUSE_SECONDS = 0.003  # in which the threads of the library before stop spinning
+TURNS = 9
+PAUSE_SECONDS, WARM_UP_SECONDS = 0.02, 0.003  # the threads of the library before stop spinning; those of the next wake up
 
 # Public names that compute nothing, or are spelled by operators and other names.
 NO_OPS = {
@@ -105,13 +106,14 @@ def alternate(functions: list[Callable], seconds: float) -> list[list[float]]:
         started = time.perf_counter()
         function()
         once.append(time.perf_counter() - started)
-    turns = max(3, min(15, int(seconds / max(once))))
+    turns = max(3, min(TURNS, int(seconds / max(once))))
     counts = [max(1, int(seconds / turns / took)) for took in once]
     times = [[] for _ in functions]
     for _ in range(turns):
         for function, count, taken in zip(functions, counts, times):
             time.sleep(PAUSE_SECONDS)
-            if count > 1:
+            started = time.perf_counter()
+            while count > 1 and time.perf_counter() < started + WARM_UP_SECONDS:
                 function()
             started = time.perf_counter()
             for _ in range(count):
