@@ -20,11 +20,12 @@ def sigmoid(x):
 
 def log_of_one_plus_exp(x):
     """log(1 + e^x) without overflow"""
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    return np.logaddexp(x, 0.0)
 
 
 def softplus(x, beta, threshold):
-    return np.where(beta * x > threshold, x, log_of_one_plus_exp(beta * x) / beta)
+    smooth = log_of_one_plus_exp(beta * x) / beta
+    return smooth if threshold == math.inf else np.where(beta * x > threshold, x, smooth)
 
 
 def logsigmoid(x):

@@ -7,6 +7,7 @@ from ..kernels import formulas
 from ..kernels.formulas.losses import LEAST_LOG, LEAST_VARIANCE
 from ..kernels.pointwise import computed
 from ..tape import Op
+from .activations import Softplus
 from .elementary import Sigmoid
 
 
@@ -74,7 +75,7 @@ class BinaryCrossEntropyWithLogits(Op):
 
 
 def log_of_one_plus_exp(x):
-    return np.logaddexp(x, 0.0)
+    return Softplus.call(x, threshold=math.inf)
 
 
 def logits_loss(x, target, weight):

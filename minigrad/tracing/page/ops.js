@@ -577,10 +577,10 @@ function rootMeanSquare(c) {
 
 /** max(|x|, eps) of the row that an index is in. */
 function lengthOf(c) {
-  const {dim, n, at} = row(c);
-  const length = c.once("max(n, eps)", kept(c.shape, dim), (c, i) => c.m.max(2, k => k ? c.m.number(Number(c.options.eps))
+  const {dim, n, at} = row(c), eps = Number(c.options.eps ?? 1e-12);
+  const length = c.once("max(n, eps)", kept(c.shape, dim), (c, i) => c.m.max(2, k => k ? c.m.number(eps)
     : c.m.sqrt(dot(c.m, n, k => c.x(0, at(i, k)), k => c.x(0, at(i, k))))));
-  return index => length(at(index, 0));
+  return {eps, length: index => length(at(index, 0))};
 }
 
 /** Rows of classes, and the target of each. */
@@ -1028,10 +1028,10 @@ const OPS = {
     formula: "out_i = x_i / n,  n = max(sqrt(sum_k x_k^2), eps)",
     backward: ["dx_i = (dout_i - out_i sum_k dout_k out_k) / n, and dout_i / eps where n = eps"],
     shape: c => c.shapes[0],
-    value: (c, index) => c.m.div(c.x(0, index), lengthOf(c)(index)),
+    value: (c, index) => c.m.div(c.x(0, index), lengthOf(c).length(index)),
     gradient(c, i, index) {
-      const {dim, n, at} = row(c), m = c.m, length = lengthOf(c)(index);
-      if (m.valueOf(length) === Number(c.options.eps)) return m.div(c.dout(index), length);
+      const {dim, n, at} = row(c), m = c.m, {eps, length: lengths} = lengthOf(c), length = lengths(index);
+      if (m.valueOf(length) === eps) return m.div(c.dout(index), length);
       const along = c.once("sum of dout * out", kept(c.shape, dim),
         (c, i) => dot(c.m, n, k => c.dout(at(i, k)), k => c.out(at(i, k))));
       return m.div(m.sub(c.dout(index), m.mul(c.out(index), along(at(index, 0)))), length);
