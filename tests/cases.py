@@ -523,6 +523,8 @@ CASES += [  # the same for the others
     Case(normalize.Normalize, [normal(2, 3, 4)], naive.normalize, dict(dim=0, eps=1.5)),  # some are shorter than that
     Case(normalize.Normalize, [normal(0, 5)], lambda x, dim: x, dict(dim=1)),
     Case(normalize.Normalize, [normal(180, 97)], naive.normalize, dict(dim=0)),
+    Case(diagonal.Triangle, [normal(34_000, 1)], naive.triangle, dict(diagonal=-3, upper=False)),  # contiguous both ways
+    Case(diagonal.Triangle, [normal(180, 97)], naive.triangle, dict(diagonal=20, upper=True)),
 ]
 
 # The elementary functions, each of which has NumPy's and PyTorch's names, and a formula that can be computed.

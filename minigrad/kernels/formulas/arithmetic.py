@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from ..pointwise import exact, formula, single_pass, unless, vectorised
+from ..pointwise import exact, formula, single_pass, unless
 from ..simd import HALF, INFINITY, NAN, ONE, TWO, ZERO
 from .values import LN_2, inlined, is_no_normal, sign_value, wide, wide_exp2_value, wide_log2_value
 
@@ -108,7 +108,7 @@ def absolute(x):
     return abs(x)
 
 
-@vectorised
+@formula
 def absolute_backward(dout, x):
     return dout * sign_value(x)
 

@@ -127,7 +127,7 @@ def tanh(x):
     return tanh_value(x)
 
 
-@vectorised
+@formula
 def tanh_backward(dout, out):
     return dout * (ONE - out * out)
 
