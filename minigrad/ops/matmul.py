@@ -258,5 +258,6 @@ class MatmulMethods:
         """The Kronecker product: a copy of other, times it, for each element of self."""
         ndim = max(self.ndim, other.ndim)
         a, b = ((1,) * (ndim - x.ndim) + x.shape for x in (self, other))
-        product = self.reshape([n for size in a for n in (size, 1)]) * other.reshape([n for size in b for n in (1, size)])
-        return product.reshape([m * n for m, n in zip(a, b)])
+        products = other.reshape(b + (1,) * ndim) * self.reshape(a)  # the long axes last: other is small, as a rule
+        pairs = products.permute([axis for i in range(ndim) for axis in (ndim + i, i)])
+        return pairs.reshape([m * n for m, n in zip(a, b)])
