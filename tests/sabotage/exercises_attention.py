@@ -29,6 +29,8 @@ SABOTAGES = [
         "attention: no row sum": ("dscores", "h.rowsum = total(h)", "h.rowsum = 0.0"),
         "attention: dv from v": ("attention_backward", "values(h)", "v"),
         "attention: dq and dk exchanged": ("scores_backward", "order(turn_q(h.dout) @ keys(h) * scale_q(h), turn_k(h.dout) @ queries(h) * scale_k(h))", "order(turn_k(h.dout) @ queries(h) * scale_k(h), turn_q(h.dout) @ keys(h) * scale_q(h))"),
+    }),
+    *edits(ATTENTION, "minigrad.gradcheck.mutants.heads", {
         "attention: heads split by a reshape": ("split", "np.swapaxes(x.reshape(*x.shape[:-1], heads, -1), -3, -2)", "split_by_reshape(x, heads)"),
         "attention: heads merged by a reshape": ("merge", "x = np.swapaxes(x, -3, -2)\n    return x.reshape(*x.shape[:-2], -1)", "return merge_by_reshape(x)"),
     }),

@@ -12,7 +12,10 @@ False
 >>> gradcheck(wrong.right, wrong.draw(seed=0))
 True
 """
-from . import attention, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, rotary, softmax
+from . import (  # in the order of FUNCTIONS
+    attention, heads, tiles, broadcast, contract, elementwise, gelu, lookup, moves, norms, products, reductions, rotary,
+    softmax,
+)
 from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 from .diagnose import diagnose, with_backward
 from .grade import grade_checker
