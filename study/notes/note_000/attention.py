@@ -1,0 +1,325 @@
+"""Note 000, "Attention", "Self-Attention" with its boxes, and "Multi-Headed Self-Attention"."""
+import math
+
+import numpy as np
+
+import minigrad as mg
+import nn
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    EXACT, check_gradients, influence, largest, normal, over_seeds, plain_attention, refusal, require_equal,
+)
+from study.notes.note_000.shared import ATTENTION, attend
+
+# ---------------------------------------------------------------- attention
+
+
+@claim("A1", note="000", section="Attention", formula="Y = A X, sum_s A_ts = 1 for all t; causal: A_ts = 0 for all t < s",
+       ours='nn.Attention(6, causal=False | "mask" | "renormalise")(x, need_weights=True)', code=ATTENTION,
+       also=("003: Attention coefficients", "004: Self-Attention"))
+def attention_is_a_weighted_average():
+    """Attention is just a weighted average, Y = A X, with weights that are not negative and sum to 1 in each row. For
+    autoregressive modelling A is causal: lower triangular."""
+    x, worst = normal(1, 7, 6), 0.0
+    for query_key in ("none", "shared", "separate"):
+        for causal in (False, "mask", "renormalise"):
+            mg.manual_seed(0)
+            y, weights = plain_attention(6, query_key=query_key, causal=causal)(mg.tensor(x), need_weights=True)
+            A = weights.array[0]
+            require(A.min() >= 0, f"{query_key}: a weight of {A.min()}")
+            require(bool(causal) != bool(np.triu(A, 1).any()), f"{query_key}, {causal}: is the future seen?")
+            seen = [x[: t + 1] if causal else x for t in range(7)]
+            outside = max(np.maximum(rows.min(0) - y_t, y_t - rows.max(0)).max() for y_t, rows in zip(y.array, seen))
+            worst = max(worst, abs(A.sum(1) - 1).max(), largest(y, A @ x), outside)
+    require(worst < EXACT, f"off by {worst:.0e}")
+    return ("for nine kinds of attention, causal or not, rows of weights sum to 1, and no feature of an output lies "
+            f"outside the range of those that were averaged, within {worst:.0e}")
+
+
+# ---------------------------------------------------------------- self-attention
+
+
+@claim("A2", note="000", section="Self-Attention", formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}",
+       ours='nn.Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION,
+       also=("002: Self-attention", "003: Self-attention", "004: Self-Attention"))
+def similarity_of_tokens_needs_no_parameters():
+    """The simplest attention weights are determined by the pairwise similarity of tokens: A_ts is proportional to
+    exp(x_t . x_s)."""
+    x = normal(2, 5, 4)
+    attention = plain_attention(4, query_key="none")
+    count = sum(p.numel() for p in attention.parameters())
+    difference = require_equal(attention(mg.tensor(x)), attend(x, x, x))
+    require(count == 0, f"{count} parameters")
+    mg.gradcheck(attention, mg.tensor(x, requires_grad=True))
+    return ("attention without any parameter is a triple loop over rows, keys and features, within "
+            f"{difference:.0e}, and tokens have a gradient as queries, keys and values at once")
+
+
+@claim("A24", note="000", section="Self-Attention",
+       formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}: attention depends equally on all D dimensions",
+       ours='nn.Attention(D, query_key="none"), and query_key="shared", key_size=K', code=ATTENTION,
+       also=("003: Network parameters",))
+def plain_attention_depends_equally_on_all_dimensions():
+    """With the similarity x_t . x_s attention depends equally on all D dimensions of the embedding, though some of them
+    may be of more or less relevance. A projection to a feature space allows for that."""
+    D, x = 6, normal(3, 5, 6)
+    rotation, _ = np.linalg.qr(normal(4, D, D))
+    stretch = np.diag([3.0, *np.ones(D - 1)])
+    moved = {}
+    for name, layer in (("plain", plain_attention(D, query_key="none")),
+                        ("projected", plain_attention(D, query_key="shared", key_size=2))):
+        for parameter in layer.parameters():
+            parameter.data[...] = normal(5, *parameter.shape)
+        A, rotated, stretched = (layer(mg.tensor(x @ R), need_weights=True)[1] for R in (np.eye(D), rotation, stretch))
+        moved[name] = largest(rotated, A), largest(stretched, A)
+    (plain, stretched), (projected, _) = moved["plain"], moved["projected"]
+    require(plain < EXACT, f"X R has weights that differ by {plain:.0e}")
+    require(stretched > 0.1 and projected > 0.1, f"stretched {stretched:.2g}, projected and rotated {projected:.2g}")
+    return (f"rotating all tokens, X R for an orthogonal R, leaves the weights as they are, within {plain:.0e}: no "
+            f"dimension is special; with a projection to 2 of {D} features they change by {projected:.2f}")
+
+
+@claim("A3", note="000", section="Self-Attention",
+       formula="A_ts = exp{(U x_t)^T (U x_s)} / sum_s' exp{(U x_t)^T (U x_s')}, U in R^(K x D), K < D",
+       ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
+def one_projection_gives_a_symmetric_numerator():
+    """Tokens are projected by one matrix U to K < D features before they are compared. Still, the numerator of the weight
+    is symmetric in both tokens."""
+    D, K, x = 8, 4, normal(0, 5, 8)
+    layer, differences = plain_attention(D, query_key="shared", key_size=K), []
+
+    def asymmetry(seed):
+        nn.init.normal_(layer.query.weight, std=0.5)
+        U = layer.query.weight.array
+        numerators = np.array([[math.exp((U @ x[t]) @ (U @ x[s])) for s in range(5)] for t in range(5)])
+        require_equal(numerators / numerators.T, np.ones((5, 5)))
+        A = numerators / numerators.sum(axis=1, keepdims=True)
+        y, weights = layer(mg.tensor(x), need_weights=True)
+        differences.append(max(require_equal(weights[0], A), require_equal(y, A @ x)))
+        return largest(weights[0], weights[0].mT)
+
+    asymmetries = over_seeds(asymmetry)
+    require(asymmetries.median > 0.1, f"the weights are symmetric up to {asymmetries:.2g}")
+    check_gradients(layer, x)
+    return (f"the weights are the formula's, within {max(differences):.0e}; its numerators are the same for t, s and "
+            f"s, t, but each row is divided by a sum of its own, so that weights differ by up to {asymmetries:.2f} "
+            "(5 seeds)")
+
+
+@claim("A4", note="000", section="Self-Attention",
+       formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_s' exp{(U_q x_t)^T (U_k x_s')}, U_q, U_k in R^(K x D)",
+       ours='nn.Attention(D, query_key="separate", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
+def queries_and_keys_break_the_symmetry():
+    """With queries U_q x_t and keys U_k x_s, token s can be relevant for updating t without the converse."""
+    x, U_q, U_k = normal(3, 5, 6), normal(4, 3, 6) / 2, normal(5, 3, 6) / 2
+    layer, shared = (plain_attention(6, key_size=3, query_key=query_key) for query_key in ("separate", "shared"))
+    layer.query.weight.data[...], layer.key.weight.data[...] = U_q, U_k
+    difference = require_equal(layer(mg.tensor(x)), attend(x @ U_q.T, x @ U_k.T, x))
+    check_gradients(layer, x)
+
+    def asymmetry():
+        scores = layer.query(mg.tensor(x)) @ layer.key(mg.tensor(x)).mT
+        return largest(scores, scores.mT)
+
+    separate = asymmetry()
+    for weight in (shared.query.weight, layer.key.weight):
+        weight.data[...] = U_q
+    require_equal(layer(mg.tensor(x)), shared(mg.tensor(x)))
+    together = asymmetry()
+    require(separate > 0.1 and together < EXACT, f"scores asymmetric by {separate:.2g}, with U_q = U_k {together:.0e}")
+
+    square = plain_attention(6, key_size=6)
+    for projection in (square.query, square.key):
+        projection.weight.data[...] = np.eye(6)
+    require_equal(square(mg.tensor(x)), plain_attention(6, query_key="none")(mg.tensor(x)))
+    return (f"with two projections the scores of t, s and s, t differ by up to {separate:.1f}, with U_q = U_k by "
+            f"{together:.0f}; the output is the formula's, within {difference:.0e}, and U_q = U_k = I is attention "
+            "without parameters")
+
+
+@claim("A5", note="000", section="Causal attention", verdict="true if the weights of the past do not underflow",
+       formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_(s'=1)^t exp{(U_q x_t)^T (U_k x_s')} * I[t >= s]",
+       ours='nn.Attention(D, causal="renormalise") and nn.Attention(D, causal="mask")', code=ATTENTION,
+       also=("001: 3. Masking the future in self-attention",))
+def zeroing_and_renormalising_is_masking():
+    """To enforce causality, simply zero out the upper triangle of the attention matrix and normalise the rows again: each
+    row's sum then ends at t."""
+    x = normal(4, 6, 4)
+    mask, renormalise = (plain_attention(4, key_size=2, causal=causal) for causal in ("mask", "renormalise"))
+    for layer in (mask, renormalise):
+        layer.query.weight.data[...], layer.key.weight.data[...] = normal(5, 2, 4), normal(6, 2, 4)
+    difference = require_equal(mask(mg.tensor(x)), renormalise(mg.tensor(x)))
+    require_equal(mask(mg.tensor(x)), attend(x @ normal(5, 2, 4).T, x @ normal(6, 2, 4).T, x, is_causal=True))
+    leaks = [np.triu(influence(layer, x[None]), 1).max() for layer in (mask, renormalise)]
+    require(leaks[0] == 0 and leaks[1] < EXACT, f"dy_t / dx_s is {leaks[0]} and {leaks[1]:.0e} for s > t")
+    for layer in (mask, renormalise):
+        check_gradients(layer, x)
+
+    steep = mg.tensor(np.array([[1.0, 0.0], [1000.0, 0.0]]))  # seen from row 0, exp(1 - 1000) is 0 in floating point
+    kept, lost = (plain_attention(2, query_key="none", causal=causal)(steep).array[0, 0]
+                  for causal in ("mask", "renormalise"))
+    require(kept == 1 and lost != 1, f"a score of 1000 in the future: {kept} and {lost}, where 1 is right")
+    return (f"masking the scores with -inf gives the same, within {difference:.0e}, and is safer: with the mask no "
+            f"gradient flows back from the future, and renormalised weights leak {leaks[1]:.0e} of rounding; beside "
+            f"a future score of 1000 the past's weight underflows, so that a token of 1 stays {kept:.0f} with the "
+            f"mask and becomes {lost:.0f} when renormalised")
+
+
+@claim("G11", note="000", section="Comparison to RNNs",
+       formula="a transformer with causal attention can directly attend to any one of the past tokens",
+       ours='nn.Attention(D, causal="mask"), beside nn.RNN(D, D)', code=f"{ATTENTION}, nn/recurrent.py:RNN")
+def causal_attention_reaches_any_past_token_directly():
+    """An RNN propagates information about past tokens via a hidden state; with causal attention a transformer can
+    directly attend to any one of the past tokens."""
+    T, x, worst = 6, np.eye(6), 0.0
+    layer = plain_attention(T, causal="mask")
+    layer.key.weight.data[...] = np.eye(T)
+    for distance in range(1 - T, T):
+        wanted = np.clip(np.arange(T) - distance, 0, T - 1)  # which token each of them looks for
+        layer.query.weight.data[...] = 100 * x[wanted].T
+        y, weights = layer(mg.tensor(x), need_weights=True)
+        is_past = wanted <= np.arange(T)
+        worst = max(worst, require_equal(weights[0].array[is_past], x[wanted][is_past]),
+                    require_equal(y.array[is_past], x[wanted][is_past]))
+        hidden = weights[0].array[np.arange(T), wanted][~is_past]
+        require(not hidden.any(), f"a later token has the weight {hidden.max(initial=0):.0e}")
+
+    mg.manual_seed(0)
+    rnn, text = nn.RNN(4, 4).double(), mg.tensor(normal(34, 1, T, 4), requires_grad=True)
+    states, _ = rnn(text)
+    _, state = rnn(text[:, :3])
+    at_once = require_equal(rnn(text[:, 3:], state)[0], states[:, 3:])
+    forgotten = largest(rnn(text[:, 3:])[0], states[:, 3:])
+    require(forgotten > 1e-3, f"without a state it goes on the same within {forgotten:.0e}")
+    (gradient,) = mg.grad((rnn(text[:, 3:], state.detach())[0] * mg.tensor(normal(35, 1, 3, 4))).sum(), [text])
+    require(not gradient.array[:, :3].any() and gradient.array[:, 3:].all(), "an RNN has another way into its past")
+    return (f"each of {T} tokens can take any one of those before it as it is, from the first to itself, within "
+            f"{worst:.0e}, and none of those after it; all that an RNN knows of its past is one state: from this "
+            f"alone it goes on as before (within {at_once:.0e}), and without its gradient none reaches the past")
+
+
+@claim("A20", note="000", section="Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
+       ours='nn.Attention(D, positions="relative"), with query and key zero', code=ATTENTION,
+       also=("002: Self-attention",))
+def distance_only_attention_is_a_convolution():
+    """If the weights depended on the distance t - s alone, A would be a Toeplitz matrix, and multiplying by it a discrete
+    convolution. Attention generalises convolutions."""
+    T, x = 9, normal(9, 9, 4)
+    distances = np.arange(1 - T, T)
+
+    def distance_only(bias, **switches):
+        """(Y, A) of attention with this bias for the distances 1 - T ... T - 1, and queries and keys of zero."""
+        layer = plain_attention(4, positions="relative", max_distance=T - 1, **switches)
+        for projection in (layer.query, layer.key):
+            nn.init.zeros_(projection.weight)
+        layer.relative_bias.data[0] = bias
+        y, weights = layer(mg.tensor(x), need_weights=True)
+        return y.array, weights.array[0]
+
+    def convolve(features, filter):
+        """Edges included: beyond them there is nothing."""
+        return np.stack([np.convolve(feature, filter)[T - 1 : 2 * T - 1] for feature in features.T], axis=1)
+
+    def off_toeplitz(A):
+        return max(np.ptp(np.diag(A, d)) for d in range(1 - len(A), len(A)))
+
+    bias = 2 * normal(10, 2 * T - 1)
+    y, A = distance_only(bias)
+    totals = convolve(np.ones((T, 1)), np.exp(bias))  # what the softmax divides rows by
+    convolved = max(require_equal(y * totals, convolve(x, np.exp(bias))), require_equal(off_toeplitz(A * totals), 0.0))
+    divided = off_toeplitz(A)
+    require(divided > 0.1, f"Toeplitz within {divided:.2g}, though rows are divided by totals that differ")
+
+    y, A = distance_only(normal(11, T)[distances % T])
+    circular = np.array([sum(A[d, 0] * x[(t - d) % T] for d in range(T)) for t in range(T)])
+    wrapped = max(require_equal(y, circular), require_equal(off_toeplitz(A), 0.0))
+
+    _, causal = distance_only(bias, causal="mask")
+    apart = off_toeplitz(causal)
+    only_itself, _ = distance_only(np.where(distances == 0, 0.0, -1000.0), causal="mask")
+    require(apart > 0.1 and causal[0, 0] == 1, f"causal weights are Toeplitz within {apart:.0e}")
+    require_equal(only_itself, x)
+    return ("before rows are divided by their sums, attention by distance is np.convolve, edges included, within "
+            f"{convolved:.0e}; divided, A is off a Toeplitz matrix by {divided:.2f}, as fewer terms meet at the "
+            f"edges. Rows of a Toeplitz matrix sum to 1 only if it wraps round (within {wrapped:.0e}), and if it is "
+            "causal, too, only for the identity: its first row is 1, 0, ..., 0")
+
+
+# ---------------------------------------------------------------- several heads
+
+
+@claim("A10", note="000", section="Multi-Headed Self-Attention",
+       formula="Y^(h) = A^(h) X in R^(T x D), Y = sum_h Y^(h) (V^(h))^T, V^(h) in R^(D x D)",
+       ours='nn.Attention(D, H, value=False, output_projection="sum", scale="none")', code=ATTENTION)
+def heads_with_full_rank_read_outs():
+    """A block uses a bank of H attention heads in parallel; what they give, Y_h = A_h X, is linearly combined, with a
+    read-out matrix V_h of D x D for each."""
+    H, D, K = 3, 6, 2
+    mg.manual_seed(0)
+    x = normal(7, 5, D)
+    layer = plain_attention(D, H, output_projection="sum", key_size=K)
+    U_q, U_k = (projection.weight.array.reshape(H, K, D) for projection in (layer.query, layer.key))
+    V = layer.out_weights.array
+    expected = sum(attend(x @ U_q[h].T, x @ U_k[h].T, x) @ V[h].T for h in range(H))
+    difference = require_equal(layer(mg.tensor(x)), expected)
+    count = sum(p.numel() for p in layer.parameters())
+    require(count == H * (2 * K * D + D * D), f"{count} parameters")
+    check_gradients(layer, x)
+
+    single, without = plain_attention(D, output_projection="sum", key_size=K), plain_attention(D, key_size=K)
+    single.out_weights.data[0] = np.eye(D)
+    without.load_state_dict({name: single.state_dict()[name] for name in without.state_dict()})
+    require_equal(single(mg.tensor(x)), without(mg.tensor(x)))
+    return (f"{H} heads are the sum of {H} single ones times their read-outs, within {difference:.0e}, with {count} = "
+            "H (2 K D + D²) parameters; one head whose read-out is I is attention without one")
+
+
+@claim("A11", note="000", section="Queries, Keys, and Values",
+       formula="Y^(h) = A^(h) (X (U_v^(h))^T) in R^(T x K), Y = sum_h Y^(h) (U_o^(h))^T",
+       ours='nn.Attention(D, H, value=True, value_size=K, output_projection="sum")', code=ATTENTION)
+def values_are_a_low_rank_read_out():
+    """The original paper averages values U_v x of K features, and projects the average back by U_o: a read-out of low
+    rank."""
+    H, D, K = 2, 6, 3
+    mg.manual_seed(0)
+    x = normal(8, 5, D)
+    low = plain_attention(D, H, value=True, output_projection="sum", key_size=K, value_size=K)
+    full = plain_attention(D, H, output_projection="sum", key_size=K)
+    for name in ("query", "key"):
+        getattr(full, name).load_state_dict(getattr(low, name).state_dict())
+    U_v, U_o = low.value.weight.array.reshape(H, K, D), low.out_weights.array
+    full.out_weights.data[...] = U_o @ U_v
+    difference = require_equal(low(mg.tensor(x)), full(mg.tensor(x)))
+    ranks = [int(np.linalg.matrix_rank(V)) for V in full.out_weights.array]
+    require(ranks == [K] * H, f"ranks {ranks} of {D}")
+    check_gradients(low, x)
+    return (f"averaging values of K = {K} features and mapping them back is attention with the read-out V = U_o U_v, "
+            f"within {difference:.0e}; the rank of V is {ranks[0]} of {D}")
+
+
+@claim("E3", note="000", verdict=FALSE, section="Queries, Keys, and Values", formula="V = U_o U_v^T",
+       ours="layer.out_weights[h] @ layer.value.weight: V = U_o U_v", code=ATTENTION)
+def the_read_out_is_the_product_with_a_transpose():
+    """Values and outputs correspond to a read-out of low rank, V = U_o U_v^T, where U_o is D x K and U_v is K x D."""
+    D, x = 6, normal(30, 5, 6)
+
+    def low_and_full(K):
+        mg.manual_seed(0)
+        low = plain_attention(D, value=True, output_projection="sum", key_size=2, value_size=K)
+        full = plain_attention(D, output_projection="sum", key_size=2)
+        for name in ("query", "key"):
+            getattr(full, name).load_state_dict(getattr(low, name).state_dict())
+        return low, full
+
+    low, full = low_and_full(K=3)
+    message = refusal(lambda: low.out_weights[0] @ low.value.weight.mT)
+    full.out_weights.data[0] = low.out_weights.array[0] @ low.value.weight.array
+    right = require_equal(low(mg.tensor(x)), full(mg.tensor(x)))
+    require("cannot be multiplied" in message, message)
+
+    low, full = low_and_full(K=D)  # the only size for which the literal product exists
+    full.out_weights.data[0] = low.out_weights.array[0] @ low.value.weight.array.T
+    wrong = largest(low(mg.tensor(x)), full(mg.tensor(x)))
+    require(wrong > 0.01, f"U_o U_v^T differs by {wrong:.0e} only")
+    return (f"it is V = U_o U_v (within {right:.0e}): matrices of 6 x 3 and 6 x 3 do not multiply, and where K = D, "
+            f"so that they do, the output is wrong by {wrong:.2f}")

@@ -1,0 +1,266 @@
+"""Note 000, "Token-wise Nonlinearity", "Residual Connections" and "Layer Norm"."""
+import math
+
+import numpy as np
+
+import minigrad as mg
+import nn
+from models.architectures import make_model
+from models.train import Trainer, TrainingConfig, TrainingError
+from models.transformer import MLP, Block, TransformerConfig
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    EXACT, Spread, check_gradients, influence, largest, layer_norm, normal, over_seeds, require_equal, silence, trained,
+)
+from study.notes.note_000.shared import TRANSFORMER, make_block, mhsa, mlp, of_one_length, on_rows
+
+# ---------------------------------------------------------------- token-wise nonlinearity
+
+
+@claim("M1", note="000", section="Token-wise Nonlinearity", formula="x_t^(m) = mlp(y_t^(m))",
+       ours='models.transformer.MLP, TransformerConfig(activation="gelu", mlp_ratio=4)', code=f"{TRANSFORMER}:MLP",
+       also=("002: Multi-layer perceptron", "003: Transformer layers", "004: Transformers"))
+def the_mlp_works_token_by_token():
+    """After attention one and the same feed-forward network, an MLP, is applied to all positions, and mixes features
+    nonlinearly."""
+    mg.manual_seed(0)
+    layer = MLP(TransformerConfig(heads=1, width=4)).double()
+    y = normal(12, 5, 4)
+    x = layer(mg.tensor(y))
+    require_equal(np.vstack([layer(mg.tensor(y[t : t + 1])).array for t in range(5)]), x)
+    order = np.random.default_rng(0).permutation(5)
+    require_equal(layer(mg.tensor(y[order])), x[order])
+    difference = require_equal(x, mlp(layer, y))
+    reach, same = influence(layer, y[None]), np.eye(5, dtype=bool)
+    own, others = reach[same].max(), reach[~same].max()
+    require(others == 0 and own > 0, f"|dx_t / dy_s| up to {others:.0e} for s != t")
+    bent = largest(layer(mg.tensor(2 * y)) - layer(mg.tensor(np.zeros_like(y))), 2 * (x - layer(mg.tensor(0 * y))))
+    require(bent > 1e-3, f"it is linear within {bent:.0e}")
+    check_gradients(layer, y)
+    return (f"no gradient passes from one token to another ({others:.0f} exactly, up to {own:.2f} within a token), "
+            f"tokens in another order give the same in that order, and each is the formula's, within {difference:.0e}")
+
+
+@claim("R0", note="000", section="Token-wise Nonlinearity", formula="Y = mhsa(X), x_t = mlp(y_t)",
+       ours='TransformerConfig(placement="none")', code=f"{TRANSFORMER}:Block")
+def a_block_without_residual_connections():
+    """A block's output is that of the token-wise network, which is applied to what multi-headed self-attention gives."""
+    x, block = normal(13, 3, 4), make_block("none")
+    difference = require_equal(on_rows(block)(mg.tensor(x)), mlp(block.mlp, mhsa(block.attention, x)))
+    require(not any(isinstance(module, nn.LayerNorm) for module in block.modules()), "there is a norm")
+    check_gradients(block, x[None])
+    silent = silence(block)
+    left, slope = on_rows(silent)(mg.tensor(x)), mg.jacobian(on_rows(silent), mg.tensor(x))
+    require(not left.array.any() and not slope.array.any(), "something passes a block of zeros")
+    return (f"the block is mlp(mhsa(X)), within {difference:.0e}; where it learns nothing, as with zero weights, "
+            "nothing is left of X nor of its gradient")
+
+
+@claim("C3", note="000", section="Computational Complexity", formula="O(T D^2)",
+       ours="mg.count_flops() of a block: 8 T D² of the MLP, 4 T D² + 2 T² D of attention",
+       code=f"{TRANSFORMER}:Block, minigrad/flops.py", also=("003: Computational complexity",))
+def the_mlp_can_dominate():
+    """The MLP has at least D hidden units and costs O(T D²), which can be the dominant cost if tokens have very many
+    features."""
+    shares = []
+    for T, D in ((4, 64), (32, 16), (128, 8)):
+        block = Block(TransformerConfig(context=T, heads=1, width=D), is_causal=False)
+        with mg.count_flops() as count:
+            block(mg.zeros(1, T, D))
+        of_mlp = count.forward_counts["MLP"]
+        attention = count.total - of_mlp
+        require(of_mlp == 8 * T * D**2, f"T = {T}, D = {D}: {of_mlp} multiply-adds of the MLP")
+        require(attention == 4 * T * D**2 + 2 * T**2 * D, f"T = {T}, D = {D}: {attention} of attention")
+        shares.append(of_mlp / count.total)
+    require(shares[0] > 0.6 and shares[1] == 0.5 and shares[2] < 0.2, f"shares {shares}")
+    return (f"of the 12 T D² + 2 T² D multiply-adds of a block the MLP takes 8 T D²: {shares[0]:.0%} at T = D / 16, "
+            f"half at T = 2 D, {shares[2]:.0%} at T = 16 D")
+
+
+# ---------------------------------------------------------------- residual connections
+
+
+@claim("R1", note="000", section="Residual Connections", formula="Y = X + mhsa(X), X = Y + mlp(Y)",
+       ours='TransformerConfig(placement="residual")', code=f"{TRANSFORMER}:Block",
+       also=("001: Residual Connections", "003: Transformer layers"))
+def residual_connections_start_at_the_identity():
+    """If input and output have the same size, let the network learn the residual: Y = X + mhsa(X), X = Y + mlp(Y)."""
+    x, block = normal(14, 3, 4), make_block("residual")
+    y = x + mhsa(block.attention, x)
+    difference = require_equal(on_rows(block)(mg.tensor(x)), y + mlp(block.mlp, y))
+    check_gradients(block, x[None])
+    silent = silence(block)
+    jacobian = mg.jacobian(on_rows(silent), mg.tensor(x)).array.reshape(12, 12)
+    require(np.array_equal(on_rows(silent)(mg.tensor(x)).array, x), "zero weights are not the identity")
+    require(np.array_equal(jacobian, np.eye(12)), "its Jacobian is not I")
+    return (f"the block is the formula's, within {difference:.0e}; with zero weights it is the identity and its "
+            "Jacobian I, exactly, so a network starts from passing on what it is given")
+
+
+@claim("R8", note="000", section="Residual Connections",
+       formula="the residual, which is typically smaller in magnitude than the overall function",
+       ours='TransformerConfig(placement="residual")', code=f"{TRANSFORMER}:Block")
+def residuals_are_smaller_than_functions():
+    """The residual, which the network learns, is typically smaller in magnitude than the overall function."""
+    task, steps, layers, accuracies, typical = of_one_length("copy", 4), 300, 4, [], []
+    config = TransformerConfig(context=16, layers=layers, heads=2, width=32, placement="residual", final_norm=False)
+
+    def largest_share(seed):
+        """How long the residual is, as a fraction of the function: median over tokens, of the sublayer with the most."""
+        model, stream = trained(task, "causal", config, steps=steps, seed=seed, warmup_steps=20), []
+        accuracies.append(task.accuracy(model))
+        for block in model.model.blocks:
+            block.mlp.register_forward_hook(lambda module, inputs, output: stream.append(inputs[0].array))
+            block.register_forward_hook(lambda module, inputs, output: stream.extend([inputs[0].array, output.array]))
+        model(*map(mg.tensor, task.arguments(task.examples(100))))
+        Y, X, out = np.moveaxis(np.reshape(stream, (layers, 3, -1, 32)), 1, 0)  # each (layers, tokens, C)
+        pairs = [(Y - X, Y), (out - Y, out)]
+        shares = np.median([np.linalg.norm(residual, axis=-1) / np.linalg.norm(function, axis=-1)
+                            for residual, function in pairs], axis=-1)
+        typical.append(np.median(shares))
+        return shares.max()
+
+    share = over_seeds(largest_share)
+    require(min(accuracies) > 0.99, f"not converged: {accuracies} of the answers are right")
+    require(share.median < 1, f"residuals up to {share:.2f} times as long as the function")
+    return (f"after {steps} steps of copying letters, {layers} blocks, a residual is typically "
+            f"{Spread(tuple(typical)):.2f} times as long as the function, x + residual, and {share:.2f} times in the "
+            "sublayer where it is longest (5 seeds)")
+
+
+# ---------------------------------------------------------------- layer norm
+
+
+@claim("N1", note="000", verdict="true if no token is constant", section="Layer Norm",
+       formula="layer-norm(x_t) = beta + gamma * (x_t - mean(x_t)) / std(x_t), both with 1/D",
+       ours="nn.LayerNorm(D, eps=0.0)", code="nn/layer_norm.py:LayerNorm")
+def layer_norm_has_no_epsilon():
+    """Layer norm is (x - mean) / std, with 1/D in both and nothing added to std, times gamma, plus beta, both learned."""
+    x, layer = normal(16, 4, 6), nn.LayerNorm(6, eps=0.0).double()
+    layer.weight.data[...], layer.bias.data[...] = normal(17, 6), normal(18, 6)
+    difference = require_equal(layer(mg.tensor(x)), layer_norm(layer, x))
+    check_gradients(layer, x)
+    constant = mg.ones(1, 6, dtype=mg.float64)
+    with np.errstate(all="ignore"):
+        broken = layer(constant).array
+    mended = nn.LayerNorm(6).double()(constant).array
+    require(np.isnan(broken).all() and not mended.any(), f"constant token: {broken[0, 0]}, and {mended[0, 0]}")
+    return (f"with eps = 0 it is the formula, within {difference:.0e}; a token whose features are all the same then "
+            "becomes NaN, and with the usual eps of 1e-5 zeros")
+
+
+@claim("N6", note="000", section="Layer Norm", formula="(x_t - mean(x_t)) / std(x_t)",
+       ours="nn.LayerNorm(D, eps=0.0, elementwise_affine=False)", code="nn/layer_norm.py:LayerNorm")
+def layer_norm_is_a_z_score():
+    """Layer norm amounts to z-scoring each token over its features."""
+    x, layer = normal(19, 4, 6), nn.LayerNorm(6, eps=0.0, elementwise_affine=False)
+    y = layer(mg.tensor(x)).array
+    off = max(abs(y.mean(1)).max(), abs(y.std(1) - 1).max())
+    moved = largest(layer(mg.tensor(3.0 * x - 2.0)), y)
+    leaf = mg.tensor(x, requires_grad=True)
+    layer(leaf).backward(mg.tensor(normal(20, 4, 6)))
+    gradient = leaf.grad.array
+    along = max(abs(gradient.sum(1)).max(), abs((gradient * y).sum(1)).max())
+    require(max(off, moved, along) < EXACT, f"{off:.0e}, {moved:.0e}, {along:.0e}")
+    require(abs(gradient).max() > 0.1, "there is no gradient")
+    return (f"each token gets mean 0 and deviation 1, within {off:.0e}, and 3 x - 2 becomes the same as x, within "
+            f"{moved:.0e}; so no gradient passes along 1 or along x itself (within {along:.0e})")
+
+
+@claim("N7", note="000", section="Layer Norm",
+       formula='it is important to use other deep learning "tricks" like LayerNorm to stabilize training',
+       ours='TransformerConfig(placement="residual" | "inner" | "pre")', code=f"{TRANSFORMER}:PLACEMENTS")
+def layer_norm_stabilises_training():
+    """Layer norm is a trick that stabilises training."""
+    task = of_one_length("copy", 4)
+
+    def train(placement, lr, steps, seed):
+        """(the largest loss on the way, the fraction of right answers at the end), without clipping of gradients."""
+        config = TransformerConfig(context=16, layers=4, heads=2, width=16, placement=placement, final_norm=False)
+        model = make_model(task, "causal", config, seed)
+        training = TrainingConfig.of(task, steps=steps, seed=seed, lr=lr, batch_size=32, warmup_steps=10,
+                                     max_grad_norm=1e9)
+        try:
+            losses = Trainer(model, task, training).train()
+        except TrainingError:  # the loss or the gradient is not finite any more
+            return math.inf, 0.0
+        return max(losses), task.accuracy(model)
+
+    def over_five(*arguments):
+        return [Spread(each) for each in zip(*(train(*arguments, seed) for seed in range(5)))]
+
+    _, slowly = over_five("residual", 0.01, 200)
+    peaks, right = zip(*(over_five(placement, 0.06, 120) for placement in ("residual", "inner", "pre")))
+    require(slowly.median > 0.99, f"without norms {slowly:.0%} are right at a small rate, too")
+    require(peaks[0].median > 30 and right[0].median < 0.1, f"without norms: losses up to {peaks[0]:.0f}, {right[0]:.0%}")
+    require(max(peaks[1].median, peaks[2].median) < 10, f"with norms: losses up to {peaks[1]:.1f} and {peaks[2]:.1f}")
+    require(right[2].median > 0.99, f"pre-norm: {right[2]:.0%} are right")
+    return (f"4 blocks without norms learn to copy at a learning rate of 0.01 ({slowly:.0%} right after 200 steps); "
+            f"at 0.06 their loss rises to {peaks[0]:.0f} within 120 steps, and {right[0]:.0%} are right; with the "
+            f"note's norms it rises to {peaks[1]:.1f} only, though {right[1]:.0%} are right, and with pre-norm to "
+            f"{peaks[2]:.1f}, and {right[2]:.0%} are right (5 seeds)")
+
+
+@claim("R4", note="000", section="Layer Norm",
+       formula="X' = layer-norm(X), Y = X' + mhsa(X'), Y' = layer-norm(Y), X = Y' + mlp(Y')",
+       ours='TransformerConfig(placement="inner")', code=f"{TRANSFORMER}:Block")
+def layer_norm_before_both_halves():
+    """Layer norm is typically applied before attention and before the MLP: X' = LN(X), Y = X' + mhsa(X'), Y' = LN(Y),
+    X = Y' + mlp(Y'). This defines one transformer block."""
+    x, block = normal(15, 3, 4), make_block("inner")
+    x_normed = layer_norm(block.ln_1, x)
+    y_normed = layer_norm(block.ln_2, x_normed + mhsa(block.attention, x_normed))
+    y = on_rows(block)(mg.tensor(x))
+    difference = require_equal(y, y_normed + mlp(block.mlp, y_normed))
+    check_gradients(block, x[None])
+    pre = make_block("pre")
+    apart = largest(on_rows(pre)(mg.tensor(x)), y)
+    require(apart > 0.1, f"pre-norm gives the same within {apart:.2g}")
+    return (f"the block is the formula's, within {difference:.0e}; it is not what is known as pre-norm, which adds "
+            f"to X and to Y: with the same weights that differs by {apart:.2f}")
+
+
+@claim("E15", note="000", verdict=FALSE, section="Layer Norm",
+       formula="Y = X + mhsa(X), X = Y + mlp(Y); but then Y = X' + mhsa(X'), X = Y' + mlp(Y')",
+       ours='TransformerConfig(placement="residual"), and placement="inner"', code=f"{TRANSFORMER}:PLACEMENTS")
+def the_final_block_has_residual_connections():
+    """Transformers use residual connections, Y = X + mhsa(X) and X = Y + mlp(Y), and the final block only has layer norm
+    before both steps."""
+    x, blocks = normal(32, 3, 4), {name: make_block(name) for name in ("residual", "pre", "inner")}
+    off = {}
+    for name, block in blocks.items():
+        jacobian = mg.jacobian(on_rows(silence(block)), mg.tensor(x)).array.reshape(12, 12)
+        off[name] = largest(jacobian, np.eye(12))
+    require(off["residual"] == off["pre"] == 0 < 0.1 < off["inner"], f"Jacobians differ from I by {off}")
+    printed = blocks["inner"]
+    out, of_larger = (on_rows(printed)(mg.tensor(size * x)) for size in (1, 1000))
+    require_equal(out, layer_norm(printed.ln_2, layer_norm(printed.ln_1, x)))
+    lost = largest(out, of_larger)
+    require(lost < 1e-4, f"the outputs of X and 1000 X differ by {lost:.0e}")
+    return ("no connection of the final block adds X: with zero weights the first form passes X and its gradient on "
+            f"exactly, as pre-norm would, but the last gives LN(LN(X)), whose Jacobian is {off['inner']:.1f} from I, "
+            f"and which is the same for 1000 X (within {lost:.0e})")
+
+
+@claim("E13", note="000", verdict="false of this note, of 002, or of both", section="Layer Norm",
+       formula="000: X = Y' + mlp(Y');  002: X = Y + MLP(Y')",
+       ours='TransformerConfig(placement="inner"), and placement="mixed"', code=f"{TRANSFORMER}:PLACEMENTS",
+       also=("002: Putting it together",))
+def both_notes_print_turners_block():
+    """The presentation follows Turner's introduction, with slight changes to the notation."""
+    x, here, there = normal(31, 3, 4), make_block("inner"), make_block("mixed")
+    here_out, there_out = (on_rows(block)(mg.tensor(x)) for block in (here, there))
+    once = layer_norm(there.ln_1, x)
+    y = once + mhsa(there.attention, once)
+    require_equal(there_out, y + mlp(there.mlp, layer_norm(there.ln_2, y)))
+    normed = layer_norm(here.ln_2, y)
+    require_equal(here_out, normed + mlp(here.mlp, normed))
+    apart = largest(here_out, there_out)
+    require(apart > 0.1, f"blocks {apart:.2g} apart")
+    check_gradients(there, x[None])
+    of_here, of_there = (on_rows(silence(block))(mg.tensor(x)) for block in (here, there))
+    require_equal(of_here, layer_norm(here.ln_2, once))
+    require_equal(of_there, once)
+    return ("both notes name the same source and print different blocks, so at most one of them is Turner's: here "
+            f"the MLP's result is added to LN(Y), there to Y; with the same weights they differ by {apart:.2f}, and "
+            "with zero weights they are LN(LN(X)) and LN(X)")

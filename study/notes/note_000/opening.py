@@ -1,0 +1,126 @@
+"""Note 000, the opening and "Preliminaries"."""
+import numpy as np
+
+import minigrad as mg
+import nn
+from models.encoder_decoder import Encoder
+from models.transformer import TransformerConfig
+from study.notes.claims import claim, require
+from study.notes.helpers import largest, longest_chain, normal, plain_attention, require_equal
+from study.notes.note_000.shared import ATTENTION, attend
+
+# ---------------------------------------------------------------- the opening
+
+
+@claim("C2", note="000", section="Transformers", formula="RNN: O(T) time; attention: O(T^2) cost (Conclusion)",
+       ours="nn.RNN(D, D), nn.MultiHeadAttention(D, 2), mg.count_flops()", code="nn/recurrent.py:RNN, minigrad/flops.py",
+       also=("000: Conclusion", "001: Lack of Parallelizability", "001: Problems"))
+def attention_is_quadratic_and_an_rnn_sequential():
+    """Evaluating an RNN and its gradients takes O(T) time, which is a severe limitation; a transformer processes an
+    entire sequence in parallel. The cost of attention is O(T²)."""
+    D, lengths = 8, (8, 16, 32)
+    mg.manual_seed(0)
+    attention, rnn = nn.MultiHeadAttention(D, 2), nn.RNN(D, D)
+    pairs, depths = [], []
+    for T in lengths:
+        x = mg.randn(1, T, D)
+        with mg.count_flops() as of_attention:
+            y = attention(x)
+        with mg.count_flops() as of_rnn:
+            states, _ = rnn(x)
+        linear = of_attention.forward_counts["Linear"]
+        pairs.append(of_attention.total - linear)
+        depths.append((longest_chain(y), longest_chain(states)))
+        require(linear == 4 * T * D**2 and pairs[-1] == 2 * T**2 * D, f"T = {T}: {of_attention.forward_counts}")
+        require(of_rnn.total == T * D**2 + (T - 1) * D**2, f"T = {T}: {of_rnn.forward_counts}")
+    of_attention, of_rnn = zip(*depths)
+    each = (of_rnn[1] - of_rnn[0]) // 8
+    require(len(set(of_attention)) == 1, f"attention's operations in a row: {of_attention}")
+    require(each >= 1 and of_rnn[2] - of_rnn[1] == 16 * each, f"an RNN's operations in a row: {of_rnn}")
+    return (f"for 8, 16 and 32 tokens attention takes 2 T² D = {', '.join(map(str, pairs))} multiply-adds beside its "
+            f"projections, but always {of_attention[0]} operations in a row; an RNN takes (2 T - 1) D², but "
+            f"{', '.join(map(str, of_rnn))} operations, each of which waits for the one before, and backward walks the "
+            "same chain")
+
+
+# ---------------------------------------------------------------- preliminaries
+
+
+@claim("L1", note="000", section="Preliminaries", formula="X^(0) in R^(T x D), with row x_t^(0) in R^D",
+       ours='nn.Embedding(V, D)(ids), nn.Attention(D, layout="rows")', code=f"nn/embedding.py:Embedding, {ATTENTION}",
+       also=("001: Sequence-Stacked form of attention", "003: Transformer processing"))
+def rows_are_tokens():
+    """The data are a matrix T x D, whose row t is the vector of the t-th token."""
+    mg.manual_seed(0)
+    ids = [4, 0, 4, 2, 1]
+    embedding = nn.Embedding(5, 6).double()
+    x = embedding(mg.tensor(ids))
+    require(x.shape == (5, 6), f"5 tokens of 6 features have shape {x.shape}")
+    require(all(np.array_equal(x.array[t], embedding.weight.array[i]) for t, i in enumerate(ids)), "rows are mixed up")
+    attention = plain_attention(6, query_key="none")
+    y = attention(x)
+    difference = require_equal(y, attend(x.array, x.array, x.array))
+    columns = require_equal(plain_attention(6, query_key="none", layout="columns")(x.mT).mT, y)
+    require_equal(attention(mg.stack([x, x.flip(0)]))[0], y)
+    return ("five ids become the rows of a 5 x 6 matrix, and attention of rows is the formula's, within "
+            f"{difference:.0e}; a matrix of columns, as in note 002, gives the transpose of it, within {columns:.0e}")
+
+
+@claim("L4", note="000", section="Preliminaries",
+       formula="the tokens could be a vector embedding of a word, sub-word, or character ... fixed or learned",
+       ours="nn.Embedding(V, D), nn.Embedding(V, D).requires_grad_(False)", code="nn/embedding.py:Embedding")
+def embeddings_are_learned_or_fixed():
+    """A token is the embedding of a word, a part of a word or a character, which is learned with the model or fixed."""
+    words = [["un", "lock"], ["re", "lock"], ["un", "lock", "ed"]]  # in parts; the command itself tokenises by characters
+    parts = [part for word in words for part in word]
+    units = {"words": ["".join(word) for word in words], "parts": parts, "characters": list("".join(parts))}
+    worst, vocabulary = 0.0, {}
+    for seed, (unit, tokens) in enumerate(units.items()):
+        mg.manual_seed(seed)
+        vocabulary[unit] = sorted(set(tokens))
+        ids = np.array([[vocabulary[unit].index(token) for token in tokens]])
+        learned, upstream = nn.Embedding(len(vocabulary[unit]), 3).double(), normal(seed, 1, len(tokens), 3)
+        mg.gradcheck_module(learned, mg.tensor(ids), progress=False)
+        learned(mg.tensor(ids)).backward(mg.tensor(upstream))
+        expected = np.zeros(learned.weight.shape)
+        for (b, t), i in np.ndenumerate(ids):
+            expected[i] += upstream[b, t]
+        worst = max(worst, require_equal(learned.weight.grad, expected))
+
+    mg.manual_seed(0)
+    ids = mg.tensor([[1, 2, 1, 5], [1, 0, 2, 2]])
+    fixed, head = nn.Embedding(6, 3).double().requires_grad_(False), nn.Linear(3, 2).double()
+    before, head_before = fixed.weight.array.copy(), head.weight.array.copy()
+    optimizer = nn.optim.AdamW([*fixed.parameters(), *head.parameters()], lr=0.1, weight_decay=0.1)
+    head(fixed(ids)).square().sum().backward()
+    optimizer.step()
+    require(fixed.weight.grad is None and np.array_equal(fixed.weight.array, before), "a fixed embedding has moved")
+    moved = largest(head.weight, head_before)
+    require(moved > 0, "nothing has moved")
+    sizes = ", ".join(f"{len(found)} {unit}" for unit, found in vocabulary.items())
+    return (f"one layer serves {sizes} of a text; the vector of \"lock\", a part of three words, gets the sum of "
+            f"their gradients (difference {worst:.0e}); in a step of AdamW a fixed embedding stays as it is, and the "
+            f"layer above it moves by {moved:.2f}")
+
+
+@claim("L3", note="000", section="Preliminaries", formula="X^(m) = transformer-block(X^(m-1))",
+       ours="models.Encoder(TransformerConfig(layers=M, final_norm=False))", code="models/encoder_decoder.py:Encoder",
+       also=("002: Transformer block", "003: Transformer layers"))
+def blocks_keep_the_shape():
+    """A transformer is a stack of M blocks, each of which takes what the one before gave; the output has the shape of
+    the input."""
+    x, changes = mg.tensor(normal(0, 2, 5, 8)), []
+    for M in range(5):
+        mg.manual_seed(M)
+        config = TransformerConfig(context=5, layers=M, heads=2, width=8, positions="none", final_norm=False)
+        encoder = Encoder(config).double()
+        y, one_by_one = encoder(x), x
+        require(len(encoder.blocks) == M, f"{len(encoder.blocks)} blocks instead of {M}")
+        for block in encoder.blocks:
+            one_by_one = block(one_by_one)
+        require(y.shape == x.shape, f"{M} blocks made {y.shape} of {x.shape}")
+        require_equal(y, one_by_one)
+        changes.append(largest(y, x))
+    require(changes[0] == 0 and min(changes[1:]) > 0, f"the input changed by {changes}")
+    return ("a batch (2, 5, 8) keeps its shape through 0 to 4 blocks, applied one after another; none is the "
+            f"identity, and four change it by up to {changes[4]:.1f}")

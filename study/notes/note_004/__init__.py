@@ -1,0 +1,2 @@
+"""Note 004: a lecture that comes to transformers from recurrent networks."""
+from study.notes.note_004 import motivation, self_attention, transformers

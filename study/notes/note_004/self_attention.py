@@ -1,0 +1,281 @@
+"""Note 004, "Self-Attention"."""
+import numpy as np
+
+import minigrad as mg
+import nn
+from models.tasks import TASKS
+from models.transformer import Block, TransformerConfig
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    EXACT, check_gradients, fit, influence, largest, matrices, over_seeds, read_out_loss, refusal, require_causal,
+    require_equal, softmax,
+)
+from study.notes.note_004.shared import ATTENTION, BLOCK, RNN, in_two_places, randn
+
+
+@claim("A46", note="004", section="Self-Attention", ours="nn.Attention(D), nn.RNN(D, D)", code=f"{ATTENTION}, {RNN}",
+       formula="In self-attention, we are not limited to tokens/symbols only seen in the past.")
+def attention_is_not_limited_to_the_past():
+    """Recurrent networks map what they have seen thus far to an output; self-attention maps sets to sets, in which all
+    points interact."""
+    mg.manual_seed(0)
+    x = randn(1, 6, 4)
+    rnn, attention = nn.RNN(4, 4).double(), nn.Attention(4).double()
+    reach = influence(attention, x)
+    require(bool(reach.all()), "some outputs of attention do not depend on all inputs")
+    require_causal(influence(lambda x: rnn(x)[0], x))
+    return (f"of 36 derivatives of 6 outputs for 6 inputs, all of attention's are there, the least {reach.min():.3f}; of a "
+            "recurrent network's the 15 of the future are exactly 0")
+
+
+@claim("E36", note="004", verdict=FALSE, section="Self-Attention", formula="W_ij = exp w_ij / sum_j exp w_ij",
+       ours='nn.Attention(D, query_key="none", scale="none"), weights.softmax(-1)', code=ATTENTION)
+def one_index_for_two_keys():
+    """The weight of j for i is exp w_ij over the sum over j of exp w_ij, which normalises rows."""
+    mg.manual_seed(0)
+    x = randn(5, 4)
+    layer = nn.Attention(4, query_key="none", value=False, output_projection="none", scale="none").double()
+    e = np.exp(x.array @ x.array.T)
+    _, weights = layer(x, need_weights=True)
+    meant = require_equal(weights[0], e / np.array([[sum(e[i, k] for k in range(5))] for i in range(5)]))
+    bound = np.array([sum(e[i, j] / e[i, j] for j in range(5)) for i in range(5)])  # with the sum's j above, too
+    require(largest(bound, 5.0) < EXACT, f"sums {bound}")
+    return (f"with an index of its own below, sum_k exp w_ik, rows sum to 1, and the layer agrees within {meant:.0g}; as "
+            "printed, j is the sum's own and names no key: with the sum around the whole fraction, each row gives 5")
+
+
+@claim("A22", note="004", section="Self-Attention", verdict="true if there are neither positions nor a causal mask",
+       formula="if I permute the order of x, the output of y is exactly the same, but permuted",
+       ours='TransformerConfig(positions="none"), Block(config, is_causal=False)', code=f"{ATTENTION}, {BLOCK}",
+       also=("000: Positional Encodings", "003: Positional encoding", "004: Transformers: Wrapup"))
+def permuted_tokens_give_permuted_features():
+    """Self-attention is permutation-equivariant: tokens in another order give the same outputs in that order."""
+    order = np.random.default_rng(0).permutation(7)
+    x = randn(1, 7, 8)
+
+    def violation(is_causal, kind):
+        mg.manual_seed(0)
+        block = Block(TransformerConfig(width=8, heads=2), is_causal).double()
+        positions = nn.PositionEncoding(kind, 8)
+        return largest(block(positions(x[:, order])), block(positions(x))[:, order])
+
+    plain, positioned, causal = violation(False, "none"), violation(False, "sinusoidal"), violation(True, "none")
+    require(plain < EXACT, f"a block is not equivariant: {plain:.0g}")
+    require(min(positioned, causal) > 0.01, f"with positions {positioned:.0g}, causal {causal:.0g}")
+    return (f"a block's outputs are permuted as its inputs are, within {plain:.0g}; not with positions (off by "
+            f"{positioned:.2f}), nor with a causal mask ({causal:.2f})")
+
+
+@claim("A47", note="004", section="Self-Attention", verdict="true if the vectors are learned", formula="w_ij = x_i^T x_j",
+       ours='nn.Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION)
+def dot_products_group_similar_words():
+    """The dot product is a mechanism that groups similar words, such as the nouns of a sentence, automatically."""
+    task, width, steps = TASKS["translation"], 16, 400
+    plain = nn.Attention(width, query_key="none", value=False, output_projection="none", scale="none")
+    sentences, _ = task.make(np.random.default_rng(99), 300, 3)
+    same_kind = np.zeros((7, 7), dtype=bool)  # the adjectives stand at 1 and 5, the nouns at 2 and 6
+    same_kind[[1, 5, 2, 6], [5, 1, 6, 2]] = True
+    other_kind = ~same_kind & ~np.eye(7, dtype=bool) & ~np.isin(np.arange(7), (0, 4))[:, None]
+
+    def ratio(embedding):
+        """How much more weight a noun or adjective gives the other one than a word of another kind."""
+        with mg.no_grad():
+            weights = plain(embedding(mg.tensor(sentences)), need_weights=True)[1].array[:, 0]
+        differ = (sentences[:, 1] != sentences[:, 5]) & (sentences[:, 2] != sentences[:, 6])
+        return np.median(weights[differ][:, same_kind]) / np.median(weights[differ][:, other_kind])
+
+    def learned(seed):
+        embedding, out = nn.Embedding(task.vocabulary_size, width), nn.Linear(width, task.vocabulary_size)
+        generator = np.random.default_rng(seed)
+
+        def loss(x):
+            """Of guessing each word from the two beside it, whose vectors are added."""
+            e = embedding(x)
+            return read_out_loss(out(e[:, :-2] + e[:, 2:]), x[:, 1:-1])
+
+        fit(loss, [*embedding.parameters(), *out.parameters()], lambda: task.make(generator, 32, 3)[:1], steps, lr=1e-2)
+        return ratio(embedding)
+
+    random = over_seeds(lambda seed: ratio(nn.Embedding(task.vocabulary_size, width)))
+    after = over_seeds(learned)
+    require(after.median > 3 and 0.3 < random.median < 3, f"after training {after:.2g}, random {random:.2g}")
+    return (f"in sentences of 7 words, a noun gives the other noun, an adjective the other adjective, {after:.2g} times "
+            f"the weight of a word of another kind, if vectors were learned in {steps} steps of guessing words from those "
+            f"beside them; with random vectors {random:.2g} times")
+
+
+def attention_of_note(x: np.ndarray, layer: nn.Attention) -> np.ndarray:
+    """The note's formulas with its indices, head after head: what W_y is multiplied with, (T, heads * size)."""
+    n, d, size = len(x), layer.width, layer.key_size
+    heads = []
+    for r in range(layer.heads):
+        rows = slice(r * size, (r + 1) * size)
+        W_q, W_k, W_v = (projection.weight.array[rows] for projection in (layer.query, layer.key, layer.value))
+        y = np.zeros((n, size))
+        for i in range(n):
+            w = np.array([(W_q @ x[i]) @ (W_k @ x[j]) / np.sqrt(d) for j in range(n)])
+            W = softmax(w)
+            for j in range(n):
+                y[i] += W[j] * (W_v @ x[j])
+        heads.append(y)
+    return np.concatenate(heads, axis=1)
+
+
+@claim("A9", note="004", section="Self-Attention", code=ATTENTION,
+       formula="q_i = W_q x_i, k_i = W_k x_i, v_i = W_v x_i, w_ij = q_i^T k_j / sqrt(d), y_i = sum_j W_ij v_j",
+       ours='nn.Attention(d, scale="d_model", output_projection="none")')
+def one_head_in_column_vectors():
+    """Queries, keys and values are W_q x_i, W_k x_i and W_v x_i; values are weighed with the softmax of q . k over the
+    root of d."""
+    mg.manual_seed(0)
+    layer = nn.Attention(6, scale="d_model", output_projection="none").double()
+    x = randn(5, 6)
+    found = require_equal(layer(x), attention_of_note(x.array, layer))
+    Q, K, V = (x.array @ matrix for matrix in matrices(layer))
+    in_rows = require_equal(layer(x), softmax(Q @ K.T / np.sqrt(6)) @ V)
+    check_gradients(layer, x)
+    return (f"the layer is the formula with its indices within {found:.0g}; tokens as rows take the transposed matrices, "
+            f"softmax(Q Kᵀ / sqrt(d)) V, and are within {in_rows:.0g}")
+
+
+def heads_of_note(each: int) -> nn.Attention:
+    """Three heads of so many features, from tokens of 6."""
+    mg.manual_seed(0)
+    return nn.Attention(6, heads=3, key_size=each, value_size=each, scale="d_model").double()
+
+
+@claim("A14", note="004", section="Self-Attention", code=ATTENTION,
+       verdict="true if heads are as wide as tokens; else sqrt(d) is too much",
+       formula="w^r_ij = <q^r_i, k^r_j> / sqrt(d), y_i = W_y concat[y^1_i, y^2_i, ...]",
+       ours='nn.Attention(d, heads=h, key_size=d, value_size=d), or nn.Attention(d, heads=h, scale="d_model")')
+def heads_whose_size_is_not_given():
+    """Each head has three projections of its own, products are divided by the root of d for numerical reasons, and the
+    outputs, concatenated, go through one linear layer W_y."""
+    x, wide, narrow = randn(5, 6), heads_of_note(6), heads_of_note(2)
+    found = 0.0
+    for layer in (wide, narrow):
+        found = max(found, require_equal(layer(x), attention_of_note(x.array, layer) @ layer.out.weight.array.T))
+        check_gradients(layer, x)
+    W_y = wide.out.weight.shape
+    require(W_y == (6, 18), f"W_y is {W_y}")
+
+    def by_the_root_of_d_k(layer):
+        """How far the layer is from one whose scores are divided by sqrt(d_k)."""
+        other = nn.Attention(6, heads=3, key_size=layer.key_size, value_size=layer.value_size, scale="d_k").double()
+        other.load_state_dict(layer.state_dict())
+        return largest(layer(x), other(x)), layer.factor / other.factor
+
+    (same, of_wide), (differs, of_narrow) = by_the_root_of_d_k(wide), by_the_root_of_d_k(narrow)
+    require(same == 0 and of_wide == 1, f"heads of width d differ by {same:.0g}")
+    require(differs > 1e-4 and abs(of_narrow - 3**-0.5) < EXACT, f"heads of width d / h differ by {differs:.0g}")
+    return (f"both readings are the formula within {found:.0g}: matrices of d x d for each of three heads, for which "
+            f"sqrt(d) is sqrt(d_k), as in other notes, and W_y 6 x 18; or of d/h x d, for which scores are "
+            f"{1 / of_narrow:.2f} times smaller than with sqrt(d_k), and outputs differ by {differs:.0g}")
+
+
+@claim("E9", note="004", verdict=FALSE, section="Self-Attention", formula="y^r_i = sum_j W^r_ij v_j", code=ATTENTION,
+       ours="nn.Attention(d, heads=h): the values of head r are v^r_j")
+def values_without_their_head():
+    """Head r weighs v_j, a value without the index of a head."""
+    x, literal, found = randn(5, 6), {}, 0.0
+    for each in (6, 2):
+        layer = heads_of_note(each)
+        _, weights = layer(x, need_weights=True)
+        W, W_y, v = weights.array, layer.out.weight.array, x.array @ layer.value.weight.array.T
+        v = v.reshape(5, 3, each)
+        own = np.concatenate([W[r] @ v[:, r] for r in range(3)], axis=1) @ W_y.T
+        found = max(found, require_equal(layer(x), own))
+        literal[each] = largest(layer(x), np.concatenate([W[r] @ v[:, 0] for r in range(3)], axis=1) @ W_y.T)
+    require(min(literal.values()) > 0.01, f"one value for all heads differs by {literal}")
+    narrow = heads_of_note(2)
+    too_wide = refusal(lambda: narrow.out(mg.tensor(np.concatenate([x.array] * 3, axis=1))))
+    return (f"v^r_j is defined a line above, and with it both readings of a head's size are the layer's output within "
+            f"{found:.0g}; with one v_j for all heads it differs by {literal[6]:.2f} if heads are d wide, and by "
+            f"{literal[2]:.2f} if they are d/h wide, where a v_j of width d would not fit W_y: {too_wide}")
+
+
+@claim("A21", note="004", section="Self-Attention", code=ATTENTION,
+       formula="every key in the database is matched to the query to some extent",
+       ours='nn.Attention(n, query_key="none", value_size=D, output_projection="none", scale=100.0)',
+       also=("003: Self-attention",))
+def a_soft_dictionary():
+    """Attention looks a query up among keys and returns values, but softly: each key matches to some extent."""
+    n, size = 6, 3
+    generator = np.random.default_rng(0)
+    asked = generator.integers(0, n, 8)
+    queries = mg.tensor(np.eye(n)[asked] + 0.3 * generator.random((8, n)))  # the right key is ahead by 0.7 or more
+    keys, table = mg.tensor(np.eye(n)), generator.normal(size=(n, size))
+    errors = []
+    for scale in (1.0, 10.0, 100.0):
+        layer = nn.Attention(n, query_key="none", value_size=size, output_projection="none", scale=scale).double()
+        layer.value.weight.data = table.T.copy()
+        found, weights = layer(queries, keys, need_weights=True)
+        errors.append(largest(found, table[asked]))
+        require(scale > 1 or weights.array.min() > 0.01, f"a key has weight {weights.array.min():.0g}")
+    require(errors[0] > 0.1 and errors[-1] < EXACT, f"errors {errors}")
+    return (f"what comes out is {errors[0]:.2f}, {errors[1]:.0g} and {errors[2]:.0g} from the value looked up, for scores "
+            "times 1, 10 and 100: the softer, the more of the other values is in it")
+
+
+@claim("A19", note="004", section="Self-Attention", formula="alpha_ij = W_1 tanh(W_2 [h_i, s_j]), followed by a softmax",
+       ours="nn.AdditiveAttention(state_width, context_width, hidden)", code="nn/additive_attention.py:AdditiveAttention",
+       also=("003: Attention",))
+def alignment_by_a_small_network():
+    """Early translators scored how a decoder state and an encoder state match with one hidden layer of tanh on both;
+    the softmax of the scores weighs the encoder states."""
+    mg.manual_seed(0)
+    layer = nn.AdditiveAttention(3, 4, hidden=5).double()
+    nn.init.zeros_(layer.state.bias)  # the note has none
+    s, h = randn(1, 2, 3), randn(1, 6, 4, seed=1)
+    W_1, W_2 = layer.score.weight.array[0], np.hstack([layer.context.weight.array, layer.state.weight.array])
+    c, weights = layer(s, h)
+    found = 0.0
+    for t in range(2):
+        scores = np.array([W_1 @ np.tanh(W_2 @ np.concatenate([h.array[0, j], s.array[0, t]])) for j in range(6)])
+        alpha = softmax(scores)
+        found = max(found, require_equal(weights[0, t], alpha), require_equal(c[0, t], alpha @ h.array[0]))
+    check_gradients(layer, s, h)
+    return f"W_2 [h, s] is W_h h + W_s s, which is how the layer computes it: both agree within {found:.0g}"
+
+
+def scores_of(layer: nn.AdditiveAttention, of_row: np.ndarray, of_column: np.ndarray) -> np.ndarray:
+    """W_1 tanh(W_2 [h, s]) for each (row, column), of W_2's two parts."""
+    return np.tanh(of_row[:, None] + of_column[None]) @ layer.score.weight.array[0]
+
+
+def alignment(steps: int, states: int = 6):
+    """(layer, s, h, W_s s, W_h h)"""
+    mg.manual_seed(0)
+    layer, s, h = nn.AdditiveAttention(3, 3, hidden=5).double(), randn(1, steps, 3), randn(1, states, 3, seed=1)
+    of_s = s.array[0] @ layer.state.weight.array.T + layer.state.bias.array
+    return layer, s, h, of_s, h.array[0] @ layer.context.weight.array.T
+
+
+@claim("E10", note="004", verdict=FALSE, section="Self-Attention", code="nn/additive_attention.py:AdditiveAttention",
+       formula="c_i = sum_j alpha_ij h_j, alpha_ij from [h_i, s_j]", ours="nn.AdditiveAttention: alpha_ij from [h_j, s_i]")
+def alignment_with_swapped_indices():
+    """c_i is the sum over j of alpha_ij h_j, with alpha_ij from [h_i, s_j]."""
+    layer, s, h, of_s, of_h = alignment(steps=2)
+    found = require_equal(layer(s, h)[0][0], softmax(scores_of(layer, of_s, of_h)) @ h.array[0])
+    literal = softmax(scores_of(layer, of_h, of_s))
+    require(literal.shape == (6, 2), f"literal weights have shape {literal.shape}")  # which do not multiply 6 states
+    layer, s, h, of_s, of_h = alignment(steps=6)
+    wrong = largest(layer(s, h)[0][0], softmax(scores_of(layer, of_h, of_s)) @ h.array[0])
+    require(wrong > 0.01, f"as printed it differs by {wrong:.0g} only")
+    return (f"with [h_j, s_i] it is the layer's output within {found:.0g}; as printed, 2 decoder and 6 encoder states "
+            f"give weights of 6 x 2, which do not multiply 6 states, and with 6 of both it differs by {wrong:.2f}")
+
+
+@claim("E37", note="004", verdict=FALSE, section="Self-Attention", code="nn/additive_attention.py:AdditiveAttention",
+       formula="c_i = sum_j alpha_ij h_j, alpha_ij = W_1 tanh(...), followed by a softmax",
+       ours="nn.AdditiveAttention(...)(s, h) -> c, weights")
+def one_letter_for_scores_and_weights():
+    """alpha are the alignment weights of the states, and alpha is what the network gives, before the softmax."""
+    layer, s, h, of_s, of_h = alignment(steps=2)
+    scores = scores_of(layer, of_s, of_h)
+    c, weights = layer(s, h)
+    found = require_equal(c[0], softmax(scores) @ h.array[0])
+    sums, off = scores.sum(axis=1), largest(c[0], scores @ h.array[0])
+    require(largest(weights.sum(-1), 1.0) < EXACT and off > 0.1, f"scores as weights differ by {off:.0g}")
+    return (f"with the softmax between the two it is the layer's output within {found:.0g}; one alpha for both, without "
+            f"it, has rows that sum to {in_two_places(sums)}, and is off by {off:.2f}")

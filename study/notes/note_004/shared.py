@@ -1,0 +1,16 @@
+"""What the parts of note 004 share: where most of it stands, and how they draw and write numbers."""
+import minigrad as mg
+from minigrad import Tensor
+from study.notes.helpers import normal
+
+ATTENTION, POSITIONS, RNN = "nn/attention.py:Attention", "nn/position.py:PositionEncoding", "nn/recurrent.py:RNN"
+BLOCK, SEQ2SEQ = "models/transformer.py:Block", "models/recurrent.py:RecurrentSeq2Seq"
+
+
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    """In float64."""
+    return mg.tensor(normal(seed, *shape))
+
+
+def in_two_places(values) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)

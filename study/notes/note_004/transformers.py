@@ -1,0 +1,253 @@
+"""Note 004, "Transformers" and "Transformers: Wrapup"."""
+import numpy as np
+
+import minigrad as mg
+import nn
+from models.transformer import Block, TransformerConfig
+from nn.position import sine_only
+from study.notes.claims import FALSE, claim, require
+from study.notes.helpers import (
+    EXACT, Spread, check_gradients, fit, largest, normal, normalised, over_seeds, read_out_loss, require_equal, shift_map,
+)
+from study.notes.note_003 import PreviousToken, after_training
+from study.notes.note_004.shared import BLOCK, POSITIONS, in_two_places, randn
+
+# ---- Transformers ----
+
+
+@claim("R6", note="004", section="Transformers", code=BLOCK, ours='TransformerConfig(placement="post_attention_only")',
+       formula="self-attention + residual connection, Layer Normalization, standard MLPs, another Layer Normalization")
+def the_block_in_words():
+    """A block is self-attention with a residual connection, a layer norm, standard MLPs, and another layer norm."""
+    mg.manual_seed(0)
+    block = Block(TransformerConfig(width=4, heads=2, placement="post_attention_only"), is_causal=False).double()
+    x = randn(1, 3, 4)
+    y = mg.tensor(normalised(x.array + block.attention(x).array))
+    found = require_equal(block(x), normalised(block.mlp(y).array))
+    check_gradients(block, x)
+
+    sizes = {}
+    for placement in ("post_attention_only", "post"):
+        without_mlp = Block(TransformerConfig(width=4, heads=2, placement=placement), is_causal=False).double()
+        nn.init.zeros_(without_mlp.mlp.project.weight)
+        nn.init.zeros_(without_mlp.mlp.project.bias)
+        sizes[placement] = float(without_mlp(x).abs().max().item())
+    require(sizes["post_attention_only"] == 0 < sizes["post"], f"largest outputs {sizes}")
+    return (f"the block is the words within {found:.0g}; as no residual connection around the MLPs is mentioned, MLPs that "
+            f"give out zeros leave nothing of their input, where with that connection {sizes['post']:.2f} is left")
+
+
+def growth_of_gradients(placement: str, depth: int = 24, seeds: int = 20) -> Spread:
+    """How much longer |Jᵀ u| is for `depth` blocks than for one: u is random, and so are all weights, of variance
+    1 / inputs."""
+    config = TransformerConfig(width=32, heads=1, bias=False, placement=placement)
+
+    def growth(seed):
+        blocks = [Block(config, is_causal=False).double() for _ in range(depth)]
+        for parameter in (parameter for block in blocks for parameter in block.parameters() if parameter.ndim == 2):
+            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+        x, u = randn(1, 16, 32, seed=seed), randn(1, 16, 32, seed=1000 + seed)
+        of_one, of_all = (mg.vjp(nn.Sequential(*blocks[:n]), x, u)[1].norm().item() for n in (1, depth))
+        return of_all / of_one
+
+    return over_seeds(growth, seeds)
+
+
+def gradient_of_the_first_token(length: int) -> Spread:
+    """The length of the last output's gradient for the first of so many tokens."""
+    def gradient(seed):
+        layer = nn.Attention(32, causal="mask").double()
+        upstream = np.zeros((1, length, 32))
+        upstream[0, -1] = normal(1000 + seed, 32)
+        _, dx = mg.vjp(layer, randn(1, length, 32, seed=seed), mg.tensor(upstream))
+        return dx[0, 0].norm().item()
+
+    return over_seeds(gradient, 20)
+
+
+@claim("C5", note="004", verdict=FALSE, section="Transformers", code="models/transformer.py:PLACEMENTS",
+       formula="no recurrent units. Therefore, gradients do not vanish/explode (by construction)",
+       ours='TransformerConfig(placement="post_attention_only", "none", "residual", "post" or "pre")')
+def without_recurrence_gradients_may_vanish_or_explode():
+    """A transformer has no recurrent units; therefore gradients do not vanish or explode, by construction."""
+    placements = {"no residual connection": "none", "residual connections without norms": "residual",
+                  "the note's block": "post_attention_only", "post-norm": "post", "pre-norm": "pre"}
+    growth = {name: growth_of_gradients(placement) for name, placement in placements.items()}
+    nothing, residual, note, post, pre = growth.values()
+    require(max(nothing.values) < 1e-5, f"without residual connections {nothing:.2g}")
+    require(min(residual.values) > 1e4, f"without norms {residual:.2g}")
+    require(0.1 < note.median < 1.5 and 0.2 < post.median < 1.5, f"the note's block {note:.2g}, post-norm {post:.2g}")
+    require(2 < pre.median < 12, f"pre-norm {pre:.2g}")
+
+    lengths = (8, 32, 128)
+    of_first = [gradient_of_the_first_token(length).median for length in lengths]
+    slope = np.polyfit(np.log(lengths), np.log(of_first), 1)[0]
+    require(-1.3 < slope < -0.7, f"along the sequence: {of_first}")
+    return ("the conclusion does not follow: with 24 random blocks instead of one, the gradient is "
+            + "; ".join(f"{spread:.1g} times as long with {name}" for name, spread in growth.items())
+            + f". Along a sequence it falls slowly: attention's for the first of {', '.join(map(str, lengths))} tokens is "
+            f"{', '.join(f'{length:.2g}' for length in of_first)} long, as 1 / T, since T weights share 1")
+
+
+# ---- Transformers: Wrapup ----
+
+
+@claim("A23", note="004", section="Transformers: Wrapup", formula='"Jack gave water to Jill" and "Jill gave water to Jack"',
+       ours='nn.PositionEncoding("none" or "sinusoidal", D)', code=f"{POSITIONS}, {BLOCK}")
+def jack_and_jill_are_confused():
+    """Jack gave water to Jill, Jill gave water to Jack: without positions both sentences have the same features."""
+    words = ["Jack", "gave", "water", "to", "Jill"]
+    mg.manual_seed(0)
+    embedding, block = nn.Embedding(5, 8).double(), Block(TransformerConfig(width=8, heads=2), is_causal=False).double()
+
+    def features(sentence, kind):
+        ids = mg.tensor(np.array([[words.index(word) for word in sentence.split()]]))
+        x = nn.PositionEncoding(kind, 8)(embedding(ids))
+        return dict(zip(sentence.split(), block(x).array[0]))
+
+    differences = {}
+    for kind in ("none", "sinusoidal"):
+        a, b = features("Jack gave water to Jill", kind), features("Jill gave water to Jack", kind)
+        differences[kind] = max(largest(a[word], b[word]) for word in words)
+    require(differences["none"] < EXACT, f"without positions they differ by {differences['none']:.0g}")
+    require(differences["sinusoidal"] > 0.1, f"with positions they differ by {differences['sinusoidal']:.0g} only")
+    plain, positioned = differences.values()
+    return (f"each word has the same features in both sentences, within {plain:.0g}; with positions they differ by "
+            f"{positioned:.2f}")
+
+
+@claim("E38", note="004", verdict="false of this note, of 001, or of both", section="Transformers: Wrapup",
+       formula="learned ... or just fixed. The latter is typically used; 001: learned: most systems use this today",
+       ours='nn.PositionEncoding("learned", D, size=N), nn.PositionEncoding("sinusoidal", D)', code=POSITIONS,
+       also=("001: Learned absolute position representations",))
+def both_kinds_of_positions_are_the_usual_ones():
+    """Vectors of positions are learned or fixed, and the fixed ones are typically used."""
+    length, steps = 8, 400
+
+    def loss(kind, size=None):
+        return over_seeds(lambda seed: after_training(PreviousToken(8, 16, kind, size=size), seed, length, steps)[1])
+
+    learned, fixed = loss("learned", length), loss("sinusoidal")
+    require(max(learned.median, fixed.median) < 0.02, f"learned {learned:.3f}, fixed {fixed:.3f}")
+    return ("the two notes say the opposite of each other, and what most systems use is not to be measured here; either "
+            f"kind will do: finding the token before is learnt in {steps} steps to a loss of {learned:.4f} with learned "
+            f"positions and {fixed:.4f} with fixed ones")
+
+
+@claim("P6", note="004", section="Transformers: Wrapup", code="nn/position.py:one_hot",
+       formula="One-hot encoding the position is possible (although quickly becomes cumbersome)",
+       ours='nn.PositionEncoding("one_hot", D, combine="concatenate", position_width=N)')
+def one_hot_positions_are_cumbersome():
+    """Positions can be one-hot vectors, but that becomes cumbersome quickly."""
+    counts, T, width = [], 10, 4
+    for size in (10, 100, 1000):
+        mg.manual_seed(0)
+        one_hot = nn.PositionEncoding("one_hot", width, combine="concatenate", position_width=size)
+        layer = nn.Linear(one_hot.out_width, width, bias=False).double()
+        counts.append(layer.weight.numel() - width * width)
+    require(counts == [40, 400, 4000], f"parameters for positions: {counts}")
+
+    learned = nn.PositionEncoding("learned", width, size=size).double()
+    learned.weight.data = layer.weight.array[:, width:].T.copy()
+    x, upstream = randn(2, T, width), randn(2, T, width, seed=1)
+    by_one_hot, by_table = layer(one_hot(x)), learned(x @ layer.weight.detach()[:, :width].T)
+    found = require_equal(by_one_hot, by_table)
+    by_one_hot.backward(upstream)
+    by_table.backward(upstream)
+    gradients = require_equal(layer.weight.grad.array[:, width:].T, learned.weight.grad)
+    return (f"the layer after them has {', '.join(map(str, counts))} parameters for 10, 100 and 1000 positions; these are "
+            f"no other than a table of learned positions: outputs differ by {found:.0g}, gradients by {gradients:.0g}")
+
+
+class TokenAndHalf(nn.Module):
+    """Two kinds of answers for the two halves of a sequence: the note's block on tokens with positions beside them."""
+
+    def __init__(self, symbols: int, positions: str, factor: float = 1.0, width: int = 16):
+        super().__init__()
+        features = {"none": 0, "integer": 1, "sinusoidal": 8}[positions]
+        self.embedding = nn.Embedding(symbols, width - features)
+        self.positions = nn.PositionEncoding(positions, width - features, None, "concatenate", features or None)
+        self.factor = np.ones(width, np.float32)
+        self.factor[width - features :] = factor
+        self.block = Block(TransformerConfig(width=width, heads=2, placement="post_attention_only"), is_causal=False)
+        self.out = nn.Linear(width, symbols)
+
+    def forward(self, tokens):
+        return self.out(self.block(self.positions(self.embedding(tokens)) * mg.tensor(self.factor)))
+
+
+@claim("P7", note="004", section="Transformers: Wrapup", code="nn/position.py:integer",
+       formula="an integer feature encoding the position is fine too, although we may run into scale/dynamic range issues",
+       ours='nn.PositionEncoding("integer", D, combine="concatenate", position_width=1)')
+def integer_positions_have_a_scale_problem():
+    """An integer feature for the position is fine, but may have problems of scale, as its value becomes very large in long
+    sequences."""
+    width, T = 16, 1001
+    encoding = nn.PositionEncoding("integer", width, combine="concatenate", position_width=1)
+    a, b = (encoding(randn(T, width, seed=seed)).array for seed in (1, 2))
+    require_equal(a[:, width], np.arange(T))
+    likeness = (normalised(a) * normalised(b)).sum(1) / (width + 1)  # of two texts
+    require(abs(likeness[0]) < 0.7 and likeness[-1] > 0.99, f"cosines {likeness[[0, -1]]}")
+
+    symbols, short, long, steps = 8, 8, 512, 200
+
+    def loss(positions, length, steps=steps, factor=1.0):
+        """Of writing each token of the first half again, and for each of the second half the next in the alphabet."""
+        later = np.arange(length) >= length // 2
+
+        def of(seed):
+            model, generator = TokenAndHalf(symbols, positions, factor), np.random.default_rng(seed)
+            shape = 512 // length, length
+            return fit(lambda x, y: read_out_loss(model(x), y), model.parameters(),
+                       lambda: (x := generator.integers(symbols, size=shape), (x + later) % symbols), steps, lr=1e-2)
+
+        return over_seeds(of)
+
+    fine, large, later = loss("integer", short), loss("integer", long), loss("integer", long, 2 * steps)
+    none, divided, sinusoids = loss("none", long), loss("integer", long, factor=1 / long), loss("sinusoidal", long)
+    require(0.6 < none.median < 0.8, f"without positions {none:.2f}")
+    require(max(fine.median, sinusoids.median) < 0.02 and divided.median < 0.2, f"short {fine:.3f}, divided {divided:.3f}")
+    require(large.median > none.median, f"the integer {large:.2f}, without positions {none:.2f}")
+    return (f"after a layer norm, two texts with an integer beside {width} features have the cosine {likeness[0]:.2f} at "
+            f"position 0 and {likeness[-1]:.4f} at 1000. After {steps} steps of a task in which the halves of a sequence "
+            f"must be told apart, the loss is {fine:.3f} with {short} tokens; with {long} it is {large:.2f} ({later:.2f} "
+            f"after {2 * steps} steps), where it is {none:.2f} without positions. It is the scale: the integer over "
+            f"{long} gives {divided:.3f}, and sinusoids {sinusoids:.3f}")
+
+
+def toeplitz_error(table: np.ndarray) -> float:
+    """How much p_t . p_s varies where t - s is the same."""
+    products = table @ table.T
+    return max(float(np.ptp(np.diag(products, k))) for k in range(10))
+
+
+@claim("P5", note="004", section="Transformers: Wrapup", code="nn/position.py:sine_only",
+       formula="p_t = [sin(omega_1 t); sin(omega_2 t); ... sin(omega_d) t], omega_k = 1 / 10000^(k/d)",
+       ours='nn.PositionEncoding("sine_only", D)')
+def sines_only():
+    """Sines of frequencies 10000^(-k/d) are always bounded, and can be had for any t and d."""
+    table, pairs = (nn.PositionEncoding(kind, 8).table(50).array for kind in ("sine_only", "sinusoidal"))
+    written_out = [[np.sin(t * 1 / 10000 ** (k / 8)) for k in range(1, 9)] for t in range(50)]
+    require_equal(table, written_out)
+    bound = max(float(np.abs(sine_only(20, d, start=start)).max()) for d in (1, 7, 64) for start in (0, 10**6))
+    require(bound <= 1, f"the largest is {bound}")
+    maps, grams = ([f(x) for x in (table, pairs)] for f in (lambda x: shift_map(x, 3)[1], toeplitz_error))
+    require(maps[0] > 0.1 and grams[0] > 0.1 and maps[1] < 1e-9 > grams[1], f"shifts {maps}, products {grams}")
+    return (f"they are, the largest is {bound:.3f}; but without cosines no linear map shifts positions by 3 (off by "
+            f"{maps[0]:.2f}, with cosines {maps[1]:.0g}), and products at equal distances vary by {grams[0]:.1f} "
+            f"({grams[1]:.0g})")
+
+
+@claim("E11", note="004", verdict=FALSE, section="Transformers: Wrapup", formula="sin(omega_d) t",
+       ours='nn.PositionEncoding("sine_only", D): sin(omega_d t)', code="nn/position.py:sine_only")
+def the_last_sine_as_printed():
+    """The last feature of a position is sin(omega_d) t, and the values are always bounded."""
+    width, omega = 8, 1 / 10000
+    t = np.array([0, 100, 10_000, 100_000])
+    ours = np.array([nn.PositionEncoding("sine_only", width).table(1, start).array[0, -1] for start in t])
+    meant, literal = np.sin(omega * t), np.sin(omega) * t
+    require_equal(ours, meant)
+    require(largest(meant) <= 1, f"sin(omega_d t) reaches {largest(meant)}")
+    require(abs(literal[-1] - 10) < 0.01, f"as printed it is {literal[-1]} at {t[-1]}")
+    return (f"at t = 100, 10,000 and 100,000 it is {in_two_places(literal[1:])} as printed, without bound; sin(omega_d t) "
+            f"is {in_two_places(meant[1:])}")
