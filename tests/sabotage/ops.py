@@ -323,7 +323,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
             yield backward(f"{name} of dout", LAYOUTS, misread_dout(misread))
         if saves:
             # the same for all layouts of the input:
-            made_by_kernels = family == "softmax" or op in SCALARS and family == "cross_entropy"
+            made_by_kernels = family in ("softmax", "normalize") or op in SCALARS and family == "cross_entropy"
             yield backward(f"{name} of what was saved", GRADIENT if made_by_kernels else LAYOUTS, misread_saved(misread))
     yield backward("writes to dout", PRIVATE, dout_written_to)
     if saves:
@@ -471,7 +471,7 @@ EXPLAINED = {
                     "SquaredError", "AbsoluteError", "Huber", "SmoothL1", "Lerp", "Dot", "CrossEntropyOfDistributions")},
     "Dot: backward ignores the strides of dout": "it is one number, and has none",
     **{f"{name}: backward ignores the offset of what was saved": OUTPUT
-       for name in ("Exp", "Sqrt", "Rsqrt", "Tanh", "Sigmoid")},
+       for name in ("Exp", "Sqrt", "Rsqrt", "Tanh", "Sigmoid", "Normalize")},
     "Sigmoid: backward ignores the strides of what was saved": OUTPUT,
     **{f"CrossEntropy: backward {name} of what was saved":
        "backward reads the slope alone, which forward has made; the logits are for the definition" for name in MISREADINGS},
