@@ -7,7 +7,7 @@ from .buffers import empty_like
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .rows import ROWS, add_blocks, add_to, elementwise_kernel, fill, number_of_blocks
-from .simd import SMALLEST_NORMAL, constant_like, erf, exp, normal, pointer
+from .simd import constant_like, erf, exp, normal, or_zero, pointer
 
 CLOSE = 256  # elements
 SQRT_2_OVER_PI = 0.7978845608028654
@@ -30,12 +30,6 @@ def empty_apart(like: np.ndarray) -> np.ndarray:
 def near(x):
     """x, but no further out than +-FAR, where inf * 0 would give NaN instead of the limit. NaN stays NaN."""
     return -FAR if x < -FAR else (FAR if x > FAR else x)
-
-
-@jit
-def or_zero(y):
-    """y, or 0 where it is below 2^-126: to multiply by such numbers takes the processor 100 times as long"""
-    return type(y)(0) if abs(y) < SMALLEST_NORMAL else y
 
 
 @jit
