@@ -4,12 +4,10 @@ import math
 import numpy as np
 
 from ..kernels import normalize as kernels
-from ..kernels.buffers import empty_like
-from ..kernels.copying import in_order, with_axis_last, with_last_axis_at
-from ..kernels.rows import as_rows
 from ..tape import Fused
 from .comparison import Clamp
 from .reduce import Norm
+from .softmax import along_last_axis
 
 
 class Normalize(Fused):
@@ -26,16 +24,11 @@ class Normalize(Fused):
 
     def forward(self, x, *, dim=-1, eps=1e-12):
         self.dim, self.eps = dim, eps
-        moved = in_order(with_axis_last(x, dim))
-        out, norms = empty_like(moved), np.zeros(moved.shape[:-1], x.dtype)
-        if x.size:
-            kernels.normalize_forward(as_rows(moved), as_rows(out), norms.reshape(-1), eps)
-        self.save(x, with_last_axis_at(out, dim), norms)
-        return self.saved[1]
+        norms = np.empty(x.size // max(x.shape[dim], 1), x.dtype)
+        out = along_last_axis(lambda x, out: kernels.normalize_forward(x, out, norms, eps), dim, x)
+        self.save(x, out, norms)
+        return out
 
     def backward(self, dout, x, out, norms):
-        dout, out = (in_order(with_axis_last(a, self.dim)) for a in (dout, out))
-        dx = empty_like(dout)
-        if dx.size:
-            kernels.normalize_backward(as_rows(dout), as_rows(out), norms.reshape(-1), as_rows(dx), self.eps)
-        return with_last_axis_at(dx, self.dim)
+        return along_last_axis(
+            lambda dout, out, dx: kernels.normalize_backward(dout, out, norms, dx, self.eps), self.dim, dout, out)

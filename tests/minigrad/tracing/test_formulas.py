@@ -9,7 +9,9 @@ import pytest
 import minigrad
 from cases import ELEMENTARY
 from minigrad.custom import Function, _FunctionOp
-from minigrad.ops import activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, normalize, rms_norm, softmax
+from minigrad.ops import (
+    activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, normalize, rms_norm, softmax,
+)
 from minigrad.tape import Fused, Op
 from minigrad.tracing.formulas import formula
 
