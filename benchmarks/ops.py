@@ -1,11 +1,12 @@
 """Every public op beside PyTorch, forward and backward, in one run: python -m benchmarks.ops
 
 Sizes are 4x4, 256x256 and 1e7 elements; for products, attention and tables of ids, sizes that take as long. Inputs are
-contiguous, transposed or sliced. The two take turns, in blocks, and times are medians over these. What they compute is
+contiguous, transposed or sliced. The two take turns, and times are medians over single calls. What they compute is
 compared first: no wrong number is timed. The ratio is our time divided by PyTorch's. Freed memory is kept, by both.
 """
 import argparse
 import inspect
+import math
 import os
 import pathlib
 import statistics
@@ -33,8 +34,9 @@ LAYOUTS = {
     "sliced": lambda x: np.repeat(x, 2, -1)[..., ::2] if x.ndim else x,
 }
 TOLERANCE = 5e-4  # relative to the largest entry; PyTorch's norm of 1e7 numbers is off by 3.7e-4
-TURNS = 9
-PAUSE_SECONDS, WARM_UP_SECONDS = 0.02, 0.003  # the threads of the library before stop spinning; those of the next wake up
+TURNS = 7
+PAUSE_SECONDS, WARM_UP_SECONDS = 0.02, 0.005  # the threads of the library before stop spinning; those of the next wake up
+BLOCK_SECONDS = 2e-5
 
 # Public names that compute nothing, or are spelled by operators and other names.
 NO_OPS = {
@@ -99,26 +101,38 @@ def compare(name: str, ours: list, theirs: list) -> None:
             raise Disagreement(f"{what} is another than PyTorch's")
 
 
-def alternate(functions: list[Callable], seconds: float) -> list[list[float]]:
-    """The seconds that a call takes, for each function and each of its turns."""
+def alternate(functions: list[Callable], seconds: float) -> list[float]:
+    """The seconds that a call takes, for each function: the median of its blocks of calls, over all its turns.
+
+    A block is one call, or as many as fill BLOCK_SECONDS, so that reading the clock costs nothing. A mean over a turn
+    would count each interruption by the machine; few of these fall to most users' calls.
+    """
     once = []
     for function in functions:  # that have been called before
         started = time.perf_counter()
         function()
         once.append(time.perf_counter() - started)
     turns = max(3, min(TURNS, int(seconds / max(once))))
-    counts = [max(1, int(seconds / turns / took)) for took in once]
+    counts = [math.ceil(BLOCK_SECONDS / took) for took in once]
     times = [[] for _ in functions]
     for _ in range(turns):
         for function, count, taken in zip(functions, counts, times):
             time.sleep(PAUSE_SECONDS)
-            started = time.perf_counter()
-            while count > 1 and time.perf_counter() < started + WARM_UP_SECONDS:
-                function()
-            started = time.perf_counter()
-            for _ in range(count):
-                function()
-            taken.append((time.perf_counter() - started) / count)
+            if max(once) < WARM_UP_SECONDS:
+                blocks(function, count, WARM_UP_SECONDS)
+            taken += blocks(function, count, seconds / turns)
+    return [statistics.median(taken) for taken in times]
+
+
+def blocks(function: Callable, count: int, seconds: float) -> list[float]:
+    """The seconds of a call, for each block of `count` calls that begins within `seconds`."""
+    times = []
+    started = now = time.perf_counter()
+    while now < started + seconds:
+        for _ in range(count):
+            function()
+        before, now = now, time.perf_counter()
+        times.append((now - before) / count)
     return times
 
 
@@ -132,8 +146,7 @@ def measure(row: Row, size: str, layout: str, options: argparse.Namespace) -> di
     del mine, peer
     mine, peer = alternate([ours, theirs], options.seconds)
     passes = "forward" if options.forward else "forward and backward"
-    return dict(op=row.name, passes=passes, size=size, layout=layout, ours=statistics.median(mine),
-                theirs=statistics.median(peer), ratio=statistics.median(mine) / statistics.median(peer))
+    return dict(op=row.name, passes=passes, size=size, layout=layout, ours=mine, theirs=peer, ratio=mine / peer)
 
 
 class Seen(Observer):
@@ -192,7 +205,7 @@ def main() -> int:
     parser.add_argument("--size", action="append", choices=SIZES, help="default: all; may be repeated")
     parser.add_argument("--layout", action="append", choices=LAYOUTS, help="default: all; may be repeated")
     parser.add_argument("--forward", action="store_true", help="forward alone")
-    parser.add_argument("--seconds", type=float, default=0.1, help="for each op, size, layout and library (default: 0.1)")
+    parser.add_argument("--seconds", type=float, default=0.15, help="for each op, size, layout and library (default: 0.15)")
     parser.add_argument("--document", type=pathlib.Path, metavar="FILE", help="put the table there, figures and picture "
                         "beside it; sizes and layouts measured before, on this machine, stay")
     options = parser.parse_args()
