@@ -11,7 +11,7 @@ import numpy as np
 
 from ..pool import SMALL
 from .buffers import empty
-from .jit import jit, kernel
+from .jit import address, jit, kernel
 from .microkernel import shape, transpose_square
 from .parallel import MOVED, parallel_for
 from .rows import number_of_blocks
@@ -59,11 +59,11 @@ def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
 def copy(x: np.ndarray, out: np.ndarray) -> None:
     """out[...] = x, which is broadcast."""
     if out.size >= MEDIUM and x.dtype == out.dtype and x.itemsize in MOVED_AS and (out.size >= LARGE or is_slow(x, out)):
+        x = np.asarray(x)  # a number of NumPy's has no address
         strides = x.strides if x.shape == out.shape else np.broadcast_to(x, out.shape).strides
         loops = common_loops(out.shape, strides, out.strides, x.itemsize) if are_aligned(x, out) else None
         if loops is not None:
-            like = MOVED_AS[x.itemsize]
-            copy_forward(x.__array_interface__["data"][0], out.__array_interface__["data"][0], *loops, like)
+            copy_forward(address(x), address(out), *loops, MOVED_AS[x.itemsize])
             return
     out[...] = x
 

@@ -202,8 +202,11 @@ def ready(array: np.ndarray) -> np.ndarray:
 
 
 def address(array: np.ndarray) -> int:
-    """Where the data of a `ready`, non-empty array starts (four times as fast as `array.ctypes.data`)."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    """Where the elements of an array begin, whatever its strides (in a quarter of the time of `array.ctypes.data`).
+
+    What NumPy adds to a Python object begins with that: its C interface says so (PyArrayObject).
+    """
+    return ctypes.c_size_t.from_address(id(array) + object.__basicsize__).value
 
 
 # Numba's fallback threading layer, workqueue, aborts the process when two threads launch at once: launches take turns

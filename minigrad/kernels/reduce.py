@@ -8,14 +8,14 @@ An array of any strides is seen as four nested loops (outer, outer, n, inner), o
 """
 import functools
 import math
-from typing import NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
 from .buffers import empty
-from .jit import jit, kernel
+from .jit import address, jit, kernel
 from .parallel import parallel_for
-from .rows import ELEMENTS_TO_SUM, LANES, copy_to, number_of_blocks, sum_down
+from .rows import ELEMENTS_TO_SUM, LANES, add_to, copy_to, number_of_blocks, sum_down
 from .simd import pointer, pointer_like
 
 FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings at most, 9e-7
@@ -41,7 +41,7 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
         return _sum_of_few(x, keepdims)
     if is_pairwise or count(x, axes) <= FEW:
         return np.add.reduce(x, axis=axes, keepdims=keepdims)
-    return wide_sum(x, axes, keepdims).astype(x.dtype)
+    return _sum_of_long(x, axes, keepdims, x.dtype)
 
 
 def _sum_of_few(x: np.ndarray, keepdims: bool) -> np.ndarray:
@@ -62,9 +62,7 @@ def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims:
     axes = normalized(axis, x.ndim)
     if x.size <= SMALL or count(x, axes) <= FEW:
         return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=WIDE)
-    shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
-    long_axes = [i for i, n in enumerate(x.shape) if n != 1]
-    return _sum_of_long(x.squeeze(), [k for k, i in enumerate(long_axes) if i in axes]).reshape(shape)
+    return _sum_of_long(x, axes, keepdims, WIDE)
 
 
 def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
@@ -79,11 +77,11 @@ def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
         x = np.flip(x, axis) if reverse else x
         out = np.cumsum(x, axis=axis, dtype=WIDE).astype(x.dtype) if is_float else np.cumsum(x, axis=axis)
         return np.flip(out, axis) if reverse else out
-    x, loops = seen_as_loops(x, (axis,))
+    x, loops = _with_plan(loops_of, x, (axis,))
     cuts = cut(loops.shape)
     before = np.full((loops.outer, 1, loops.inner), -0.0)
     if cuts[1] > 1:  # with what stands before each block of rows, threads can share the blocks
-        sums = _partial_sums(x, loops)
+        sums = _partial_sums(x, loops, cuts, is_whole=False)
         before = np.concatenate([before, sums[:, :0:-1] if reverse else sums[:, :-1]], axis=1).cumsum(axis=1)
         before = np.ascontiguousarray(before[:, ::-1]) if reverse else before
     order = (*loops.outer_axes, axis, *loops.inner_axes)
@@ -104,20 +102,14 @@ def count(x: np.ndarray, axes: Sequence[int]) -> int:
     return math.prod([x.shape[i] for i in axes])
 
 
-def address(x: np.ndarray) -> int:
-    return x.__array_interface__["data"][0]
-
-
-def _sum_of_long(x: np.ndarray, axes: list[int]) -> np.ndarray:
+def _sum_of_long(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype) -> np.ndarray:
     """The kernel sums over the one loop with most terms; what is left then is short, and for NumPy."""
-    x, loops = seen_as_loops(x, tuple(axes))
-    sums = _partial_sums(x, loops)
-    sums = np.add.reduce(sums, axis=1) if sums.shape[1] > 1 else sums
-    left = loops.outer_axes + loops.inner_axes
-    if len(left) < 2 and not any(i in axes for i in left):
-        return sums + 0.0  # a sum of nothing but -0 is 0, as NumPy's
-    sums = sums.reshape([x.shape[i] for i in left]).transpose(np.argsort(left))
-    return np.add.reduce(sums, axis=tuple([k for k, i in enumerate(sorted(left)) if i in axes]))
+    x, plan = _with_plan(_plan_of_sum, x, axes, keepdims)
+    sums = _partial_sums(x, plan.loops, plan.cuts, is_whole=True)[:, 0]
+    if plan.axes_left is not None:
+        sums = np.add.reduce(sums.reshape(plan.shape_left).transpose(plan.order_left), axis=plan.axes_left)
+    out = np.empty(plan.shape, dtype.newbyteorder("="))
+    return np.add(sums.reshape(plan.shape), 0.0, out=out, casting="same_kind")  # of nothing but -0 it is 0, as NumPy's
 
 
 def in_memory_order(strides: tuple[int, ...]) -> list[int]:
@@ -164,14 +156,14 @@ class Loops(NamedTuple):
         return self.shape[3]
 
 
-def seen_as_loops(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, Loops]:
-    """The array, or a copy if it is scattered too much, and its loops, of which n goes through the longest run of `axes`:
-    of the copy, if there is one, as its axes may lie in another order."""
-    loops = loops_of(x.shape, x.strides, x.itemsize, axes) if x.flags.aligned and x.dtype.isnative else None
-    if loops is None:
+def _with_plan(plan_of: Callable, x: np.ndarray, *options) -> tuple[np.ndarray, Any]:
+    """The array and its plan_of(shape, strides, itemsize, *options); or a copy, and the copy's, if the array has none: it
+    is scattered too much, or not as kernels take it."""
+    plan = plan_of(x.shape, x.strides, x.itemsize, *options) if x.flags.aligned and x.dtype.isnative else None
+    if plan is None:
         x = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
-        loops = loops_of(x.shape, x.strides, x.itemsize, axes)
-    return x, loops
+        plan = plan_of(x.shape, x.strides, x.itemsize, *options)
+    return x, plan
 
 
 @functools.lru_cache(512)
@@ -200,11 +192,44 @@ def cut(shape: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     return max(1, ELEMENTS_TO_SUM // (n * inner)), -(-n // most_rows), -(-inner // COLUMNS), most_rows
 
 
-def _partial_sums(x: np.ndarray, loops: Loops) -> np.ndarray:
-    """(outer, row_blocks, inner): the sums within blocks of rows, float64"""
-    cuts = cut(loops.shape)
+class _PlanOfSum(NamedTuple):
+    """How to sum an array: loops, cuts, and the shape of the result."""
+
+    loops: Loops
+    cuts: tuple[int, int, int, int]
+    shape: tuple[int, ...]
+    shape_left: tuple[int, ...]  # of the kernel's sums, if more than one loop is summed
+    order_left: tuple[int, ...]  # of their axes
+    axes_left: tuple[int, ...] | None  # that are still to be summed
+
+
+@functools.lru_cache(512)
+def _plan_of_sum(
+    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, axes: tuple[int, ...], keepdims: bool
+) -> _PlanOfSum | None:
+    """How to sum an array with these strides in bytes over `axes`; None if four loops are not enough."""
+    long_axes = [i for i, n in enumerate(shape) if n != 1]
+    long_shape = tuple([shape[i] for i in long_axes])
+    summed = tuple([k for k, i in enumerate(long_axes) if i in axes])
+    loops = loops_of(long_shape, tuple([strides[i] for i in long_axes]), itemsize, summed)
+    if loops is None:
+        return None
+    left = loops.outer_axes + loops.inner_axes
+    axes_left = tuple([k for k, i in enumerate(sorted(left)) if i in summed])
+    is_done = not axes_left and left == tuple(sorted(left))
+    return _PlanOfSum(
+        loops, cut(loops.shape),
+        tuple([1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes]),
+        tuple([long_shape[i] for i in left]), tuple(sorted(range(len(left)), key=left.__getitem__)),
+        None if is_done else axes_left,
+    )
+
+
+def _partial_sums(x: np.ndarray, loops: Loops, cuts: tuple[int, int, int, int], is_whole: bool) -> np.ndarray:
+    """(outer, row_blocks, inner): the sums within blocks of rows, float64; of all rows, if `is_whole`, in the first."""
     partial = empty((loops.outer, cuts[1], loops.inner), WIDE)
-    sum_forward(address(x), loops.shape, loops.strides, cuts, np.empty(0, x.dtype), partial.reshape(-1))
+    like = np.empty(0, x.dtype)
+    sum_forward(address(x), loops.shape, loops.strides, cuts, is_whole, like, partial.reshape(-1))
     return partial
 
 
@@ -227,7 +252,8 @@ def _count_blocks(shape, cuts):
 @jit
 def _source(like, address, i, row, column, shape, strides):
     """Where row and column of the i-th of outer begin"""
-    offset = i // shape[1] * strides[0] + i % shape[1] * strides[1] + row * strides[2] + column * strides[3]
+    first, second = (i // shape[1], i % shape[1]) if shape[0] > 1 else (0, i)  # a division takes as long as a short row
+    offset = first * strides[0] + second * strides[1] + row * strides[2] + column * strides[3]
     return pointer_like(pointer(like, 0), address + offset * like.itemsize)
 
 
@@ -240,29 +266,48 @@ def _pack(x, rows, columns, row_stride, column_stride, packed):
 
 
 @jit
+def _wide_row_sum(x, count):
+    """x[0] + x[1] + ..., a pointer to `count` elements, in float64"""
+    total = -0.0
+    for j in range(count):
+        total += np.float64(x[j])
+    return total
+
+
+@jit
 def _sum_block(block, address, shape, strides, cuts, like, partial):
     first, end, row_block, row, rows, column, columns = _block_of(block, shape, cuts)
-    is_dense = strides[2 if shape[3] == 1 else 3] == 1
-    work, packed = np.empty(max(columns, LANES)), np.empty(0 if is_dense else rows * columns, like.dtype)
+    is_narrow = shape[3] == 1
+    along = strides[2 if is_narrow else 3]
+    work, packed = np.empty(max(columns, LANES)), np.empty(0 if along == 1 else rows * columns, like.dtype)
     for i in range(first, end):
         x, stride = _source(like, address, i, row, column, shape, strides), strides[2]
-        if not is_dense:
-            is_narrow = columns == 1
-            _pack(x, 1 if is_narrow else rows, rows if is_narrow else columns, stride, strides[2 if is_narrow else 3],
-                  pointer(packed, 0))
+        total = pointer(partial, (i * cuts[1] + row_block) * shape[3] + column)
+        if along != 1:
+            _pack(x, 1 if is_narrow else rows, rows if is_narrow else columns, stride, along, pointer(packed, 0))
             x, stride = pointer(packed, 0), columns
-        sum_down(x, rows, stride, pointer(work, 0), columns)
-        copy_to(pointer(partial, (i * cuts[1] + row_block) * shape[3] + column), work, columns)
+        if is_narrow:
+            total[0] = _wide_row_sum(x, rows)
+        else:
+            sum_down(x, rows, stride, pointer(work, 0), columns)
+            copy_to(total, work, columns)
 
 
 @kernel(parallel=True)
-def sum_forward(address, shape, strides, cuts, like, partial):
+def sum_forward(address, shape, strides, cuts, is_whole, like, partial):
     """The `Loops` of an array at an address, of the dtype of `like`, -> partial (outer * row_blocks * inner,) float64
 
-    In blocks of fixed size (see `cut`): 1. if the elements lie apart, pack them  2. add rows up  3. store the sum
+    In blocks of fixed size (see `cut`): 1. if the elements lie apart, pack them  2. add rows up  3. store the sum.
+    If `is_whole`, the sums of all row blocks are then added to the first.
     """
     work = shape[0] * shape[1] * shape[2] * shape[3] // CHEAP
     parallel_for(_sum_block, _count_blocks(shape, cuts), work, (address, shape, strides, cuts, like, partial))
+    if is_whole:
+        row_blocks, inner = cuts[1], shape[3]
+        for i in range(shape[0] * shape[1]):
+            for row_block in range(1, row_blocks):
+                first = i * row_blocks * inner
+                add_to(pointer(partial, first), pointer(partial, first + row_block * inner), inner)
 
 
 @jit

@@ -15,7 +15,7 @@ from .simd import constant_like, on_stack, pointer, pointers, shift
 ROWS = 32  # rows per block
 ELEMENTS = 8192  # per block of an elementwise kernel
 ELEMENTS_TO_SUM = 1 << 14  # per block, where rows are only summed
-LANES = 256  # how many sums run side by side, at least
+LANES = 64  # how many sums run side by side, at least
 COLUMNS = 64  # of partial sums, added side by side
 RUN = 1024  # elements of a row that are summed in the row's own dtype; so few that this costs no digits
 
