@@ -49,8 +49,10 @@ class Disagreement(Exception):
     """Ours and PyTorch's results differ."""
 
 
-def steps(row: Row, arrays: list[np.ndarray], is_forward_only: bool) -> list[Callable]:
-    """What is measured, ours and PyTorch's: a function that gives the result and the gradients."""
+def steps(
+    row: Row, arrays: list[np.ndarray], is_forward_only: bool
+) -> tuple[Callable, Callable, np.ndarray | None]:
+    """What is measured, ours and PyTorch's: a function that gives the result and the gradients; and the upstream gradient."""
     upstream = None
     found = []
     for library, functional, function in ((torch, torch.nn.functional, row.theirs or row.function), (mg, F, row.function)):
@@ -62,7 +64,8 @@ def steps(row: Row, arrays: list[np.ndarray], is_forward_only: bool) -> list[Cal
             shape = tuple(function(library, functional, *tensors).shape)
             upstream = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
         found.append(make_step(library, functional, function, tensors, leaves, upstream))
-    return found[::-1]
+    theirs, ours = found
+    return ours, theirs, upstream
 
 
 def make_step(library, functional, function: Callable, tensors: list, leaves: list, upstream) -> Callable:
@@ -139,14 +142,16 @@ def blocks(function: Callable, count: int, seconds: float) -> list[float]:
 def measure(row: Row, size: str, layout: str, options: argparse.Namespace) -> dict:
     name = f"{row.name}, {size}, {layout}"
     arrays = [LAYOUTS[layout](draw(SIZES[size])) for draw in row.inputs]
-    ours, theirs = steps(row, arrays, options.forward)
+    ours, theirs, upstream = steps(row, arrays, options.forward)
     mine, peer = ours(), theirs()
     if not row.is_random:
         compare(name, mine, peer)
+    is_shared = any(x is not None and np.may_share_memory(x.numpy(), upstream) for x in peer[1:])
     del mine, peer
     mine, peer = alternate([ours, theirs], options.seconds)
     passes = "forward" if options.forward else "forward and backward"
-    return dict(op=row.name, passes=passes, size=size, layout=layout, ours=mine, theirs=peer, ratio=mine / peer)
+    return dict(op=row.name, passes=passes, size=size, layout=layout, ours=mine, theirs=peer, ratio=mine / peer,
+                is_shared=is_shared)
 
 
 class Seen(Observer):
@@ -177,7 +182,7 @@ def missing() -> list[str]:
 
     with Seen() as seen:
         for row in ROWS:
-            step, _ = steps(row, [draw(SIZES["4x4"]) for draw in row.inputs], is_forward_only=False)
+            step, *_ = steps(row, [draw(SIZES["4x4"]) for draw in row.inputs], is_forward_only=False)
             out = step()[0]
             if isinstance(out, mg.Tensor) and out.requires_grad:
                 leaves = [mg.from_numpy(draw(SIZES["4x4"])) for draw in row.inputs]
@@ -225,7 +230,7 @@ def main() -> int:
                     wrong.append(str(error))
                     continue
                 print(f"{row.name:32} {size:8} {layout:10} {short(result['ours']):>13} {short(result['theirs']):>12} "
-                      f"{result['ratio']:6.2f}", flush=True)
+                      f"{result['ratio']:6.2f}{' shared' * result['is_shared']}", flush=True)
     print(f"\n{ops_report.make_table(results)}")
     if options.document:
         ops_report.write(options.document, describe_machine(torch.get_num_threads()), results)

@@ -13,7 +13,7 @@ BAR = 1.5  # an op that takes longer than this, in PyTorch's times, is slow
 WORST = 8  # ops that the table names
 
 Key = tuple[str, str, str]  # passes, size, layout
-Ratios = list[tuple[float, str]]  # with the op's name, the highest first
+Ratios = list[tuple[float, str, bool]]  # with the op's name, and whether PyTorch shares its gradient; the highest first
 
 
 def kind_of(row: dict) -> Key:
@@ -23,18 +23,25 @@ def kind_of(row: dict) -> Key:
 def by_kind(rows: list[dict]) -> Iterator[tuple[Key, Ratios]]:
     """The ratios for each kind of run; both passes come first, and the smallest size."""
     for kind in sorted(set(map(kind_of, rows)), reverse=True):
-        yield kind, sorted(((row["ratio"], row["op"]) for row in rows if kind_of(row) == kind), reverse=True)
+        yield kind, sorted(
+            ((row["ratio"], row["op"], row.get("is_shared", False)) for row in rows if kind_of(row) == kind), reverse=True)
 
 
 def make_table(rows: list[dict]) -> str:
-    """Markdown: a line for each kind of run."""
-    lines = [["", "size", "layout", "ops", "geometric mean", "median", f"above {BAR}", "the highest"]]
+    """Markdown: a line for each kind of run.
+
+    `shared`: PyTorch's gradient is the array that its caller gave to backward(), or a view of it. Ours is always a copy.
+    """
+    lines = [["", "size", "layout", "ops", "geometric mean", "median", f"shared, above {BAR}", f"others, above {BAR}",
+              "the highest of these"]]
     lines.append(["---"] * len(lines[0]))
     for kind, own in by_kind(rows):
-        ratios = [ratio for ratio, _ in own]
-        worst = ", ".join(f"{name} {ratio:.2g}" for ratio, name in own[:WORST])
+        ratios = [ratio for ratio, _, _ in own]
+        others = [(ratio, name) for ratio, name, is_shared in own if not is_shared]
+        slow, slow_others = sum(ratio > BAR for ratio in ratios), sum(ratio > BAR for ratio, _ in others)
+        worst = ", ".join(f"{name} {ratio:.2g}" for ratio, name in others[:WORST])
         lines.append([*kind, str(len(own)), f"**{statistics.geometric_mean(ratios):.2f}**",
-                      f"{statistics.median(ratios):.2f}", str(sum(ratio > BAR for ratio in ratios)), worst])
+                      f"{statistics.median(ratios):.2f}", str(slow - slow_others), str(slow_others), worst])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -46,7 +53,7 @@ def draw(rows: list[dict], title: str, path: pathlib.Path) -> None:
     for panel, (passes, own) in zip(figure.subplots(1, len(panels), squeeze=False, sharey=True).flat, panels.items()):
         for (_, size, layout), ratios in own:
             places = [100 * i / max(1, len(ratios) - 1) for i in range(len(ratios))]
-            panel.plot(places, [ratio for ratio, _ in ratios], label=f"{size}, {layout}")
+            panel.plot(places, [ratio for ratio, *_ in ratios], label=f"{size}, {layout}")
         panel.axhline(1, color="black", linewidth=0.8)
         panel.axhline(BAR, color="black", linewidth=0.8, linestyle=":")
         panel.set_yscale("log")
