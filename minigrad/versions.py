@@ -34,8 +34,8 @@ class _Memory:
         self.reference = weakref.ref(array, lambda _, key=id(array): _forget(key))
         self.writes: dict[tuple[float, float], tuple[int, int]] = {}  # by first byte and end
 
-    def last_write(self, part: tuple[float, float]) -> tuple[int, int]:
-        found = [times for (start, end), times in self.writes.items() if start < part[1] and part[0] < end]
+    def last_write(self, asked: tuple[float, float]) -> tuple[int, int]:
+        found = [times for (start, end), times in self.writes.items() if start < asked[1] and asked[0] < end]
         return tuple(map(max, zip(*found))) if found else (0, 0)
 
 
@@ -52,14 +52,16 @@ MANY_PARTS = 64  # after so many parts of one memory, they count as one
 WHOLE = (-float("inf"), float("inf"))
 
 
-def owner_and_part(array: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
-    """The array whose memory this is a view of, and where in memory the view begins and ends."""
-    if array.base is None or not isinstance(array.base, np.ndarray):
-        return array, WHOLE
-    part = np.lib.array_utils.byte_bounds(array)
+def owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory this is a view of."""
     while isinstance(array.base, np.ndarray):
         array = array.base
-    return array, part
+    return array
+
+
+def part(array: np.ndarray) -> tuple[float, float]:
+    """Where in its owner's memory an array begins and ends."""
+    return np.lib.array_utils.byte_bounds(array) if isinstance(array.base, np.ndarray) else WHOLE
 
 
 def note_write(*arrays: np.ndarray, is_on_tape: bool = False) -> None:
@@ -70,24 +72,24 @@ def note_write(*arrays: np.ndarray, is_on_tape: bool = False) -> None:
     global latest
     latest = tick()
     for array in arrays:
-        memory, part = (array, WHOLE) if array.base is None else owner_and_part(array)
+        memory, changed = owner(array), part(array)
         known = _memories.get(id(memory))
         if known is None:
             known = _memories[id(memory)] = _Memory(memory)
         writes = known.writes
         if len(writes) > MANY_PARTS:
             writes = known.writes = {WHOLE: known.last_write(WHOLE)}
-        writes[part] = latest, latest if is_on_tape else writes.get(part, (0, 0))[1]
+        writes[changed] = latest, latest if is_on_tape else writes.get(changed, (0, 0))[1]
         if is_on_tape:
             on_tape.add(id(memory))
 
 
 def note_item_written(array: np.ndarray, index) -> None:
     """array[index] has been changed in place: only that, if the index picks a part of the memory."""
-    part = array[index]
-    if not isinstance(part, np.ndarray):
-        part = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element
-    note_write(part if np.may_share_memory(part, array) else array)
+    item = array[index]
+    if not isinstance(item, np.ndarray):
+        item = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element
+    note_write(item if np.may_share_memory(item, array) else array)
 
 
 def latest_write() -> int:
@@ -99,9 +101,8 @@ def last_write(array: np.ndarray) -> tuple[int, int]:
     """(when the array's memory was last changed in place, when last on the tape); 0 for never."""
     if not _memories:
         return 0, 0
-    memory, part = owner_and_part(array)
-    known = _memories.get(id(memory))
-    return known.last_write(part) if known else (0, 0)
+    known = _memories.get(id(owner(array)))
+    return known.last_write(part(array)) if known else (0, 0)
 
 
 # ------------------------------------------------------------------------------------------------ tensor.data

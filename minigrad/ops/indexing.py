@@ -31,14 +31,15 @@ LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
 
 def taken_axis(index) -> int | None:
     """The axis along which an index takes slices by their positions, if it does no more: 1 for x[:, positions]."""
-    parts = index if isinstance(index, tuple) else (index,)
-    *before, last = parts or (None,)  # x[()] is all of x
-    is_one = isinstance(last, np.ndarray) and last.dtype == np.int64 and all(type(part) is slice for part in before)
-    return len(before) if is_one and all(part == slice(None) for part in before) else None
+    last = last_of(index)
+    if not isinstance(last, np.ndarray) or last.dtype != np.int64:
+        return None
+    before = index[:-1] if isinstance(index, tuple) else ()
+    return len(before) if all(type(part) is slice and part == slice(None) for part in before) else None
 
 
 def last_of(index):
-    return index[-1] if isinstance(index, tuple) else index
+    return index[-1] if isinstance(index, tuple) and index else index
 
 
 def from_zero(indices: np.ndarray, length: int) -> np.ndarray:
@@ -87,18 +88,22 @@ class Index(Op):
     accumulates_into, accumulates_in_place = 0, True
 
     def forward(self, x, *, index):
-        self.index, self.x_shape = index, x.shape
+        self.index, self.x_shape, self.is_basic = index, x.shape, is_basic(index)
         dim = taken_axis(index) if x.size >= LARGE else None
         if dim is not None and x.ndim > 1:
             return take(x, dim, from_zero(last_of(index), x.shape[dim]), True)
         out = x[index]
-        if type(out) is np.ndarray or not is_basic(index):
+        if type(out) is np.ndarray or not self.is_basic:
             return out
         return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element, not its value
 
     def backward(self, dout, accumulated=None):
-        if accumulated is not None and is_basic(self.index):
-            accumulated[self.index] += dout
+        if accumulated is not None and self.is_basic:
+            part = accumulated[self.index]
+            if type(part) is np.ndarray:
+                part += dout
+            else:  # the value of one element
+                accumulated[self.index] += dout
             return accumulated
         dx = AddAt.call(dout, index=self.index, shape=self.x_shape)
         return dx if accumulated is None else np.add(accumulated, dx, out=accumulated)

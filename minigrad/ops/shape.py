@@ -247,7 +247,9 @@ def pad(x, widths: Sequence[int], value: float = 0.0):
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, pairs))
     if any(n < 0 for n in shape):
         raise ValueError(f"pad: widths {tuple(widths)} leave a negative length of {x.shape}")
-    kept = x[tuple(slice(max(-before, 0), n + min(after, 0)) for n, (before, after) in zip(x.shape, pairs))]
+    kept = x
+    if any(width < 0 for width in widths):
+        kept = x[tuple(slice(max(-before, 0), n + min(after, 0)) for n, (before, after) in zip(x.shape, pairs))]
     place = tuple(slice(max(before, 0), max(before, 0) + n) for n, (before, _) in zip(kept.shape, pairs))
     if value == 0 or x.dtype.kind == "f":
         return x.apply_op(Pad, kept, index=place, shape=shape, value=value)
