@@ -525,6 +525,9 @@ CASES += [  # the same for the others
     Case(normalize.Normalize, [normal(180, 97)], naive.normalize, dict(dim=0)),
     Case(diagonal.Triangle, [normal(34_000, 1)], naive.triangle, dict(diagonal=-3, upper=False)),  # contiguous both ways
     Case(diagonal.Triangle, [normal(180, 97)], naive.triangle, dict(diagonal=20, upper=True)),
+    Case(einsum.Einsum, [normal(2, 3, 2, 4), normal(2, 5, 2, 4)], naive.einsum, dict(subscripts="bthd,bshd->bhts")),
+    Case(einsum.Einsum, [normal(2, 3, 4, 5), normal(5, 4, 2)], naive.einsum, dict(subscripts="bijk,kjb->ib")),
+    Case(einsum.Einsum, [normal(2, 3, 1), normal(4, 5)], naive.einsum, dict(subscripts="bij,jk->bik")),
 ]
 
 # The elementary functions, each of which has NumPy's and PyTorch's names, and a formula that can be computed.

@@ -4,13 +4,17 @@ For out_ik = sum_j a_ij b_jk, written "ij,jk->ik", the gradient of a factor is t
     da_ij = sum_k dout_ik b_jk   is   "ik,jk->ij"
 so the output and the factor change places, and the gradient of einsum is einsum.
 """
+import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ..protocol import is_tensor
 from ..tape import Op
+from .matmul import MatMul
 from .numpy_protocol import answers
+from .shape import reshaped
 
 LABELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -25,6 +29,10 @@ class Einsum(Op):
         inputs, self.output = subscripts.split("->")
         self.inputs = inputs.split(",")
         self.save(*factors)
+        if len(factors) == 2:
+            matrices = as_matrices(subscripts)
+            if matrices is not None and agree(self.inputs, factors):
+                return matrices.product(*factors)
         return np.einsum(subscripts, *factors, optimize=len(factors) > 1)
 
     def backward(self, dout, *factors):
@@ -42,8 +50,54 @@ class Einsum(Op):
         dx = Einsum.call(dout, *others, subscripts=f"{','.join(labels)}->{kept}")
         places = tuple(slice(None) if label in kept else None for label in self.inputs[i])
         dx = dx[places] if places else dx
+        if dx.shape == factors[i].shape:
+            return dx
         # Also where a label has length 1 in another factor only; lengths of 1 in this one are summed by the tape.
         return np.broadcast_to(dx, np.broadcast_shapes(dx.shape, factors[i].shape))
+
+
+class Matrices(NamedTuple):
+    """Two factors as matrices, whose product is the sum over the labels that only they have: bthd,bshd->bhts is, for each
+    of b and h, a matrix (t, d) times one (d, s)."""
+
+    order_a: tuple[int, ...]  # of a's axes: those that the output and b have, those that only the output has, the others
+    order_b: tuple[int, ...]  # of b's axes: those that the output and a have, those that a has, the others
+    order: tuple[int, ...]  # of the product's axes
+    batch: int  # how many axes all three have
+    rows: int  # how many only a and the output have
+    summed: int
+
+    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        a, b = a.transpose(self.order_a), b.transpose(self.order_b)
+        in_batch, rows, summed = a.shape[: self.batch], a.shape[self.batch : self.batch + self.rows], a.shape[-self.summed :]
+        columns, K = b.shape[self.batch + self.summed :], math.prod(summed)
+        a, b = reshaped(a, (*in_batch, math.prod(rows), K)), reshaped(b, (*in_batch, K, math.prod(columns)))
+        return MatMul.call(a, b).reshape(in_batch + rows + columns).transpose(self.order)
+
+
+@functools.lru_cache(512)
+def as_matrices(subscripts: str) -> Matrices | None:
+    """How two factors are matrices; None if nothing is summed, or each product is of two vectors: that is for NumPy."""
+    inputs, output = subscripts.split("->")
+    a, b = inputs.split(",")
+    batch = [label for label in output if label in a and label in b]
+    summed = [label for label in a if label in b and label not in output]
+    rows, columns = ([label for label in output if label in own and label not in other] for own, other in ((a, b), (b, a)))
+    is_whole = len(batch) + len(rows) + len(summed) == len(a) and len(batch) + len(summed) + len(columns) == len(b)
+    if not (is_whole and summed and (rows or columns)):
+        return None
+    made = batch + rows + columns
+    return Matrices(
+        tuple(map(a.index, batch + rows + summed)), tuple(map(b.index, batch + summed + columns)),
+        tuple(map(made.index, output)), len(batch), len(rows), len(summed),
+    )
+
+
+def agree(inputs: list[str], factors) -> bool:
+    """Has each label one length? 1 may also stand for any other."""
+    (a, b), (of_a, of_b) = factors, inputs
+    sizes = dict(zip(of_a, a.shape))
+    return all(sizes.get(label, n) == n for label, n in zip(of_b, b.shape))
 
 
 @answers(np.einsum)
