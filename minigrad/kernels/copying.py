@@ -17,7 +17,7 @@ from .parallel import MOVED, parallel_for
 from .rows import number_of_blocks
 from .simd import pointer, pointer_like, shift
 
-LARGE = 1 << 18  # elements, from which threads are faster than NumPy
+LARGE = 1 << 17  # elements, from which threads are faster than NumPy
 MEDIUM = 1 << 14  # the same where NumPy is slow: see is_slow
 BLOCK = 1 << 14  # elements per block
 NARROW = 16  # columns; fewer are copied one by one

@@ -17,7 +17,7 @@ from .threads import BYTES, LOOP_TYPE
 # another core has written is fetched from there, which on two cores of an Intel server takes 0.1 us a line of 64 bytes:
 # a step of micro is 0.8 of what it was at 16,384, and takes as long as with one thread.
 WORTH_A_THREAD = 32_768
-MOVED = 4  # elements that are moved in the time in which one is computed with
+MOVED = 2  # elements that are moved in the time in which one is computed with
 
 
 def _emit_loop(context, module, body, packed_type, argument_types):

@@ -28,9 +28,8 @@ from .simd import INDEX, INT64, pointer, stored
 # The elements from which a kernel is faster than NumPy:
 LARGE = 1 << 12  # where NumPy needs several passes, or branches
 VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 elements, to wake a thread takes what it saves
-SINGLE_PASS = 1 << 17  # where memory is all that takes time
+SINGLE_PASS = 1 << 16  # where memory is all that takes time
 BYTES = 1 << 19  # the same, for booleans
-UNLIKE = 1 << 16  # where NumPy must go row by row: one operand is broadcast, or lies in memory in another order
 # On processors with 512 bits NumPy has vector code for tangents, powers and all logarithms, too.
 _EXTENSIONS = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())  # of this processor
 NUMPY_HAS_512_BITS = "AVX512_SKX" in _EXTENSIONS or "X86_V4" in _EXTENSIONS  # older and newer names of one set
@@ -108,8 +107,7 @@ def computed(formula: Formula | None, function: Callable, *operands):
     """function(*operands), in NumPy's notation; if they are large arrays, by the formula's kernel."""
     if formula is not None:
         for x in operands:
-            if type(x) is ndarray and (x.size >= formula.least or x.size >= formula.least_apart and is_apart(x)
-                                       or x.size >= UNLIKE and is_unlike(x, operands)):
+            if type(x) is ndarray and (x.size >= formula.least or x.size >= formula.least_apart and is_apart(x)):
                 result = formula.of(*operands)
                 return function(*operands) if result is None else result
     return function(*operands)
@@ -150,15 +148,6 @@ class _Plan(NamedTuple):
 def is_apart(x: np.ndarray) -> bool:
     """Do no two elements lie side by side, as in x[..., ::2], nor in one place, as in an array that is broadcast?"""
     return min(map(abs, x.strides)) > x.itemsize
-
-
-def is_unlike(x: np.ndarray, operands) -> bool:
-    """Does an operand have other strides? A number has none."""
-    strides = x.strides
-    for y in operands:
-        if type(y) is ndarray and y.ndim and y.strides != strides:
-            return True
-    return False
 
 
 def are_alike(operands, *formulas: Formula) -> bool:

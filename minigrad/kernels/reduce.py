@@ -22,7 +22,7 @@ FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings a
 SMALL = 1 << 12  # elements; more are worth a kernel. NumPy's pairwise sum of these is off by 23 roundings at most
 COLUMNS = 1 << 10  # per block
 LEAST_ROWS = 128  # per block, so that there are few partial sums
-CHEAP = 8  # that many elements are summed while others are computed with once: see WORTH_A_THREAD
+CHEAP = 2  # that many elements are summed while others are computed with once: see WORTH_A_THREAD
 WIDE = np.dtype(np.float64)
 
 
