@@ -44,6 +44,7 @@ SHARED_LINE = 60  # cycles, when two threads write to it
 # Multiply-adds, see WORTH_A_THREAD. From 500,000 on, products in a row gain by a second thread; but in a step of micro
 # helpers fall asleep between them, and it takes 0.67 ms instead of 0.55.
 SERIAL_BELOW = 1_000_000
+TINY = 1 << 12  # multiply-adds of a batch; fewer take less time than to say where the kernel finds them, so NumPy does it
 
 
 @jit
@@ -460,6 +461,8 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
         out = empty((*batch, M, N), a.dtype.newbyteorder("="))
     if out.size == 0 or K == 0:
         out[...] = 0
+    elif out.size * K <= TINY:
+        np.matmul(a, b, out=out)
     elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
         matmul(a.reshape(-1, K), b, out.reshape(-1, N))
     else:

@@ -229,9 +229,11 @@ def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple
 
 
 def nonzero_positions(x: np.ndarray) -> np.ndarray:
-    """np.argwhere, from positions in the flat array: NumPy is three times as slow where there are several axes."""
+    """np.argwhere, of many from positions in the flat array: NumPy is three times as slow where there are several axes."""
     if not x.size or not x.ndim:
         return np.argwhere(x)
+    if x.size < LARGE:
+        return np.array(x.nonzero(), np.int64, order="F").T
     places = np.flatnonzero(x)
     out = np.empty((places.size, x.ndim), np.int64)
     for axis in range(x.ndim - 1, 0, -1):
