@@ -37,24 +37,36 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
         return np.add.reduce(x, axis=axis, keepdims=keepdims)
     axes = normalized(axis, x.ndim)
     is_pairwise = x.size <= SMALL and axes in ((x.ndim - 1,), tuple(range(x.ndim))) and x.flags.c_contiguous
-    if x.size > SMALL and axes == (x.ndim - 1,) and 1 < x.shape[-1] <= FEW:
-        return _sum_of_few(x, keepdims)
-    if is_pairwise or count(x, axes) <= FEW:
+    is_of_few = count(x, axes) <= FEW
+    if is_of_few and x.size > SMALL and _lie_inside(x, axes):
+        return _sum_of_few(x, axes, keepdims)
+    if is_pairwise or is_of_few:
         return np.add.reduce(x, axis=axes, keepdims=keepdims)
     return _sum_of_long(x, axes, keepdims, x.dtype)
 
 
-def _sum_of_few(x: np.ndarray, keepdims: bool) -> np.ndarray:
-    """The sum over a short last axis, term by term, of as many rows as stay in the cache: NumPy takes up each row anew,
-    ten times as long."""
-    out = empty(x.shape[:-1], x.dtype.newbyteorder("="))
-    rows = max(1, SMALL // math.prod(x.shape[1:-1]))
-    for start in range(0, len(x), rows):
-        part, total = x[start : start + rows], out[start : start + rows]
-        np.add(part[..., 0], x.dtype.type(0), out=total)  # so that a sum of nothing but -0 is 0, as NumPy's
-        for i in range(1, x.shape[-1]):
-            total += part[..., i]
-    return out[..., None] if keepdims else out
+def _lie_inside(x: np.ndarray, axes: tuple[int, ...]) -> bool:
+    """Are the terms of a sum closer together in memory than what is summed beside each other?"""
+    inside = [abs(x.strides[i]) for i in axes if x.shape[i] > 1]
+    return bool(inside) and min(inside) < min(abs(x.strides[i]) for i in range(x.ndim) if i not in axes and x.shape[i] > 1)
+
+
+def _sum_of_few(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    """The sum of a few terms that lie inside, term by term, of as many rows as stay in the cache: NumPy takes up each sum
+    anew, ten times as long."""
+    kept = [i for i in in_memory_order(x.strides) if i not in axes]
+    terms = x.transpose([*axes, *kept])
+    first, *places = np.ndindex(terms.shape[: len(axes)])
+    out = empty(terms.shape[len(axes) :], x.dtype.newbyteorder("="))
+    rows = max(1, SMALL // math.prod(out.shape[1:]))
+    for start in range(0, len(out), rows):
+        part = slice(start, start + rows)
+        total = out[part]
+        np.add(terms[(*first, part)], x.dtype.type(0), out=total)  # so that a sum of nothing but -0 is 0, as NumPy's
+        for place in places:
+            total += terms[(*place, part)]
+    out = out.transpose(np.argsort(kept))
+    return np.expand_dims(out, axes) if keepdims else out
 
 
 def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
