@@ -213,7 +213,11 @@ class Prod(Fused):
 
     def forward(self, x):
         self.save(x)
-        return np.multiply.reduce(x, axis=-1)
+        if x.size < LARGE or x.dtype != np.float32:
+            return np.multiply.reduce(x, axis=-1)
+        out = np.empty(x.shape[:-1], x.dtype)
+        row_kernels.prod_forward(as_rows(in_order(x)), out.reshape(-1))
+        return out
 
     def backward(self, dout, x):
         if x.size >= LARGE:

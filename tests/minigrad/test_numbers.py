@@ -363,6 +363,23 @@ def test_running_products_do_not_overflow_on_the_way():
     np.testing.assert_allclose(x.cumprod(0).data, [1e-30, 1, 1e30, 1], rtol=1e-5)
 
 
+LONG, HUGE = 9003, 2.0**100  # elements, and not a multiple of what is taken side by side
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("row, expected", [
+    ([HUGE, 1 / HUGE] * (LONG // 2), 1),  # of every second one it would be inf
+    ([HUGE, *[1 / HUGE, HUGE] * (LONG // 2)], HUGE),
+    ([0, *[HUGE] * LONG], 0),  # the rest alone is inf
+    ([-1] * LONG, -1), ([1] * LONG + [-0.0], -0.0), ([HUGE] * LONG, inf), ([1 / HUGE] * LONG, 0), ([1] * LONG + [inf], inf),
+    ([1] * LONG + [nan], nan), ([inf] + [1] * LONG + [0], nan),
+])
+def test_long_products_leave_the_range_of_numbers_only_in_order(row, expected, dtype):
+    found = mg.tensor(np.array([row], dtype)).prod(1).data
+    np.testing.assert_array_equal(found, [expected])
+    assert np.isnan(expected) or np.signbit(found[0]) == np.signbit(expected)
+
+
 def test_lerp_reaches_both_ends_exactly():
     for n in 1, 2500:  # by NumPy, and by a kernel
         a, b = mg.tensor([1e8, 0.1] * n), mg.tensor([0.1, 1e8] * n)
