@@ -34,8 +34,9 @@ LAYOUTS = {
     "sliced": lambda x: np.repeat(x, 2, -1)[..., ::2] if x.ndim else x,
 }
 TOLERANCE = 5e-4  # relative to the largest entry; PyTorch's norm of 1e7 numbers is off by 3.7e-4
-TURNS = 7
-PAUSE_SECONDS, WARM_UP_SECONDS = 0.02, 0.005  # the threads of the library before stop spinning; those of the next wake up
+TURNS = 5
+PAUSE_SECONDS = 0.02  # the threads of the library before stop spinning
+WARM_UP_SECONDS = 0.015  # those of the next wake up; of 1e7 elements the first calls after a pause take twice as long
 BLOCK_SECONDS = 2e-5
 
 # Public names that compute nothing, or are spelled by operators and other names.
@@ -121,8 +122,7 @@ def alternate(functions: list[Callable], seconds: float) -> list[float]:
     for _ in range(turns):
         for function, count, taken in zip(functions, counts, times):
             time.sleep(PAUSE_SECONDS)
-            if max(once) < WARM_UP_SECONDS:
-                blocks(function, count, WARM_UP_SECONDS)
+            blocks(function, count, WARM_UP_SECONDS)
             taken += blocks(function, count, seconds / turns)
     return [statistics.median(taken) for taken in times]
 
