@@ -53,7 +53,7 @@ class Disagreement(Exception):
 def steps(
     row: Row, arrays: list[np.ndarray], is_forward_only: bool
 ) -> tuple[Callable, Callable, np.ndarray | None]:
-    """What is measured, ours and PyTorch's: a function that gives the result and the gradients; and the upstream gradient."""
+    """Ours and PyTorch's, to be measured: a function that gives the result and the gradients. And the upstream gradient."""
     upstream = None
     found = []
     for library, functional, function in ((torch, torch.nn.functional, row.theirs or row.function), (mg, F, row.function)):

@@ -44,8 +44,9 @@ def _product_in_order(x, start, end):
 def _product_of_runs(x, size):
     """The same of x[0:size], in eight runs beside each other: a product waits for the one before.
 
-    Each run is taken in order. So where no product from the first element on leaves the range of float32, none of a run,
-    which is the ratio of two of those, leaves that of float64. Lanes of vectors would: of 1e30, 1e-30, 1e30, ... one is inf.
+    Each run is taken in order. So where no product from the first element on leaves the range of float32, none of a
+    run, which is the ratio of two of those, leaves that of float64. Lanes of vectors would: of 1e30, 1e-30, 1e30, ...
+    one has inf.
     """
     run = size // 8
     a = b = c = d = e = f = g = h = 1.0

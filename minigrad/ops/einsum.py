@@ -69,10 +69,10 @@ class Matrices(NamedTuple):
 
     def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = a.transpose(self.order_a), b.transpose(self.order_b)
-        in_batch, rows, summed = a.shape[: self.batch], a.shape[self.batch : self.batch + self.rows], a.shape[-self.summed :]
-        columns, K = b.shape[self.batch + self.summed :], math.prod(summed)
-        a, b = reshaped(a, (*in_batch, math.prod(rows), K)), reshaped(b, (*in_batch, K, math.prod(columns)))
-        return MatMul.call(a, b).reshape(in_batch + rows + columns).transpose(self.order)
+        batch, rows = a.shape[: self.batch], a.shape[self.batch : self.batch + self.rows]
+        columns, K = b.shape[self.batch + self.summed :], math.prod(a.shape[-self.summed :])
+        a, b = reshaped(a, (*batch, math.prod(rows), K)), reshaped(b, (*batch, K, math.prod(columns)))
+        return MatMul.call(a, b).reshape(batch + rows + columns).transpose(self.order)
 
 
 @functools.lru_cache(512)
