@@ -66,7 +66,7 @@ def _sum_of_few(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndar
         np.add(terms[(*first, part)], x.dtype.type(0), out=total)  # so that a sum of nothing but -0 is 0, as NumPy's
         for place in places:
             total += terms[(*place, part)]
-    out = out.transpose(sorted(range(len(kept)), key=kept.__getitem__))
+    out = out.transpose(_inverse(kept))
     return out[tuple([None if i in axes else slice(None) for i in range(x.ndim)])] if keepdims else out
 
 
@@ -100,7 +100,7 @@ def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
     order = (*loops.outer_axes, axis, *loops.inner_axes)
     out = empty(tuple(x.shape[i] for i in order), x.dtype)
     running_sum_forward(address(x), loops.shape, loops.strides, cuts, before, reverse, out.reshape(-1))
-    return out.transpose(np.argsort(order))
+    return out.transpose(_inverse(order))
 
 
 def normalized(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
@@ -123,6 +123,11 @@ def _sum_of_long(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np
         sums = np.add.reduce(sums.reshape(plan.shape_left).transpose(plan.order_left), axis=plan.axes_left)
     out = np.empty(plan.shape, dtype.newbyteorder("="))
     return np.add(sums.reshape(plan.shape), 0.0, out=out, casting="same_kind")  # of nothing but -0 it is 0, as NumPy's
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The order that undoes another one, of axes: these may be a part of all."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def in_memory_order(strides: tuple[int, ...]) -> list[int]:
@@ -211,9 +216,9 @@ class _PlanOfSum(NamedTuple):
     loops: Loops
     cuts: tuple[int, int, int, int]
     shape: tuple[int, ...]
-    shape_left: tuple[int, ...]  # of the kernel's sums, if more than one loop is summed
-    order_left: tuple[int, ...]  # of their axes
-    axes_left: tuple[int, ...] | None  # that are still to be summed
+    shape_left: tuple[int, ...]  # of the kernel's sums, in the order of memory
+    order_left: tuple[int, ...]  # that puts their axes back
+    axes_left: tuple[int, ...] | None  # that are still to be summed, then; None if the kernel's sums are the result
 
 
 @functools.lru_cache(512)
@@ -233,7 +238,7 @@ def _plan_of_sum(
     return _PlanOfSum(
         loops, cut(loops.shape),
         tuple([1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes]),
-        tuple([long_shape[i] for i in left]), tuple(sorted(range(len(left)), key=left.__getitem__)),
+        tuple([long_shape[i] for i in left]), _inverse(left),
         None if is_done else axes_left,
     )
 
@@ -318,8 +323,8 @@ def sum_forward(address, shape, strides, cuts, is_whole, like, partial):
     if is_whole:
         row_blocks, inner = cuts[1], shape[3]
         for i in range(shape[0] * shape[1]):
+            first = i * row_blocks * inner
             for row_block in range(1, row_blocks):
-                first = i * row_blocks * inner
                 add_to(pointer(partial, first), pointer(partial, first + row_block * inner), inner)
 
 

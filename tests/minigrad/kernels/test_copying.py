@@ -46,3 +46,10 @@ def test_copies_are_those_of_numpy(view, shape, monkeypatch):
         copying.copy(x, scattered[..., 0].T)
         np.testing.assert_array_equal(scattered[..., 0].T, x)
         assert not scattered[..., 1].any()
+
+
+@pytest.mark.parametrize("number", [np.float32(2.5), np.full((), 2.5, np.float32)], ids=["a number", "an array of one"])
+def test_a_number_fills(number):
+    out = np.zeros(copying.LARGE, np.float32)
+    copying.copy(number, out)
+    assert (out == 2.5).all()

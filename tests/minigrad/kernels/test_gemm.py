@@ -5,6 +5,7 @@ import mmap
 import numpy as np
 import pytest
 
+from minigrad.kernels import gemm
 from minigrad.kernels.gemm import STRIP_COLUMNS, batched_matmul, matmul
 from minigrad.kernels.jit import get_num_threads, set_num_threads
 
@@ -152,8 +153,13 @@ BATCHES = [((3, 5, 7), (3, 7, 4)), ((2, 1, 5, 7), (3, 7, 4)), ((7, 9), (4, 9, 3)
            ((2, 4, 0), (0, 5)), ((5, 1, 1, 3), (3, 1)), ((40, 20, 30), (40, 30, 20)), ((3, 4), (4, 5))]
 
 
+@pytest.fixture(params=[0, gemm.TINY], ids=["the kernel", "NumPy, if the batch is tiny"])
+def who_multiplies(request, monkeypatch):
+    monkeypatch.setattr(gemm, "TINY", request.param)
+
+
 @pytest.mark.parametrize("shape_a, shape_b", BATCHES)
-def test_batches(shape_a, shape_b):
+def test_batches(shape_a, shape_b, who_multiplies):
     a, b = random(*shape_a), random(*shape_b)
     expected = a.astype(np.float64) @ b.astype(np.float64)
     for layout in ("plain", "transposed", "columns", "reversed", "big-endian"):
@@ -163,7 +169,7 @@ def test_batches(shape_a, shape_b):
     assert_close(out, expected, a.shape[-1])
 
 
-def test_reversed_and_broadcast_batch_axes_are_read_in_place():
+def test_reversed_and_broadcast_batch_axes_are_read_in_place(who_multiplies):
     a, b = random(4, 6, 5, 7), random(1, 6, 7, 3)
     assert_close(batched_matmul(a[::-1, ::2], b[:, ::-2]), a[::-1, ::2].astype(np.float64) @ b[:, ::-2], 7)
 
