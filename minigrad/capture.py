@@ -20,6 +20,7 @@ what was captured:
 """
 import contextlib
 import functools
+import sys
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -30,7 +31,11 @@ from .pool import Pool
 from .per_thread import this_thread
 from .protocol import is_tensor
 from .runner import EAGER, Runner
+from .surroundings import Surroundings, is_of_library
 from .tensor import Tensor
+from .transcript import Outside, Transcript
+from .undo import Undo
+from .versions import tick
 
 generation = 0  # incremented by changes that captured steps cannot detect, as when a module's attribute is set
 
@@ -46,6 +51,10 @@ def changes() -> int:
     return generation
 
 
+class Refused(RuntimeError):
+    """This step cannot be captured."""
+
+
 class Tracer(Tensor):
     """A Tensor of a step while it is captured: it has a shape, a dtype and a place on the tape, but shows no values."""
 
@@ -53,13 +62,14 @@ class Tracer(Tensor):
     def of(cls, array: np.ndarray, node, capture: "Capture") -> "Tracer":
         tracer = cls.__new__(cls)
         tracer.node, tracer._memory, tracer._capture = node, array, capture
+        tracer.number = capture.transcript.number(array)
         return tracer
 
     @property
     def _array(self) -> np.ndarray:
         """The memory, for the step's operations. RuntimeError after the step: it may be used for something else."""
         if this_thread.runner is not self._capture:
-            raise RuntimeError("compile: this tensor was made while a step was captured, and has no values; return what is "
+            raise Refused("compile: this tensor was made while a step was captured, and has no values; return what is "
                                "wanted outside")
         return self._memory
 
@@ -89,8 +99,14 @@ class Capture(Runner):
 
     completes_leaves_early = True
 
-    def __init__(self):
-        self.pool = Pool(keeps_all=True)
+    def __init__(self, around: Surroundings | None = None, pool: Pool | None = None):
+        self.around = around
+        self.pool = pool or Pool(keeps_all=True)
+        self.transcript = Transcript(tick())
+        self.undo = Undo()
+        self.opaque_arguments: list = []
+        self.changed: list = []  # places that Python has changed
+        self.refusal: Refused | None = None
         self.calls: list[tuple[Callable, Sequence]] = []
         self.opening = 0  # how many calls, of what is opaque, come before anything is computed
         self.arrivals: list[_Arrival] = []
@@ -107,7 +123,7 @@ class Capture(Runner):
     @contextlib.contextmanager
     def _suspended(self):
         """Inside, all is as in a replay: nothing is noted, and memory comes from the thread's own pool."""
-        self.__exit__()
+        this_thread.pool, this_thread.runner = self._pool_before, None
         try:
             yield
         finally:
@@ -118,6 +134,7 @@ class Capture(Runner):
     def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
         for value in inputs:
             self.array_of(value)
+        self.transcript.note(op.title, inputs, options)
         out = self._forward(op, arrays, options)
         if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
             op.saved = ()  # the capture holds on to the op, and nobody will ask for these
@@ -128,43 +145,59 @@ class Capture(Runner):
 
     def backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
         if is_tensor(dout):
-            raise RuntimeError("compile: create_graph=True cannot be replayed; don't compile this step")
+            self._refuse("compile: create_graph=True cannot be replayed; don't compile this step")
         if op.reruns_forward is None:
-            raise RuntimeError(f"compile: backward reaches {op.title}, which was applied outside of this step, to make a "
-                               f"tensor of shape {op.shape}; compute that inside, or pass it as an input, detached")
+            self._refuse(f"compile: backward reaches {op.title}, which was applied outside of this step, to make a "
+                         f"tensor of shape {op.shape}; compute that inside, or pass it as an input, detached")
+        self.transcript.note(f"backward of {op.title}", accumulated is not None)
+        gradients = self._backward(op, dout, accumulated)
+        for gradient in gradients:
+            if gradient is not None:
+                self.transcript.own(gradient)
+        return gradients
+
+    def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
         options = {} if accumulated is None else {"accumulated": accumulated}
         if not op.reruns_forward and dout.flags.carray and dout.size:
             gradients = self._by_launches(op.backward, (dout, *op.saved), options)
             return gradients if type(gradients) is tuple else (gradients,)
         with self._suspended():
-            gradients = super().backward(op, dout, accumulated)
+            gradients = EAGER.backward(op, dout, accumulated)
         gradients = [None if g is None else np.asarray(g) for g in gradients]
-        gradients = [g if g is None or _is_view(g, [dout]) else self.kept(g) for g in gradients]
-        targets = [None if g is None or _is_view(g, [dout]) else self.lent(g) for g in gradients]
+        are_views = [g is not None and op.is_fixed and _is_view(g, [dout]) for g in gradients]
+        gradients = [g if g is None or is_view else self.kept(g) for g, is_view in zip(gradients, are_views)]
+        targets = [ABSENT if g is None else VIEW if is_view else self.lent(g) for g, is_view in zip(gradients, are_views)]
         saved = None if op.reruns_forward else tuple(map(self.lent, op.saved))
-        if op.passes_gradient and targets[0] is None:
+        if op.passes_gradient and targets[0] is VIEW:
             return tuple(gradients)  # a view of the same memory each time
         options = {name: self.lent(array) for name, array in options.items()}
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(gradients)
 
     def run_hooks(self, node, gradient) -> None:
-        raise RuntimeError(f"compile: a tensor of shape {node.shape} has a hook, which a replay would not call; return "
-                           "what you want to see, or don't compile this step")
+        self._refuse(f"compile: a tensor of shape {node.shape} has a hook, which a replay would not call; return "
+                     "what you want to see, or don't compile this step")
 
     def accumulate(self, node, gradient: np.ndarray, is_fresh: bool) -> None:
         if node.retains_grad:
-            raise RuntimeError(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
-                               "not obey; return what you want to see, or don't compile this step")
+            self._refuse(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
+                         "not obey; return what you want to see, or don't compile this step")
         self.is_differentiated = True
+        self.transcript.note("accumulate", Outside(id(node), f"the gradient of a tensor of shape {node.shape}")
+                             if node.order < self.transcript.began else node.shape)
+        self.undo.save(node)
+        arrival = self._arrival(node, gradient, is_fresh)
+        with self._suspended():
+            arrival()
+
+    def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
         if is_fresh and gradient.flags.carray:
             arrival = _Arrival(node, gradient, gradient)
         else:
             arrival = _Arrival(node, self.lent(gradient), np.empty(gradient.shape, gradient.dtype))
         self.arrivals.append(arrival)
         self.calls.append((arrival, ()))
-        with self._suspended():
-            arrival()
+        return arrival
 
     def call(self, function: Callable, *arguments) -> np.ndarray:
         with self._suspended():
@@ -179,24 +212,43 @@ class Capture(Runner):
         return result
 
     def compute(self, function: Callable, *values) -> np.ndarray:
-        return self.call(function, *map(self.array_of, values))
+        self.transcript.note(getattr(function, "__name__", "a function"), function, values)
+        result = self.call(function, *map(self.array_of, values))
+        if not any(result is value for value in values):
+            self.transcript.own(result)
+        return result
 
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
+        self.transcript.note(function.__qualname__, [Outside(id(x), type(x).__name__) for x in arguments], options)
+        for value in (*arguments, *options.values()):
+            self.undo.save(value)
+            if not any(value is known for known in self.opaque_arguments):
+                self.opaque_arguments.append(value)
+        if self.around is not None:
+            self.changed += self.around.changed()
         if len(self.calls) == self.opening:
             self.opening += 1
         self.calls.append((functools.partial(function, **options) if options else function, arguments))
         with self._suspended():
-            return function(*arguments, **options)
+            result = function(*arguments, **options)
+        if self.around is not None:
+            self.around.allow()
+        return result
 
     def refuse(self, what: str, instead: str) -> None:
-        raise RuntimeError(f"compile: this step {what}, which a replay would not do; {instead}")
+        self._refuse(f"compile: this step {what}, which a replay would not do; {instead}")
 
     def refuse_read(self, tensor: Tensor) -> None:
-        raise RuntimeError(
+        self._refuse(
             f"compile: this step reads the values of a tensor of shape {tensor.shape} from Python (as item(), bool(), "
             "numpy() or an index do), or writes to it in place; a replay would not. Return the tensor and look at it "
             "outside, or don't compile this step"
         )
+
+    def _refuse(self, message: str) -> None:
+        """Refused, and whatever the step does with the exception, so it stays."""
+        self.refusal = self.refusal or Refused(message)
+        raise self.refusal
 
     # ------------------------------------------------------------------------------------------------ how it is done
 
@@ -231,7 +283,7 @@ class Capture(Runner):
             return self._by_launches(op.forward, arrays, options)
         with self._suspended():
             out = op.forward(*arrays, **options)
-        is_view = _is_view(out, arrays)
+        is_view = op.is_fixed and _is_view(out, arrays)
         if is_view and op.passes_gradient:
             return out
         out = out if is_view else self.kept(np.asarray(out))
@@ -247,6 +299,46 @@ class Capture(Runner):
             return function(*arguments, **options)
         finally:
             this_thread.observe_launch = None
+
+
+class Rehearsal(Capture):
+    """The step by Python once more, in the memory of a captured one, which stays as it is: only a transcript is made."""
+
+    def __init__(self, around: Surroundings, pool: Pool):
+        super().__init__(around, pool)
+        self.ran: dict = {}  # code of the user that ran, with its globals and its first argument
+
+    def run(self, function: Callable, *arguments) -> Any:
+        """function(*arguments), as the step; the code that runs is noted, unless somebody else is told of it."""
+        if sys.getprofile() is not None:
+            return function(*arguments)
+        sys.setprofile(self._note_run)
+        try:
+            return function(*arguments)
+        finally:
+            sys.setprofile(None)
+
+    def _note_run(self, frame, event: str, _) -> None:
+        if event == "call" and frame.f_code not in self.ran and not is_of_library(frame.f_globals.get("__name__")):
+            first = frame.f_code.co_varnames[0] if frame.f_code.co_argcount else None
+            self.ran[frame.f_code] = frame.f_globals, frame.f_locals.get(first)
+
+    def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
+        op.reruns_forward = True  # it was applied inside
+        return self.call(functools.partial(op.forward, **options), *arrays)
+
+    def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
+        return tuple(None if g is None else np.asarray(g) for g in self.call(EAGER.backward, op, dout, accumulated))
+
+    def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
+        return _Arrival(node, gradient, np.empty(gradient.shape, gradient.dtype))
+
+    def call(self, function: Callable, *arguments) -> Any:
+        this_thread.runner = None
+        try:
+            return function(*arguments)
+        finally:
+            this_thread.runner = self
 
 
 class _Arrival:
@@ -280,6 +372,9 @@ class _Arrival:
             self.node.grad, self.node.grad_is_lent = self.memory.copy(), False
 
 
+ABSENT, VIEW = object(), object()  # a gradient that is None, or lies in memory that is written to anyway
+
+
 def _is_view(result: Any, arguments: Sequence) -> bool:
     return isinstance(result, np.ndarray) and any(
         isinstance(value, np.ndarray) and np.may_share_memory(result, value) for value in arguments
@@ -291,11 +386,19 @@ def _run(_, function: Callable, *arguments) -> None:
 
 
 def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:
-    target[...] = function(*arguments)
+    result = function(*arguments)
+    if np.shape(result) != target.shape:
+        raise RuntimeError(f"compile: a result has shape {np.shape(result)} in this call, and had {target.shape} when the "
+                           "step was captured; don't compile this step")
+    target[...] = result
 
 
 def _backward_into(targets: Sequence, op, saved: tuple | None, dout: np.ndarray, options: dict) -> None:
     gradients = op.backward(dout, *(op.saved if saved is None else saved), **options)
     for target, gradient in zip(targets, gradients if type(gradients) is tuple else (gradients,)):
-        if target is not None:
+        if (target is ABSENT) != (gradient is None):
+            came = "no gradient" if gradient is None else "a gradient"
+            raise RuntimeError(f"compile: {op.title}.backward returns {came} where it did not when the step was captured; "
+                               "return zeros, or don't compile this step")
+        if target is not ABSENT and target is not VIEW:
             target[...] = gradient

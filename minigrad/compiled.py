@@ -1,38 +1,48 @@
-"""A computation captured once and replayed: the same kernels on the same memory, without the tape and without layers."""
-import dis
+"""A computation captured once and replayed: the same kernels on the same memory, without the tape and without layers.
+
+A replay is the step, or there is an error. What the step takes as given is found from its code (surroundings.py) and looked
+at before each replay; and more and more rarely the step is run by Python again, and compared call by call (transcript.py).
+"""
+import bisect
 import functools
-import operator
+import itertools
 import types
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from . import capture, float_errors
-from .capture import Capture, Tracer
+from . import capture, float_errors, random
+from .capture import Capture, Refused, Rehearsal, Tracer
 from .kernels import ahead
 from .kernels.buffers import with_strides_of
-from .kernels.jit import get_num_threads
+from .kernels.jit import address, get_num_threads
 from .per_thread import this_thread
+from .surroundings import Surroundings, same
 from .tensor import Tensor, wrap
+from .undo import Undo
 
 MOST_CAPTURED = 8  # of one step: for as many shapes of inputs; then the oldest goes
 
 
-def compile(function: Callable) -> "Compiled":
+def compile(function: Callable | None = None, *, check: bool = False) -> "Compiled":
     """A faster form of `function(*tensors)`, such as a training step: captured at the first call, and then replayed.
 
-    A replay copies the inputs to where those of the first call lie and makes the same calls again: the results have the
-    same bits. What costs time in between, and more than the kernels if the model is tiny, is left out: layers, checks,
-    the tape, fresh memory. The function takes Tensors and returns one, or a tuple of them, or None; results come back
-    as copies, off the tape. It may call backward(), an optimizer's step() and zero_grad().
+    A replay makes the same calls on the same memory again, so its results have the same bits. Layers, checks, the tape and
+    fresh memory are left out: they cost time, and more than the kernels if the model is tiny. The contract:
 
-    A captured step holds for inputs of the same shapes, strides and dtypes, in the same thread, mode and number of threads,
-    while the variables that the function reads refer to the same objects and the Tensors to the same memory, and until
-    an attribute of a module is set (by train() and eval() too) or a hook is registered; then it is captured anew. What
-    Python decides is decided while the step is captured, so Python must not read values then: a RuntimeError says where
-    the step does (item(), an if, a write in place, a hook, create_graph). What functions of other modules read, or what is
-    inside a list or an object that is no module, stays as it was: call `forget()` when it changes. Under detect_anomaly()
-    and count_flops() nothing is replayed.
+    - The step takes Tensors, and returns Tensors, in tuples, lists or dicts, or None. Results are copies, off the tape.
+    - It may call backward(), optimizers and schedulers, draw by minigrad's functions, and clear gradients.
+    - Tensors and NumPy arrays from outside are read anew in each call, as inputs are.
+    - Variables, attributes, and what lists, dicts and objects hold are read when the step is captured. If one has changed,
+      or a module, the grad mode, the number of threads, or a shape, the step is captured anew.
+    - What a replay would not do is refused at the first call, by name, with nothing changed: setting a variable or an
+      attribute, reading a value in Python (item(), an if), writing in place, hooks, create_graph, NumPy's generators.
+    - What Python decides in a way that cannot be seen from outside is found out: at calls 2, 3, 4, 8, 16, ... Python runs
+      the step, and a RuntimeError says what it did otherwise than before. Until then, such replays were wrong.
+    - Prints and other effects on the world happen only when Python runs the step.
+
+    `constants()` of what is returned lists what is taken as given. With `check`, each call is made by Python too, from the
+    same state, and compared to the bit: slow, and for whoever doubts.
 
     >>> import minigrad as mg
     >>> w = mg.tensor([1.0, 2.0], requires_grad=True)
@@ -41,24 +51,43 @@ def compile(function: Callable) -> "Compiled":
     ...     loss = (w * x).square().sum()
     ...     loss.backward()
     ...     return loss
-    >>> step(mg.tensor([1.0, 1.0])), step(mg.tensor([3.0, 1.0])).item()  # captured, replayed
+    >>> step(mg.tensor([1.0, 1.0])), step(mg.tensor([3.0, 1.0])).item()
     (tensor(5.), 13.0)
     >>> w.grad  # accumulated: [2, 4] + [18, 4]
     tensor([20.,  8.])
     """
+    if function is None:
+        return functools.partial(compile, check=check)
     if hasattr(function, "named_parameters"):
         raise TypeError(f"compile: expected a function, such as a training step, got a model ({type(function).__name__}); "
                         "write the step that calls it, with backward() and the optimizer's step(), and compile that")
-    return Compiled(function)
+    return Compiled(function, check)
+
+
+class Constant(NamedTuple):
+    """What a captured step takes as given: a variable, or a number or an array that one of its calls was given."""
+
+    name: str
+    where: str  # "file:line" of a call; of a variable, nothing
+    value: Any
 
 
 class Compiled:
     """What `compile` returns."""
 
-    def __init__(self, function: Callable):
-        self.function = function
+    def __init__(self, function: Callable, check: bool = False):
+        self.function, self.check = function, check
         self._captured: dict[tuple, _Captured] = {}
         functools.update_wrapper(self, function)
+
+    def __get__(self, owner: Any, kind: type | None = None) -> "Compiled":
+        """The step as a method: each object has a captured step of its own, and keeps it."""
+        if owner is None:
+            return self
+        own, name = vars(owner), f"{self.__name__} as compiled"
+        if name not in own:
+            own[name] = Compiled(self.function.__get__(owner, kind), self.check)
+        return own[name]
 
     def __call__(self, *inputs: Tensor) -> Any:
         if this_thread.runner is not None:  # within another step that is captured, or observed
@@ -66,18 +95,57 @@ class Compiled:
         key = (*map(_form, inputs), this_thread.identity, *_modes())
         known = self._captured.get(key)
         if known is not None and known.is_current():
-            return known.replay(inputs)
+            if known.may_write_to(inputs):
+                return each(self.function(*inputs), _off_the_tape)
+            known.count += 1
+            if known.count & known.count - 1 and known.count != 3:
+                return known.checked_replay(self.function, inputs) if self.check else known.replay(inputs)
+            del self._captured[key]  # until it is verified
+            result, self._captured[key] = verified(self.function, inputs, known), known
+            return result
         self._captured.pop(key, None)
         ahead.start()
-        result, known = captured(self.function, inputs)
-        self._captured[key] = known
+        result, new = captured(self.function, inputs)
+        if new is None:
+            return result
+        if known is not None and new.transcript.difference(known.transcript) is None:
+            new.count = known.count + 1  # nothing that matters has changed
+        self._captured[key] = new
         for oldest in list(self._captured)[:-MOST_CAPTURED]:
             self._captured.pop(oldest, None)  # another thread may have been faster
         return result
 
     def forget(self) -> None:
-        """Capture anew at the next call: something has changed that Python reads while a step is captured."""
+        """Capture anew at the next call."""
         self._captured.clear()
+
+    def constants(self) -> list[Constant]:
+        """What the step takes as given, as it was captured last: first variables, then what its calls were given.
+
+        >>> scale = 2.0
+        >>> step = compile(lambda x: x * scale + 1)
+        >>> y = step(Tensor([1.0]))
+        >>> [(constant.name, constant.value) for constant in step.constants()]
+        [('scale', 2.0), ('Mul', 2.0), ('Add', 1)]
+        """
+        if not self._captured:
+            return []
+        *_, last = self._captured.values()
+        places = [Constant(place.name, "", place.value) for place in last.around.places.values() if not place.is_told]
+        return places + [Constant(*constant) for constant in last.transcript.constants()]
+
+    def __copy__(self) -> "Compiled":
+        return Compiled(self.function, self.check)
+
+    def __deepcopy__(self, memo: dict) -> "Compiled":
+        owner = getattr(self.function, "__self__", None)
+        if owner is None:
+            return self.__copy__()
+        return Compiled(types.MethodType(self.function.__func__, memo.get(id(owner), owner)), self.check)
+
+    def __reduce__(self) -> Any:
+        owner = getattr(self.function, "__self__", None)
+        return self.__qualname__ if owner is None else (getattr, (owner, self.__name__))
 
 
 def _form(x: Tensor) -> tuple:
@@ -97,90 +165,42 @@ def _modes() -> tuple[int, bool]:
     return get_num_threads(), this_thread.grad_enabled
 
 
-class Surroundings:
-    """The variables that a function's code reads: those of functions around it, globals, and attributes of its `self`.
-
-    So do the functions of its module and the methods of its `self` that it calls, and they are read too.
-
-    >>> scale = 2.0
-    >>> around = Surroundings(lambda x: x * scale)
-    >>> around.now()
-    [2.0]
-    """
-
-    def __init__(self, function: Callable):
-        self._scopes: dict[tuple, dict] = {}  # by (id of the scope, name)
-        self._cells: list = []
-        self._seen: set = set()
-        self._read(function, getattr(function, "__self__", None))
-
-    def now(self) -> list:
-        """What they refer to."""
-        return [*map(_contents, self._cells), *[scope.get(name) for (_, name), scope in self._scopes.items()]]
-
-    def _read(self, function: Any, owner: Any) -> None:
-        function = getattr(function, "__func__", function)  # of a method
-        if isinstance(function, types.FunctionType) and function not in self._seen:
-            self._seen.add(function)
-            self._cells += function.__closure__ or ()
-            for cell in function.__closure__ or ():
-                self._read_below(_contents(cell), function, owner)
-            self._read_code(function.__code__, function, owner)
-
-    def _read_code(self, code: types.CodeType, function: types.FunctionType, owner: Any) -> None:
-        loads = list(dis.get_instructions(code))
-        for before, load in zip([None, *loads], loads):
-            if load.opname in ("LOAD_GLOBAL", "LOAD_NAME") and load.argval in function.__globals__:
-                self._note(function.__globals__, load.argval)
-                self._read_below(function.__globals__[load.argval], function, owner)
-            elif load.opname in ("LOAD_ATTR", "LOAD_METHOD") and owner is not None and _loads_self(before, code):
-                self._note(getattr(owner, "__dict__", {}), load.argval)
-                self._read_below(getattr(type(owner), load.argval, None), function, owner)
-        for inner in code.co_consts:
-            if isinstance(inner, types.CodeType):  # of a function, or a comprehension, inside
-                self._read_code(inner, function, owner)
-
-    def _note(self, scope: dict, name: str) -> None:
-        self._scopes[id(scope), name] = scope
-
-    def _read_below(self, called: Any, caller: types.FunctionType, owner: Any) -> None:
-        if getattr(called, "__globals__", None) is caller.__globals__:
-            self._read(called, owner)
-
-
-def _loads_self(instruction: dis.Instruction | None, code: types.CodeType) -> bool:
-    if instruction is None or not instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) or not code.co_varnames:
-        return False
-    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    return names[-1] in (code.co_varnames[0], "self")
-
-
-def _contents(cell) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # nothing yet, as of a function that refers to itself
-        return None
-
-
 class _Captured:
     """A captured step, with the arrays of its inputs and results."""
 
-    def __init__(self, function: Callable, step: Capture, inputs: Sequence[np.ndarray], results: Any):
+    def __init__(self, step: Capture, inputs: Sequence[np.ndarray], results: Any):
         self.pool, self.arrivals, self.sources = step.pool, step.arrivals, list(step.sources.values())
         self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
         self.inputs, self.results = inputs, results
+        self.around, self.transcript, self.opaque = step.around, step.transcript, step.opaque_arguments
         self.generation = capture.generation
-        self.around = Surroundings(function)
-        self.variables = self.around.now()
+        self.places = step.around.to_check()
+        self.count = 1  # calls
+        # Memory that the step may write to: the places in it where something begins, and where all of before has ended.
+        spans = sorted(span for span in (_span(array) for _, array, _ in self.sources if self.opaque) if span[0] < span[1])
+        self.starts, self.ends = [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
 
     def is_current(self) -> bool:
         """Does what it was captured with still hold?"""
-        if self.generation != capture.generation or not all(map(operator.is_, self.around.now(), self.variables)):
+        if self.generation != capture.generation:
             return False
+        for read, value in self.places:
+            now = read()
+            if now is not value and not same(now, value):
+                return False
         for tensor, array, node in self.sources:
             if tensor._array is not array or tensor.node is not node or node is not None and node.hooks:
                 return False
         return True
+
+    def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
+        """Does an input share memory with a tensor from outside that the step may write to, before it reads the input?"""
+        for tensor in inputs if self.starts else ():
+            start, end = _span(tensor.array)
+            place = bisect.bisect_left(self.starts, end)
+            if place and self.ends[place - 1] > start:
+                return True
+        return False
 
     @float_errors.ignored
     def replay(self, inputs: Sequence[Tensor]) -> Any:
@@ -188,45 +208,153 @@ class _Captured:
             array[...] = tensor.array
         for function, arguments in self.opening:  # which may clear gradients
             function(*arguments)
-        for arrival in self.arrivals:
-            arrival.leave()
+        self.leave()
         for function, arguments in self.calls:
             function(*arguments)
         return copied(self.results)
 
+    def leave(self) -> None:
+        """Gradients that lie where the step is about to write go elsewhere."""
+        for arrival in self.arrivals:
+            arrival.leave()
 
-def captured(function: Callable, inputs: Sequence[Tensor]) -> tuple[Any, _Captured]:
-    """function(*inputs), and what it did."""
+    def checked_replay(self, function: Callable, inputs: Sequence[Tensor]) -> Any:
+        """The replay, compared with the function itself from the same state: results, tensors, gradients, optimizers."""
+        touched = [tensor for tensor, _, _ in self.sources] + self.opaque
+        self.around.begin()
+        before = Undo(*touched)
+        expected = function(*[tensor.clone() for tensor in inputs])
+        expected = [(name, value.copy()) for name, value in [*_leaves(expected, "the result"), *self._state()]]
+        before.restore()
+        self.around.restore()
+        result = self.replay(inputs)
+        for (name, a), (_, b) in zip(expected, [*_leaves(result, "the result"), *self._state()]):
+            if a.shape != b.shape or a.dtype != b.dtype or a.tobytes() != b.tobytes():
+                raise RuntimeError(f"compile: check: at call {self.count} the replay has other bits than the step itself, in "
+                                   f"{name}")
+        return result
+
+    def _state(self) -> list[tuple[str, np.ndarray]]:
+        """All that the step may have changed, by names."""
+        found = [("the state of minigrad's generator", np.array(repr(random.get_state())))]
+        for tensor, array, _ in self.sources:
+            found += _leaves([tensor, tensor.grad_array()], f"a tensor of shape {array.shape} or its gradient")
+        for value in self.opaque:
+            if hasattr(value, "state_dict"):
+                found += _leaves(value.state_dict(), f"the state of {type(value).__name__}")
+        return found
+
+
+def _span(array: np.ndarray) -> tuple[int, int]:
+    """Where an array begins and ends in memory."""
+    if array.flags.c_contiguous:
+        start = address(array)
+        return start, start + array.nbytes
+    return np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
+
+
+def captured(function: Callable, inputs: Sequence[Tensor], before: _Captured | None = None) -> tuple[Any, _Captured | None]:
+    """function(*inputs), and what it did, unless it may have written to the inputs; in the memory of what was captured
+    `before`, if that is given.
+
+    Refused, and nothing is changed, if a replay would not do the same."""
     arrays = [with_strides_of(x.array) for x in inputs]
     for array, x in zip(arrays, inputs):
         array[...] = x.array
+    around = before.around if before else Surroundings(function)
+    around.begin()
     modes = _modes()
-    with Capture() as step:
-        results = function(*[Tracer.of(array, None, step) for array in arrays])
-        results = arrays_of(results, step)
-    if _modes() != modes:
-        raise RuntimeError("compile: this step leaves another grad mode or number of threads than it found, which a replay "
-                           "would not; set them outside, or in a with block")
-    known = _Captured(function, step, arrays, results)
+    step = Rehearsal(around, before.pool) if before else Capture(around)
+    try:
+        with step:
+            tracers = [Tracer.of(array, None, step) for array in arrays]
+            results = step.run(function, *tracers) if before and before.count == 2 else function(*tracers)
+            step.transcript.note("return", results)
+            results = each(results, lambda value: _array_of(value, step))
+        if step.refusal is not None:  # and the step has caught it
+            raise step.refusal
+        if _modes() != modes:
+            raise Refused("compile: this step leaves another grad mode or number of threads than it found, which a replay "
+                          "would not; set them outside, or in a with block")
+        known = _Captured(step, arrays, results)
+        if before is None:
+            _refuse_changes(around, step.changed)
+    except Refused:
+        step.undo.restore()
+        around.restore()
+        raise
+    if known.may_write_to(inputs):  # it has read copies: once more, from where they lie
+        step.undo.restore()
+        around.restore()
+        return each(function(*inputs), _off_the_tape), None
+    if before is not None:
+        _refuse_changes(around, step.changed)
+        for code, (variables, first) in step.ran.items():
+            around.add(code, variables, first)
     return copied(results), known
 
 
-def arrays_of(results: Any, step: Capture) -> Any:
-    """The arrays of Tensors that a step returned."""
-    if results is None:
+def verified(function: Callable, inputs: Sequence[Tensor], known: _Captured) -> Any:
+    """The result of a captured step as Python makes it. RuntimeError if it does something else than was captured; what it
+    did then stands."""
+    known.leave()
+    result, now = captured(function, inputs, known)
+    difference = now and now.transcript.difference(known.transcript)
+    known.places = known.around.to_check()
+    if difference:
+        last = 3 if known.count == 4 else known.count // 2
+        wrong = f"; replays since call {last + 1} may have been wrong" if known.count - last > 1 else ""
+        raise RuntimeError(f"compile: at call {known.count} this step is another one than the one captured: {difference}"
+                           f"{wrong}. This call was made by Python; pass what changes as an input, or don't compile this "
+                           "step")
+    return result
+
+
+def _refuse_changes(around: Surroundings, changed: list) -> None:
+    changed = {place.name: place for place in (*changed, *around.changed())}
+    if changed:
+        names = ", ".join(f"{name} ({around.line_of(place)})" for name, place in changed.items())
+        raise Refused(f"compile: this step changes {names}, which a replay would not; change it outside, pass it as an "
+                      "input, or don't compile this step")
+
+
+class NoTensors(Refused, TypeError):
+    """A step returned something else."""
+
+
+def _array_of(value: Any, step: Capture) -> np.ndarray | None:
+    """The array of a Tensor that a step returned."""
+    if value is None:
         return None
+    if not isinstance(value, Tensor):
+        raise NoTensors(f"compile: a compiled step returns Tensors, got {type(value).__name__}")
+    if value.requires_grad and not step.is_differentiated:
+        raise Refused("compile: a replay's results are off the tape, and this step calls no backward(); call it "
+                      "inside, or compute under no_grad()")
+    return step.array_of(value)
+
+
+def each(results: Any, function: Callable) -> Any:
+    """function of all that is in tuples, named ones too, lists and dicts, in the same form."""
+    if isinstance(results, dict):
+        return {key: each(value, function) for key, value in results.items()}
     if isinstance(results, (tuple, list)):
-        return tuple(arrays_of(result, step) for result in results)
-    if not isinstance(results, Tensor):
-        raise TypeError(f"compile: a compiled step returns Tensors, got {type(results).__name__}")
-    if results.requires_grad and not step.is_differentiated:
-        raise RuntimeError("compile: a replay's results are off the tape, and this step calls no backward(); call it "
-                           "inside, or compute under no_grad()")
-    return step.array_of(results)
+        made = [each(value, function) for value in results]
+        return type(results)(*made) if hasattr(results, "_fields") else made if isinstance(results, list) else tuple(made)
+    return function(results)
+
+
+def _off_the_tape(value: Tensor | None) -> Tensor | None:
+    return None if value is None else wrap(value.array.copy(order="K"))
 
 
 def copied(results: Any) -> Any:
     """Tensors with copies of the results."""
-    if isinstance(results, tuple):
-        return tuple(map(copied, results))
-    return None if results is None else wrap(results.copy(order="K"))
+    return each(results, lambda array: None if array is None else wrap(array.copy(order="K")))
+
+
+def _leaves(results: Any, name: str) -> list[tuple[str, np.ndarray]]:
+    """The arrays of all that is in tuples, lists and dicts."""
+    found = []
+    each(results, lambda value: found.append((name, np.asarray(value.array if isinstance(value, Tensor) else value))))
+    return found

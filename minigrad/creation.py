@@ -23,6 +23,13 @@ def _fresh(array: np.ndarray, requires_grad: bool = False, dtype: Any = None, de
     return wrap(as_array(array, dtype)).requires_grad_(requires_grad)
 
 
+def _given(data: Any, dtype: Any, copy: bool | None) -> Tensor:
+    """A tensor of what the caller has. A replay of a compiled step takes the values anew from an array or a Tensor."""
+    if isinstance(data, (np.ndarray, Tensor)):
+        return Tensor.constant(as_array, data, dtype, copy)
+    return wrap(as_array(data, dtype, copy))
+
+
 def _floating(dtype: Any) -> np.dtype:
     """The dtype, by default float32."""
     return float32 if dtype is None else as_dtype(dtype)
@@ -39,14 +46,18 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    return _fresh(as_array(data, dtype, copy=True), requires_grad, device=device)
+    if device is not None:
+        checked_device(device)
+    return _given(data, dtype, True).requires_grad_(requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """The data as a tensor: itself, or one that shares an array's memory, if nothing has to be converted."""
     if isinstance(data, Tensor):
         return data.to(dtype, device=device)
-    return _fresh(as_array(data, dtype), device=device)
+    if device is not None:
+        checked_device(device)
+    return _given(data, dtype, None)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -56,7 +67,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy expects a NumPy array, got {type(array).__name__}")
-    return wrap(as_array(array))
+    return _given(array, None, None)
 
 
 def from_dlpack(source: Any) -> Tensor:

@@ -113,6 +113,7 @@ class _FunctionOp(Op):
     """out = forward(x):  dx = backward(dout), both as the Function says"""
 
     run: _Run
+    is_fixed = False
 
     def forward(self, *arrays):
         run, arrays = self.run, iter(arrays)

@@ -61,6 +61,7 @@ class Op(Node):
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
     passes_gradient = False  # True: backward returns dout itself, or views of parts that are apart: new if dout is
+    is_fixed = True  # does it do the same in each call? A user's Function may not
     by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `capture` can launch again
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
     accumulates_in_place = False  # True: it writes to `accumulated`, and returns that

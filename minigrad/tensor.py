@@ -55,7 +55,11 @@ class Tensor(ops.Methods):
     made = 0  # when, of one that has no place on the tape
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
-        self._array = as_array(data, dtype, copy=None if isinstance(data, Tensor) else True)
+        copy = None if isinstance(data, Tensor) else True
+        if this_thread.runner is not None and isinstance(data, (Tensor, np.ndarray)):  # a replay takes it anew
+            self._array = this_thread.runner.compute(as_array, data, dtype, copy)
+        else:
+            self._array = as_array(data, dtype, copy)
         self.node: Node | None = None
         self.made = versions.tick()
         if requires_grad:
@@ -221,8 +225,7 @@ class Tensor(ops.Methods):
                 )
             array = ONE[self._array.dtype].copy().reshape(self._array.shape)  # a hook may write to it
         else:
-            is_alike = isinstance(gradient, Tensor) and gradient.dtype == self._array.dtype
-            array = gradient.array if is_alike else as_array(gradient, self._array.dtype)
+            array = current().compute(as_array, gradient, self._array.dtype)
             if array.shape != self._array.shape:
                 raise ValueError(f"backward: expected a gradient of shape {self.shape}, got {array.shape}")
         if not on_tape:
@@ -288,7 +291,8 @@ class Tensor(ops.Methods):
 
     def detach(self) -> "Tensor":
         """The same data, off the tape: a constant, that shares memory. Detach anew after a write on the tape."""
-        return current().made(wrap(self._array))
+        runner = this_thread.runner
+        return wrap(self._array) if runner is None else runner.made(wrap(runner.array_of(self)))
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":

@@ -11,8 +11,10 @@ import numpy as np
 
 import minigrad
 from minigrad import Tensor
-from minigrad.extend import HookHandle, dtype_of_to, opaque, outdate, refuse_in_capture
+from minigrad.extend import LIBRARIES, HookHandle, dtype_of_to, opaque, outdate, refuse_in_capture
 from nn.hooks import call_with_hooks
+
+LIBRARIES.add("nn")  # a module tells when one of its attributes is set
 
 
 class Parameter(Tensor):

@@ -11,6 +11,7 @@ import pytest
 import minigrad as mg
 import nn
 import nn.functional as F
+from minigrad.capture import Capture
 from minigrad.per_thread import this_thread
 
 SIDES = [8, 128]
@@ -143,12 +144,11 @@ def test_a_removed_hook_is_forgotten():
         step(study.x)
 
 
-def test_modes_of_the_thread_are_part_of_a_captured_step():
-    w, runs = mg.ones(4, requires_grad=True), []
+def test_modes_of_the_thread_are_part_of_a_captured_step(captures):
+    w = mg.ones(4, requires_grad=True)
 
     @mg.compile
     def step(x):
-        runs.append(1)
         loss = (w * x).sum()
         if mg.is_grad_enabled():
             loss.backward()
@@ -159,7 +159,7 @@ def test_modes_of_the_thread_are_part_of_a_captured_step():
         step(x)
         with mg.no_grad():
             step(x)
-    assert len(runs) == 2 and w.grad.tolist() == [2.0] * 4
+    assert len(captures) == 2 and w.grad.tolist() == [2.0] * 4
 
 
 def leaves_another_mode(x):
@@ -214,11 +214,19 @@ def test_what_a_captured_step_leaves_behind_cannot_be_used():
         kept.append(x * 2)
         return kept[0] + 1  # in the second captured step, of the first
 
-    step(mg.ones(2))
+    with pytest.raises(RuntimeError, match="this step changes kept .*test_compiled_changes.py:"):
+        step(mg.ones(2))
+    assert kept == []
+
+
+def test_tensors_of_a_captured_step_cannot_be_used_outside():
+    with Capture() as step:
+        made = mg.ones(2) * 2
     with pytest.raises(RuntimeError, match="made while a step was captured"):
-        kept[0] + 1
-    with pytest.raises(RuntimeError, match="made while a step was captured"):
-        step(mg.ones(3))
+        made + 1
+    with pytest.raises(RuntimeError, match="made while a step was captured"), Capture():
+        made + 1
+    assert step.calls
 
 
 def test_derivatives_and_functions_inside_a_step_are_replayed():
@@ -425,15 +433,14 @@ def scaled(x):
     return x * GLOBAL
 
 
-def test_variables_that_the_step_reads_are_part_of_a_captured_step():
+def test_variables_that_the_step_reads_are_part_of_a_captured_step(captures):
     global GLOBAL
-    around, runs = 1.0, []
+    around = 1.0
 
     class Owner:
         scale = 1.0
 
         def step(self, x):
-            runs.append(1)
             return scaled(x) * around * self.scaled_too(1.0)
 
         def scaled_too(self, x):
@@ -441,13 +448,13 @@ def test_variables_that_the_step_reads_are_part_of_a_captured_step():
 
     owner = Owner()
     step, x = mg.compile(owner.step), mg.ones(1)
-    assert [step(x).item() for _ in range(3)] == [1.0, 1.0, 1.0] and len(runs) == 1
+    assert [step(x).item() for _ in range(3)] == [1.0, 1.0, 1.0] and len(captures) == 1
     GLOBAL = 2.0
-    assert [step(x).item() for _ in range(3)] == [2.0, 2.0, 2.0] and len(runs) == 2
+    assert [step(x).item() for _ in range(3)] == [2.0, 2.0, 2.0] and len(captures) == 2
     around = 3.0
-    assert [step(x).item() for _ in range(3)] == [6.0, 6.0, 6.0] and len(runs) == 3
+    assert [step(x).item() for _ in range(3)] == [6.0, 6.0, 6.0] and len(captures) == 3
     owner.scale = 5.0
-    assert [step(x).item() for _ in range(3)] == [30.0, 30.0, 30.0] and len(runs) == 4
+    assert [step(x).item() for _ in range(3)] == [30.0, 30.0, 30.0] and len(captures) == 4
     GLOBAL = 1.0
 
 

@@ -1,0 +1,498 @@
+"""What a function takes as given: the variables and attributes that it reads or sets, and what is inside of them.
+
+Python decides anew in each call, a replay does not. `Surroundings` finds what the decisions rest on, before the function
+runs: from its code and from the values around it. It follows
+
+- chains of names that begin at a global, at a variable of a function around, or at `self`, such as `self.config.scale`;
+- functions that such a chain leads to, through methods, decorators, partials, properties, and modules' `forward`;
+- what a chain ends in, as that may go anywhere: contents of containers, and attributes of objects whose names occur in
+  the code where it is not known of what.
+
+Each thing found is a `Place`: it has a name, can be looked at again, and set back. What cannot be found from the code is
+told afterwards by the functions that ran (`add`), and at last found by comparing whole runs (compiled.py).
+"""
+import collections
+import contextlib
+import dis
+import functools
+import pickle
+import random
+import sys
+import types
+from typing import Any, Callable, Iterable, Iterator
+
+import numpy as np
+
+from . import random as own_random
+from .protocol import is_tensor
+
+LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: what it reads, it tells in other ways
+MISSING = object()  # the value of a variable that is not there
+SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
+EQUAL = {int, float, str, bytes, bool}  # two of these are the same if they are equal; of others, if they are one object
+CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
+MOST_PLACES = 10_000  # of one function
+LARGEST_CONTAINER = 1_000  # elements; of a larger one only the length is looked at
+LARGEST_ARRAY = 1 << 18  # bytes; a larger one is not looked at
+
+ROOTS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT", "LOAD_FAST", "STORE_FAST_LOAD_FAST")
+SET_VARIABLES = ("STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_GLOBAL", "DELETE_NAME", "DELETE_DEREF")
+ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+SET_ATTRIBUTES = ("STORE_ATTR", "DELETE_ATTR")
+BY_STRING = {"getattr", "setattr", "hasattr", "delattr", "globals", "attrgetter", "methodcaller"}  # read what strings name
+OF_ALL = {"vars", "__dict__", "eval", "exec", "asdict", "astuple", "replace", "copy", "deepcopy"}  # read all attributes
+CHANGING = {"append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "update", "setdefault", "add",
+            "discard", "sort", "reverse", "fill", "popitem"}  # methods of containers
+
+
+class Place:
+    """Something that may change: a variable, an attribute, the contents of a container."""
+
+    def __init__(self, name: str, key: str, read: Callable[[], Any], write: Callable[[Any], None], *,
+                 is_told: bool = False, is_drawn_from: bool = False):
+        self.name, self.key, self.read, self.write = name, key, read, write
+        self.is_told = is_told  # is it told to captured steps when this is set? Then none need look
+        self.is_drawn_from = is_drawn_from  # is it a generator of random numbers, or an iterator?
+        self.value = self.latest = read()  # when the function began; after what was last allowed to change it
+
+    def has_changed(self) -> bool:
+        return not same(self.read(), self.latest)
+
+    def restore(self) -> None:
+        if not same(self.read(), self.value):
+            self.write(self.value)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Are these one object, or equal numbers or strings, or tuples of such?"""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) is tuple:
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) in EQUAL and a == b and (type(a) is not float or a != 0)  # 0.0 and -0.0 differ
+
+
+def is_of_library(module: str | None) -> bool:
+    """Is code of this module not followed?"""
+    root = (module or "").partition(".")[0]
+    return root in LIBRARIES or root in sys.stdlib_module_names
+
+
+class Surroundings:
+    """The places that a function's code reads or sets.
+
+    >>> scale = 2.0
+    >>> around = Surroundings(lambda x: x * scale)
+    >>> [(place.name, place.value) for place in around.places.values()]
+    [('scale', 2.0)]
+    """
+
+    def __init__(self, function: Callable):
+        self.places: dict[tuple, Place] = {}  # by what they are in and their key
+        self.codes: dict[types.CodeType, None] = {}  # that have been read
+        self._seen: dict[Any, Any] = {}  # what has been followed, by id
+        self._kept: list = []  # what places are in, so that ids stay its own
+        self._loose: set[str] = set()  # names of attributes of what is known only when the code runs
+        self._reads_all = False
+        self._open: list[tuple[Any, str, set]] = []  # (object, its name, names of attributes followed)
+        self._generators: dict[int, list] = {}  # minigrad's own, from which a replay draws, too, and their states
+        self._generator(own_random.generator())
+        self._follow(function, getattr(function, "__name__", type(function).__name__))
+        self._settle()
+
+    def begin(self) -> None:
+        """The function is about to run: what is now, is as it was."""
+        for place in self.places.values():
+            place.value = place.latest = place.read()
+        for generator, _ in list(self._generators.values()):
+            self._generator(generator)
+
+    def changed(self) -> list[Place]:
+        """The places that have been changed since `allow`, or since the beginning."""
+        return [place for place in self.places.values() if place.has_changed()]
+
+    def allow(self) -> None:
+        """What has changed until now was changed by what a replay does, too."""
+        for place in self.places.values():
+            place.latest = place.read()
+
+    def restore(self) -> None:
+        """Set all places back to what they were."""
+        for place in self.places.values():
+            place.restore()
+        for generator, state in self._generators.values():
+            generator.bit_generator.state = state
+
+    def _generator(self, generator: np.random.Generator) -> None:
+        self._generators[id(generator)] = generator, generator.bit_generator.state
+
+    def to_check(self) -> list[tuple[Callable[[], Any], Any]]:
+        """(read, value) of the places that must be looked at before a replay."""
+        return [(place.read, place.value) for place in self.places.values() if not (place.is_told or place.is_drawn_from)]
+
+    def difference(self) -> str | None:
+        """The name of a place that is no longer as it was in the beginning."""
+        return next((place.name for place in self.places.values() if not same(place.read(), place.value)), None)
+
+    def add(self, code: types.CodeType, variables: dict, owner: Any) -> None:
+        """A function has run that was not found before."""
+        if code not in self.codes:
+            known = self._locals(code, owner if id(owner) in self._seen else MISSING)
+            self._read_code(code, _Scope(variables, {}, known))
+            self._settle()
+
+    def line_of(self, place: Place) -> str:
+        """Where the code sets it, as "file:line"; or, of contents, where it changes them."""
+        def lines(opnames: tuple, names: set) -> Iterator[tuple]:
+            for code in self.codes:
+                for load in _instructions(code):
+                    if load.opname.startswith(opnames) and _names(load)[0] in names:
+                        yield code.co_filename, load.positions.lineno
+
+        stores = set(lines(SET_VARIABLES + SET_ATTRIBUTES, {place.key}))
+        changes = set(lines(("STORE_SUBSCR", "DELETE_SUBSCR"), {None})) | set(lines(ATTRIBUTES, CHANGING))
+        loads = set(lines((*ROOTS, *ATTRIBUTES), {place.key}))
+        found = sorted(stores or changes & loads or loads)
+        return "{}:{}".format(*found[0]) if found else "a function that it calls"
+
+    # ------------------------------------------------------------------------------------------------ places
+
+    def _note(self, within: Any, name: str, key: str, read: Callable, write: Callable, **how) -> None:
+        if (id(within), key) not in self.places and len(self.places) < MOST_PLACES:
+            self._kept.append(within)
+            self.places[id(within), key] = Place(name, key, read, write, **how)
+
+    def _variable(self, scope: dict, key: str, name: str, owner: Any = None, is_told: bool = False) -> Any:
+        """A place in a dict of variables, or with an owner of attributes; its value."""
+        def write(value: Any) -> None:
+            if owner is not None:
+                delattr(owner, key) if value is MISSING else setattr(owner, key, value)
+            elif value is MISSING:
+                scope.pop(key, None)
+            else:
+                scope[key] = value
+
+        within = scope if owner is None else owner
+        self._note(within, name, key, lambda: scope.get(key, MISSING), write, is_told=is_told)
+        return scope.get(key, MISSING)
+
+    def _cell(self, cell: types.CellType, name: str) -> Any:
+        def write(value: Any) -> None:
+            cell.cell_contents = value
+
+        self._note(cell, name, name, lambda: _contents(cell), write)
+        return _contents(cell)
+
+    def _contents_of(self, container: Any, name: str) -> None:
+        """What a container holds; and what is inside of that."""
+        key = name.rpartition(".")[2].partition("[")[0]
+        if len(container) > LARGEST_CONTAINER:
+            self._note(container, f"the length of {name}", key, container.__len__, lambda length: None)
+            return
+        if isinstance(container, dict):
+            self._note(container, name, key, lambda: (*container, *container.values()),
+                       lambda value: _refill(container, zip(value[: len(value) // 2], value[len(value) // 2 :])))
+            items = container.items()
+        else:
+            if not isinstance(container, (tuple, frozenset)):
+                self._note(container, name, key, lambda: tuple(container), lambda value: _refill(container, value))
+            items = enumerate(container)
+        for key, item in list(items):
+            self._follow(item, f"{name}[{key!r}]" if isinstance(key, SIMPLE) else f"an item of {name}")
+
+    # ------------------------------------------------------------------------------------------------ values
+
+    def _follow(self, value: Any, name: str) -> None:
+        """A value that the function has in hand: it may call it, look into it, or hand it on."""
+        if isinstance(value, SIMPLE) or is_tensor(value) or id(value) in self._seen:
+            return
+        if isinstance(value, types.MethodType):  # made anew each time that it is looked up
+            if _state_of(value.__self__) is not None:
+                self._follow(value.__self__, name)
+            self._function(value.__func__, value.__self__, name)
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, types.FunctionType):
+            self._function(value, MISSING, name)
+        elif isinstance(value, types.BuiltinFunctionType):
+            if not isinstance(value.__self__, (types.ModuleType, type(None), type)):
+                self._follow(value.__self__, name.rpartition(".")[0] or name)
+        elif isinstance(value, CONTAINERS):
+            self._contents_of(value, name)
+        elif isinstance(value, np.ndarray):
+            if value.nbytes <= LARGEST_ARRAY and not value.dtype.hasobject:
+                self._note(value, name, name.rpartition(".")[2], value.tobytes, lambda data: _refill_array(value, data))
+        elif isinstance(value, (staticmethod, classmethod)):
+            self._follow(value.__func__, name)
+        elif isinstance(value, own_random.Generator):
+            self._generator(value.numpy_generator)
+        elif (state := _state_of(value)) is not None:
+            self._note(value, name, name.rpartition(".")[2], *state, is_drawn_from=True)
+            self._follow(getattr(value, "__wrapped__", None), name)
+        else:
+            self._object(value, name)
+
+    def _object(self, value: Any, name: str) -> None:
+        if isinstance(value, type):
+            self._methods(value, ("__init__", "__new__", "__post_init__"), MISSING, name)
+        elif not isinstance(value, types.ModuleType):
+            own = _attributes_of(value)
+            self._methods(type(value), ("__call__", "forward", "__getattr__"), value, name)
+            for key in ("__wrapped__", "func", "args", "keywords"):  # of wrappers and partials
+                if key in own or type(value).__module__ == "functools":
+                    self._follow(getattr(value, key, None), name)
+            if _tells(value):
+                for key, part in list(own.items()):
+                    if not key.startswith("_"):
+                        self._variable(own, key, f"{name}.{key}", is_told=True)
+                        self._follow(part, f"{name}.{key}")
+                return
+        if isinstance(value, (type, types.ModuleType)) and is_of_library(getattr(value, "__module__", value.__name__)):
+            return
+        self._open.append((value, name, set()))
+
+    def _settle(self) -> None:
+        """Follow attributes of objects by names, until there is nothing new."""
+        count = -1
+        while count != (count := len(self._seen) + len(self.places) + len(self._loose)):
+            for value, name, followed in list(self._open):
+                own = _attributes_of(value)
+                reads_all = self._reads_all or is_of_library(type(value).__module__) and not is_ours(type(value))
+                names = {*self._loose, *own} if reads_all and not isinstance(value, (type, types.ModuleType)) else self._loose
+                kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__[:-1]
+                for key in [key for key in names if key not in followed]:
+                    followed.add(key)
+                    if key in own or any(key in vars(kind) for kind in kinds):
+                        for found, path in self._attribute(value, key, name):
+                            self._follow(found, path)
+
+    def _attribute(self, value: Any, key: str, name: str) -> list[tuple[Any, str]]:
+        """The value of an attribute and its name, if it is there and no code has to run for it. Each place is noted where
+        it could be changed."""
+        path = f"{name}.{key}"
+        if isinstance(value, (*CONTAINERS, np.ndarray, own_random.Generator)) or _state_of(value) is not None:
+            self._follow(value, name)  # a method may change it
+        if isinstance(value, types.ModuleType):
+            scope = vars(value)
+            found = scope.get(key, MISSING) if is_of_library(value.__name__) else self._variable(scope, key, path)
+            return [] if found is MISSING else [(found, path)]
+        if isinstance(value, type):
+            found = self._of_class(value, key, path)
+            return [] if found is MISSING else [(_bound(found, value, value), path)]
+        own, of_class = _attributes_of(value), _in_class(type(value), key)
+        if key not in own:
+            self._of_class(type(value), key, path)
+        if isinstance(of_class, property):
+            self._function(of_class.fget, value, path)
+            return []
+        if isinstance(of_class, types.MemberDescriptorType):  # of __slots__
+            def write(before: Any) -> None:
+                delattr(value, key) if before is MISSING else setattr(value, key, before)
+
+            self._note(value, path, key, lambda: getattr(value, key, MISSING), write)
+            found = getattr(value, key, MISSING)
+            return [] if found is MISSING else [(found, path)]
+        found = MISSING
+        if own is not NOTHING and (key in own or of_class is MISSING or not is_of_library(type(value).__module__)):
+            found = self._variable(own, key, path, is_told=_tells(value))
+        if found is MISSING and of_class is not MISSING:
+            found = _bound(of_class, value, type(value))
+        return [] if found is MISSING else [(found, path)]
+
+    def _of_class(self, kind: type, key: str, name: str) -> Any:
+        """What a class or those that it inherits from have of this name; where it could be changed is noted."""
+        for base in kind.__mro__:
+            if not is_of_library(base.__module__) and (key in vars(base) or base is kind):
+                self._variable(vars(base), key, name, owner=base)
+            if key in vars(base):
+                return vars(base)[key]
+        return MISSING
+
+    def _methods(self, kind: type, names: Iterable[str], owner: Any, name: str) -> None:
+        """Methods that are called without being named."""
+        for key in names:
+            if isinstance(method := _in_class(kind, key), types.FunctionType) and not is_of_library(method.__module__):
+                self._of_class(kind, key, f"{name}.{key}")
+                self._function(method, owner, f"{name}.{key}")
+
+    # ------------------------------------------------------------------------------------------------ code
+
+    def _function(self, function: Any, owner: Any, name: str) -> None:
+        if not isinstance(function, types.FunctionType):
+            self._follow(function, name)
+            return
+        if (function, id(owner)) in self._seen:
+            return
+        self._seen[function, id(owner)] = owner
+        code = function.__code__
+        cells = dict(zip(code.co_freevars, function.__closure__ or ()))
+        if is_of_library(function.__module__):  # it may be around a function of the user's
+            for key, cell in cells.items():
+                self._follow(_contents(cell), key)
+            return
+        for kind in ("__defaults__", "__kwdefaults__"):
+            if (default := getattr(function, kind)) is not None:
+                self._note(function, f"{name}.{kind}", kind, lambda kind=kind: getattr(function, kind),
+                           lambda value, kind=kind: setattr(function, kind, value))
+                self._follow(default, f"a default of {name}")
+        self._read_code(code, _Scope(function.__globals__, cells, self._locals(code, owner)))
+
+    def _locals(self, code: types.CodeType, owner: Any) -> dict[str, list]:
+        first = code.co_varnames[0] if code.co_argcount else None
+        return {} if owner is MISSING or first is None else {first: [(owner, first)]}
+
+    def _read_code(self, code: types.CodeType, scope: "_Scope") -> None:
+        self.codes[code] = None
+        names = set(code.co_names)
+        self._reads_all |= bool(names & OF_ALL)
+        if names & BY_STRING:
+            strings = [text for text in code.co_consts if isinstance(text, str) and text.isidentifier()]
+            self._loose.update(strings)
+            for text in strings if "globals" in names else ():
+                self._follow(self._variable(scope.variables, text, text), text)
+        if "super" in names:
+            for owner, name in scope.locals.get(code.co_varnames[0], []) if code.co_varnames else ():
+                for base in type(owner).__mro__:
+                    self._methods(base, names & vars(base).keys(), owner, name)
+        loads = _instructions(code)
+        for i, load in enumerate(loads):
+            if load.opname in ATTRIBUTES + SET_ATTRIBUTES:
+                if not (i and loads[i - 1].opname.startswith((*ROOTS, *ATTRIBUTES))):  # else it belongs to a chain
+                    self._loose.add(load.argval)
+            elif load.opname in SET_VARIABLES:
+                self._values(load, scope)
+            elif load.opname.startswith(ROOTS):
+                self._chain(loads, i, scope)
+        for inner in code.co_consts:
+            if isinstance(inner, types.CodeType) and inner not in self.codes:
+                self._read_code(inner, scope)
+
+    def _chain(self, loads: list[dis.Instruction], i: int, scope: "_Scope") -> None:
+        """What a chain of names, such as a.b.c, leads to."""
+        found = self._values(loads[i], scope)
+        for load in loads[i + 1 :]:
+            if load.opname in SET_ATTRIBUTES:
+                for value, name in found:
+                    self._attribute(value, load.argval, name)
+                found = []
+            if load.opname not in ATTRIBUTES:
+                break
+            before, found = found, [pair for value, name in found for pair in self._attribute(value, load.argval, name)]
+            if len(found) < max(1, len(before)):
+                self._loose.add(load.argval)
+        if load.opname.startswith("STORE_FAST") and found:  # it is called by another name from here on
+            scope.locals.setdefault(_names(load)[0], []).extend(found)
+            return
+        for value, name in found:
+            self._follow(value, name)
+
+    def _values(self, load: dis.Instruction, scope: "_Scope") -> list[tuple[Any, str]]:
+        """What the variable may be that an instruction loads or sets; nothing if that is known only when it runs."""
+        *others, name = _names(load)
+        for other in others if load.opname.startswith("LOAD_FAST") else ():
+            for value, path in scope.locals.get(other, []):
+                self._follow(value, path)
+        if name in scope.locals and "GLOBAL" not in load.opname:
+            return scope.locals[name]
+        if name in scope.cells and load.opname.endswith(("DEREF", "DEREF_OR_NULL")):
+            value = self._cell(scope.cells[name], name)
+        elif load.opname.endswith(("GLOBAL", "NAME", "GLOBALS")):
+            value = self._variable(scope.variables, name, name)
+            if value is MISSING:  # perhaps one of Python's own
+                builtins = scope.variables.get("__builtins__", {})
+                value = (builtins if isinstance(builtins, dict) else vars(builtins)).get(name, MISSING)
+        else:
+            return []
+        return [] if value is MISSING else [(value, name)]
+
+
+class _Scope:
+    """The variables of a function: globals, those of functions around it, and locals as far as they are known."""
+
+    def __init__(self, variables: dict, cells: dict[str, types.CellType], known: dict[str, list]):
+        self.variables, self.cells, self.locals = variables, cells, known
+
+
+NOTHING: dict = {}
+
+
+def _attributes_of(value: Any) -> dict:
+    """An object's own attributes."""
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return NOTHING
+    return own if isinstance(own, dict) else NOTHING
+
+
+def _in_class(kind: type, key: str) -> Any:
+    return next((vars(base)[key] for base in kind.__mro__ if key in vars(base)), MISSING)
+
+
+def _tells(value: Any) -> bool:
+    """Does it tell captured steps when an attribute is set, as nn.Module does?"""
+    setter = type(value).__setattr__
+    return isinstance(setter, types.FunctionType) and (setter.__module__ or "").partition(".")[0] in LIBRARIES
+
+
+def is_ours(kind: type) -> bool:
+    """Is it a class of the library, or made from one?"""
+    return any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__)
+
+
+def _bound(found: Any, value: Any, kind: type) -> Any:
+    """A class's attribute as an object has it."""
+    if isinstance(found, staticmethod):
+        return found.__func__
+    if isinstance(found, classmethod):
+        return types.MethodType(found.__func__, kind)
+    return types.MethodType(found, value) if isinstance(found, types.FunctionType) and value is not kind else found
+
+
+def _state_of(value: Any) -> tuple[Callable, Callable] | None:
+    """How to look at what changes when somebody draws from it, and how to set that back."""
+    if isinstance(value, random.Random):
+        return value.getstate, value.setstate
+    if isinstance(value, np.random.RandomState):
+        return (lambda: pickle.dumps(value.get_state())), (lambda state: value.set_state(pickle.loads(state)))
+    if isinstance(value, np.random.Generator):
+        value = value.bit_generator
+    if isinstance(value, np.random.BitGenerator):
+        return (lambda: pickle.dumps(value.state)), (lambda state: setattr(value, "state", pickle.loads(state)))
+    if hasattr(value, "cache_info"):  # of functools.lru_cache
+        return (lambda: value.cache_info().misses), (lambda state: value.cache_clear())
+    if isinstance(value, types.GeneratorType):
+        return lambda: value.gi_frame and value.gi_frame.f_lasti, lambda state: None
+    if hasattr(type(value), "__next__") and hasattr(type(value), "__length_hint__"):
+        return value.__length_hint__, lambda state: None
+    if type(value).__module__ == "itertools":
+        return lambda: repr(value), lambda state: None
+    return None
+
+
+def _refill(container: Any, items: Any) -> None:
+    items = list(items)
+    container.clear()
+    (container.extend if isinstance(container, (list, collections.deque)) else container.update)(items)
+
+
+def _refill_array(array: np.ndarray, data: bytes) -> None:
+    array[...] = np.frombuffer(data, array.dtype).reshape(array.shape)
+
+
+def _contents(cell: types.CellType) -> Any:
+    with contextlib.suppress(ValueError):  # nothing yet, as of a function that refers to itself
+        return cell.cell_contents
+    return MISSING
+
+
+@functools.lru_cache(maxsize=4096)
+def _instructions(code: types.CodeType) -> list[dis.Instruction]:
+    return [load for load in dis.get_instructions(code) if load.opname not in ("EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL")]
+
+
+def _names(load: dis.Instruction) -> tuple:
+    """The variables that an instruction names; some name two."""
+    return load.argval if isinstance(load.argval, tuple) else (load.argval,)

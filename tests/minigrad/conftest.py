@@ -1,0 +1,11 @@
+import pytest
+
+from minigrad import compiled
+
+
+@pytest.fixture
+def captures(monkeypatch):
+    """Grows by one whenever a step is captured."""
+    made, capture = [], compiled.Capture
+    monkeypatch.setattr(compiled, "Capture", lambda *arguments: made.append(1) or capture(*arguments))
+    return made
