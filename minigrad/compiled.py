@@ -84,7 +84,7 @@ class Compiled:
         """The step as a method: each object has a captured step of its own, and keeps it."""
         if owner is None:
             return self
-        own, name = vars(owner), f"{self.__name__} as compiled"
+        own, name = getattr(owner, "__dict__", {}), f"{self.__name__}, compiled"
         if name not in own:
             own[name] = Compiled(self.function.__get__(owner, kind), self.check)
         return own[name]
@@ -230,8 +230,8 @@ class _Captured:
         result = self.replay(inputs)
         for (name, a), (_, b) in zip(expected, [*_leaves(result, "the result"), *self._state()]):
             if a.shape != b.shape or a.dtype != b.dtype or a.tobytes() != b.tobytes():
-                raise RuntimeError(f"compile: check: at call {self.count} the replay has other bits than the step itself, in "
-                                   f"{name}")
+                raise RuntimeError(f"compile: check: at call {self.count} the replay has other bits than the step itself "
+                                   f"in {name}")
         return result
 
     def _state(self) -> list[tuple[str, np.ndarray]]:

@@ -4,4 +4,4 @@ from typing import Any
 
 def is_tensor(value: Any) -> bool:
     """Is it a Tensor? All that the files below know of one is that it can apply ops."""
-    return hasattr(value, "apply_op")
+    return hasattr(type(value), "apply_op")  # of the class: an object's own __getattr__ is not asked

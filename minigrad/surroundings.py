@@ -11,14 +11,19 @@ runs: from its code and from the values around it. It follows
 Each thing found is a `Place`: it has a name, can be looked at again, and set back. What cannot be found from the code is
 told afterwards by the functions that ran (`add`), and at last found by comparing whole runs (compiled.py).
 """
+import builtins
 import collections
 import contextlib
 import dis
 import functools
+import operator
 import pickle
 import random
 import sys
+import threading
 import types
+import weakref
+from contextvars import ContextVar
 from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
@@ -30,16 +35,19 @@ LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: what i
 MISSING = object()  # the value of a variable that is not there
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 EQUAL = {int, float, str, bytes, bool}  # two of these are the same if they are equal; of others, if they are one object
-CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
+CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 MOST_PLACES = 10_000  # of one function
-LARGEST_CONTAINER = 1_000  # elements; of a larger one only the length is looked at
-LARGEST_ARRAY = 1 << 18  # bytes; a larger one is not looked at
+LARGEST_CONTAINER, LARGEST_ARRAY = 10_000, 1 << 18  # elements, bytes; a larger one is looked at only when Python runs
+LARGEST = 1 << 24  # bytes or elements; one that is larger still is not looked at
 
-ROOTS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT", "LOAD_FAST", "STORE_FAST_LOAD_FAST")
+ROOTS = ("IMPORT_NAME", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT", "LOAD_FAST",
+         "STORE_FAST_LOAD_FAST")
 SET_VARIABLES = ("STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_GLOBAL", "DELETE_NAME", "DELETE_DEREF")
-ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
 SET_ATTRIBUTES = ("STORE_ATTR", "DELETE_ATTR")
-BY_STRING = {"getattr", "setattr", "hasattr", "delattr", "globals", "attrgetter", "methodcaller"}  # read what strings name
+LEFT_OUT = {"EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL", "COPY"}  # they may stand within a chain of names
+BY_STRING = {"getattr", "setattr", "hasattr", "delattr", "globals", "attrgetter", "methodcaller", "getattr_static"}
+OF_DATACLASSES = {"__eq__", "__repr__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__"}
 OF_ALL = {"vars", "__dict__", "eval", "exec", "asdict", "astuple", "replace", "copy", "deepcopy"}  # read all attributes
 CHANGING = {"append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "update", "setdefault", "add",
             "discard", "sort", "reverse", "fill", "popitem"}  # methods of containers
@@ -51,7 +59,7 @@ class Place:
     def __init__(self, name: str, key: str, read: Callable[[], Any], write: Callable[[Any], None], *,
                  is_told: bool = False, is_drawn_from: bool = False):
         self.name, self.key, self.read, self.write = name, key, read, write
-        self.is_told = is_told  # is it told to captured steps when this is set? Then none need look
+        self.is_told = is_told  # are captured steps told when this is set, or is it too large to look at each time?
         self.is_drawn_from = is_drawn_from  # is it a generator of random numbers, or an iterator?
         self.value = self.latest = read()  # when the function began; after what was last allowed to change it
 
@@ -70,14 +78,14 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if type(a) is tuple:
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and (all(map(operator.is_, a, b)) or all(map(same, a, b)))
     return type(a) in EQUAL and a == b and (type(a) is not float or a != 0)  # 0.0 and -0.0 differ
 
 
 def is_of_library(module: str | None) -> bool:
-    """Is code of this module not followed?"""
+    """Is code of this module not followed? Nor is that of none, as programs make it."""
     root = (module or "").partition(".")[0]
-    return root in LIBRARIES or root in sys.stdlib_module_names
+    return not root or root in LIBRARIES or root in sys.stdlib_module_names
 
 
 class Surroundings:
@@ -95,8 +103,9 @@ class Surroundings:
         self._seen: dict[Any, Any] = {}  # what has been followed, by id
         self._kept: list = []  # what places are in, so that ids stay its own
         self._loose: set[str] = set()  # names of attributes of what is known only when the code runs
-        self._reads_all = False
-        self._open: list[tuple[Any, str, set]] = []  # (object, its name, names of attributes followed)
+        self._strings: set[str] = set()  # those of them that strings name
+        self._read_whole: set[int] = set()  # ids of objects of which any attribute may be read
+        self._open: dict[int, tuple[Any, str, set]] = {}  # (object, its name, names of attributes followed), by id
         self._generators: dict[int, list] = {}  # minigrad's own, from which a replay draws, too, and their states
         self._generator(own_random.generator())
         self._follow(function, getattr(function, "__name__", type(function).__name__))
@@ -175,7 +184,7 @@ class Surroundings:
                 scope[key] = value
 
         within = scope if owner is None else owner
-        self._note(within, name, key, lambda: scope.get(key, MISSING), write, is_told=is_told)
+        self._note(within, name, key, functools.partial(scope.get, key, MISSING), write, is_told=is_told)
         return scope.get(key, MISSING)
 
     def _cell(self, cell: types.CellType, name: str) -> Any:
@@ -187,19 +196,21 @@ class Surroundings:
 
     def _contents_of(self, container: Any, name: str) -> None:
         """What a container holds; and what is inside of that."""
-        key = name.rpartition(".")[2].partition("[")[0]
-        if len(container) > LARGEST_CONTAINER:
-            self._note(container, f"the length of {name}", key, container.__len__, lambda length: None)
+        key, is_large = name.rpartition(".")[2].partition("[")[0], len(container) > LARGEST_CONTAINER
+        if len(container) > LARGEST:
             return
-        if isinstance(container, dict):
-            self._note(container, name, key, lambda: (*container, *container.values()),
-                       lambda value: _refill(container, zip(value[: len(value) // 2], value[len(value) // 2 :])))
-            items = container.items()
+        if isinstance(container, (dict, types.MappingProxyType)):
+            self._note(container, name, key, lambda: (*dict.keys(container), *dict.values(container))
+                       if isinstance(container, dict) else (*container, *container.values()),
+                       lambda value: _refill(container, zip(value[: len(value) // 2], value[len(value) // 2 :])),
+                       is_told=is_large)
+            items = dict.items(container) if isinstance(container, dict) else container.items()
         else:
             if not isinstance(container, (tuple, frozenset)):
-                self._note(container, name, key, lambda: tuple(container), lambda value: _refill(container, value))
+                self._note(container, name, key, lambda: tuple(container), lambda value: _refill(container, value),
+                           is_told=is_large)
             items = enumerate(container)
-        for key, item in list(items):
+        for key, item in list(items) if not is_large else ():
             self._follow(item, f"{name}[{key!r}]" if isinstance(key, SIMPLE) else f"an item of {name}")
 
     # ------------------------------------------------------------------------------------------------ values
@@ -216,21 +227,33 @@ class Surroundings:
         self._seen[id(value)] = value
         if isinstance(value, types.FunctionType):
             self._function(value, MISSING, name)
+            if vars(value):
+                self._open.setdefault(id(value), (value, name, set()))
         elif isinstance(value, types.BuiltinFunctionType):
             if not isinstance(value.__self__, (types.ModuleType, type(None), type)):
                 self._follow(value.__self__, name.rpartition(".")[0] or name)
         elif isinstance(value, CONTAINERS):
             self._contents_of(value, name)
+            self._open.setdefault(id(value), (value, name, set()))  # its class may be the user's
         elif isinstance(value, np.ndarray):
-            if value.nbytes <= LARGEST_ARRAY and not value.dtype.hasobject:
-                self._note(value, name, name.rpartition(".")[2], value.tobytes, lambda data: _refill_array(value, data))
+            if value.nbytes <= LARGEST and not value.dtype.hasobject:
+                self._note(value, name, name.rpartition(".")[2], value.tobytes, lambda data: _refill_array(value, data),
+                           is_told=value.nbytes > LARGEST_ARRAY)
+        elif isinstance(value, bytearray):
+            self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.__init__(data))
+        elif isinstance(value, (weakref.ref, ContextVar)):
+            read = value if isinstance(value, weakref.ref) else functools.partial(value.get, MISSING)
+            self._note(value, name, name.rpartition(".")[2], read, lambda before: None)
+            self._follow(read(), name)
+        elif isinstance(value, weakref.WeakKeyDictionary):
+            pass  # a cache
         elif isinstance(value, (staticmethod, classmethod)):
             self._follow(value.__func__, name)
         elif isinstance(value, own_random.Generator):
             self._generator(value.numpy_generator)
         elif (state := _state_of(value)) is not None:
             self._note(value, name, name.rpartition(".")[2], *state, is_drawn_from=True)
-            self._follow(getattr(value, "__wrapped__", None), name)
+            self._follow(_attributes_of(value).get("__wrapped__"), name)
         else:
             self._object(value, name)
 
@@ -239,7 +262,7 @@ class Surroundings:
             self._methods(value, ("__init__", "__new__", "__post_init__"), MISSING, name)
         elif not isinstance(value, types.ModuleType):
             own = _attributes_of(value)
-            self._methods(type(value), ("__call__", "forward", "__getattr__"), value, name)
+            self._methods(type(value), ("forward", *_operators(type(value))), value, name)
             for key in ("__wrapped__", "func", "args", "keywords"):  # of wrappers and partials
                 if key in own or type(value).__module__ == "functools":
                     self._follow(getattr(value, key, None), name)
@@ -251,20 +274,24 @@ class Surroundings:
                 return
         if isinstance(value, (type, types.ModuleType)) and is_of_library(getattr(value, "__module__", value.__name__)):
             return
-        self._open.append((value, name, set()))
+        self._open.setdefault(id(value), (value, name, set()))
 
     def _settle(self) -> None:
         """Follow attributes of objects by names, until there is nothing new."""
         count = -1
         while count != (count := len(self._seen) + len(self.places) + len(self._loose)):
-            for value, name, followed in list(self._open):
+            for value, name, followed in list(self._open.values()):
                 own = _attributes_of(value)
-                reads_all = self._reads_all or is_of_library(type(value).__module__) and not is_ours(type(value))
-                names = {*self._loose, *own} if reads_all and not isinstance(value, (type, types.ModuleType)) else self._loose
+                is_foreign = is_of_library(type(value).__module__) and not is_ours(type(value))
+                reads_all = id(value) in self._read_whole or is_foreign
+                reads_all = reads_all and not isinstance(value, (type, types.ModuleType))
+                names = {*self._loose, *own} if reads_all else self._loose
                 kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__[:-1]
+                if reads_all and own and len(own) <= LARGEST_CONTAINER:
+                    self._note(own, f"vars({name})", name, lambda own=own: tuple(own), lambda before: None)
                 for key in [key for key in names if key not in followed]:
                     followed.add(key)
-                    if key in own or any(key in vars(kind) for kind in kinds):
+                    if key in own or key in self._strings or any(key in vars(kind) for kind in kinds):
                         for found, path in self._attribute(value, key, name):
                             self._follow(found, path)
 
@@ -275,17 +302,29 @@ class Surroundings:
         if isinstance(value, (*CONTAINERS, np.ndarray, own_random.Generator)) or _state_of(value) is not None:
             self._follow(value, name)  # a method may change it
         if isinstance(value, types.ModuleType):
-            scope = vars(value)
-            found = scope.get(key, MISSING) if is_of_library(value.__name__) else self._variable(scope, key, path)
+            found = self._variable(vars(value), key, path)
+            if found is MISSING and isinstance(vars(value).get("__getattr__"), types.FunctionType):
+                self._follow(vars(value)["__getattr__"], path)
             return [] if found is MISSING else [(found, path)]
         if isinstance(value, type):
             found = self._of_class(value, key, path)
-            return [] if found is MISSING else [(_bound(found, value, value), path)]
+            if found is not MISSING:
+                return [(_bound(found, value, value), path)]
+            if not is_of_library(value.__module__):  # a property of its class, perhaps
+                self._open.setdefault(id(value), (value, name, set()))
+        if isinstance(value, types.MethodType):
+            value = value.__func__
         own, of_class = _attributes_of(value), _in_class(type(value), key)
         if key not in own:
             self._of_class(type(value), key, path)
         if isinstance(of_class, property):
             self._function(of_class.fget, value, path)
+            return []
+        if isinstance(of_class, (functools.partialmethod, functools.cached_property)):
+            self._function(of_class.func, value, path)
+        elif "__get__" in _operators(type(of_class)):
+            self._follow(of_class, path)
+            self._follow(value, name)
             return []
         if isinstance(of_class, types.MemberDescriptorType):  # of __slots__
             def write(before: Any) -> None:
@@ -294,17 +333,20 @@ class Surroundings:
             self._note(value, path, key, lambda: getattr(value, key, MISSING), write)
             found = getattr(value, key, MISSING)
             return [] if found is MISSING else [(found, path)]
-        found = MISSING
-        if own is not NOTHING and (key in own or of_class is MISSING or not is_of_library(type(value).__module__)):
+        found = own.get(key, MISSING) if _is_frozen(value) else MISSING
+        is_users = not is_of_library(type(value).__module__)
+        if found is MISSING and own is not NOTHING and (key in own or of_class is MISSING or is_users):
             found = self._variable(own, key, path, is_told=_tells(value))
         if found is MISSING and of_class is not MISSING:
             found = _bound(of_class, value, type(value))
+        elif found is MISSING:
+            self._methods(type(value), ("__getattr__",), value, name)
         return [] if found is MISSING else [(found, path)]
 
     def _of_class(self, kind: type, key: str, name: str) -> Any:
         """What a class or those that it inherits from have of this name; where it could be changed is noted."""
         for base in kind.__mro__:
-            if not is_of_library(base.__module__) and (key in vars(base) or base is kind):
+            if not is_of_library(base.__module__):
                 self._variable(vars(base), key, name, owner=base)
             if key in vars(base):
                 return vars(base)[key]
@@ -313,7 +355,9 @@ class Surroundings:
     def _methods(self, kind: type, names: Iterable[str], owner: Any, name: str) -> None:
         """Methods that are called without being named."""
         for key in names:
-            if isinstance(method := _in_class(kind, key), types.FunctionType) and not is_of_library(method.__module__):
+            method = _in_class(kind, key)
+            method = method.fget if isinstance(method, property) else method
+            if isinstance(method, types.FunctionType) and not is_of_library(method.__module__):
                 self._of_class(kind, key, f"{name}.{key}")
                 self._function(method, owner, f"{name}.{key}")
 
@@ -330,13 +374,17 @@ class Surroundings:
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
         if is_of_library(function.__module__):  # it may be around a function of the user's
             for key, cell in cells.items():
-                self._follow(_contents(cell), key)
+                inner = _contents(cell)
+                if isinstance(inner, types.FunctionType):
+                    self._function(inner, owner, name)
+                else:
+                    self._follow(inner, key)
             return
-        for kind in ("__defaults__", "__kwdefaults__"):
-            if (default := getattr(function, kind)) is not None:
-                self._note(function, f"{name}.{kind}", kind, lambda kind=kind: getattr(function, kind),
-                           lambda value, kind=kind: setattr(function, kind, value))
-                self._follow(default, f"a default of {name}")
+        for kind in ("__code__", "__defaults__", "__kwdefaults__"):
+            if (part := getattr(function, kind)) is not None:
+                self._note(function, f"{name}.{kind}", kind, functools.partial(getattr, function, kind),
+                           functools.partial(setattr, function, kind))
+                self._follow(part if kind != "__code__" else None, f"a default of {name}")
         self._read_code(code, _Scope(function.__globals__, cells, self._locals(code, owner)))
 
     def _locals(self, code: types.CodeType, owner: Any) -> dict[str, list]:
@@ -346,10 +394,13 @@ class Surroundings:
     def _read_code(self, code: types.CodeType, scope: "_Scope") -> None:
         self.codes[code] = None
         names = set(code.co_names)
-        self._reads_all |= bool(names & OF_ALL)
+        scope.reads_all = bool(names & OF_ALL)
         if names & BY_STRING:
-            strings = [text for text in code.co_consts if isinstance(text, str) and text.isidentifier()]
+            texts = [text for text in code.co_consts if isinstance(text, str)]
+            strings = [part for text in texts for part in text.split(".") if part.isidentifier()]
             self._loose.update(strings)
+            self._strings.update(strings)
+            scope.reads_all |= len(strings) < len(names & BY_STRING)  # some are computed
             for text in strings if "globals" in names else ():
                 self._follow(self._variable(scope.variables, text, text), text)
         if "super" in names:
@@ -357,10 +408,11 @@ class Surroundings:
                 for base in type(owner).__mro__:
                     self._methods(base, names & vars(base).keys(), owner, name)
         loads = _instructions(code)
+        scope.reads_all |= any(load.opname == "MATCH_CLASS" for load in loads)
         for i, load in enumerate(loads):
             if load.opname in ATTRIBUTES + SET_ATTRIBUTES:
-                if not (i and loads[i - 1].opname.startswith((*ROOTS, *ATTRIBUTES))):  # else it belongs to a chain
-                    self._loose.add(load.argval)
+                if load.is_jump_target or not (i and loads[i - 1].opname.startswith((*ROOTS, *ATTRIBUTES))):
+                    self._loose.add(load.argval)  # it does not belong to a chain
             elif load.opname in SET_VARIABLES:
                 self._values(load, scope)
             elif load.opname.startswith(ROOTS):
@@ -377,7 +429,7 @@ class Surroundings:
                 for value, name in found:
                     self._attribute(value, load.argval, name)
                 found = []
-            if load.opname not in ATTRIBUTES:
+            if load.opname not in ATTRIBUTES or load.is_jump_target:
                 break
             before, found = found, [pair for value, name in found for pair in self._attribute(value, load.argval, name)]
             if len(found) < max(1, len(before)):
@@ -386,6 +438,8 @@ class Surroundings:
             scope.locals.setdefault(_names(load)[0], []).extend(found)
             return
         for value, name in found:
+            if scope.reads_all:
+                self._read_whole.add(id(value))
             self._follow(value, name)
 
     def _values(self, load: dis.Instruction, scope: "_Scope") -> list[tuple[Any, str]]:
@@ -398,11 +452,12 @@ class Surroundings:
             return scope.locals[name]
         if name in scope.cells and load.opname.endswith(("DEREF", "DEREF_OR_NULL")):
             value = self._cell(scope.cells[name], name)
+        elif load.opname == "IMPORT_NAME":
+            value = sys.modules.get(load.argval, MISSING)
         elif load.opname.endswith(("GLOBAL", "NAME", "GLOBALS")):
+            if name not in scope.variables and hasattr(builtins, name):
+                return [(getattr(builtins, name), name)]
             value = self._variable(scope.variables, name, name)
-            if value is MISSING:  # perhaps one of Python's own
-                builtins = scope.variables.get("__builtins__", {})
-                value = (builtins if isinstance(builtins, dict) else vars(builtins)).get(name, MISSING)
         else:
             return []
         return [] if value is MISSING else [(value, name)]
@@ -413,6 +468,7 @@ class _Scope:
 
     def __init__(self, variables: dict, cells: dict[str, types.CellType], known: dict[str, list]):
         self.variables, self.cells, self.locals = variables, cells, known
+        self.reads_all = False
 
 
 NOTHING: dict = {}
@@ -421,7 +477,7 @@ NOTHING: dict = {}
 def _attributes_of(value: Any) -> dict:
     """An object's own attributes."""
     try:
-        own = object.__getattribute__(value, "__dict__")
+        own = value.__dict__ if isinstance(value, threading.local) else object.__getattribute__(value, "__dict__")
     except AttributeError:
         return NOTHING
     return own if isinstance(own, dict) else NOTHING
@@ -440,6 +496,18 @@ def _tells(value: Any) -> bool:
 def is_ours(kind: type) -> bool:
     """Is it a class of the library, or made from one?"""
     return any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__)
+
+
+def _is_frozen(value: Any) -> bool:
+    """Is it of a dataclass whose attributes can't be set?"""
+    return getattr(type(value), "__dataclass_params__", None) is not None and type(value).__dataclass_params__.frozen
+
+
+def _operators(kind: type) -> list[str]:
+    """The methods of the user's classes that Python calls without their being named."""
+    return [key for base in kind.__mro__ if not is_of_library(base.__module__) for key in vars(base)
+            if key.startswith("__") and key not in ("__init__", "__new__", "__post_init__", "__init_subclass__")
+            and not ("__dataclass_fields__" in vars(base) and key in OF_DATACLASSES)]
 
 
 def _bound(found: Any, value: Any, kind: type) -> Any:
@@ -461,7 +529,7 @@ def _state_of(value: Any) -> tuple[Callable, Callable] | None:
         value = value.bit_generator
     if isinstance(value, np.random.BitGenerator):
         return (lambda: pickle.dumps(value.state)), (lambda state: setattr(value, "state", pickle.loads(state)))
-    if hasattr(value, "cache_info"):  # of functools.lru_cache
+    if isinstance(value, type(_instructions)):  # of functools.lru_cache
         return (lambda: value.cache_info().misses), (lambda state: value.cache_clear())
     if isinstance(value, types.GeneratorType):
         return lambda: value.gi_frame and value.gi_frame.f_lasti, lambda state: None
@@ -473,6 +541,8 @@ def _state_of(value: Any) -> tuple[Callable, Callable] | None:
 
 
 def _refill(container: Any, items: Any) -> None:
+    if isinstance(container, types.MappingProxyType):
+        return
     items = list(items)
     container.clear()
     (container.extend if isinstance(container, (list, collections.deque)) else container.update)(items)
@@ -490,7 +560,7 @@ def _contents(cell: types.CellType) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _instructions(code: types.CodeType) -> list[dis.Instruction]:
-    return [load for load in dis.get_instructions(code) if load.opname not in ("EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL")]
+    return [load for load in dis.get_instructions(code) if load.opname not in LEFT_OUT]
 
 
 def _names(load: dis.Instruction) -> tuple:
