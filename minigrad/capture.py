@@ -102,7 +102,7 @@ class Capture(Runner):
     def __init__(self, around: Surroundings | None = None, pool: Pool | None = None):
         self.around = around
         self.pool = pool or Pool(keeps_all=True)
-        self.transcript = Transcript(tick())
+        self.transcript = Transcript(tick(), () if around is None else around.known)
         self.undo = Undo()
         self.opaque_arguments: list = []
         self.changed: list = []  # places that Python has changed
@@ -124,9 +124,12 @@ class Capture(Runner):
     def _suspended(self):
         """Inside, all is as in a replay: nothing is noted, and memory comes from the thread's own pool."""
         this_thread.pool, this_thread.runner = self._pool_before, None
+        profile = sys.getprofile()
+        sys.setprofile(None)  # a replay runs this code, too
         try:
             yield
         finally:
+            sys.setprofile(profile)
             this_thread.pool, this_thread.runner = self.pool, self
 
     # ------------------------------------------------------------------------------------------------ as a Runner
@@ -134,7 +137,7 @@ class Capture(Runner):
     def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
         for value in inputs:
             self.array_of(value)
-        self.transcript.note(op.title, inputs, options)
+        self.transcript.note(op.title, inputs, options, *op.described())
         out = self._forward(op, arrays, options)
         if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
             op.saved = ()  # the capture holds on to the op, and nobody will ask for these
@@ -173,6 +176,9 @@ class Capture(Runner):
         options = {name: self.lent(array) for name, array in options.items()}
         self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
         return tuple(gradients)
+
+    def differentiate(self, outputs: Sequence, inputs: Sequence) -> None:
+        self.transcript.note("backward", outputs, inputs)
 
     def run_hooks(self, node, gradient) -> None:
         self._refuse(f"compile: a tensor of shape {node.shape} has a hook, which a replay would not call; return "
@@ -219,7 +225,7 @@ class Capture(Runner):
         return result
 
     def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
-        self.transcript.note(function.__qualname__, [Outside(id(x), type(x).__name__) for x in arguments], options)
+        self.transcript.note(function.__qualname__, arguments, options)
         for value in (*arguments, *options.values()):
             self.undo.save(value)
             if not any(value is known for known in self.opaque_arguments):
@@ -334,10 +340,12 @@ class Rehearsal(Capture):
         return _Arrival(node, gradient, np.empty(gradient.shape, gradient.dtype))
 
     def call(self, function: Callable, *arguments) -> Any:
-        this_thread.runner = None
+        this_thread.runner, profile = None, sys.getprofile()
+        sys.setprofile(None)
         try:
             return function(*arguments)
         finally:
+            sys.setprofile(profile)
             this_thread.runner = self
 
 

@@ -4,6 +4,7 @@ A replay is the step, or there is an error. What the step takes as given is foun
 at before each replay; and more and more rarely the step is run by Python again, and compared call by call (transcript.py).
 """
 import bisect
+import collections
 import functools
 import itertools
 import types
@@ -77,40 +78,48 @@ class Compiled:
 
     def __init__(self, function: Callable, check: bool = False):
         self.function, self.check = function, check
+        self.calls = 0
         self._captured: dict[tuple, _Captured] = {}
+        self._ran: dict = {}  # code of the user's that has run in it: see `Rehearsal.ran`
+        self._of_objects: dict[int, Compiled] = {}  # as a method of objects that have no attributes of their own, by id
         functools.update_wrapper(self, function)
 
     def __get__(self, owner: Any, kind: type | None = None) -> "Compiled":
         """The step as a method: each object has a captured step of its own, and keeps it."""
         if owner is None:
             return self
-        own, name = getattr(owner, "__dict__", {}), f"{self.__name__}, compiled"
-        if name not in own:
-            own[name] = Compiled(self.function.__get__(owner, kind), self.check)
-        return own[name]
+        own = getattr(owner, "__dict__", None)
+        steps, key = (own, f"{self.__qualname__}, compiled") if type(own) is dict else (self._of_objects, id(owner))
+        if key not in steps:
+            steps[key] = Compiled(self.function.__get__(owner, kind), self.check)
+        return steps[key]
 
-    def __call__(self, *inputs: Tensor) -> Any:
+    def __call__(self, *inputs: Tensor, **named) -> Any:
         if this_thread.runner is not None:  # within another step that is captured, or observed
-            return self.function(*inputs)
-        key = (*map(_form, inputs), this_thread.identity, *_modes())
+            return self.function(*inputs, **named)
+        if named:
+            raise TypeError(f"compile: a compiled step takes its Tensors by position, got {', '.join(named)} by name")
+        self.calls += 1
+        ids = list(map(id, inputs))
+        key = (*map(_form, inputs), *map(ids.index, ids), this_thread.identity, *_modes())
         known = self._captured.get(key)
         if known is not None and known.is_current():
             if known.may_write_to(inputs):
                 return each(self.function(*inputs), _off_the_tape)
             known.count += 1
             if known.count & known.count - 1 and known.count != 3:
-                return known.checked_replay(self.function, inputs) if self.check else known.replay(inputs)
+                return known.checked_replay(self, inputs) if self.check else known.replay(inputs)
             del self._captured[key]  # until it is verified
-            result, self._captured[key] = verified(self.function, inputs, known), known
+            result, self._captured[key] = verified(self, inputs, known), known
             return result
         self._captured.pop(key, None)
         ahead.start()
-        result, new = captured(self.function, inputs)
+        result, new = captured(self, inputs)
         if new is None:
             return result
-        if known is not None and new.transcript.difference(known.transcript) is None:
-            new.count = known.count + 1  # nothing that matters has changed
         self._captured[key] = new
+        if known is not None:
+            new.follows(known)
         for oldest in list(self._captured)[:-MOST_CAPTURED]:
             self._captured.pop(oldest, None)  # another thread may have been faster
         return result
@@ -157,7 +166,7 @@ def _form(x: Tensor) -> tuple:
         raise RuntimeError("compile: an input of a compiled step requires a gradient; let the step read it from outside, "
                            "as parameters are read")
     array = x.array
-    return array.shape, array.dtype, array.strides
+    return array.shape, array.dtype, array.strides, array.flags.writeable
 
 
 def _modes() -> tuple[int, bool]:
@@ -168,14 +177,15 @@ def _modes() -> tuple[int, bool]:
 class _Captured:
     """A captured step, with the arrays of its inputs and results."""
 
-    def __init__(self, step: Capture, inputs: Sequence[np.ndarray], results: Any):
+    def __init__(self, step: Capture, inputs: Sequence[np.ndarray], results: Any, call: int):
         self.pool, self.arrivals, self.sources = step.pool, step.arrivals, list(step.sources.values())
         self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
         self.inputs, self.results = inputs, results
         self.around, self.transcript, self.opaque = step.around, step.transcript, step.opaque_arguments
         self.generation = capture.generation
         self.places = step.around.to_check()
-        self.count = 1  # calls
+        self.count = 1  # calls, which are compared at 2, 3, 4, 8, ...
+        self.last_run = call  # of the step's calls, the last one that Python made
         # Memory that the step may write to: the places in it where something begins, and where all of before has ended.
         spans = sorted(span for span in (_span(array) for _, array, _ in self.sources if self.opaque) if span[0] < span[1])
         self.starts, self.ends = [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
@@ -195,12 +205,27 @@ class _Captured:
 
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
         """Does an input share memory with a tensor from outside that the step may write to, before it reads the input?"""
+        if self.arrivals:
+            gradients = {id(arrival.node.grad) for arrival in self.arrivals}
+            if any(id(tensor) in gradients for tensor in inputs):
+                return True
         for tensor in inputs if self.starts else ():
             start, end = _span(tensor.array)
             place = bisect.bisect_left(self.starts, end)
             if place and self.ends[place - 1] > start:
                 return True
         return False
+
+    def follows(self, before: "_Captured") -> None:
+        """This was captured since something has changed. RuntimeError if the replays of `before` may have been wrong: if
+        something else has changed as well, that is too large to be looked at each time."""
+        if self.transcript.difference(before.transcript) is None:
+            self.count = before.count + 1  # nothing that matters has changed
+            return
+        changed = before.around.changed_unseen()
+        if changed and self.last_run - before.last_run > 1:
+            raise RuntimeError(f"compile: {changed}, which is too large to be looked at before each call, has changed; replays "
+                               f"since call {before.last_run + 1} may have been wrong. This call was made by Python")
 
     @float_errors.ignored
     def replay(self, inputs: Sequence[Tensor]) -> Any:
@@ -218,19 +243,19 @@ class _Captured:
         for arrival in self.arrivals:
             arrival.leave()
 
-    def checked_replay(self, function: Callable, inputs: Sequence[Tensor]) -> Any:
+    def checked_replay(self, step: Compiled, inputs: Sequence[Tensor]) -> Any:
         """The replay, compared with the function itself from the same state: results, tensors, gradients, optimizers."""
         touched = [tensor for tensor, _, _ in self.sources] + self.opaque
         self.around.begin()
         before = Undo(*touched)
-        expected = function(*[tensor.clone() for tensor in inputs])
+        expected = step.function(*[tensor.clone() for tensor in inputs])
         expected = [(name, value.copy()) for name, value in [*_leaves(expected, "the result"), *self._state()]]
         before.restore()
         self.around.restore()
         result = self.replay(inputs)
         for (name, a), (_, b) in zip(expected, [*_leaves(result, "the result"), *self._state()]):
             if a.shape != b.shape or a.dtype != b.dtype or a.tobytes() != b.tobytes():
-                raise RuntimeError(f"compile: check: at call {self.count} the replay has other bits than the step itself "
+                raise RuntimeError(f"compile: check: at call {step.calls} the replay has other bits than the step itself "
                                    f"in {name}")
         return result
 
@@ -253,30 +278,33 @@ def _span(array: np.ndarray) -> tuple[int, int]:
     return np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
 
 
-def captured(function: Callable, inputs: Sequence[Tensor], before: _Captured | None = None) -> tuple[Any, _Captured | None]:
-    """function(*inputs), and what it did, unless it may have written to the inputs; in the memory of what was captured
+def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | None = None) -> tuple[Any, _Captured | None]:
+    """A step's results, and what it did, unless it may have written to the inputs; in the memory of what was captured
     `before`, if that is given.
 
     Refused, and nothing is changed, if a replay would not do the same."""
     arrays = [with_strides_of(x.array) for x in inputs]
     for array, x in zip(arrays, inputs):
         array[...] = x.array
-    around = before.around if before else Surroundings(function)
+    function = compiled.function
+    around = before.around if before else Surroundings(function, compiled._ran)
     around.begin()
     modes = _modes()
     step = Rehearsal(around, before.pool) if before else Capture(around)
     try:
         with step:
-            tracers = [Tracer.of(array, None, step) for array in arrays]
+            tracers = [Tracer.of(as_given(array, x.array), None, step) for array, x in zip(arrays, inputs)]
+            tracers = [tracers[i] for i in first_places(inputs)]
             results = step.run(function, *tracers) if before and before.count == 2 else function(*tracers)
-            step.transcript.note("return", results)
+            step.transcript.ends(results)
             results = each(results, lambda value: _array_of(value, step))
         if step.refusal is not None:  # and the step has caught it
             raise step.refusal
         if _modes() != modes:
             raise Refused("compile: this step leaves another grad mode or number of threads than it found, which a replay "
                           "would not; set them outside, or in a with block")
-        known = _Captured(step, arrays, results)
+        known = _Captured(step, arrays, results, compiled.calls)
+        _refuse_other_places(step, tracers)
         if before is None:
             _refuse_changes(around, step.changed)
     except Refused:
@@ -289,25 +317,51 @@ def captured(function: Callable, inputs: Sequence[Tensor], before: _Captured | N
         return each(function(*inputs), _off_the_tape), None
     if before is not None:
         _refuse_changes(around, step.changed)
-        for code, (variables, first) in step.ran.items():
-            around.add(code, variables, first)
+        compiled._ran.update(step.ran)
+        around.add(step.ran)
     return copied(results), known
 
 
-def verified(function: Callable, inputs: Sequence[Tensor], known: _Captured) -> Any:
+def as_given(array: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """An array for the values of an input, as the step sees it."""
+    if given.flags.writeable:
+        return array
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def first_places(inputs: Sequence[Tensor]) -> list[int]:
+    """For each input the first place at which it stands."""
+    ids = list(map(id, inputs))
+    return list(map(ids.index, ids))
+
+
+def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> Any:
     """The result of a captured step as Python makes it. RuntimeError if it does something else than was captured; what it
     did then stands."""
     known.leave()
-    result, now = captured(function, inputs, known)
+    result, now = captured(compiled, inputs, known)
     difference = now and now.transcript.difference(known.transcript)
-    known.places = known.around.to_check()
+    known.places, last, known.last_run = known.around.to_check(), known.last_run, compiled.calls
     if difference:
-        last = 3 if known.count == 4 else known.count // 2
-        wrong = f"; replays since call {last + 1} may have been wrong" if known.count - last > 1 else ""
-        raise RuntimeError(f"compile: at call {known.count} this step is another one than the one captured: {difference}"
+        wrong = f"; replays since call {last + 1} may have been wrong" if compiled.calls - last > 1 else ""
+        raise RuntimeError(f"compile: at call {compiled.calls} this step is another one than the one captured: {difference}"
                            f"{wrong}. This call was made by Python; pass what changes as an input, or don't compile this "
                            "step")
     return result
+
+
+def _refuse_other_places(step: Capture, tracers: Sequence[Tracer]) -> None:
+    """Refused, if the step has made a tensor require a gradient, or not."""
+    changed = [tensor for tensor in tracers if tensor.node is not None]
+    for tensor, _, node in step.sources.values():
+        if tensor.node is not node:
+            changed.append(tensor)
+            tensor.node = node
+    if changed:
+        raise Refused(f"compile: this step changes whether a tensor of shape {changed[0].shape} requires a gradient, which "
+                      "a replay would not; change it outside")
 
 
 def _refuse_changes(around: Surroundings, changed: list) -> None:
@@ -327,7 +381,8 @@ def _array_of(value: Any, step: Capture) -> np.ndarray | None:
     if value is None:
         return None
     if not isinstance(value, Tensor):
-        raise NoTensors(f"compile: a compiled step returns Tensors, got {type(value).__name__}")
+        raise NoTensors("compile: a compiled step returns Tensors, in tuples, lists or dicts, or None, "
+                        f"got {type(value).__name__}")
     if value.requires_grad and not step.is_differentiated:
         raise Refused("compile: a replay's results are off the tape, and this step calls no backward(); call it "
                       "inside, or compute under no_grad()")
@@ -336,11 +391,12 @@ def _array_of(value: Any, step: Capture) -> np.ndarray | None:
 
 def each(results: Any, function: Callable) -> Any:
     """function of all that is in tuples, named ones too, lists and dicts, in the same form."""
-    if isinstance(results, dict):
-        return {key: each(value, function) for key, value in results.items()}
-    if isinstance(results, (tuple, list)):
-        made = [each(value, function) for value in results]
-        return type(results)(*made) if hasattr(results, "_fields") else made if isinstance(results, list) else tuple(made)
+    if type(results) in (dict, collections.OrderedDict):
+        return type(results)((key, each(value, function)) for key, value in results.items())
+    if type(results) in (tuple, list):
+        return type(results)(each(value, function) for value in results)
+    if isinstance(results, tuple) and hasattr(results, "_fields"):
+        return type(results)(*[each(value, function) for value in results])
     return function(results)
 
 

@@ -115,6 +115,9 @@ class _FunctionOp(Op):
     run: _Run
     is_fixed = False
 
+    def described(self):
+        return self.run.function, self.run.inputs
+
     def forward(self, *arrays):
         run, arrays = self.run, iter(arrays)
         inputs = [wrap(next(arrays)) if isinstance(x, Tensor) else x for x in run.inputs]

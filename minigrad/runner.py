@@ -78,9 +78,8 @@ class Runner:
         for hook in node.accumulation_hooks:
             hook()
 
-    def array_of(self, tensor) -> np.ndarray:
-        """The array of a Tensor that is read by something that is no op."""
-        return tensor.array
+    def differentiate(self, outputs: Sequence, inputs: Sequence) -> None:
+        """Told before a walk back from these outputs, for these inputs or for the leaves."""
 
     def call(self, function: Callable, *arguments) -> Any:
         """function(*arguments), an array computed from arrays."""

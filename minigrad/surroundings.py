@@ -57,9 +57,10 @@ class Place:
     """Something that may change: a variable, an attribute, the contents of a container."""
 
     def __init__(self, name: str, key: str, read: Callable[[], Any], write: Callable[[Any], None], *,
-                 is_told: bool = False, is_drawn_from: bool = False):
+                 is_told: bool = False, is_large: bool = False, is_drawn_from: bool = False):
         self.name, self.key, self.read, self.write = name, key, read, write
-        self.is_told = is_told  # are captured steps told when this is set, or is it too large to look at each time?
+        self.is_told = is_told  # are captured steps told when this is set?
+        self.is_large = is_large  # is it too large to be looked at before each replay?
         self.is_drawn_from = is_drawn_from  # is it a generator of random numbers, or an iterator?
         self.value = self.latest = read()  # when the function began; after what was last allowed to change it
 
@@ -97,10 +98,11 @@ class Surroundings:
     [('scale', 2.0)]
     """
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable, ran: dict | None = None):
         self.places: dict[tuple, Place] = {}  # by what they are in and their key
         self.codes: dict[types.CodeType, None] = {}  # that have been read
         self._seen: dict[Any, Any] = {}  # what has been followed, by id
+        self.known: dict[int, Any] = {}  # objects that the code has in hand, by id
         self._kept: list = []  # what places are in, so that ids stay its own
         self._loose: set[str] = set()  # names of attributes of what is known only when the code runs
         self._strings: set[str] = set()  # those of them that strings name
@@ -110,6 +112,7 @@ class Surroundings:
         self._generator(own_random.generator())
         self._follow(function, getattr(function, "__name__", type(function).__name__))
         self._settle()
+        self.add(ran or {})
 
     def begin(self) -> None:
         """The function is about to run: what is now, is as it was."""
@@ -139,18 +142,21 @@ class Surroundings:
 
     def to_check(self) -> list[tuple[Callable[[], Any], Any]]:
         """(read, value) of the places that must be looked at before a replay."""
-        return [(place.read, place.value) for place in self.places.values() if not (place.is_told or place.is_drawn_from)]
+        return [(place.read, place.value) for place in self.places.values()
+                if not (place.is_told or place.is_large or place.is_drawn_from)]
 
-    def difference(self) -> str | None:
-        """The name of a place that is no longer as it was in the beginning."""
-        return next((place.name for place in self.places.values() if not same(place.read(), place.value)), None)
+    def changed_unseen(self) -> str | None:
+        """The name of a place that is too large to be looked at each time, and is no longer as it was in the beginning."""
+        large = [place for place in self.places.values() if place.is_large]
+        return next((place.name for place in large if not same(place.read(), place.value)), None)
 
-    def add(self, code: types.CodeType, variables: dict, owner: Any) -> None:
-        """A function has run that was not found before."""
-        if code not in self.codes:
-            known = self._locals(code, owner if id(owner) in self._seen else MISSING)
-            self._read_code(code, _Scope(variables, {}, known))
-            self._settle()
+    def add(self, ran: dict[types.CodeType, tuple[dict, Any]]) -> None:
+        """Functions have run, with these globals and first arguments; those that were not found before are read now."""
+        for code, (variables, first) in ran.items():
+            if code not in self.codes:
+                known = self._locals(code, first if id(first) in self.known else MISSING)
+                self._read_code(code, _Scope(variables, {}, known))
+        self._settle()
 
     def line_of(self, place: Place) -> str:
         """Where the code sets it, as "file:line"; or, of contents, where it changes them."""
@@ -203,12 +209,12 @@ class Surroundings:
             self._note(container, name, key, lambda: (*dict.keys(container), *dict.values(container))
                        if isinstance(container, dict) else (*container, *container.values()),
                        lambda value: _refill(container, zip(value[: len(value) // 2], value[len(value) // 2 :])),
-                       is_told=is_large)
+                       is_large=is_large)
             items = dict.items(container) if isinstance(container, dict) else container.items()
         else:
             if not isinstance(container, (tuple, frozenset)):
                 self._note(container, name, key, lambda: tuple(container), lambda value: _refill(container, value),
-                           is_told=is_large)
+                           is_large=is_large)
             items = enumerate(container)
         for key, item in list(items) if not is_large else ():
             self._follow(item, f"{name}[{key!r}]" if isinstance(key, SIMPLE) else f"an item of {name}")
@@ -224,7 +230,7 @@ class Surroundings:
                 self._follow(value.__self__, name)
             self._function(value.__func__, value.__self__, name)
             return
-        self._seen[id(value)] = value
+        self._seen[id(value)] = self.known[id(value)] = value
         if isinstance(value, types.FunctionType):
             self._function(value, MISSING, name)
             if vars(value):
@@ -238,13 +244,14 @@ class Surroundings:
         elif isinstance(value, np.ndarray):
             if value.nbytes <= LARGEST and not value.dtype.hasobject:
                 self._note(value, name, name.rpartition(".")[2], value.tobytes, lambda data: _refill_array(value, data),
-                           is_told=value.nbytes > LARGEST_ARRAY)
+                           is_large=value.nbytes > LARGEST_ARRAY)
         elif isinstance(value, bytearray):
             self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.__init__(data))
-        elif isinstance(value, (weakref.ref, ContextVar)):
-            read = value if isinstance(value, weakref.ref) else functools.partial(value.get, MISSING)
-            self._note(value, name, name.rpartition(".")[2], read, lambda before: None)
-            self._follow(read(), name)
+        elif isinstance(value, ContextVar):
+            self._note(value, name, name.rpartition(".")[2], functools.partial(value.get, MISSING), lambda before: None)
+            self._follow(value.get(None), name)
+        elif isinstance(value, weakref.ref):  # what it refers to must not live longer by this
+            self._note(value, name, name.rpartition(".")[2], lambda: id(value()), lambda before: None)
         elif isinstance(value, weakref.WeakKeyDictionary):
             pass  # a cache
         elif isinstance(value, (staticmethod, classmethod)):
@@ -299,6 +306,9 @@ class Surroundings:
         """The value of an attribute and its name, if it is there and no code has to run for it. Each place is noted where
         it could be changed."""
         path = f"{name}.{key}"
+        self.known[id(value)] = value
+        if _tells(value):
+            self._follow(value, name)
         if isinstance(value, (*CONTAINERS, np.ndarray, own_random.Generator)) or _state_of(value) is not None:
             self._follow(value, name)  # a method may change it
         if isinstance(value, types.ModuleType):
@@ -543,9 +553,10 @@ def _state_of(value: Any) -> tuple[Callable, Callable] | None:
 def _refill(container: Any, items: Any) -> None:
     if isinstance(container, types.MappingProxyType):
         return
+    kind = next(kind for kind in CONTAINERS if isinstance(container, kind))  # whatever a subclass makes of it
     items = list(items)
-    container.clear()
-    (container.extend if isinstance(container, (list, collections.deque)) else container.update)(items)
+    kind.clear(container)
+    (kind.extend if kind in (list, collections.deque) else kind.update)(container, items)
 
 
 def _refill_array(array: np.ndarray, data: bytes) -> None:

@@ -141,6 +141,10 @@ class Op(Node):
                     "before, or compute it again"
                 )
 
+    def described(self) -> tuple:
+        """What forward is given beside its arguments, by which one application differs from another."""
+        return ()
+
     @property
     def title(self) -> str:
         return type(self).__name__

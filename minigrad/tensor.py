@@ -204,6 +204,7 @@ class Tensor(ops.Methods):
         before, this_thread.grad_enabled = this_thread.grad_enabled, create_graph
         try:
             runner = this_thread.runner or EAGER
+            runner.differentiate((self,), ())
             tape.walk({self.node: upstream}, runner, create_graph if retain_graph is None else retain_graph)
         finally:
             this_thread.grad_enabled = before
@@ -291,8 +292,7 @@ class Tensor(ops.Methods):
 
     def detach(self) -> "Tensor":
         """The same data, off the tape: a constant, that shares memory. Detach anew after a write on the tape."""
-        runner = this_thread.runner
-        return wrap(self._array) if runner is None else runner.made(wrap(runner.array_of(self)))
+        return wrap(self._array) if this_thread.runner is None else self.constant(np.asarray, self)
 
     @staticmethod
     def apply_op(operation: type[Op], *inputs, **options) -> "Tensor":
@@ -469,7 +469,7 @@ class Tensor(ops.Methods):
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
-        copy._array[...] = self._array
+        copy._array[...] = self._values()
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy
 

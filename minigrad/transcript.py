@@ -10,11 +10,12 @@ import functools
 import sys
 import types
 import weakref
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Collection, NamedTuple, Sequence
 
 import numpy as np
 
 from .protocol import is_tensor
+from .random import Generator
 from .surroundings import SIMPLE, is_of_library
 from .versions import owner
 
@@ -55,8 +56,8 @@ class Call(NamedTuple):
 class Transcript:
     """The calls of a step, in order."""
 
-    def __init__(self, began: int):
-        self.began = began  # when the step began, by the engine's clock
+    def __init__(self, began: int, known: Collection[int] = ()):
+        self.began, self.known = began, known  # when, by the engine's clock; ids of objects that were there before
         self.calls: list[Call] = []
         self._memories: dict[int, weakref.ref] = {}  # the arrays that own what the step has made, by id
         self._count = 0
@@ -74,6 +75,10 @@ class Transcript:
 
     def note(self, title: str, *given: Any) -> None:
         self.calls.append(Call(title, users_line(), tuple(map(self._fact, given))))
+
+    def ends(self, results: Any) -> None:
+        """The step has returned these."""
+        self.calls.append(Call("return", "at its end", (self._fact(results),)))
 
     def _fact(self, value: Any) -> Any:
         """What is compared of it."""
@@ -97,8 +102,13 @@ class Transcript:
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
             return value.__code__, *map(self._fact, cells), self._fact(value.__defaults__)
         if isinstance(value, types.MethodType):
-            return self._fact(value.__func__), Outside(id(value.__self__), type(value.__self__).__name__)
-        return type(value).__qualname__
+            return self._fact(value.__func__), self._fact(value.__self__)
+        if isinstance(value, (staticmethod, classmethod)):
+            return self._fact(value.__func__)
+        if isinstance(value, type):
+            return value.__qualname__, *[self._fact(part) for part in vars(value).values() if callable(part)]
+        is_new = id(value) not in self.known and isinstance(value, (Generator, np.random.Generator))
+        return type(value).__qualname__ if is_new else Outside(id(value), type(value).__qualname__)
 
     def _of_array(self, array: np.ndarray) -> Made | Given:
         memory = owner(array)
@@ -177,7 +187,7 @@ def _shown(fact: Any) -> str:
     if isinstance(fact, Made):
         return f"tensor {fact.number} of those that it made"
     if isinstance(fact, Outside):
-        return f"another object from outside ({fact.shown})"
+        return f"another object ({fact.shown})"
     if isinstance(fact, types.CodeType):
         return f"the function {fact.co_qualname}"
     return repr(fact)

@@ -83,6 +83,7 @@ class LRScheduler:
         """The epoch, the initial rates, and the schedule's numbers, but not functions; it can be written as JSON."""
         return {name: value for name, value in vars(self).items() if name not in ("optimizer", "lr_lambdas")}
 
+    @opaque
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from where `state_dict` was called; the rates in use are in the optimiser's own state."""
         vars(self).update({name: list(value) if isinstance(value, list) else value for name, value in state_dict.items()})

@@ -115,6 +115,7 @@ class Optimizer:
                   for group in self.param_groups]
         return {"state": state, "param_groups": groups}
 
+    @opaque
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from where `state_dict` was called, bit for bit.
 
