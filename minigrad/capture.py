@@ -82,6 +82,8 @@ class Tracer(Tensor):
     dtype = property(lambda self: self._memory.dtype)
 
     def __repr__(self) -> str:
+        if this_thread.runner is self._capture:
+            self._capture.refuse_read(self)
         return f"Tracer(shape={self._memory.shape}, dtype={self._memory.dtype})"
 
     _repr_html_ = None  # it has no numbers to show
@@ -102,9 +104,10 @@ class Capture(Runner):
     def __init__(self, around: Surroundings | None = None, pool: Pool | None = None):
         self.around = around
         self.pool = pool or Pool(keeps_all=True)
-        self.transcript = Transcript(tick(), () if around is None else around.known)
+        self.transcript = Transcript(tick())
         self.undo = Undo()
         self.opaque_arguments: list = []
+        self.inputs: list[Tracer] = []
         self.changed: list = []  # places that Python has changed
         self.refusal: Refused | None = None
         self.calls: list[tuple[Callable, Sequence]] = []
@@ -243,6 +246,11 @@ class Capture(Runner):
 
     def refuse(self, what: str, instead: str) -> None:
         self._refuse(f"compile: this step {what}, which a replay would not do; {instead}")
+
+    def refuse_switch(self, tensor: Tensor) -> None:
+        is_input = any(tensor is given for given in self.inputs)
+        if is_input or type(tensor) is not Tracer and self.transcript.is_from_outside(tensor):
+            self.refuse(f"changes whether a tensor of shape {tensor.shape} requires a gradient", "change it outside")
 
     def refuse_read(self, tensor: Tensor) -> None:
         self._refuse(

@@ -159,9 +159,9 @@ class Compiled:
 
 def _form(x: Tensor) -> tuple:
     """What two inputs have in common for which the same captured step serves: all but their values."""
-    if not isinstance(x, Tensor):
+    if type(x) is not Tensor:
         raise TypeError(f"compile: a compiled step takes Tensors, got {type(x).__name__}; wrap arrays and numbers with "
-                        "minigrad.tensor, or let the step read them from outside if they never change")
+                        "minigrad.tensor, detach() a parameter, or let the step read them from outside")
     if x.requires_grad:
         raise RuntimeError("compile: an input of a compiled step requires a gradient; let the step read it from outside, "
                            "as parameters are read")
@@ -209,6 +209,8 @@ class _Captured:
             gradients = {id(arrival.node.grad) for arrival in self.arrivals}
             if any(id(tensor) in gradients for tensor in inputs):
                 return True
+        if any(id(tensor) in self.around.known for tensor in inputs):  # the step may ask whether it is the same
+            return True
         for tensor in inputs if self.starts else ():
             start, end = _span(tensor.array)
             place = bisect.bisect_left(self.starts, end)
@@ -224,7 +226,7 @@ class _Captured:
             return
         changed = before.around.changed_unseen()
         if changed and self.last_run - before.last_run > 1:
-            raise RuntimeError(f"compile: {changed}, which is too large to be looked at before each call, has changed; replays "
+            raise RuntimeError(f"compile: {changed} has changed, which is too large to be looked at before each call; replays "
                                f"since call {before.last_run + 1} may have been wrong. This call was made by Python")
 
     @float_errors.ignored
@@ -295,6 +297,7 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
         with step:
             tracers = [Tracer.of(as_given(array, x.array), None, step) for array, x in zip(arrays, inputs)]
             tracers = [tracers[i] for i in first_places(inputs)]
+            step.inputs = tracers
             results = step.run(function, *tracers) if before and before.count == 2 else function(*tracers)
             step.transcript.ends(results)
             results = each(results, lambda value: _array_of(value, step))
@@ -304,7 +307,6 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
             raise Refused("compile: this step leaves another grad mode or number of threads than it found, which a replay "
                           "would not; set them outside, or in a with block")
         known = _Captured(step, arrays, results, compiled.calls)
-        _refuse_other_places(step, tracers)
         if before is None:
             _refuse_changes(around, step.changed)
     except Refused:
@@ -350,18 +352,6 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
                            f"{wrong}. This call was made by Python; pass what changes as an input, or don't compile this "
                            "step")
     return result
-
-
-def _refuse_other_places(step: Capture, tracers: Sequence[Tracer]) -> None:
-    """Refused, if the step has made a tensor require a gradient, or not."""
-    changed = [tensor for tensor in tracers if tensor.node is not None]
-    for tensor, _, node in step.sources.values():
-        if tensor.node is not node:
-            changed.append(tensor)
-            tensor.node = node
-    if changed:
-        raise Refused(f"compile: this step changes whether a tensor of shape {changed[0].shape} requires a gradient, which "
-                      "a replay would not; change it outside")
 
 
 def _refuse_changes(around: Surroundings, changed: list) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .devices import CPU, device as checked_device
 from .runner import opaque, refuse_in_capture
+from .versions import tick
 
 _generator = np.random.default_rng()
 _rank = 0  # see `portion`
@@ -34,6 +35,7 @@ class Generator:
 
     def __init__(self, device: Any = "cpu"):
         checked_device(device)
+        self.made = tick()
         self.numpy_generator = np.random.default_rng()
         self.manual_seed(67280421310721)  # as PyTorch's
 

@@ -96,6 +96,9 @@ class Runner:
     def refuse(self, what: str, instead: str) -> None:
         """Called when Python does something that a replay would not repeat; raises while a step is captured."""
 
+    def refuse_switch(self, tensor) -> None:
+        """Called when a Tensor is to require a gradient, or not; raises while a step is captured, if it is not new."""
+
     def refuse_read(self, tensor) -> None:
         """Called when Python reads a Tensor's values; raises while a step is captured."""
 

@@ -223,6 +223,8 @@ class Surroundings:
 
     def _follow(self, value: Any, name: str) -> None:
         """A value that the function has in hand: it may call it, look into it, or hand it on."""
+        if is_tensor(value):
+            self.known[id(value)] = value
         if isinstance(value, SIMPLE) or is_tensor(value) or id(value) in self._seen:
             return
         if isinstance(value, types.MethodType):  # made anew each time that it is looked up
@@ -309,7 +311,10 @@ class Surroundings:
         self.known[id(value)] = value
         if _tells(value):
             self._follow(value, name)
-        if isinstance(value, (*CONTAINERS, np.ndarray, own_random.Generator)) or _state_of(value) is not None:
+        if key == "__class__":
+            return [(type(value), path)]
+        changing = (*CONTAINERS, np.ndarray, bytearray, ContextVar, own_random.Generator)
+        if isinstance(value, changing) or _state_of(value) is not None:
             self._follow(value, name)  # a method may change it
         if isinstance(value, types.ModuleType):
             found = self._variable(vars(value), key, path)
@@ -328,7 +333,8 @@ class Surroundings:
         if key not in own:
             self._of_class(type(value), key, path)
         if isinstance(of_class, property):
-            self._function(of_class.fget, value, path)
+            for function in (of_class.fget, of_class.fset):
+                self._function(function, value, path)
             return []
         if isinstance(of_class, (functools.partialmethod, functools.cached_property)):
             self._function(of_class.func, value, path)

@@ -110,6 +110,8 @@ class Tensor(ops.Methods):
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Make this a leaf whose gradient is wanted, or not."""
+        if requires_grad != (self.node is not None):
+            current().refuse_switch(self)
         if not requires_grad:
             if not self.is_leaf:
                 raise RuntimeError("only leaf tensors can stop requiring a gradient; use detach() on a computed one")
@@ -245,6 +247,8 @@ class Tensor(ops.Methods):
         if self.node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
 
+        refuse_in_capture("registers a hook", "register it outside")
+
         def on_arrival(gradient):
             seen = gradient if isinstance(gradient, Tensor) else wrap(np.asarray(gradient))
             result = hook(seen)
@@ -272,6 +276,8 @@ class Tensor(ops.Methods):
         if self.node is None or not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors, or those that don't "
                                "require gradient")
+
+        refuse_in_capture("registers a hook", "register it outside")
 
         def on_accumulation():
             hook(self)

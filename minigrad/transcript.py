@@ -10,7 +10,7 @@ import functools
 import sys
 import types
 import weakref
-from typing import Any, Collection, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -56,8 +56,8 @@ class Call(NamedTuple):
 class Transcript:
     """The calls of a step, in order."""
 
-    def __init__(self, began: int, known: Collection[int] = ()):
-        self.began, self.known = began, known  # when, by the engine's clock; ids of objects that were there before
+    def __init__(self, began: int):
+        self.began = began  # when the step began, by the engine's clock
         self.calls: list[Call] = []
         self._memories: dict[int, weakref.ref] = {}  # the arrays that own what the step has made, by id
         self._count = 0
@@ -88,8 +88,8 @@ class Transcript:
             number = getattr(value, "number", None)
             if number is not None:
                 return Made(number)
-            age = value.made if value.node is None else value.node.order
-            return self._fact(value._array) if age > self.began else Outside(id(value), f"a tensor of shape {value.shape}")
+            is_outside = self.is_from_outside(value)
+            return Outside(id(value), f"a tensor of shape {value.shape}") if is_outside else self._fact(value._array)
         if isinstance(value, np.ndarray):
             return self._of_array(value)
         if isinstance(value, (tuple, list)):
@@ -107,8 +107,12 @@ class Transcript:
             return self._fact(value.__func__)
         if isinstance(value, type):
             return value.__qualname__, *[self._fact(part) for part in vars(value).values() if callable(part)]
-        is_new = id(value) not in self.known and isinstance(value, (Generator, np.random.Generator))
+        is_new = isinstance(value, Generator) and not self.is_from_outside(value)
         return type(value).__qualname__ if is_new else Outside(id(value), type(value).__qualname__)
+
+    def is_from_outside(self, value: Any) -> bool:
+        """Was this Tensor or Generator there before the step began?"""
+        return (value.made if getattr(value, "node", None) is None else value.node.order) <= self.began
 
     def _of_array(self, array: np.ndarray) -> Made | Given:
         memory = owner(array)
