@@ -16,7 +16,9 @@ what was captured:
 
 - a Tensor from outside that has another array or another place on the tape, or a hook: see `Capture.sources`;
 - an attribute of any module that has been set, or a hook registered: `outdate`;
-- a variable that the step reads and that refers to something else: `compiled.Surroundings`.
+- what else Python reads or sets: `surroundings.Surroundings`.
+
+All calls are noted in a `Transcript`, too. A `Rehearsal` makes only that, when Python runs the step once more.
 """
 import contextlib
 import functools
@@ -82,8 +84,6 @@ class Tracer(Tensor):
     dtype = property(lambda self: self._memory.dtype)
 
     def __repr__(self) -> str:
-        if this_thread.runner is self._capture:
-            self._capture.refuse_read(self)
         return f"Tracer(shape={self._memory.shape}, dtype={self._memory.dtype})"
 
     _repr_html_ = None  # it has no numbers to show

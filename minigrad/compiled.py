@@ -131,7 +131,7 @@ class Compiled:
     def constants(self) -> list[Constant]:
         """What the step takes as given, as it was captured last: first variables, then what its calls were given.
 
-        >>> scale = 2.0
+        >>> __name__, scale = "a_file_of_the_user", 2.0
         >>> step = compile(lambda x: x * scale + 1)
         >>> y = step(Tensor([1.0]))
         >>> [(constant.name, constant.value) for constant in step.constants()]
@@ -140,7 +140,8 @@ class Compiled:
         if not self._captured:
             return []
         *_, last = self._captured.values()
-        places = [Constant(place.name, "", place.value) for place in last.around.places.values() if not place.is_told]
+        places = [Constant(place.name, "", place.value) for place in last.around.places.values()
+                  if not place.is_told and place.key != "__code__"]
         return places + [Constant(*constant) for constant in last.transcript.constants()]
 
     def __copy__(self) -> "Compiled":
@@ -226,8 +227,8 @@ class _Captured:
             return
         changed = before.around.changed_unseen()
         if changed and self.last_run - before.last_run > 1:
-            raise RuntimeError(f"compile: {changed} has changed, which is too large to be looked at before each call; replays "
-                               f"since call {before.last_run + 1} may have been wrong. This call was made by Python")
+            raise RuntimeError(f"compile: {changed} has changed, which is too large to be looked at before each call; "
+                               f"replays since call {before.last_run + 1} may have been wrong. This one was made by Python")
 
     @float_errors.ignored
     def replay(self, inputs: Sequence[Tensor]) -> Any:

@@ -92,10 +92,9 @@ def is_of_library(module: str | None) -> bool:
 class Surroundings:
     """The places that a function's code reads or sets.
 
-    >>> scale = 2.0
-    >>> around = Surroundings(lambda x: x * scale)
-    >>> [(place.name, place.value) for place in around.places.values()]
-    [('scale', 2.0)]
+    >>> __name__, scale = "a_file_of_the_user", 2.0
+    >>> [place.name for place in Surroundings(lambda x: x * scale).places.values()]
+    ['<lambda>.__code__', 'scale']
     """
 
     def __init__(self, function: Callable, ran: dict | None = None):
