@@ -55,6 +55,10 @@ class Alone:
     def difference(self, facts: Mapping[str, Any]) -> str | None:
         """What is not the same on all ranks, in words."""
 
+    def part_here(self) -> slice:
+        """Which of things that each machine has to do once are this rank's."""
+        return slice(None)
+
     def rows(self, size: int) -> slice:
         """Which rows of a batch of this size are this rank's."""
         return slice(self.rank * size // self.size, (self.rank + 1) * size // self.size)
@@ -113,9 +117,16 @@ class Ranks(Alone):
     def default_threads(self) -> int:
         """The cores that this rank may use, divided among the ranks of this machine that may use them."""
         own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-        machine = self.communicator.Split_type(self.mpi.COMM_TYPE_SHARED)
-        sharing = sum(not own.isdisjoint(other) for other in machine.allgather(own))
+        sharing = sum(not own.isdisjoint(other) for other in self.machine().allgather(own))
         return max(1, len(own) // sharing)
+
+    def part_here(self) -> slice:
+        machine = self.machine()
+        return slice(machine.rank, None, machine.size)
+
+    def machine(self) -> Any:
+        """The communicator of the ranks on this machine."""
+        return self.communicator.Split_type(self.mpi.COMM_TYPE_SHARED)
 
 
 def _short(text: str, most: int = 60) -> str:

@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,7 +26,7 @@ from models.data import dtype_for, new_tokenizer
 from models.extras import extra
 from models.processes import ProcessLost, in_order
 from models.run import locked
-from models.shards import DTYPES, INDEX, SPLITS, Index, Shard, ShardError, SourceText, shard_path
+from models.shards import DTYPES, INDEX, SPLITS, Index, Shard, ShardError, Show, SourceText, no_show, shard_path
 from models.text_files import Piece, TextFile
 from models.tokenizers import BytePairs, Tokenizer, tokenizer_of
 from models.tokenizers.byte_pairs import DEFAULT_SIZE
@@ -36,7 +36,6 @@ from models.transformer import check_whole
 SHARD_TOKENS = 1 << 24  # that fill a shard; those of the piece that fills it all belong to it
 LEARNT_FROM = 1 << 25  # characters
 LEFTOVER = re.compile(r"\.(index\.json|(train|validation)-\d+\.bin)-\d+\.tmp")  # of a process that was killed
-Show = Callable[[str, int, int], None]  # is told what is done, how much of it has been, and how much there is
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Examined:
 
 
 def prepare(request: Request, folder: str | os.PathLike, workers: int = 1,
-            show: Show = lambda what, done, total: None) -> Index:
+            show: Show = no_show) -> Index:
     """Write the tokens of all sources into a folder, or what is left to write of them.
 
     workers: processes; with more than one, a script that calls this needs `if __name__ == "__main__":`.

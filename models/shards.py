@@ -4,7 +4,8 @@
     train-00000.bin        token ids, little-endian, and nothing else
     validation-00000.bin
 
-Sizes are compared with the index whenever the folder is opened, hashes by `check_content`, which reads all of it.
+Sizes are compared with the index whenever the folder is opened, hashes by `check_content`, which reads all of it: before
+anything is trained on it by `minigrad train`.
 """
 import dataclasses
 import hashlib
@@ -196,8 +197,8 @@ def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenize
     """The corpus of a prepared text. Its tokens stay on the disk, and windows run across shards, so all windows are as
     likely as in a text in memory.
 
-    ValueError if the folder is not whole, is damaged, too short for the context, or made with another tokenizer than the
-    given one; OSError if it cannot be read.
+    ValueError if the folder is not whole, its sizes are wrong, it is too short for the context, or made with another
+    tokenizer than the given one; OSError if it cannot be read. `check_content` compares the tokens, too.
     """
     index = Index.read(folder)
     if not index.is_whole:
@@ -214,16 +215,21 @@ def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenize
                   index.bytes("validation"))
 
 
-def check_content(folder: str | os.PathLike, show: Callable[[str, int, int], None] = lambda what, done, total: None
-                  ) -> Index:
-    """Read all shards, and compare them with the index; ValueError names the first that is damaged. `show` is told what is
-    done, how much of it has been, and how much there is."""
-    index = Index.read(folder)
+Show = Callable[[str, int, int], None]  # is told what is done, how much of it has been, and how much there is
+
+
+def no_show(what: str, done: int, total: int) -> None:
+    """Shows nothing."""
+
+
+def check_content(index: Index, folder: str | os.PathLike, show: Show = no_show, part: slice = slice(None)) -> None:
+    """Read all shards, or a part of them, and compare them with the index; ValueError names the first that is damaged."""
+    files = [file for split in SPLITS for file in index.paths(folder, split)][part]
     dtype, size = DTYPES[index.dtype], len(tokenizer_of(index.tokenizer))
-    total, done = sum(map(index.tokens, SPLITS)) * dtype.itemsize, 0
-    for split in SPLITS:
-        for path, shard in index.paths(folder, split):
-            digest = hashlib.sha256()
+    total, done = sum(shard.tokens for _, shard in files) * dtype.itemsize, 0
+    for path, shard in files:
+        digest = hashlib.sha256()
+        try:
             with open(path, "rb") as file:
                 while block := file.read(CHECKED_AT_ONCE * dtype.itemsize):
                     digest.update(block)
@@ -231,6 +237,7 @@ def check_content(folder: str | os.PathLike, show: Callable[[str, int, int], Non
                     show("checking", done, total)
                     if np.frombuffer(block, dtype).max() >= size:
                         raise ValueError(f"{path} is damaged: it holds ids from {size} on, which are no tokens; {ANEW}")
-            if digest.hexdigest() != shard.sha256:
-                raise ValueError(f"{path} is damaged: its content is not what was written; {ANEW}")
-    return index
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read ({error.strerror}); {ANEW}") from None
+        if digest.hexdigest() != shard.sha256:
+            raise ValueError(f"{path} is damaged: its content is not what was written; {ANEW}")

@@ -1,19 +1,12 @@
 """`minigrad prepare`: large texts as a folder of tokens, which `minigrad train --text` maps into memory."""
 import argparse
-import contextlib
 import os
 import pathlib
-import sys
-import time
-from collections.abc import Iterator
 from typing import Any
 
-import tqdm
-
-from models.commands.shared import UsageError
+from models.commands.shared import UsageError, show_progress
 from models.commands.train import named_tokenizer
-from models.prepare import SHARD_TOKENS, Request, Show, prepare
-from models.run import SECONDS_BETWEEN_LINES
+from models.prepare import SHARD_TOKENS, Request, prepare
 from models.shards import SPLITS, Index, ShardError, check_content
 from models.text_files import TextFile
 from models.tokenizers.byte_pairs import DEFAULT_SIZE
@@ -87,8 +80,9 @@ def check(given: dict[str, Any], folder: pathlib.Path) -> int:
     if others:
         raise UsageError("--check reads what is in --to, and takes no files and no other flags; leave them out")
     try:
+        index = Index.read(folder)
         with show_progress() as show:
-            index = check_content(folder, show)
+            check_content(index, folder, show)
     except ValueError as error:
         raise ShardError(error) from None
     report(index, folder)
@@ -102,33 +96,3 @@ def report(index: Index, folder: pathlib.Path) -> None:
     files = sum(map(len, index.shards.values()))
     state = f"go on with: minigrad train --text {folder}" if index.is_whole else "unfinished: prepare goes on from there"
     print(f"{folder}{os.sep} holds {counts}, {index.dtype}, in {files} shards; {state}")
-
-
-@contextlib.contextmanager
-def show_progress() -> Iterator[Show]:
-    """Yield a function that shows how much of some bytes is done: a bar on a terminal, otherwise a line now and then."""
-    bar, last_line = None, time.monotonic()
-
-    def show_bar(what: str, done: int, total: int) -> None:
-        nonlocal bar
-        if bar is None or bar.desc != what:
-            close()
-            layout = "{desc} {percentage:3.0f}% |{bar}| {n_fmt}B/{total_fmt}B [{remaining} left, {rate_fmt}]"
-            bar = tqdm.tqdm(desc=what, total=total, unit="B", unit_scale=True, bar_format=layout, dynamic_ncols=True)
-            bar.desc = what
-        bar.update(done - bar.n)
-
-    def show_line(what: str, done: int, total: int) -> None:
-        nonlocal last_line
-        if time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
-            last_line = time.monotonic()
-            print(f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", file=sys.stderr)
-
-    def close() -> None:
-        if bar is not None:
-            bar.close()
-
-    try:
-        yield show_bar if sys.stderr.isatty() else show_line
-    finally:
-        close()

@@ -1,20 +1,26 @@
 """What all commands share: one-line errors and exit codes, flags from configs, and checks of what users give."""
 import argparse
+import contextlib
 import dataclasses
 import difflib
 import inspect
 import pathlib
 import re
+import sys
 import tempfile
+import time
 import types
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NoReturn
+
+import tqdm
 
 import minigrad as mg
 from models.checkpoint import CheckpointError
 from models.distributed import RanksError
 from models.extras import MissingExtra
-from models.shards import ShardError
+from models.run import SECONDS_BETWEEN_LINES
+from models.shards import ShardError, Show
 from models.train import TrainingError
 
 
@@ -100,3 +106,33 @@ def set_threads(options: argparse.Namespace) -> None:
             mg.set_num_threads(options.threads)
     except ValueError as error:
         raise UsageError(f"--threads: {error}") from None
+
+
+@contextlib.contextmanager
+def show_progress() -> Iterator[Show]:
+    """Yield a function that shows how much of some bytes is done: a bar on a terminal, otherwise a line now and then."""
+    bar, last_line = None, time.monotonic()
+
+    def show_bar(what: str, done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None or bar.desc != what:
+            close()
+            layout = "{desc} {percentage:3.0f}% |{bar}| {n_fmt}B/{total_fmt}B [{remaining} left, {rate_fmt}]"
+            bar = tqdm.tqdm(desc=what, total=total, unit="B", unit_scale=True, bar_format=layout, dynamic_ncols=True)
+            bar.desc = what
+        bar.update(done - bar.n)
+
+    def show_line(what: str, done: int, total: int) -> None:
+        nonlocal last_line
+        if time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
+            last_line = time.monotonic()
+            print(f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", file=sys.stderr)
+
+    def close() -> None:
+        if bar is not None:
+            bar.close()
+
+    try:
+        yield show_bar if sys.stderr.isatty() else show_line
+    finally:
+        close()

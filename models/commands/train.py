@@ -16,13 +16,13 @@ from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import NAME, PREVIOUS, Checkpoint, find, load
-from models.commands.shared import UsageError, add_fields, check_writable
+from models.commands.shared import UsageError, add_fields, check_writable, show_progress
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.loading import model_config, task_of, training_config
 from models.recipes import DEFAULT, NANOGPT, RECIPES
-from models.shards import load_shards
-from models.task import DEFAULTS
+from models.shards import Index, MappedTokens, check_content, load_shards, no_show
+from models.task import DEFAULTS, Task
 from models.tasks import TASKS
 from models.tokenizers import TOKENIZERS, BytePairs, Tokenizer, Vocabulary, tokenizer_of
 from models.train import Trainer, TrainingConfig
@@ -139,6 +139,7 @@ def as_flags(values: Mapping[str, Any]) -> str:
 def start(given: dict[str, Any], ranks: Alone) -> None:
     """A new run, in a folder of its own."""
     trainer, name = new_trainer(given, ranks)
+    check_text(trainer.dataset, ranks)
     folder = ranks.of_first(new_folder, given.get("out"), name)
     with locked(folder, ranks):
         train(trainer, folder)
@@ -242,6 +243,7 @@ def resume(given: dict[str, Any], ranks: Alone) -> None:
         if steps < step:
             raise UsageError(f"--steps is {steps}, but {folder} has done {step}; ask for more steps")
         dataset = task or same_text(checkpoint, given, folder, config.context)
+        check_text(dataset, ranks)
         ranks.of_first(check_writable, folder)
         trainer = Trainer(make_model(task, checkpoint.architecture, config, training.seed), dataset, training,
                           checkpoint.architecture, ranks)
@@ -359,6 +361,18 @@ def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, voca
                          "of `minigrad prepare`") from None
     except ValueError as error:
         raise UsageError(error) from None
+
+
+def check_text(dataset: Corpus | Task, ranks: Alone) -> None:
+    """UsageError if a prepared text is not what was written. Each machine reads its copy once, its ranks a part each."""
+    if not (isinstance(dataset, Corpus) and isinstance(dataset.train, MappedTokens)):
+        return
+    try:
+        with show_progress() if ranks.is_first else contextlib.nullcontext(no_show) as show:
+            check_content(Index.read(dataset.path), dataset.path, show, ranks.part_here())
+    except ValueError as error:
+        raise UsageError(error) from None
+    ranks.wait()  # before the first one makes a folder
 
 
 def memory_size() -> float:

@@ -223,6 +223,18 @@ def test_threads_are_the_cores_divided_among_those_that_share_them(cores, thread
     assert ranks.default_threads() == threads
 
 
+def test_each_machine_does_all_of_what_is_to_be_done_once():
+    mpi = types.SimpleNamespace(COMM_TYPE_SHARED=None)
+
+    def done(rank: int, size: int) -> str:
+        machine = types.SimpleNamespace(rank=rank, size=size)
+        return "abcdefg"[distributed.Ranks(types.SimpleNamespace(rank=4, size=6, Split_type=lambda _: machine), mpi).part_here()]
+
+    for size in (1, 2, 3):
+        assert sorted("".join(done(rank, size) for rank in range(size))) == list("abcdefg")
+    assert "abcdefg"[distributed.ALONE.part_here()] == "abcdefg"
+
+
 @pytest.mark.parametrize("sizes, flag", [(dict(batch_size=9), "--batch-size is 9"),
                                          (dict(batch_size=2, final_batch_size=7), "--final-batch-size is 7"),
                                          (dict(batch_size=2, final_batch_size=16), None)])

@@ -16,10 +16,10 @@ import pytest
 
 import models
 from models import TrainingConfig, TransformerConfig, load_corpus, text_files
-from models.commands.prepare import show_progress
+from models.commands.shared import show_progress
 from models.data import windows
 from models.prepare import Request, prepare
-from models.shards import INDEX, SPLITS, Index, MappedTokens, load_shards
+from models.shards import INDEX, SPLITS, Index, MappedTokens, check_content, load_shards
 from models.text_files import TextFile
 from models.tokenizers import BytePairs
 from models.tokenizers.byte_pairs import LLAMA3_PATTERN
@@ -406,7 +406,7 @@ def test_progress(monkeypatch, is_terminal):
     stream.isatty = lambda: is_terminal
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("models.commands.prepare.SECONDS_BETWEEN_LINES", -1)
+    monkeypatch.setattr("models.commands.shared.SECONDS_BETWEEN_LINES", -1)
     with show_progress() as show:
         for what in ("reading", "writing"):
             for megabytes in (1, 4):
@@ -533,16 +533,59 @@ def test_a_shard_of_another_size_is_found_at_once(run, tokens, text_file, name, 
     one_line(run("prepare", "--to", "tokens", "--check"), f"{path} {says}")
 
 
-def test_a_shard_of_other_content_is_found_by_check(run, tokens):
+def flip(path: pathlib.Path, bit: int = 0) -> None:
+    """Of the last id."""
+    ids = np.fromfile(path, "<u2")
+    ids[-1] ^= 1 << bit
+    path.write_bytes(ids.tobytes())
+
+
+@pytest.mark.parametrize("name", ["train-00002.bin", "validation-00000.bin"])
+@pytest.mark.parametrize("bit, says", [(0, "is damaged: its content is not what"), (4, "is damaged: it holds ids from 11 on")])
+def test_a_shard_of_other_content_is_found_before_it_is_trained_on(run, tokens, name, bit, says):
     code, out, _ = run("prepare", "--to", "tokens", "--check")
     assert code == 0 and out.startswith("tokens/ holds 3,600 tokens of 3,600 bytes to train on and 400 tokens of 400 bytes")
-    path = pathlib.Path("tokens/train-00002.bin")
-    ids = np.fromfile(path, "<u2")
-    ids[-1] ^= 1
-    path.write_bytes(ids.tobytes())
-    one_line(run("prepare", "--to", "tokens", "--check"), f"{path} is damaged: its content is not what", codes=(1,))
-    path.write_bytes((ids + 11).tobytes())
-    one_line(run("prepare", "--to", "tokens", "--check"), f"{path} is damaged: it holds ids from 11 on", codes=(1,))
-    code, _, err = run("train", *TINY, "--text", "tokens", "--batch-size", 50, "--out", "here")
-    assert code == 1 and f"minigrad: error: {path} is damaged: it holds token" in err.splitlines()[-1]
-    assert models.checkpoint.load("here").step == 0
+    assert run("train", *TINY, "--text", "tokens", "--out", "here")[0] == 0
+    before = content("here")
+    flip(pathlib.Path("tokens", name), bit)
+    one_line(run("prepare", "--to", "tokens", "--check"), f"tokens/{name} {says}", codes=(1,))
+    one_line(run("train", *TINY, "--text", "tokens"), f"tokens/{name} {says}", codes=(2,))
+    one_line(run("train", "--resume", "here", "--steps", 9), f"tokens/{name} {says}", codes=(2,))
+    os.rename("tokens", "moved")
+    one_line(run("train", "--resume", "here", "--steps", 9, "--text", "moved"), f"moved/{name} {says}", codes=(2,))
+    assert not os.path.exists("runs") and content("here") == before
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_ranks_of_a_machine_share_what_is_to_be_checked(tokens, size):
+    """Each file is read by one of them; the first says how far it is with its part."""
+    index, names = Index.read("tokens"), sorted(path.name for path in pathlib.Path("tokens").glob("*.bin"))
+    for name in names:
+        flip(pathlib.Path("tokens", name))
+        found = []
+        for rank in range(size):
+            try:
+                check_content(index, "tokens", part=slice(rank, None, size))
+            except ValueError as error:
+                found.append(str(error).split()[0])
+        assert found == [f"tokens/{name}"]
+        flip(pathlib.Path("tokens", name))
+    shown = []
+    check_content(index, "tokens", lambda *arguments: shown.append(arguments), slice(0, None, size))
+    assert shown[-1] == ("checking", *[sum(os.path.getsize(f"tokens/{name}") for name in names[::size])] * 2)
+
+
+def test_a_shard_that_cannot_be_read(run, tokens, monkeypatch):
+    def fail(path, mode):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("models.shards.open", fail, raising=False)
+    one_line(run("train", *TINY, "--text", "tokens"), "tokens/train-00000.bin cannot be read (Input/output error)", codes=(2,))
+
+
+def test_a_shard_that_is_damaged_meanwhile(tokens):
+    corpus, path = load_shards("tokens"), pathlib.Path("tokens/train-00002.bin")
+    with open(path, "r+b") as file:
+        file.write(b"\xff\xff")
+    with pytest.raises(models.shards.ShardError, match=f"{path} is damaged: it holds token 65535, and there are 11"):
+        corpus.train[:]

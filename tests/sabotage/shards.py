@@ -5,7 +5,7 @@ PROCESSES = ("tests/models/test_processes.py", "-o", "faulthandler_timeout=20")
 PIECES = ("tests/models/test_text_files.py",)
 WRITTEN = ("tests/models/test_prepare.py", "-k", "corpus or processes or split or counted or ids or pieces_are and 1- or learnt")
 KILLED = ("tests/models/test_prepare.py", "-k", "not_done_again or half or changes or moved or another_request or one_at_a_time")
-WRONG = ("tests/models/test_prepare.py", "-k", "bad_input or folders or hostile or size or content or unfinished or resume")
+WRONG = ("tests/models/test_prepare.py", "-k", "bad_input or folders or hostile or shard or share or unfinished or resume")
 
 SHOWN = ("tests/models/test_prepare.py", "-k", "progress")
 
@@ -67,7 +67,7 @@ SABOTAGES = [
         "prepare: leaves an empty folder": ("prepare", "folder.rmdir()", "pass"),
         "prepare: nothing is text, too": ("examine_all", "not any(seen.characters)", "False"),
     }),
-    *edits(SHOWN, "models.commands.prepare", {
+    *edits(SHOWN, "models.commands.shared", {
         "prepare: one bar for both passes": ("show_progress", "bar is None or bar.desc != what", "bar is None"),
         "prepare: no lines": ("show_progress", "time.monotonic() - last_line > SECONDS_BETWEEN_LINES", "False"),
     }),
@@ -83,7 +83,13 @@ SABOTAGES = [
         "shards: any ids": ("MappedTokens.__getitem__", "found[is_here].max() >= self._vocabulary_size", "False"),
         "check: any ids": ("check_content", "np.frombuffer(block, dtype).max() >= size", "False"),
         "check: any content": ("check_content", "digest.hexdigest() != shard.sha256", "False"),
+        "check: unreadable files": ("check_content", "except OSError", "except KeyError"),
+        "check: all files by each rank": ("check_content", "[part]", ""),
         "shards: counts below one": ("is_count", "0 < value", "-9 < value"),
         "shards: counts of any type": ("is_count", "type(value) is int", "True"),
+    }),
+    *edits(WRONG, "models.commands.train", {
+        "train: damaged tokens do": ("start", "check_text(trainer.dataset, ranks)", "pass"),
+        "train: damaged tokens do when it goes on": ("resume", "check_text(dataset, ranks)", "pass"),
     }),
 ]
