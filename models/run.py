@@ -196,6 +196,13 @@ def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list]:
             signal.signal(number, handler)
 
 
+def has_bar() -> bool:
+    """Can stderr show a bar? A file cannot, nor can a terminal that does not know how wide it is."""
+    with contextlib.suppress(OSError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    return sys.stderr.isatty()
+
+
 @contextlib.contextmanager
 def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
     """Yield a function that shows a row of metrics: a bar on a terminal, otherwise a line now and then."""
@@ -226,7 +233,7 @@ def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
                 text += f" [{tqdm.tqdm.format_interval(left)} left]"
             print(f"step {step}/{total}: {text}", file=sys.stderr)
 
-    if not sys.stderr.isatty():
+    if not has_bar():
         yield show_line
         return
     layout = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} [{remaining} left]{postfix}"

@@ -19,7 +19,7 @@ import minigrad as mg
 from models.checkpoint import CheckpointError
 from models.distributed import RanksError
 from models.extras import MissingExtra
-from models.run import SECONDS_BETWEEN_LINES
+from models.run import SECONDS_BETWEEN_LINES, has_bar
 from models.shards import ShardError, Show
 from models.train import TrainingError
 
@@ -133,6 +133,6 @@ def show_progress() -> Iterator[Show]:
             bar.close()
 
     try:
-        yield show_bar if sys.stderr.isatty() else show_line
+        yield show_bar if has_bar() else show_line
     finally:
         close()

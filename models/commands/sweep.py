@@ -234,7 +234,7 @@ class Progress:
                           if name not in self._to_do), default=None)
         self._total = sum(run.steps for run in planned)
         self._bar = None
-        if sys.stderr.isatty():
+        if runs.has_bar():
             layout = "{percentage:3.0f}% |{bar}| {desc}"
             self._bar = tqdm.tqdm(total=self._total, initial=self._first, bar_format=layout, dynamic_ncols=True)
 

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -244,6 +245,22 @@ def test_how_long_it_will_take_is_said_after_the_first_steps(make_trainer, tmp_p
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("step 1/50: loss") and "left" not in first
     assert second.startswith("step 2/50: loss") and second.endswith(" tokens/s [48:00 left]")
+
+
+@pytest.mark.parametrize("columns", [0, 80])
+def test_a_terminal_of_no_columns_gets_lines(make_trainer, monkeypatch, columns):
+    termios = pytest.importorskip("termios")
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    trainer = make_trainer(steps=2)
+    with open(theirs, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        with runs.show_progress(trainer) as show:
+            show(trainer.train_step())
+        stream.flush()
+        shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert ("step 1/2: loss" in shown) == (columns == 0) and ("50% |" in shown) == (columns > 0), shown
 
 
 def one_line(code_and_output, says: str) -> None:
