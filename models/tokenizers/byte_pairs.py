@@ -26,6 +26,7 @@ DEFAULT_SIZE = 1024  # of a vocabulary that is learnt
 PIECE, BATCH = 1 << 15, 16  # characters of a piece of text, and pieces that become tokens at a time, in parallel
 WHOLE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 END_OF_TEXT = "<|endoftext|>"  # GPT-2's special token
+MOST_IDS = 1 << 24  # the library looks at all below the largest, whether they are tokens or not
 MOST_GROWTH = 1000  # times that a text may become longer by what is replaced in it
 BLANK = "▁"  # SentencePiece writes a blank like this
 BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")  # and a byte of a character that it has no token for like this
@@ -59,6 +60,9 @@ class BytePairs(Tokenizer):
                 raise ValueError("what it replaces makes a text thousands of times as long")
             if described["model"].get("continuing_subword_prefix") and "merges" in described["model"]:
                 raise ValueError("byte pairs with a continuing_subword_prefix are not known here")
+            ids = described["model"].get("vocab", {})
+            if isinstance(ids, dict) and max(ids.values(), default=0) >= MOST_IDS:
+                raise ValueError(f"a token has the id {max(ids.values())}; ids up to {MOST_IDS - 1:,} are read")
             self._tokenizer = _library().Tokenizer.from_str(json.dumps(described))
             self.described = json.loads(self._tokenizer.to_str())
             self._tokens = {i: token for token, i in self._tokenizer.get_vocab(with_added_tokens=True).items()}

@@ -371,6 +371,8 @@ NESTED = functools.reduce(lambda inner, _: {"type": "Sequence", "normalizers": [
     ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}}, "it is no tokenizer.json"),
     ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "it does not work .chunk size"),  # a panic
     ({"model": {"type": "WordLevel", "vocab": {"b": 0}, "unk_token": "x"}}, "it does not work"),
+    ({"model": {"type": "WordLevel", "vocab": {"a": 1 << 24}, "unk_token": "a"}}, "a token has the id 16777216; ids up to 16,777,215 are read"),
+    ({"model": {"vocab": {"a": 0, "b": 1 << 24}, "merges": []}}, "a token has the id 16777216"),
 ])
 def test_hostile_parts(change, says):
     with pytest.raises(ValueError, match=says) as error:

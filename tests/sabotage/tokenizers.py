@@ -49,6 +49,7 @@ SABOTAGES = [
         "bpe: padded": ("BytePairs.__init__", '"padding": None, ', ""),
         "bpe: cut off": ("BytePairs.__init__", '"truncation": None, ', ""),
         "bpe: by chance": ("BytePairs.__init__", ' | {"dropout": None}', ""),
+        "bpe: any ids": ("BytePairs.__init__", ">= MOST_IDS", "< 0"),
         "bpe: texts may grow": ("BytePairs.__init__", "_growth(described) > MOST_GROWTH", "False"),
         "bpe: too few tokens for all bytes": ("BytePairs.of", "vocabulary_size < BYTES", "False"),
         "bpe: not all bytes": ("BytePairs.of", "initial_alphabet=alphabet", "initial_alphabet=[]"),
