@@ -17,6 +17,7 @@ from nn.position import rotary_table
 
 FEW = 16  # tokens: to look at them one by one takes a sixth of the time that `class_ids` needs
 FEWEST_ANGLES = 256  # of rotary positions, that are computed at a time
+FEWEST_SLOTS = 4096  # for keys and values, at first: a long context has many more than most texts need
 
 
 class CannotDecode(ValueError):
@@ -31,6 +32,11 @@ def is_endless(model: CausalTransformer) -> bool:
 def reach(model: CausalTransformer) -> int:
     """How many of the last tokens the next one depends on in an endless text: in each block, those of the window before."""
     return len(model.blocks) * (model.config.context - 1) + 1
+
+
+def most_slots(model: CausalTransformer) -> int:
+    """How many slots for keys and values are ever needed; past the context, a half of them is free when all are full."""
+    return (2 if is_endless(model) else 1) * model.config.context
 
 
 def seen_of_prompt(model: CausalTransformer, tokens: np.ndarray) -> np.ndarray:
@@ -126,15 +132,19 @@ class CachedDecoder:
     def _translate(self) -> None:
         """Look where the parameters are, and forget what was computed with them before."""
         try:
-            translation = _Translation(self.model)
+            self._allocate(FEWEST_SLOTS)
         except ValueError as error:
             raise CannotDecode(str(error)) from None
-        self.program, self._rotations = translation.program, translation.rotations
         self._is_endless, self._reach = is_endless(self.model), reach(self.model)
-        self.keys, self.values = self.program.caches(self.batch_size)
         self._text = np.empty((self.batch_size, 0), np.int64)
         self._start_at(0)
         self._clocks = latest_write(), changes()
+
+    def _allocate(self, slots: int) -> None:
+        """A program and a cache of so many slots, if there can be so many."""
+        translation = _Translation(self.model, slots)
+        self.program, self._rotations = translation.program, translation.rotations
+        self.keys, self.values = self.program.caches(self.batch_size)
 
     def _start_at(self, position: int) -> None:
         """Forget all tokens; the next one has this position."""
@@ -146,7 +156,7 @@ class CachedDecoder:
         self._first, self._turned = position, 0
 
     def _turn(self, slots: int) -> None:
-        """Know the angles of so many slots. A long context has many more than most texts need."""
+        """Know the angles of so many slots."""
         if slots <= self._turned:
             return
         known, slots = self._turned, min(max(slots, 2 * self._turned, FEWEST_ANGLES), self.program.slots)
@@ -184,8 +194,15 @@ class CachedDecoder:
         return logits
 
     def _make_room(self) -> int:
-        """Move the keys and values that are still seen to the front of the cache; the first free slot."""
+        """The first free slot, of twice as many; or if no more are needed, behind those still seen, moved to the front."""
         slots, kept = self.program.slots, self.program.context - 1
+        if slots < most_slots(self.model):
+            before = self.keys, self.values
+            self._allocate(2 * slots)
+            for cache, known in zip((self.keys, self.values), before):
+                cache[..., :slots, :] = known
+            self._move_to(self._first)  # the text may go back to where angles were known
+            return slots
         for cache in (self.keys, self.values):
             cache[..., :kept, :] = cache[..., slots - kept :, :]
         self._move_to(self._end - kept)
@@ -208,7 +225,7 @@ class _Translation:
     The residual stream x is in one of two registers, and the other one is free; within a sublayer there are two more.
     """
 
-    def __init__(self, model: CausalTransformer):
+    def __init__(self, model: CausalTransformer, slots: int):
         _expect(model, CausalTransformer)
         _expect(model.token_embedding, nn.Embedding)
         _expect(model.blocks, nn.ModuleList)
@@ -219,8 +236,7 @@ class _Translation:
         config, vocabulary = model.config, model.token_embedding.weight.array
         C, heads, groups, size = config.width, config.heads, config.groups, config.head_width
         hidden = [len(block.mlp.expand.weight) for block in model.blocks]
-        slots = (2 if is_endless(model) else 1) * config.context
-        self.program = Program(vocabulary.dtype, heads, C, config.context, groups, size, slots)
+        self.program = Program(vocabulary.dtype, heads, C, config.context, groups, size, min(slots, most_slots(model)))
         self.rotations: list[tuple[np.ndarray, float, str]] = []  # arrays to be filled; their base and scaling
         self.streams = self.program.register(C), self.program.register(C)
         packed = (heads + 2 * groups) * size  # q, k, v side by side
@@ -250,7 +266,7 @@ class _Translation:
             _expect(model.position_embedding, nn.Embedding)
             positions = model.position_embedding.weight.array
         elif not is_endless(model):
-            zeros = Tensor(np.zeros((1, config.context, config.width), tokens.weight.dtype))
+            zeros = Tensor(np.zeros((1, self.program.slots, config.width), tokens.weight.dtype))
             positions = with_positions(zeros, config)[0].array
         self.program.embed(tokens.weight.array, positions, scale_of_tokens(config), self.streams[0])
         return self.streams[0]

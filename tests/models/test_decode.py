@@ -459,6 +459,30 @@ def test_a_prompt_with_an_unknown_token(token):
         list(generate(make_model(SMALL, 3.0), [0, token], 1))
 
 
+@pytest.mark.parametrize("positions", TABLE_POSITIONS + ATTENTION_POSITIONS)
+@pytest.mark.parametrize("prompt_length", [1, 7])
+def test_there_are_as_many_slots_as_tokens(monkeypatch, positions, prompt_length):
+    """They become twice as many when they are full: inside the context, and past it until no more are needed."""
+    monkeypatch.setattr(decode, "FEWEST_SLOTS", 3)
+    config = dataclasses.replace(LLAMA, positions=positions, layers=1, key_value_heads=4)
+    decoder, tokens = CachedDecoder(make_model(config), 2), random_tokens(config, 2, 30)
+    last, all_slots = (30, [3, 6, 12, 16]) if decode.is_endless(decoder.model) else (8, [3, 6, 8])
+    for end in range(prompt_length, last + 1):
+        assert_same_logits(decoder, tokens[:, :end])
+        assert_same_logits(decoder, tokens[:, :max(1, end - 1)])  # one back again
+        assert decoder.program.slots == next((slots for slots in all_slots if slots >= end), all_slots[-1])
+
+
+@pytest.mark.parametrize("positions", ["rotary", "sinusoidal"])
+def test_a_context_that_no_memory_holds_is_no_matter(positions):
+    def text(context: int) -> list[int]:
+        mg.manual_seed(0)
+        model = make_model(dataclasses.replace(LLAMA, positions=positions, context=context), spread=3.0)
+        return list(generate(model, [1, 2], 40, seed=0))
+
+    assert text(10**9) == text(64)
+
+
 @pytest.mark.parametrize("fewest", [1, 3, 256])
 def test_angles_are_known_as_far_as_tokens_go(fewest, monkeypatch):
     """However many at a time: of a short text, a longer one, one that moves on, and again of a short one."""

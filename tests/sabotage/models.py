@@ -410,6 +410,9 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: shape not checked": (
         "CachedDecoder._checked",
         "tokens.ndim != 2 or len(tokens) != self.batch_size or not 1 <= tokens.shape[1] <= most", "False"),
+    "CachedDecoder: more slots, with nothing in them": ("CachedDecoder._make_room", "cache[..., :slots, :] = known", "pass"),
+    "CachedDecoder: more slots, and old angles": ("CachedDecoder._make_room", "self._move_to(self._first)", "pass"),
+    "CachedDecoder: all slots at once": ("CachedDecoder._translate", "FEWEST_SLOTS", "2 * self.model.config.context"),
     "CachedDecoder: too little is kept": ("CachedDecoder._make_room", "self.program.context - 1", "self.program.context - 2"),
     "CachedDecoder: the first keys are kept": (
         "CachedDecoder._make_room", "cache[..., slots - kept :, :]", "cache[..., : kept, :]"),
