@@ -18,7 +18,7 @@ OUTPUT = pathlib.Path("docs/benchmarks")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="short and rough: to see that it works")
+    parser.add_argument("--quick", action="store_true", help="short and rough, to see that it works: writes no files")
     parser.add_argument("--seconds", type=float, help="for each contestant and case (default: differs)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for everybody (default: all cores)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases that contain it; writes no files")
@@ -55,9 +55,8 @@ def run(name: str, left_out: set[str], options: argparse.Namespace) -> None:
         return
     table = report.make_table(benchmark, rows)
     print(f"\n## {benchmark.title}\n\n{table}\n", flush=True)
-    if not options.only:
-        result = {**report.describe_machine(options.threads), "quick": options.quick, "unit": benchmark.unit,
-                  "rows": rows}
+    if not (options.only or options.quick):
+        result = {**report.describe_machine(options.threads), "unit": benchmark.unit, "rows": rows}
         options.output.mkdir(parents=True, exist_ok=True)
         (options.output / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         report.draw(benchmark, result, options.output / f"{name}.png")

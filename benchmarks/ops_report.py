@@ -80,4 +80,4 @@ def write(document: pathlib.Path, machine: dict, rows: list[dict]) -> None:
         rows = [row for row in before["rows"] if kind_of(row) not in measured] + rows
     figures.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     draw(rows, f"Every public op beside PyTorch ({machine['threads']} threads, {machine['cpu']})", folder / "ops.png")
-    fill_in(document, "ops", f"{make_table(rows)}\n\n{caption({**machine, 'quick': False})}")
+    fill_in(document, "ops", f"{make_table(rows)}\n\n{caption(machine)}")

@@ -207,7 +207,7 @@ def main() -> None:
     print(table(rows, step_seconds))
     if options.document:
         machine = report.describe_machine(mg.get_num_threads())
-        caption = report.caption({**machine, "quick": False})
+        caption = report.caption(machine)
         report.fill_in(options.document, options.section, f"{table(rows, step_seconds)}\n\n{caption}")
         picture = options.document.with_suffix("") / f"{options.section}.png"
         picture.parent.mkdir(exist_ok=True)

@@ -77,9 +77,8 @@ def cell(row: dict | None) -> str:
 def caption(report: dict) -> str:
     """Machine, versions and date in one line."""
     versions = ", ".join(f"{package} {version}" for package, version in report["versions"].items())
-    quick = ", a quick run: not to be quoted" if report["quick"] else ""
     return (f"{report['cpu']}, {report['threads']} of {report['cores']} cores, {report['system']}, Python "
-            f"{report['python']}; {versions}; {report['date']}{quick}")
+            f"{report['python']}; {versions}; {report['date']}")
 
 
 def fill_in(document: pathlib.Path, name: str, text: str) -> None:
