@@ -34,6 +34,8 @@ except ImportError:  # Windows, where folders have no modes
     fcntl = grp = pwd = None
 
 SOURCES = pathlib.Path(__file__).parent
+MOST_FOLDERS = 8  # of other sources or versions, which other environments may use, with some 15 MB each
+A_WHILE = 1.0  # seconds of compiling, after which it is said
 COMPILER_SETTINGS = "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"  # of numba.config
 
 
@@ -92,27 +94,28 @@ def _is_private_and_writable(folder: pathlib.Path) -> bool:
 
 @functools.cache
 def cache_folder() -> pathlib.Path | None:
-    """Where compiled kernels are kept: NUMBA_CACHE_DIR, beside the sources, or the user's cache; None if nowhere."""
-    candidates = [SOURCES / "__pycache__"]
+    """Where compiled kernels are kept: below NUMBA_CACHE_DIR or in the user's cache; None if nowhere."""
+    candidates = []
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        candidates.append(pathlib.Path(os.environ["NUMBA_CACHE_DIR"]) / "minigrad")
     try:
         candidates.append(pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "minigrad")
     except RuntimeError:  # no home folder
         pass
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        candidates.insert(0, pathlib.Path(os.environ["NUMBA_CACHE_DIR"]) / "minigrad")
     for candidate in candidates:
         folder = pathlib.Path(os.path.realpath(candidate), f"kernels-{_source_hash(SOURCES)}")
         if _is_private_and_writable(folder):
-            _remove_older(folder.parent, keep=3)
+            os.utime(folder)
+            _remove_unused(folder.parent)
             return folder
     return None
 
 
-def _remove_older(parent: pathlib.Path, keep: int) -> None:
-    """Delete the machine code of older sources, but for the newest few (another version may be in use)."""
+def _remove_unused(parent: pathlib.Path) -> None:
+    """Delete the machine code that no process has used for the longest time."""
     try:
         folders = sorted(parent.glob("kernels-*"), key=lambda folder: folder.stat().st_mtime, reverse=True)
-        for folder in folders[keep:]:
+        for folder in folders[MOST_FOLDERS:]:
             for file in folder.iterdir():
                 file.unlink()
             folder.rmdir()
@@ -133,9 +136,9 @@ def _name_runtime_functions() -> None:
 
 @functools.cache
 def _announce() -> None:
-    """Say why the first second takes longer, once in a process that compiles."""
-    nowhere = "each time, as no folder to keep them can be written, and by the user alone"
-    kept = "once for this machine" if cache_folder() else nowhere
+    """Say why it takes longer, once in a process that compiles."""
+    nowhere = "each time, as no folder to keep them can be written, and by the user alone: name one by NUMBA_CACHE_DIR"
+    kept = "those that are used here for the first time" if cache_folder() else nowhere
     print(f"minigrad: compiling kernels, {kept} ...", file=sys.stderr, flush=True)
 
 
@@ -191,6 +194,8 @@ class KernelCache:
     """What Numba asks for compiled code: one file a signature, a SHA-256 of its name and the rest, then Numba's pickled
     compile result. Where another process compiles a kernel already, this one waits for it."""
 
+    seconds = 0.0  # for which this process has waited for kernels to be compiled, here or elsewhere
+
     def __init__(self, function: Callable):
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._locks: dict[pathlib.Path, int] = {}  # of what is being compiled
@@ -216,6 +221,7 @@ class KernelCache:
 
     def load_overload(self, signature, target_context):
         _meet_prerequisites()
+        self._begun = time.perf_counter()
         loaded = None
         if cache_folder() is not None:
             path = self._file(signature, target_context.codegen())
@@ -225,9 +231,13 @@ class KernelCache:
                 loaded = self._load(path, target_context)  # it may have been compiled while this process waited
                 if loaded is not None:
                     self._unlock(path)
-        if loaded is None:
+                    self._count_seconds()
+        if loaded is None and KernelCache.seconds > A_WHILE:
             _announce()
         return loaded
+
+    def _count_seconds(self) -> None:
+        KernelCache.seconds += time.perf_counter() - self._begun
 
     def _load(self, path, target_context):
         with between_passes():  # outside of try: what a handler of Ctrl-C raises is no fault of the file
@@ -241,6 +251,7 @@ class KernelCache:
                 _announce_loss(repr(error))
 
     def save_overload(self, signature, compile_result):
+        self._count_seconds()
         if cache_folder() is None:
             return
         try:

@@ -153,6 +153,12 @@ SABOTAGES = [
         "KernelCache.load_overload", "loaded = self._load(path, target_context)  #", "pass  #"),
     "cache: a process waits for itself": ("KernelCache.load_overload", " and path not in self._locks", ""),
     "cache: locks stay": ("KernelCache.save_overload", "self._unlock(path)", "pass"),
+}) + edits(("tests/minigrad/kernels/test_cache.py", "-k", "sources or longest or announced"), "minigrad.kernels.cache", {
+    "cache: beside the sources": ("cache_folder", "candidates = []", 'candidates = [SOURCES / "__pycache__"]'),
+    "cache: folders pile up": ("_remove_unused", "folders[MOST_FOLDERS:]", "folders[99:]"),
+    "cache: folders in use go": ("cache_folder", "os.utime(folder)", "pass"),
+    "cache: compiling is announced at once": ("KernelCache.load_overload", " and KernelCache.seconds > A_WHILE", ""),
+    "cache: compiling takes no time": ("KernelCache.save_overload", "self._count_seconds()", "pass"),
 }) + edits(("tests/minigrad/kernels/test_pointwise.py",), "minigrad.kernels.pointwise", {
     "formulas: float64 is read as float32": ("Formula.of", "x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT)", "False"),
     "formulas: the result's axes stay in the order of memory": ("Formula._computed", "out.transpose(plan.order)", "out"),

@@ -104,10 +104,52 @@ def test_unwritable_places_are_passed_over(tmp_path, monkeypatch):
     (tmp_path / "a-file").write_text("no folder can be made below this")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a-file"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(cache, "SOURCES", tmp_path / "a-file")
     assert cache.cache_folder.__wrapped__().parent == tmp_path / "home" / "minigrad"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a-file"))
     assert cache.cache_folder.__wrapped__() is None
+
+
+def test_nothing_is_kept_beside_the_sources(tmp_path, monkeypatch):
+    """Else `pip uninstall` would leave it there."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / "kernels").mkdir()
+    monkeypatch.setattr(cache, "SOURCES", tmp_path / "kernels")
+    assert cache.cache_folder.__wrapped__().parent == tmp_path / "home" / "minigrad"
+    assert not list((tmp_path / "kernels").iterdir())
+
+
+def test_folders_that_were_not_used_for_the_longest_time_go(tmp_path, monkeypatch):
+    """As many are kept as environments and versions that somebody uses in turn."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "SOURCES", tmp_path / "kernels")
+    (tmp_path / "kernels").mkdir()
+    used = []
+    for version in [*range(cache.MOST_FOLDERS), 0, cache.MOST_FOLDERS, cache.MOST_FOLDERS + 1]:
+        (tmp_path / "kernels/version.py").write_text(str(version))
+        folder = cache.cache_folder.__wrapped__()
+        (folder / "machine.code").touch()
+        used = [*(earlier for earlier in used if earlier != folder), folder]
+    assert sorted((tmp_path / "minigrad").iterdir()) == sorted(used[-cache.MOST_FOLDERS:])
+
+
+def test_compiling_is_announced_when_it_has_taken_a_while(fresh_kernel, monkeypatch, capsys):
+    cache._announce.cache_clear()
+    monkeypatch.setattr(cache.KernelCache, "seconds", 0.0)
+
+    def said(*dtypes) -> int:
+        for dtype in dtypes:
+            fresh_kernel()(np.arange(3, dtype=dtype), np.empty(3))
+        return capsys.readouterr().err.count("minigrad: compiling kernels")
+
+    monkeypatch.setattr(cache, "A_WHILE", 1e9)
+    assert said("f8", "i8") == 0
+    monkeypatch.setattr(cache, "A_WHILE", 1e-9)
+    assert said("f8", "i8") == 0, "they are loaded"
+    assert said("f4", "i4", "i2") == 1
+    cache._announce.cache_clear()
+    cache.KernelCache.seconds = 0.0
+    assert said("i1") == 0 and said("u1") == 1, "the first may take no time"
 
 
 def test_a_change_in_any_kernel_file_changes_the_folder(tmp_path):
@@ -194,8 +236,6 @@ class TestOthers:
         """A function that says whether the cache is below NUMBA_CACHE_DIR: only if nobody else can write there."""
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-        (tmp_path / "a-file").touch()
-        monkeypatch.setattr(cache, "SOURCES", tmp_path / "a-file")
         return lambda: tmp_path / "chosen" in cache.cache_folder.__wrapped__().parents
 
     @pytest.fixture
