@@ -116,6 +116,7 @@ def save(trainer: Trainer, folder: pathlib.Path, row: dict[str, Any]) -> None:
 
 def draw(trainer: Trainer, folder: pathlib.Path) -> list[str]:
     """The names of the pictures that were drawn."""
+    tqdm.tqdm.write("drawing pictures ...", file=sys.stderr)  # above the bar, if there is one
     trainer.model.eval()
     return plot_losses(folder / METRICS, folder / PLOT) + trainer.dataset.illustrate(trainer.model, folder)
 

@@ -294,7 +294,8 @@ def test_full_disk_while_training(run, text_file, monkeypatch):
 
 def test_ctrl_c_saves_and_can_be_resumed(run, text_file, monkeypatch):
     arguments = ["train", *TINY, "--text", text_file, "--out"]
-    assert run(*arguments, "whole")[0] == 0
+    code, _, err = run(*arguments, "whole")
+    assert code == 0 and re.fullmatch(r"(?s).*step 6/6.*\ndrawing pictures ...\n", err)
     train_step = runs.Trainer.train_step
 
     def press_ctrl_c(trainer):
@@ -305,7 +306,8 @@ def test_ctrl_c_saves_and_can_be_resumed(run, text_file, monkeypatch):
     monkeypatch.setattr(runs.Trainer, "train_step", press_ctrl_c)
     code, _, err = run(*arguments, "here")
     assert code == 130
-    assert err.endswith("minigrad: stopped after step 2; the checkpoint is saved: go on with --resume here\n")
+    assert err.endswith("\ndrawing pictures ...\n"
+                        "minigrad: stopped after step 2; the checkpoint is saved: go on with --resume here\n")
     assert checkpoints.load("here").step == 2
     monkeypatch.setattr(runs.Trainer, "train_step", train_step)
     assert run("train", "--resume", "here")[0] == 0
