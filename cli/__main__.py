@@ -1,7 +1,7 @@
 """The command `minigrad`: it imports the module of the command that is asked for, and runs it.
 
-Whatever a user can get wrong ends in one line on stderr, before any long work: exit code 2 for bad usage, 1 for a run
-or check that failed, 130 after Ctrl-C.
+Whatever a user can get wrong ends in one line on stderr, before any long work: exit code 2 for bad usage, such as the name
+of a file or run that is not there; 1 for a run or check that failed, or a file that is damaged; 130 after Ctrl-C.
 """
 import contextlib
 import difflib

@@ -27,6 +27,12 @@ class CheckpointError(Exception):
     """A checkpoint cannot be saved or loaded; the message names the file and what to do, in one line."""
 
 
+class NoCheckpoint(CheckpointError):
+    """There is none where one was looked for."""
+
+    exit_code = 2
+
+
 @dataclasses.dataclass
 class Checkpoint:
     """A run at the end of a step."""
@@ -108,7 +114,7 @@ def save(folder: str | os.PathLike, checkpoint: Checkpoint, name: str = NAME) ->
 
 
 def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:
-    """The checkpoint file of a run folder, the last or the best, or the file itself; CheckpointError if there is none."""
+    """The checkpoint file of a run folder, the last or the best, or the file itself; NoCheckpoint if there is none."""
     run = pathlib.Path(run)
     names = [BEST] if best else [NAME, PREVIOUS]
     try:
@@ -118,9 +124,9 @@ def find(run: str | os.PathLike, best: bool = False) -> pathlib.Path:
         problem = (f"holds no {names[0]}" if run.is_dir() else "is no folder" if run.is_file()
                    else "is a pipe, socket or device, not a file" if run.exists() else "does not exist")
     except OSError as error:
-        raise CheckpointError(f"cannot read {run}: {error.strerror or error}; give the folder of a run") from None
+        raise NoCheckpoint(f"cannot read {run}: {error.strerror or error}; give the folder of a run") from None
     if found is None:
-        raise CheckpointError(f"{run} {problem}; {hint(run)}")
+        raise NoCheckpoint(f"{run} {problem}; {hint(run)}")
     return found
 
 

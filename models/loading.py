@@ -94,9 +94,12 @@ def model_in(source: Source) -> nn.Module:
 
 def respond(model: nn.Module, prompt: str | None = None, **sampling) -> str:
     """What a model from `load` says: a prompt with its continuation, or the answer to the source of a task. ValueError
-    if it has no tokenizer."""
-    if model.tokenizer is None:
-        raise ValueError("the model's folder has no tokenizer, so it takes and gives token ids only; see models.generate")
+    if it has no tokenizer, TypeError if the prompt is no text."""
+    if getattr(model, "tokenizer", None) is None:
+        raise ValueError("the model has no tokenizer, so it takes and gives token ids only; see models.generate")
+    if not isinstance(prompt, str | None):
+        raise TypeError(f"models.respond takes a prompt of text, got {prompt!r:.60} ({type(prompt).__name__}); token ids "
+                        "are for models.generate")
     return "".join(model.tokenizer.respond(model, prompt, **sampling))
 
 

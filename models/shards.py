@@ -118,8 +118,8 @@ class Index:
 
     @classmethod
     def read(cls, folder: str | os.PathLike) -> "Index":
-        """The index of a folder, whose shards have the sizes that it says. ValueError if they have not or it makes no
-        sense, OSError if it cannot be read."""
+        """The index of a folder, whose shards have the sizes that it says. ShardError if they have not, or it makes no
+        sense; ValueError if there is none, OSError if it cannot be read."""
         path = pathlib.Path(folder) / INDEX
         if not path.exists():
             raise ValueError(f"{folder} holds no {INDEX}; write one with `minigrad prepare FILES --to {folder}`")
@@ -129,7 +129,7 @@ class Index:
             index = cls._of(json.loads(path.read_bytes()))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             reason = " ".join(str(error).split())[:160]
-            raise ValueError(f"{path} is damaged, or of another version ({reason}); {ANEW}") from None
+            raise ShardError(f"{path} is damaged, or of another version ({reason}); {ANEW}") from None
         for split in SPLITS:
             for file, shard in index.paths(folder, split):
                 check_size(file, shard.tokens * DTYPES[index.dtype].itemsize)
@@ -152,13 +152,13 @@ def shard_path(folder: str | os.PathLike, split: str, number: int) -> pathlib.Pa
 
 
 def check_size(path: pathlib.Path, size: int) -> None:
-    """ValueError unless this is a file of so many bytes."""
+    """ShardError unless this is a file of so many bytes."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing; {ANEW}") from None
+        raise ShardError(f"{path} is missing; {ANEW}") from None
     if not stat.S_ISREG(found.st_mode) or found.st_size != size:
-        raise ValueError(f"{path} is damaged: it has {found.st_size:,} bytes, expected {size:,}; {ANEW}")
+        raise ShardError(f"{path} is damaged: it has {found.st_size:,} bytes, expected {size:,}; {ANEW}")
 
 
 # ---- its tokens ----
@@ -197,8 +197,8 @@ def load_shards(folder: str | os.PathLike, context: int = 1, tokenizer: Tokenize
     """The corpus of a prepared text. Its tokens stay on the disk, and windows run across shards, so all windows are as
     likely as in a text in memory.
 
-    ValueError if the folder is not whole, its sizes are wrong, it is too short for the context, or made with another
-    tokenizer than the given one; OSError if it cannot be read. `check_content` compares the tokens, too.
+    ValueError if the folder is unfinished, too short for the context, or made with another tokenizer than the given one;
+    ShardError if its sizes are wrong, OSError if it cannot be read. `check_content` compares the tokens, too.
     """
     index = Index.read(folder)
     if not index.is_whole:
@@ -223,7 +223,7 @@ def no_show(what: str, done: int, total: int) -> None:
 
 
 def check_content(index: Index, folder: str | os.PathLike, show: Show = no_show, part: slice = slice(None)) -> None:
-    """Read all shards, or a part of them, and compare them with the index; ValueError names the first that is damaged."""
+    """Read all shards, or a part of them, and compare them with the index; ShardError names the first that is damaged."""
     files = [file for split in SPLITS for file in index.paths(folder, split)][part]
     dtype, size = DTYPES[index.dtype], len(tokenizer_of(index.tokenizer))
     total, done = sum(shard.tokens for _, shard in files) * dtype.itemsize, 0
@@ -236,8 +236,8 @@ def check_content(index: Index, folder: str | os.PathLike, show: Show = no_show,
                     done += len(block)
                     show("checking", done, total)
                     if np.frombuffer(block, dtype).max() >= size:
-                        raise ValueError(f"{path} is damaged: it holds ids from {size} on, which are no tokens; {ANEW}")
+                        raise ShardError(f"{path} is damaged: it holds ids from {size} on, which are no tokens; {ANEW}")
         except OSError as error:
-            raise ValueError(f"{path} cannot be read ({error.strerror}); {ANEW}") from None
+            raise ShardError(f"{path} cannot be read ({error.strerror}); {ANEW}") from None
         if digest.hexdigest() != shard.sha256:
-            raise ValueError(f"{path} is damaged: its content is not what was written; {ANEW}")
+            raise ShardError(f"{path} is damaged: its content is not what was written; {ANEW}")

@@ -81,10 +81,10 @@ def check(given: dict[str, Any], folder: pathlib.Path) -> int:
         raise UsageError("--check reads what is in --to, and takes no files and no other flags; leave them out")
     try:
         index = Index.read(folder)
-        with show_progress() as show:
-            check_content(index, folder, show)
     except ValueError as error:
-        raise ShardError(error) from None
+        raise UsageError(error) from None
+    with show_progress() as show:
+        check_content(index, folder, show)
     report(index, folder)
     return 0
 

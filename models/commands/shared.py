@@ -44,10 +44,8 @@ def run(name: str, text: str, command: types.ModuleType, arguments: list[str]) -
     try:
         set_threads(options)
         return command.run(options)
-    except (UsageError, RanksError) as error:
-        parser.stop(f"error: {error}", 2)
-    except (CheckFailed, CheckpointError, MissingExtra, ShardError, TrainingError) as error:
-        parser.stop(f"error: {error}", 1)
+    except (UsageError, RanksError, CheckFailed, CheckpointError, MissingExtra, ShardError, TrainingError) as error:
+        parser.stop(f"error: {error}", getattr(error, "exit_code", 1))
     except MemoryError:
         parser.stop("error: out of memory; choose a smaller model, context or batch size", 1)
 

@@ -284,7 +284,7 @@ def named_run(given: dict) -> str | pathlib.Path:
     names = [name for name in (given["resume"], given.get("out")) if name is not None]
     if "" in names:
         raise UsageError("the name of the run to resume is empty; name one, or give --resume alone for the last one")
-    return names[0] if names else last_run()
+    return names[0] if names else last_run("--resume")
 
 
 def chosen(given: dict, config_class: type) -> dict:
@@ -324,11 +324,11 @@ def stands_for(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return fields
 
 
-def last_run() -> pathlib.Path:
-    """The folder under runs/ whose checkpoint is the newest."""
+def last_run(flag: str) -> pathlib.Path:
+    """The folder under runs/ whose checkpoint is the newest; UsageError if there is none, and the flag has to name one."""
     checkpoints = sorted(RUNS.glob("*/checkpoint*.npz"), key=lambda path: path.stat().st_mtime)
     if not checkpoints:
-        raise UsageError(f"there is no run to resume in {RUNS}{os.sep}; name one: --resume RUN")
+        raise UsageError(f"there is no run in {RUNS}{os.sep}; name one: {flag} RUN")
     return checkpoints[-1].parent
 
 
@@ -364,14 +364,11 @@ def read_corpus(path: str | None, context: int, tokenizer: Tokenizer | str, voca
 
 
 def check_text(dataset: Corpus | Task, ranks: Alone) -> None:
-    """UsageError if a prepared text is not what was written. Each machine reads its copy once, its ranks a part each."""
+    """ShardError if a prepared text is not what was written. Each machine reads its copy once, its ranks a part each."""
     if not (isinstance(dataset, Corpus) and isinstance(dataset.train, MappedTokens)):
         return
-    try:
-        with show_progress() if ranks.is_first else contextlib.nullcontext(no_show) as show:
-            check_content(Index.read(dataset.path), dataset.path, show, ranks.part_here())
-    except ValueError as error:
-        raise UsageError(error) from None
+    with show_progress() if ranks.is_first else contextlib.nullcontext(no_show) as show:
+        check_content(Index.read(dataset.path), dataset.path, show, ranks.part_here())
     ranks.wait()  # before the first one makes a folder
 
 

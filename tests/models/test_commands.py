@@ -94,13 +94,17 @@ def test_resume_for_more_steps(run, text_file):
     assert run("train", "--resume", "here/checkpoint.previous.npz")[0] == 0
 
 
-def test_resume_the_last_run_without_naming_it(run, text_file):
+def test_the_last_run_need_not_be_named(run, text_file):
     for name in ("old", "new"):
         assert run("train", *TINY, "--text", text_file, "--out", f"runs/{name}")[0] == 0
     os.utime("runs/old/checkpoint.npz", (0, 0))
     os.utime("runs/old/checkpoint.previous.npz", (0, 0))
     assert run("train", "--resume", "--steps", 7)[0] == 0
     assert (checkpoints.load("runs/old").step, checkpoints.load("runs/new").step) == (6, 7)
+    for flags in ["--seed", 1], ["--seed", 1, "--best"]:
+        code, out, err = run("sample", *flags)
+        assert (code, err) == (0, "runs/new, the run saved last:\n")
+        assert (0, out, "") == run("sample", "--checkpoint", "runs/new", *flags)
 
 
 def test_gradcheck(run, monkeypatch):
@@ -167,10 +171,10 @@ def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
     (["train", "--out", "empty.txt"], "cannot write to empty.txt"),
     (["train", "--out", "empty.txt/run"], "cannot write to empty.txt/run (Not a directory)"),
     (["train", "--out", "old"], "old already holds metrics.jsonl; go on with --resume old"),
-    (["train", "--resume"], "there is no run to resume in runs"),
+    (["train", "--resume"], "there is no run in runs/; name one: --resume RUN"),
     (["train", "--resume", "nowhere"], "nowhere does not exist"),
     (["train", "--resume", "old"], "old holds no checkpoint.npz"),
-    (["sample"], "arguments are required: --checkpoint"),
+    (["sample"], "there is no run in runs/; name one: --checkpoint RUN"),
     (["sample", "--checkpoint", "nowhere"], "nowhere does not exist"),
 ])
 def test_bad_input(run, arguments, says):
@@ -181,7 +185,7 @@ def test_bad_input(run, arguments, says):
     precious.parent.mkdir()
     precious.write_text("precious")
     before = sorted(os.listdir("."))
-    one_line(run(*arguments), says)
+    one_line(run(*arguments), says, codes=(2,))
     assert sorted(os.listdir(".")) == before and precious.read_text() == "precious"
 
 

@@ -208,8 +208,8 @@ def test_the_folder_of_a_sweep_is_its_runs(trained):
 
 @pytest.mark.parametrize("arguments, code, says", [
     ([], 2, "the following arguments are required: RUN"),
-    (["nowhere"], 1, "nowhere does not exist; give the folder of a run"),
-    (["empty"], 1, "empty holds no checkpoint.npz"), ([""], 1, "holds no checkpoint.npz"),
+    (["nowhere"], 2, "nowhere does not exist; give the folder of a run"),
+    (["empty"], 2, "empty holds no checkpoint.npz"), ([""], 2, "holds no checkpoint.npz"),
     (["a", "--plot", "a.pdf"], 2, "the picture is a PNG, but --plot is 'a.pdf'"),
     (["a", "--plot", "a/loss.png"], 2, "a/loss.png exists, and is no comparison of runs; choose another --plot"),
     (["a", "--csv", "a/metrics.jsonl"], 2, "a/metrics.jsonl exists, and is no comparison"),

@@ -46,6 +46,21 @@ def test_a_model_of_a_text(make_trainer, tmp_path):
     assert len(models.respond(model)) == 301 and models.respond(model)[0] == " "
 
 
+@pytest.mark.parametrize("prompt, says", [
+    (5, r"models.respond takes a prompt of text, got 5 \(int\); token ids are for models.generate"),
+    ([1, 2], r"got \[1, 2\] \(list\)"), (b"x" * 5000, r"got b.x{58} \(bytes\)"),
+])
+def test_a_prompt_that_is_no_text(small_model, prompt, says):
+    model = small_model(256)
+    for speaker in models.tokenizers.Bytes(), TASKS["copy"]:
+        model.tokenizer = speaker
+        with pytest.raises(TypeError, match=says):
+            models.respond(model, prompt)
+    del model.tokenizer
+    with pytest.raises(ValueError, match="the model has no tokenizer, so it takes and gives token ids only"):
+        models.respond(model, prompt)
+
+
 def test_what_older_checkpoints_lack_has_its_default(make_trainer, tmp_path):
     trainer = make_trainer()
     checkpoint, newer = trainer.checkpoint(), {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}

@@ -19,7 +19,7 @@ from models import TrainingConfig, TransformerConfig, load_corpus, text_files
 from models.commands.shared import show_progress
 from models.data import windows
 from models.prepare import Request, prepare
-from models.shards import INDEX, SPLITS, Index, MappedTokens, check_content, load_shards
+from models.shards import INDEX, SPLITS, Index, MappedTokens, ShardError, check_content, load_shards
 from models.text_files import TextFile
 from models.tokenizers import BytePairs
 from models.tokenizers.byte_pairs import LLAMA3_PATTERN
@@ -389,7 +389,7 @@ def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch, oth
         return begin(*arguments)
 
     monkeypatch.setattr("models.prepare.begin_or_go_on", change)
-    with pytest.raises(models.shards.ShardError, match="a.jsonl has changed while it was read"):
+    with pytest.raises(ShardError, match="a.jsonl has changed while it was read"):
         prepared(path)
     assert not Index.read("tokens").is_whole
 
@@ -502,14 +502,14 @@ def edit_index(change) -> None:
 def test_hostile_index(run, tokens, change, says):
     edit_index(change)
     answer = run("train", *TINY, "--text", "tokens")
-    one_line(answer, says, codes=(2,))
+    one_line(answer, says, codes=(1,))
     one_line(answer, "remove the folder, and prepare the text anew")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null", b'{"format": 9' + b"9" * 5000 + b"}"])
 def test_an_index_that_is_none(run, tokens, text):
     pathlib.Path("tokens", INDEX).write_bytes(text)
-    one_line(run("train", *TINY, "--text", "tokens"), "tokens/index.json is damaged, or of another version", codes=(2,))
+    one_line(run("train", *TINY, "--text", "tokens"), "tokens/index.json is damaged, or of another version", codes=(1,))
 
 
 def cut(path: pathlib.Path) -> None:
@@ -549,10 +549,10 @@ def test_a_shard_of_other_content_is_found_before_it_is_trained_on(run, tokens, 
     before = content("here")
     flip(pathlib.Path("tokens", name), bit)
     one_line(run("prepare", "--to", "tokens", "--check"), f"tokens/{name} {says}", codes=(1,))
-    one_line(run("train", *TINY, "--text", "tokens"), f"tokens/{name} {says}", codes=(2,))
-    one_line(run("train", "--resume", "here", "--steps", 9), f"tokens/{name} {says}", codes=(2,))
+    one_line(run("train", *TINY, "--text", "tokens"), f"tokens/{name} {says}", codes=(1,))
+    one_line(run("train", "--resume", "here", "--steps", 9), f"tokens/{name} {says}", codes=(1,))
     os.rename("tokens", "moved")
-    one_line(run("train", "--resume", "here", "--steps", 9, "--text", "moved"), f"moved/{name} {says}", codes=(2,))
+    one_line(run("train", "--resume", "here", "--steps", 9, "--text", "moved"), f"moved/{name} {says}", codes=(1,))
     assert not os.path.exists("runs") and content("here") == before
 
 
@@ -566,7 +566,7 @@ def test_ranks_of_a_machine_share_what_is_to_be_checked(tokens, size):
         for rank in range(size):
             try:
                 check_content(index, "tokens", part=slice(rank, None, size))
-            except ValueError as error:
+            except ShardError as error:
                 found.append(str(error).split()[0])
         assert found == [f"tokens/{name}"]
         flip(pathlib.Path("tokens", name))
@@ -580,12 +580,12 @@ def test_a_shard_that_cannot_be_read(run, tokens, monkeypatch):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr("models.shards.open", fail, raising=False)
-    one_line(run("train", *TINY, "--text", "tokens"), "tokens/train-00000.bin cannot be read (Input/output error)", codes=(2,))
+    one_line(run("train", *TINY, "--text", "tokens"), "tokens/train-00000.bin cannot be read (Input/output error)", codes=(1,))
 
 
 def test_a_shard_that_is_damaged_meanwhile(tokens):
     corpus, path = load_shards("tokens"), pathlib.Path("tokens/train-00002.bin")
     with open(path, "r+b") as file:
         file.write(b"\xff\xff")
-    with pytest.raises(models.shards.ShardError, match=f"{path} is damaged: it holds token 65535, and there are 11"):
+    with pytest.raises(ShardError, match=f"{path} is damaged: it holds token 65535, and there are 11"):
         corpus.train[:]
