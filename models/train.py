@@ -227,7 +227,8 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> nn.optim.Joined:
     optimizers = []
     if config.optimizer == "muon":
         if not matrices:
-            raise ValueError("optimizer muon is for matrices of blocks, and this model has none; give --optimizer adamw")
+            raise ValueError("optimizer muon is for matrices of blocks, and this model has none; give --layers 1 or more, "
+                             "or --optimizer adamw")
         groups = [{"params": parameters, "blocks": blocks} for blocks, parameters in matrices.items()]
         optimizers.append(nn.optim.Muon(groups, lr=config.muon_lr, momentum=config.muon_momentum,
                                         weight_decay=config.weight_decay))

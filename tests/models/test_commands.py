@@ -141,6 +141,7 @@ def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
     (["train", "--lr", "inf"], "lr must be"),
     (["train", "--lr", "0"], "lr must be"),
     (["train", "--width", "0"], "width must be"),
+    (["train", "--layers", "0"], "this model has none; give --layers 1 or more, or --optimizer adamw"),
     (["train", "--layers", "100000", "--width", "1"], "layers must be a whole number from 0 to 10000, got 100000"),
     (["train", "--heads", "5"], "heads must divide width, got heads 5 and width 128; change one of them"),
     (["train", "--dropout", "1"], "dropout must be"),
