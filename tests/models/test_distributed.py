@@ -145,6 +145,20 @@ def test_gradients_are_summed_in_buckets(is_compiled, bytes_of_bucket, monkeypat
     assert len(mpi.noted) == {1: 6, 100: 3, 10_000: 1}[bytes_of_bucket]
 
 
+@pytest.mark.parametrize("dtypes", ["f4 f4", "f4 f8", "f8 f4", "f4 f8 f8 f4", "f8 f4 f8"])
+def test_gradients_of_several_dtypes_are_summed_each_in_its_own(dtypes):
+    """1 + 2^-40 is a number of float64 alone."""
+    gradients = [np.array([1 + 2.0**-40, 2, 3], kind) for kind in dtypes.split()]
+    parameters = [nn.Parameter(mg.from_numpy(np.ones_like(gradient))) for gradient in gradients]
+    mpi = Doubling(types.SimpleNamespace(named_parameters=list))
+    with distributed.Ranks(mpi, mpi).summing(parameters):
+        for parameter, gradient in zip(parameters, gradients):
+            (parameter * 1).backward(mg.from_numpy(gradient))
+    for parameter, gradient in zip(parameters, gradients):
+        assert parameter.grad.dtype == gradient.dtype
+        np.testing.assert_array_equal(parameter.grad.numpy(), 2 * gradient)
+
+
 def test_buckets_go_out_while_earlier_layers_are_still_to_be_computed(monkeypatch):
     monkeypatch.setattr(distributed, "BUCKET_BYTES", 1)
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))

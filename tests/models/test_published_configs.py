@@ -54,3 +54,19 @@ def test_published_configs(name):
     family = FAMILIES[given["model_type"]]
     assert family.read_config(given) == config and config.parameter_count() == count
     assert family.misfits(config) == [] and family.read_config(family.write_config(config)) == config
+
+
+@pytest.mark.parametrize("scaling, numbers", [
+    ("none", None), ("linear:3.0", {"rope_type": "linear", "factor": 3.0}),
+    ("llama3:32.0:1.0:4.0:8192.0", {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                    "original_max_position_embeddings": 8192}),
+])
+def test_a_scaling_of_positions_is_written_where_every_version_of_transformers_looks(scaling, numbers):
+    """Before version 5 in "rope_scaling", and where there is none, nothing: it would ask for more than a type."""
+    config = TransformerConfig(rotary_scaling=scaling, rotary_base=500.0, tied=False, **LLAMA)
+    family = FAMILIES["llama"]
+    written = family.write_config(config)
+    assert written.get("rope_scaling") == numbers
+    assert written["rope_parameters"] == {"rope_theta": 500.0, **(numbers or {"rope_type": "default"})}
+    del written["rope_parameters"]
+    assert family.read_config(written) == config
