@@ -21,6 +21,10 @@ from models.loading import load_parameters
 from models.training_config import TrainingConfig
 
 
+MEASUREMENTS = 20  # of each layer in a run; one takes 1% to 25% of the time of a step
+FEWEST_BETWEEN = 10  # steps from one measurement to the next
+
+
 class TrainingError(Exception):
     """Training cannot go on; the message says at which step, why, and what to try, in one line."""
 
@@ -85,8 +89,8 @@ class Trainer:
         return loss
 
     def train_step(self) -> dict[str, Any]:
-        """One update: forward, backward, clip, the optimiser. Returns what it measured, for metrics.jsonl: at stops
-        also of each layer, see `LayerNorms`.
+        """One update: forward, backward, clip, the optimiser. Returns what it measured, for metrics.jsonl: now and then
+        also of each layer, see `is_measured` and `LayerNorms`.
 
         TrainingError if the loss or the gradient is not finite.
         """
@@ -102,7 +106,7 @@ class Trainer:
             tokens += batch[0].size
         (loss,) = self.ranks.sum([sum(losses) / len(losses)]).tolist()
         self._check_finite("loss", loss)
-        before = LayerNorms(self._layers) if self.is_stop(self.step + 1) else None
+        before = LayerNorms(self._layers) if self.is_measured(self.step + 1) else None
         self.optimizer.step()
         self._check_finite("norm of the gradient", self.optimizer.grad_norm)
         layers = before.measured() if before else None
@@ -126,6 +130,10 @@ class Trainer:
     def is_stop(self, step: int) -> bool:
         """Is the model evaluated and saved after so many steps?"""
         return step % self.config.eval_every == 0 or step >= self.config.steps
+
+    def is_measured(self, step: int) -> bool:
+        """Are gradients and updates of the layers measured in this step, the first of which is 1?"""
+        return self.is_stop(step) or step % max(FEWEST_BETWEEN, self.config.steps // MEASUREMENTS) == 0
 
     def train(self) -> list[float]:
         """All steps that are left, and nothing else; their losses. The model is in evaluation mode afterwards."""

@@ -289,14 +289,24 @@ def test_how_large_gradients_and_updates_are_in_each_layer(make_trainer):
         assert row["grad_norm"] == pytest.approx(total, rel=1e-6)
 
 
+@pytest.mark.parametrize("steps, eval_every, points", [
+    (300, 100, 22), (2000, 250, 24), (5000, 250, 20), (100, 50, 10), (25, 100, 3), (9, 4, 3), (1, 100, 1),
+])
+def test_layers_are_measured_some_twenty_times_in_a_run(make_trainer, steps, eval_every, points):
+    trainer = make_trainer(steps=steps, eval_every=eval_every)
+    measured = list(filter(trainer.is_measured, range(1, steps + 1)))
+    assert len(measured) == points and set(filter(trainer.is_stop, range(1, steps + 1))) <= set(measured)
+
+
 def test_measuring_layers_changes_no_bit_and_takes_no_time_elsewhere(make_trainer, monkeypatch):
     measured = []
+    monkeypatch.setattr(train, "FEWEST_BETWEEN", 4)
     monkeypatch.setattr(train, "LayerNorms", lambda layers, make=train.LayerNorms: measured.append(1) or make(layers))
     trainers, losses = [], []
     for every in (1, 100):
         trainers.append(make_trainer(eval_every=every, dropout=0.1))
         losses.append(trainers[-1].train())
-    assert losses[0] == losses[1] and len(measured) == 10 + 1
+    assert losses[0] == losses[1] and len(measured) == 10 + 3, "after each step; after 4, 8 and 10"
     for a, b in zip(*[trainer.model.parameters() for trainer in trainers], strict=True):
         np.testing.assert_array_equal(a.array, b.array)
 

@@ -693,8 +693,9 @@ ON_TASKS = edits(TASK, "models.architectures", {
 LAYERS = edits(MEASURING, "models.train", {
     "layers: blocks are one layer": ("layers_of", "block[0] if block else", "'blocks' if block else"),
     "layers: each parameter is one": ("layers_of", 'name.rpartition(".")[0]', "name"),
-    "layers: measured at every step": ("Trainer.train_step", "if self.is_stop(self.step + 1)", "if True"),
-    "layers: measured a step late": ("Trainer.train_step", "self.is_stop(self.step + 1)", "self.is_stop(self.step)"),
+    "layers: measured at every step": ("Trainer.train_step", "if self.is_measured(self.step + 1)", "if True"),
+    "layers: measured a step late": ("Trainer.train_step", "self.is_measured(self.step + 1)", "self.is_measured(self.step)"),
+    "layers: measured at stops alone": ("Trainer.is_measured", "step % max(", "0 * step + max("),
     "layers: not measured at the end": ("Trainer.is_stop", " or step >= self.config.steps", ""),
     "layers: the gradients are gone": ("Trainer.train_step", "layers = before.measured() if before else None",
         "self.optimizer.zero_grad(); layers = before.measured() if before else None"),
