@@ -67,15 +67,15 @@ class Softplus(FunctionModule, function=F.softplus):
 
 
 class Softmax(FunctionModule, function=F.softmax):
-    def __init__(self, dim: int = -1):
+    def __init__(self, dim: int):
         super().__init__(dim=dim)
 
 
 class Softmin(FunctionModule, function=F.softmin):
-    def __init__(self, dim: int = -1):
+    def __init__(self, dim: int):
         super().__init__(dim=dim)
 
 
 class LogSoftmax(FunctionModule, function=F.log_softmax):
-    def __init__(self, dim: int = -1):
+    def __init__(self, dim: int):
         super().__init__(dim=dim)

@@ -44,7 +44,7 @@ class Embedding(Module):
             self.weight.data[self.padding_idx] = 0
 
     def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
-        return F.embedding(ids, self.weight, self.padding_idx, positions)
+        return F.embedding(ids, self.weight, self.padding_idx, positions=positions)
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"

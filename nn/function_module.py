@@ -27,7 +27,7 @@ class FunctionModule(Module):
             cls.function, cls.tensors = staticmethod(function), tensors
             cls.__doc__ = cls.__doc__ or function.__doc__
 
-    def __init__(self, *, inplace: bool = False, **options):
+    def __init__(self, inplace: bool = False, **options):
         """`inplace` is there for code written for PyTorch, and changes nothing: the result has memory of its own."""
         super().__init__()
         self.names = tuple(options)

@@ -26,8 +26,8 @@ class LayerNorm(Module):
     """
 
     def __init__(self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5,
-                 elementwise_affine: bool = True, bias: bool = True, eps_at: str = "inside", unbiased: bool = False,
-                 *, device: Any = None, dtype: Any = None):
+                 elementwise_affine: bool = True, bias: bool = True, *, eps_at: str = "inside", unbiased: bool = False,
+                 device: Any = None, dtype: Any = None):
         super().__init__()
         shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
         self.normalized_shape = tuple(positive_int("LayerNorm", "normalized_shape", n) for n in shape)

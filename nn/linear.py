@@ -25,7 +25,7 @@ class Linear(Module):
     ((3, 4), (2, 3))
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None, *,
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, activation: str | None = None,
                  device: Any = None, dtype: Any = None):
         super().__init__()
         self.in_features = positive_int("Linear", "in_features", in_features)

@@ -48,7 +48,7 @@ def _check_linear(name: str, shape: tuple[int, ...], x: Tensor, weight: Tensor, 
     same_dtype(name, x, weight, bias)
 
 
-def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, positions: Tensor | None = None) -> Tensor:
+def embedding(ids: Tensor, weight: Tensor, padding_idx: int | None = None, *, positions: Tensor | None = None) -> Tensor:
     """Rows of weight (V, C), picked by ids (...): (..., C). Ids must lie in 0 to V - 1.
 
     Row padding_idx gets no gradient; a negative one counts from the end. With a table of positions (P, C), its row t is

@@ -1,6 +1,7 @@
 """Losses: how far a prediction is from its target, as one number ('mean', 'sum') or one per element ('none').
 
-A loss that is the logarithm of a probability takes logits or log-probabilities, so that nothing underflows.
+A loss that is the logarithm of a probability takes logits or log-probabilities, so that nothing underflows. Where PyTorch
+still has `size_average` and `reduce` in between, the arguments after them are taken by name only.
 """
 import numpy as np
 
@@ -9,7 +10,7 @@ from minigrad.extend import apply, binary, compute, floating, promote
 
 
 def cross_entropy(
-    logits: Tensor, targets: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+    logits: Tensor, targets: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """log(sum of e^logits) - logits[target], for logits (V,), (N, V) or (N, V, d1, ...) and targets without V.
@@ -32,7 +33,7 @@ def cross_entropy(
 
 
 def nll_loss(
-    log_probabilities: Tensor, targets: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
+    log_probabilities: Tensor, targets: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
     """-log_probabilities[target], for log-probabilities (V,), (N, V) or (N, V, d1, ...), as log_softmax gives them."""
@@ -43,12 +44,12 @@ def nll_loss(
     return _loss_of_rows("nll_loss", op, log_probabilities, ids, ignore_index, reduction)
 
 
-def mse_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """(x - target)^2"""
     return _difference_loss("mse_loss", ops.difference_losses.SquaredError, x, target, reduction)
 
 
-def l1_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """|x - target|, with gradient 0 where they are equal"""
     return _difference_loss("l1_loss", ops.difference_losses.AbsoluteError, x, target, reduction)
 
@@ -60,12 +61,12 @@ def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float 
     return _difference_loss("huber_loss", ops.difference_losses.Huber, floating(x), target, reduction, delta=delta)
 
 
-def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d^2 / (2 beta) for d = |x - target| up to beta, and d - beta / 2 from there on"""
     if beta < 0:
         raise ValueError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     if beta == 0:
-        return l1_loss(x, target, reduction)
+        return l1_loss(x, target, reduction=reduction)
     return _difference_loss("smooth_l1_loss", ops.difference_losses.SmoothL1, floating(x), target, reduction, beta=beta)
 
 
@@ -75,7 +76,7 @@ def _difference_loss(name: str, op: type, x: Tensor, target: Tensor, reduction: 
 
 
 def binary_cross_entropy(
-    p: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+    p: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)) for probabilities p, with logarithms of at least -100
 
@@ -98,7 +99,7 @@ def _check_probabilities(p: np.ndarray) -> np.ndarray:
 
 
 def binary_cross_entropy_with_logits(
-    logits: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
+    logits: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """-(target log p + (1 - target) log(1 - p)), p = sigmoid(logits); `pos_weight` multiplies the first term
@@ -116,7 +117,7 @@ def binary_cross_entropy_with_logits(
     return _reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
 
 
-def kl_div(log_probabilities: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
+def kl_div(log_probabilities: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log target - log_probabilities), 0 where target is 0; target is given as its logarithm if log_target
 
     'batchmean' divides the sum by the length of the first axis, which is the divergence's definition; 'mean' divides

@@ -81,9 +81,9 @@ def test_ignored_targets_are_any_that_one_says(reduction, label_smoothing):
 def test_smooth_l1_with_beta_0_is_l1():
     x, zeros = mg.tensor(LOGITS), mg.zeros(4, 3, dtype=mg.float64)
     for reduction, expected in (("mean", np.abs(LOGITS).mean()), ("sum", np.abs(LOGITS).sum()), ("none", np.abs(LOGITS))):
-        np.testing.assert_allclose(F.smooth_l1_loss(x, zeros, reduction, beta=0).numpy(), expected)
+        np.testing.assert_allclose(F.smooth_l1_loss(x, zeros, reduction=reduction, beta=0).numpy(), expected)
     at_kink = mg.tensor([0.0, 2.0, -3.0], requires_grad=True)
-    F.smooth_l1_loss(at_kink, mg.zeros(3), "sum", beta=0).backward()
+    F.smooth_l1_loss(at_kink, mg.zeros(3), reduction="sum", beta=0).backward()
     assert at_kink.grad.tolist() == [0, 1, -1]
 
 

@@ -93,7 +93,7 @@ def test_an_activation_follows_a_linear_layer(activation):
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize("bias", [True, False])
 def test_an_mlp_is_two_linear_layers(activation, bias):
-    layers = [nn.Linear(6, 4, bias, activation).double(), nn.Linear(4, 3, bias).double()]
+    layers = [nn.Linear(6, 4, bias, activation=activation).double(), nn.Linear(4, 3, bias).double()]
     parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
     expected = layers[1](layers[0](mg.tensor(X))).detach().numpy()
     np.testing.assert_allclose(F.mlp(mg.tensor(X), *parameters, activation).detach().numpy(), expected, atol=1e-12)
@@ -134,7 +134,7 @@ def test_layer_norm_with_another_denominator(eps_at, unbiased, options):
     (lambda: nn.Flatten(0, 2), "Flatten(start_dim=0, end_dim=2)"),
     (lambda: nn.Unflatten(1, (2, -1)), "Unflatten(dim=1, unflattened_size=(2, -1))"),
     (lambda: nn.GELU("tanh"), "GELU(approximate='tanh')"),
-    (lambda: nn.Softmax(), "Softmax(dim=-1)"),
+    (lambda: nn.Softmax(-1), "Softmax(dim=-1)"),
     (lambda: nn.Dropout(), "Dropout(p=0.5)"),
 ])
 def test_repr(make, text):
