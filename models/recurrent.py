@@ -30,8 +30,8 @@ class RecurrentSeq2Seq(Seq2Seq):
         self.config, self.attends, C = config, attends, config.width
         self.source_embedding = nn.Embedding(config.vocabulary_size, C)
         self.target_embedding = nn.Embedding(config.vocabulary_size, C)
-        self.encoder = nn.RNN(C, C, bidirectional=attends)
-        self.decoder = nn.RNN(3 * C if attends else C, C)
+        self.encoder = nn.RNN(C, C, batch_first=True, bidirectional=attends)
+        self.decoder = nn.RNN(3 * C if attends else C, C, batch_first=True)
         if attends:
             self.first_state = nn.Linear(2 * C, C, activation="tanh")
             self.attention = nn.AdditiveAttention(C, 2 * C, hidden=C)

@@ -50,3 +50,19 @@ def _some_key_is_seen(mask: np.ndarray, layer: str) -> np.ndarray:
         raise ValueError(f"{layer}: key_padding_mask hides all keys of sequence {hidden.argmax()}, so that its queries "
                          "have nothing to attend to; leave such sequences out, or let one key be seen")
     return hidden
+
+
+def causal_mask(layer: str, mask: Tensor | None) -> None:
+    """ValueError unless the mask (..., Tq, Tk) is the causal one: True, or -inf, where a key comes after the query."""
+    if mask is None:
+        raise ValueError(f"{layer}: Need attn_mask if specifying the is_causal hint: give the causal mask, too, as by "
+                         "mg.ones(T, T, dtype=mg.bool).triu(1)")
+    compute(_is_causal, mask, layer)
+
+
+def _is_causal(mask: np.ndarray, layer: str) -> np.ndarray:
+    future = ~np.tri(*mask.shape[-2:], dtype=bool)
+    if (mask != (future if mask.dtype == bool else np.where(future, -np.inf, 0.0))).any():
+        raise ValueError(f"{layer}: is_causal=True says that the mask is the causal one, and it is another; leave "
+                         "is_causal out")
+    return future

@@ -17,7 +17,7 @@ import minigrad as mg
 from minigrad import Tensor
 from nn import functional as F
 from nn import init
-from nn.checks import positive_int, probability
+from nn.checks import causal_mask, positive_int, probability
 from nn.linear import Linear
 from nn.module import Module, Parameter
 from nn.position import BASE, rotary_frequencies, rotate, rotation
@@ -28,8 +28,9 @@ class MultiHeadAttention(Module):
 
     Parameters are named and shaped as torch.nn.MultiheadAttention's, so that its state dicts load: in_proj_weight
     (3C, C), or q_proj_weight (C, C), k_proj_weight (C, kdim), v_proj_weight (C, vdim) when the widths differ;
-    in_proj_bias (3C,); out_proj. Input is always batch first. positions="rotary" rotates queries and keys, each by its
-    own place in the sequence; for rotary_base and rotary_scaling see `nn.position.rotary_frequencies`.
+    in_proj_bias (3C,); out_proj. The batch always comes first; `MultiheadAttention` is called as PyTorch's.
+    positions="rotary" rotates queries and keys, each by its own place in the sequence; for rotary_base and rotary_scaling
+    see `nn.position.rotary_frequencies`.
 
     >>> import nn
     >>> attention = nn.MultiHeadAttention(embed_dim=8, num_heads=2)
@@ -42,7 +43,7 @@ class MultiHeadAttention(Module):
     """
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
-                 kdim: int | None = None, vdim: int | None = None, batch_first: bool = True, *, positions: str = "none",
+                 kdim: int | None = None, vdim: int | None = None, *, positions: str = "none",
                  rotary_base: float = BASE, rotary_scaling: str = "none"):
         super().__init__()
         self.embed_dim = positive_int("MultiHeadAttention", "embed_dim", embed_dim)
@@ -60,8 +61,6 @@ class MultiHeadAttention(Module):
             raise ValueError("MultiHeadAttention: rotary_base and rotary_scaling are of positions='rotary', got "
                              f"positions={positions!r}; leave them out")
         self.positions, self.rotary_base, self.rotary_scaling = positions, rotary_base, rotary_scaling
-        if not batch_first:
-            raise ValueError("MultiHeadAttention takes (B, T, C) only: batch_first=True, and transpose the input")
         if self.kdim == self.vdim == embed_dim:
             self.in_proj_weight = Parameter(mg.zeros(3 * embed_dim, embed_dim))
         else:
@@ -187,7 +186,59 @@ class MultiHeadAttention(Module):
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}{positions}"
 
 
-MultiheadAttention = MultiHeadAttention
+class MultiheadAttention(MultiHeadAttention):
+    """`MultiHeadAttention` as PyTorch has it: arguments, defaults and results are those of torch.nn.MultiheadAttention.
+
+    query (T, B, C), key (S, B, kdim) and value (S, B, vdim), or with batch_first (B, T, C), (B, S, kdim) and (B, S, vdim),
+    or without a batch (T, C), (S, kdim) and (S, vdim) -> the output, in the form of the query, and the weights: (B, T, S),
+    or (B, H, T, S) with average_attn_weights=False, without B if the query has none; None with need_weights=False.
+
+    Masks are those of `MultiHeadAttention`; key_padding_mask is (B, S), or (S,) without a batch. is_causal is a hint, as in
+    PyTorch: it says that attn_mask, which must be given, is the causal mask. A ValueError says where it is not: PyTorch
+    takes the mask or the hint then, depending on need_weights. A query that sees no key gives zeros to out_proj; in PyTorch
+    that is so with need_weights=False, and else NaN.
+
+    >>> import nn
+    >>> x = mg.randn(5, 1, 8)
+    >>> output, weights = nn.MultiheadAttention(embed_dim=8, num_heads=2)(x, x, x)
+    >>> output.shape, weights.shape
+    ((5, 1, 8), (1, 5, 5))
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+                 add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False):
+        super().__init__(embed_dim, num_heads, dropout, bias, kdim, vdim)
+        if add_bias_kv or add_zero_attn:
+            raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are left out; leave them False")
+        self.batch_first = batch_first
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+                need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+                is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
+        is_batched = query.ndim == 3
+        if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
+            form = "(B, T, C)" if self.batch_first else "(T, B, C)"
+            raise ValueError(f"MultiheadAttention: expected query, key and value {form} with "
+                             f"batch_first={self.batch_first}, or (T, C), got {query.shape}, {key.shape} and {value.shape}")
+        if is_causal:
+            causal_mask("MultiheadAttention", attn_mask)
+            attn_mask = None
+        if not is_batched and key_padding_mask is not None:
+            key_padding_mask = key_padding_mask[None]
+        different = {id(x): x for x in (query, key, value)}  # self-attention stays so
+        q, k, v = map({name: self._rows(x) for name, x in different.items()}.get, map(id, (query, key, value)))
+        out = super().forward(q, k, v, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+        out, weights = out if need_weights else (out, None)
+        if not is_batched:
+            return out[0], weights[0] if need_weights else None
+        return out if self.batch_first else out.transpose(0, 1), weights
+
+    def _rows(self, x: Tensor) -> Tensor:
+        """The input, in whichever form it is given, as (B, T, C)."""
+        return x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, batch_first={self.batch_first}"
 
 
 def average_of_heads(weights: Tensor) -> tuple[Tensor, Tensor]:

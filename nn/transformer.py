@@ -7,7 +7,8 @@ Each sum is a sublayer: dropout acts on what is added, and a norm on the sum (Va
 norm_first on the sublayer's input (arXiv:2002.04745). `models` has faster blocks, with more placements of the norm.
 
 Tensors are (T, B, C) unless batch_first, then (B, T, C); without a batch they are (T, C). Masks are those of
-`MultiHeadAttention`: True is where attention is forbidden, floats are added to the scores.
+`MultiheadAttention`: True is where attention is forbidden, floats are added to the scores, and is_causal is a hint that
+the mask, which must be given, is the causal one. (In PyTorch an encoder in eval takes no notice of a hint without a mask.)
 """
 import copy
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from nn.dropout import Dropout
 from nn.layer_norm import LayerNorm
 from nn.linear import Linear
 from nn.module import Module
-from nn.multi_head_attention import MultiHeadAttention
+from nn.multi_head_attention import MultiheadAttention
 
 
 class _Layer(Module):
@@ -42,9 +43,9 @@ class _Layer(Module):
                              f"{activation!r}")
         self.activation = F.ACTIVATIONS.get(activation, activation) if isinstance(activation, str) else activation
         self.batch_first, self.norm_first = batch_first, norm_first
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, bias)
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
         if self.has_memory:
-            self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, bias)
+            self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
         self.linear1 = Linear(d_model, dim_feedforward, bias)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias)
@@ -62,26 +63,9 @@ class _Layer(Module):
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
-    def _batch_first(self, x: Tensor) -> Tensor:
-        """The input, in whichever form it is given, as (B, T, C)."""
-        if x.ndim not in (2, 3):
-            form = "(B, T, C)" if self.batch_first else "(T, B, C)"
-            raise ValueError(f"{type(self).__name__}: expected {form} with batch_first={self.batch_first}, or (T, C), got "
-                             f"{x.shape}")
-        return x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
-
-    def _as_given(self, x: Tensor, given: Tensor) -> Tensor:
-        """(B, T, C) in the form of the input."""
-        return x[0] if given.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
-
     def extra_repr(self) -> str:
         activation = getattr(self.activation, "__name__", repr(self.activation))
         return f"activation={activation}, batch_first={self.batch_first}, norm_first={self.norm_first}"
-
-
-def _padding(mask: Tensor | None) -> Tensor | None:
-    """A mask (B, T) or (T,) as (B, T)."""
-    return mask[None] if mask is not None and mask.ndim == 1 else mask
 
 
 class TransformerEncoderLayer(_Layer):
@@ -97,19 +81,16 @@ class TransformerEncoderLayer(_Layer):
     >>> import minigrad as mg
     >>> import nn
     >>> layer = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, batch_first=True)
-    >>> layer(mg.randn(3, 5, 8), is_causal=True).shape
+    >>> layer(mg.randn(3, 5, 8), src_key_padding_mask=mg.zeros(3, 5, dtype=mg.bool)).shape
     (3, 5, 8)
     """
 
     def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
                 is_causal: bool = False) -> Tensor:
-        """Masks are (T, T) or (B * nhead, T, T), and (B, T) or (T,); is_causal hides the future, on top of them."""
-        padding = _padding(src_key_padding_mask)
-        x = self._batch_first(src)
-        x = self._add(x, self.norm1, self.dropout1, lambda x: self.self_attn(
-            x, attn_mask=src_mask, key_padding_mask=padding, is_causal=is_causal))
-        x = self._add(x, self.norm2, self.dropout2, self._feed_forward)
-        return self._as_given(x, src)
+        """Masks are (T, T) or (B * nhead, T, T), and (B, T) or (T,)."""
+        x = self._add(src, self.norm1, self.dropout1, lambda x: self.self_attn(
+            x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0])
+        return self._add(x, self.norm2, self.dropout2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -125,7 +106,7 @@ class TransformerDecoderLayer(_Layer):
     >>> import minigrad as mg
     >>> import nn
     >>> layer = nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
-    >>> layer(mg.randn(5, 3, 8), mg.randn(7, 3, 8), tgt_is_causal=True).shape
+    >>> layer(mg.randn(5, 3, 8), mg.randn(7, 3, 8)).shape
     (5, 3, 8)
     """
 
@@ -135,15 +116,12 @@ class TransformerDecoderLayer(_Layer):
                 tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
                 tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
         """tgt_mask (T, T) and tgt_key_padding_mask (B, T) are of self_attn, memory_mask (T, S) and
-        memory_key_padding_mask (B, S) of multihead_attn; ..._is_causal hides the future, on top of them."""
-        padding, memory_padding = _padding(tgt_key_padding_mask), _padding(memory_key_padding_mask)
-        x, memory = self._batch_first(tgt), self._batch_first(memory)
-        x = self._add(x, self.norm1, self.dropout1, lambda x: self.self_attn(
-            x, attn_mask=tgt_mask, key_padding_mask=padding, is_causal=tgt_is_causal))
+        memory_key_padding_mask (B, S) of multihead_attn."""
+        x = self._add(tgt, self.norm1, self.dropout1, lambda x: self.self_attn(
+            x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0])
         x = self._add(x, self.norm2, self.dropout2, lambda x: self.multihead_attn(
-            x, memory, attn_mask=memory_mask, key_padding_mask=memory_padding, is_causal=memory_is_causal))
-        x = self._add(x, self.norm3, self.dropout3, self._feed_forward)
-        return self._as_given(x, tgt)
+            x, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal)[0])
+        return self._add(x, self.norm3, self.dropout3, self._feed_forward)
 
 
 class _Stack(Module):
@@ -175,9 +153,9 @@ class TransformerEncoder(_Stack):
         super().__init__(encoder_layer, num_layers, norm)
 
     def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
-                is_causal: bool = False) -> Tensor:
+                is_causal: bool | None = None) -> Tensor:
         """Masks go to each layer."""
-        return self._through(src, lambda layer, x: layer(x, mask, src_key_padding_mask, is_causal))
+        return self._through(src, lambda layer, x: layer(x, mask, src_key_padding_mask, bool(is_causal)))
 
 
 class TransformerDecoder(_Stack):
@@ -195,8 +173,8 @@ class TransformerDecoder(_Stack):
 
     def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
                 tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
-                tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
+                tgt_is_causal: bool | None = None, memory_is_causal: bool = False) -> Tensor:
         """The memory and the masks go to each layer."""
         return self._through(tgt, lambda layer, x: layer(
-            x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,
+            x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, bool(tgt_is_causal),
             memory_is_causal))

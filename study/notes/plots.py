@@ -86,7 +86,7 @@ def gradient_by_distance(layer: Callable[[Tensor], Tensor], seed: int, T: int = 
 
 def make_rnn(seed: int, gain: float = 1.0, D: int = 32) -> Callable[[Tensor], Tensor]:
     mg.manual_seed(seed)
-    rnn = nn.RNN(D, D).double()
+    rnn = nn.RNN(D, D, batch_first=True).double()
     rnn.weight_hh_l0.data *= gain
     return lambda x: rnn(x)[0]
 

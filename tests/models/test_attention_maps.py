@@ -52,7 +52,7 @@ class Translator(nn.Module):
         self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 4, 16, 0.5, batch_first=True), 1)
 
     def forward(self, x, y):
-        return self.decoder(y, self.encoder(x), tgt_is_causal=True)
+        return self.decoder(y, self.encoder(x), mg.ones(y.shape[1], y.shape[1], dtype=mg.bool).triu(1), tgt_is_causal=True)
 
 
 class Switches(nn.Module):

@@ -1,4 +1,5 @@
 """What holds for every layer: float32 stays, a state goes round, and a compiled step has the bits of the plain one."""
+import functools
 import inspect
 
 import numpy as np
@@ -14,10 +15,10 @@ TOKENS = "tokens"  # (2, 4, 6)
 # name: constructor and the kinds of its inputs
 LAYERS = {
     **{name: (getattr(nn, name), [LOGITS]) for name in (
-        "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish",
-        "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
-        "Dropout", "Flatten",
+        "CELU", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "Mish",
+        "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softplus", "Softsign", "Tanh", "Tanhshrink", "Dropout", "Flatten",
     )},
+    **{name: (functools.partial(getattr(nn, name), dim=-1), [LOGITS]) for name in ("LogSoftmax", "Softmax", "Softmin")},
     **{name: (getattr(nn, name), [LOGITS, FRACTIONS]) for name in (
         "BCEWithLogitsLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "SmoothL1Loss",
     )},
@@ -31,7 +32,7 @@ LAYERS = {
     "RMSNorm": (lambda: nn.RMSNorm(6), [LOGITS]),
     "Attention": (lambda: nn.Attention(6, 2), [TOKENS]),
     "MultiHeadAttention": (lambda: nn.MultiHeadAttention(6, 2), [TOKENS]),
-    "MultiheadAttention": (lambda: nn.MultiheadAttention(6, 2, dropout=0.2), [TOKENS]),
+    "MultiheadAttention": (lambda: nn.MultiheadAttention(6, 2, dropout=0.2), [TOKENS] * 3),
     "AdditiveAttention": (lambda: nn.AdditiveAttention(6, 6, 5), [TOKENS, TOKENS]),
     "TransformerEncoderLayer": (lambda: nn.TransformerEncoderLayer(6, 2, 8), [TOKENS]),
     "TransformerDecoderLayer": (lambda: nn.TransformerDecoderLayer(6, 2, 8), [TOKENS, TOKENS]),

@@ -10,7 +10,7 @@ KINDS = [(1, False), (2, False), (1, True), (2, True)]
 
 def make(num_layers, bidirectional):
     mg.manual_seed(0)
-    return nn.RNN(INPUTS, HIDDEN, num_layers, bidirectional).double()
+    return nn.RNN(INPUTS, HIDDEN, num_layers, batch_first=True, bidirectional=bidirectional).double()
 
 
 def slow(layer, x, h_0):
@@ -98,20 +98,35 @@ def test_initial_parameters():
 
 
 def test_repr():
-    assert repr(nn.RNN(3, 4, 2, True)) == "RNN(3, 4, num_layers=2, bidirectional=True)"
+    assert repr(nn.RNN(3, 4, 2, bidirectional=True)) == (
+        "RNN(3, 4, num_layers=2, nonlinearity='tanh', batch_first=False, bidirectional=True)")
 
 
 def test_errors():
-    layer = nn.RNN(INPUTS, HIDDEN)
-    with pytest.raises(ValueError, match=r"expected x of shape \(B, T, 3\), got \(2, 5, 4\)"):
+    layer = nn.RNN(INPUTS, HIDDEN, batch_first=True)
+    with pytest.raises(ValueError, match=r"expected x of shape \(B, T, 3\) or \(T, 3\), got \(2, 5, 4\)"):
         layer(mg.zeros(2, 5, 4))
-    with pytest.raises(ValueError, match=r"expected x of shape \(B, T, 3\), got \(5, 3\)"):
-        layer(mg.zeros(5, 3))
+    with pytest.raises(ValueError, match=r"expected x of shape \(T, B, 3\) or \(T, 3\), got \(3,\)"):
+        nn.RNN(INPUTS, HIDDEN)(mg.zeros(3))
     with pytest.raises(ValueError, match=r"expected h_0 of shape \(1, 2, 4\), got \(2, 4\)"):
         layer(mg.zeros(2, 5, 3), mg.zeros(2, 4))
-    with pytest.raises(ValueError, match="batch_first=False, inputs .* is not there"):
-        nn.RNN(INPUTS, HIDDEN, batch_first=False)
+    with pytest.raises(ValueError, match=r"expected h_0 of shape \(1, 4\), got \(1, 2, 4\)"):
+        layer(mg.zeros(5, 3), mg.zeros(1, 2, 4))
+    with pytest.raises(ValueError, match="nonlinearity must be 'tanh' or 'relu', got True"):
+        nn.RNN(3, 4, 2, True)  # not bidirectional, which comes later
     with pytest.raises(ValueError, match="hidden_size"):
         nn.RNN(3, 0)
     with pytest.raises(ValueError, match="num_layers"):
         nn.RNN(3, 4, num_layers=0)
+
+
+def test_dropout_acts_between_layers_while_training():
+    x = mg.ones(T, B, INPUTS)
+    all_dropped = nn.RNN(INPUTS, HIDDEN, 2, dropout=1.0)
+    states, last = all_dropped(x)
+    undropped = all_dropped.eval()(x)
+    np.testing.assert_array_equal(last[0].array, undropped[1][0].array)  # the input is not dropped
+    assert (states.array != undropped[0].array).any()
+    np.testing.assert_array_equal(states.array[:, :1], states.array[:, 1:])  # made of biases alone
+    one = nn.RNN(INPUTS, HIDDEN, dropout=0.5)
+    np.testing.assert_array_equal(one(x)[0].array, one(x)[0].array)

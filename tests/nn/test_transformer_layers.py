@@ -142,16 +142,28 @@ def test_decoder_layer_is_the_reference_with_every_mask(arguments, mask, memory_
     np.testing.assert_allclose(got.detach().numpy(), expected, atol=1e-12)
 
 
-def test_is_causal_alone_hides_the_future():
+def test_is_causal_is_a_hint_about_the_mask():
+    """With the causal mask nothing changes, in whichever form it is; without a mask, or with another, it is an error."""
     encoder, decoder = randomised(encoder_layer(nn)), randomised(decoder_layer(nn))
-    x, memory, causal = mg.tensor(X), mg.tensor(MEMORY), mg.tensor(CAUSAL)
-    future_of_memory = mg.tensor(np.triu(np.ones((T, S), bool), 1))
-    for alone, masked in (
-        (encoder(x, is_causal=True), encoder(x, src_mask=causal)),
-        (decoder(x, memory, tgt_is_causal=True), decoder(x, memory, tgt_mask=causal)),
-        (decoder(x, memory, memory_is_causal=True), decoder(x, memory, memory_mask=future_of_memory)),
+    stacks = randomised(nn.TransformerEncoder(encoder, 2)), randomised(nn.TransformerDecoder(decoder, 2))
+    x, memory = mg.tensor(X), mg.tensor(MEMORY)
+    future, of_memory = CAUSAL, np.triu(np.ones((T, S), bool), 1)
+    for call, mask_name, hint, mask in (
+        (lambda **o: encoder(x, **o), "src_mask", "is_causal", future),
+        (lambda **o: decoder(x, memory, **o), "tgt_mask", "tgt_is_causal", future),
+        (lambda **o: decoder(x, memory, **o), "memory_mask", "memory_is_causal", of_memory),
+        (lambda **o: stacks[0](x, **o), "mask", "is_causal", future),
+        (lambda **o: stacks[1](x, memory, **o), "tgt_mask", "tgt_is_causal", future),
+        (lambda **o: stacks[1](x, memory, **o), "memory_mask", "memory_is_causal", of_memory),
     ):
-        np.testing.assert_allclose(alone.detach().numpy(), masked.detach().numpy(), atol=1e-12)
+        masked = call(**{mask_name: mg.tensor(mask)}).detach().numpy()
+        for form in (mask, np.where(mask, -np.inf, 0.0), np.stack([mask] * B * H)):
+            hinted = call(**{mask_name: mg.tensor(form), hint: True})
+            np.testing.assert_allclose(hinted.detach().numpy(), masked, atol=1e-12)
+        with pytest.raises(ValueError, match="Need attn_mask if specifying the is_causal hint"):
+            call(**{hint: True})
+        with pytest.raises(ValueError, match="the causal one, and it is another"):
+            call(**{mask_name: mg.tensor(~mask), hint: True})
 
 
 @pytest.mark.parametrize("make", [encoder_layer, decoder_layer])
@@ -235,7 +247,7 @@ def test_stacks_are_pytorchs(make):
 def test_a_stack_is_its_layers_in_turn_with_the_same_masks():
     x, memory, final = mg.tensor(X), mg.tensor(MEMORY), nn.LayerNorm(C).double()
     encoder = randomised(nn.TransformerEncoder(encoder_layer(nn), 2, norm=final))
-    arguments = {"mask": FORBIDDEN, "src_key_padding_mask": PADDED, "is_causal": True}
+    arguments = {"mask": CAUSAL, "src_key_padding_mask": PADDED, "is_causal": True}
     first, second = encoder.layers
     given = list(tensors(mg.tensor, arguments).values())
     expected = final(second(first(x, *given), *given))
@@ -244,7 +256,7 @@ def test_a_stack_is_its_layers_in_turn_with_the_same_masks():
     decoder = randomised(nn.TransformerDecoder(decoder_layer(nn), 2))
     first, second = decoder.layers
     for name, value in (("tgt_mask", FORBIDDEN), ("memory_mask", MEMORY_FORBIDDEN), ("tgt_key_padding_mask", PADDED),
-                        ("memory_key_padding_mask", MEMORY_PADDED), ("tgt_is_causal", True), ("memory_is_causal", True)):
+                        ("memory_key_padding_mask", MEMORY_PADDED)):
         given = tensors(mg.tensor, {name: value})
         with_it = decoder(x, memory, **given).data
         np.testing.assert_array_equal(with_it, second(first(x, memory, **given), memory, **given).data)
@@ -294,7 +306,7 @@ def test_dropout_acts_on_what_the_activation_gives():
     layer = encoder_layer(nn, activation="sigmoid", norm_first=True, bias=False).double()
     layer.dropout.p = 1.0  # before the activation, it would leave sigmoid(0)
     x = mg.tensor(X)
-    np.testing.assert_array_equal(layer(x).data, (x + layer.self_attn(layer.norm1(x))).data)
+    np.testing.assert_array_equal(layer(x).data, (x + layer.self_attn(*[layer.norm1(x)] * 3, need_weights=False)[0]).data)
     assert not np.array_equal(layer(x).data, layer.eval()(x).data)
 
 
@@ -305,7 +317,7 @@ def test_dropout_acts_on_what_the_activation_gives():
     (lambda: nn.TransformerEncoderLayer(8, 4, dropout=2), "TransformerEncoderLayer: dropout must be a probability"),
     (lambda: nn.TransformerEncoderLayer(8, 4, activation="swish"), "activation must be a function or one of gelu,"),
     (lambda: nn.TransformerEncoder(encoder_layer(nn), 0), "TransformerEncoder: num_layers must be a positive integer"),
-    (lambda: encoder_layer(nn)(mg.zeros(2, 3, 4, C)), "expected (B, T, C) with batch_first=True, or (T, C), got (2, 3, 4,"),
+    (lambda: encoder_layer(nn)(mg.zeros(2, 3, 4, C)), "(B, T, C) with batch_first=True, or (T, C), got (2, 3, 4,"),
 ])
 def test_misuse(make, words):
     with pytest.raises(ValueError) as error:

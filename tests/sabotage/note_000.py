@@ -81,7 +81,8 @@ SABOTAGES = of_claims("000", {
             "np.tri(*scores.shape[-2:], k=-1, dtype=bool)"),
         "queries and keys exchanged": (f"{ATTENTION}.project", "return q, self._for_each_query(k)", "return k, self._for_each_query(q)"),
         "an RNN's state is lost": ("nn.recurrent:RNN._run", "b_hh if h is None", "b_hh if True"),
-        "an RNN sees the last token, too": ("nn.recurrent:RNN._run", "inputs[:, t] + before", "inputs[:, t] + inputs[:, t - 1] + before"),
+        "an RNN sees the last token, too": ("nn.recurrent:RNN._run", "z, before = inputs.select(time, t)",
+            "z, before = inputs.select(time, t) + inputs.select(time, t - 1)"),
     },
     "A20": {
         "distances have the other sign": (f"{ATTENTION}.position_bias", "np.arange(queries)[:, None] - np.arange(keys)",

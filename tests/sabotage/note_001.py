@@ -23,7 +23,7 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     "G8": {
         "an RNN's state is lost": STATE_LOST,
         "half of an RNN's state is lost": ("nn.recurrent:RNN._run", "linear(h, w_hh", "linear(0.5 * h, w_hh"),
-        "an RNN without tanh": ("nn.recurrent:RNN._run", "(inputs[:, t] + before).tanh()", "inputs[:, t] + before"),
+        "an RNN without tanh": ("nn.recurrent:RNN._run", "z.tanh() if", "z if"),
     },
     "G22": {
         "an RNN's state is lost": STATE_LOST,

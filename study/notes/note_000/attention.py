@@ -185,7 +185,7 @@ def causal_attention_reaches_any_past_token_directly():
         require(not hidden.any(), f"a later token has the weight {hidden.max(initial=0):.0e}")
 
     mg.manual_seed(0)
-    rnn, text = nn.RNN(4, 4).double(), mg.tensor(normal(34, 1, T, 4), requires_grad=True)
+    rnn, text = nn.RNN(4, 4, batch_first=True).double(), mg.tensor(normal(34, 1, T, 4), requires_grad=True)
     states, _ = rnn(text)
     _, state = rnn(text[:, :3])
     at_once = require_equal(rnn(text[:, 3:], state)[0], states[:, 3:])

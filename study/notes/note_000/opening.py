@@ -20,7 +20,7 @@ def attention_is_quadratic_and_an_rnn_sequential():
     entire sequence in parallel. The cost of attention is O(T²)."""
     D, lengths = 8, (8, 16, 32)
     mg.manual_seed(0)
-    attention, rnn = nn.MultiHeadAttention(D, 2), nn.RNN(D, D)
+    attention, rnn = nn.MultiHeadAttention(D, 2), nn.RNN(D, D, batch_first=True)
     pairs, depths = [], []
     for T in lengths:
         x = mg.randn(1, T, D)

@@ -27,7 +27,7 @@ def an_encoder_is_a_decoder_without_the_mask():
     """A decoder constrains to unidirectional context. An encoder has bidirectional context, as a bidirectional RNN has:
     the masking in the self-attention is removed."""
     mg.manual_seed(0)
-    x, rnn = normal(0, 1, 6, 16), nn.RNN(16, 16, bidirectional=True).double()
+    x, rnn = normal(0, 1, 6, 16), nn.RNN(16, 16, batch_first=True, bidirectional=True).double()
     decoder, encoder = Block(NOTES_BLOCK).double(), Block(NOTES_BLOCK, is_causal=False).double()
     encoder.load_state_dict(decoder.state_dict())
     last = require_equal(encoder(mg.tensor(x))[:, -1], decoder(mg.tensor(x))[:, -1])

@@ -102,7 +102,7 @@ def states_of(rnn: nn.RNN) -> Callable[[Tensor], Tensor]:
 
 def recurrent_network(gain: float | None = None) -> nn.RNN:
     """With recurrent weights of deviation gain / sqrt(H), or those that it starts with."""
-    rnn = nn.RNN(8, 32).double()
+    rnn = nn.RNN(8, 32, batch_first=True).double()
     if gain is not None:
         nn.init.normal_(rnn.weight_hh_l0, std=gain / rnn.hidden_size**0.5)
     return rnn
@@ -117,7 +117,7 @@ def distant_words_interact_after_many_steps_or_one():
     interaction distance is O(1), since all words interact at every layer."""
     mg.manual_seed(0)
     T, lengths = 12, (4, 16, 64)
-    attention, rnn = nn.Attention(8, heads=2).double(), nn.RNN(8, 8).double()
+    attention, rnn = nn.Attention(8, heads=2).double(), nn.RNN(8, 8, batch_first=True).double()
     reach = influence(attention, normal(0, 1, T, 8))
     require(bool((reach > 1e-6).all()), f"the smallest influence in a layer of attention is {reach.min():.0e}")
     chains = {name: [first_to_last(layer, normal(0, 1, n, 8))[1] for n in lengths]
@@ -195,7 +195,7 @@ def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: i
        ours='nn.RNN(32, 32), nn.Attention(32, causal="mask")', code="nn/recurrent.py:RNN, nn/attention.py:Attention")
 def an_rnn_hardly_learns_from_far_away():
     """Long-distance dependencies are difficult to learn, because of the gradient problems of recurrent networks."""
-    rnn, attention = lambda: nn.RNN(32, 32), lambda: nn.Attention(32, causal="mask")
+    rnn, attention = lambda: nn.RNN(32, 32, batch_first=True), lambda: nn.Attention(32, causal="mask")
     near, far = over_seeds(recalled(rnn, 4, 300)), over_seeds(recalled(rnn, 16, 1200))
     of_attention = over_seeds(recalled(attention, 48, 300))
     require(near.median > 0.99 and of_attention.median > 0.99, f"RNN, 4 tokens: {near:.0%}; attention: {of_attention:.0%}")

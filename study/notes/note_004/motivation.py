@@ -35,7 +35,7 @@ class Reader(nn.Module):
     def __init__(self, symbols: int, outputs: int, width: int = 24, num_layers: int = 1, bidirectional: bool = False):
         super().__init__()
         self.embedding = nn.Embedding(symbols, width)
-        self.rnn = nn.RNN(width, width, num_layers=num_layers, bidirectional=bidirectional)
+        self.rnn = nn.RNN(width, width, num_layers=num_layers, batch_first=True, bidirectional=bidirectional)
         self.out = nn.Linear(width * (1 + bidirectional), outputs)
 
     def forward(self, tokens):
@@ -56,7 +56,7 @@ def recurrent_networks_put_out_symbols():
     """Recurrent networks of several layers predict the next symbol of a sequence, and classify sequences, from what they
     have seen so far."""
     mg.manual_seed(0)
-    layer = nn.RNN(3, 4, num_layers=2).double()
+    layer = nn.RNN(3, 4, num_layers=2, batch_first=True).double()
     x = randn(1, 6, 3)
     parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
     below = recurrent_states(x.array[0], parameters, "_l0")
@@ -149,7 +149,7 @@ def sentences_as_tokens_are_too_many():
 def reading_in_both_directions():
     """Read the sequence forwards and backwards: two sets of hidden states, which are concatenated."""
     mg.manual_seed(0)
-    layer, swapped = (nn.RNN(3, 4, bidirectional=True).double() for _ in range(2))
+    layer, swapped = (nn.RNN(3, 4, batch_first=True, bidirectional=True).double() for _ in range(2))
     x = randn(1, 6, 3)
     parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
     forward = recurrent_states(x.array[0], parameters, "_l0")

@@ -20,7 +20,7 @@ def attention_is_not_limited_to_the_past():
     points interact."""
     mg.manual_seed(0)
     x = randn(1, 6, 4)
-    rnn, attention = nn.RNN(4, 4).double(), nn.Attention(4).double()
+    rnn, attention = nn.RNN(4, 4, batch_first=True).double(), nn.Attention(4).double()
     reach = influence(attention, x)
     require(bool(reach.all()), "some outputs of attention do not depend on all inputs")
     require_causal(influence(lambda x: rnn(x)[0], x))

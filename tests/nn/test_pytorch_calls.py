@@ -1,0 +1,263 @@
+"""The same source here and in PyTorch: what runs in both computes the same, and has the same arguments and defaults."""
+import inspect
+
+import numpy as np
+import pytest
+
+from oracle import mg, torch
+
+import nn
+
+rng = np.random.default_rng(0)
+T, B, S, C = 5, 3, 4, 8  # no two alike: a layout that is taken for another is seen
+ARRAYS = {
+    "x": rng.normal(size=(T, B, C)), "y": rng.normal(size=(S, B, C)), "narrow": rng.normal(size=(S, B, 6)),
+    "row": rng.normal(size=(T, C)), "other": rng.normal(size=(S, C)), "h": rng.normal(size=(4, B, C)),
+    "h_row": rng.normal(size=(1, C)), "p": rng.uniform(0.1, 0.9, (T, C)), "q": rng.uniform(0.1, 0.9, (T, C)),
+    "weight": rng.uniform(0.5, 2, C),
+}
+CONSTANTS = {
+    "ids": rng.integers(0, C, T), "causal": np.triu(np.ones((T, T), bool), 1), "hidden": np.eye(T, S, dtype=bool),
+    "by_head": np.stack([np.eye(T, S, k, dtype=bool) for k in (0, 1, 2, 3, 0, -1)]), "added": rng.normal(size=(T, S)),
+    "padding": np.array([[False] * 3 + [True], [False] * 4, [True] + [False] * 3]),
+}
+
+
+def run(source, call, library, names, state):
+    """{name: array} of the values of `call`, of the gradients for random upstreams, and of the parameters."""
+    tensors = {name: library.tensor(array, requires_grad=True) for name, array in ARRAYS.items()}
+    constants = {name: library.tensor(array) for name, array in CONSTANTS.items()}
+    scope = {"torch": library, "nn": names, "F": names.functional, **tensors, **constants}
+    layer = eval(source, scope)
+    parameters = {}
+    if isinstance(layer, names.Module):
+        if state is None:
+            for parameter in layer.double().parameters():
+                names.init.normal_(parameter, std=0.5)
+        else:
+            layer.double().load_state_dict({name: library.tensor(value) for name, value in state.items()})
+        parameters = dict(layer.named_parameters())
+    results = eval(call, {**scope, "layer": layer})
+    results = {f"result {i}": result for i, result in enumerate(results if isinstance(results, tuple) else (results,))}
+    upstream = np.random.default_rng(1)
+    total = 0.0
+    for result in results.values():
+        if result is not None:
+            total = total + (result * library.tensor(upstream.normal(size=tuple(result.shape)))).sum()
+    total.backward()
+    found = {**results, **{f"gradient of {name}": t.grad for name, t in {**tensors, **parameters}.items()}}
+    state = {name: value.detach().numpy() for name, value in layer.state_dict().items()} if parameters else None
+    return {name: None if value is None else value.detach().numpy() for name, value in found.items()}, state
+
+
+def assert_same(source, call="layer"):
+    torch.manual_seed(0)
+    theirs, state = run(source, call, torch, torch.nn, None)
+    ours, saved = run(source, call, mg, nn, state)
+    assert ours.keys() == theirs.keys() and (state or {}).keys() == (saved or {}).keys()
+    for name, wanted in theirs.items():
+        if wanted is None:
+            assert ours[name] is None, name
+        else:
+            np.testing.assert_allclose(ours[name], wanted, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+ATTENTION, RNN = "nn.MultiheadAttention(8, 2)", "nn.RNN(8, 8)"
+ENCODER, DECODER = "nn.TransformerEncoderLayer(8, 2, 9, 0.0)", "nn.TransformerDecoderLayer(8, 2, 9, 0.0)"
+CALLS = [  # (layer, call)
+    (ATTENTION, "layer(x, x, x)"),
+    (ATTENTION, "layer(x, y, y)"),
+    (ATTENTION, "layer(x, y, y * 2)"),
+    (ATTENTION, "layer(x, y, y)[0]"),
+    (ATTENTION, "layer(x, x, x, None, False)"),
+    (ATTENTION, "layer(x, x, x, average_attn_weights=False)"),
+    (ATTENTION, "layer(row, row, row)"),
+    (ATTENTION, "layer(row, other, other, average_attn_weights=False)"),
+    (ATTENTION, "layer(row, other, other, padding[0], attn_mask=by_head[:2])"),
+    (ATTENTION, "layer(x, y, y, padding, True, hidden)"),
+    (ATTENTION, "layer(x, y, y, attn_mask=by_head, need_weights=False)"),
+    (ATTENTION, "layer(x, y, y, attn_mask=added)"),
+    (ATTENTION, "layer(x, x, x, attn_mask=causal, is_causal=True)"),
+    (ATTENTION, "layer(x, x, x, attn_mask=causal, is_causal=True, need_weights=False)"),
+    ("nn.MultiheadAttention(8, 2, batch_first=True)", "layer(x, x, x)"),
+    ("nn.MultiheadAttention(8, 2, batch_first=True)", "layer(x, x, x, need_weights=False)[0]"),
+    ("nn.MultiheadAttention(8, 2, batch_first=True)", "layer(row, row, row, attn_mask=causal)"),
+    ("nn.MultiheadAttention(8, 2, 0.0, False, False, False, 6, 6, True)",
+     "layer(x.transpose(0, 1), narrow.transpose(0, 1), narrow.transpose(0, 1), padding)"),
+    (RNN, "layer(x)"),
+    (RNN, "layer(row)"),
+    (RNN, "layer(row, h_row)"),
+    ("nn.RNN(8, 8, 2, bidirectional=True)", "layer(x, h)"),
+    ("nn.RNN(8, 8, 2, 'relu', False, True, 0.0, True)", "layer(x.transpose(0, 1), h)"),
+    ("nn.RNN(8, 8, 2, 'tanh', True, True)", "layer(row)"),
+    ("nn.RNN(8, 8, 2, bias=False)", "layer(x)"),
+    (ENCODER, "layer(x)"),
+    (ENCODER, "layer(x, causal, is_causal=True)"),
+    (ENCODER, "layer(y, None, padding)"),
+    (ENCODER, "layer(row, causal)"),
+    ("nn.TransformerEncoderLayer(8, 2, 9, 0.0, 'gelu', 1e-3, True, True)", "layer(x.transpose(0, 1), causal)"),
+    (DECODER, "layer(x, y)"),
+    (DECODER, "layer(x, y, causal, None, None, padding, True)"),
+    (DECODER, "layer(row, other, memory_mask=hidden)"),
+    (f"nn.TransformerEncoder({ENCODER}, 2, nn.LayerNorm(8))", "layer(x, causal)"),
+    (f"nn.TransformerEncoder({ENCODER}, 2)", "layer(x, causal, is_causal=True)"),
+    (f"nn.TransformerDecoder({DECODER}, 2)", "layer(x, y, causal, memory_key_padding_mask=padding)"),
+    ("nn.Sequential(nn.Linear(8, 4), nn.ReLU(True), nn.LayerNorm(4), nn.Softmax(1))", "layer(x)"),
+    ("nn.RMSNorm(8)", "layer(x)"),
+    ("nn.Sequential(nn.Flatten(), nn.Tanh())", "layer(x)"),
+    ("nn.CrossEntropyLoss()", "layer(p, ids)"),
+    ("nn.CrossEntropyLoss(weight.detach())", "layer(p, ids)"),
+    ("nn.NLLLoss()", "layer(p, ids)"),
+    ("nn.MSELoss()", "layer(p, q)"),
+    ("nn.L1Loss()", "layer(p, q)"),
+    ("nn.SmoothL1Loss()", "layer(p, q)"),
+    ("nn.HuberLoss('sum', 0.3)", "layer(p, q)"),
+    ("nn.BCELoss()", "layer(p, q.detach())"),
+    ("nn.BCEWithLogitsLoss()", "layer(p, q)"),
+    ("nn.KLDivLoss(reduction='batchmean')", "layer(p, q)"),
+]
+FUNCTIONS = [
+    "F.softmax(x, 0)", "F.log_softmax(x, -1)", "F.softmin(x, 1)", "F.normalize(x)", "F.cosine_similarity(x, x * p[:, :1, None])",
+    "F.layer_norm(x, (8,), weight)", "F.rms_norm(x, (8,), weight)", "F.pad(x, (1, 2, 0, 1))", "F.gelu(x)", "F.relu(x * 2, True)",
+    "F.leaky_relu(x)", "F.elu(x)", "F.celu(x)", "F.hardtanh(x)", "F.softplus(x)", "F.linear(x, row)", "F.embedding(ids, x[0].T, 1)",
+    "F.scaled_dot_product_attention(x, x, x)", "F.scaled_dot_product_attention(x, x, x, None, 0.0, True)",
+    "F.dropout(x, 0.5, False)", "F.huber_loss(p, q, 'sum', 0.3)", "F.cross_entropy(p, ids, weight.detach())",
+    "F.binary_cross_entropy(p, q.detach(), weight.detach())",
+]
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("source, call", CALLS, ids=[f"{source} {call}" for source, call in CALLS])
+def test_a_layer_is_called_as_pytorchs_and_gives_the_same(source, call):
+    assert_same(source, call)
+
+
+@pytest.mark.parametrize("source", FUNCTIONS)
+def test_a_function_is_called_as_pytorchs_and_gives_the_same(source):
+    assert_same(source)
+
+
+ASKED = {  # what runs in PyTorch, and what is asked here instead of computing something else
+    "nn.Softmax()(x)": "missing 1 required positional argument: 'dim'",  # PyTorch takes axis 0 or 1, and warns
+    "nn.LogSoftmax()(x)": "missing 1 required positional argument: 'dim'",
+    "nn.Softmin()(x)": "missing 1 required positional argument: 'dim'",
+    "F.softmax(x)": "missing 1 required positional argument: 'dim'",
+    "F.mse_loss(p, q, False)": "takes 2 positional arguments but 3 were given",  # there size_average
+    "F.l1_loss(p, q, False)": "takes 2 positional arguments but 3 were given",
+    "F.smooth_l1_loss(p, q, False)": "takes 2 positional arguments but 3 were given",
+    "F.kl_div(p, q, False)": "takes 2 positional arguments but 3 were given",
+    "F.cross_entropy(p, ids, None, None, 2)": "positional arguments",
+    "F.nll_loss(p, ids, None, None, 2)": "positional arguments",
+    "F.binary_cross_entropy(p, q.detach(), None, False)": "positional arguments",
+    "F.binary_cross_entropy_with_logits(p, q, None, False)": "positional arguments",
+    "nn.MSELoss(False)(p, q)": "positional argument",
+    "nn.MultiheadAttention(8, 2, add_zero_attn=True).double()(x, x, x)[0]": "left out",
+    "nn.MultiheadAttention(8, 2).double()(x, x, x, attn_mask=~causal, is_causal=True)[0]": "and it is another",
+    "nn.TransformerEncoderLayer(8, 2, batch_first=True).double().eval().requires_grad_(False)(x.detach(), is_causal=True)":
+        "Need attn_mask",  # which PyTorch says only where it wants a gradient, and else computes without
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("source", ASKED)
+def test_what_would_be_something_else_is_asked(source):
+    tensors = {**ARRAYS, **CONSTANTS}
+    scope = {name: torch.tensor(array, requires_grad=name in ARRAYS) for name, array in tensors.items()}
+    assert eval(source, {**scope, "torch": torch, "nn": torch.nn, "F": torch.nn.functional}).shape is not None
+    scope = {name: mg.tensor(array) for name, array in tensors.items()}
+    with pytest.raises((TypeError, ValueError)) as raised:
+        eval(source, {**scope, "torch": mg, "nn": nn, "F": nn.functional})
+    assert ASKED[source] in str(raised.value)
+
+
+# ---- arguments and defaults ----
+
+EMPTY, BY_NAME = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+ANY = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+MODULES = {"nn": torch.nn, "nn.functional": torch.nn.functional, "nn.init": torch.nn.init, "nn.utils": torch.nn.utils,
+           "nn.optim": torch.optim, "nn.optim.lr_scheduler": torch.optim.lr_scheduler, "nn.utils.data": torch.utils.data}
+OUR_NAMES = {  # of what is given by place
+    "input": {"x", "ids", "logits", "p", "log_probabilities"}, "target": {"targets"}, "tensor": {"ids"}, "hx": {"h_0"},
+    "modules": {"members"}, "parameters": {"members"},
+}
+DOCUMENTED = {  # where PyTorch has only *args, **kwargs, or forgets a *
+    "scaled_dot_product_attention": "(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, "
+                                    "enable_gqa=False)",
+    "RNN": "(input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True, batch_first=False, dropout=0.0, "
+           "bidirectional=False, device=None, dtype=None)",
+    "LogSigmoid": "()", "Sigmoid": "()", "Softsign": "()", "Tanh": "()", "Tanhshrink": "()", "Module": "()",
+}
+OTHER_DEFAULTS = {  # {name: {argument: why another}}
+    **{name: {"dim": "required: PyTorch takes axis 0 or 1 by the number of axes, and warns"} for name in (
+        "softmax", "log_softmax", "softmin", "Softmax", "LogSoftmax", "Softmin")},
+    "Parameter": {"data": "required: a parameter of nothing is None"},
+    **{name: {own: "() is nothing, too"} for name, own in (
+        ("ModuleList", "modules"), ("ModuleDict", "modules"), ("ParameterDict", "parameters"), ("ParameterList", "values"))},
+    "TransformerEncoderLayer": {"activation": "relu of this library"},
+    "TransformerDecoderLayer": {"activation": "relu of this library"},
+    "random_split": {"generator": "None is the default one"},
+}
+LEFT_OUT = {  # {argument: why}
+    "size_average reduce": "deprecated there: reduction= says it",
+    "device dtype": "of Linear, Embedding, LayerNorm, RMSNorm; for others .to(dtype): there is one device",
+    "inplace": "of the functions but relu and dropout: it would change nothing",
+    "max_norm norm_type scale_grad_by_freq sparse _weight _freeze": "of embeddings: rows are looked up, and no more",
+    "min_value max_value": "deprecated there: min_val and max_val",
+    "enable_nested_tensor mask_check": "of TransformerEncoder: for speed there, and of nothing here",
+    "weight": "of mse_loss, l1_loss and huber_loss: multiply the losses of reduction='none'",
+    "_stacklevel": "of softmax: for a warning",
+    "out": "results have memory of their own",
+    "enable_gqa": "of attention: k.repeat_interleave(groups, -3), or nn.Attention(key_value_heads=)",
+    "generator": "of nn.init: mg.manual_seed",
+    "foreach fused capturable differentiable decoupled_weight_decay": "of optimizers: how they compute is their own affair; AdamW",
+    "timeout worker_init_fn multiprocessing_context prefetch_factor persistent_workers pin_memory_device in_order":
+        "of DataLoader: it has no workers",
+}
+REASONS = {name: why for names, why in LEFT_OUT.items() for name in names.split()}
+
+
+def shared():
+    for path, theirs in MODULES.items():
+        ours = eval(path, {"nn": nn})
+        for name, value in vars(ours).items():
+            if callable(value) and not name.startswith("_") and callable(getattr(theirs, name, None)) and name != "Tensor" \
+                    and value.__module__.startswith("nn"):
+                yield name, value, getattr(theirs, name)
+                if "forward" in vars(value):
+                    yield f"{name}.forward", value.forward, getattr(theirs, name).forward
+
+
+def parameters(name, function):
+    """{name: inspect.Parameter} of a function of PyTorch; of one without a signature, by the first line of its docs."""
+    if name in DOCUMENTED:
+        text = DOCUMENTED[name]
+    else:
+        try:
+            return dict(inspect.signature(function).parameters)
+        except ValueError:
+            text = function.__doc__.split("->")[0]
+            text = text[text.index("(") : text.rindex(")") + 1]
+    scope = {}
+    exec(f"def function{text}: ...", scope)
+    return dict(inspect.signature(scope["function"]).parameters)
+
+
+SHARED = list(shared())
+
+
+@pytest.mark.parametrize("name, ours, theirs", SHARED, ids=[f"{ours.__module__.removeprefix('nn.')}.{name}" for name, ours, _ in SHARED])
+def test_arguments_and_defaults_are_pytorchs(name, ours, theirs):
+    wanted, got = parameters(name, theirs), dict(inspect.signature(ours).parameters)
+    named = {p.name: p for p in got.values() if p.kind not in ANY}
+    for p, q in zip(got.values(), wanted.values()):  # by place
+        if BY_NAME in (p.kind, q.kind) or {p.kind, q.kind} & ANY:
+            break
+        assert p.name == q.name or p.name in OUR_NAMES.get(q.name, ()), f"{p.name} stands where PyTorch has {q.name}"
+        named.setdefault(q.name, p)
+    for q in wanted.values():
+        if q.name in named:
+            default = named[q.name].default
+            differs = default is EMPTY and q.default is not EMPTY or default is not EMPTY and default != q.default
+            assert differs == (q.name in OTHER_DEFAULTS.get(name, {})), f"{q.name}={default}, in PyTorch {q.default}"
+        elif q.kind not in ANY:
+            assert q.name in REASONS, f"{q.name} is left out, and LEFT_OUT does not say why"
