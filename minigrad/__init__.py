@@ -8,7 +8,7 @@ tensor([-0.0599, -0.1628,  0.2227])
 """
 import importlib
 
-from . import random
+from . import left_out, random
 from .anomaly import detect_anomaly
 from .arrays import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .compiled import compile
@@ -65,7 +65,7 @@ def __getattr__(name: str):
         return getattr(importlib.import_module("minigrad.gradcheck"), name)
     if name in ("autograd", "gradcheck"):
         return importlib.import_module(f"minigrad.{name}")
-    raise AttributeError(f"module 'minigrad' has no attribute {name!r}")
+    left_out.left_out(__name__, left_out.FUNCTIONS)(name)
 
 
 # The methods as functions: mg.exp(x) is x.exp(). Each stands in ops/<the heading>.py.

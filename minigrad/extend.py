@@ -13,6 +13,7 @@ from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs na
 from .kernels.program import Program  # steps on rows of numbers, such as those of a model, run by one kernel call
 from .kernels.sampling import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from .kernels.threads import layer as threading_layer  # threading_layer(): who runs parallel kernels
+from .left_out import left_out  # left_out(module, table): the `__getattr__` that names what to take instead
 from .ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from .ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from .ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
@@ -32,6 +33,6 @@ __all__ = [
     "cache_folder", "changes", "check_dim",
     "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",
-    "latest_write", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample",
+    "latest_write", "left_out", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample",
     "threading_layer",
 ]

@@ -6,8 +6,10 @@ from typing import Any
 
 from minigrad.extend import opaque
 from nn.checks import positive_int
+from nn.left_out import says_what_is_left_out
 from nn.optim.optimizer import Optimizer
 
+__getattr__ = says_what_is_left_out(__name__)
 
 ANNEALING = {  # the fraction of the peak rate, from 1 to 0, by the fraction of the steps after warm-up that is done
     "cosine": lambda progress: 0.5 * (1 + math.cos(math.pi * progress)),

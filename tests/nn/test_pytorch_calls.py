@@ -1,5 +1,7 @@
 """The same source here and in PyTorch: what runs in both computes the same, and has the same arguments and defaults."""
 import inspect
+import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -261,3 +263,10 @@ def test_arguments_and_defaults_are_pytorchs(name, ours, theirs):
             assert differs == (q.name in OTHER_DEFAULTS.get(name, {})), f"{q.name}={default}, in PyTorch {q.default}"
         elif q.kind not in ANY:
             assert q.name in REASONS, f"{q.name} is left out, and LEFT_OUT does not say why"
+
+
+def test_readme_names_arguments_that_are_left_out():
+    readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = [row.split("|")[-2] for row in readme.split("| | there | not there |")[1].split("\n\n")[0].splitlines()[2:]]
+    names = {name for row in rows for name in re.findall(r"`(\w+)=`", row)}
+    assert len(names) > 4 and names - REASONS.keys() == {"add_bias_kv"}  # which is refused by name

@@ -1,0 +1,127 @@
+"""What PyTorch has is here, or says what to take instead: by the tables of minigrad/left_out.py and nn/left_out.py."""
+import importlib
+import inspect
+import math
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.left_out import FUNCTIONS
+from nn.left_out import LEFT_OUT
+
+TABLES = {"minigrad": FUNCTIONS, **LEFT_OUT}
+REASONS = {(module, name): reason for module, table in TABLES.items() for names, reason in table.items() for name in names.split()}
+THEIRS = {"minigrad": "torch", "nn": "torch.nn", "nn.functional": "torch.nn.functional", "nn.init": "torch.nn.init",
+          "nn.optim": "torch.optim", "nn.optim.lr_scheduler": "torch.optim.lr_scheduler", "nn.utils": "torch.nn.utils",
+          "nn.utils.data": "torch.utils.data"}
+README = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", TABLES)
+def test_a_name_that_is_left_out_says_so(module):
+    found = importlib.import_module(module)
+    for names, reason in TABLES[module].items():
+        for name in names.split():
+            with pytest.raises(AttributeError) as raised:
+                getattr(found, name)
+            assert str(raised.value) == f"module {module!r} has no attribute {name!r}: left out; {reason}"
+    with pytest.raises(AttributeError, match=f"^module '{module}' has no attribute 'nonsense'$") as raised:
+        getattr(found, "nonsense")  # noqa: B009
+    assert raised.value.obj is found  # from which Python makes "Did you mean ...?"
+
+
+def test_each_name_stands_once():
+    for module, table in TABLES.items():
+        names = " ".join(table).split()
+        assert not {name for name in names if names.count(name) > 1}, module
+
+
+@pytest.mark.parametrize("module", TABLES)
+def test_what_is_to_be_taken_is_there(module):
+    for reason in TABLES[module].values():
+        for path in re.findall(r"\b(?:mg|nn|np|math|models)(?:\.\w+)+", reason):
+            library, *names = path.split(".")
+            found = importlib.import_module({"mg": "minigrad", "np": "numpy"}.get(library, library))
+            for name in names:
+                found = getattr(found, name)
+        for method in re.findall(r"(?<![\w.])[abcpxy]\.(\w+)", reason):
+            assert hasattr(mg.Tensor, method), reason
+
+
+a, b, x, y = (np.random.default_rng(seed).uniform(0.5, 2, (5, 5)) * (-1) ** seed for seed in range(4))
+SAME = {  # name: the call in PyTorch, which what is to be taken computes
+    "cdist": "torch.cdist(a, b)", "chain_matmul": "torch.chain_matmul(a, b, c)", "copysign": "torch.copysign(x, y)",
+    "deg2rad": "torch.deg2rad(x)", "rad2deg": "torch.rad2deg(x)", "diff": "torch.diff(x, dim=0)",
+    "float_power": "torch.float_power(x, 2 * (y > 0))", "heaviside": "torch.heaviside(x, y)", "hypot": "torch.hypot(x, y)",
+    "inner": "torch.inner(a, b)", "isin": "torch.isin(x, values)", "isposinf": "torch.isposinf(x)",
+    "ldexp": "torch.ldexp(x, y)", "logaddexp2": "torch.logaddexp2(x, y)", "logit": "torch.logit(p)",
+    "logspace": "torch.logspace(start, end, steps)", "searchsorted": "torch.searchsorted(edges, x)",
+    "bucketize": "torch.bucketize(x, edges)", "signbit": "torch.signbit(x)", "sinc": "torch.sinc(x)",
+    "vander": "torch.vander(x[0])", "xlogy": "torch.xlogy(x, y.abs())", "adjoint": "torch.adjoint(x)",
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.chain_matmul")
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_to_be_taken_computes_the_same(name):
+    torch = pytest.importorskip("torch")
+    arrays = {"a": a, "b": b, "c": a + 1, "x": x, "y": y, "p": a / 3, "edges": np.array([-1.0, 0.6, 0.8, 1.5]), "values": x[0, :2]}
+    numbers = {"start": -1.0, "end": 2.0, "steps": 4, "math": math}
+    ours = {name: mg.tensor(array) for name, array in arrays.items()}
+    if name == "vander":
+        ours["x"] = ours["x"][0]
+    elif name == "xlogy":
+        ours["y"] = ours["y"].abs()
+    elif name == "float_power":
+        ours["y"] = 2 * (ours["y"] > 0)
+    got = eval(REASONS["minigrad", name].removeprefix("take "), {**numbers, **ours, "mg": mg})
+    wanted = eval(SAME[name], {**numbers, **{name: torch.tensor(array) for name, array in arrays.items()}, "torch": torch})
+    np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
+
+
+NOT_PUBLIC = re.compile("^_|_copy$|_backward|^(batch_norm|choose|cudnn|dsmm|embedding_renorm|fake|fbgemm|feature|fused|grid_sampler|"
+                        "hash|hsmm|int_repr|log_sigmoid|miopen|mkldnn|native|q_|quantized|rnn_|saddmm|slice_inverse|spmm|sym|unsafe)")
+SHARED_WITH_F = "alpha_dropout affine_grid_generator constant_pad_nd".split()  # functions of torch that are those of F
+
+
+def public(module, library):
+    """The names of a module of PyTorch that files may use."""
+    torch = pytest.importorskip("torch")
+    if module in ("minigrad", "nn.functional"):
+        functions = torch.overrides.get_overridable_functions()
+        found = [f.__name__ for space in ([library, torch.functional] if library is torch else [library]) for f in functions[space]]
+        if library is torch:  # of layers, torch has some functions of F without documentation, too
+            found = [name for name in found if name not in SHARED_WITH_F and not hasattr(torch.nn.functional, name)]
+        return {name for name in found if not NOT_PUBLIC.search(name)}
+    return {name for name, value in vars(library).items() if not name.startswith("_") and (
+        inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("torch.")} - INTERNAL
+
+
+INTERNAL = {  # functions and classes that PyTorch's modules import, or keep for themselves
+    "Tensor", "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic",
+    "runtime_validation", "runtime_validation_disabled", "factory_kwargs", "swap_in_optimizer_params_and_state",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("module", TABLES)
+def test_what_pytorch_has_is_there_or_left_out(module):
+    torch = pytest.importorskip("torch")
+    theirs = importlib.import_module(THEIRS[module]) if module != "minigrad" else torch
+    known = {name for own, name in REASONS if own == module}
+    assert public(module, theirs) - known - set(dir(importlib.import_module(module))) == set()
+    assert {name for name in known if not hasattr(theirs, name)} <= {"prune"}  # a module to be imported
+
+
+def test_readme_names_what_is_left_out():
+    """What the table of README says is not there, is not; its names are in the tables."""
+    rows = [row.split("|")[-2] for row in README.split("| | there | not there |")[1].split("\n\n")[0].splitlines()[2:]]
+    names = {name.split(".")[-1] for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+    assert len(names) > 20
+    assert names - {name for _, name in REASONS} == OF_A_KIND
+
+
+OF_A_KIND = {"float16", "bfloat16", "int32", "where", "num_workers", "compile"}  # there, and not as PyTorch has it
