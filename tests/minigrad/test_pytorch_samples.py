@@ -1,0 +1,211 @@
+"""PyTorch's own sample inputs, those with which it tests its operations: each operation that is here, too, gives the same
+values, dtypes, shapes and gradients for all of them, or is in the table of what is refused or different, with the reason."""
+import random
+import re
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from oracle import F, TOLERANCE, mg, torch
+
+pytest.importorskip("expecttest")  # which PyTorch's samples ask for
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+DTYPES = torch.float32, torch.float64, torch.int64, torch.bool
+CALLS = {  # where PyTorch's table gives the arguments in another order, or the name is taken
+    "T": lambda x: x.T,
+    "mT": lambda x: x.mT,
+    "einsum": lambda operands, equation: mg.einsum(equation, operands),
+    "nn.functional.embedding": lambda weight, ids, **options: F.embedding(ids, weight, **options),
+    "normal.in_place": mg.Tensor.normal_,
+    "bfloat16": mg.Tensor.bfloat16,
+    "trace": mg.Tensor.trace,
+    "where": lambda x, condition, other: mg.where(condition, x, other),
+    "zero_": lambda x: x.clone().zero_(),
+}
+RANDOM = {"bernoulli", "multinomial", "normal", "normal.in_place", "normal.number_mean", "rand_like", "randint", "randint_like",
+          "randn", "randn_like", "nn.functional.dropout", "empty", "empty_like", "new_empty"}  # shapes and dtypes alone
+NO_DTYPE = "left out: x.to(dtype) before it"
+TIES = "left to the library: in which order equal elements come"
+NO_MODE = "left out: x.flip and mg.cat"
+CONSTANT = "what is drawn is constant here, and has a gradient of zeros in PyTorch"
+EVERYWHERE = {  # {what is said or found: why}, of all operations
+    "argument 'memory_format'": "left out: memory is laid out by the library",
+    "argument 'layout'": "left out: tensors are dense",
+    "a tensor is of float32, float64, int64 or bool, not of": "dtypes that are left out",
+}
+DIFFERENT = {  # {operation: {what is said or found: why}}
+    "__rpow__": {"Integers to negative integer powers": "refused, as by NumPy; in PyTorch they are 0"},
+    "add": {"argument 'alpha'": "left out: a + alpha * b"},
+    "argsort": {"result 0: int64 values": TIES},
+    "bernoulli": {"requires_grad": CONSTANT},
+    "cat": {"dim 1 is out of range for a tensor of shape \\(0,\\)": "refused: PyTorch leaves out (0,), whatever the others are"},
+    "cumprod": {"argument 'dtype'": NO_DTYPE},
+    "cumsum": {"argument 'dtype'": NO_DTYPE},
+    "div.floor_rounding": {"argument 'rounding_mode'": "left out: a // b"},
+    "div.trunc_rounding": {"argument 'rounding_mode'": "left out: (a / b).trunc()"},
+    "flip": {"argument 'dims'": "left out: the axes are given by place"},
+    "gather": {"expected an index with 1 axes": "refused: an empty index of other axes, which PyTorch takes"},
+    "linspace.tensor_overload": {"not supported on Tensors": "refused: start and end are numbers, as start.item()"},
+    "log_softmax.with_dtype": {"argument 'dtype'": NO_DTYPE},
+    "logcumsumexp": {"gradient: float32 values": "PyTorch's has errors of 3e-3, ours of 1e-4, beside float64"},
+    "nn.functional.embedding": {"argument '(max_norm|scale_grad_by_freq|sparse)'": "left out: rows are looked up, and no more"},
+    "nn.functional.hardsigmoid": {"gradient: float64 values": "a sixth is a float32 in PyTorch's backward: 5e-9"},
+    "nn.functional.hardtanh": {"got 0.0 and 0.0": "refused: an empty range, as by nn.Hardtanh in PyTorch"},
+    "nn.functional.linear": {"expected two float32 or two float64": "refused: products of matrices of integers"},
+    "nn.functional.pad.circular": {"only mode 'constant'": NO_MODE},
+    "nn.functional.pad.reflect": {"only mode 'constant'": NO_MODE},
+    "nn.functional.pad.replicate": {"only mode 'constant'": NO_MODE},
+    "nn.functional.pad.replicate_negative": {"only mode 'constant'": NO_MODE},
+    "nn.functional.softmin.with_dtype": {"argument 'dtype'": NO_DTYPE},
+    "norm.nuc": {"got 'nuc'": "left out: singular values are NumPy's"},
+    "normal": {"requires_grad": CONSTANT},
+    "normal.number_mean": {"requires_grad": CONSTANT},
+    "prod": {"argument 'dtype'": NO_DTYPE},
+    "repeat_interleave": {"argument 'output_size'": "left out: it would save PyTorch a synchronisation"},
+    "round.decimals_0": {"argument 'decimals'": "left out: x.round()"},
+    "round.decimals_3": {"argument 'decimals'": "left out: (x * 1000).round() / 1000"},
+    "round.decimals_neg_3": {"argument 'decimals'": "left out: (x / 1000).round() * 1000"},
+    "scatter": {"argument 'reduce'": "left out: scatter_add", "2.5 does not fit into": "refused: PyTorch cuts it off"},
+    "softmax.with_dtype": {"argument 'dtype'": NO_DTYPE},
+    "sort": {"result 1: int64 values": TIES},
+    "sub": {"argument 'alpha'": "left out: a - alpha * b"},
+    "take_along_dim": {"index -\\d is out of bounds": "refused: positions count from 0 on, as in gather"},
+    "tensordot": {"differ in length or number": "refused: an axis of length 1 is not repeated"},
+    "topk": {"result 1: int64 values": TIES},
+}
+BEING_MENDED = {  # differences of integers
+    "arange": {"int64": "ends and steps are cut off first"},
+    "linspace": {"int64": "what is halfway"},
+    "nn.functional.hardtanh": {"float32 .* for int64": "integers stay so"},
+    "nn.functional.pad.constant": {"float32 .* for int64": "integers stay so"},
+    "nn.functional.relu6": {"float32 .* for int64": "integers stay so"},
+    "scatter_add": {"int64 .* for bool": "booleans stay so"},
+}
+
+
+def name_of(op) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def ours(op):
+    """The same operation here, if there is one."""
+    name = op.name
+    if name_of(op) in CALLS or name in CALLS:
+        return CALLS.get(name_of(op)) or CALLS[name]
+    if name.startswith("nn.functional."):
+        return vars(F).get(name.removeprefix("nn.functional."))
+    found = vars(mg).get(name)
+    is_function = callable(found) and not isinstance(found, type)
+    return found if is_function else getattr(mg.Tensor, name, None) if "." not in name else None
+
+
+OPS = {name_of(op): op for op in op_db if ours(op) and op.variant_test_name != "triton_optimized"}
+
+
+def converted(x):
+    """An argument of PyTorch's as one of this library."""
+    if isinstance(x, torch.Tensor):
+        return mg.from_numpy(x.detach().numpy().copy()).requires_grad_(x.requires_grad)
+    if isinstance(x, torch.dtype):
+        return getattr(mg, str(x).removeprefix("torch."), x)
+    if isinstance(x, torch.device):
+        return str(x)
+    if isinstance(x, (tuple, list)):
+        return (list if isinstance(x, list) else tuple)(map(converted, x))
+    return {name: converted(value) for name, value in x.items()} if isinstance(x, dict) else x
+
+
+def parts(x, kind) -> list:
+    """All of a kind in nested tuples, lists and dicts, in order."""
+    if isinstance(x, (tuple, list, dict)):
+        return [part for value in (x.values() if isinstance(x, dict) else x) for part in parts(value, kind)]
+    return [x] if isinstance(x, kind) else []
+
+
+def difference(a, b, values=True) -> str:
+    """How a result differs from PyTorch's; nothing if it doesn't."""
+    if not isinstance(b, torch.Tensor):
+        return "" if a == b or a != a and b != b else f"{a} for {b}"
+    a, b = a.detach().numpy(), b.detach().numpy()
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return f"{a.dtype} {a.shape} for {b.dtype} {b.shape}"
+    if b.dtype.kind == "f":
+        tolerance = TOLERANCE[str(b.dtype)]
+        scale = max(1.0, np.abs(b).max(initial=0, where=np.isfinite(b)))
+        same = np.allclose(a, b, tolerance, tolerance * scale, equal_nan=True)
+    else:
+        same = np.array_equal(a, b)
+    return "" if same or not values else f"{b.dtype} values"
+
+
+def outcome(op, sample) -> str:
+    """What differs for a sample, or why it is refused; nothing if all is the same."""
+    theirs = sample.input, *sample.args, sample.kwargs
+    mine = converted(theirs)
+    wanted = op.op(*theirs[:-1], **theirs[-1])
+    try:
+        got = ours(op)(*mine[:-1], **mine[-1])
+    except Exception as error:  # noqa: BLE001  the table says what it may be
+        return f"{type(error).__name__}: {error}"
+    got, wanted = parts(got, object), parts(wanted, object)
+    if len(got) != len(wanted):
+        return f"{len(got)} results for {len(wanted)}"
+    is_random = name_of(op) in RANDOM or sample.kwargs.get("dropout_p")
+    for i, (a, b) in enumerate(zip(got, wanted)):
+        if found := difference(a, b, not is_random):
+            return f"result {i}: {found}"
+    outputs = [(a, b) for a, b in zip(got, wanted) if isinstance(b, torch.Tensor)]
+    if any(a.requires_grad != b.requires_grad for a, b in outputs):
+        return "requires_grad"
+    leaves = [(a, b) for a, b in zip(parts(mine, mg.Tensor), parts(theirs, torch.Tensor)) if b.requires_grad]
+    outputs = [(a, b) for a, b in outputs if b.requires_grad]
+    if not outputs or not leaves or is_random:
+        return ""
+    upstream = [np.random.default_rng(0).standard_normal(b.shape).astype(a.dtype) for a, b in outputs]
+    options = dict(allow_unused=True, materialize_grads=True)
+    expected = torch.autograd.grad([b for _, b in outputs], [b for _, b in leaves], list(map(torch.tensor, upstream)), **options)
+    gradients = mg.grad([a for a, _ in outputs], [a for a, _ in leaves], list(map(mg.tensor, upstream)), **options)
+    return next((f"gradient: {found}" for a, b in zip(gradients, expected) if (found := difference(a, b))), "")
+
+
+def samples(op) -> Iterator[tuple[str, object]]:
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    for dtype in DTYPES:
+        if op.supports_dtype(dtype, "cpu"):
+            for requires_grad in (False, True) if dtype.is_floating_point and op.supports_autograd else (False,):
+                for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False):  # each, is slow
+                    yield f"{dtype}, requires_grad={requires_grad}", sample
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """PyTorch's threads would wait for one another longer than they compute."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", OPS)
+def test_samples_of_pytorch(name):
+    op, explained = OPS[name], {**EVERYWHERE, **DIFFERENT.get(name, {}), **BEING_MENDED.get(name, {})}
+    used, unexplained = set(), []
+    for kind, sample in samples(op):
+        if found := outcome(op, sample):
+            reasons = [pattern for pattern in explained if re.search(pattern, found)]
+            used.update(reasons)
+            if not reasons:
+                unexplained.append(f"{found} ({kind}, {sample.summary()})")
+    if unexplained:
+        pytest.fail(f"{len(unexplained)} samples, as {unexplained[0]}")
+    assert DIFFERENT.get(name, {}).keys() <= used, "there are rows in DIFFERENT that are not needed any more"
+
+
+def test_rows_are_of_operations_that_are_there():
+    assert (DIFFERENT.keys() | BEING_MENDED.keys() | CALLS.keys() | RANDOM) <= OPS.keys() and len(OPS) > 250
