@@ -1,10 +1,13 @@
 """What files written for PyTorch need, each broken in turn: devices, dtypes, generators, loaders, DLPack, in-place forms."""
+import nn.left_out
+from minigrad.left_out import FUNCTIONS
 from sabotage.base import Sabotage
 from sabotage.edit import edits
 
 NAMES = ("tests/minigrad/test_pytorch_names.py",)
 DLPACK = ("tests/minigrad/test_dlpack.py",)
 DATA = ("tests/nn/test_data.py",)
+LEFT_OUT = ("tests/test_left_out.py",)
 COMPOSED = ("tests/minigrad/test_composed.py", "-k", "scatter or addc or stack or ravel")
 
 SABOTAGES: list[Sabotage] = [
@@ -92,6 +95,16 @@ SABOTAGES: list[Sabotage] = [
         "dlpack: NumPy's own errors": ("_taken", "except (RuntimeError, TypeError) as error", "except ZeroDivisionError as error"),
         "dlpack: a captured step gives its memory": ("exported", "tensor._values()", "tensor._array"),
     }),
+    *edits(LEFT_OUT, "minigrad.left_out", {
+        "left out: no reason": ("left_out", "if name in reasons", "if False"),
+        "left out: of the first of several names": ("left_out", "for name in names.split()", "for name in names.split()[:1]"),
+        "left out: nothing to guess from": ("left_out", ", obj=sys.modules[module]", ""),
+    }),
+    *(Sabotage(f"left out: {names} is in no table", LEFT_OUT, lambda table=table, names=names: table.pop(names))
+      for table, names in ((FUNCTIONS, "xlogy"), (nn.left_out.LEFT_OUT["nn"], "GLU"),
+                           (nn.left_out.LEFT_OUT["nn.functional"], "gumbel_softmax"))),
+    Sabotage("left out: what is there", LEFT_OUT, lambda: FUNCTIONS.update({"cumsum": "take a loop"})),
+    Sabotage("left out: take what is not there", LEFT_OUT, lambda: FUNCTIONS.update({"xlogy": "take mg.x_log_y"})),
     *edits(DATA, "nn.utils.data", {
         "DataLoader: the last batch always": ("DataLoader._cut", "or not self.drop_last", "or True"),
         "DataLoader: the last batch never": ("DataLoader._cut", "or not self.drop_last", ""),
