@@ -1,5 +1,6 @@
 """PyTorch's own sample inputs, those with which it tests its operations: each operation that is here, too, gives the same
 values, dtypes, shapes and gradients for all of them, or is in the table of what is refused or different, with the reason."""
+import contextlib
 import random
 import re
 import warnings
@@ -87,6 +88,15 @@ MAY_DIFFER = {  # the same, of what is about to be mended: these rows need not b
     "nn.functional.relu6": {"float32 .* for int64": "integers stay so in PyTorch"},
     "scatter_add": {"int64 .* for bool|cast to bool": "booleans stay so in PyTorch"},
 }
+TAKEN = {  # {operation: what of that which PyTorch refuses is taken}
+    **dict.fromkeys("__radd__ __rand__ __rmul__ __ror__ __rxor__ atan2 eq fmod ge gt le logaddexp logical_and logical_or "
+                    "logical_xor lt maximum minimum ne".split(), "a number for a tensor, first or second"),
+    "isclose": "a number for a tensor, and a tolerance below 0, within which nothing is",
+    "masked_fill": "a value of shape (1,), which broadcasts",
+    "mean": "integers, whose mean is a float32",
+    "scatter_add": "float32 to be added to float64",
+}
+MAY_BE_TAKEN = {"arange": "a step that leads away from the end, to no elements"}  # which need not be so
 
 
 def name_of(op) -> str:
@@ -220,5 +230,24 @@ def test_samples_of_pytorch(name):
     assert DIFFERENT.get(name, {}).keys() <= used, "there are rows in DIFFERENT that are not needed any more"
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name, op in OPS.items() if op.error_inputs_func])
+def test_what_pytorch_refuses_is_refused(name):
+    op, taken = OPS[name], []
+    for error_input in op.error_inputs_func(op, "cpu"):
+        sample = error_input.sample_input
+        arguments = sample.input, *sample.args
+        with contextlib.suppress(Exception):
+            op.op(*arguments, **sample.kwargs)
+            continue  # refused in other forms only
+        with contextlib.suppress(Exception):
+            ours(op)(*converted(arguments), **converted(sample.kwargs))
+            taken.append(f"{error_input.error_regex} ({sample.summary()})")
+    if taken and name not in TAKEN.keys() | MAY_BE_TAKEN.keys():
+        pytest.fail(f"{len(taken)} are taken, as {taken[0]}")
+    assert taken or name not in TAKEN, "there is a row in TAKEN that is not needed any more"
+
+
 def test_rows_are_of_operations_that_are_there():
-    assert (DIFFERENT.keys() | MAY_DIFFER.keys() | CALLS.keys() | RANDOM) <= OPS.keys() and len(OPS) > 250
+    rows = DIFFERENT.keys() | MAY_DIFFER.keys() | CALLS.keys() | RANDOM | TAKEN.keys() | MAY_BE_TAKEN.keys()
+    assert rows <= OPS.keys() and len(OPS) > 250
