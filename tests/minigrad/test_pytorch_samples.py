@@ -96,7 +96,10 @@ TAKEN = {  # {operation: what of that which PyTorch refuses is taken}
     "mean": "integers, whose mean is a float32",
     "scatter_add": "float32 to be added to float64",
 }
-MAY_BE_TAKEN = {"arange": "a step that leads away from the end, to no elements"}  # which need not be so
+MAY_BE_TAKEN = {  # which need not be so
+    "arange": "a step that leads away from the end, to no elements",
+    "linspace": "a float as the number of steps", "linspace.tensor_overload": "a float as the number of steps",
+}
 
 
 def name_of(op) -> str:

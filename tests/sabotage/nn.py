@@ -159,7 +159,6 @@ SIMPLE_LAYERS = [
         "Unflatten: sizes turned round": ("Unflatten.forward", "self.unflattened_size", "self.unflattened_size[::-1]"),
         "Unflatten: repr": ("Unflatten.extra_repr", "dim={self.dim}, ", ""),
     }),
-    Sabotage("Softmax: default dim 0", ACTIVATIONS, default("nn.activation:Softmax", "dim", 0)),
     Sabotage("Dropout: default p", LAYERS, default("nn.dropout:Dropout", "p", 0.1)),
     Sabotage("LayerNorm: default eps", LAYERS, default("nn.layer_norm:LayerNorm", "eps", 1e-3)),
 ]
@@ -271,8 +270,8 @@ FUNCTIONAL = [
         "cross_entropy: probabilities ignore label_smoothing": ("_cross_entropy_of_distributions", "if label_smoothing:",
             "if False:"),
         "cross_entropy: probabilities ignore reduction": (
-            "_cross_entropy_of_distributions", ".sum(class_dim), reduction",
-            ".sum(class_dim), 'mean'"),
+            "_cross_entropy_of_distributions", "losses.reshape(shape), reduction",
+            "losses.reshape(shape), 'mean'"),
         "cross_entropy: reduction not checked": ("_loss_of_rows", "_check_reduction(name, reduction)", "pass"),
         "nll_loss: weight ignored": ("nll_loss", "if weight is not None", "if False"),
         "nll_loss: ignore_index ignored": ("_loss_of_rows", "ignore_index=ignore_index", "ignore_index=-100"),
@@ -291,7 +290,7 @@ FUNCTIONAL = [
         "smooth_l1_loss: beta ignored": ("smooth_l1_loss", "beta=beta", "beta=1.0"),
         "smooth_l1_loss: beta not checked": ("smooth_l1_loss", "beta < 0", "False"),
         "smooth_l1_loss: beta 0": ("smooth_l1_loss", "if beta == 0", "if False"),
-        "smooth_l1_loss: reduction ignored for beta 0": ("smooth_l1_loss", "l1_loss(x, target, reduction)",
+        "smooth_l1_loss: reduction ignored for beta 0": ("smooth_l1_loss", "l1_loss(x, target, reduction=reduction)",
             "l1_loss(x, target)"),
         "bce: weight ignored": ("binary_cross_entropy_with_logits", "losses if weight is None", "losses if True"),
         "bce: pos_weight ignored": ("binary_cross_entropy_with_logits", "1.0 if pos_weight is None", "1.0 if True"),
