@@ -58,6 +58,7 @@ class Op(Node):
 
     parents: tuple[Node | None, ...] = ()
     saved: tuple | None = ()
+    saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
     passes_gradient = False  # True: backward returns dout itself, or views of parts that are apart: new if dout is
@@ -74,8 +75,24 @@ class Op(Node):
         raise NotImplementedError
 
     def save(self, *arrays) -> None:
-        """Keep arrays for backward; they are freed when backward has run."""
+        """Keep arrays for backward, but those that no wanted gradient needs; they are freed when backward has run."""
+        if self.saved_for is not None and None in self.parents:
+            arrays = self._only_needed(arrays)
         self.saved = arrays
+
+    def _only_needed(self, arrays: Sequence) -> tuple:
+        kept, parents = [], self.parents
+        for array, inputs in zip(arrays, self.saved_for):
+            for i in inputs:
+                if parents[i] is not None:
+                    break
+            else:
+                array = self.not_saved(array)
+            kept.append(array)
+        return tuple(kept)
+
+    def not_saved(self, array) -> None:
+        """What backward is given in place of an array that it doesn't need."""
 
     def needs(self, i: int) -> bool:
         """Does input i need a gradient?"""
@@ -93,9 +110,8 @@ class Op(Node):
         """Are these inputs computed by kernels alone? If some are copied on their way, or empty, they are not."""
         return self.by_kernels and are_contiguous(arrays)
 
-    def record(self, parents: tuple[Node | None, ...], values: Sequence, options: dict, output: np.ndarray) -> None:
+    def record(self, values: Sequence, options: dict, output: np.ndarray) -> None:
         """Put this application on the tape: its output will be differentiated. `values` are forward's inputs and result."""
-        self.parents = parents
         self.shape = output.shape
         self.dtype = output.dtype
         self.order = versions.tick()
@@ -158,7 +174,7 @@ class Fused(Op):
 
     `definition(*inputs, **options)` runs on arrays and on Tensors. It is what a reader reads, what the tests hold the
     kernel against, and what is differentiated for gradients of gradients. `forward` saves all inputs first, in order,
-    so that the definition can be run again.
+    so that the definition can be run again; `saved_for` speaks of its gradients, too.
     """
 
     fresh_gradients = True
@@ -166,6 +182,10 @@ class Fused(Op):
     @staticmethod
     def definition(*inputs, **options):
         raise NotImplementedError
+
+    def not_saved(self, array):
+        """Zeros of its shape, which take no memory: the definition is still run with it."""
+        return None if array is None else np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
 def is_contiguous(gradient) -> bool:

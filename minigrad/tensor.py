@@ -314,6 +314,8 @@ class Tensor(ops.Methods):
                 arrays.append(value)
         parents = places_of(inputs, arrays) if wants_gradient and this_thread.grad_enabled else None
         op = blank(operation)
+        if parents is not None:
+            op.parents = parents
         token = float_errors.ignore()
         try:
             result = op.forward(*arrays, **options) if runner is None else runner.forward(op, inputs, arrays, options)
@@ -329,7 +331,7 @@ class Tensor(ops.Methods):
         if parents is None:
             tensor = wrap(out)
         else:
-            op.record(parents, (*arrays, result), options, out)
+            op.record((*arrays, result), options, out)
             tensor = wrap(out, op)
         return tensor if runner is None else runner.made(tensor)
 
@@ -633,7 +635,8 @@ def placed_now(parent: Node | None, array: np.ndarray) -> Node | None:
     if parent is None:
         return None
     place = Identity.blank()
-    place.record((parent,), (array, array), {}, array)
+    place.parents = (parent,)
+    place.record((array, array), {}, array)
     return place
 
 

@@ -71,6 +71,7 @@ class Mul(Op):
     """out = a * b:  da = dout * b,  db = dout * a"""
 
     fresh_gradients = True
+    saved_for = (1,), (0,)
 
     def forward(self, a, b):
         self.save(a, b)
@@ -87,6 +88,7 @@ class Div(Op):
     """out = a / b:  da = dout / b,  db = -dout * a / b^2"""
 
     fresh_gradients = True
+    saved_for = (1,), (0, 1)
 
     def forward(self, a, b):
         self.save(a, b)
@@ -164,6 +166,7 @@ class Lerp(Op):
     """
 
     fresh_gradients = True
+    saved_for = (2,), (2,), (0, 1)
 
     def forward(self, a, b, w):
         self.save(a, b, w)
@@ -212,6 +215,7 @@ class Abs(Op):
 class Remainder(Op):
     """out = a - b * floor(a / b), with the sign of b:  da = dout,  db = -dout * floor(a / b)"""
 
+    saved_for = (1,), (1,)
     function, formula = staticmethod(np.remainder), formulas.remainder
     of_divisor = staticmethod(lambda dout, a, b: -dout * np.floor_divide(a, b))
     formula_of_divisor = formulas.remainder_backward_b

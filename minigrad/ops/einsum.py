@@ -28,6 +28,7 @@ class Einsum(Op):
     def forward(self, *factors, subscripts):
         inputs, self.output = subscripts.split("->")
         self.inputs = inputs.split(",")
+        self.saved_for = all_others(len(factors))
         self.save(*factors)
         if len(factors) == 2:
             matrices = as_matrices(subscripts)
@@ -50,10 +51,17 @@ class Einsum(Op):
         dx = Einsum.call(dout, *others, subscripts=f"{','.join(labels)}->{kept}")
         places = tuple(slice(None) if label in kept else None for label in self.inputs[i])
         dx = dx[places] if places else dx
-        if dx.shape == factors[i].shape:
+        shape = self.parents[i].shape
+        if dx.shape == shape:
             return dx
         # Also where a label has length 1 in another factor only; lengths of 1 in this one are summed by the tape.
-        return np.broadcast_to(dx, np.broadcast_shapes(dx.shape, factors[i].shape))
+        return np.broadcast_to(dx, np.broadcast_shapes(dx.shape, shape))
+
+
+@functools.cache
+def all_others(n: int) -> tuple[tuple[int, ...], ...]:
+    """For each of n factors the others, whose gradients need it."""
+    return tuple(tuple(j for j in range(n) if j != i) for i in range(n))
 
 
 class Matrices(NamedTuple):

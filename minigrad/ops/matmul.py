@@ -27,6 +27,7 @@ class MatMul(Op):
     """
 
     fresh_gradients = True
+    saved_for = (1,), (0,)
 
     def forward(self, a, b):
         self.save(a, b)
@@ -51,6 +52,7 @@ class Dot(Op):
     """out = sum of a * b, for vectors:  da = dout * b,  db = dout * a"""
 
     fresh_gradients = True
+    saved_for = (1,), (0,)
 
     def forward(self, a, b):
         self.save(a, b)
@@ -70,6 +72,7 @@ class Linear(Fused):
     """
 
     by_kernels = True
+    saved_for = (1,), (0,), ()
 
     @staticmethod
     def definition(x, weight, bias=None):

@@ -1,7 +1,9 @@
 """Writing in place: right where it can be, otherwise an error, and never a silently wrong gradient."""
 import contextlib
 import gc
+import math
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import minigrad as mg
 import nn
 from minigrad import versions
+from minigrad.ops.matmul import Linear
 
 
 def leaf(*values):
@@ -94,6 +97,81 @@ def test_a_saved_array_that_changes_is_an_error(use, write):
         write(saved)
     with pytest.raises(RuntimeError, match=MODIFIED):
         out.backward(mg.ones(out.shape))
+
+
+def shaped(*shape):
+    return mg.tensor(0.5 + np.arange(float(np.prod(shape))).reshape(shape) % 7)
+
+
+SQUARE = [(3, 3), (3, 3)]
+FREE_OF_ITSELF = {(0, 0), (1, 1)}
+LINEAR_OPS = {  # the shapes of the inputs, and (i, j) where the gradient of input i alone doesn't need the value of input j
+    "a * b": (lambda a, b: a * b, SQUARE, FREE_OF_ITSELF),
+    "a / b": (lambda a, b: a / b, SQUARE, {(0, 0)}),
+    "a % b": (lambda a, b: a % b, SQUARE, {(0, 0), (0, 1)}),
+    "fmod": (lambda a, b: a.fmod(b), SQUARE, {(0, 0), (0, 1)}),
+    "lerp": (lambda a, b, w: a.lerp(b, w), [(3,)] * 3, {(0, 0), (0, 1), (1, 0), (1, 1), (2, 2)}),
+    "matrices": (lambda a, b: a @ b, SQUARE, FREE_OF_ITSELF),
+    "stacks": (lambda a, b: a @ b, [(2, 3, 3), (3, 3)], FREE_OF_ITSELF),
+    "vectors": (lambda a, b: a @ b, [(3,), (3,)], FREE_OF_ITSELF),
+    "einsum": (lambda a, b: mg.einsum("ij,kj->ki", a, b), SQUARE, FREE_OF_ITSELF),
+    "einsum of three": (lambda a, b, c: mg.einsum("ij,kj,k->ki", a, b, c), [*SQUARE, (3,)], FREE_OF_ITSELF | {(2, 2)}),
+    "linear": (Linear.call, [(2, 3, 3), (4, 3), (4,)], FREE_OF_ITSELF | {(0, 2), (1, 2), (2, 0), (2, 1), (2, 2)}),
+}
+
+
+@pytest.mark.parametrize("function, shapes, free", LINEAR_OPS.values(), ids=LINEAR_OPS)
+def test_an_operand_is_saved_only_if_the_gradient_of_another_needs_it(function, shapes, free):
+    """So it may change, and its memory is freed. Gradients of both orders are what they are without the change."""
+    for wanted in range(len(shapes)):
+        for written in range(len(shapes)):
+            found = []
+            for is_written in (False, True):
+                leaf = shaped(*shapes[wanted]).requires_grad_()
+                inputs = [shaped(*shape) for shape in shapes]
+                inputs[wanted] = leaf * 1.0
+                out = function(*inputs)
+                if is_written:
+                    inputs[written].detach().fill_(math.nan)
+                if is_written and (wanted, written) not in free:
+                    with pytest.raises(RuntimeError, match=MODIFIED):
+                        mg.grad(out, leaf, shaped(*out.shape))
+                    break
+                upstream = shaped(*out.shape).requires_grad_()
+                (first,) = mg.grad(out, leaf, upstream, create_graph=True)
+                found.append([first, *mg.grad(first, upstream, shaped(*first.shape))])
+            for expected, got in zip(found[0], found[-1]):
+                np.testing.assert_array_equal(got.detach().data, expected.detach().data, f"{wanted} {written}")
+
+
+def test_a_chain_of_products_with_constants_keeps_nothing():
+    gone, y = [], leaf(1.0, 2.0)
+    for step in (lambda y: y * 2.0, lambda y: y / 3.0, lambda y: y * mg.ones(2), lambda y: y @ mg.ones(2, 2).double(), mg.neg):
+        y = step(y)
+        gone.append(weakref.ref(y.array))
+    assert [reference() is None for reference in gone] == [True] * 4 + [False]
+
+
+def test_more_ops():
+    """The one of micrograd, word for word, whose results PyTorch gave."""
+
+    def Value(number):
+        return mg.tensor(number, dtype=mg.float64, requires_grad=True)
+
+    a = Value(-4.0)
+    b = Value(2.0)
+    c = a + b
+    d = a * b + b**3
+    c += c + 1
+    c += 1 + c + (-a)
+    d += d * 2 + (b + a).relu()
+    d += 3 * d + (b - a).relu()
+    e = c - d
+    f = e**2
+    g = f / 2.0
+    g += 10.0 / f
+    g.backward()
+    np.testing.assert_allclose([g.item(), a.grad.item(), b.grad.item()], [24.70408163265306, 138.83381924198, 645.57725947521])
 
 
 def test_a_change_after_a_use_that_saves_nothing_is_right():

@@ -126,6 +126,10 @@ SABOTAGES = [
         "items are set from what is out of date": edit(
             "minigrad.tensor:Tensor.__setitem__", 'check_current("SetAt", (self, value))', "pass"),
         "saved arrays may have changed": replaced(tape.Op, "_check_saved", nothing),
+        "what no gradient needs is saved": edit("minigrad.tape:Op.save", "None in self.parents", "False"),
+        "saved is what its own gradient needs": edit("minigrad.tape:Op._only_needed", "parents[i] is not None", "parents[i] is None"),
+        "a definition runs without what was not saved": edit(
+            "minigrad.tape:Fused.not_saved", "None if array is None else ", "None if True else "),
         "a gradient is kept without a copy": replaced(runner.Runner, "accumulate", always_fresh),
         "a second backward is allowed": replaced(
             tape, "walk", lambda original: lambda roots, runner, retain, *rest: original(roots, runner, True, *rest)),
