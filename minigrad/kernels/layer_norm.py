@@ -7,7 +7,7 @@ import numpy as np
 
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, row_kernel, row_sum
+from .rows import LEAST_SQUARES, ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, row_kernel, row_sum, wide_moments
 from .simd import constant_like, pointer, shift
 
 
@@ -23,6 +23,8 @@ def layer_norm_row(x, weight, bias, out, size, eps):
             run_squares += centred * centred
         rest += run_rest
         squares += run_squares
+    if not LEAST_SQUARES < squares < np.inf:
+        rest, squares = wide_moments(x, high, size)
     low = rest / np.float64(size)
     rstd = 1.0 / np.sqrt(max(squares / np.float64(size) - low * low, 0.0) + eps)
     scale, shift = constant_like(x, rstd), constant_like(x, -low * rstd)

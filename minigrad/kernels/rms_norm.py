@@ -4,14 +4,17 @@ import numpy as np
 from .buffers import empty
 from .jit import jit, kernel
 from .parallel import parallel_for
-from .rows import ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, row_dot, row_kernel
+from .rows import LEAST_SQUARES, ROWS, RUN, add_blocks, add_to, fill, number_of_blocks, row_dot, row_kernel, wide_moments
 from .simd import constant_like, pointer, shift
 
 
 @jit
 def rms_norm_row(x, weight, out, size, eps):
     """out = x / sqrt(mean of x^2 + eps) * weight, pointers to `size` elements; what x is multiplied by"""
-    rrms = 1.0 / np.sqrt(row_dot(x, x, size) / np.float64(size) + eps)
+    squares = np.float64(row_dot(x, x, size))
+    if not LEAST_SQUARES < squares < np.inf:
+        _, squares = wide_moments(x, 0.0, size)
+    rrms = 1.0 / np.sqrt(squares / np.float64(size) + eps)
     scale = constant_like(x, rrms)
     for j in range(size):
         out[j] = x[j] * scale * weight[j]

@@ -17,6 +17,7 @@ ELEMENTS = 8192  # per block of an elementwise kernel
 ELEMENTS_TO_SUM = 1 << 14  # per block, where rows are only summed
 LANES = 64  # how many sums run side by side, at least
 COLUMNS = 64  # of partial sums, added side by side
+LEAST_SQUARES = 1e-30  # a sum of squares that is less, or infinite, has left the range of float32, as that of 1e20 has
 RUN = 1024  # elements of a row that are summed in the row's own dtype; so few that this costs no digits
 
 
@@ -104,6 +105,17 @@ def row_dot(a, b, size):
             part += a[j] * b[j]
         total += part
     return constant_like(a, total)
+
+
+@jit
+def wide_moments(row, middle, size):
+    """The sums of row - middle and of its squares, in float64"""
+    total, squares = 0.0, 0.0
+    for j in range(size):
+        difference = np.float64(row[j]) - np.float64(middle)
+        total += difference
+        squares += difference * difference
+    return total, squares
 
 
 @jit

@@ -5,8 +5,10 @@ import math
 import numpy as np
 
 from ..kernels import formulas
+from ..kernels.copying import in_order
 from ..kernels.pointwise import computed
 from ..kernels.reduce import SMALL, wide_sum
+from ..kernels.rows import LEAST_SQUARES
 from ..kernels.sorting import places
 from ..protocol import is_tensor
 from ..tape import Op
@@ -40,6 +42,7 @@ class Var(Op):
     """
 
     fresh_gradients = True
+    of_variance = staticmethod(lambda variance: variance)
 
     def forward(self, x, *, axis=None, keepdims=False, correction=1):
         self.axis = axis
@@ -52,9 +55,11 @@ class Var(Op):
         else:
             squares = wide_sum(computed(formulas.squared_error, squared_error, x, high), axis, keepdims=True)
             squares = np.maximum(squares - n * np.square(mean - high), 0.0)
+            if not np.all((squares > LEAST_SQUARES) & (squares < np.inf)):
+                squares = wide_sum(squared_error(x, mean), axis, keepdims=True)
         self.save(x, high, (mean - high).astype(x.dtype))
-        out = np.divide(squares, self.divisor).astype(x.dtype)
-        return out if keepdims else np.squeeze(out, axis=axis)
+        out = self.of_variance(np.divide(squares, self.divisor)).astype(x.dtype)
+        return in_order(out if keepdims else np.squeeze(out, axis=axis))
 
     def backward(self, dout, x, high, low):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
@@ -66,8 +71,10 @@ class Var(Op):
 class Std(Var):
     """out = sqrt(variance over axis):  dx = dout / out * (x - mean) / (n - correction), 0 where out is 0"""
 
+    of_variance = staticmethod(np.sqrt)  # in float64: the variance of 1e20 is no float32
+
     def forward(self, x, **options):
-        out = np.sqrt(super().forward(x, **options))
+        out = super().forward(x, **options)
         self.save(*self.saved, out)
         return out
 

@@ -56,6 +56,20 @@ def test_layer_norm_of_rows_far_from_zero(mean, tolerance, random):
     np.testing.assert_allclose(dx, exact_dx, atol=5 * tolerance * np.abs(exact_dx).max())
 
 
+@pytest.mark.parametrize("scale", [1e-25, 1e20, 1e30])
+@pytest.mark.parametrize("function", [
+    lambda x: F.layer_norm(x, x.shape[-1], eps=0.0), lambda x: F.rms_norm(x, x.shape[-1], eps=0.0), lambda x: x.std(), lambda x: x.std(1),
+    lambda x: x.T.std(0, correction=0),
+])  # fmt: skip
+@pytest.mark.parametrize("shape", [(3, 4), (5, 2000)])
+def test_squares_may_leave_the_range_of_float32(shape, function, scale, random):
+    x = (random.standard_normal(shape) + 2.0).astype(np.float32) * np.float32(scale)
+    wide = x.astype(np.float64)
+    upstream = random.standard_normal(function(mg.tensor(wide)).shape)
+    for got, exact in zip(gradient(function, x, upstream), gradient(function, wide, upstream)):
+        np.testing.assert_allclose(got, exact, rtol=1e-5, atol=2e-5 * np.abs(exact).max())
+
+
 def test_layer_norm_of_a_constant_row_is_its_bias():
     out, dx = gradient(lambda x: F.layer_norm(x, 4, bias=mg.ones(4)), np.full((1, 4), 3.0, np.float32), [[1, 2, 3, 4]])
     np.testing.assert_array_equal(out, np.ones((1, 4)))
