@@ -68,7 +68,8 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 @float_errors.ignored
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The values in another dtype; what does not fit has no warning."""
-    return computed(formulas.CASTS.get((array.dtype, dtype)), operator.methodcaller("astype", dtype), array)
+    order = "C" if 0 in array.strides else "K"  # what was expanded has no order of its own
+    return computed(formulas.CASTS.get((array.dtype, dtype)), operator.methodcaller("astype", dtype, order), array)
 
 
 def exact_sum(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

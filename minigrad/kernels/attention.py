@@ -469,13 +469,14 @@ def attention_forward(
     q (B, H, Tq, D), k and v (B, H, Tk, D) at any strides with contiguous rows; mask: None, or floats that broadcast to
     (B, H, Tq, Tk); rotation: None, or cosines and sines in turn (at least Tq and Tk, D), by which pairs of features of
     the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as
-    (B, Tq, H, D); logsumexp (B, H, Tq). A row in which everything is masked gives zeros. Weights are dropped with
-    probability dropout_p: those of `dropout.weights_mask`, with a key (2,).
+    (B, Tq, H, D) if q does, as heads that were split from rows; logsumexp (B, H, Tq). A row in which everything is masked
+    gives zeros. Weights are dropped with probability dropout_p: those of `dropout.weights_mask`, with a key (2,).
     """
     _check(q, k, v, mask, rotation)
-    q, k, v = _readable(q), _readable(k), _readable(v)
     B, H, Tq, D = q.shape
-    out = empty((B, Tq, H, D), q.dtype).swapaxes(1, 2)
+    is_split = _is_readable(q) and 0 < q.strides[1] < q.strides[2]
+    out = empty((B, Tq, H, D), q.dtype).swapaxes(1, 2) if is_split else empty(q.shape, q.dtype)
+    q, k, v = _readable(q), _readable(k), _readable(v)
     logsumexp = empty((B, H, Tq), q.dtype)
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf

@@ -189,7 +189,7 @@ def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], np.dtype, bool]) -> 
         if None not in seen:
             return _Plan.of(shape, None, max(math.prod(shape), 1), seen)
     shape = np.broadcast_shapes(*[x.shape for x in operands])
-    full = next((x for x in operands if x.shape == shape), None)
+    full = next((x for x in operands if x.shape == shape and 0 not in x.strides), None)
     order = None
     if full is not None and not full.flags.c_contiguous:  # the result has its axes in the same order in memory
         sort = sorted(range(len(shape)), key=lambda axis: -abs(full.strides[axis]))

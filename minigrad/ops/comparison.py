@@ -213,7 +213,7 @@ class ComparisonMethods:
 
     def masked_fill(self, mask, value: float):
         """self, but `value` where mask holds; no gradient there."""
-        return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self)
+        return where(mask, bool(value) if self.dtype == bool_ and not is_tensor(value) else value, self).contiguous()
 
     @answers(np.nan_to_num)
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None):

@@ -4,6 +4,7 @@ import functools
 import numpy as np
 
 from ..kernels import cumulative as kernels
+from ..kernels.copying import in_order
 from ..kernels.reduce import running_sum
 from ..tape import Fused, Op
 from .elementary import LogAddExp
@@ -24,7 +25,7 @@ class CumSum(Op):
 
     def forward(self, x, *, axis, reverse=False):
         self.axis, self.reverse = axis, reverse
-        return running_sum(x, axis, reverse)
+        return in_order(running_sum(x, axis, reverse))
 
     def backward(self, dout):
         return CumSum.call(dout, axis=self.axis, reverse=not self.reverse)
@@ -99,9 +100,9 @@ class LogCumSumExp(Fused):
 def along_last(operation, x, dim: int):
     """An operation that runs along the last axis, along dim."""
     if dim == x.ndim - 1:
-        return x.apply_op(operation, x)
+        return x.apply_op(operation, x).contiguous()
     x = x.movedim(dim, -1)
-    return x.apply_op(operation, x).movedim(-1, dim)
+    return x.apply_op(operation, x).movedim(-1, dim).contiguous()
 
 
 @methods_with_numpy_names

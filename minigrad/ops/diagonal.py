@@ -50,7 +50,7 @@ class Triangle(Op):
 
     def forward(self, x, *, diagonal, upper):
         self.diagonal, self.upper = diagonal, upper
-        return triangle(x, diagonal, upper)
+        return in_order(triangle(x, diagonal, upper))
 
     def backward(self, dout):
         return Triangle.call(dout, diagonal=self.diagonal, upper=self.upper)

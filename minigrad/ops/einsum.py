@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kernels.copying import in_order
 from ..protocol import is_tensor
 from ..tape import Op
 from .matmul import MatMul
@@ -33,8 +34,9 @@ class Einsum(Op):
         if len(factors) == 2:
             matrices = as_matrices(subscripts)
             if matrices is not None and agree(self.inputs, factors):
-                return matrices.product(*factors)
-        return np.einsum(subscripts, *factors, optimize=len(factors) > 1)
+                return in_order(matrices.product(*factors))
+        out = np.einsum(subscripts, *factors, optimize=len(factors) > 1)
+        return out if out.ndim == factors[0].ndim and len(factors) == 1 else in_order(out)  # or a view, with axes reordered
 
     def backward(self, dout, *factors):
         return tuple(self.gradient(i, dout, factors) if self.needs(i) else None for i in range(len(factors)))

@@ -4,7 +4,7 @@ import math
 import numpy as np
 
 from ..kernels.buffers import empty
-from ..kernels.copying import copied, copy
+from ..kernels.copying import copied, copy, in_order
 from ..kernels.embedding import add_rows
 from ..kernels.gather import add_along, take
 from ..kernels.reduce import FEW
@@ -93,7 +93,9 @@ class Index(Op):
         if dim is not None and x.ndim > 1:
             return take(x, dim, from_zero(last_of(index), x.shape[dim]), True)
         out = x[index]
-        if type(out) is np.ndarray or not self.is_basic:
+        if not self.is_basic:
+            return in_order(out)
+        if type(out) is np.ndarray:
             return out
         return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element, not its value
 

@@ -4,6 +4,7 @@ import functools
 import numpy as np
 
 from .. import random
+from ..kernels.copying import in_order
 
 
 def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, own: random.Generator | None) -> np.ndarray:
@@ -19,7 +20,7 @@ def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, own: random
     if not replacement:  # the first to come, if these are the rates at which they come: waiting is exponential then
         with np.errstate(divide="ignore"):
             log_waiting = np.log(generator.standard_exponential(weights.shape)) - np.log(weights)
-        return np.argsort(log_waiting, axis=-1)[..., :num_samples]
+        return in_order(np.argsort(log_waiting, axis=-1)[..., :num_samples])
     points = generator.random(shape) * ends[..., -1:]
     rows = zip(ends.reshape(-1, weights.shape[-1]), points.reshape(-1, num_samples))
     found = [np.searchsorted(row, drawn, side="right") for row, drawn in rows]

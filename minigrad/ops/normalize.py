@@ -4,6 +4,7 @@ import math
 import numpy as np
 
 from ..kernels import normalize as kernels
+from ..kernels.copying import in_order
 from ..tape import Fused
 from .comparison import Clamp
 from .reduce import Norm
@@ -25,7 +26,7 @@ class Normalize(Fused):
     def forward(self, x, *, dim=-1, eps=1e-12):
         self.dim, self.eps = dim, eps
         norms = np.empty(x.size // max(x.shape[dim], 1), x.dtype)
-        out = along_last_axis(lambda x, out: kernels.normalize_forward(x, out, norms, eps), dim, x)
+        out = in_order(along_last_axis(lambda x, out: kernels.normalize_forward(x, out, norms, eps), dim, x))
         self.save(x, out, norms)
         return out
 

@@ -69,7 +69,7 @@ class Sum(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
-        return sum(x, axis, keepdims)
+        return in_order(sum(x, axis, keepdims))
 
     def backward(self, dout):
         return spread(dout, self.x_shape, self.axis)
@@ -82,7 +82,7 @@ class Mean(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
-        return sum(x, axis, keepdims) / count(x.shape, axis)
+        return in_order(sum(x, axis, keepdims)) / count(x.shape, axis)
 
     def backward(self, dout):
         share = dout / max(count(self.x_shape, self.axis), 1)
@@ -98,7 +98,7 @@ class Max(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis = axis
-        out = self.reduction(x, axis=axis, keepdims=keepdims)
+        out = in_order(self.reduction(x, axis=axis, keepdims=keepdims))
         self.save(x, out)
         return out
 
@@ -146,7 +146,7 @@ class LogSumExp(Op):
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(largest), largest, 0.0)
         out = np.log(sum(np.exp(x - shift), axis, keepdims=True)) + shift
-        out = out if keepdims else np.squeeze(out, axis=axis)
+        out = in_order(out if keepdims else np.squeeze(out, axis=axis))
         self.save(x, out)
         return out
 
@@ -182,9 +182,9 @@ class Norm(Op):
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis
         if p == 2:
-            out = np.sqrt(sum(Mul.call(x, x), axis, keepdims))
+            out = np.sqrt(in_order(sum(Mul.call(x, x), axis, keepdims)))
         else:
-            out = sum(np.abs(x) ** p, axis, keepdims) ** (1 / p)
+            out = in_order(sum(np.abs(x) ** p, axis, keepdims)) ** (1 / p)
         self.save(x, out)
         return out
 
@@ -214,7 +214,7 @@ class Prod(Fused):
     def forward(self, x):
         self.save(x)
         if x.size < LARGE or x.dtype != np.float32:
-            return np.multiply.reduce(x, axis=-1)
+            return in_order(np.multiply.reduce(x, axis=-1))
         out = np.empty(x.shape[:-1], x.dtype)
         row_kernels.prod_forward(as_rows(in_order(x)), out.reshape(-1))
         return out
@@ -231,11 +231,11 @@ class Prod(Fused):
 
 
 def is_any(x: np.ndarray, axis, keepdims):
-    return np.logical_or.reduce(x, axis, None, None, keepdims)  # np.any takes twice as long for a few elements
+    return in_order(np.logical_or.reduce(x, axis, None, None, keepdims))  # np.any takes twice as long for a few elements
 
 
 def are_all(x: np.ndarray, axis, keepdims):
-    return np.logical_and.reduce(x, axis, None, None, keepdims)
+    return in_order(np.logical_and.reduce(x, axis, None, None, keepdims))
 
 
 def count_nonzero(x: np.ndarray, axis, keepdims):

@@ -6,7 +6,7 @@ from typing import Sequence
 import numpy as np
 
 from ..kernels.buffers import empty
-from ..kernels.copying import copied, copy
+from ..kernels.copying import copied, copy, in_order
 from ..protocol import is_tensor
 from ..tape import Op
 from .indexing import Index
@@ -80,7 +80,7 @@ def concatenated(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     """np.concatenate of arrays of one dtype; large ones are copied on all threads."""
     size = sum([a.size for a in arrays])
     if size < LARGE * len(arrays):
-        return np.concatenate(arrays, axis)
+        return in_order(np.concatenate(arrays, axis))
     shapes = [a.shape[:axis] + a.shape[axis + 1 :] for a in arrays]
     if shapes.count(shapes[0]) < len(shapes):
         raise ValueError(f"all axes but {axis} must agree, got {[a.shape for a in arrays]}")
@@ -282,7 +282,23 @@ class ShapeMethods:
                 f"shape {shape} is invalid for a tensor of shape {self.shape} ({self.numel()} elements)"
             ) from None
 
-    view = reshape
+    def view(self, *shape):
+        """The same memory in another shape; RuntimeError where only a copy has it, as after a transpose.
+
+        >>> from minigrad import zeros
+        >>> x = zeros(2, 3)
+        >>> x.view(-1)[0] = 5.0
+        >>> x[0, 0]
+        tensor(5.)
+        """
+        out = self.reshape(*shape)
+        if not self._array.flags.c_contiguous and not np.may_share_memory(out._array, self._array):
+            raise RuntimeError(
+                "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+                f"contiguous subspaces). Use .reshape(...) instead: shape {self.shape} with strides {self.stride()} can only "
+                f"be copied to {out.shape}"
+            )
+        return out
 
     def ravel(self): return self.reshape(-1)
 
@@ -376,7 +392,7 @@ class ShapeMethods:
     broadcast_to = expand
 
     def expand_as(self, other): return self.expand(other.shape)
-    def view_as(self, other): return self.reshape(other.shape)
+    def view_as(self, other): return self.view(other.shape)
     def reshape_as(self, other): return self.reshape(other.shape)
 
     def repeat(self, *repeats):

@@ -37,7 +37,7 @@ class Softmax(Fused):
 
     def forward(self, x, *, dim):
         self.dim = dim
-        out = along_last_axis(kernels.softmax_forward, dim, x)
+        out = in_order(along_last_axis(kernels.softmax_forward, dim, x))
         self.save(x, out)
         return out
 
@@ -55,7 +55,7 @@ class LogSoftmax(Fused):
 
     def forward(self, x, *, dim):
         self.dim = dim
-        out = along_last_axis(kernels.log_softmax_forward, dim, x)
+        out = in_order(along_last_axis(kernels.log_softmax_forward, dim, x))
         self.save(x, out)
         return out
 
@@ -64,7 +64,7 @@ class LogSoftmax(Fused):
 
 
 def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
-    """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back."""
+    """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back: a view."""
     if dim in (-1, arrays[0].ndim - 1) and are_contiguous(arrays):  # no need to move
         out = empty_like(arrays[0])
         kernel(*map(as_rows, arrays), as_rows(out))

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.copying import copied, with_axis_last, with_last_axis_at
+from ..kernels.copying import copied, in_order, with_axis_last, with_last_axis_at
 from ..kernels.sorting import least_keys, places, sorting_keys
 from ..runner import compute
 from .gather import Gather
@@ -69,14 +69,14 @@ def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     if has_keys(x):
         keys = keys_along(x, dim, descending)
         keys.sort()
-        return with_last_axis_at(places(keys), dim)
+        return in_order(with_last_axis_at(places(keys), dim))
     row = np.atleast_1d(x)
     order = descending_order(row, dim) if descending else row.argsort(axis=dim, kind="stable")
     return order.reshape(x.shape)
 
 
 def _top(x: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
-    chosen = top_indices(np.atleast_1d(x), k, dim, largest)
+    chosen = in_order(top_indices(np.atleast_1d(x), k, dim, largest))
     return chosen if x.ndim else chosen.reshape(())
 
 

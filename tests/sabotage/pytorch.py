@@ -2,12 +2,13 @@
 import nn.left_out
 from minigrad.left_out import FUNCTIONS
 from sabotage.base import Sabotage
-from sabotage.edit import edits
+from sabotage.edit import edit, edits
 
 NAMES = ("tests/minigrad/test_pytorch_names.py",)
 DLPACK = ("tests/minigrad/test_dlpack.py",)
 DATA = ("tests/nn/test_data.py",)
 LEFT_OUT = ("tests/test_left_out.py",)
+CONTIGUOUS = ("tests/minigrad/test_contiguous.py", "-k", "view or shape0")
 COMPOSED = ("tests/minigrad/test_composed.py", "-k", "scatter or addc or stack or ravel")
 
 SABOTAGES: list[Sabotage] = [
@@ -82,6 +83,18 @@ SABOTAGES: list[Sabotage] = [
         "hstack: numbers are no vectors": ("hstack", "t if t.ndim else t.reshape(1)", "t"),
         "vstack: a vector is a column": ("vstack", "t.reshape(1, -1)", "t.reshape(-1, 1)"),
     }),
+    *edits(CONTIGUOUS, "minigrad.ops.shape", {
+        "view: a copy": ("ShapeMethods.view", "if not", "if False and not"),
+        "view: of what is not contiguous is refused": (
+            "ShapeMethods.view", " and not np.may_share_memory(out._array, self._array)", ""),
+    }),
+    *[Sabotage(f"contiguous: {name} is not", CONTIGUOUS, edit(f"minigrad.ops.{place}", old, new)) for name, (place, old, new) in {
+        "softmax": ("softmax:Softmax.forward", "in_order(", "("),
+        "a sum": ("reduce:Sum.forward", "in_order(", "("),
+        "what is picked by indices": ("indexing:Index.forward", "in_order(", "("),
+        "masked_fill": ("comparison:ComparisonMethods.masked_fill", ".contiguous()", ""),
+        "einsum": ("einsum:Einsum.forward", "in_order(out)", "out"),
+    }.items()],
     *edits(DLPACK, "minigrad.dlpack", {
         "dlpack: what learns is given away": ("_check_constant", "tensor.requires_grad", "False"),
         "dlpack: NumPy may write": ("exported", "array.flags.writeable = False", "pass"),
