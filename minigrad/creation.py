@@ -113,6 +113,11 @@ def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = F
     return _fresh(np.eye(n, m, dtype=_floating(dtype)), requires_grad, device=device)
 
 
+def _in_kind_of(dtype: np.dtype, *numbers: float) -> Sequence[float]:
+    """The numbers as integers, if they are for a tensor of integers: PyTorch converts them first."""
+    return [int(n) for n in numbers] if dtype.kind == "i" else numbers
+
+
 def arange(
     start: float, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
     device: Any = None,
@@ -120,13 +125,28 @@ def arange(
     start, end = (0, start) if end is None else (start, end)
     if dtype is None:
         dtype = int64 if all(isinstance(n, (int, np.integer)) for n in (start, end, step)) else float32
+    start, end, step = _in_kind_of(as_dtype(dtype), start, end, step)
+    if step == 0 or (end - start) * step < 0 or not np.isfinite(end - start):
+        raise ValueError(f"arange: step must be nonzero and lead from start to end, got {start}, {end} and step {step}")
     return _fresh(np.arange(start, end, step), requires_grad, dtype, device)
 
 
 def linspace(
     start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None
 ) -> Tensor:
-    return _fresh(np.linspace(start, end, steps), requires_grad, _floating(dtype), device)
+    """`steps` numbers, evenly from start to end, both included; integers are cut off towards 0.
+
+    >>> linspace(0, 1, 5), linspace(4.3, -3, 4, dtype=int64)
+    (tensor([0.  , 0.25, 0.5 , 0.75, 1.  ]), tensor([ 4,  1,  0, -3]))
+    """
+    if steps < 0:
+        raise ValueError(f"linspace: expected steps >= 0, got {steps}")
+    dtype = _floating(dtype)
+    start, end = _in_kind_of(dtype, start, end)
+    place, step = np.arange(steps), (end - start) / max(steps - 1, 1)
+    is_first_half = place < max(steps // 2, 1)  # each is counted from the nearer end
+    numbers = np.where(is_first_half, start + step * place, end - step * (steps - 1 - place))
+    return _fresh(numbers, requires_grad, dtype, device)
 
 
 def _drawn(

@@ -55,7 +55,11 @@ def load(path: str | os.PathLike, map_location: Any = None, *, weights_only: boo
     """
     if map_location is not None:
         device(map_location)
-    header, arrays = read_archive(path, FORMAT)
+    path = os.fspath(path)
+    try:
+        header, arrays = read_archive(path, FORMAT)
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, f"there is no such file to load, seen from {os.getcwd()}", path) from None
     try:
         return _decode(header["value"], arrays)
     except (KeyError, TypeError, ValueError, RecursionError) as error:

@@ -168,6 +168,8 @@ class Tensor(ops.Methods):
         if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
             came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
             raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
+        if gradient.dtype != self.dtype:
+            raise TypeError(f"grad: expected a Tensor of {self.dtype}, as this one is, got {gradient.dtype}; use .to(dtype)")
         node.grad = gradient
 
     def grad_array(self) -> np.ndarray | None:

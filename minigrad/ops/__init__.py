@@ -4,6 +4,8 @@ backward side by side, and the method or function that users call.
 `Methods` joins the methods of all families: it is the base of Tensor. They know `array`, `apply_op` and `constant` of it,
 those in place `write`.
 """
+import inspect
+
 from . import (
     attention, binary_cross_entropy, cross_entropy, difference_losses, dropout, embedding, layer_norm, normalize, rms_norm,
 )
@@ -34,3 +36,9 @@ class Methods(
     WindowMethods, SortingMethods, MultinomialMethods, InPlaceMethods, DtypeMethods, NumpyProtocol,
 ):
     pass
+
+
+for family in Methods.__bases__:  # so that Python's own errors speak of Tensor.softmax()
+    for method in filter(inspect.isfunction, vars(family).values()):
+        function = inspect.unwrap(method)
+        function.__qualname__ = function.__qualname__.replace(f"{family.__name__}.", "Tensor.")

@@ -48,6 +48,8 @@ def floating(value: Any):
 def promote(a, b):
     """Both in the dtype of their result; Python numbers stay, as they take it on. One of them is no number."""
     if type(a) in NUMBERS:
+        if type(b) in NUMBERS:
+            raise no_tensor(a, b)
         is_usual = b.dtype.kind == "f"
     elif type(b) in NUMBERS:
         is_usual = a.dtype.kind == "f"
@@ -85,7 +87,9 @@ def binary(operation, a, b, **options):
 
 def of_one_dtype(operation, a, *others, **options):
     """An elementwise operation on operands of one dtype, one of them a Tensor at least."""
-    tensor = a if is_tensor(a) else next(filter(is_tensor, others))
+    tensor = a if is_tensor(a) else next(filter(is_tensor, others), None)
+    if tensor is None:
+        raise no_tensor(a, *others)
     try:
         return tensor.apply_op(operation, a, *others, **options)
     except ValueError as error:
@@ -98,6 +102,11 @@ def of_floats(operation, a, b):
     """An elementwise operation on two operands as floats."""
     a, b = promote(operand(a), operand(b))
     return of_one_dtype(operation, floating(a), floating(b))
+
+
+def no_tensor(*values) -> TypeError:
+    given = " and ".join(str(value) if type(value) in NUMBERS else type(value).__name__ for value in values)
+    return TypeError(f"expected a Tensor among the operands, got {given}; make one with tensor()")
 
 
 def broadcast_error(name: str, *values) -> ValueError:
@@ -146,9 +155,7 @@ def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
     """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
     if dim is None or isinstance(dim, (tuple, list)) and not dim:
         return None
-    if not isinstance(dim, (tuple, list)):
-        return (check_dim(name, x, dim),) if x.ndim else None
-    axes = tuple([check_dim(name, x, d) for d in dim])
+    axes = tuple([check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))])
     if len(set(axes)) != len(axes):
         raise ValueError(f"{name}: a dim appears multiple times in {dim}")
     return axes if x.ndim else None

@@ -263,8 +263,8 @@ def reduce_constant(name: str, function: Callable, x, dim, keepdim: bool):
 
 def position(function: Callable, x, dim: int | None, keepdim: bool):
     """argmax and argmin: the first of equal ones."""
-    dim = None if dim is None or x.ndim == 0 else check_dim(function.__name__, x, dim)
-    return x.constant(_position, x, function, dim, keepdim)
+    dim = None if dim is None else check_dim(function.__name__, x, dim)
+    return x.constant(_position, x, function, dim if x.ndim else None, keepdim)
 
 
 def _position(x: np.ndarray, function: Callable, axis: int | None, keepdims: bool) -> np.ndarray:

@@ -239,8 +239,10 @@ def meshgrid(*tensors, indexing: str = "ij") -> tuple:
 def pad(x, widths: Sequence[int], value: float = 0.0):
     """x with `value` before and after: widths (before, after) of the last axis, then of the one before it, and so on.
 
-    A negative width cuts off.
+    A negative width cuts off. TypeError if the value is none of the dtype of x.
     """
+    if x.dtype.kind != "f" and not (math.isfinite(value) and x.dtype.type(value) == value):
+        raise TypeError(f"pad: {value!r} does not fit into a tensor of {x.dtype}; convert it with .to(dtype)")
     if len(widths) % 2 or len(widths) > 2 * x.ndim:
         raise ValueError(f"pad: expected two widths per axis, at most {2 * x.ndim} for shape {x.shape}, got {widths}")
     pairs = [(0, 0)] * (x.ndim - len(widths) // 2) + list(zip(widths[-2::-2], widths[::-2]))
@@ -251,11 +253,7 @@ def pad(x, widths: Sequence[int], value: float = 0.0):
     if any(width < 0 for width in widths):
         kept = x[tuple(slice(max(-before, 0), n + min(after, 0)) for n, (before, after) in zip(x.shape, pairs))]
     place = tuple(slice(max(before, 0), max(before, 0) + n) for n, (before, _) in zip(kept.shape, pairs))
-    if value == 0 or x.dtype.kind == "f":
-        return x.apply_op(Pad, kept, index=place, shape=shape, value=value)
-    is_new = np.ones(shape, bool)
-    is_new[place] = False
-    return x.apply_op(Pad, kept, index=place, shape=shape, value=0).masked_fill(is_new, value)
+    return x.apply_op(Pad, kept, index=place, shape=shape, value=value)
 
 
 def _filled(x, dim: int, lengths: Sequence[int]) -> tuple[int, ...]:
@@ -295,8 +293,8 @@ class ShapeMethods:
         if not self._array.flags.c_contiguous and not np.may_share_memory(out._array, self._array):
             raise RuntimeError(
                 "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-                f"contiguous subspaces). Use .reshape(...) instead: shape {self.shape} with strides {self.stride()} can only "
-                f"be copied to {out.shape}"
+                f"contiguous subspaces). Use .reshape(...) instead: only a copy of shape {self.shape} with strides "
+                f"{self.stride()} has shape {out.shape}"
             )
         return out
 
@@ -304,9 +302,9 @@ class ShapeMethods:
 
     @answers(np.ravel)
     def flatten(self, start_dim: int = 0, end_dim: int = -1):
+        start, end = check_dim("flatten", self, start_dim), check_dim("flatten", self, end_dim)
         if self.ndim == 0:
             return self.reshape(1)
-        start, end = check_dim("flatten", self, start_dim), check_dim("flatten", self, end_dim)
         return self.reshape(self.shape[:start] + (math.prod(self.shape[start : end + 1]),) + self.shape[end + 1 :])
 
     def unflatten(self, dim: int, sizes: Sequence[int]):

@@ -302,6 +302,26 @@ def test_numbers_and_nothing_have_a_softmax_an_attention_and_places():
         mg.tensor(1.0).index_select(0, mg.tensor([0, 0]))
 
 
+OF_A_DIM = {
+    **{name: lambda x, dim, name=name: getattr(x, name)(dim=dim) for name in (
+        "sum mean prod amax amin any all count_nonzero logsumexp var std argmax argmin max min median softmax log_softmax "
+        "cumsum cumprod logcumsumexp sort argsort squeeze").split()},
+    **{f"norm {p}": lambda x, dim, p=p: x.norm(p, dim) for p in (0, 1, 2, 3, inf)},
+    "var_mean": mg.var_mean, "std_mean": mg.std_mean, "normalize": lambda x, dim: F.normalize(x, dim=dim),
+    "flatten": lambda x, dim: x.flatten(dim), "sum of several": lambda x, dim: x.sum((dim,)),
+}
+
+
+@pytest.mark.parametrize("function", OF_A_DIM.values(), ids=OF_A_DIM)
+def test_a_number_has_no_axis_1(function):
+    x = mg.tensor(2.0)
+    for dim in (0, -1):
+        function(x, dim)
+    for dim in (1, -2, 7):
+        with pytest.raises(IndexError, match=rf"dim {dim} is out of range for a tensor of shape \(\)"):
+            function(x, dim)
+
+
 def test_arrays_may_stand_where_constants_are_expected():
     weight, ids = mg.eye(3), np.array([2, 0])
     assert F.embedding(ids, weight).tolist() == [[0, 0, 1], [1, 0, 0]]

@@ -1,6 +1,6 @@
 """Tensors as objects: construction, conversion, NumPy's functions, and errors that say what came and what was expected."""
 import copy
-
+import os
 import pkgutil
 import types
 
@@ -40,6 +40,8 @@ ERRORS = {
     "integer gradient": (lambda: mg.tensor([1], requires_grad=True), TypeError, "only floating point tensors"),
     "numpy of a leaf": (lambda: mg.ones(1, requires_grad=True).numpy(), RuntimeError, "Use tensor.detach().numpy()"),
     "asarray of a leaf": (lambda: np.asarray(mg.ones(1, requires_grad=True)), RuntimeError, "Use tensor.detach().numpy()"),
+    "grad of another dtype": (lambda: setattr(mg.ones(2, 3, requires_grad=True), "grad", a23.double()), TypeError,
+                              "grad: expected a Tensor of float32, as this one is, got float64"),
     "grad of the wrong shape": (lambda: setattr(mg.ones(2, requires_grad=True), "grad", a23), ValueError, "shape (2,)"),
     "unknown ufunc": (lambda: np.cbrt(a23), TypeError, "np.cbrt is not supported on Tensors"),
     "unknown function": (lambda: np.fft.fft(a23), TypeError, "np.fft is not supported on Tensors"),
@@ -73,6 +75,22 @@ ERRORS = {
                           "leading axes that broadcast, got (2, 3, 4), (3, 3, 4) and (3, 3, 4)"),
     "attention mask": (lambda: F.scaled_dot_product_attention(a22, a22, a22, mg.ones(3, 2)), ValueError,
                        "a mask of shape (3, 2) does not broadcast to (2, 2)"),
+    "no tensor": (lambda: mg.add(2, 3), TypeError, "expected a Tensor among the operands, got 2 and 3; make one with tensor()"),
+    "no tensor divided": (lambda: mg.div(2.0, True), TypeError, "expected a Tensor among the operands, got 2.0 and True"),
+    "lists": (lambda: mg.maximum([1], [2]), TypeError, "expected a Tensor among the operands, got ndarray and ndarray"),
+    "a missing argument": (lambda: a23.softmax(), TypeError, "Tensor.softmax() missing 1 required positional argument: 'dim'"),
+    "a missing argument of one renamed": (lambda: a23.cumsum(), TypeError, "Tensor.cumsum() missing 1 required"),
+    "arange without steps": (lambda: mg.arange(0, 3, 0), ValueError,
+                             "arange: step must be nonzero and lead from start to end, got 0, 3 and step 0"),
+    "arange the other way": (lambda: mg.arange(0, -3, 2), ValueError, "got 0, -3 and step 2"),
+    "arange of nothing downwards": (lambda: mg.arange(-3), ValueError, "got 0, -3 and step 1"),
+    "arange without end": (lambda: mg.arange(0.0, float("inf")), ValueError, "got 0.0, inf and step 1"),
+    "arange of integers": (lambda: mg.arange(0, 3, 0.5, dtype=mg.int64), ValueError, "got 0, 3 and step 0"),
+    "linspace": (lambda: mg.linspace(0, 1, -1), ValueError, "linspace: expected steps >= 0, got -1"),
+    "pad": (lambda: F.pad(mg.tensor([1]), (1, 1), value=1.5), TypeError, "pad: 1.5 does not fit into a tensor of int64"),
+    "pad infinitely": (lambda: F.pad(mg.tensor([1]), (1, 1), value=float("inf")), TypeError, "pad: inf does not fit"),
+    "load": (lambda: mg.load("no file"), FileNotFoundError, f"there is no such file to load, seen from {os.getcwd()}: 'no file'"),
+    "load a number": (lambda: mg.load(3), TypeError, "os.PathLike object, not int"),
     "seed": (lambda: mg.manual_seed(-1), ValueError, "non-negative"),
 }  # fmt: skip
 
