@@ -218,7 +218,7 @@ class GatherMethods:
         dim, indices = checked_indices("scatter_add", self, dim, index)
         used = _used("scatter_add", self, indices, src)
         if self.ndim == 0:
-            return self + used.sum()
+            return self.reshape(1).scatter_add(0, indices.reshape(-1), used.reshape(-1)).reshape(())
         return self.apply_op(ScatterAdd, *promote(used, self), dim=dim, indices=indices, shape=self.shape)
 
     def index_select(self, dim: int, index):

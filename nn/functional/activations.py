@@ -87,9 +87,11 @@ def logsigmoid(x: Tensor) -> Tensor:
 
 
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x clamped to [min_val, max_val]; the gradient is 0 outside and at both ends."""
+    """x clamped to [min_val, max_val], integers as integers; the gradient is 0 outside and at both ends."""
     if not min_val < max_val:
         raise ValueError(f"hardtanh: min_val must be less than max_val, got {min_val!r} and {max_val!r}")
+    if x.dtype.kind == "i":
+        return x.clamp(int(min_val), int(max_val))
     return apply(ops.activations.Hardtanh, floating(x), low=float(min_val), high=float(max_val))
 
 
