@@ -169,7 +169,7 @@ class Tensor(ops.Methods):
             came = gradient.shape if isinstance(gradient, Tensor) else type(gradient).__name__
             raise ValueError(f"grad: expected a Tensor of shape {self.shape}, got {came}")
         if gradient.dtype != self.dtype:
-            raise TypeError(f"grad: expected a Tensor of {self.dtype}, as this one is, got {gradient.dtype}; use .to(dtype)")
+            raise TypeError(f"grad: expected a Tensor of {self.dtype}, as this is, got {gradient.dtype}; see .to(dtype)")
         node.grad = gradient
 
     def grad_array(self) -> np.ndarray | None:

@@ -148,8 +148,16 @@ class _KernelCompiler(_Compiler):
         return super().define_pipelines()
 
 
-class _PartDispatcher(CPUDispatcher):
-    """A function that kernels call. It is compiled once for all integers: Numba would compile it for each constant."""
+class _NotForPython(CPUDispatcher):
+    """A function that kernels call, without the interface to Python: Numba would jump to the address 0."""
+
+    def __call__(self, *arguments, **options):
+        name = self.py_func.__name__
+        raise TypeError(f"{name} is for kernels to call, not for Python; there is {name}.py_func")
+
+
+class _PartDispatcher(_NotForPython):
+    """A part of kernels. It is compiled once for all integers: Numba would compile it for each constant."""
 
     def get_call_template(self, args, kws):
         return super().get_call_template([types.unliteral(kind) for kind in args], kws)
@@ -159,9 +167,14 @@ class _PartDispatcher(CPUDispatcher):
 PART = dict(FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
 
 
-def _compile(function: Callable, **options) -> Callable:
+def _dispatcher(kind: type[CPUDispatcher], function: Callable, pipeline_class: type, **options) -> CPUDispatcher:
+    """What compiles a function for each combination of types that it is called with."""
+    return kind(function, targetoptions=options | {"nopython": True, "boundscheck": None}, pipeline_class=pipeline_class)
+
+
+def _compile(kind: type[CPUDispatcher], function: Callable, **options) -> CPUDispatcher:
     """Compile a function that is called by its address or from Python: its machine code is kept on disk."""
-    dispatcher = numba.njit(**FLAGS, pipeline_class=_KernelCompiler, **options)(function)
+    dispatcher = _dispatcher(kind, function, _KernelCompiler, **FLAGS, **options)
     dispatcher._cache = KernelCache(function)
     return dispatcher
 
@@ -173,15 +186,12 @@ def jit(function: Callable | None = None, **options) -> Callable:
     """
     if function is None:
         return functools.partial(jit, **options)
-    settings = PART | options
-    pipeline = settings.pop("pipeline_class")
-    settings |= {"nopython": True, "boundscheck": None}
-    return _PartDispatcher(function, targetoptions=settings, pipeline_class=pipeline)
+    return _dispatcher(_PartDispatcher, function, **PART | options)
 
 
 def library(function: Callable) -> Callable:
     """Compile a function that kernels call by its address: once, while a `jit` function is optimised in each caller."""
-    return _compile(function, no_cpython_wrapper=True)
+    return _compile(_NotForPython, function, no_cpython_wrapper=True)
 
 
 def entry_point(function: Callable, signature: tuple) -> int:
@@ -244,7 +254,7 @@ def kernel(function: Callable | None = None, *, parallel: bool = False) -> Calla
     """
     if function is None:
         return functools.partial(kernel, parallel=parallel)
-    dispatcher = _compile(function, no_cfunc_wrapper=True)
+    dispatcher = _compile(CPUDispatcher, function, no_cfunc_wrapper=True)
 
     def ungated(*arguments):
         result = _launch_in_turn(dispatcher, *arguments) if parallel and take_turns else dispatcher(*arguments)

@@ -1,11 +1,16 @@
 """The gate through which arrays enter kernels, and that kernels do not depend on each other's machine code."""
+import importlib
+import pkgutil
+
 import numpy as np
 import pytest
 from llvmlite.binding import Linkage
 from numba import float64
 from numba.core.caching import NullCache
+from numba.core.registry import CPUDispatcher
 
 import check_same_bits
+from minigrad import kernels
 from minigrad.kernels import jit
 
 
@@ -120,3 +125,24 @@ def test_the_gate_copies_only_what_a_kernel_would_misread():
 def test_a_wrong_number_of_threads_is_refused(count):
     with pytest.raises(ValueError, match="expected a number of threads from 1 to"):
         jit.set_num_threads(count)
+
+
+def parts_of_kernels():
+    """Every function that kernels call, by name."""
+    modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}.")]
+    return {f"{module.__name__}.{name}": value for module in modules for name, value in vars(module).items()
+            if isinstance(value, CPUDispatcher) and value.targetoptions.get("no_cpython_wrapper")}
+
+
+@pytest.mark.parametrize("part", parts_of_kernels().values(), ids=parts_of_kernels())
+def test_python_cannot_call_what_is_for_kernels(part):
+    """The interpreter would jump to the address 0."""
+    with pytest.raises(TypeError, match=rf"{part.py_func.__name__} is for kernels to call, not for Python"):
+        part(-1.0)
+
+
+def test_a_part_that_a_kernel_has_compiled_cannot_be_called_either():
+    centre(np.arange(4.0), np.empty(4))
+    with pytest.raises(TypeError, match="mean is for kernels to call, not for Python; there is mean.py_func"):
+        mean(np.arange(4.0))
+    assert mean.py_func(np.arange(4.0)) == 1.5
