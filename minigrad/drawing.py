@@ -7,6 +7,7 @@ import numpy as np
 from .tape import Node, Op
 from .tensor import Tensor
 
+MERMAID = {ord(character): f"#{ord(character)};" for character in '#&<>"`\n'}  # which mean something there
 LETTER, HEIGHT, LINE, GAP, LANE, MARGIN, BEND = 7, 38, 13, 26, 24, 20, 20  # of the SVG, in pixels
 
 
@@ -59,7 +60,7 @@ class Graph:
         """A flowchart in Mermaid's notation, which many Markdown viewers draw."""
         lines = ["flowchart TD"]
         for i, node in enumerate(self.nodes):
-            text = "<br/>".join([self.label(i), str(node.shape), *self.numbers(i)]).replace('"', "#quot;")
+            text = "<br/>".join([line.translate(MERMAID) for line in (self.label(i), str(node.shape), *self.numbers(i))])
             left, right = ("[", "]") if isinstance(node, Op) else ("([", "])")
             lines.append(f'    n{i}{left}"{text}"{right}')
         lines += [f"    n{parent} --> n{i}" for i, parents in enumerate(self.parents) for parent in parents]

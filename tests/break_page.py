@@ -36,6 +36,7 @@ ROWS = {  # what is broken: (file, old, new, the tests that are to notice)
     "nothing around what is padded": ("ops.js", "Number(c.options.value ?? 0)", "0", "every_op"),
     "the upper middle as median": ("ops.js", "(all.length - 1) >> 1", "all.length >> 1", "every_op"),
     "another rule is used all the same": ("interpreter.js", "this.differs(step)", "null", "other_numbers"),
+    "what is infinite in float32 is another rule": ("interpreter.js", "isExact ? x => x : Math.fround", "x => x", "finite"),
     "what leads through an unknown op can be edited": (
         "interpreter.js", "if (this.isClosed) return null;", "return null;", "does_not_know"),
     "never the trace's own numbers": (

@@ -92,10 +92,18 @@ def test_the_graph_as_mermaid_and_svg():
     graph = named_graph()
     mermaid = graph.mermaid().splitlines()
     assert mermaid[0] == "flowchart TD" and "    n2 --> n3" in mermaid and len(mermaid) == 1 + 5 + 5
+    assert '    n1(["w #34;quoted#34; #60;1#62;<br/>(2,)"])' in mermaid
     tree = xml.etree.ElementTree.fromstring(graph.svg())
     texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
     assert "y = Mul" in texts and 'w "quoted" <1>' in texts
     assert len([e for e in tree.iter("{http://www.w3.org/2000/svg}path") if "marker-end" in e.attrib]) == 5
+
+
+def test_a_name_is_text_in_mermaid():
+    x = mg.ones(2, requires_grad=True)
+    x.name = "`<script>alert(1)</script>`\n&#lt;"
+    text = mg.graph(x.sum()).mermaid()
+    assert "#96;#60;script#62;alert(1)#60;/script#62;#96;#10;#38;#35;lt;<br/>(2,)" in text and len(text.splitlines()) == 1 + 2 + 1
 
 
 def test_a_graph_needs_a_tape():

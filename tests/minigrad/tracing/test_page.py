@@ -752,6 +752,15 @@ def test_a_rule_that_gives_other_numbers_than_the_trace_is_not_used(browser, ran
     assert parse(browser.cells()["weights", "value"]["1,0"]["value"]) == weights["value"][1][0]
 
 
+def test_what_is_not_finite_is_no_sign_of_another_rule(browser, tmp_path):
+    """Neither NaN nor what is infinite in float32, but not on the page."""
+    x = mg.tensor([1.0, math.nan, -2.0, math.inf, 0.0], requires_grad=True)
+    trace = mg.trace(lambda x: ((x * 1e30 * 1e30) * (x - x)).sum() + (x * 1e30).square().mean(), x)
+    browser.open(written(tmp_path, trace))
+    assert browser.run("return computation.steps.map(step => step.problem)") == [None] * len(trace.steps)
+    assert browser.cells()["x", "value"]["0"]["is_input"] and browser.errors() == []
+
+
 def test_what_cancels_in_float32_can_be_edited(browser, random, tmp_path):
     """Rounding is all that is left of a sum that is zero: it is no sign of another rule."""
     norm = nn.LayerNorm(5)
