@@ -67,7 +67,7 @@ def trained(steps: int, recipe: Recipe, **fields) -> list[np.ndarray]:
 def sorted_rows() -> list[np.ndarray]:
     """Enough numbers that they are sorted by keys; with equal ones."""
     x = Tensor(np.random.default_rng(2).integers(50, size=(70, 130)).astype(np.float32))
-    return [part.array for is_descending in (False, True) for part in x.sort(-1, is_descending)]
+    return [part.array for found in (x.sort(-1), x.sort(-1, True), x.topk(3)) for part in found]
 
 
 def sampled() -> list[np.ndarray]:
