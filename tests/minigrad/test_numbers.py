@@ -371,7 +371,7 @@ def test_who_gets_the_gradient_of_equal_elements():
 
 
 def test_a_nan_takes_the_gradient_of_an_extreme_and_of_the_median():
-    for function in (lambda x: x.max(), lambda x: x.amin(0), mg.median):  # as PyTorch's
+    for function in (lambda x: x.max(), lambda x: x.amin(0), mg.median):  # as of max() in PyTorch; its amin gives NaN to all
         assert gradients(function, [1.0, nan, 3.0, nan]) == [[0, 0.5, 0, 0.5]]
 
 
