@@ -1,6 +1,7 @@
 """The dtype of what is computed from operands of several dtypes: PyTorch's rules, as a table and from PyTorch itself."""
 import itertools
 import operator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -100,3 +101,10 @@ def test_integers_are_pytorchs(function):
     ours, theirs = function(mg, mg.nn.functional), function(torch, torch.nn.functional)
     assert f"torch.{ours.dtype}" == str(theirs.dtype)
     np.testing.assert_allclose(ours.double().data, theirs.double().numpy(), rtol=1e-14)
+
+
+def test_integers_between_integers_are_cut_off_exactly():
+    """Some of PyTorch's are off by one: of -10, 1 and 34, a -4 is a -3 there."""
+    for start, end, steps in itertools.product(range(-10, 11), range(-10, 11), range(2, 40, 3)):
+        exact = [int(Fraction(start * (steps - 1 - i) + end * i, steps - 1)) for i in range(steps)]
+        assert mg.linspace(start, end, steps, dtype=mg.int64).tolist() == exact
