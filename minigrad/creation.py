@@ -139,9 +139,10 @@ def linspace(
     >>> linspace(0, 1, 5), linspace(4.3, -3, 4, dtype=int64)
     (tensor([0.  , 0.25, 0.5 , 0.75, 1.  ]), tensor([ 4,  1,  0, -3]))
     """
-    if steps < 0:
-        raise ValueError(f"linspace: expected steps >= 0, got {steps}")
+    if not isinstance(steps, (int, np.integer)) or steps < 0:
+        raise ValueError(f"linspace: expected a whole number of steps >= 0, got {steps!r}")
     dtype = _floating(dtype)
+    start, end = (value.item() if isinstance(value, Tensor) else value for value in (start, end))
     start, end = _in_kind_of(dtype, start, end)
     place, step = np.arange(steps), (end - start) / max(steps - 1, 1)
     is_first_half = place < max(steps // 2, 1)  # each is counted from the nearer end

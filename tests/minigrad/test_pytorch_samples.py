@@ -62,6 +62,7 @@ DIFFERENT = {  # {operation: {what is said or found: why}}
     "nn.functional.pad.replicate": {"only mode 'constant'": NO_MODE},
     "nn.functional.pad.replicate_negative": {"only mode 'constant'": NO_MODE},
     "nn.functional.softmin.with_dtype": {"argument 'dtype'": NO_DTYPE},
+    "nn.functional.pad.constant": {"2.0 does not fit into a tensor of bool": "refused: it is True in PyTorch"},
     "norm.nuc": {"got 'nuc'": "left out: singular values are NumPy's"},
     "normal": {"requires_grad": CONSTANT},
     "normal.number_mean": {"requires_grad": CONSTANT},
@@ -78,16 +79,6 @@ DIFFERENT = {  # {operation: {what is said or found: why}}
     "tensordot": {"differ in length or number": "refused: an axis of length 1 is not repeated"},
     "topk": {"result 1: int64 values": TIES},
 }
-MAY_DIFFER = {  # the same, of what is about to be mended: these rows need not be used
-    "arange": {"int64": "PyTorch cuts ends and steps off first"},
-    "linspace": {"int64": "PyTorch cuts ends off first, and counts from both"},
-    "linspace.tensor_overload": {"not supported on Tensors|float64 values": "start and end are numbers, as start.item()"},
-    "nn.functional.hardtanh": {"float32 .* for int64": "integers stay so in PyTorch"},
-    "nn.functional.pad.constant": {"float32 .* for int64": "integers stay so in PyTorch",
-                                   "2.0 does not fit into a tensor of bool": "refused: it is True in PyTorch"},
-    "nn.functional.relu6": {"float32 .* for int64": "integers stay so in PyTorch"},
-    "scatter_add": {"int64 .* for bool|cast to bool": "booleans stay so in PyTorch"},
-}
 TAKEN = {  # {operation: what of that which PyTorch refuses is taken}
     **dict.fromkeys("__radd__ __rand__ __rmul__ __ror__ __rxor__ atan2 eq fmod ge gt le logaddexp logical_and logical_or "
                     "logical_xor lt maximum minimum ne".split(), "a number for a tensor, first or second"),
@@ -96,11 +87,6 @@ TAKEN = {  # {operation: what of that which PyTorch refuses is taken}
     "mean": "integers, whose mean is a float32",
     "scatter_add": "float32 to be added to float64",
 }
-MAY_BE_TAKEN = {  # which need not be so
-    "arange": "a step that leads away from the end, to no elements",
-    "linspace": "a float as the number of steps", "linspace.tensor_overload": "a float as the number of steps",
-}
-
 
 def name_of(op) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
@@ -219,7 +205,7 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", OPS)
 def test_samples_of_pytorch(name):
-    op, explained = OPS[name], {**EVERYWHERE, **DIFFERENT.get(name, {}), **MAY_DIFFER.get(name, {})}
+    op, explained = OPS[name], {**EVERYWHERE, **DIFFERENT.get(name, {})}
     used, unexplained = set(), []
     for kind, sample in samples(op):
         is_random = name in RANDOM or bool(sample.kwargs.get("dropout_p"))
@@ -246,11 +232,11 @@ def test_what_pytorch_refuses_is_refused(name):
         with contextlib.suppress(Exception):
             ours(op)(*converted(arguments), **converted(sample.kwargs))
             taken.append(f"{error_input.error_regex} ({sample.summary()})")
-    if taken and name not in TAKEN.keys() | MAY_BE_TAKEN.keys():
+    if taken and name not in TAKEN:
         pytest.fail(f"{len(taken)} are taken, as {taken[0]}")
     assert taken or name not in TAKEN, "there is a row in TAKEN that is not needed any more"
 
 
 def test_rows_are_of_operations_that_are_there():
-    rows = DIFFERENT.keys() | MAY_DIFFER.keys() | CALLS.keys() | RANDOM | TAKEN.keys() | MAY_BE_TAKEN.keys()
+    rows = DIFFERENT.keys() | CALLS.keys() | RANDOM | TAKEN.keys()
     assert rows <= OPS.keys() and len(OPS) > 250

@@ -86,7 +86,7 @@ ERRORS = {
     "arange of nothing downwards": (lambda: mg.arange(-3), ValueError, "got 0, -3 and step 1"),
     "arange without end": (lambda: mg.arange(0.0, float("inf")), ValueError, "got 0.0, inf and step 1"),
     "arange of integers": (lambda: mg.arange(0, 3, 0.5, dtype=mg.int64), ValueError, "got 0, 3 and step 0"),
-    "linspace": (lambda: mg.linspace(0, 1, -1), ValueError, "linspace: expected steps >= 0, got -1"),
+    "linspace": (lambda: mg.linspace(0, 1, -1), ValueError, "linspace: expected a whole number of steps >= 0, got -1"),
     "pad": (lambda: F.pad(mg.tensor([1]), (1, 1), value=1.5), TypeError, "pad: 1.5 does not fit into a tensor of int64"),
     "pad infinitely": (lambda: F.pad(mg.tensor([1]), (1, 1), value=float("inf")), TypeError, "pad: inf does not fit"),
     "load": (lambda: mg.load("no file"), FileNotFoundError, f"there is no such file to load, seen from {os.getcwd()}: 'no file'"),
