@@ -52,8 +52,19 @@ def judge(exercise: Exercise, caller: Caller, seed: int | None = None) -> Report
 
 
 def report_on_wrong(exercise: Exercise, trials: list[Trial], usual: list[Trial], seed: int) -> Report:
-    """Which mistakes explain all trials, or at least the usual ones, what is wrong besides numbers, and what is seen."""
-    found = diagnosed(exercise, trials) or diagnosed(exercise, usual)
+    """Which mistakes explain the trials, what is wrong besides numbers, and what is seen.
+
+    The usual trials come first: who thinks of matrices has one mistake there, and on stacks the sum or the transpose of a
+    matrix is none. All trials say more only if no more mistakes explain all of them, as where axis 0 is no last but one.
+    """
+    found = diagnosed(exercise, usual)
+    if len(usual) < len(trials):
+        of_all = diagnosed(exercise, trials)
+        is_as_simple = of_all.is_whole and len(of_all.names) <= len(found.names)
+        if of_all and (is_as_simple or not found):
+            found = of_all
+        else:
+            trials = usual
     facts = (*raised_at_times(trials), *(fact for fact in found.facts if not COUNTED.search(fact)))
     facts = facts if facts or found.mistakes or any(trial.faults for trial in trials) else (UNKNOWN,)
     faults = tuple(dict.fromkeys(fault for trial in trials for fault in trial.faults))

@@ -26,6 +26,7 @@ class Diagnosis:
     facts: tuple[str, ...] = ()  # what is seen, whatever the reason
     certainty: str = ""  # what the mistakes were found to explain: "all 21 wrong numbers, on 4 inputs"
     is_right: bool = False
+    is_whole: bool = False  # the mistakes explain all that is wrong
 
     def __bool__(self) -> bool:
         return bool(self.mistakes)

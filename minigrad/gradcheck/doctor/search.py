@@ -53,7 +53,7 @@ def diagnose_numbers(evidence: Sequence[Evidence], routine: Routine, tolerance: 
         names = dict.fromkeys(name for explanation in found.values() for name in explanation.names)
         of = list(found)
         facts = (*facts_of(case, of), *of_one_shape(case, found))
-        return Diagnosis(tuple(names), sentences(case, found), facts, certainty_of(case, of))
+        return Diagnosis(tuple(names), sentences(case, found), facts, certainty_of(case, of), is_whole=of == case.wrong)
 
 
 def explained(case: Case) -> dict[str, Explanation]:
