@@ -4,41 +4,46 @@ import functools
 import itertools
 import os
 import types
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from ..protocol import is_tensor
 
-PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+INSIDE = tuple(os.path.join(ROOT, package) + os.sep for package in ("minigrad", "nn", "models"))  # not the user's code
 
 
 def frames_within(frame: types.FrameType, outermost: types.FrameType) -> list[types.FrameType]:
-    """The frames whose variables have names worth knowing, from the outermost inwards.
-
-    Those of the library say self and x; but a definition of a fused op is there to be read.
-    """
-    found = []
-    while frame is not None:
-        code = frame.f_code
-        if not code.co_filename.startswith(PACKAGE) or code.co_name == "definition" or "spelled_out" in code.co_name:
-            found.append(frame)
-        if frame is outermost:
-            break
-        frame = frame.f_back
+    """The frames from the outermost one inwards."""
+    found = [frame]
+    while found[-1] is not outermost and found[-1].f_back is not None:
+        found.append(found[-1].f_back)
     return found[::-1]
 
 
-def tensors_in(frame: types.FrameType) -> Iterator[tuple[str, Any]]:
+def has_names(frame: types.FrameType, traced: types.CodeType) -> bool:
+    """Are the variables of this frame names that a reader knows?
+
+    Those of users are, and of the traced code, whosever it is; and a definition of a fused op is there to be read.
+    """
+    code = frame.f_code
+    is_definition = code.co_name == "definition" or "spelled_out" in code.co_name
+    return code is traced or is_definition or not code.co_filename.startswith(INSIDE)
+
+
+def tensors_in(frame: types.FrameType, has_names: bool) -> Iterator[tuple[str, Any]]:
     """(name, Tensor) of the variables that code can see: its own, those of functions around it, globals that it uses.
 
-    Of a module (whatever has named_parameters) the parameters, by their path.
+    Of a module (whatever has named_parameters) the parameters, by their path: these alone, if the frame has no names.
     """
     used = {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
     for name, value in {**used, **frame.f_locals}.items():
         if isinstance(value, type):
             continue
         if is_tensor(value):
-            yield name, value
+            if has_names:
+                yield name, value
         elif hasattr(value, "named_parameters"):
             yield from value.named_parameters()
 
@@ -60,7 +65,21 @@ def _assignments(code: types.CodeType) -> dict[int, str]:
     return found
 
 
-def unique(name: str, taken: set[str]) -> str:
-    """The name, with a number if it is taken: x, x_2, x_3."""
-    numbered = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
-    return next(candidate for candidate in numbered if candidate not in taken)
+def numbered(names: list[str], ranks: list[Any]) -> list[str]:
+    """No name twice: of several that are alike, the one of the smallest rank keeps it, and the others get a number, which
+    says the how manieth of the name they are.
+
+    >>> numbered(["h", "x", "h", "x", "h"], [2, 0, 1, 1, 0])
+    ['h_1', 'x', 'h_2', 'x_2', 'h']
+    """
+    keeper = {}
+    for i, name in sorted(enumerate(names), key=lambda item: ranks[item[0]]):
+        keeper.setdefault(name, i)
+    taken, counts, found = set(names), Counter(), []
+    for i, name in enumerate(names):
+        counts[name] += 1
+        if i != keeper[name]:
+            name = next(other for n in itertools.count(counts[name]) if (other := f"{name}_{n}") not in taken)
+            taken.add(name)
+        found.append(name)
+    return found

@@ -38,7 +38,9 @@ class Trace(Observer):
         self._step_of: dict[Op, Step] = {}
         self._passed: list[Op] = []  # those whose gradients the last walk passed on
         self._outermost = None  # the frame whose variables name tensors
-        self._fallback: dict[TracedTensor, str] = {}  # names for what no variable holds
+        self._traced_code = None  # of the function that is traced, or of the block
+        self._depth: dict[TracedTensor, int] = {}  # how many frames inwards the variable is that it is called by
+        self._fallback: dict[TracedTensor, tuple[str, int]] = {}  # names for what no variable holds, and their depth
         self._instruction = None  # of the program, that made the last output
         self._expected = None  # (output, frame, instruction, variable) of the name that it may get
         self._running = None  # (op, inputs, options) of the step between its forward and its Tensor
@@ -49,7 +51,9 @@ class Trace(Observer):
 
     def __enter__(self):
         super().__enter__()
-        self._outermost = self._outermost or sys._getframe(1)
+        if self._outermost is None:
+            self._outermost = sys._getframe(1)
+            self._traced_code = self._outermost.f_code
         return self
 
     def __exit__(self, *exception):
@@ -66,7 +70,7 @@ class Trace(Observer):
             result = type(op).definition(*inputs, **options)
             if is_tensor(result):
                 self._spelled.append(result)
-                self._fallback[self._traced(result)] = "output"
+                self._fallback[self._traced(result)] = "output", sys.maxsize
                 return result.array
         traced = [self._traced(value) if is_tensor(value) else value for value in inputs]
         self._name_variables(sys._getframe(1))
@@ -156,12 +160,14 @@ class Trace(Observer):
 
     def _expect_a_name(self, output: TracedTensor, innermost) -> None:
         """What the program is about to assign the output to, if this is all that the assigned expression computes."""
-        frame = naming.frames_within(innermost, self._outermost)[-1]
+        frames = naming.frames_within(innermost, self._outermost)
+        depth = max((i for i, frame in enumerate(frames) if naming.has_names(frame, self._traced_code)), default=0)
+        frame = frames[depth]
         instruction, name = (id(frame), frame.f_lasti), naming.assigned(frame)
         if instruction == self._instruction:  # the output before was but a part of it
             self._fallback.pop(self.steps[-2].output, None)
         if name is not None:
-            self._fallback[output] = name
+            self._fallback[output] = name, depth
             self._expected = output, frame, frame.f_lasti, name
         self._instruction = instruction
 
@@ -179,20 +185,32 @@ class Trace(Observer):
         """Name what variables hold; the first name stays. A tensor's own name comes before all."""
         self._check_the_expected_name()
         for tensor, kept in self._known.values():
-            kept.name = tensor.name or kept.name
-        for frame in naming.frames_within(innermost, self._outermost):
-            for name, tensor in naming.tensors_in(frame):
+            if tensor.name:
+                kept.name = tensor.name
+                self._depth.pop(kept, None)
+        for depth, frame in enumerate(naming.frames_within(innermost, self._outermost)):
+            for name, tensor in naming.tensors_in(frame, naming.has_names(frame, self._traced_code)):
                 kept = self._of(tensor)
-                if kept is not None:
-                    kept.name = kept.name or name
+                if kept is not None and not kept.name:
+                    kept.name, self._depth[kept] = name, depth
 
     def _name_the_rest(self) -> None:
-        """After the op and a number what no variable held; and no name twice."""
-        fallback = {step.output: step.op.lower() for step in self.steps} | self._fallback
-        taken = set()
-        for kept in self.tensors:
-            kept.name = naming.unique(kept.name or fallback.get(kept, kept.kind), taken)
-            taken.add(kept.name)
+        """After the op what no variable held; and no name twice."""
+        found = [self._name_and_rank(kept, i) for i, kept in enumerate(self.tensors)]
+        ops = {step.output: step.op.lower() for step in self.steps}
+        names = [name or ops.get(kept, kept.kind) for kept, (name, _) in zip(self.tensors, found)]
+        for kept, name in zip(self.tensors, naming.numbered(names, [rank for _, rank in found])):
+            kept.name = name
+
+    def _name_and_rank(self, kept: TracedTensor, i: int) -> tuple[str, tuple]:
+        """The name, if there is one, and who of several comes first: an input, what was named by hand, then the last that
+        the outermost variable of that name held."""
+        name, depth = (kept.name, self._depth.get(kept)) if kept.name else self._fallback.get(kept, ("", None))
+        if kept.kind == "input":
+            return name, (0, i)
+        if depth is not None:
+            return name, (2, depth, -i)
+        return name, (1 if name else 3, i)
 
     # ------------------------------------------------------------------------------------------------ what was kept
 
@@ -263,9 +281,12 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
     Inputs that are no Tensors become tensors, and floats among them require a gradient.
 
     `t.steps` and `t.tensors` have what ran, `t["scores"]` the tensor of that name, with its `value` and `gradient`;
-    `t.table()` prints it, `t.graph()` draws it, `t.save(path)` makes a page of it. A tensor is called as its `name`, as
-    `names` has it, as its path if it is a parameter, or as the variable that holds it. `spelled_out=True` shows fused
+    `t.table()` prints it, `t.graph()` draws it, `t.save(path)` makes a page of it. `spelled_out=True` shows fused
     operations by their definition. Everything is copied, so it is for small tensors.
+
+    A tensor is called as its `name`, as `names` has it, as its path if it is a parameter, or as the variable that holds it
+    in your code; if there is none, as its op. A variable that takes one value after the other, as in a loop, has its own
+    name at the end, and before it h_1, h_2, ...; but an input keeps its name, and what comes after x is x_2, x_3.
 
     >>> import minigrad as mg
     >>> def attend(q, k, v):
@@ -292,7 +313,7 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
         hint = "; the trace of a matrix is x.trace()" if is_tensor(function) or isinstance(function, np.ndarray) else ""
         raise TypeError(f"trace: expected a function and its inputs, got {type(function).__name__}{hint}")
     inputs = [_leaf(value) for value in inputs]
-    kept._outermost = inspect.currentframe()
+    kept._outermost, kept._traced_code = inspect.currentframe(), getattr(function, "__code__", None)
     with kept:
         for value in inputs:
             if is_tensor(value):

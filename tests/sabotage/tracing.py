@@ -30,13 +30,14 @@ SABOTAGES = [
         "trace: values not copied": ("Trace._keep", "np.array(tensor.array)", "tensor.array"),
         "trace: given names ignored": ("Trace._keep", 'self._given.get(id(tensor), "")', '""'),
         "trace: a tensor's own name ignored": (
-            "Trace._name_variables", "kept.name = tensor.name or kept.name", "pass"),
-        "trace: the innermost name wins": ("Trace._name_variables", "kept.name = kept.name or name", "kept.name = name"),
+            "Trace._name_variables", "kept.name = tensor.name", "pass"),
+        "trace: the innermost name wins": ("Trace._name_variables", "and not kept.name", ""),
         "trace: all parts of an expression have its name": (
             "Trace._expect_a_name", "if instruction == self._instruction:", "if False:"),
         "trace: what is returned has no name": ("Trace._expect_a_name", "if name is not None:", "if False:"),
-        "trace: a name twice": (
-            "Trace._name_the_rest", "taken.add(kept.name)", "pass"),
+        "trace: an input has no right to its name": ("Trace._name_and_rank", 'if kept.kind == "input"', "if False"),
+        "trace: the innermost variable has the name": ("Trace._name_and_rank", "(2, depth, -i)", "(2, -depth, -i)"),
+        "trace: the first value has the name": ("Trace._name_and_rank", "(2, depth, -i)", "(2, depth, i)"),
         "trace: leaves accumulate": ("trace", ", found={})", ")"),
         "trace: the given gradient ignored": ("trace", "result.upstream(gradient)", "result.upstream(None)"),
         "trace: inputs not in their order": ("trace", 'kept._traced(value).kind = "input"', "pass"),
@@ -47,9 +48,14 @@ SABOTAGES = [
     *edits(TRACE, "minigrad.tracing.names", {
         "names: globals unseen": ("tensors_in", "{**used, **frame.f_locals}", "frame.f_locals"),
         "names: parameters unseen": ("tensors_in", "yield from value.named_parameters()", "pass"),
-        "names: definitions unseen": ("frames_within", 'or "spelled_out" in code.co_name', ""),
+        "names: definitions unseen": ("has_names", 'or "spelled_out" in code.co_name', ""),
         "names: inwards first": ("frames_within", "found[::-1]", "found"),
-        "names: numbers from 1": ("unique", "itertools.count(2)", "itertools.count(1)"),
+        "names: the library's variables": ("has_names", "not code.co_filename.startswith(INSIDE)", "True"),
+        "names: not those of what is traced": ("has_names", "code is traced or ", ""),
+        "names: the library's tensors beside its parameters": ("tensors_in", "if has_names:", "if True:"),
+        "names: numbers from 2": ("numbered", "counts[name] += 1", "counts[name] += 2"),
+        "names: the first has it": ("numbered", "key=lambda item: ranks[item[0]]", "key=lambda item: item[0]"),
+        "names: a name twice": ("numbered", "if i != keeper[name]:", "if False:"),
     }),
     *edits(TRACE, "minigrad.tracing.plain", {
         "json: infinity as a number": ("plain", "value if math.isfinite(value)", "value if value == value"),
