@@ -4,7 +4,8 @@
     # ---- wrong twice: forgot 1 / sqrt(d) | no causal mask => no scale + no mask
     # ---- right: einsum
 
-They were written from the signatures alone, without knowing which mistakes the library knows. Behind "=>" stand the names
+They were written from the signatures alone, without knowing which mistakes the library knows, but for those "for matrices",
+which were written to see that stacks of matrices do not change what a matrix shows. Behind "=>" stand the names
 that say it rightly (`Report.names`), read and compared with the label by hand; none if the mistake has no name there.
 """
 import pathlib

@@ -41,10 +41,15 @@ def softmax(scores, axis=-1):
     return e / e.sum(axis, keepdims=True)
 
 
+def less_the_maximum(scores, axis=-1):
+    """e^(scores - maximum): zeros in a row of -inf."""
+    largest = scores.max(axis, keepdims=True)
+    return np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
+
+
 def safe_softmax(scores, axis=-1):
     """Zeros in a row of -inf."""
-    largest = scores.max(axis, keepdims=True)
-    e = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
+    e = less_the_maximum(scores, axis)
     return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
 
 
@@ -143,7 +148,7 @@ SOFTMAX = {
     "not normalised": ("e^scores stands for the weights: it is not divided by the sum of its row",
                        dict(normalise=lambda h: np.exp(h.hidden))),
     "not normalised, less the maximum": ("e^(scores - maximum) stands for the weights: it is not divided by its row's sum",
-                                         dict(normalise=lambda h: np.exp(h.hidden - h.hidden.max(-1, keepdims=True)))),
+                                         dict(normalise=lambda h: less_the_maximum(h.hidden))),
 }
 HIDDEN = {  # how a mask is used wrongly
     "softmax skipped, but masked": ("dscores is dweights where the mask is: it has to go back through the softmax",
@@ -154,6 +159,9 @@ HIDDEN = {  # how a mask is used wrongly
     "mask sets scores to 0, dscores masked": (
         "masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0; masking dscores does not mend it",
         dict(hide=lambda h: np.where(h.seen, h.scores, 0.0), keep=lambda h: np.where(h.seen, h.ds, 0.0))),
+    "mask sets scores to 0, weights masked": (
+        "masked scores are set to 0: e^0 is 1, and has to be e^-inf = 0; masking the weights leaves them in the row's sum",
+        dict(hide=lambda h: np.where(h.seen, h.scores, 0.0), masked=lambda h: h.p * h.seen)),
     "mask added as numbers": ("the mask is added to the scores as 0 and 1: what is masked has to become -inf",
                               dict(hide=lambda h: h.scores + h.seen)),
     "mask after the softmax": ("the mask multiplies the weights after the softmax, so those left do not add up to 1",

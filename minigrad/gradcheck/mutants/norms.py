@@ -130,7 +130,7 @@ STRETCH = {  # mistakes in the path through the deviation
                                dict(stretch=over_batch)),
     "diagonal only": ("dx_hat * x_hat is not averaged over the row: each x_i reaches all outputs of its row",
                       dict(stretch=lambda a: a)),
-    "stretch without eps": ("the path through the deviation has variance^(-3/2) without eps",
+    "stretch without eps": ("the path through the deviation has (variance)^(-3/2) without eps",
                             dict(direction=lambda h: h.x_hat * (h.rstd * np.sqrt(h.var))**-3)),
     "ddof 1": ("N - 1 instead of N in the variance's path: forward's variance divides by N",
                dict(stretch=lambda a: last(a) / (a.shape[-1] - 1))),
@@ -289,11 +289,25 @@ LAYER_NORM_FOR_RMS = {
     "statistics of everything": ("one mean square of the whole array, where each row has its own",
                                  dict(spread=lambda h: over_everything(h.c**2), stretch=over_everything)),
 }
+IN_RMS_NORM = {"the centred x": "x", "deviation": "RMS", "variance": "mean square"}  # for layer norm's words
+
+
+def in_rms_norm(wrong):
+    """Layer norm's mistakes, in RMS norm's words."""
+    def said(sentence):
+        for word, other in IN_RMS_NORM.items():
+            sentence = sentence.replace(word, other)
+        return sentence
+
+    return {name: (said(sentence), changes) for name, (sentence, changes) in wrong.items()}
+
+
 family("rms_norm", lambda x: scaled_rms_norm(x, 1.0),
        lambda dout, x, **parts: scaled_rms_norm_backward(dout, x, np.ones(x.shape[-1]), **parts)[0], normal((4, 4)),
        RMS_NORM)
 family("scaled_rms_norm", scaled_rms_norm, scaled_rms_norm_backward, rows_and_weight,
-       {"scale constant": RMS_NORM["scale constant"], **LAYER_NORM_FOR_RMS, **DEVIATION, **STRETCH, **GAIN, **NORM})
+       {"scale constant": RMS_NORM["scale constant"], **LAYER_NORM_FOR_RMS,
+        **in_rms_norm(DEVIATION | STRETCH | GAIN | NORM)})
 
 
 def residual_norm_backward(

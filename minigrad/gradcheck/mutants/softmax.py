@@ -60,6 +60,9 @@ PROBABILITIES = exchanged("probabilities", {
     "sum without keepdims": ("e^x is divided by its row sums without keepdims, so that on squares each column is divided "
                              "by the sum of a row", lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(-1)),
     "no normalisation": ("e^x stands for the probabilities: it is not divided by its sum over the row", np.exp),
+    "no normalisation, less the maximum": (
+        "e^(x - maximum) stands for the probabilities: it is not divided by its sum over the row",
+        lambda x: np.exp(x - x.max(-1, keepdims=True))),
     "x for p": ("x stands for the probabilities: the argument is the input of softmax, not its output", same),
     "log-probabilities": ("log p stands for the probabilities", lambda x: np.log(softmax(x))),
     "softmax twice": ("softmax is taken of what is a softmax already", lambda x: softmax(softmax(x))),

@@ -124,6 +124,34 @@ def affine_inputs(seed=0):
                    w=generator.normal(size=(width, out)), b=generator.normal(size=out))
 
 
+def linear_inputs(*shapes):
+    """Of x @ weight.T + bias, for x of these shapes."""
+    generator = np.random.default_rng(0)
+    for shape in shapes:
+        weight = generator.normal(size=(4, shape[-1]))
+        yield dict(dout=generator.normal(size=(*shape[:-1], 4)), x=generator.normal(size=shape), weight=weight,
+                   bias=generator.normal(size=4))
+
+
+@pytest.mark.parametrize("dbias", [
+    lambda dout: dout.sum(0, keepdims=True), lambda dout: -dout.sum(0, keepdims=True), lambda dout: dout.sum(0).ravel()])
+def test_what_is_summed_with_keepdims_is_summed_and_what_belongs_there_is_right(dbias):
+    routine = routine_of("linear")
+
+    def wrong(dout, *inputs):
+        dx, dweight, _ = routine.right(dout, *inputs)
+        return dx if dout.ndim > 2 else -dx, dweight, dbias(dout)
+
+    found = diagnosed(wrong, routine, linear_inputs((3, 2), (2, 3), (2, 2, 2), (3, 2, 5)))
+    assert "(4,) belongs" in found.sentence and "(2, 4) belongs" not in found.sentence
+    assert "not summed" not in found.sentence
+
+
+def test_what_is_said_of_rms_norm_is_not_of_layer_norm():
+    said = [known.sentence for known in routine_of("scaled_rms_norm").mistakes]
+    assert not [sentence for sentence in said if "centred x" in sentence or "variance" in sentence]
+
+
 def part(dout, keep):
     """The upstream gradient, zero except there."""
     found = np.zeros_like(dout)
