@@ -2,7 +2,7 @@
 from sabotage.edit import edits
 
 GRADING = ("tests/study/exercises/test_grading.py",)
-FINDING = (*GRADING, "-k", "names or defines or students or several or no_submission or links or read or some_exercises or folder")
+FINDING = (*GRADING, "-k", "names or defines or students or several or no_submission or links or read or some_exercises or folder or hidden")
 JUDGES = (*GRADING, "-k", "judge_that_fails or no_judge or whatever_the_order or stopped")
 KEPT = (*GRADING, "-k", "kept or too_long or meanwhile or interrupted or own")
 TABLES = (*GRADING, "-k", "frequency or summary or spreadsheet or json or gradescope or terminal")
@@ -15,7 +15,10 @@ SABOTAGES = [
     *edits(FINDING, "study.exercises.grading.submissions", {
         "grading: links are followed": ("read", "if not path.resolve(strict=True).is_relative_to(root):", "if False:"),
         "grading: links to folders are followed": ("read", "if path.is_dir():", "if False:"),
-        "grading: hidden files are read": ("is_wanted", 'not name.startswith(".") and', ""),
+        "grading: hidden files are read": ("is_wanted", 'else name.startswith(".")', "else False"),
+        "grading: hidden students are left out": ("is_wanted", "name in TOOLS if is_students else", ""),
+        "grading: tools hand in": ("is_wanted", "name in TOOLS if", "False if"),
+        "grading: a folder that cannot be read is left out": ("files_in", "onerror=stop", "onerror=None"),
         "grading: its own results are submissions": ("is_wanted", "and not kept.is_ours(path)", ""),
         "grading: softmax before log_softmax": ("exercises_of", "(name in by_content, len(name))", "(name in by_content, -len(name))"),
         "grading: a name decides against what is defined": ("exercises_of", "(name in by_content, len(name))", "len(name)"),

@@ -22,7 +22,9 @@ from study.exercises.exercise import Exercise
 from study.exercises.grading import kept
 
 SUFFIXES = ".py", ".ipynb"
-NEVER = "__pycache__", "__MACOSX"  # and what begins with a dot
+NEVER = "__pycache__", "__MACOSX"  # and what begins with a dot, but for folders beside the students': of those, these
+TOOLS = (".git", ".github", ".hg", ".svn", ".idea", ".vscode", ".venv", ".cache", ".ipynb_checkpoints", ".mypy_cache",
+         ".pytest_cache", ".ruff_cache")
 MOST_BYTES = 20_000_000  # of a file
 
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)")
@@ -73,7 +75,7 @@ def find(folder: pathlib.Path, exercises: Course, course: Course, *, every: bool
     root, course = folder.resolve(), {**course, **exercises}
     alone = root.name, ""
     owners = {owner: [] for owner in ([alone] if one_student else owners_of_folders(root))}
-    for file in files_in(root, course):
+    for file in files_in(root, course, one_student):
         owners.setdefault(alone if one_student else file.owner, []).append(file)
     found = []
     for owner, name in names_of(owners).items():
@@ -123,19 +125,20 @@ def owners_of_folders(root: pathlib.Path) -> Iterator[Owner]:
     """The students who have a folder."""
     with os.scandir(root) as entries:
         for entry in entries:
-            if is_wanted(entry.path) and entry.is_dir(follow_symlinks=False):
+            if is_wanted(entry.path, is_students=True) and entry.is_dir(follow_symlinks=False):
                 yield owner_of_folder(entry.name)
 
 
-def files_in(root: pathlib.Path, course: Course) -> Iterator[File]:
+def files_in(root: pathlib.Path, course: Course, one_student: bool = False) -> Iterator[File]:
     """All files that may be submissions. OSError if a folder cannot be read."""
     def stop(error: OSError):
         raise error
 
     for place, folders, names in os.walk(root, onerror=stop):
-        paths = [pathlib.Path(place, name) for name in sorted((*folders, *names))]
-        folders[:] = sorted(name for name in folders if is_wanted(os.path.join(place, name)))
-        for path in filter(is_wanted, paths):
+        are_students = not one_student and pathlib.Path(place) == root
+        folders[:] = sorted(name for name in folders if is_wanted(os.path.join(place, name), are_students))
+        files = sorted(name for name in names if is_wanted(os.path.join(place, name)))
+        for path in (pathlib.Path(place, name) for name in sorted((*folders, *files))):
             if path.suffix.casefold() in SUFFIXES and not path.is_dir() or path.is_symlink() and path.is_dir():
                 yield file_at(path, root, course)
 
@@ -219,6 +222,8 @@ def plain(name: str) -> str:
     return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
 
 
-def is_wanted(path: str | os.PathLike) -> bool:
+def is_wanted(path: str | os.PathLike, is_students: bool = False) -> bool:
+    """Is it neither hidden nor a tool's? A student's folder may be hidden: nobody is left out without a row."""
     name = os.path.basename(path)
-    return not name.startswith(".") and name not in NEVER and not kept.is_ours(path)
+    is_hidden = name in TOOLS if is_students else name.startswith(".")
+    return not is_hidden and name not in NEVER and not kept.is_ours(path)

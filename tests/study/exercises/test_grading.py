@@ -140,6 +140,30 @@ def test_what_is_no_submission(tmp_path):
     assert found(folder) == [("bob", "", nothing), ("eve", "", nothing), ("jane", "softmax", "jane/softmax.py")]
 
 
+def test_a_students_folder_may_be_hidden(tmp_path):
+    folder = make(tmp_path / "class", {
+        ".jane/softmax.py": "", ".jane/.old/softmax.py": "", ".bob/": "", ".git/softmax.py": "", ".softmax.py": "",
+        ".ipynb_checkpoints/softmax.ipynb": "", ".venv/lib/softmax.py": "", "eve/.venv/softmax.py": "",
+    })
+    nothing = "nothing was handed in: no .py and no .ipynb"
+    assert found(folder) == [(".bob", "", nothing), (".jane", "softmax", ".jane/softmax.py"), ("eve", "", nothing)]
+    assert found(folder, one_student=True) == [("class", "", nothing)]
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
+    folder = make(tmp_path / "class", {"bob/softmax.py": "", "jane/softmax.py": ""})
+    scandir = os.scandir
+
+    def refused(path):
+        if os.path.basename(path) == "jane":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(PermissionError):
+        found(folder)
+
+
 def test_links_out_of_the_folder_are_not_followed(tmp_path):
     make(tmp_path, {"elsewhere/softmax.py": "def softmax_backward(): pass", "class/jane/softmax.py": ""})
     links = {"eve/softmax.py": tmp_path / "elsewhere/softmax.py", "mallory/all": tmp_path / "elsewhere",
