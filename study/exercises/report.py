@@ -12,6 +12,7 @@ from study.exercises.exercise import Exercise, Inputs
 RIGHT, WRONG, INCONCLUSIVE, ERROR, TIMEOUT = "right", "wrong", "inconclusive", "error", "timeout"
 COLOURS = {RIGHT: "pass", WRONG: "fail", ERROR: "fail", TIMEOUT: "fail", INCONCLUSIVE: "inconclusive"}
 DIGITS, MOST_NUMBERS, LINE = 4, 60, 100  # of what is printed
+MORE_DIGITS = DIGITS, 6, 9, 12, 17  # until two numbers differ
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Trial:
     def size(self) -> int:
         """How many numbers there are to look at."""
         return sum(np.size(value) for value in self.inputs.values())
+
+    @property
+    def shows_little(self) -> bool:
+        """Of what is wrong, is hardly a number to be anything but 0? A softmax of a single column is such."""
+        return sum(np.count_nonzero(self.right[name]) for name, off in self.off.items() if off.any()) < 2
 
     @property
     def how_wrong(self) -> float:
@@ -93,10 +99,11 @@ class Report:
         return "; ".join(self.mistakes) or None
 
     @property
-    def smallest(self) -> Trial | None:
-        """The smallest input on which it is wrong."""
+    def counterexample(self) -> Trial | None:
+        """A small input on which it is wrong: the smallest of those that show something, if there are any."""
         wrong = [trial for trial in self.trials if not trial.is_right]
-        return min(wrong, key=lambda trial: (trial.answer.kind == "raised", trial.size, -trial.how_wrong), default=None)
+        return min(wrong, default=None, key=lambda trial: (
+            trial.answer.kind == "raised", trial.shows_little, trial.size, -trial.how_wrong))
 
     @property
     def praise(self) -> tuple[str, ...]:
@@ -113,8 +120,8 @@ class Report:
         count = sum(not trial.is_right for trial in self.trials)
         parts = [*self.mistakes, *self.facts]
         if count:
-            where = f"wrong on {count} of {len(self.trials)} inputs, the smallest of them {self.smallest.shapes}"
-            parts.append(": ".join(filter(None, (where, self.smallest.first_difference()))))
+            where = f"wrong on {count} of {len(self.trials)} inputs, such as {self.counterexample.shapes}"
+            parts.append(": ".join(filter(None, (where, self.counterexample.first_difference()))))
         return "; ".join(parts)
 
     def as_dict(self) -> dict[str, str | None]:
@@ -126,21 +133,23 @@ class Report:
         lines += [line for part in (*self.mistakes, *self.facts, *self.remarks) for line in wrapped(part)]
         if self.verdict == RIGHT:
             return "\n".join([*lines, *(line for part in self.praise for line in wrapped(part))])
-        if self.verdict == WRONG and self.smallest is not None:
-            lines += ["", *self.shown(self.smallest)]
+        if self.verdict == WRONG and self.counterexample is not None:
+            lines += ["", *self.shown(self.counterexample)]
         return "\n".join(lines)
 
     def shown(self, trial: Trial) -> list[str]:
-        """The smallest wrong input with its numbers, those handed in, and the right ones."""
+        """A wrong input with its numbers, those handed in, and the right ones, which look different."""
         count = sum(not other.is_right for other in self.trials)
-        lines = [f"  wrong on {count} of {len(self.trials)} inputs (seed {self.seed}); the smallest:"]
-        values = {name: value for name, value in trial.inputs.items() if not callable(value)}
+        lines = [f"  wrong on {count} of {len(self.trials)} inputs (seed {self.seed}); a small one:"]
+        values = {name: numbers(value) for name, value in trial.inputs.items() if not callable(value)}
         for name, off in trial.off.items():
             if off.any() or trial.given[name] is None:
-                values |= {f"{name}, yours": trial.given[name], f"{name}, right": trial.right[name]}
+                given, right = trial.given[name], trial.right[name]
+                digits = digits_between(given, right)
+                values |= {f"{name}, yours": numbers(given, digits), f"{name}, right": numbers(right, digits)}
         width = max(map(len, values))
-        for name, value in values.items():
-            lines += indented(f"    {name:{width}} = ", numbers(value))
+        for name, text in values.items():
+            lines += indented(f"    {name:{width}} = ", text)
         if trial.answer.kind == "raised":
             lines += wrapped(trial.first_difference())
         return lines
@@ -163,19 +172,31 @@ def how_far(given: np.ndarray | None, right: np.ndarray) -> np.ndarray:
 
 def beside(given: np.generic, right: np.generic) -> str:
     """Two numbers, with as many digits as tell them apart."""
-    for digits in (4, 6, 9, 12, 17):
-        texts = [f"{float(value):.{digits}g}" for value in (given, right)]
-        if texts[0] != texts[1]:
-            break
-    return f"{texts[0]}, and should be {texts[1]}"
+    digits = digits_that_differ(given, right, "g")
+    return f"{float(given):.{digits}g}, and should be {float(right):.{digits}g}"
 
 
-def numbers(value) -> str:
+def digits_that_differ(given: np.generic, right: np.generic, formats: str) -> int:
+    """How many digits tell two numbers apart, in each of these formats?"""
+    given, right = float(given), float(right)
+    return next((digits for digits in MORE_DIGITS
+                 if all(f"{given:.{digits}{kind}}" != f"{right:.{digits}{kind}}" for kind in formats)), MORE_DIGITS[-1])
+
+
+def digits_between(given: np.ndarray | None, right: np.ndarray) -> int:
+    """The same of two arrays, where they are furthest apart; NumPy prints numbers as "f" or as "e" has them."""
+    if given is None or given.shape != right.shape or not right.size:
+        return DIGITS
+    at = np.argmax(how_far(given, right))
+    return digits_that_differ(given.flat[at], right.flat[at], "fe")
+
+
+def numbers(value, digits: int = DIGITS) -> str:
     """An array as NumPy prints it, or its shape if it is large."""
     if isinstance(value, np.ndarray):
         if value.size > MOST_NUMBERS:
             return f"array of shape {value.shape}"
-        return np.array2string(value, precision=DIGITS, suppress_small=True, separator=", ", max_line_width=LINE)
+        return np.array2string(value, precision=digits, suppress_small=True, separator=", ", max_line_width=LINE)
     return str(value)
 
 

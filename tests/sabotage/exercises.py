@@ -15,6 +15,9 @@ SABOTAGES = [
         "judge: who ends when asked again keeps something": ("judge", "if again.answer.kind in ENDS]", "if False]"),
         "judge: sums in another order are another answer": ("gives_the_same", "not wrong_elements(a, b).any()", "same_array(a, b)"),
         "judge: what raises at times is not told": ("raised_at_times", "if not raised", "if True"),
+        "judge: stacks come first": ("report_on_wrong", "diagnosed(exercise, usual)", "diagnosed(exercise, trials)"),
+        "judge: stacks say nothing": ("report_on_wrong", "if len(usual) < len(trials):", "if False:"),
+        "judge: part of an explanation is one": ("report_on_wrong", "of_all.is_whole and", ""),
         "judge: nothing is said": ("report_on_wrong", "else (UNKNOWN,)", "else ()"),
         "judge: a list in a tuple is an array": ("faults_of", "if words not in EXPECTED", "if False"),
         "judge: wrong results are right": ("wrong_elements", "return ~(", "return False & ("),
@@ -42,10 +45,10 @@ SABOTAGES = [
     *edits(JUDGE, "study.exercises.report", {
         "report: numbers are not looked at": ("Trial.is_right", "not any(off.any()", "not all(off.any() and False"),
         "report: faults are not looked at": ("Trial.is_right", "not self.faults and ", ""),
-        "report: the largest for the smallest": ("Report.smallest", "trial.size,", "-trial.size,"),
+        "report: the largest for the smallest": ("Report.counterexample", "trial.size,", "-trial.size,"),
         "report: no numbers": ("Report.shown", "values |= {", "values = values or {"),
-        "report: not where": ("Report.sentence", "self.smallest.first_difference()", "''"),
-        "report: two numbers that look alike": ("beside", "if texts[0] != texts[1]", "if True"),
+        "report: not where": ("Report.sentence", "self.counterexample.first_difference()", "''"),
+        "report: two numbers that look alike": ("digits_that_differ", "if all(", "if True or all("),
         "report: html without the text": ("Report._repr_html_", "repr(self)", "''"),
     }),
     *edits(JUDGE, "study.exercises.exercise", {

@@ -1,4 +1,6 @@
 """What the judge says of answers that are right, wrong, and no answers at all."""
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -117,7 +119,7 @@ def not_for_odd_sizes(dout, x):
 
 def test_digits_that_tell_two_numbers_apart_are_shown():
     found = check(through_float32, "softmax", seed=0)
-    given, _, expected = found.smallest.first_difference().partition(", and should be ")
+    given, _, expected = found.counterexample.first_difference().partition(", and should be ")
     assert found.verdict == "wrong" and given.split()[-1] != expected
 
 
@@ -147,6 +149,16 @@ def test_what_is_right_for_matrices_is_right_with_a_remark_on_stacks():
 def test_a_formula_that_overflows_far_out_is_right_with_a_remark():
     report = check(naive, "softmax", seed=0)
     assert report and "overflows" in report.sentence and "is nan, and should be" in report.remarks[0]
+
+
+def test_stacks_tell_apart_what_is_the_same_for_matrices():
+    report = check(lambda dout, x: softmax(x) * (dout - (dout * softmax(x)).sum(-2, keepdims=True)), "softmax", seed=0)
+    assert report.names == ("last axis but one",)
+
+
+def test_where_there_is_one_row_or_column_says_nothing():
+    report = check(lambda dout, x: right(dout, x) + x - x.mean(-1, keepdims=True), "softmax", seed=0)
+    assert not report.names and "length 1" not in report.sentence
 
 
 WRONG = {  # function: what the sentence says
@@ -208,7 +220,7 @@ def test_sums_in_another_order_are_the_same_answer():
 
 
 def test_what_raises_at_times_or_fits_nothing_says_so():
-    assert " of 12 inputs it raises ValueError: odd in line" in check(not_for_odd_sizes, "softmax", seed=0).sentence
+    assert " of 9 inputs it raises ValueError: odd in line" in check(not_for_odd_sizes, "softmax", seed=0).sentence
     odd = check(lambda dout, x: right(dout, x) + 1e-3 * np.sin(x), "softmax", seed=0)
     assert odd.mistake is None and odd.facts
 
@@ -249,12 +261,36 @@ def test_what_is_not_written_yet():
     assert check(later, "softmax").sentence.startswith("it is not written yet")
 
 
-def test_the_smallest_wrong_input_is_shown_with_its_numbers():
+def test_a_small_wrong_input_is_shown_with_its_numbers():
     report = check(only_the_diagonal, "softmax", seed=0)
     wrong = [trial for trial in report.trials if not trial.is_right]
-    assert report.smallest.size == min(trial.size for trial in wrong) and f"{len(wrong)} of {len(report.trials)}" in repr(report)
+    assert report.counterexample.size == min(trial.size for trial in wrong if trial.inputs["x"].shape[-1] > 1) and f"{len(wrong)} of {len(report.trials)}" in repr(report)
     assert "dx, yours = " in repr(report) and "dx, right = " in repr(report)
     assert "<pre" in report._repr_html_() and "diagonal" in report._repr_html_()
+
+
+@pytest.mark.parametrize("exercise, function", [
+    ("softmax", lambda dout, x: softmax(x)), ("linear", lambda dout, x, weight, bias: (dout @ weight, 2 * dout.T @ x, dout.sum(0))),
+    ("tanh", lambda dout, x: dout), ("embedding", lambda dout, ids, weight: 0 * weight)])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_shown_has_more_numbers_than_one_and_they_are_not_all_zero(exercise, function, seed):
+    report = check(function, exercise, seed=seed)
+    shown = report.counterexample
+    assert sum(np.count_nonzero(shown.right[name]) for name, off in shown.off.items() if off.any()) > 1
+    assert any(trial.size < shown.size and not trial.is_right for trial in report.trials)  # which says less
+
+
+def test_a_single_number_is_shown_if_it_is_wrong_there_only():
+    assert check(lambda dout, x: right(dout, x) + (x.size == 1), "softmax", seed=0).counterexample.inputs["x"].size == 1
+
+
+@pytest.mark.parametrize("off", [1e-5, 1e-8])
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_numbers_that_are_shown_to_be_wrong_look_different(off, scale):
+    report = check(lambda dout, x: (1 + off) * dout * scale * (1 - np.tanh(x) ** 2), "tanh", seed=0)
+    trial = dataclasses.replace(report.counterexample, right={"dx": report.counterexample.right["dx"] * scale})
+    yours, expected = "\n".join(report.shown(trial)).split("dx, yours = ")[1].split("dx, right = ")
+    assert yours.split() != expected.split()
 
 
 def test_the_same_seed_draws_the_same_inputs_and_another_draws_others():

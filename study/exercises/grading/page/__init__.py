@@ -80,7 +80,7 @@ def brief(row: Row) -> str:
 
 
 def in_full(row: Row) -> str:
-    """The sentence, the smallest wrong input, and what was handed in."""
+    """The sentence, a small wrong input, and what was handed in."""
     parts = [f"<h3>{escaped(row.exercise or row.file)}: {row.verdict}</h3>",
              block("report", row.report) if row.report else f"<p>{escaped(row.sentence)}</p>"]
     if row.source:
