@@ -60,7 +60,8 @@ class Exercise:
     forward: Callable | None = None  # forward(*arguments) -> output; None where there is no upstream gradient
     shapes: tuple[dict[str, str], ...] = ()  # other shapes by argument
     special: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # more inputs, without dout
-    beyond: tuple[Callable[[np.random.Generator], Inputs], ...] = ()  # inputs where a right formula may overflow: a remark
+    beyond: dict[str, Callable[[np.random.Generator], Inputs]] = field(default_factory=dict)  # where a right formula may
+    # overflow, which is a remark: {what is drawn: how}
     example: Callable[[], Inputs] | None = None  # numbers that are easy to follow; None: a small draw, rounded
     limits: Sizes = field(default_factory=dict)  # the largest size of a letter, where it matters
     any_axes: bool = False  # arrays with more or fewer axes are part of the exercise; else a right answer may fail on them

@@ -188,10 +188,10 @@ def remarks_on_axes(exercise: Exercise, trials: list[Trial]) -> tuple[str, ...]:
 def remarks(exercise: Exercise, caller: Caller, seed: int) -> tuple[str, ...]:
     """What may be said about a right answer."""
     generator = np.random.default_rng(seed)
-    for draw in exercise.beyond:
+    for drawn, draw in exercise.beyond.items():
         trial = attempt(exercise, caller, exercise.with_upstream(generator, draw(generator)))
         if not trial.is_right:
-            return (f"for numbers around 1000 it overflows, or loses its digits: {trial.first_difference()}",)
+            return (f"for {drawn} it overflows, or loses its digits: {trial.first_difference()}",)
     return ()
 
 

@@ -6,7 +6,9 @@ import numpy as np
 from minigrad.gradcheck.doctor import Known, routine_of
 from minigrad.gradcheck.mutants import FUNCTIONS
 from minigrad.gradcheck.mutants.attention import CAUSAL
+from study.exercises.course.pointwise import AROUND_1000
 from study.exercises.course.routines import with_argument, with_mistakes
+from study.exercises.course.rows import ROWS_APART
 from study.exercises.exercise import Argument, Exercise
 
 
@@ -132,12 +134,13 @@ SIZES = {
     "q.shape[0], the first axis": lambda h: h.q.shape[0],
     "q.shape[1], the second axis": lambda h: h.q.shape[1],
 }
+OF_VALUES = {"v.shape[-1], the width of the values": lambda h: h.v.shape[-1]}
 
 
 def wrong_sizes(places, sizes=tuple(SIZES)):
     """1 / sqrt(another size) for 1 / sqrt(d)."""
     def scale(size):
-        return lambda h: 1 / math.sqrt(SIZES[size](h))
+        return lambda h: 1 / math.sqrt((SIZES | OF_VALUES)[size](h))
     return [Known(f"scale of {size}{where}", f"the scale has {size}, in place of d, which is q.shape[-1]{where}",
                   dict.fromkeys(parts, scale(size)))
             for size in sizes for where, parts in places.items()]
@@ -158,7 +161,7 @@ UNMASKED = [known for known in routine_of("attention").mistakes if known.name no
 SCORES = with_mistakes(routine_of("scores"), [
     *wrong_sizes({"": BACKWARD}), Known("all axes reversed", ALL_AXES, dict(turn_k=reversed_axes))])
 FULL = with_mistakes(routine_of("full_attention"), [
-    *UNMASKED, *wrong_sizes(EVERYWHERE), Known("all axes reversed", ALL_AXES, REVERSED)])
+    *UNMASKED, *wrong_sizes(EVERYWHERE, [*SIZES, *OF_VALUES]), Known("all axes reversed", ALL_AXES, REVERSED)])
 CAUSALLY = with_mistakes(routine_of("attention"), [
     *wrong_sizes(EVERYWHERE, TOKENS_FIRST), Known("all axes reversed", ALL_AXES, REVERSED)])
 MULTI_HEAD = with_argument(with_mistakes(routine_of("multi_head"), [
@@ -168,6 +171,8 @@ BLOCKWISE = with_argument(with_mistakes(routine_of("blockwise_attention"), CAUSA
 
 # ---- inputs ----
 
+FUTURE_ABOVE = "later scores around 1000, which are masked"
+
 
 def large(*shapes, factor=60.0):
     """q and k, whose scores reach about `factor`, and the rest."""
@@ -176,6 +181,40 @@ def large(*shapes, factor=60.0):
         by = math.sqrt(factor / np.abs(FUNCTIONS["scores"].forward(arrays["q"], arrays["k"])).max())
         return {name: array if name == "v" else by * array for name, array in arrays.items()}
     return draw
+
+
+def rows_apart(q, k, v):
+    """Scores around 1000 in some rows, and around -1000 in others: the maximum of all of them makes those zero."""
+    def draw(generator):
+        sides = generator.permutation(np.arange(q[0]) % 2)[:, None] * 2 - 1
+        towards = math.sqrt(1000.0 / math.sqrt(q[1]))
+        return {"q": towards * sides + 0.05 * generator.normal(size=q), "k": towards + 0.05 * generator.normal(size=k),
+                "v": generator.normal(size=v)}
+    return draw
+
+
+def future_above(T, D):
+    """Small scores but for those of the last key, around 1000, which only the last query sees."""
+    def draw(generator):
+        k = 0.05 * generator.normal(size=(T, D))
+        towards = math.sqrt(1000.0 / math.sqrt(D))
+        k[-1] += towards
+        return {"q": towards + 0.05 * generator.normal(size=(T, D)), "k": k, "v": generator.normal(size=(T, D))}
+    return draw
+
+
+def masked_apart(generator):
+    """Scores around 1000 in some rows, and around -1000 in others."""
+    levels = generator.permutation([[1000.0], [1000.0], [-1000.0], [-1000.0]])
+    mask = np.ones((4, 5), bool)
+    mask[:, generator.integers(5)] = False
+    return {"scores": levels + generator.normal(size=(4, 5)), "mask": mask}
+
+
+def masked_above(generator):
+    """Masked scores around 1000: their maximum makes the others zero."""
+    mask = some_mask(generator, (4, 5), {})
+    return {"scores": generator.normal(size=(4, 5)) + np.where(mask, 0.0, 1000.0), "mask": mask}
 
 
 def some_mask(generator, shape, sizes):
@@ -219,7 +258,7 @@ def heads(generator, shape, sizes):
 
 
 Q, K, V = (Argument("M D", about="a query in each row"), Argument("N D", about="a key in each row"),
-           Argument("N D", about="a value for each key"))
+           Argument("N E", about="a value for each key, of a width of its own"))
 TOKENS = {"q": Argument("T D", about="a query for each token"), "k": Argument("T D", about="a key for each token"),
           "v": Argument("T D", about="a value for each token")}
 IN_HEADS = {"q": "B H T D", "k": "B H T D", "v": "B H T D"}
@@ -263,15 +302,16 @@ EXERCISES = [
         shapes=({"scores": "B H T T", "mask": "T T"},),
         special=(nothing_hidden, causal_mask, far_below_zero, scores_and_mask((4, 3), (4, 3), 60.0),
                  scores_and_mask((3, 4), (4,)), scores_and_mask((2, 3, 4), (2, 1, 4)), scores_and_mask((2, 3, 4), (3, 1))),
-        beyond=(scores_and_mask((3, 4), (3, 4), 1000.0),),
+        beyond={AROUND_1000: scores_and_mask((3, 4), (3, 4), 1000.0), ROWS_APART: masked_apart,
+                "masked scores around 1000": masked_above},
     ),
     Exercise(
         "attention", "Attention", 4, """
         Each query looks at all keys: its scores become weights that add up to 1, and its output is the mean of the values
         with these weights. Everything that a transformer knows of other tokens comes through here. You have the parts, the
         scores and the softmax; put them together, from the last line of forward to the first.
-        Find dq, dk and dv, without a loop over rows. There are M queries and N keys with a value each; q, k and v may have
-        leading axes, as in (B, H, M, D).
+        Find dq, dk and dv, without a loop over rows. There are M queries and N keys with a value each. Queries and keys
+        have D numbers, values E; q, k and v may have leading axes, as in (B, H, M, D).
         """,
         "weights = softmax(q @ k^T / sqrt(D));  out = weights @ v", "9. Attention, backward", {"q": Q, "k": K, "v": V},
         ("Recompute the weights. Then go backwards: out = weights @ v is a matrix product, what are the gradients of its "
@@ -281,9 +321,9 @@ EXERCISES = [
          "dscores = weights * (dweights - (dweights * weights).sum(-1, keepdims=True)); dq = dscores @ k / sqrt(D); "
          "dk = dscores^T @ q / sqrt(D)."),
         attention_backward, FULL, FUNCTIONS["full_attention"].forward,
-        shapes=({"q": "B H M D", "k": "B H N D", "v": "B H N D"},),
-        special=(large((4, 3), (5, 3), (5, 3)), lambda r: dict(zip("qkv", r.normal(size=(3, 4, 3, 5))))),
-        beyond=(large((4, 3), (5, 3), (5, 3), factor=1000.0),),
+        shapes=({"q": "B H M D", "k": "B H N D", "v": "B H N E"},),
+        special=(large((4, 3), (5, 3), (5, 2)), lambda r: dict(zip("qkv", r.normal(size=(3, 4, 3, 5))))),
+        beyond={AROUND_1000: large((4, 3), (5, 3), (5, 2), factor=1000.0), ROWS_APART: rows_apart((4, 3), (5, 3), (5, 2))},
     ),
     Exercise(
         "causal_attention", "Causal attention", 4, """
@@ -303,7 +343,8 @@ EXERCISES = [
         causal_attention_backward, CAUSALLY, FUNCTIONS["attention"].forward,
         shapes=(IN_HEADS,),
         special=(large((5, 3), (5, 3), (5, 3)), far_apart, lambda r: dict(zip("qkv", r.normal(size=(3, 3, 4, 2))))),
-        beyond=(large((5, 3), (5, 3), (5, 3), factor=1000.0),),
+        beyond={AROUND_1000: large((5, 3), (5, 3), (5, 3), factor=1000.0), ROWS_APART: rows_apart((5, 3), (5, 3), (5, 3)),
+                FUTURE_ABOVE: future_above(5, 3)},
     ),
     Exercise(
         "multi_head", "Several heads", 4, """
@@ -329,7 +370,8 @@ EXERCISES = [
         special=(lambda r: {**large((5, 6), (5, 6), (5, 6))(r), "heads": 3},
                  lambda r: {**dict(zip("qkv", r.normal(size=(3, 4, 8)))), "heads": 4},
                  lambda r: {**dict(zip("qkv", r.normal(size=(3, 2, 3, 4, 6)))), "heads": 2}),
-        beyond=(lambda r: {**large((5, 6), (5, 6), (5, 6), factor=1000.0)(r), "heads": 3},),
+        beyond={AROUND_1000: lambda r: {**large((5, 6), (5, 6), (5, 6), factor=1000.0)(r), "heads": 3},
+                ROWS_APART: lambda r: {**rows_apart((5, 6), (5, 6), (5, 6))(r), "heads": 3}},
     ),
     Exercise(
         "rotary", "Rotary positions", 3, """
@@ -372,6 +414,8 @@ EXERCISES = [
         special=(lambda r: {**dict(zip("qkv", r.normal(size=(3, 7, 3)))), "block": 3},
                  lambda r: {**dict(zip("qkv", r.normal(size=(3, 6, 2)))), "block": 2},
                  lambda r: {**large((7, 3), (7, 3), (7, 3))(r), "block": 2}),
-        beyond=(lambda r: {**large((7, 3), (7, 3), (7, 3), factor=1000.0)(r), "block": 3},),
+        beyond={AROUND_1000: lambda r: {**large((7, 3), (7, 3), (7, 3), factor=1000.0)(r), "block": 3},
+                ROWS_APART: lambda r: {**rows_apart((7, 3), (7, 3), (7, 3))(r), "block": 3},
+                FUTURE_ABOVE: lambda r: {**future_above(7, 3)(r), "block": 3}},
     ),
 ]

@@ -49,6 +49,9 @@ def large(generator):
     return {"x": generator.uniform(-60, 60, (2, 4))}
 
 
+AROUND_1000 = "numbers around 1000"
+
+
 def very_large(generator):
     return {"x": generator.permuted([-1000.0, -700.0, 700.0, 1000.0]).reshape(2, 2)}
 
@@ -65,7 +68,7 @@ EXERCISES = [
         ("What is the derivative of tanh? It can be written with tanh alone.",
          "tanh'(x) = 1 - tanh(x)^2. Compute out = tanh(x) again first: you are given x, and not out.",
          "The chain rule multiplies by dout, element by element: dout * (1 - out**2), with the brackets."),
-        tanh_backward, routine_of("tanh"), np.tanh, special=(large,), beyond=(very_large,),
+        tanh_backward, routine_of("tanh"), np.tanh, special=(large,), beyond={AROUND_1000: very_large},
     ),
     Exercise(
         "dropout", "Dropout", 1, """
@@ -100,7 +103,7 @@ EXERCISES = [
         ("Use the product rule: both factors of x * P(x) depend on x.",
          "dx = dout * (P(x) + x * P'(x)), and P' is the density of the standard normal distribution.",
          "The density is e^(-x^2 / 2) / sqrt(2 pi). It comes from erf'(t) = 2 / sqrt(pi) e^(-t^2) with t = x / sqrt(2)."),
-        gelu_backward, routine_of("gelu"), FUNCTIONS["gelu"].forward, special=(large,), beyond=(very_large,),
+        gelu_backward, routine_of("gelu"), FUNCTIONS["gelu"].forward, special=(large,), beyond={AROUND_1000: very_large},
     ),
     Exercise(
         "gelu_tanh", "gelu with tanh", 3, """
@@ -113,6 +116,7 @@ EXERCISES = [
         ("Write t = tanh(u). By the product rule, 0.5 x (1 + t) has two terms: which?",
          "The terms are 0.5 (1 + t) and 0.5 x dt/dx. By the chain rule, dt/dx = (1 - t^2) du/dx.",
          "du/dx = sqrt(2 / pi) * (1 + 3 * 0.044715 * x^2). Multiply the sum of both terms by dout."),
-        gelu_tanh_backward, routine_of("gelu_tanh"), FUNCTIONS["gelu_tanh"].forward, special=(large,), beyond=(very_large,),
+        gelu_tanh_backward, routine_of("gelu_tanh"), FUNCTIONS["gelu_tanh"].forward, special=(large,),
+        beyond={AROUND_1000: very_large},
     ),
 ]

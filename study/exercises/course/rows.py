@@ -3,6 +3,7 @@ import numpy as np
 
 from minigrad.gradcheck.doctor import Routine, routine_of
 from minigrad.gradcheck.mutants import FUNCTIONS
+from study.exercises.course.pointwise import AROUND_1000
 from study.exercises.exercise import Argument, Exercise
 
 
@@ -57,10 +58,23 @@ def very_large(generator):
     return {"x": generator.permuted([[-1000.0, 0.0, 500.0, 1000.0]] * 2, axis=1) + generator.normal(size=(2, 4))}
 
 
+def rows_apart(generator):
+    """What a maximum of the whole array, in place of each row's own, makes zero."""
+    return {"x": generator.permutation([[1000.0], [-1000.0]]) + generator.normal(size=(2, 4))}
+
+
+def logits_apart(generator):
+    """The same of three rows, of which one is ignored."""
+    levels = generator.permutation([[1000.0], [-1000.0], [-1000.0]])
+    return {**with_ignored(3, 4, 1)(generator), "logits": levels + generator.normal(size=(3, 4))}
+
+
 def cubes(generator, n):
     return {"x": generator.normal(size=(n, n, n))}
 
 
+ROWS_APART = "rows around 1000 and -1000"
+BEYOND = {AROUND_1000: very_large, ROWS_APART: rows_apart}
 # squares among three axes, where a wrong axis has the right shape, and one where it has not
 THREE_AXES = (lambda r: cubes(r, 2), lambda r: cubes(r, 3), lambda r: {"x": r.normal(size=(2, 3, 4))})
 
@@ -77,7 +91,7 @@ EXERCISES = [
          "The Jacobian of a row is diag(p) - p p^T. Multiply it with dout by hand, and never build it.",
          "dx = p * (dout - s), where s is one number for each row: the sum of dout * p."),
         softmax_backward, routine_of("softmax"), FUNCTIONS["softmax"].forward,
-        special=(*THREE_AXES, large), beyond=(very_large,),
+        special=(*THREE_AXES, large), beyond=BEYOND,
     ),
     Exercise(
         "log_softmax", "The logarithm of softmax", 2, """
@@ -91,7 +105,7 @@ EXERCISES = [
          "The derivative of log(sum of e^x) by x_j is p_j, the softmax. It is subtracted from each out_i of the row.",
          "dx = dout - p * s, where s is one number for each row: the sum of dout."),
         log_softmax_backward, routine_of("log_softmax"), FUNCTIONS["log_softmax"].forward,
-        special=(*THREE_AXES, lambda r: {"x": r.uniform(-30, 30, (2, 4))}), beyond=(very_large,),
+        special=(*THREE_AXES, lambda r: {"x": r.uniform(-30, 30, (2, 4))}), beyond=BEYOND,
     ),
     Exercise(
         "cross_entropy", "Cross-entropy", 3, """
@@ -117,6 +131,6 @@ EXERCISES = [
             with_ignored(4, 6, 0, spread=30.0),
             with_ignored(6, 4, 2, spread=30.0),
         ),
-        beyond=(with_ignored(4, 3, 1, spread=1500.0),),
+        beyond={AROUND_1000: with_ignored(4, 3, 1, spread=1500.0), ROWS_APART: logits_apart},
     ),
 ]
