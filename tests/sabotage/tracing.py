@@ -15,7 +15,7 @@ SABOTAGES = [
         "trace: always spelled out": ("Trace.forward", "self.spelled_out and", ""),
         "trace: the definition's tensor not taken": ("Trace.made", "return self._spelled.pop()", "return tensor"),
         "trace: the definition's result unnamed": (
-            "Trace.forward", 'self._fallback[self._traced(result)] = "output"', "pass"),
+            "Trace.forward", 'self._fallback[self._traced(result)] = "output", sys.maxsize', "pass"),
         "trace: a Function's backward shows its inside": (
             "Trace.backward", "self._is_inside or not is_tensor(dout)", "self._is_inside"),
         "trace: a second walk adds": ("Trace._keep_gradients", "self._keep_the_last_walk()", "pass"),
