@@ -46,6 +46,8 @@ SABOTAGES = [
         "report: numbers are not looked at": ("Trial.is_right", "not any(off.any()", "not all(off.any() and False"),
         "report: faults are not looked at": ("Trial.is_right", "not self.faults and ", ""),
         "report: the largest for the smallest": ("Report.counterexample", "trial.size,", "-trial.size,"),
+        "report: what shows little": ("Report.counterexample", "trial.shows_little, ", ""),
+        "report: arrays that look alike": ("digits_between", 'digits_that_differ(given.flat[at], right.flat[at], "fe")', "DIGITS"),
         "report: no numbers": ("Report.shown", "values |= {", "values = values or {"),
         "report: not where": ("Report.sentence", "self.counterexample.first_difference()", "''"),
         "report: two numbers that look alike": ("digits_that_differ", "if all(", "if True or all("),
@@ -83,6 +85,14 @@ SABOTAGES = [
         "files: an exercise is a name": ("exercise_called", "if isinstance(name, Exercise)", "if False"),
         "files: a teacher's file is a name": ("exercise_called", 'if name.endswith(".py")', "if False"),
         "files: what is no function is called": ("check", "if not callable(function)", "if False"),
+    }),
+    *edits((*JUDGE, "-k", "far_apart"), "study.exercises.course.rows", {
+        "course: no rows far apart": ("rows_apart", "-1000.0", "1000.0"),
+        "course: no logits far apart": ("logits_apart", "[-1000.0], [-1000.0]", "[1000.0], [1000.0]"),
+    }),
+    *edits((*JUDGE, "-k", "far_apart"), "study.exercises.course.attention", {
+        "course: no large masked scores": ("masked_above", "np.where(mask, 0.0, 1000.0)", "0.0"),
+        "course: no large later scores": ("future_above", "k[-1] += towards", "pass"),
     }),
     *edits((*JUDGE, "-k", "low_scores"), "study.exercises.course.attention", {
         "course: no low scores": ("far_below_zero", "- 200.0", "- 0.0"),

@@ -171,7 +171,7 @@ BLOCKWISE = with_argument(with_mistakes(routine_of("blockwise_attention"), CAUSA
 
 # ---- inputs ----
 
-FUTURE_ABOVE = "later scores around 1000, which are masked"
+MASKED_ABOVE = "masked scores around 1000"
 
 
 def large(*shapes, factor=60.0):
@@ -303,7 +303,7 @@ EXERCISES = [
         special=(nothing_hidden, causal_mask, far_below_zero, scores_and_mask((4, 3), (4, 3), 60.0),
                  scores_and_mask((3, 4), (4,)), scores_and_mask((2, 3, 4), (2, 1, 4)), scores_and_mask((2, 3, 4), (3, 1))),
         beyond={AROUND_1000: scores_and_mask((3, 4), (3, 4), 1000.0), ROWS_APART: masked_apart,
-                "masked scores around 1000": masked_above},
+                MASKED_ABOVE: masked_above},
     ),
     Exercise(
         "attention", "Attention", 4, """
@@ -344,7 +344,7 @@ EXERCISES = [
         shapes=(IN_HEADS,),
         special=(large((5, 3), (5, 3), (5, 3)), far_apart, lambda r: dict(zip("qkv", r.normal(size=(3, 3, 4, 2))))),
         beyond={AROUND_1000: large((5, 3), (5, 3), (5, 3), factor=1000.0), ROWS_APART: rows_apart((5, 3), (5, 3), (5, 3)),
-                FUTURE_ABOVE: future_above(5, 3)},
+                MASKED_ABOVE: future_above(5, 3)},
     ),
     Exercise(
         "multi_head", "Several heads", 4, """
@@ -416,6 +416,6 @@ EXERCISES = [
                  lambda r: {**large((7, 3), (7, 3), (7, 3))(r), "block": 2}),
         beyond={AROUND_1000: lambda r: {**large((7, 3), (7, 3), (7, 3), factor=1000.0)(r), "block": 3},
                 ROWS_APART: lambda r: {**rows_apart((7, 3), (7, 3), (7, 3))(r), "block": 3},
-                FUTURE_ABOVE: lambda r: {**future_above(7, 3)(r), "block": 3}},
+                MASKED_ABOVE: lambda r: {**future_above(7, 3)(r), "block": 3}},
     ),
 ]

@@ -198,9 +198,9 @@ SAFE_FOR_ONE_ROW = {  # (exercise, what the remark says): an answer that overflo
         by_the_maximum_of_what_is_masked_too(scores, mask & np.ones(scores.shape, bool)), dout),
     ("attention", APART): lambda *given: attention(*given, by_the_maximum_of_everything),
     ("causal_attention", APART): lambda *given: attention(*given, by_the_maximum_of_everything, True),
-    ("causal_attention", "later scores around 1000, which are masked"): lambda *given: attention(
+    ("causal_attention", "masked scores around 1000"): lambda *given: attention(
         *given, by_the_maximum_of_what_is_masked_too, True),
-    ("blockwise_attention", "later scores around 1000, which are masked"): lambda *given: attention(
+    ("blockwise_attention", "masked scores around 1000"): lambda *given: attention(
         *given[:4], by_the_maximum_of_what_is_masked_too, True),
     ("multi_head", APART): lambda dout, q, k, v, heads: tuple(merged(gradient) for gradient in attention(
         *(split(a, heads) for a in (dout, q, k, v)), by_the_maximum_of_everything)),
