@@ -162,7 +162,12 @@ def test_who_raises_for_a_wrong_backward_has_found_it():
 def test_missed_ones_are_told_the_worst_first():
     report = check(WEAK["plain sum"], "check_gradient", seed=0)
     assert "wrong backwards pass, the worst first: " in report.facts[0]
-    assert "lets 1 of" in check(WEAK["NaN passes"], "check_gradient", seed=0).facts[0]
+    assert "lets 1 of" in check(WEAK["absolute tolerance"], "check_gradient", seed=0).facts[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_nan_that_passes_is_no_form_whichever_backwards_are_drawn(seed):
+    assert check(WEAK["NaN passes"], "check_gradient", seed=seed).names == ("NaN passes",)
 
 
 def finder(later=lambda i, j, tokens: True, move=lambda row: row + np.array([1.0, -2.0, 0.5]), answer=lambda i, j: (i, j),
