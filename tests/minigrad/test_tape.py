@@ -1,6 +1,7 @@
 """The walk back: what is known to go wrong in such engines."""
 import copy
 import gc
+import itertools
 import pickle
 import threading
 import tracemalloc
@@ -114,13 +115,11 @@ def test_float32_and_float64_mix_and_gradients_keep_their_own_dtype():
     assert (out.dtype, x.grad.dtype, y.grad.dtype) == (mg.float64, mg.float32, mg.float64)
 
 
-@pytest.mark.parametrize("a", [(), (1,), (3,), (2, 1), (2, 3), (1, 1, 3), (0,), (4, 0, 1)])
-@pytest.mark.parametrize("b", [(), (1,), (3,), (2, 1), (2, 3), (1, 1, 3), (0,), (4, 0, 1)])
+@pytest.mark.parametrize("a, b", [
+    (a, b) for a, b in itertools.product([(), (1,), (3,), (2, 1), (2, 3), (1, 1, 3), (0,), (4, 0, 1)], repeat=2)
+    if all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1]))])
 def test_broadcast_gradients_have_the_shape_of_their_input(a, b):
-    try:
-        shape = np.broadcast_shapes(a, b)
-    except ValueError:
-        pytest.skip("does not broadcast")
+    shape = np.broadcast_shapes(a, b)
     random = np.random.default_rng(0)
     x, y = (mg.Tensor(random.standard_normal(s), requires_grad=True) for s in (a, b))
     upstream = random.standard_normal(shape)
