@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,7 +18,11 @@ from browser import Browser, missing
 # In the background a shell lets its commands ignore Ctrl-C, and theirs would: the tests that press it need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MARKS = {"torch": "oracle", "safetensors": "hub", "tokenizers": "hub"}  # of tests with pytest.importorskip(library)
+MARKS = {  # of tests that ask for a library by pytest.importorskip, or for a fixture: the first that fits
+    "torch": "oracle", "transformers": "oracle", "scipy": "oracle", "safetensors": "hub", "tokenizers": "hub",
+    "chromium": "browser", "mpiexec": "mpi",
+}
+GROUPS = "core", *dict.fromkeys(MARKS.values())  # core: without any mark
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,26 +64,73 @@ def mpiexec() -> str:
     return command
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--must-run", metavar="GROUP,...", default="",
+                     help=f"fail if a test of these groups is skipped, or none runs: {', '.join(GROUPS)}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if unknown := must_run(config) - {*GROUPS}:
+        raise pytest.UsageError(f"--must-run: no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}")
+
+
+def must_run(config: pytest.Config) -> set[str]:
+    return {*config.getoption("--must-run").split(",")} - {""}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test that needs an extra, by the library that it asks for, itself or for its whole file, or by the fixture:
     none can be forgotten. A test that compares with PyTorch is of `oracle` alone."""
     for item in items:
         if isinstance(item, pytest.Function):
-            mark = next((mark for library, mark in MARKS.items()
-                         if hasattr(item.module, library) or library in item.function.__code__.co_consts), None)
-            if mark:
+            code = item.function.__code__
+            names = {*item.fixturenames, *vars(item.module), *(code.co_consts if "importorskip" in code.co_names else ())}
+            if mark := next((mark for name, mark in MARKS.items() if name in names), None):
                 item.add_marker(mark)
-            for fixture, mark in (("chromium", "browser"), ("mpiexec", "mpi")):
-                if fixture in item.fixturenames:
-                    item.add_marker(mark)
+                item.user_properties.append(("group", mark))
+
+
+def group_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Of a file that was not collected, by the library that it lacks."""
+    if isinstance(report, pytest.CollectReport):
+        return next((mark for name, mark in MARKS.items() if f"'{name}'" in report.longrepr[2]), "core")
+    return dict(report.user_properties).get("group", "core")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    return judged((yield), item.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):
+    return judged((yield), collector.config)
+
+
+def judged(report, config: pytest.Config):
+    """The report; a skip in a group that must run is a failure."""
+    if report.skipped and (group := group_of(report)) in must_run(config):
+        report.outcome, report.longrepr = "failed", f"--must-run {group}, but {report.nodeid}: {report.longrepr[2]}"
+    return report
+
+
+def ran(terminalreporter) -> Counter[str]:
+    """How many tests of each group."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    return Counter(group_of(report) for report in reports if isinstance(report, pytest.TestReport))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    terminalreporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminalreporter and must_run(session.config) - ran(terminalreporter).keys():  # workers of xdist have none
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    if importlib.util.find_spec("torch") is None:
-        terminalreporter.write_line('NOT run: the tests that compare with PyTorch, which is not installed (extra "oracle")')
-    if any(importlib.util.find_spec(library) is None for library in ("safetensors", "tokenizers")):
-        terminalreporter.write_line('NOT run: the tests of formats and tokenizers of others (extra "hub")')
-    if importlib.util.find_spec("mpi4py") is None:
-        terminalreporter.write_line('NOT run: the tests on several ranks, which need MPI (extra "mpi")')
-    if missing():
-        terminalreporter.write_line(f'NOT run: the tests that open a browser, which need {missing()} (extra "browser")')
+    """How many tests of each group ran, how many were skipped and why."""
+    counts, skipped = ran(terminalreporter), terminalreporter.getreports("skipped")
+    for group in GROUPS:
+        reasons = Counter(f"{'file' if isinstance(report, pytest.CollectReport) else 'test'}s skipped: "
+                          f"{report.longrepr[2].removeprefix('Skipped: ')}" for report in skipped if group_of(report) == group)
+        terminalreporter.write_line("; ".join([f"{group}: {counts[group]} tests ran",
+                                               *(f"{count} {reason}" for reason, count in reasons.most_common())]))

@@ -1,6 +1,5 @@
 """Parameters with gradients, for tests of what steps along them, and the same steps in PyTorch."""
 import numpy as np
-import pytest
 
 import minigrad as mg
 import nn
@@ -23,7 +22,8 @@ def values(parameters):
 
 def steps_beside_pytorch(optimizer, parameters, tolerance, **options):
     """Ten steps by the optimizer and by PyTorch's of the same name end at the same values; (ours, PyTorch's)."""
-    torch = pytest.importorskip("torch")
+    import torch  # an extra
+
     theirs = [torch.nn.Parameter(torch.tensor(parameter.data)) for parameter in parameters]
     optimizers = optimizer(parameters, **options), getattr(torch.optim, optimizer.__name__)(theirs, **options)
     for t in range(10):

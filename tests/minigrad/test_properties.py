@@ -2,14 +2,11 @@
 import math
 
 import numpy as np
-import pytest
-
-from oracle import assert_same, mg, torch
-
-pytest.importorskip("hypothesis")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
+
+from oracle import assert_same, mg, torch
 
 some = settings(max_examples=60, deadline=None, derandomize=True)
 dtypes = st.sampled_from(["float32", "float64"])

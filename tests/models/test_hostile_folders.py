@@ -14,7 +14,7 @@ from models.checkpoint import CheckpointError
 from models.tokenizers import Vocabulary
 from models.transformer import CausalTransformer, TransformerConfig
 
-pytest.importorskip("safetensors")
+safetensors = pytest.importorskip("safetensors")
 
 SMALL = TransformerConfig(vocabulary_size=5, context=8, layers=2, heads=2, width=8)
 LLAMA = dict(bias=False, norm="rms_norm", positions="rotary", activation="swiglu")

@@ -101,6 +101,7 @@ def test_the_fused_step_is_the_plain_one(optimizer, dtype, tolerance, options):
 @case
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-12)])
 def test_ten_steps_are_pytorchs(optimizer, reference, options, dtype, tolerance):
+    pytest.importorskip("torch")
     steps_beside_pytorch(optimizer, make_parameters(dtype=dtype), tolerance, **options)
 
 

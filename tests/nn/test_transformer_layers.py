@@ -193,9 +193,8 @@ def test_gradients(make, inputs, norm_first):
     assert len(report.inputs) == len(list(layer.parameters())) + len(inputs)
 
 
-def assert_same_in_pytorch(make, inputs, arguments):
+def assert_same_in_pytorch(torch, make, inputs, arguments):
     """With one state dict, the output and all gradients are PyTorch's."""
-    torch = pytest.importorskip("torch")
     random, ours, theirs = randomised(make(nn)), make(nn).double(), make(torch.nn).double()
     assert list(ours.state_dict()) == list(theirs.state_dict())
     theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in random.state_dict().items()})
@@ -214,17 +213,17 @@ def assert_same_in_pytorch(make, inputs, arguments):
 @pytest.mark.parametrize("make, inputs", [(encoder_layer, [X]), (decoder_layer, [X, MEMORY])])
 def test_layers_are_pytorchs(make, inputs, name):
     options, _, _ = OPTIONS[name]
-    assert_same_in_pytorch(lambda library: make(library, **options), inputs, {})
+    assert_same_in_pytorch(pytest.importorskip("torch"), lambda library: make(library, **options), inputs, {})
 
 
 @over(ENCODER_MASKS, "arguments, mask")
 def test_masks_of_the_encoder_are_pytorchs(arguments, mask):
-    assert_same_in_pytorch(encoder_layer, [X], arguments)
+    assert_same_in_pytorch(pytest.importorskip("torch"), encoder_layer, [X], arguments)
 
 
 @over(DECODER_MASKS, "arguments, mask, memory_mask")
 def test_masks_of_the_decoder_are_pytorchs(arguments, mask, memory_mask):
-    assert_same_in_pytorch(decoder_layer, [X, MEMORY], arguments)
+    assert_same_in_pytorch(pytest.importorskip("torch"), decoder_layer, [X, MEMORY], arguments)
 
 
 STACKS = {
@@ -241,7 +240,7 @@ def test_stacks_are_pytorchs(make):
     stack = make(nn)
     layer = stack.layers[0]
     inputs = [X, MEMORY] if isinstance(stack, nn.TransformerDecoder) else [X]
-    assert_same_in_pytorch(make, inputs if layer.batch_first else [x.swapaxes(0, 1) for x in inputs], {})
+    assert_same_in_pytorch(pytest.importorskip("torch"), make, inputs if layer.batch_first else [x.swapaxes(0, 1) for x in inputs], {})
 
 
 def test_a_stack_is_its_layers_in_turn_with_the_same_masks():

@@ -627,7 +627,8 @@ def test_the_finite_difference_stands_beside_the_gradient(browser, random, tmp_p
 
 
 def test_the_number_chosen_stays_chosen_on_the_way_to_the_panel(browser, random, tmp_path):
-    ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
+    from selenium.webdriver import ActionChains  # there is a browser, so it is there
+
     browser.open(written(tmp_path, trace_of(draw(random, 3, 2))))
     chosen, other = browser.cell("q", "0,0"), browser.cell("v", "1,1")
     browser.run("arguments[0].focus()", chosen)

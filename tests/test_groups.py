@@ -1,0 +1,86 @@
+"""Tests that need an extra are marked as of its group, and a skip in a group that must run is a failure."""
+import ast
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+TREES = {path.relative_to(HERE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(HERE.rglob("*.py"))}
+
+
+def named(node: ast.AST) -> list[str]:
+    """Of everything below, variables and attributes."""
+    return [getattr(child, "id", None) or getattr(child, "attr", "") for child in ast.walk(node)]
+
+
+def calls(node: ast.AST, name: str, functions: tuple[str, ...] = ()) -> Iterator[tuple[ast.Call, tuple[str, ...]]]:
+    """(call of pytest's function of that name, the functions in which it stands)"""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call) and getattr(child.func, "attr", "") == name:
+            yield child, functions
+        yield from calls(child, name, (*functions, child.name) if isinstance(child, ast.FunctionDef) else functions)
+
+
+def at_top(tree: ast.Module) -> dict[str, ast.Assign]:
+    """{name: library = pytest.importorskip(...)} of a whole file."""
+    return {node.targets[0].id: node for node in tree.body if isinstance(node, ast.Assign) and "importorskip" in named(node)}
+
+
+MARKS = next(ast.literal_eval(node.value) for node in TREES[pathlib.Path("conftest.py")].body
+             if isinstance(node, ast.Assign) and node.targets[0].id == "MARKS")
+LIBRARIES_AT_TOP = {path.stem: set(at_top(tree)) for path, tree in TREES.items() if at_top(tree)}
+
+
+@pytest.mark.parametrize("path", TREES, ids=str)
+def test_what_can_be_skipped_for_want_of_an_extra_is_marked(path):
+    """conftest sees a library that a test itself, or the head of its file, asks for by name, and nothing else."""
+    tree, helpers = TREES[path], []
+    for call, functions in calls(tree, "importorskip"):
+        library = ast.literal_eval(call.args[0])
+        assert library in MARKS, f"line {call.lineno}: conftest.MARKS has no group for {library}"
+        if functions:
+            assert functions[0].startswith("test_"), f"line {call.lineno}: the tests that use {functions[0]} are not marked"
+        else:
+            assert library in at_top(tree), f"line {call.lineno}: {library} is not the name of what is imported"
+    for call, functions in calls(tree, "skip"):
+        assert path.name == "conftest.py" and functions[0] in MARKS, f"line {call.lineno}: skips a test that is not marked"
+    for call, _ in calls(tree, "skipif"):
+        assert not {"find_spec", "which", "missing"} & {*named(call)}, f"line {call.lineno}: not marked"
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            helpers.append((node.module, {alias.name for alias in node.names}))
+        elif isinstance(node, ast.Import):
+            helpers += [(alias.name, set()) for alias in node.names]
+    for helper, names in helpers:
+        assert names >= LIBRARIES_AT_TOP.get(helper, set()), f"imports {helper} without what it asks for"
+
+
+NEEDS = 'import pytest\n{} = pytest.importorskip("{}")\ndef test(): pass\n'
+OF_TORCH, NOWHERE = NEEDS.format("torch", "torch"), NEEDS.format("nowhere", "nowhere")
+IN_TEST = 'import pytest\ndef test_here(): pass\ndef test(): pytest.importorskip("torch")\n'
+
+
+@pytest.mark.parametrize("content, flags, code, words", [
+    ("def test(): pass", "--must-run core", 0, "core: 1 tests ran\noracle: 0 tests ran\n"),
+    ("def test(): pass", "--must-run core,mpi -n1", 1, "mpi: 0 tests ran"),
+    ("def test(): pass", "--must-run jax", 4, "no such group: jax; there are core, oracle, hub, browser, mpi"),
+    (NOWHERE, "--must-run core", 1, "--must-run core, but test_it.py: Skipped: could not import 'nowhere'"),
+    (OF_TORCH, "", 5, "oracle: 0 tests ran; 1 files skipped: could not import 'torch'"),
+    (OF_TORCH, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
+    (IN_TEST, "--must-run core -n1", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import 'torch'"),
+    (IN_TEST, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py::test: Skipped: could not import 'torch'"),
+    (IN_TEST, "-m oracle", 0, "core: 0 tests ran\noracle: 0 tests ran; 1 tests skipped"),
+    ("def test(mpiexec): pass", "--must-run mpi", 1, "--must-run mpi, but test_it.py::test: Skipped: needs mpi4py"),
+])
+def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, words, tmp_path):
+    (tmp_path / "test_it.py").write_text(content)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  oracle\n  hub\n  mpi\n  browser\n")
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules |= dict.fromkeys(['torch', 'mpi4py'])\n")
+    run = subprocess.run([sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", *flags.split()],
+                         cwd=tmp_path, check=False, capture_output=True, text=True,
+                         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{HERE}", "PYTEST_ADDOPTS": ""})
+    assert (run.returncode, words in run.stdout + run.stderr) == (code, True), run.stdout + run.stderr
