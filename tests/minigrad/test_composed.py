@@ -89,6 +89,12 @@ COMPOSED = {
     "hstack": (lambda a, b: mg.hstack([a, b]), lambda a, b: np.hstack([a, b]), normal(2, 3), normal(2, 1)),
     "hstack of vectors": (lambda a, b, c: mg.hstack([a, b, c]), lambda a, b, c: np.hstack([a, b, c]), normal(3), normal(), normal(1)),
     "vstack": (lambda a, b: mg.vstack((a, b)), lambda a, b: np.vstack([a, b]), normal(3), normal(2, 3)),
+    "split of a negative axis": (
+        lambda x: mg.cat(x.split([1, 3], -2)[::-1], 1), lambda x: np.concatenate([x[:, 1:], x[:, :1]], 1), normal(2, 4, 3)),
+    "split by a size, of a negative axis": (
+        lambda x: mg.cat(mg.split(x, 2, -1)[::-1], 1), lambda x: x[:, [4, 2, 3, 0, 1]], normal(2, 5)),
+    "chunk of a negative axis": (
+        lambda x: mg.stack(x.chunk(3, -2)), lambda x: np.stack([x[:, :2], x[:, 2:4], x[:, 4:]]), normal(2, 6, 3)),
     "ravel": (mg.ravel, np.ravel, normal(2, 3)),
     "repeat_interleave": (
         lambda x: x.repeat_interleave(mg.tensor([2, 0, 1]), -2), lambda x: np.stack([x[0], x[0], x[2]]), normal(3, 4)),

@@ -79,6 +79,28 @@ def test_ten_steps_are_those_of_the_formula(optimizer, reference, options):
         np.testing.assert_allclose(parameter.data, value, rtol=1e-12, atol=1e-12)
 
 
+@case
+def test_a_parameter_frozen_after_backward_takes_this_step_and_no_other(optimizer, reference, options):
+    """As in PyTorch: what counts is the gradient, which is there until it is cleared."""
+    free, frozen = make_parameters(), make_parameters()
+    steps = [optimizer(parameters, **options) for parameters in (free, frozen)]
+    for parameters in (free, frozen):
+        set_gradients(parameters, seed=0)
+    for parameter in frozen:
+        parameter.requires_grad_(False).requires_grad_(False)  # twice, as by a module and its parent
+        assert parameter.grad is not None
+    for each in steps:
+        each.step()
+    after = values(frozen)
+    for a, b in zip(values(free), after):
+        np.testing.assert_array_equal(a, b)
+    steps[1].zero_grad()
+    assert all(parameter.grad is None for parameter in frozen)
+    steps[1].step()
+    for a, b in zip(after, values(frozen)):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("optimizer", [Adam, AdamW])
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float64, 1e-13)])
 @pytest.mark.parametrize("options", [{}, {"amsgrad": True}, {"maximize": True, "weight_decay": 0.1}])
