@@ -3,6 +3,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
 import minigrad as mg
 import nn
@@ -277,6 +278,10 @@ def test_attention_is_drawn(name, pictures, tmp_path):
     task = TASKS["bank" if name in ("encoder", "no-attention") else "copy"]
     assert task.illustrate(make_model(task, name, TINY).eval(), tmp_path) == pictures
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)
+    for picture in pictures:
+        pixels = imread(tmp_path / picture)[:, :-120].reshape(-1, 4)  # left of the scale
+        blues = np.unique(pixels[pixels[:, 2] > pixels[:, 0] + 0.02], axis=0)
+        assert len(blues) > 5, picture  # weights are blue
 
 
 def test_a_context_that_is_too_short():

@@ -410,6 +410,7 @@ def test_additive_attention():
     assert mg.gradcheck(lambda s, h: layer(s, h, padding), [s, h])
     c, weights = (out.detach().numpy() for out in layer(s, h, padding))
     assert not weights[0, :, 2:].any()
+    np.testing.assert_allclose(c, weights @ h.detach().numpy(), atol=1e-12)
     short, _ = layer(s[:1], h[:1, :2])
     np.testing.assert_allclose(c[0], short.detach().numpy()[0], atol=1e-12)
 
