@@ -172,6 +172,7 @@ def the_variance_of_a_dot_product():
         logits = np.log(weights.array)  # up to a number for each row
         scaled.append((logits - logits.mean(axis=-1, keepdims=True)).var() * keys / (keys - 1))
         require_equal(layer(q, k), output, 1e-10)  # of the fused kernel
+        require_equal(F.attention_weights(q, k), weights[:, 0])
         require(abs(variances[-1] / D_k - 1) < 0.1, f"for D_k = {D_k} the variance is {variances[-1]:.1f}")
         require(abs(scaled[-1] - 1) < 0.1, f"for D_k = {D_k} the layer's logits have the variance {scaled[-1]:.2f}")
     return (f"for D_k = {', '.join(map(str, sizes))} the variance is {', '.join(f'{v:.1f}' for v in variances)}; that of "
@@ -213,6 +214,14 @@ def concatenated_heads_times_a_matrix():
     forward = max(require_equal(y, expected) for y in outputs)
     backward = max(require_equal(a, b) for a, b in zip(*gradients))
     backward = max(backward, require_equal(by_head, concatenated.out.weight.grad.T))
+
+    packed = random_double(nn.MultiHeadAttention(D, 2))
+    q, k, v = (X @ W.T + b for W, b in zip(*(np.split(p.array, 3) for p in (packed.in_proj_weight, packed.in_proj_bias))))
+    halves = slice(0, D // 2), slice(D // 2, D)
+    side_by_side = [softmax(q[:, own] @ k[:, own].T / math.sqrt(D / 2)) @ v[:, own] for own in halves]
+    expected = np.hstack(side_by_side) @ packed.out_proj.weight.array.T + packed.out_proj.bias.array
+    for y in (packed(mg.tensor(X[None])), packed(mg.tensor(X[None]), need_weights=True)[0]):
+        require_equal(y[0], expected)
     return ("cut into the rows of each head, W^(o) makes a sum over heads: concatenation, sum and loops agree within "
             f"{forward:.0e}, all gradients within {backward:.0e}")
 

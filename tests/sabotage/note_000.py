@@ -33,6 +33,7 @@ SABOTAGES = of_claims("000", {
             "dweight[...] = 0; dweight[self.ids.reshape(-1)] = as_rows(dout)"),
     },
     "L3": {
+        "encoder: no final norm": (f"{ENCODER}.forward", "return self.ln_f(x)", "return x"),
         "encoder: blocks skipped": (f"{ENCODER}.forward", "in self.blocks:", "in []:"),
         "encoder: last block skipped": (f"{ENCODER}.forward", "in self.blocks:", "in self.blocks[:-1]:"),
         "encoder: the first block again and again": (f"{ENCODER}.forward", "block(x, padding)", "self.blocks[0](x, padding)"),
@@ -193,6 +194,8 @@ SABOTAGES = of_claims("000", {
         "a decoder is not": NOT_CAUSAL,
     },
     "P1": {
+        "a stack has no learned positions": ("models.encoder_decoder:Stack.embed", "self.position_embedding(x)", "x"),
+        "a stack has no fixed positions": ("models.encoder_decoder:Stack.embed", "with_positions(x, self.config)", "x"),
         "positions are subtracted": ("nn.position:PositionEncoding.forward", "return x + p", "return x - p"),
         "positions start at 1": ("nn.position:PositionEncoding.forward", "self.table(x.shape[-2], start)", "self.table(x.shape[-2], start + 1)"),
         "positions do not learn": ("nn.position:PositionEncoding.table", "return self.weight[", "return self.weight.detach()["),
@@ -258,6 +261,7 @@ SABOTAGES = of_claims("000", {
         "dropped in evaluation": ("nn.dropout:Dropout.forward", "self.training", "True"),
     },
     "T2": {
+        "targets are the inputs": ("models.data:windows", "for shift in (0, 1)", "for shift in (0, 0)"),
         "the cache is off": ("models.decode:CachedDecoder._count_known", "end <= self._begin", "True"),
         "the cache is short of a token": ("models.decode:CachedDecoder._count_known", "min(self._end, tokens.shape[1] - 1)",
             "min(self._end, tokens.shape[1] - 1) - 1"),

@@ -9,6 +9,9 @@ RESIDUAL_SKIPPED = ("models.transformer:Block._add", "if sublayer.residual is no
 NOT_CAUSAL = ("nn.attention:Attention.forward", 'self.causal == "mask" and mask is None', "False")
 OWN_MEMORY = ("models.encoder_decoder:Decoder.forward", "memory=memory,", "memory=x,")
 STATE_LOST = ("nn.recurrent:RNN._run", "b_hh if h is None else", "b_hh if True else")
+WEIGHTS = "nn.functional.attention:attention_weights"
+NOT_SCALED = WEIGHTS, "if scale is None else scale", "if scale is None else 1.0"
+NOT_SCALED_BY_ITSELF = WEIGHTS, "1 / math.sqrt(max(query.shape[-1], 1)) if scale is None", "1.0 if scale is None"
 UNIFORM = ("nn.functional.attention:attention_weights", "return scores.softmax(-1)", "return (scores * 0).softmax(-1)")
 
 EDITS = {  # {row: {name: (function or class, old, new)}}
@@ -30,6 +33,7 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
         "positions are not added": ("nn.position:PositionEncoding.forward", "return x + p", "return x"),
     },
     "P3": {
+        "a stack has no learned positions": ("models.encoder_decoder:Stack.embed", "self.position_embedding(x)", "x"),
         "learned positions have no end": ("nn.position:PositionEncoding.table", "if start + T > self.size:",
             "if False:"),
         "learned positions are one late": ("nn.position:PositionEncoding.table", "self.weight[start : start + T]",
@@ -80,6 +84,7 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
     },
     "A6": {
         "the mask is ignored": NOT_CAUSAL,
+        "weights are not scaled": NOT_SCALED,
         "rows without keys are NaN": ("nn.functional.attention:attention_weights", "mask.masked_fill(blind, 0.0)",
             "mask"),
         "heads are mixed up": ("nn.attention:Attention._merge", "heads.transpose(1, 2).reshape(B, T, H * size)",
@@ -111,6 +116,7 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
         "scores are scaled all the same": ("nn.attention:Attention._factor", '"none": 1.0', '"none": 0.5'),
     },
     "A12": {
+        "weights are not scaled": NOT_SCALED,
         "reshaped without the transpose": ("nn.attention:Attention._split",
             "reshape(B, T, heads, -1).transpose(1, 2)",
             "reshape(B, self.heads, T, -1)"),
@@ -137,6 +143,8 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
         "scores are scaled all the same": ("nn.attention:Attention._factor", '"none": 1.0', '"none": 0.5'),
     },
     "A15": {
+        "weights are not scaled": NOT_SCALED,
+        "weights are not scaled by themselves": NOT_SCALED_BY_ITSELF,
         "scores are not divided": ("nn.attention:Attention._factor", '"d_k": 1 / math.sqrt(self.key_size)',
             '"d_k": 1.0'),
         "scores are divided by the root of the width": ("nn.attention:Attention._factor",
@@ -192,11 +200,15 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
             "self.weight, None, self.eps)"),
     },
     "G2": {
+        "an encoder sees padding": ("models.encoder_decoder:Encoder.forward", "block(x, padding)", "block(x)"),
         "an encoder is causal": ("models.encoder_decoder:Encoder", "is_causal=False", "is_causal=True"),
         "blocks are always causal": ("models.transformer:Block._attend", "is_causal=self.is_causal", "is_causal=True"),
         "an encoder's blocks are skipped": ("models.encoder_decoder:Encoder.forward", "in self.blocks:", "in []:"),
     },
     "G3": {
+        "the source's padding is seen by itself": ("models.encoder_decoder:EncoderDecoder.encode", ", source == PAD", ""),
+        "the memory's padding is seen": ("models.encoder_decoder:Decoder.forward", "memory_padding=memory_padding",
+            "memory_padding=None"),
         "encode returns the embedding": ("models.encoder_decoder:EncoderDecoder.encode",
             "self.encoder(source, source == PAD)",
             "self.encoder.embed(source)"),
@@ -209,6 +221,10 @@ EDITS = {  # {row: {name: (function or class, old, new)}}
         "greedy answers stop early": ("models.translate:greedy", "tokens.shape[1] <= most", "tokens.shape[1] < most"),
     },
     "A18": {
+        "the memory's padding is seen": ("models.transformer:Block.forward", "key_padding_mask=memory_padding",
+            "key_padding_mask=None"),
+        "cross-attention has the norm of self-attention": ("models.transformer:Block.forward", "self._add(0, self.ln_context",
+            "self._add(0, self.ln_1"),
         "the memory is ignored": ("nn.attention:Attention.forward", "x if memory is None else memory\n        self",
             "x\n        self"),
         "values are keys": ("nn.attention:Attention.project",

@@ -35,6 +35,9 @@ SABOTAGES = [
                                                 "self.query = Linear(width, self.key_size"),
         },
         "A16": {
+            "weights are not scaled by themselves": (
+                "nn.functional.attention:attention_weights",
+                "1 / math.sqrt(max(query.shape[-1], 1)) if scale is None", "1.0 if scale is None"),
             "the factor for d_k is 1": (f"{ATTENTION}._factor", "1 / math.sqrt(self.key_size)", "1.0"),
             "weights ignore the factor": (f"{ATTENTION}.forward", "mask, is_causal, self.factor)\n",
                                           "mask, is_causal, 1.0)\n"),
@@ -42,6 +45,12 @@ SABOTAGES = [
                                               "dropout, is_causal, 1.0,"),
         },
         "A13": {
+            "packed heads are interleaved": (
+                "nn.multi_head_attention:MultiHeadAttention.forward", "F.packed_attention(packed,",
+                "F.packed_attention(packed.reshape(*packed.shape[:2], 3, -1, self.num_heads).mT.reshape(packed.shape),"),
+            "weights are not scaled by themselves": (
+                "nn.functional.attention:attention_weights",
+                "1 / math.sqrt(max(query.shape[-1], 1)) if scale is None", "1.0 if scale is None"),
             "heads from the last to the first": HEADS_FROM_THE_LAST,
             "the sum is that of one head": (f"{ATTENTION}._merge", ".sum(1)", "[:, 0]"),
         },

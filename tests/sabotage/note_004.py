@@ -26,6 +26,7 @@ def swapped(table: dict, a: str, b: str):
 SABOTAGES = [
     *of_claims("004", {
         "G4": {
+            "the first state is ignored": ("nn.recurrent:RNN.forward", "None if h_0 is None else h_0[len(last)]", "None"),
             "a recurrent network forgets": STATE_LOST,
             "it reads from the end": FROM_THE_END,
         },
@@ -96,6 +97,7 @@ SABOTAGES = [
             "the best key alone is seen": (f"{ATTENTION}._factor", "else float(scale)", "else 1000.0"),
         },
         "A19": {
+            "padding is seen": (ADDITIVE, "scores.masked_fill(key_padding_mask[:, None], -math.inf)", "scores"),
             "no tanh": (ADDITIVE, "together.tanh()", "together"),
             "weights do not sum to 1": (ADDITIVE, "weights = scores.softmax(-1)", "weights = scores"),
         },

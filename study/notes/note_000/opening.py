@@ -1,4 +1,6 @@
 """Note 000, the opening and "Preliminaries"."""
+import dataclasses
+
 import numpy as np
 
 import minigrad as mg
@@ -6,7 +8,7 @@ import nn
 from models.encoder_decoder import Encoder
 from models.transformer import TransformerConfig
 from study.notes.claims import claim, require
-from study.notes.helpers import largest, longest_chain, normal, plain_attention, require_equal
+from study.notes.helpers import largest, longest_chain, normal, normalised, plain_attention, require_equal
 from study.notes.note_000.shared import ATTENTION, attend
 
 # ---------------------------------------------------------------- the opening
@@ -120,6 +122,9 @@ def blocks_keep_the_shape():
             one_by_one = block(one_by_one)
         require(y.shape == x.shape, f"{M} blocks made {y.shape} of {x.shape}")
         require_equal(y, one_by_one)
+        with_norm = Encoder(dataclasses.replace(config, final_norm=True)).double()
+        with_norm.load_state_dict(encoder.state_dict(), strict=False)
+        require_equal(with_norm(x), normalised(one_by_one.array))
         changes.append(largest(y, x))
     require(changes[0] == 0 and min(changes[1:]) > 0, f"the input changed by {changes}")
     return ("a batch (2, 5, 8) keeps its shape through 0 to 4 blocks, applied one after another; none is the "

@@ -7,9 +7,9 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
-from models.encoder_decoder import Classifier
+from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
-from models.transformer import CausalTransformer, TransformerConfig
+from models.transformer import CausalTransformer, TransformerConfig, scale_of_tokens
 from study.notes.claims import claim, require
 from study.notes.helpers import EXACT, check_gradients, largest, normal, over_seeds, require_causal, require_equal, softmax
 from study.notes.note_000.shared import TRANSFORMER, small_model
@@ -67,6 +67,10 @@ def positions_are_added_to_content():
     waves = nn.PositionEncoding("sinusoidal", D)(content)
     basis = [[(math.cos if i % 2 else math.sin)(t / 10_000 ** (i // 2 * 2 / D)) for i in range(D)] for t in range(T)]
     require_equal(waves, content.array + basis)
+    for kind in ("learned", "sinusoidal"):  # in a model, too
+        encoder = Encoder(TransformerConfig(context=7, layers=1, heads=1, width=D, positions=kind)).double()
+        table = encoder.position_embedding.weight.array[:T] if kind == "learned" else basis
+        require_equal(encoder.embed(content), content.array * scale_of_tokens(encoder.config) + table)
     x.tanh().backward(mg.tensor(normal(22, B, T, D)))
     gradient = encoding.weight.grad.array.copy()
     difference = require_equal(gradient[:T], content.grad.array.sum(0))

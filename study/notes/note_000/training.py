@@ -7,13 +7,14 @@ import numpy as np
 import minigrad as mg
 import nn
 from models.architectures import make_model
+from models.data import IGNORED, mean_loss, windows
 from models.decode import CachedDecoder
 from models.task import FIRST
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import TransformerConfig
 from study.notes.claims import claim, require
-from study.notes.helpers import EXACT, Spread, largest, normal, over_seeds, require_equal
+from study.notes.helpers import EXACT, Spread, largest, normal, over_seeds, require_equal, softmax
 from study.notes.note_000.shared import of_one_length, small_model
 
 # ---------------------------------------------------------------- training
@@ -195,6 +196,10 @@ def predicting_is_parallel_and_sampling_is_not():
             plain = [model(mg.tensor(tokens[:, :t]))[0].array[:, -1] for t in range(1, T + 1)]
         cached = [decoder.logits(tokens[:, :t]).copy() for t in range(1, T + 1)]
         differences[dtype] = max(largest(parallel, np.stack(each, axis=1)) for each in (plain, cached))
+        text, logits = tokens[0], np.stack(plain, axis=1)[0, :-1].astype("float64")
+        loss, count = mean_loss(model, windows(text, T, batch_size=1), IGNORED)  # all in one window
+        expected = -np.log(softmax(logits)[np.arange(T - 1), text[1:]]).mean()
+        require(count == T - 1 and abs(loss - expected) < 1e-5, f"the loss is {loss} of {count}, token by token {expected}")
     require(differences["float64"] < EXACT and differences["float32"] < 1e-5, f"they differ by {differences}")
     ratio = one_by_one.total / at_once.total
     require(ratio > 5, f"without a cache it takes {ratio:.1f} times as much")

@@ -8,7 +8,7 @@ import minigrad as mg
 import nn
 from models.architectures import make_model
 from models.attention_maps import attention_maps
-from models.encoder_decoder import Encoder, EncoderDecoder
+from models.encoder_decoder import PAD, Encoder, EncoderDecoder
 from models.task import FIRST
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
@@ -37,6 +37,8 @@ def an_encoder_is_a_decoder_without_the_mask():
     require_causal(influence(decoder, x))
     weakest = influence(whole, x).min()
     require(weakest > 1e-4, f"the weakest influence is {weakest:.0e}")
+    padding = mg.tensor([[False] * 4 + [True] * 2])  # which no token looks at
+    require_equal(whole(mg.tensor(x), padding)[:, :4], whole(mg.tensor(x[:, :4])))
     return ("with the same parameters, all 36 pairs of 6 tokens have an influence on each other in an encoder's block "
             f"(the weakest in two blocks {weakest:.3f}), as in a bidirectional RNN, and 21 in a decoder's; what "
             f"becomes of the last token, which sees all in both, is the same within {last:.0e}")
@@ -84,6 +86,8 @@ def an_encoder_and_a_decoder_are_put_together():
     weakest = min(of_memory.min(), of_logits.min())
     require(weakest > 1e-4, f"some symbol of the source changes what is made of another one by {weakest:.0e} only")
     require_causal(of_inputs)
+    padded = np.append(source, [PAD, PAD])[None]
+    require_equal(model(mg.tensor(padded), fixed_inputs[:1])[0], model(fixed_source[:1], fixed_inputs[:1])[0])
     reversing, sorting = answered_right("reverse"), answered_right("sort")
     require(min(reversing.median, sorting.median) > 0.99, f"reversed {reversing:.1%}, sorted {sorting:.1%}")
     return ("each token of the source changes all of the encoder's outputs, and through them all of the decoder's (by "
@@ -109,6 +113,15 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
     error = check_gradients(layer, z, h)
     same = nn.Attention(8, heads=2).double()
     require_equal(same(mg.tensor(z), mg.tensor(z)), same(mg.tensor(z)))
+
+    block = Block(TransformerConfig(width=8, heads=2), has_memory=True).double()  # of a decoder
+    for seed, parameter in enumerate(block.parameters()):
+        parameter.data[...] = normal(seed, *parameter.shape)
+    x, memory = mg.tensor(z), mg.tensor(normal(2, 1, 5, 8))
+    y = x + block.attention(block.ln_1(x), is_causal=True)
+    y = y + block.cross_attention(block.ln_context(y), memory[:, :3])
+    y = y + block.mlp(block.ln_2(y))
+    require_equal(block(x, memory=memory, memory_padding=mg.tensor([[False] * 3 + [True] * 2])), y)
     return (f"3 queries and 5 keys, of other widths: the formulas, in loops, within {difference:.0e}; gradients reach "
             f"z, h and all matrices, right within {error:.0e}; with h = z it is self-attention")
 

@@ -6,6 +6,7 @@ import numpy as np
 import minigrad as mg
 import nn
 import nn.functional as F
+from models.encoder_decoder import Encoder
 from models.transformer import MLP, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claim, require
 from study.notes.helpers import (
@@ -32,8 +33,10 @@ def learned_positions_end_where_their_table_ends():
     require(gradient[:4].all() and not gradient[4:].any(), "the gradient is not on the 4 rows that were used")
     message = refusal(encoding, mg.tensor(normal(0, 7, 4)))
     require("size 6" in message and "position 6" in message, f"7 tokens with 6 positions: {message!r}")
-    model = CausalTransformer(TransformerConfig(vocabulary_size=5, context=6, layers=1, heads=1, width=4))
+    config = TransformerConfig(vocabulary_size=5, context=6, layers=1, heads=1, width=4)
+    model, encoder = CausalTransformer(config), Encoder(config).double()
     require("6 (the model's context)" in refusal(model, mg.zeros(1, 7, dtype=mg.int64)), "a model takes 7 tokens")
+    require_equal(encoder.embed(mg.tensor(x)), x + encoder.position_embedding.weight.array[:4])
     return (f"row i of a table is added to token i (within {difference:.0e}); 4 tokens give a gradient to the first 4 "
             "of 6 rows only, so a position that no text reaches is never learned; and 7 tokens are an error: "
             f"\"{message.split(';')[0]}\"")
@@ -215,7 +218,8 @@ def scores_of_minus_infinity_hide_the_future():
         scores = (x @ Q[:, part]) @ (x @ K[:, part]).T / 2
         e = np.array([[scores[i, j] if j <= i else -math.inf for j in range(6)] for i in range(6)])
         heads.append(softmax(e) @ x @ V[:, part])
-    difference = require_equal(masked(mg.tensor(x)), np.hstack(heads) @ masked.out.weight.array.T)
+    difference = max(require_equal(y, np.hstack(heads) @ masked.out.weight.array.T)
+                     for y in (masked(mg.tensor(x)), masked(mg.tensor(x), need_weights=True)[0]))
     require_causal(influence(masked, x[None]))
     require_rows_without_keys_are_finite()
     return (f"the formula, in loops, within {difference:.0e}; no derivative by a future word is other than exactly 0, "

@@ -62,6 +62,8 @@ def recurrent_networks_put_out_symbols():
     below = recurrent_states(x.array[0], parameters, "_l0")
     states, last = layer(x)
     found = max(require_equal(states[0], recurrent_states(below, parameters, "_l1")), require_equal(last[0, 0], below[-1]))
+    _, state = layer(x[:, :3])
+    require_equal(layer(x[:, 3:], state)[0], states[:, 3:])  # it goes on from what it has seen
     check_gradients(layer, x)
     require_causal(influence(lambda x: layer(x)[0], x))
 

@@ -234,6 +234,7 @@ def alignment_by_a_small_network():
         scores = np.array([W_1 @ np.tanh(W_2 @ np.concatenate([h.array[0, j], s.array[0, t]])) for j in range(6)])
         alpha = softmax(scores)
         found = max(found, require_equal(weights[0, t], alpha), require_equal(c[0, t], alpha @ h.array[0]))
+    require_equal(layer(s, h, mg.tensor([[False] * 4 + [True] * 2]))[0], layer(s, h[:, :4])[0])
     check_gradients(layer, s, h)
     return f"W_2 [h, s] is W_h h + W_s s, which is how the layer computes it: both agree within {found:.0g}"
 
