@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from fuzz import compiled
+from fuzz import compiled, stateful
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns of the variance of a single element
@@ -18,3 +18,8 @@ def test_random_programs_give_what_pytorch_gives():
 def test_random_training_steps_have_the_same_bits_when_compiled():
     outcomes = Counter(compiled.live(seed, calls=8) for seed in range(25))
     assert outcomes["same"] > 12, outcomes
+
+
+def test_what_python_decides_is_followed_refused_or_found_out():
+    outcomes = Counter(stateful.live(seed).partition(":")[0] for seed in range(80))
+    assert min(outcomes["same"], outcomes["refused"]) > 20, outcomes
