@@ -320,6 +320,7 @@ class Rehearsal(Capture):
 
     def __init__(self, around: Surroundings, pool: Pool):
         super().__init__(around, pool)
+        self.undo = Undo(keeps_nothing=True)  # what it does stands, and copies take memory
         self.ran: dict = {}  # code of the user that ran, with its globals and its first argument
 
     def run(self, function: Callable, *arguments) -> Any:
@@ -334,8 +335,8 @@ class Rehearsal(Capture):
 
     def _note_run(self, frame, event: str, _) -> None:
         if event == "call" and frame.f_code not in self.ran and not is_of_library(frame.f_globals.get("__name__")):
-            first = frame.f_code.co_varnames[0] if frame.f_code.co_argcount else None
-            self.ran[frame.f_code] = frame.f_globals, frame.f_locals.get(first)
+            first = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame.f_code.co_argcount else None
+            self.ran[frame.f_code] = frame.f_globals, first if id(first) in self.around.known else None
 
     def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
         op.reruns_forward = True  # it was applied inside
@@ -343,9 +344,6 @@ class Rehearsal(Capture):
 
     def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
         return tuple(None if g is None else np.asarray(g) for g in self.call(EAGER.backward, op, dout, accumulated))
-
-    def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
-        return _Arrival(node, gradient, np.empty(gradient.shape, gradient.dtype))
 
     def call(self, function: Callable, *arguments) -> Any:
         this_thread.runner, profile = None, sys.getprofile()

@@ -181,6 +181,7 @@ class _Captured:
     def __init__(self, step: Capture, inputs: Sequence[np.ndarray], results: Any, call: int):
         self.pool, self.arrivals, self.sources = step.pool, step.arrivals, list(step.sources.values())
         self.opening, self.calls = step.calls[: step.opening], step.calls[step.opening :]
+        self.rehearsed: Sequence = ()  # the arrivals of the last call, if it was a rehearsal
         self.inputs, self.results = inputs, results
         self.around, self.transcript, self.opaque = step.around, step.transcript, step.opaque_arguments
         self.generation = capture.generation
@@ -243,8 +244,9 @@ class _Captured:
 
     def leave(self) -> None:
         """Gradients that lie where the step is about to write go elsewhere."""
-        for arrival in self.arrivals:
+        for arrival in self.rehearsed or self.arrivals:
             arrival.leave()
+        self.rehearsed = ()
 
     def checked_replay(self, step: Compiled, inputs: Sequence[Tensor]) -> Any:
         """The replay, compared with the function itself from the same state: results, tensors, gradients, optimizers."""
@@ -311,10 +313,13 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
         if before is None:
             _refuse_changes(around, step.changed)
     except Refused:
-        step.undo.restore()
-        around.restore()
+        if before is None:
+            step.undo.restore()
+            around.restore()
         raise
-    if known.may_write_to(inputs):  # it has read copies: once more, from where they lie
+    finally:
+        step.inputs = []  # they refer to the step
+    if before is None and known.may_write_to(inputs):  # it has read copies: once more, from where they lie
         step.undo.restore()
         around.restore()
         return each(function(*inputs), _off_the_tape), None
@@ -345,7 +350,7 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
     did then stands."""
     known.leave()
     result, now = captured(compiled, inputs, known)
-    difference = now and now.transcript.difference(known.transcript)
+    difference, known.rehearsed = now.transcript.difference(known.transcript), now.arrivals
     known.places, last, known.last_run = known.around.to_check(), known.last_run, compiled.calls
     if difference:
         wrong = f"; replays since call {last + 1} may have been wrong" if compiled.calls - last > 1 else ""

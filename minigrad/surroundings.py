@@ -153,7 +153,7 @@ class Surroundings:
         """Functions have run, with these globals and first arguments; those that were not found before are read now."""
         for code, (variables, first) in ran.items():
             if code not in self.codes:
-                known = self._locals(code, first if id(first) in self.known else MISSING)
+                known = self._locals(code, MISSING if first is None else first)
                 self._read_code(code, _Scope(variables, {}, known))
         self._settle()
 

@@ -18,14 +18,15 @@ class Undo:
     {'lr': 0.1, 'moment': array([0., 0.])}
     """
 
-    def __init__(self, *values: Any):
+    def __init__(self, *values: Any, keeps_nothing: bool = False):
+        self.keeps_nothing = keeps_nothing
         self._saved: dict[int, tuple[Any, Any]] = {}  # (value, what it was), by id
         for value in values:
             self.save(value)
 
     def save(self, value: Any) -> None:
         """Remember what this is now, unless that is known."""
-        waiting = [value]
+        waiting = [] if self.keeps_nothing else [value]
         while waiting:
             value = waiting.pop()
             own = contents(value)
