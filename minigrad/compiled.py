@@ -90,7 +90,7 @@ class Compiled:
             return self
         own = getattr(owner, "__dict__", None)
         steps, key = (own, f"{self.__qualname__}, compiled") if type(own) is dict else (self._of_objects, id(owner))
-        if key not in steps:
+        if key not in steps or steps[key].function.__self__ is not owner:  # what was copied has the other's
             steps[key] = Compiled(self.function.__get__(owner, kind), self.check)
         return steps[key]
 
@@ -163,6 +163,9 @@ def _form(x: Tensor) -> tuple:
     if type(x) is not Tensor:
         raise TypeError(f"compile: a compiled step takes Tensors, got {type(x).__name__}; wrap arrays and numbers with "
                         "minigrad.tensor, detach() a parameter, or let the step read them from outside")
+    if len(x.__dict__) > 3 and x.__dict__.keys() - {"_array", "node", "made", "frozen"}:
+        raise TypeError("compile: an input of a compiled step has attributes of its own, which a replay would not see; let "
+                        "the step read them from outside")
     if x.requires_grad:
         raise RuntimeError("compile: an input of a compiled step requires a gradient; let the step read it from outside, "
                            "as parameters are read")
@@ -352,6 +355,7 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
     result, now = captured(compiled, inputs, known)
     difference, known.rehearsed = now.transcript.difference(known.transcript), now.arrivals
     known.places, last, known.last_run = known.around.to_check(), known.last_run, compiled.calls
+    known.generation = capture.generation  # modules that the step makes have told, too
     if difference:
         wrong = f"; replays since call {last + 1} may have been wrong" if compiled.calls - last > 1 else ""
         raise RuntimeError(f"compile: at call {compiled.calls} this step is another one than the one captured: {difference}"

@@ -16,6 +16,7 @@ import collections
 import contextlib
 import dis
 import functools
+import inspect
 import operator
 import pickle
 import random
@@ -86,7 +87,7 @@ def same(a: Any, b: Any) -> bool:
 def is_of_library(module: str | None) -> bool:
     """Is code of this module not followed? Nor is that of none, as programs make it."""
     root = (module or "").partition(".")[0]
-    return not root or root in LIBRARIES or root in sys.stdlib_module_names
+    return not root or root in LIBRARIES or root in sys.stdlib_module_names or root.startswith("namedtuple_")
 
 
 class Surroundings:
@@ -222,9 +223,11 @@ class Surroundings:
 
     def _follow(self, value: Any, name: str) -> None:
         """A value that the function has in hand: it may call it, look into it, or hand it on."""
+        if isinstance(value, SIMPLE) or id(value) in self._seen:
+            return
         if is_tensor(value):
             self.known[id(value)] = value
-        if isinstance(value, SIMPLE) or is_tensor(value) or id(value) in self._seen:
+            self._note(value, name, name.rpartition(".")[2], lambda: (value._array, value.node), lambda before: None)
             return
         if isinstance(value, types.MethodType):  # made anew each time that it is looked up
             if _state_of(value.__self__) is not None:
@@ -246,10 +249,11 @@ class Surroundings:
             if value.nbytes <= LARGEST and not value.dtype.hasobject:
                 self._note(value, name, name.rpartition(".")[2], value.tobytes, lambda data: _refill_array(value, data),
                            is_large=value.nbytes > LARGEST_ARRAY)
-        elif isinstance(value, bytearray):
-            self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.__init__(data))
+        elif isinstance(value, (bytearray, memoryview)):
+            self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.__setitem__(..., data)
+                       if isinstance(value, memoryview) else value.__init__(data))
         elif isinstance(value, ContextVar):
-            self._note(value, name, name.rpartition(".")[2], functools.partial(value.get, MISSING), lambda before: None)
+            self._note(value, name, name.rpartition(".")[2], functools.partial(value.get, MISSING), value.set)
             self._follow(value.get(None), name)
         elif isinstance(value, weakref.ref):  # what it refers to must not live longer by this
             self._note(value, name, name.rpartition(".")[2], lambda: id(value()), lambda before: None)
@@ -278,7 +282,10 @@ class Surroundings:
                 for key, part in list(own.items()):
                     if not key.startswith("_"):
                         self._variable(own, key, f"{name}.{key}", is_told=True)
-                        self._follow(part, f"{name}.{key}")
+                        if is_tensor(part):
+                            self.known[id(part)] = part
+                        else:
+                            self._follow(part, f"{name}.{key}")
                 return
         if isinstance(value, (type, types.ModuleType)) and is_of_library(getattr(value, "__module__", value.__name__)):
             return
@@ -312,8 +319,8 @@ class Surroundings:
             self._follow(value, name)
         if key == "__class__":
             return [(type(value), path)]
-        changing = (*CONTAINERS, np.ndarray, bytearray, ContextVar, own_random.Generator)
-        if isinstance(value, changing) or _state_of(value) is not None:
+        changing = (*CONTAINERS, np.ndarray, bytearray, memoryview, ContextVar, own_random.Generator)
+        if isinstance(value, changing) or is_tensor(value) or _state_of(value) is not None:
             self._follow(value, name)  # a method may change it
         if isinstance(value, types.ModuleType):
             found = self._variable(vars(value), key, path)
@@ -371,8 +378,8 @@ class Surroundings:
         """Methods that are called without being named."""
         for key in names:
             method = _in_class(kind, key)
-            method = method.fget if isinstance(method, property) else method
-            if isinstance(method, types.FunctionType) and not is_of_library(method.__module__):
+            method = method.fget if isinstance(method, property) else _attributes_of(method).get("__wrapped__", method)
+            if isinstance(method, types.FunctionType) and not _is_library_function(method):
                 self._of_class(kind, key, f"{name}.{key}")
                 self._function(method, owner, f"{name}.{key}")
 
@@ -387,7 +394,9 @@ class Surroundings:
         self._seen[function, id(owner)] = owner
         code = function.__code__
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
-        if is_of_library(function.__module__):  # it may be around a function of the user's
+        if owner is not MISSING and not code.co_argcount:  # it is among *arguments
+            self._follow(owner, name)
+        if _is_library_function(function):  # it may be around a function of the user's
             for key, cell in cells.items():
                 inner = _contents(cell)
                 if isinstance(inner, types.FunctionType):
@@ -513,6 +522,10 @@ def is_ours(kind: type) -> bool:
     return any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__)
 
 
+def _is_library_function(function: types.FunctionType) -> bool:
+    return is_of_library(function.__globals__.get("__name__"))  # what wraps another has that one's __module__
+
+
 def _is_frozen(value: Any) -> bool:
     """Is it of a dataclass whose attributes can't be set?"""
     return getattr(type(value), "__dataclass_params__", None) is not None and type(value).__dataclass_params__.frozen
@@ -547,7 +560,8 @@ def _state_of(value: Any) -> tuple[Callable, Callable] | None:
     if isinstance(value, type(_instructions)):  # of functools.lru_cache
         return (lambda: value.cache_info().misses), (lambda state: value.cache_clear())
     if isinstance(value, types.GeneratorType):
-        return lambda: value.gi_frame and value.gi_frame.f_lasti, lambda state: None
+        return (lambda: (getattr(value.gi_frame, "f_lasti", None), repr(inspect.getgeneratorlocals(value))),
+                lambda state: None)
     if hasattr(type(value), "__next__") and hasattr(type(value), "__length_hint__"):
         return value.__length_hint__, lambda state: None
     if type(value).__module__ == "itertools":

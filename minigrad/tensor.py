@@ -394,7 +394,7 @@ class Tensor(ops.Methods):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return self._array.ctypes.data
+        return self._values().ctypes.data
 
     def __len__(self) -> int:
         if self.ndim == 0:
