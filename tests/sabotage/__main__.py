@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TextIO
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -30,10 +30,8 @@ sys.path[0:1] = [str(ROOT), str(ROOT / "tests")]  # instead of this folder, whos
 
 import pytest  # noqa: E402
 
-from sabotage.base import Sabotage  # noqa: E402
+from sabotage.base import PARTS, Sabotage, all_sabotages  # noqa: E402
 
-NO_PARTS = "__init__", "__main__", "base", "edit"
-PARTS = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("*.py") if path.stem not in NO_PARTS)
 SECONDS = 300  # a process that takes longer hangs; a claim of the lecture notes may need 20 on an idle core
 GREEN, NOTICED, NOT_APPLIED = 0, 1, 99  # exit codes of a process with a sabotage
 SLIPS = "NameError", "UnboundLocalError", "SyntaxError"  # of who wrote the sabotage
@@ -124,14 +122,6 @@ def run(tests: tuple[str, ...], sabotages: list[Sabotage], jobs: int) -> Iterato
         if code := os.waitstatus_to_exitcode(status):
             last = (folder / "output").read_text().splitlines()[-3:]
             raise ValueError(f"without any sabotage, pytest {' '.join(tests)} ends with code {code}: {''.join(last)}")
-
-
-def all_sabotages(parts: Iterable[str]) -> list[Sabotage]:
-    found = [sabotage for part in parts for sabotage in importlib.import_module(f"sabotage.{part}").SABOTAGES]
-    names = [sabotage.name for sabotage in found]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(f"two sabotages have one name: {', '.join(sorted(twice))}")
-    return found
 
 
 def verdict(sabotage: Sabotage, code: int, failure: str) -> str:

@@ -42,15 +42,20 @@ def edit(place: str, old: str, new: str) -> Callable[[], None]:
     return functools.partial(_edit, place, old, new)
 
 
-def _edit(place: str, old: str, new: str) -> None:
-    function = _function(place)
-    lines, first = inspect.getsourcelines(function)
+def edited(place: str, old: str, new: str) -> tuple[list[str], int, str]:
+    """A function's lines, the number of the first, and the text that takes their place."""
+    lines, first = inspect.getsourcelines(_function(place))
     before = "".join(lines)
     if before.count(old) != 1:
         raise LookupError(f"{place} has {before.count(old)} times {old!r}, expected once")
+    return lines, first, before.replace(old, new)
+
+
+def _edit(place: str, old: str, new: str) -> None:
+    function, (lines, first, after) = _function(place), edited(place, old, new)
     path = pathlib.Path(inspect.getsourcefile(function))
     rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    rest[first - 1 : first - 1 + len(lines)] = [before.replace(old, new)]
+    rest[first - 1 : first - 1 + len(lines)] = [after]
     name, start = function.__code__.co_qualname, function.__code__.co_firstlineno
     (function.__code__,) = (code for code in _codes(compile("".join(rest), str(path), "exec"))
                             if (code.co_qualname, code.co_firstlineno) == (name, start))

@@ -270,8 +270,7 @@ FUNCTIONAL = [
         "cross_entropy: probabilities ignore label_smoothing": ("_cross_entropy_of_distributions", "if label_smoothing:",
             "if False:"),
         "cross_entropy: probabilities ignore reduction": (
-            "_cross_entropy_of_distributions", "losses.reshape(shape), reduction",
-            "losses.reshape(shape), 'mean'"),
+            "_cross_entropy_of_distributions", "losses.reshape(shape), reduction", "losses.reshape(shape), 'mean'"),
         "cross_entropy: reduction not checked": ("_loss_of_rows", "_check_reduction(name, reduction)", "pass"),
         "nll_loss: weight ignored": ("nll_loss", "if weight is not None", "if False"),
         "nll_loss: ignore_index ignored": ("_loss_of_rows", "ignore_index=ignore_index", "ignore_index=-100"),
