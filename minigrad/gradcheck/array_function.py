@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from .. import random
-from ..compiled import Surroundings
+from ..surroundings import Surroundings
 from ..derivatives import grad
 from ..grad_mode import enable_grad, no_grad
 from ..tensor import Tensor
@@ -207,6 +207,6 @@ def array_of(value: Any) -> np.ndarray:
 
 def modules_of(fn: Callable) -> list:
     """The modules whose buffers a call may change: fn itself, or what its code reads."""
-    reached = [fn, getattr(fn, "__self__", None), *Surroundings(fn).now()]
+    reached = [fn, getattr(fn, "__self__", None), *Surroundings(fn).known.values()]
     return [module for i, module in enumerate(reached)
-            if hasattr(module, "named_parameters") and not any(module is other for other in reached[:i])]
+            if hasattr(type(module), "named_parameters") and not any(module is other for other in reached[:i])]

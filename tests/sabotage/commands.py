@@ -23,7 +23,7 @@ SABOTAGES = [
         "Parser: similar flags are not named": ("Parser.parse_known_args", "if similar else", "if False else"),
         "Parser: help of another command": ("Parser.error", "self.prog", "self.prog.split()[0]"),
         "commands: --threads ignored": ("set_threads", "if \"threads\" in options", "if False"),
-        "commands: bad usage is a failure": ("run", "f\"error: {error}\", 2", "f\"error: {error}\", 1"),
+        "commands: bad usage is a failure": ("run", 'getattr(error, "exit_code", 1)', "1"),
     }),
     *edits(COMMANDS, "models.commands.shared", {
         "Parser: values belong to the flag's name": ("Parser.parse_known_args", ".split(\"=\")[0]", ""),
@@ -44,7 +44,7 @@ SABOTAGES = [
         "look: --head ignored": ("chosen", "maps if head is None else", "maps if True else"),
     }),
     *edits(NOTES, "models.commands.shared", {
-        "commands: what fails a check is bad usage": ("run", "f\"error: {error}\", 1", "f\"error: {error}\", 2"),
+        "commands: what fails a check is bad usage": ("run", 'getattr(error, "exit_code", 1)', "2"),
     }),
     *edits(NOTES, "study.notes.command", {
         "notes: a table of rows": ("run", "if \"row\" in given else", "if False else"),

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 
 import nn.module
-from minigrad import capture, compiled, creation, per_thread, runner, tape, versions
+from minigrad import capture, compiled, creation, custom, per_thread, runner, surroundings, tape, transcript, undo, versions
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
 from sabotage.edit import edit, edits
@@ -12,6 +12,7 @@ from sabotage.edit import edit, edits
 tensor = sys.modules["minigrad.tensor"]  # in the package, `tensor` is the function
 
 COMPILED = ("tests/minigrad/test_compiled_changes.py", "tests/minigrad/test_compiled.py")
+PYTHON = ("tests/minigrad/test_compiled_python.py",)
 TAPE = ("tests/minigrad/test_tape.py", "tests/minigrad/test_in_place.py")
 AHEAD = ("tests/minigrad/kernels/test_ahead.py", "-k", "there_is or a_line_is or is_dead")
 CACHE = ("tests/minigrad/kernels/test_cache.py", "-k", "TestLocks")
@@ -71,6 +72,66 @@ def always_fresh(original):
 
 
 SABOTAGES = [
+    Sabotage(f"python: {name}", PYTHON, apply) for name, apply in {
+        "variables stay as a refused step has set them": replaced(surroundings.Surroundings, "restore", nothing),
+        "gradients and parameters stay so": replaced(undo.Undo, "restore", nothing),
+        "places are not looked at": replaced(surroundings.Surroundings, "to_check", lambda original: lambda self: []),
+        "what a step changes is taken": replaced(compiled, "_refuse_changes", nothing),
+        "any transcript will do": replaced(transcript.Transcript, "difference", nothing),
+        "inputs lie apart": replaced(compiled._Captured, "may_write_to", nothing),
+        "what ran is not learnt": replaced(capture.Rehearsal, "_note_run", nothing),
+        "functions do the same each time": lambda: setattr(custom._FunctionOp, "is_fixed", True),
+    }.items()
+] + [
+    *edits(PYTHON, "minigrad.surroundings", {
+        f"python: {name}": row for name, row in {
+            "defaults are not read": ("Surroundings._function", '"__code__", "__defaults__", "__kwdefaults__"', '"__code__",'),
+            "cells are not read": ("Surroundings._values", "name in scope.cells and", "False and"),
+            "contents are not read": ("Surroundings._follow", "self._contents_of(value, name)", "pass"),
+            "arrays are not read": ("Surroundings._follow", "value.nbytes <= LARGEST and", "False and"),
+            "other names are not followed": ("Surroundings._chain", 'load.opname.startswith("STORE_FAST") and found', "False"),
+            "strings are no names": ("Surroundings._read_code", "if names & BY_STRING:", "if False:"),
+            "super is not followed": ("Surroundings._read_code", 'if "super" in names:', "if False:"),
+            "properties are not read": ("Surroundings._attribute", "(of_class.fget, of_class.fset)", "()"),
+            "slots are not read": ("Surroundings._attribute", "isinstance(of_class, types.MemberDescriptorType)", "False"),
+            "wrappers are not seen through": ("Surroundings._function", "if isinstance(inner, types.FunctionType):", "if False:"),
+            "arguments are not followed": ("Surroundings._function", "if owner is not MISSING and not code.co_argcount:", "if False:"),
+            "classes in between": ("Surroundings._of_class", "not is_of_library(base.__module__)", "base is kind and False"),
+            "operators are not read": ("Surroundings._object", '("forward", *_operators(type(value)))', '("forward",)'),
+            "generators are not looked at": ("Surroundings._follow", "(state := _state_of(value)) is not None", "False"),
+            "the first line": ("Surroundings.line_of", 'found[0]) if found', 'code.co_filename, code.co_firstlineno) if found'),
+            "minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
+        }.items()
+    }),
+    *edits(PYTHON, "minigrad.compiled", {
+        f"python: {name}": row for name, row in {
+            "Python runs it no more": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "True"),
+            "Python always runs it": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "False"),
+            "checks compare nothing": ("_Captured.checked_replay", "a.shape != b.shape or a.dtype != b.dtype or", "False and"),
+            "lists are tuples": ("each", "return type(results)(each(value, function) for value in results)",
+                                 "return tuple(each(value, function) for value in results)"),
+            "names are lost": ("each", 'isinstance(results, tuple) and hasattr(results, "_fields")', "False"),
+            "objects share a step": ("Compiled.__get__", "or steps[key].function.__self__ is not owner", ""),
+            "a refusal that is caught": ("captured", "if step.refusal is not None:", "if False:"),
+            "since any call": ("verified", "compiled.calls - last > 1", "True"),
+        }.items()
+    }),
+    *edits(PYTHON, "minigrad.capture", {
+        f"python: {name}": row for name, row in {
+            "absent gradients": ("_backward_into", "(target is ABSENT) != (gradient is None)", "False"),
+            "schedulers inside": ("Capture.opaque", "self.around.allow()", "pass"),
+        }.items()
+    }),
+    *edits(PYTHON, "minigrad.tensor", {
+        "python: detached is what it was": ("Tensor.detach", "wrap(self._array) if this_thread.runner is None else", "wrap(self._array) or"),
+        "python: a Tensor is what it was": ("Tensor.__init__", "this_thread.runner is not None and", "False and"),
+        "python: gradients given are what they were": ("Tensor.upstream", "current().compute(as_array, gradient, self._array.dtype)",
+                                                       "as_array(gradient, self._array.dtype)"),
+    }),
+    *edits(PYTHON, "minigrad.creation", {
+        "python: arrays are what they were": ("_given", "isinstance(data, (np.ndarray, Tensor))", "False"),
+    }),
+] + [
     Sabotage(f"compile: {name}", COMPILED, apply) for name, apply in {
         "gradients lie in the step's pool": replaced(capture.Capture, "accumulate", in_the_pool),
         "attributes of modules are not looked at": replaced(nn.module, "outdate", nothing),
@@ -79,8 +140,8 @@ SABOTAGES = [
             capture.Capture, "compute", lambda original: lambda self, function, *values: self.call(
                 function, *[without_sources(None)(self, value) for value in values])),
         "hooks of leaves are not looked at": replaced(compiled._Captured, "is_current", without_hooks),
-        "variables are not looked at": replaced(compiled.Surroundings, "now", lambda original: lambda self: []),
-        "called functions are not read": replaced(compiled.Surroundings, "_read_below", nothing),
+        "variables are not looked at": replaced(surroundings.Surroundings, "to_check", lambda original: lambda self: []),
+        "called functions are not read": replaced(surroundings.Surroundings, "_function", nothing),
         "nothing is refused": replaced(capture.Capture, "refuse", nothing),
         "values may be read": replaced(capture.Capture, "refuse_read", nothing),
         "strides get lost within": replaced(
@@ -101,8 +162,8 @@ SABOTAGES = [
 ] + [
     *edits(COMPILED, "minigrad.capture", {
         "compile: what is added to is written to": ("_Arrival.leave", "self.node.grad is self.memory", "False"),
-        "compile: all gradients are where they were computed": ("Capture.accumulate", "is_fresh and", ""),
-        "compile: gradients anywhere in the step's pool": ("Capture.accumulate", "np.empty(gradient.shape, gradient.dtype)", "self.lent(gradient)"),
+        "compile: all gradients are where they were computed": ("Capture._arrival", "is_fresh and", ""),
+        "compile: gradients anywhere in the step's pool": ("Capture._arrival", "np.empty(gradient.shape, gradient.dtype)", "self.lent(gradient)"),
         "compile: lent gradients are shown": ("_Arrival.__call__", "node.grad_is_lent = True", "pass"),
     }),
     *edits(COMPILED, "minigrad.compiled", {

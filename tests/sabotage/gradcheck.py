@@ -72,6 +72,6 @@ SABOTAGES = [
         "depends: Python's random state": ("ArrayFunction.preserved", "python_random.setstate(states[2])", "pass"),
         "depends: PyTorch's random state": ("ArrayFunction.preserved", "torch.set_rng_state(states[3])", "pass"),
         "depends: draws go on": ("ArrayFunction._start", "np.random.seed(seed)", "pass"),
-        "depends: modules in closures are not found": ("modules_of", "*Surroundings(fn).now()", ""),
+        "depends: modules in closures are not found": ("modules_of", "*Surroundings(fn).known.values()", ""),
     }),
 ]  # fmt: skip

@@ -141,6 +141,6 @@ SABOTAGES = explained({
     }),
     *edits(HOSTILE, "models.loading", {
         "Source: no tokenizer": ("Source.speaker", "self.task is None and self.tokenizer is None", "False"),
-        "respond: no tokenizer": ("respond", "if model.tokenizer is None:", "if False:"),
+        "respond: no tokenizer": ("respond", 'if getattr(model, "tokenizer", None) is None:', "if False:"),
     }),
 ])

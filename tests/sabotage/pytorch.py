@@ -30,7 +30,7 @@ SABOTAGES: list[Sabotage] = [
         "new tensors: size= is ignored": ("_shape", "shape if size is None else (*shape, size)", "shape"),
         "randint: the shape as upper bound": ("randint", "isinstance(high, (tuple, list))", "False"),
         "randperm: any n": ("randperm", "n < 0", "False"),
-        "as_tensor: a copy": ("as_tensor", "as_array(data, dtype)", "as_array(data, dtype, copy=True)"),
+        "as_tensor: a copy": ("as_tensor", "_given(data, dtype, None)", "_given(data, dtype, True)"),
         "as_tensor: dtype of a tensor is ignored": ("as_tensor", "data.to(dtype, device=device)", "data"),
     }),
     *edits(NAMES, "minigrad.random", {
