@@ -22,6 +22,7 @@ All calls are noted in a `Transcript`, too. A `Rehearsal` makes only that, when 
 """
 import contextlib
 import functools
+import gc
 import sys
 from typing import Any, Callable, Sequence
 
@@ -322,6 +323,7 @@ class Rehearsal(Capture):
         super().__init__(around, pool)
         self.undo = Undo(keeps_nothing=True)  # what it does stands, and copies take memory
         self.ran: dict = {}  # code of the user that ran, with its globals and its first argument
+        self._apart = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # code that runs at any time
 
     def run(self, function: Callable, *arguments) -> Any:
         """function(*arguments), as the step; the code that runs is noted, unless somebody else is told of it."""
@@ -334,9 +336,14 @@ class Rehearsal(Capture):
             sys.setprofile(None)
 
     def _note_run(self, frame, event: str, _) -> None:
-        if event == "call" and frame.f_code not in self.ran and not is_of_library(frame.f_globals.get("__name__")):
-            first = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame.f_code.co_argcount else None
-            self.ran[frame.f_code] = frame.f_globals, first if id(first) in self.around.known else None
+        code = frame.f_code
+        if event != "call" or code in self.ran or is_of_library(frame.f_globals.get("__name__")):
+            return
+        if code in self._apart or code.co_name == "__del__" or frame.f_back and frame.f_back.f_code in self._apart:
+            self._apart.add(code)
+        else:
+            first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+            self.ran[code] = frame.f_globals, first if id(first) in self.around.known else None
 
     def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
         op.reruns_forward = True  # it was applied inside

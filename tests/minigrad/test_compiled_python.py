@@ -2,6 +2,7 @@
 import collections
 import copy
 import functools
+import gc
 import pickle
 import types
 
@@ -291,6 +292,26 @@ def test_python_runs_the_step_ever_more_rarely(monkeypatch):
         calls.append(calls[-1] + 1)
         step(mg.ones(2))
     assert runs == [1, 2, 3, 4, 8, 16, 32]
+
+
+COLLECTIONS = 0
+
+
+def test_what_the_garbage_collector_calls_is_not_the_steps():
+    def callback(phase, info):
+        global COLLECTIONS
+        COLLECTIONS += 1
+
+    def step(x):
+        gc.collect()
+        return x * 2
+
+    gc.callbacks.append(callback)
+    try:
+        step = mg.compile(step)
+        assert [step(mg.ones(1)).item() for _ in range(6)] == [2.0] * 6 and COLLECTIONS
+    finally:
+        gc.callbacks.remove(callback)
 
 
 def test_check_compares_each_replay():
