@@ -100,8 +100,7 @@ class Compiled:
         if named:
             raise TypeError(f"compile: a compiled step takes its Tensors by position, got {', '.join(named)} by name")
         self.calls += 1
-        ids = list(map(id, inputs))
-        key = (*map(_form, inputs), *map(ids.index, ids), this_thread.identity, *_modes())
+        key = (*map(_form, inputs), *first_places(inputs), this_thread.identity, *_modes())
         known = self._captured.get(key)
         if known is not None and known.is_current():
             if known.may_write_to(inputs):

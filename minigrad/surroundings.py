@@ -33,11 +33,12 @@ from . import random as own_random
 from .protocol import is_tensor
 
 LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: what it reads, it tells in other ways
+OTHERS = sys.stdlib_module_names | {"torch", "jax", "jaxlib", "scipy", "pandas", "matplotlib", "transformers"}  # nor theirs
 MISSING = object()  # the value of a variable that is not there
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 EQUAL = {int, float, str, bytes, bool}  # two of these are the same if they are equal; of others, if they are one object
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
-MOST_PLACES = 10_000  # of one function
+MOST_PLACES = MOST_OBJECTS = 10_000  # of one function
 LARGEST_CONTAINER, LARGEST_ARRAY = 10_000, 1 << 18  # elements, bytes; a larger one is looked at only when Python runs
 LARGEST = 1 << 24  # bytes or elements; one that is larger still is not looked at
 
@@ -87,7 +88,7 @@ def same(a: Any, b: Any) -> bool:
 def is_of_library(module: str | None) -> bool:
     """Is code of this module not followed? Nor is that of none, as programs make it."""
     root = (module or "").partition(".")[0]
-    return not root or root in LIBRARIES or root in sys.stdlib_module_names or root.startswith("namedtuple_")
+    return not root or root in LIBRARIES or root in OTHERS or root.startswith("namedtuple_")
 
 
 class Surroundings:
@@ -223,7 +224,7 @@ class Surroundings:
 
     def _follow(self, value: Any, name: str) -> None:
         """A value that the function has in hand: it may call it, look into it, or hand it on."""
-        if isinstance(value, SIMPLE) or id(value) in self._seen:
+        if isinstance(value, SIMPLE) or id(value) in self._seen or len(self._seen) > MOST_OBJECTS:
             return
         if is_tensor(value):
             self.known[id(value)] = value
