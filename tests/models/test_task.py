@@ -89,16 +89,17 @@ def test_batches_are_of_all_lengths():
 
 
 def test_dropout_is_on_while_training_and_off_afterwards(monkeypatch):
-    model, seen = make_model(TASKS["copy"], "encoder-decoder", TINY).eval(), []
-    forward = EncoderDecoder.forward
+    model, forward = make_model(TASKS["copy"], "encoder-decoder", TINY).eval(), EncoderDecoder.forward
 
     def watched(self, *args, **options):
-        seen.append(self.training)
+        assert self.training
         return forward(self, *args, **options)
 
     monkeypatch.setattr(EncoderDecoder, "forward", watched)
     Trainer(model, TASKS["copy"], TrainingConfig(steps=2, batch_size=2)).train()
-    assert all(seen) and seen and not model.training
+    assert not model.training
+    with pytest.raises(AssertionError):
+        model(*[mg.tensor(ids) for ids in TASKS["copy"].batch(np.random.default_rng(0), 2, 8)])
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES["sequence"] | ARCHITECTURES["class"])
