@@ -33,7 +33,6 @@ from . import random as own_random
 from .protocol import is_tensor
 
 LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: what it reads, it tells in other ways
-OTHERS = sys.stdlib_module_names | {"torch", "jax", "jaxlib", "scipy", "pandas", "matplotlib", "transformers"}  # nor theirs
 MISSING = object()  # the value of a variable that is not there
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 EQUAL = {int, float, str, bytes, bool}  # two of these are the same if they are equal; of others, if they are one object
@@ -87,8 +86,16 @@ def same(a: Any, b: Any) -> bool:
 
 def is_of_library(module: str | None) -> bool:
     """Is code of this module not followed? Nor is that of none, as programs make it."""
-    root = (module or "").partition(".")[0]
-    return not root or root in LIBRARIES or root in OTHERS or root.startswith("namedtuple_")
+    return _is_library((module or "").partition(".")[0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_library(package: str) -> bool:
+    """Does it come with Python, or is it installed beside it? Users' code is elsewhere, and libraries have no end."""
+    if not package or package in LIBRARIES or package in sys.stdlib_module_names or package.startswith("namedtuple_"):
+        return True
+    folder = str(getattr(sys.modules.get(package), "__file__", None))
+    return "site-packages" in folder or "dist-packages" in folder
 
 
 class Surroundings:
