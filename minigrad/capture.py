@@ -337,7 +337,8 @@ class Rehearsal(Capture):
 
     def _note_run(self, frame, event: str, _) -> None:
         code = frame.f_code
-        if event != "call" or code in self.ran or is_of_library(frame.f_globals.get("__name__")):
+        module = frame.f_globals.get("__name__")  # none where a program has made the code
+        if event != "call" or code in self.ran or module is None or is_of_library(module):
             return
         if code in self._apart or code.co_name == "__del__" or frame.f_back and frame.f_back.f_code in self._apart:
             self._apart.add(code)

@@ -85,14 +85,14 @@ def same(a: Any, b: Any) -> bool:
 
 
 def is_of_library(module: str | None) -> bool:
-    """Is code of this module not followed? Nor is that of none, as programs make it."""
+    """Is code of this module not followed?"""
     return _is_library((module or "").partition(".")[0])
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_library(package: str) -> bool:
     """Does it come with Python, or is it installed beside it? Users' code is elsewhere, and libraries have no end."""
-    if not package or package in LIBRARIES or package in sys.stdlib_module_names or package.startswith("namedtuple_"):
+    if package in LIBRARIES or package in sys.stdlib_module_names or package.startswith("namedtuple_"):
         return True
     folder = str(getattr(sys.modules.get(package), "__file__", None))
     return "site-packages" in folder or "dist-packages" in folder
@@ -295,7 +295,8 @@ class Surroundings:
                         else:
                             self._follow(part, f"{name}.{key}")
                 return
-        if isinstance(value, (type, types.ModuleType)) and is_of_library(getattr(value, "__module__", value.__name__)):
+        is_module = isinstance(value, types.ModuleType)
+        if is_module and is_of_library(value.__name__) or isinstance(value, type) and is_library_class(value):
             return
         self._open.setdefault(id(value), (value, name, set()))
 
@@ -305,7 +306,7 @@ class Surroundings:
         while count != (count := len(self._seen) + len(self.places) + len(self._loose)):
             for value, name, followed in list(self._open.values()):
                 own = _attributes_of(value)
-                is_foreign = is_of_library(type(value).__module__) and not is_ours(type(value))
+                is_foreign = is_library_class(type(value)) and not is_ours(type(value))
                 reads_all = id(value) in self._read_whole or is_foreign
                 reads_all = reads_all and not isinstance(value, (type, types.ModuleType))
                 names = {*self._loose, *own} if reads_all else self._loose
@@ -339,7 +340,7 @@ class Surroundings:
             found = self._of_class(value, key, path)
             if found is not MISSING:
                 return [(_bound(found, value, value), path)]
-            if not is_of_library(value.__module__):  # a property of its class, perhaps
+            if not is_library_class(value):  # a property of its class, perhaps
                 self._open.setdefault(id(value), (value, name, set()))
         if isinstance(value, types.MethodType):
             value = value.__func__
@@ -364,7 +365,7 @@ class Surroundings:
             found = getattr(value, key, MISSING)
             return [] if found is MISSING else [(found, path)]
         found = own.get(key, MISSING) if _is_frozen(value) else MISSING
-        is_users = not is_of_library(type(value).__module__)
+        is_users = not is_library_class(type(value))
         if found is MISSING and own is not NOTHING and (key in own or of_class is MISSING or is_users):
             found = self._variable(own, key, path, is_told=_tells(value))
         if found is MISSING and of_class is not MISSING:
@@ -376,7 +377,7 @@ class Surroundings:
     def _of_class(self, kind: type, key: str, name: str) -> Any:
         """What a class or those that it inherits from have of this name; where it could be changed is noted."""
         for base in kind.__mro__:
-            if not is_of_library(base.__module__):
+            if not is_library_class(base):
                 self._variable(vars(base), key, name, owner=base)
             if key in vars(base):
                 return vars(base)[key]
@@ -530,6 +531,14 @@ def is_ours(kind: type) -> bool:
     return any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__)
 
 
+HEAP_TYPE = 1 << 9  # a flag of classes that are made at run time
+
+
+def is_library_class(kind: type) -> bool:
+    """Is a class's code not followed? One of "builtins" that is made at run time is of text that was run by exec()."""
+    return is_of_library(kind.__module__) and not (kind.__module__ == "builtins" and kind.__flags__ & HEAP_TYPE)
+
+
 def _is_library_function(function: types.FunctionType) -> bool:
     return is_of_library(function.__globals__.get("__name__"))  # what wraps another has that one's __module__
 
@@ -541,7 +550,7 @@ def _is_frozen(value: Any) -> bool:
 
 def _operators(kind: type) -> list[str]:
     """The methods of the user's classes that Python calls without their being named."""
-    return [key for base in kind.__mro__ if not is_of_library(base.__module__) for key in vars(base)
+    return [key for base in kind.__mro__ if not is_library_class(base) for key in vars(base)
             if key.startswith("__") and key not in ("__init__", "__new__", "__post_init__", "__init_subclass__")
             and not ("__dataclass_fields__" in vars(base) and key in OF_DATACLASSES)]
 

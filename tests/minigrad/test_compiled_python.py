@@ -148,6 +148,15 @@ def test_what_changes_outside_is_followed(name, after):
     assert lives({after: change}, top=top, body=body) is None
 
 
+def test_code_that_is_of_no_module_is_followed():
+    names = {}
+    exec("k = 2.0\nclass A:\n    k = 2.0\n    def f(self, x): return x * self.k * k\na = A()\ndef step(x): return a.f(x)", names)
+    step, x = mg.compile(names["step"]), mg.ones(1)
+    assert [step(x).item() for _ in range(6)] == [4.0] * 6
+    names["k"] = names["A"].k = 3.0
+    assert step(x).item() == 9.0
+
+
 def test_a_scheduler_inside_and_a_new_parameter_group_are_followed():
     inside = "optimizer.step(); scheduler.step(); optimizer.zero_grad()"
     top = "scheduler = nn.optim.lr_scheduler.StepLR(optimizer, 2)\nv = nn.Parameter(mg.ones(2))"
