@@ -19,7 +19,7 @@ from browser import Browser, missing
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKS = {  # of tests that ask for a library by pytest.importorskip, or for a fixture: the first that fits
-    "torch": "oracle", "transformers": "oracle", "scipy": "oracle", "safetensors": "hub", "tokenizers": "hub",
+    "torch": "oracle", "transformers": "oracle", "scipy": "oracle", "expecttest": "oracle", "safetensors": "hub", "tokenizers": "hub",
     "chromium": "browser", "mpiexec": "mpi",
 }
 GROUPS = "core", *dict.fromkeys(MARKS.values())  # core: without any mark

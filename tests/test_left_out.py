@@ -87,9 +87,8 @@ NOT_PUBLIC = re.compile("^_|_copy$|_backward|^(batch_norm|choose|cudnn|dsmm|embe
 SHARED_WITH_F = "alpha_dropout affine_grid_generator constant_pad_nd".split()  # functions of torch that are those of F
 
 
-def public(module, library):
+def public(module, library, torch):
     """The names of a module of PyTorch that files may use."""
-    torch = pytest.importorskip("torch")
     if module in ("minigrad", "nn.functional"):
         functions = torch.overrides.get_overridable_functions()
         found = [f.__name__ for space in ([library, torch.functional] if library is torch else [library]) for f in functions[space]]
@@ -112,7 +111,7 @@ def test_what_pytorch_has_is_there_or_left_out(module):
     torch = pytest.importorskip("torch")
     theirs = importlib.import_module(THEIRS[module]) if module != "minigrad" else torch
     known = set(" ".join(TABLES[module]).split())
-    assert public(module, theirs) - known - set(dir(importlib.import_module(module))) == set()
+    assert public(module, theirs, torch) - known - set(dir(importlib.import_module(module))) == set()
     assert {name for name in known if not hasattr(theirs, name)} <= {"prune"}  # a module to be imported
 
 

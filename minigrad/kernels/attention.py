@@ -475,8 +475,8 @@ def attention_forward(
     _check(q, k, v, mask, rotation)
     B, H, Tq, D = q.shape
     is_split = _is_readable(q) and 0 < q.strides[1] < q.strides[2]
-    out = empty((B, Tq, H, D), q.dtype).swapaxes(1, 2) if is_split else empty(q.shape, q.dtype)
     q, k, v = _readable(q), _readable(k), _readable(v)
+    out = empty((B, Tq, H, D), q.dtype).swapaxes(1, 2) if is_split else empty(q.shape, q.dtype)
     logsumexp = empty((B, H, Tq), q.dtype)
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf

@@ -360,7 +360,7 @@ def test_what_cannot_be_replayed_is_refused(name):
 def test_inputs_and_results_are_tensors():
     with pytest.raises(TypeError, match="takes Tensors, got float"):
         mg.compile(lambda x: x)(1.0)
-    with pytest.raises(TypeError, match="returns Tensors, got int"):
+    with pytest.raises(TypeError, match="returns Tensors, .*, got int"):
         mg.compile(lambda x: 3)(mg.ones(2))
     with pytest.raises(RuntimeError, match="input of a compiled step requires a gradient"):
         mg.compile(lambda x: x)(W)

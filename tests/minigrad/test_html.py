@@ -117,14 +117,11 @@ def test_looking_changes_nothing():
 
 
 def test_a_step_that_is_captured_shows_no_numbers():
-    seen = []
-
     @mg.compile
     def step(x):
-        seen.append(x._repr_html_)
-        return x * 2.0
+        return x * (2.0 if x._repr_html_ is None else 3.0)
 
-    assert step(mg.ones(2)).tolist() == step(mg.ones(2)).tolist() == [2.0, 2.0] and seen == [None]
+    assert step(mg.ones(2)).tolist() == step(mg.ones(2)).tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("verdict, function", [("pass", lambda x: x * x), ("fail", lambda x: x.detach() * x)])

@@ -96,7 +96,7 @@ SABOTAGES = [
             "slots are not read": ("Surroundings._attribute", "isinstance(of_class, types.MemberDescriptorType)", "False"),
             "wrappers are not seen through": ("Surroundings._function", "if isinstance(inner, types.FunctionType):", "if False:"),
             "arguments are not followed": ("Surroundings._function", "if owner is not MISSING and not code.co_argcount:", "if False:"),
-            "classes in between": ("Surroundings._of_class", "not is_of_library(base.__module__)", "base is kind and False"),
+            "classes in between": ("Surroundings._of_class", "not is_library_class(base)", "False"),
             "operators are not read": ("Surroundings._object", '("forward", *_operators(type(value)))', '("forward",)'),
             "generators are not looked at": ("Surroundings._follow", "(state := _state_of(value)) is not None", "False"),
             "the first line": ("Surroundings.line_of", 'found[0]) if found', 'code.co_filename, code.co_firstlineno) if found'),

@@ -714,7 +714,7 @@ def test_bad_checkpoints(run, runs, name, flags, says):
 
 
 def test_no_checkpoint(run):
-    one_line(run("--checkpoint", "nowhere", "--text", "abc", "--no-open"), "nowhere does not exist; give the folder of a run", 1)
+    one_line(run("--checkpoint", "nowhere", "--text", "abc", "--no-open"), "nowhere does not exist; give the folder of a run")
     pathlib.Path("file.npz").write_text("no archive")
     one_line(run("--checkpoint", "file.npz", "--text", "abc", "--no-open"), "file.npz", 1)
 
