@@ -209,7 +209,7 @@ class _Captured:
 
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
         """Does an input share memory with a tensor from outside that the step may write to, before it reads the input?"""
-        if self.arrivals:
+        if self.arrivals and any(tensor.dtype.kind == "f" for tensor in inputs):  # ids are no gradients
             gradients = {id(arrival.node.grad) for arrival in self.arrivals}
             if any(id(tensor) in gradients for tensor in inputs):
                 return True
