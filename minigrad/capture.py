@@ -371,6 +371,8 @@ class _Arrival:
     the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, they do.
     """
 
+    __slots__ = ("gradient", "memory", "node")  # there is one for each parameter, and each is called in each replay
+
     def __init__(self, node, gradient: np.ndarray, memory: np.ndarray):
         self.node, self.gradient, self.memory = node, gradient, memory
 

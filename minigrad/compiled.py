@@ -7,6 +7,7 @@ import bisect
 import collections
 import functools
 import itertools
+import operator
 import types
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -34,8 +35,9 @@ def compile(function: Callable | None = None, *, check: bool = False) -> "Compil
     - The step takes Tensors, and returns Tensors, in tuples, lists or dicts, or None. Results are copies, off the tape.
     - It may call backward(), optimizers and schedulers, draw by minigrad's functions, and clear gradients.
     - Tensors and NumPy arrays from outside are read anew in each call, as inputs are.
-    - Variables, attributes, and what lists, dicts and objects hold are read when the step is captured. If one has changed,
-      or a module, the grad mode, the number of threads, or a shape, the step is captured anew.
+    - Variables, attributes, and what lists, dicts, arrays and objects hold are read when the step is captured. If one has
+      changed, or a module, the grad mode, the number of threads, or a shape, the step is captured anew. (Lists of more than
+      131,072 items and arrays of more than 16 MB are not looked at; what Python reads of them is as below.)
     - What a replay would not do is refused at the first call, by name, with nothing changed: setting a variable or an
       attribute, reading a value in Python (item(), an if), writing in place, hooks, create_graph, NumPy's generators.
     - What Python decides in a way that cannot be seen from outside is found out: at calls 2, 3, 4, 8, 16, ... Python runs
@@ -117,8 +119,8 @@ class Compiled:
         if new is None:
             return result
         self._captured[key] = new
-        if known is not None:
-            new.follows(known)
+        if known is not None and new.transcript.difference(known.transcript) is None:
+            new.count = known.count + 1  # nothing that matters has changed
         for oldest in list(self._captured)[:-MOST_CAPTURED]:
             self._captured.pop(oldest, None)  # another thread may have been faster
         return result
@@ -186,20 +188,24 @@ class _Captured:
         self.rehearsed: Sequence = ()  # the arrivals of the last call, if it was a rehearsal
         self.inputs, self.results = inputs, results
         self.around, self.transcript, self.opaque = step.around, step.transcript, step.opaque_arguments
-        self.generation = capture.generation
-        self.places = step.around.to_check()
+        self.look_at(step.around)
         self.count = 1  # calls, which are compared at 2, 3, 4, 8, ...
         self.last_run = call  # of the step's calls, the last one that Python made
         # Memory that the step may write to: the places in it where something begins, and where all of before has ended.
         spans = sorted(span for span in (_span(array) for _, array, _ in self.sources if self.opaque) if span[0] < span[1])
         self.starts, self.ends = [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
 
+    def look_at(self, around: Surroundings) -> None:
+        """What is now is what `is_current` looks for."""
+        self.generation = capture.generation  # modules that the step makes have told, too
+        places = around.to_check({id(tensor) for tensor, _, _ in self.sources})
+        self.reads, self.values = [place.read for place in places], [place.value for place in places]
+
     def is_current(self) -> bool:
         """Does what it was captured with still hold?"""
         if self.generation != capture.generation:
             return False
-        for read, value in self.places:
-            now = read()
+        for now, value in zip(map(operator.call, self.reads), self.values):
             if now is not value and not same(now, value):
                 return False
         for tensor, array, node in self.sources:
@@ -209,29 +215,19 @@ class _Captured:
 
     def may_write_to(self, inputs: Sequence[Tensor]) -> bool:
         """Does an input share memory with a tensor from outside that the step may write to, before it reads the input?"""
-        if self.arrivals and any(tensor.dtype.kind == "f" for tensor in inputs):  # ids are no gradients
-            gradients = {id(arrival.node.grad) for arrival in self.arrivals}
-            if any(id(tensor) in gradients for tensor in inputs):
+        known, starts = self.around.known, self.starts
+        for tensor in inputs:
+            array = tensor._array
+            if id(tensor) in known:  # the step may ask whether it is the same
                 return True
-        if any(id(tensor) in self.around.known for tensor in inputs):  # the step may ask whether it is the same
-            return True
-        for tensor in inputs if self.starts else ():
-            start, end = _span(tensor.array)
-            place = bisect.bisect_left(self.starts, end)
-            if place and self.ends[place - 1] > start:
-                return True
+            if array.dtype.kind == "f" and any(tensor is arrival.node.grad for arrival in self.arrivals):
+                return True  # ids are no gradients
+            if starts:
+                start, end = _span(array)
+                place = bisect.bisect_left(starts, end)
+                if place and self.ends[place - 1] > start:
+                    return True
         return False
-
-    def follows(self, before: "_Captured") -> None:
-        """This was captured since something has changed. RuntimeError if the replays of `before` may have been wrong: if
-        something else has changed as well, that is too large to be looked at each time."""
-        if self.transcript.difference(before.transcript) is None:
-            self.count = before.count + 1  # nothing that matters has changed
-            return
-        changed = before.around.changed_unseen()
-        if changed and self.last_run - before.last_run > 1:
-            raise RuntimeError(f"compile: {changed} has changed, which is too large to be looked at before each call; "
-                               f"replays since call {before.last_run + 1} may have been wrong. This one was made by Python")
 
     @float_errors.ignored
     def replay(self, inputs: Sequence[Tensor]) -> Any:
@@ -301,7 +297,7 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
     try:
         with step:
             tracers = [Tracer.of(as_given(array, x.array), None, step) for array, x in zip(arrays, inputs)]
-            tracers = [tracers[i] for i in first_places(inputs)]
+            tracers = [tracers[i] for i in first_places(inputs) or range(len(tracers))]
             step.inputs = tracers
             results = step.run(function, *tracers) if before and before.count == 2 else function(*tracers)
             step.transcript.ends(results)
@@ -342,9 +338,9 @@ def as_given(array: np.ndarray, given: np.ndarray) -> np.ndarray:
 
 
 def first_places(inputs: Sequence[Tensor]) -> list[int]:
-    """For each input the first place at which it stands."""
+    """For each input the first place at which it stands; nothing if none stands twice."""
     ids = list(map(id, inputs))
-    return list(map(ids.index, ids))
+    return list(map(ids.index, ids)) if len(set(ids)) < len(ids) else []
 
 
 def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> Any:
@@ -353,8 +349,8 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
     known.leave()
     result, now = captured(compiled, inputs, known)
     difference, known.rehearsed = now.transcript.difference(known.transcript), now.arrivals
-    known.places, last, known.last_run = known.around.to_check(), known.last_run, compiled.calls
-    known.generation = capture.generation  # modules that the step makes have told, too
+    known.look_at(known.around)
+    last, known.last_run = known.last_run, compiled.calls
     if difference:
         wrong = f"; replays since call {last + 1} may have been wrong" if compiled.calls - last > 1 else ""
         raise RuntimeError(f"compile: at call {compiled.calls} this step is another one than the one captured: {difference}"

@@ -13,7 +13,6 @@ told afterwards by the functions that ran (`add`), and at last found by comparin
 """
 import builtins
 import collections
-import contextlib
 import dis
 import functools
 import inspect
@@ -35,11 +34,10 @@ from .protocol import is_tensor
 LIBRARIES = {"minigrad", "numpy", "numba"}  # whose code is not followed: what it reads, it tells in other ways
 MISSING = object()  # the value of a variable that is not there
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
-EQUAL = {int, float, str, bytes, bool}  # two of these are the same if they are equal; of others, if they are one object
+EQUAL = {int, float, str, bytes, bytearray, bool}  # equal ones are the same; of others, one object is
 CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 MOST_PLACES = MOST_OBJECTS = 10_000  # of one function
-LARGEST_CONTAINER, LARGEST_ARRAY = 10_000, 1 << 18  # elements, bytes; a larger one is looked at only when Python runs
-LARGEST = 1 << 24  # bytes or elements; one that is larger still is not looked at
+LARGEST_CONTAINER, LARGEST_ARRAY = 1 << 17, 1 << 24  # elements, bytes; a larger one is not looked at
 
 ROOTS = ("IMPORT_NAME", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT", "LOAD_FAST",
          "STORE_FAST_LOAD_FAST")
@@ -58,10 +56,9 @@ class Place:
     """Something that may change: a variable, an attribute, the contents of a container."""
 
     def __init__(self, name: str, key: str, read: Callable[[], Any], write: Callable[[Any], None], *,
-                 is_told: bool = False, is_large: bool = False, is_drawn_from: bool = False):
+                 is_told: bool = False, is_drawn_from: bool = False):
         self.name, self.key, self.read, self.write = name, key, read, write
         self.is_told = is_told  # are captured steps told when this is set?
-        self.is_large = is_large  # is it too large to be looked at before each replay?
         self.is_drawn_from = is_drawn_from  # is it a generator of random numbers, or an iterator?
         self.value = self.latest = read()  # when the function began; after what was last allowed to change it
 
@@ -148,15 +145,10 @@ class Surroundings:
     def _generator(self, generator: np.random.Generator) -> None:
         self._generators[id(generator)] = generator, generator.bit_generator.state
 
-    def to_check(self) -> list[tuple[Callable[[], Any], Any]]:
-        """(read, value) of the places that must be looked at before a replay."""
-        return [(place.read, place.value) for place in self.places.values()
-                if not (place.is_told or place.is_large or place.is_drawn_from)]
-
-    def changed_unseen(self) -> str | None:
-        """The name of a place that is too large to be looked at each time, and is no longer as it was in the beginning."""
-        large = [place for place in self.places.values() if place.is_large]
-        return next((place.name for place in large if not same(place.read(), place.value)), None)
+    def to_check(self, apart: set[int]) -> list[Place]:
+        """The places that must be looked at before a replay, apart from those in objects of these ids."""
+        return [place for (within, _), place in self.places.items()
+                if not (place.is_told or place.is_drawn_from or within in apart)]
 
     def add(self, ran: dict[types.CodeType, tuple[dict, Any]]) -> None:
         """Functions have run, with these globals and first arguments; those that were not found before are read now."""
@@ -205,26 +197,24 @@ class Surroundings:
         def write(value: Any) -> None:
             cell.cell_contents = value
 
-        self._note(cell, name, name, lambda: _contents(cell), write)
+        self._note(cell, name, name, functools.partial(_contents, cell), write)
         return _contents(cell)
 
     def _contents_of(self, container: Any, name: str) -> None:
         """What a container holds; and what is inside of that."""
-        key, is_large = name.rpartition(".")[2].partition("[")[0], len(container) > LARGEST_CONTAINER
-        if len(container) > LARGEST:
+        if len(container) > LARGEST_CONTAINER:
             return
+        key = name.rpartition(".")[2].partition("[")[0]
         if isinstance(container, (dict, types.MappingProxyType)):
             self._note(container, name, key, lambda: (*dict.keys(container), *dict.values(container))
                        if isinstance(container, dict) else (*container, *container.values()),
-                       lambda value: _refill(container, zip(value[: len(value) // 2], value[len(value) // 2 :])),
-                       is_large=is_large)
+                       lambda value: _refill(container, zip(value[: len(value) // 2], value[len(value) // 2 :])))
             items = dict.items(container) if isinstance(container, dict) else container.items()
         else:
             if not isinstance(container, (tuple, frozenset)):
-                self._note(container, name, key, lambda: tuple(container), lambda value: _refill(container, value),
-                           is_large=is_large)
+                self._note(container, name, key, lambda: tuple(container), lambda value: _refill(container, value))
             items = enumerate(container)
-        for key, item in list(items) if not is_large else ():
+        for key, item in list(items):
             self._follow(item, f"{name}[{key!r}]" if isinstance(key, SIMPLE) else f"an item of {name}")
 
     # ------------------------------------------------------------------------------------------------ values
@@ -254,9 +244,8 @@ class Surroundings:
             self._contents_of(value, name)
             self._open.setdefault(id(value), (value, name, set()))  # its class may be the user's
         elif isinstance(value, np.ndarray):
-            if value.nbytes <= LARGEST and not value.dtype.hasobject:
-                self._note(value, name, name.rpartition(".")[2], value.tobytes, lambda data: _refill_array(value, data),
-                           is_large=value.nbytes > LARGEST_ARRAY)
+            if value.nbytes <= LARGEST_ARRAY and not value.dtype.hasobject:
+                self._note(value, name, name.rpartition(".")[2], _bytes_of(value), lambda data: _refill_array(value, data))
         elif isinstance(value, (bytearray, memoryview)):
             self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.__setitem__(..., data)
                        if isinstance(value, memoryview) else value.__init__(data))
@@ -595,14 +584,30 @@ def _refill(container: Any, items: Any) -> None:
     (kind.extend if kind in (list, collections.deque) else kind.update)(container, items)
 
 
+def _bytes_of(array: np.ndarray) -> Callable[[], bytes | bytearray]:
+    """A function that returns what an array holds: the same object until that changes, so that nothing large is copied."""
+    if not (array.flags.c_contiguous and array.size):
+        return array.tobytes
+    now, before = memoryview(array.reshape(-1).view(np.uint8)), bytearray()
+
+    def read() -> bytearray:
+        nonlocal before
+        if before != now:
+            before = bytearray(now)
+        return before
+
+    return read
+
+
 def _refill_array(array: np.ndarray, data: bytes) -> None:
     array[...] = np.frombuffer(data, array.dtype).reshape(array.shape)
 
 
 def _contents(cell: types.CellType) -> Any:
-    with contextlib.suppress(ValueError):  # nothing yet, as of a function that refers to itself
+    try:
         return cell.cell_contents
-    return MISSING
+    except ValueError:  # nothing yet, as of a function that refers to itself
+        return MISSING
 
 
 @functools.lru_cache(maxsize=4096)

@@ -110,13 +110,14 @@ class Tensor(ops.Methods):
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Make this a leaf whose gradient is wanted, or not."""
-        if requires_grad != (self.node is not None):
-            current().refuse_switch(self)
+        if requires_grad == (self.node is not None):
+            return self
+        current().refuse_switch(self)
         if not requires_grad:
             if not self.is_leaf:
                 raise RuntimeError("only leaf tensors can stop requiring a gradient; use detach() on a computed one")
-            self.frozen, self.node = self.node or self.frozen, None
-        elif self.node is None:
+            self.frozen, self.node = self.node, None
+        else:
             if self._array.dtype.kind != "f":
                 raise TypeError(f"only floating point tensors can require gradients, got {self.dtype}")
             is_thawed = self.frozen and (self.frozen.shape, self.frozen.dtype) == (self._array.shape, self._array.dtype)

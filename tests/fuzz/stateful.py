@@ -51,7 +51,7 @@ SLOTS = {
     "deque": ("O = collections.deque([0.0] * 99)", "O[{n}] = {v}", "O[{n}]"),
     "closure": ("def make{n}(value):\n    def get(): return value\n    def put(new):\n        nonlocal value\n        value = new\n    return get, put\n"
                 "get{n}, put{n} = make{n}({v})", "", "get{n}()"),
-    "large list": ("BIG = [0.0] * 2000", "BIG[{n}] = {v}", "BIG[{n}]"),  # too large to be looked at before each replay
+    "large list": ("BIG = [0.0] * 2000", "BIG[{n}] = {v}", "BIG[{n}]"),
     "large array": ("HUGE = np.zeros(99999)", "HUGE[{n}] = {v}", "float(HUGE[{n}])"),
     "named by a local": ("class Config: pass\nconfig = Config()", "config.h{n} = {v}", "(lambda own: own.h{n})(config)"),
 }  # fmt: skip

@@ -105,6 +105,7 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
     "key of a dict": ("d = {'k': 2.0}", "y = y * d.get('m', 1.5)", "d['m'] = 3.0"),
     "list of lists": ("d = [[2.0], [5.0]]", "for z in d: y = y * z[0]", "d[1][0] = 3.0"),
     "longer list": ("d = [2.0]", "for z in d: y = y * z", "d.append(3.0)"),
+    "large list": ("d = [2.0] * 20_000", "y = y * d[7]", "d[7] = 3.0"),
     "set": ("d = {1}", "y = y * 3 if 2 in d else y", "d.add(2)"),
     "order of a dict": ("d = {'a': 1, 'b': 2}", "for z in d: y = (y + d[z]) * d[z]", "d['a'] = d.pop('a')"),
     "dataclass": ("@dataclasses.dataclass\nclass C: k: float = 2.0\nc = C()", "y = y * c.k", "c.k = 3.0"),
@@ -120,6 +121,8 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
     "as_tensor, converted": ("a = np.full(2, 2.0)", "y = y * mg.as_tensor(a, dtype=mg.float32)", "a[:] = 3"),
     "computed by NumPy": ("a = np.full(2, 2.0, np.float32)", "y = y * (a + 0)", "a[:] = 3"),
     "number of an array": ("a = np.full(2, 2.0, np.float32)", "y = y * float(a.sum())", "a[:] = 3"),
+    "number of a large array": ("a = np.full(99_999, 2.0)", "y = y * float(a[7])", "a[7] = 3"),
+    "number of an array in another order": ("a = np.full((2, 2), 2.0, order='F')", "y = y * float(a[1, 0])", "a[1, 0] = 3"),
     "list of arrays": ("a = [np.full(2, 2.0, np.float32)]", "y = y * mg.tensor(a)", "a[0][:] = 3"),
     "labels": ("a = np.array([0, 1, 1])", "y = y + F.cross_entropy(y, mg.tensor(a))", "a[:] = 0"),
     "gradient for backward": ("a = np.full((3, 2), 2.0, np.float32)", "(x @ w * 0.1).backward(mg.tensor(a))", "a[:] = 3"),
@@ -265,7 +268,7 @@ def test_a_refusal_that_the_step_catches_stays_one():
 
 def test_what_cannot_be_seen_is_found_out_when_python_runs_the_step_again():
     """A list so long that nobody looks through it before each replay."""
-    top, body = "d = [2.0] * 50_000", "y = y * d[7]"
+    top, body = "d = [2.0] * 200_000", "y = y * d[7]"
     said = r"call 8: compile: at call 8 .* gave Mul .* 3.0, where it had given 2.0; replays since call 5 may have been wrong"
     plain, own = world(top=top, body=body), world(top=top, body=body)
     step, x = mg.compile(own["step"]), mg.ones(3, 2)
@@ -284,7 +287,7 @@ def test_what_cannot_be_seen_is_found_out_when_python_runs_the_step_again():
 
 
 def test_another_call_is_named():
-    top, body = "d = [0] * 50_000", "y = y.tanh() if d[7] else y"
+    top, body = "d = [0] * 200_000", "y = y.tanh() if d[7] else y"
     own = world(top=top, body=body)
     step, x = mg.compile(own["step"]), mg.ones(3, 2)
     step(x)
@@ -324,7 +327,7 @@ def test_what_the_garbage_collector_calls_is_not_the_steps():
 
 
 def test_check_compares_each_replay():
-    hidden, shown = [2.0] * 50_000, mg.ones(2, requires_grad=True)
+    hidden, shown = [2.0] * 200_000, mg.ones(2, requires_grad=True)
 
     @mg.compile(check=True)
     def step(x):
@@ -405,7 +408,7 @@ def test_steps_are_copied_and_pickled():
 
 
 def test_a_function_whose_backward_returns_none_at_times_is_refused():
-    w, is_given = mg.ones(2, requires_grad=True), [True] * 50_000  # too long to be looked at
+    w, is_given = mg.ones(2, requires_grad=True), [True] * 200_000  # too long to be looked at
 
     class Fickle(mg.Function):
         @staticmethod
@@ -425,7 +428,7 @@ def test_a_function_whose_backward_returns_none_at_times_is_refused():
 
 
 def test_a_function_that_returns_a_view_at_times_is_followed():
-    doubled = [False] * 50_000
+    doubled = [False] * 200_000
 
     class Sometimes(mg.Function):
         @staticmethod

@@ -88,7 +88,7 @@ SABOTAGES = [
             "defaults are not read": ("Surroundings._function", '"__code__", "__defaults__", "__kwdefaults__"', '"__code__",'),
             "cells are not read": ("Surroundings._values", "name in scope.cells and", "False and"),
             "contents are not read": ("Surroundings._follow", "self._contents_of(value, name)", "pass"),
-            "arrays are not read": ("Surroundings._follow", "value.nbytes <= LARGEST and", "False and"),
+            "arrays are not read": ("Surroundings._follow", "value.nbytes <= LARGEST_ARRAY and", "False and"),
             "other names are not followed": ("Surroundings._chain", 'load.opname.startswith("STORE_FAST") and found', "False"),
             "strings are no names": ("Surroundings._read_code", "if names & BY_STRING:", "if False:"),
             "super is not followed": ("Surroundings._read_code", 'if "super" in names:', "if False:"),
