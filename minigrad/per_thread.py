@@ -10,6 +10,7 @@ from .pool import Pool
 
 class _PerThread(threading.local):
     grad_enabled = True  # are operations put on the tape? Each thread starts with yes
+    is_textbook = False  # are ops run as they are written, and no implementation of them?
     runner: Any = None  # who runs operations; None: runner.EAGER
     observe_launch: Callable | None = None  # told of each kernel launch, as observe_launch(function, arguments)
 

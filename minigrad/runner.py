@@ -7,9 +7,10 @@ other function of arrays. It also tells the runner when Python reads values, or 
 - An `Observer` looks on inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are such.
 - `Capture` (capture.py) writes the work down, so that `compile` can do it again.
 """
+import contextlib
 import functools
 import operator
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -104,6 +105,22 @@ class Runner:
 
 
 EAGER = Runner()
+
+
+@contextlib.contextmanager
+def textbook() -> Iterator[None]:
+    """Inside, and in this Python thread, ops run as `minigrad.ops` has them: in NumPy, and not as kernels.
+
+    >>> import minigrad as mg
+    >>> with mg.textbook():
+    ...     print(mg.tensor([0.0, 0.0]).softmax(0))
+    tensor([0.5, 0.5])
+    """
+    before, this_thread.is_textbook = this_thread.is_textbook, True
+    try:
+        yield
+    finally:
+        this_thread.is_textbook = before
 
 
 class Observer(Runner):

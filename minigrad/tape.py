@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterable, Sequence
 import numpy as np
 
 from . import float_errors, versions
+from .per_thread import this_thread
 from .protocol import is_tensor
 
 
@@ -53,8 +54,12 @@ class Op(Node):
       `self.needs(i)` first.
 
     A primitive's backward runs on arrays and, to be differentiated itself, on Tensors: dout is one then, and so is each
-    saved array that is an input or the output. A fused op is a subclass of `Fused`.
+    saved array that is an input or the output. An op that is several primitives in one is a subclass of `Fused`.
+
+    Other code may do the same for some arrays: an implementation, see `implements`.
     """
+
+    textbook: "type[Op] | None" = None  # the op that this is an implementation of
 
     parents: tuple[Node | None, ...] = ()
     saved: tuple | None = ()
@@ -125,12 +130,17 @@ class Op(Node):
         for value in inputs:
             if is_tensor(value):
                 return value.apply_op(cls, *inputs, **options)
-        return cls.blank().forward(*inputs, **options)
+        return chosen(cls, inputs).blank().forward(*inputs, **options)
 
     @classmethod
     def blank(cls) -> "Op":
         """An application to be: a Node in the making, that `record` completes if a gradient is wanted."""
         return cls.__new__(cls)
+
+    @classmethod
+    def takes(cls, arrays: Sequence) -> bool:
+        """Of an implementation: does it run for these inputs?"""
+        return True
 
     def input_gradients(self, dout, runner, accumulated: np.ndarray | None = None) -> tuple:
         """One gradient per input, from backward. `accumulated`: see `accumulates_into`."""
@@ -170,22 +180,49 @@ class Op(Node):
 
 
 class Fused(Op):
-    """An op whose backward is a kernel. It also says what it computes: `definition`, the same function in primitives.
+    """An op that is several primitives in one. Its forward and its backward run on arrays and on Tensors, in primitives.
 
-    `definition(*inputs, **options)` runs on arrays and on Tensors. It is what a reader reads, what the tests hold the
-    kernel against, and what is differentiated for gradients of gradients. `forward` saves all inputs first, in order,
-    so that the definition can be run again; `saved_for` speaks of its gradients, too.
+    With `saves_inputs`, forward saves all inputs first, in order, and then what else backward needs of what it has made on
+    the way. To differentiate backward, forward is run again on Tensors, which makes that anew.
     """
 
     fresh_gradients = True
+    saves_inputs = False
 
-    @staticmethod
-    def definition(*inputs, **options):
-        raise NotImplementedError
+    @classmethod
+    def definition(cls, *inputs, **options):
+        """What is computed, in primitives: forward, and on the tape if Tensors are given."""
+        return (cls.textbook or cls).blank().forward(*inputs, **options)
 
-    def not_saved(self, array):
-        """Zeros of its shape, which take no memory: the definition is still run with it."""
-        return None if array is None else np.broadcast_to(np.zeros((), array.dtype), array.shape)
+
+_implementations: dict[type[Op], type[Op]] = {}
+
+
+def implements(op: type[Op]) -> Callable:
+    """Decorate a subclass of an op, of the same name, which does the same in another way for arrays that it `takes`.
+
+    It is never the only description of what it computes: the op's own forward and backward are run where it does not take
+    the arrays, on Tensors, and inside `textbook`.
+    """
+
+    def install(implementation: type[Op]) -> type[Op]:
+        if implementation.__name__ != op.__name__:
+            raise TypeError(f"an implementation of {op.__name__} has its name, got {implementation.__name__}")
+        implementation.textbook, _implementations[op] = op, implementation
+        return implementation
+
+    return install
+
+
+def implementations() -> dict[type[Op], type[Op]]:
+    """By the op that each is one of."""
+    return dict(_implementations)
+
+
+def chosen(op: type[Op], inputs: Sequence) -> type[Op]:
+    """Who runs an op for these inputs: an implementation that takes them, or the op itself."""
+    other = _implementations.get(op)
+    return op if other is None or this_thread.is_textbook or not other.takes(inputs) else other
 
 
 def is_contiguous(gradient) -> bool:

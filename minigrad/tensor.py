@@ -14,7 +14,6 @@ from . import float_errors, ops, tape, versions
 from .arrays import as_array, bool_, float32, float64, int64
 from .devices import dtype_of_to
 from .dlpack import CPU_TYPE, exported
-from .grad_mode import enable_grad
 from .html import html_of_tensor
 from .ops.comparison import Where
 from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
@@ -22,7 +21,7 @@ from .ops.operands import sizes
 from .per_thread import this_thread
 from .pool import lasting
 from .runner import EAGER, current, opaque, refuse_in_capture
-from .tape import Fused, Node, Op
+from .tape import Fused, Node, Op, chosen
 from .versions import VersionedArray
 
 
@@ -316,7 +315,7 @@ class Tensor(ops.Methods):
             else:
                 arrays.append(value)
         parents = places_of(inputs, arrays) if wants_gradient and this_thread.grad_enabled else None
-        op = blank(operation)
+        op = blank(chosen(operation, arrays))
         if parents is not None:
             op.parents = parents
         token = float_errors.ignore()
@@ -341,14 +340,17 @@ class Tensor(ops.Methods):
     def through(self, op: Op) -> Any:
         """The gradients of op's inputs if this is its output's, on the tape themselves.
 
-        Among what op saved, an input or the output takes its place on the tape again. A fused op's backward is a kernel,
-        which is not on the tape, so its definition is differentiated instead.
+        Among what op saved, an input or the output takes its place on the tape again. What else it has saved is made again,
+        on the tape, by its forward.
         """
-        if isinstance(op, Fused):
-            return _through_definition(op, self)
+        kind = op.textbook or type(op)
+        if isinstance(op, Fused) and op.saves_inputs:
+            again = blank(kind)
+            again.parents = op.parents
+            again.forward(*map(_placed, op.parents, op.saved), **op.options)
+            return again.backward(self, *again.saved)
         places = dict(zip(op.identities, (*op.parents, op))) if op.saved else {}
-        saved = [wrap(np.asarray(a), places[id(a)]) if places.get(id(a)) is not None else a for a in op.saved]
-        return op.backward(self, *saved)
+        return kind.backward(op, self, *[_placed(places.get(id(array)), array) for array in op.saved])
 
     @staticmethod
     def constant(function: Callable, *values) -> "Tensor":
@@ -643,16 +645,9 @@ def placed_now(parent: Node | None, array: np.ndarray) -> Node | None:
     return place
 
 
-def _through_definition(op: Fused, dout: Tensor) -> tuple:
-    """The gradients of op's definition, between new places on the tape for its inputs and its output."""
-    inputs = list(op.saved[: len(op.parents)])
-    places = [placed_now(parent, array) for parent, array in zip(op.parents, inputs)]
-    inputs = [array if place is None else wrap(np.asarray(array), place) for array, place in zip(inputs, places)]
-    with enable_grad():
-        output = type(op).definition(*inputs, **op.options)
-    wanted = [place for place in places if place is not None]
-    found = iter(tape.gradients({output.node: dout}, wanted, current(), retain_graph=True))
-    return tuple(None if place is None else next(found) for place in places)
+def _placed(place: Node | None, array: Any) -> Any:
+    """A Tensor of this array at a place on the tape; the array itself, if it has none."""
+    return array if place is None else wrap(np.asarray(array), place)
 
 
 def refuse_write() -> None:

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 
-from ..kernels import elementwise as kernels
 from ..tape import Fused
 from .comparison import select
 from .elementary import Erf, Sigmoid, elementary
@@ -85,6 +84,7 @@ Tanhshrink = elementary("out = x - tanh x:  dx = dout * (tanh x)^2",
 
 
 SQRT_2 = math.sqrt(2.0)
+SQRT_2_PI = math.sqrt(2.0 * math.pi)
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
@@ -99,26 +99,29 @@ class Gelu(Fused):
     Saves x; recomputes Phi.
     """
 
-    by_kernels = True
-
-    @staticmethod
-    def definition(x, *, approximate="none"):
-        if approximate == "tanh":
-            u = SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)
-            return 0.5 * x * (1.0 + np.tanh(u))
-        return 0.5 * x * (1.0 + Erf.call(x / SQRT_2))
-
     def forward(self, x, *, approximate="none"):
+        self.approximate = approximate
         self.save(x)
-        self.use_tanh = approximate == "tanh"
-        out = kernels.empty_apart(x)
-        kernels.gelu_forward(x.reshape(-1), out.reshape(-1), self.use_tanh)
-        return out
+        return x * gelu_probability(x, approximate)
 
     def backward(self, dout, x):
-        dx = kernels.empty_apart(x)
-        kernels.gelu_backward(dout.reshape(-1), x.reshape(-1), dx.reshape(-1), self.use_tanh)
-        return dx
+        return dout * gelu_slope(x, self.approximate)
+
+
+def gelu_probability(x, approximate: str):
+    """Phi(x)"""
+    if approximate == "tanh":
+        return 0.5 * (1.0 + np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
+    return 0.5 * (1.0 + Erf.call(x / SQRT_2))
+
+
+def gelu_slope(x, approximate: str):
+    """Phi(x) + x * Phi'(x)"""
+    probability = gelu_probability(x, approximate)
+    if approximate == "tanh":
+        t = 2.0 * probability - 1.0
+        return probability + x * (0.5 * (1.0 - t * t) * (SQRT_2_OVER_PI * (1.0 + 3 * 0.044715 * x * x)))
+    return probability + x * (np.exp(-0.5 * x * x) / SQRT_2_PI)
 
 
 class SwiGLU(Fused):
@@ -129,22 +132,13 @@ class SwiGLU(Fused):
     sigmoid.
     """
 
-    by_kernels = True
-
-    @staticmethod
-    def definition(a, b):
-        return a * Sigmoid.call(a) * b
-
     def forward(self, a, b):
         self.save(a, b)
-        out = kernels.empty_apart(a)
-        kernels.swiglu_forward(a.reshape(-1), b.reshape(-1), out.reshape(-1))
-        return out
+        return a * sigmoid(a) * b
 
     def backward(self, dout, a, b):
-        da, db = kernels.empty_apart(a), kernels.empty_apart(b)
-        kernels.swiglu_backward(dout.reshape(-1), a.reshape(-1), b.reshape(-1), da.reshape(-1), db.reshape(-1))
-        return da, db
+        s = sigmoid(a)
+        return dout * b * (s + a * s * (1 - s)), dout * a * s
 
 
 class ActivationMethods:

@@ -19,9 +19,7 @@ The last sum is one number for each row, and needs no weights if out is kept:
 With dropout, out = (weights * factors) @ v, where factors are keep / (1 - p). Then dv = (weights * factors)^T @ dout and
 dweights = (dout @ v^T) * factors, and the rest is as above, rowsum(dout * out) too.
 
-The kernels never hold a (Tq, Tk) array: they save out and the logsumexp of each row of scores, recompute the weights
-block by block, and take rowsum(dout * out) in place of rowsum(dweights * weights). In smaller steps, with numbers to
-follow: docs/backprop_through_attention.md.
+In smaller steps, with numbers to follow: docs/backprop_through_attention.md.
 
 With rotary positions q and k are `turned` first, each token's by its angles. A rotation is undone by turning back, and its
 transpose does the same: so dq and dk, of what was turned, are turned back.
@@ -30,8 +28,7 @@ import math
 
 import numpy as np
 
-from ..kernels import attention as kernels, dropout
-from ..kernels.buffers import empty_like
+from ..kernels import dropout
 from ..tape import Fused
 from .dropout import Dropout
 
@@ -41,15 +38,17 @@ def default_scale(q) -> float:
     return 1 / math.sqrt(max(q.shape[-1], 1))
 
 
-def turned(x, rotation):
+def turned(x, rotation, back=False):
     """Rotary positions (Su et al., arXiv:2104.09864): each pair of features is rotated by an angle a of the token t.
 
         (y[2i], y[2i+1]) = (x[2i] cos a - x[2i+1] sin a, x[2i] sin a + x[2i+1] cos a)
 
-    x (..., T, D), rotation (at least T, D): row t is cos a, sin a of the first pair, then those of the next.
+    x (..., T, D), rotation (at least T, D): row t is cos a, sin a of the first pair, then those of the next. `back` turns
+    by -a: dx, if dy is given.
     """
     rotation = rotation[: x.shape[-2]]
     cosine, sine, even, odd = rotation[:, 0::2], rotation[:, 1::2], x[..., 0::2], x[..., 1::2]
+    sine = -sine if back else sine
     return np.reshape(np.stack([even * cosine - odd * sine, even * sine + odd * cosine], axis=-1), x.shape)
 
 
@@ -67,28 +66,44 @@ class WeightsDropout(Dropout):
         return weights * dropout.weights_mask(weights.shape, key, p, weights.dtype)
 
 
-def spelled_out_attention(q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0,
-                          key=None):
-    """The definition: (out, weights). A row in which everything is masked gets zero weights, not NaN."""
-    scale = default_scale(q) if scale is None else scale
-    if rotation is not None:
-        q, k = turned(q, rotation), turned(k, rotation)
+def attention_weights(q, k, mask, is_causal: bool, scale: float):
+    """softmax(q @ k^T * scale + mask). A row in which everything is masked gets zero weights, not NaN."""
     scores = masked_scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if is_causal:
         allowed = np.tril(np.ones(scores.shape[-2:], bool))
         masked_scores = np.where(allowed, scores, -np.inf)
-        # A NaN or infinity in a later value must not reach an earlier row as 0 * NaN; see the kernels, which skip it.
     if mask is not None:
         masked_scores = masked_scores + mask
     if scores.shape[-1] == 0:
-        return np.matmul(masked_scores, v), masked_scores
+        return masked_scores
     largest = np.max(masked_scores, axis=-1, keepdims=True)
     e = np.exp(masked_scores - np.where(largest == -np.inf, 0.0, largest))
     total = np.sum(e, axis=-1, keepdims=True)
-    weights = e / np.where(total == 0.0, 1.0, total)
-    if dropout_p > 0.0:
-        weights = WeightsDropout.call(weights, key=key, p=dropout_p)
-    return np.matmul(weights, v), weights
+    return e / np.where(total == 0.0, 1.0, total)
+
+
+def dropped(weights, p: float, key):
+    """The weights times factors, keep / (1 - p): the same ones for the same key."""
+    return WeightsDropout.call(weights, key=key, p=p) if p > 0.0 else weights
+
+
+def attend(q, k, v, mask, rotation, is_causal: bool, scale: float, p: float, key) -> tuple:
+    """out, and what `attend_backward` needs of what was made on the way: q and k as they were turned, weights."""
+    if rotation is not None:
+        q, k = turned(q, rotation), turned(k, rotation)
+    weights = attention_weights(q, k, mask, is_causal, scale)
+    return np.matmul(dropped(weights, p, key), v), (q, k, weights)
+
+
+def attend_backward(dout, v, rotation, scale: float, p: float, key, q, k, weights) -> tuple:
+    """dq, dk, dv"""
+    dv = np.matmul(np.swapaxes(dropped(weights, p, key), -1, -2), dout)
+    dweights = dropped(np.matmul(dout, np.swapaxes(v, -1, -2)), p, key)
+    dscores = weights * (dweights - np.sum(dweights * weights, axis=-1, keepdims=True))
+    dq, dk = np.matmul(dscores, k) * scale, np.matmul(np.swapaxes(dscores, -1, -2), q) * scale
+    if rotation is not None:
+        dq, dk = turned(dq, rotation, back=True), turned(dk, rotation, back=True)
+    return dq, dk, dv
 
 
 class ScaledDotProductAttention(Fused):
@@ -97,26 +112,20 @@ class ScaledDotProductAttention(Fused):
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
     q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or what broadcasts to it; with a rotation, see `turned`, of
-    q and k first. A causal query i sees the keys 0 to i. Weights are dropped with probability dropout_p, and the mask is
-    made again from `key` (random.key_of_batch). Saves its inputs, out and the logsumexp of the scores (B, H, Tq).
+    q and k first. A causal query i sees the keys 0 to i. Weights are dropped with probability dropout_p, and which is
+    made again from `key` (random.key_of_batch). Saves its inputs, q and k as they were turned, and weights.
     """
 
-    @staticmethod
-    def definition(q, k, v, mask=None, rotation=None, **options):
-        return spelled_out_attention(q, k, v, mask, rotation, **options)[0]
+    saves_inputs = True
 
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
-        self.is_causal, self.dropout = is_causal, (dropout_p, key)
-        self.scale = default_scale(q) if scale is None else scale
-        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation, *self.dropout)
-        self.save(q, k, v, mask, rotation, out, logsumexp)
+        self.scale, self.dropout = default_scale(q) if scale is None else scale, (dropout_p, key)
+        out, made = attend(q, k, v, mask, rotation, is_causal, self.scale, *self.dropout)
+        self.save(q, k, v, mask, rotation, *made)
         return out
 
-    def backward(self, dout, q, k, v, mask, rotation, out, logsumexp):
-        dq, dk, dv = (empty_like(x) for x in (q, k, v))
-        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv,
-                                   rotation, *self.dropout)
-        return dq, dk, dv, None, None
+    def backward(self, dout, q, k, v, mask, rotation, *made):
+        return (*attend_backward(dout, v, rotation, self.scale, *self.dropout, *made), None, None)
 
     def count(self, arrays, output):
         (batch, heads, queries, size), keys = arrays[0].shape, arrays[1].shape[2]
@@ -150,34 +159,25 @@ class PackedAttention(Fused):
 
     Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C) -> out (B, T, C); with a rotation
     (at least T, D), see `turned`, of q and k first.
-    The same function as ScaledDotProductAttention between a split and a merge of heads; the kernels read and write the
-    packed arrays in place. Saves packed, rotation, out and the logsumexp of the scores (B, H, T).
+    The same function as ScaledDotProductAttention between a split and a merge of heads.
     """
 
-    by_kernels = True
-
-    @staticmethod
-    def definition(packed, rotation=None, *, num_heads, **options):
-        return merge_heads(spelled_out_attention(*split_heads(packed, num_heads), None, rotation, **options)[0])
+    saves_inputs = True
 
     def forward(self, packed, rotation=None, *, num_heads, is_causal=False, dropout_p=0.0, key=None):
-        self.num_heads, self.is_causal, self.dropout = num_heads, is_causal, (dropout_p, key)
+        self.num_heads, self.dropout = num_heads, (dropout_p, key)
         q, k, v = split_heads(packed, num_heads)
         self.scale = default_scale(q)
-        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation, *self.dropout)
-        self.save(packed, rotation, out, logsumexp)
+        out, made = attend(q, k, v, None, rotation, is_causal, self.scale, *self.dropout)
+        self.save(packed, rotation, *made)
         return merge_heads(out)
 
-    def backward(self, dout, packed, rotation, out, logsumexp):
-        dpacked = empty_like(packed)
+    def backward(self, dout, packed, rotation, *made):
         batch, time, width = dout.shape
-        dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
-        gradients = split_heads(dpacked, self.num_heads)
-        kernels.attention_backward(
-            *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients,
-            rotation, *self.dropout,
-        )
-        return dpacked, None
+        dout = np.swapaxes(np.reshape(dout, (batch, time, self.num_heads, width // self.num_heads)), 1, 2)
+        v = split_heads(packed, self.num_heads)[2]
+        gradients = attend_backward(dout, v, rotation, self.scale, *self.dropout, *made)
+        return np.concatenate([merge_heads(x) for x in gradients], axis=-1), None
 
     def count(self, arrays, output):
         batch, time, width = output.shape

@@ -1,12 +1,9 @@
-"""Cross-entropy between logits and target classes, loss and gradient in one pass over the logits; and its end alone."""
+"""Cross-entropy between logits and target classes, or distributions; and its end alone, from log-probabilities."""
 import numpy as np
 
-from ..kernels import cross_entropy as kernels
-from ..kernels.buffers import empty, empty_like
-from ..tape import Fused
-from .arithmetic import product
-from .indexing import zeros
-from .softmax import LogSoftmax
+from ..tape import Fused, Op
+from .indexing import SetAt
+from .softmax import LogSoftmax, Softmax
 
 
 class CrossEntropy(Fused):
@@ -19,37 +16,24 @@ class CrossEntropy(Fused):
         dx_w = -dloss sum_v q_v ([v = w] - p_w) = dloss (p_w - q_w):  the probabilities, less those wanted.
     Rows whose target is ignore_index have no loss and no gradient, and the mean is over the others; over none at all it
     is NaN.
-    Forward already computes the slope dloss_n/dx_n, in the same pass; it is saved beside x (for the definition).
     """
 
-    by_kernels = True
-
-    @staticmethod
-    def definition(x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        is_counted, chosen = places_of(targets, ignore_index)
+    def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+        self.is_counted, self.chosen = places_of(targets, ignore_index)
+        self.smoothing, self.divisor = label_smoothing, divisor(self.is_counted, reduction, x.dtype)
+        self.save(x)
         log_p = LogSoftmax.call(x, dim=-1)
-        expected = log_p[chosen]
+        expected = log_p[self.chosen]
         if label_smoothing:
             expected = (1 - label_smoothing) * expected + label_smoothing * np.mean(log_p, axis=-1)
-        losses = np.where(is_counted, -expected, 0.0)
-        if reduction == "none":
-            return losses
-        total = np.sum(losses)
-        return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
+        losses = np.where(self.is_counted, -expected, 0.0)
+        return losses if reduction == "none" else np.sum(losses) / self.divisor
 
-    def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        losses, slope, total, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1, x.dtype), np.empty(1)
-        kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), reduction == "mean",
-                                               losses, slope, total, share)
-        self.targets, self.ignore_index = targets, ignore_index
-        self.save(x, slope, share)
-        return losses if reduction == "none" else total.reshape(())
-
-    def backward(self, dout, x, slope, share):
-        dx = empty_like(x)
-        kernels.cross_entropy_backward(slope, self.targets, self.ignore_index, dout.reshape(-1), int(dout.size > 1), share,
-                                       dx)
-        return dx
+    def backward(self, dout, x):
+        wanted = np.full(x.shape, self.smoothing / max(x.shape[-1], 1), x.dtype)
+        wanted[self.chosen] += 1 - self.smoothing
+        slope = np.where(self.is_counted[:, None], Softmax.call(x, dim=-1) - wanted, 0.0)
+        return slope * (np.reshape(dout, (-1, 1)) / self.divisor)
 
 
 class CrossEntropyOfDistributions(Fused):
@@ -59,49 +43,38 @@ class CrossEntropyOfDistributions(Fused):
     CrossEntropy, where the q sum to 1.
     """
 
-    @staticmethod
-    def definition(x, q):
+    def forward(self, x, q):
+        self.save(x, q)
         return -np.sum(q * LogSoftmax.call(x, dim=-1), axis=-1)
 
-    def forward(self, x, q):
-        losses, slope = np.zeros(x.shape[:1], x.dtype), empty_like(x)
-        if x.size:
-            kernels.cross_entropy_of_distributions(x, q, losses, slope)
-        self.save(x, q, slope)
-        return losses
-
-    def backward(self, dout, x, q, slope):
-        dout = dout[:, None]
-        dx = product(slope, dout) if self.needs(0) else None
+    def backward(self, dout, x, q):
+        dout, total = dout[:, None], np.sum(q, axis=-1, keepdims=True)
+        dx = dout * (Softmax.call(x, dim=-1) * total - q) if self.needs(0) else None
         return dx, (-dout * LogSoftmax.call(x, dim=-1) if self.needs(1) else None)
 
 
-class NegativeLogLikelihood(Fused):
+class NegativeLogLikelihood(Op):
     """out = -columnsum(x_target) / N:  dx = zeros, then dx_target = -dout / N
 
     x (N, V) are log-probabilities, targets (N,); `ignore_index` and `reduction` are those of CrossEntropy.
     """
 
-    @staticmethod
-    def definition(x, *, targets, ignore_index=-100, reduction="mean"):
-        is_counted, chosen = places_of(targets, ignore_index)
-        losses = np.where(is_counted, -x[chosen], 0.0)
-        if reduction == "none":
-            return losses
-        total = np.sum(losses)
-        return total if reduction == "sum" else total / np.sum(is_counted).astype(x.dtype)
+    fresh_gradients = True
 
     def forward(self, x, *, targets, ignore_index=-100, reduction="mean"):
         self.is_counted, self.chosen = places_of(targets, ignore_index)
-        self.save(x)
-        self.divisor = self.is_counted.sum().astype(x.dtype) if reduction == "mean" else 1
+        self.x_shape, self.divisor = x.shape, divisor(self.is_counted, reduction, x.dtype)
         losses = np.where(self.is_counted, -x[self.chosen], 0.0)
         return losses if reduction == "none" else np.asarray(losses.sum(dtype=np.float64) / self.divisor, x.dtype)
 
-    def backward(self, dout, x):
-        dx = zeros(x.shape, x.dtype)
-        dx[self.chosen] = np.where(self.is_counted, -dout / self.divisor, 0.0)  # it selects: 0 * inf would be NaN
-        return dx
+    def backward(self, dout):
+        share = np.where(self.is_counted, -dout / self.divisor, 0.0)  # it selects: 0 * inf would be NaN
+        return SetAt.call(np.zeros(self.x_shape, dout.dtype), share, index=self.chosen, is_checked=True, in_place=True)
+
+
+def divisor(is_counted: np.ndarray, reduction: str, dtype: np.dtype):
+    """What the sum of the losses is divided by."""
+    return is_counted.sum().astype(dtype) if reduction == "mean" else dtype.type(1)
 
 
 def places_of(targets: np.ndarray, ignore_index: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:

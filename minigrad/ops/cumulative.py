@@ -3,16 +3,11 @@ import functools
 
 import numpy as np
 
-from ..kernels import cumulative as kernels
 from ..kernels.copying import in_order
 from ..kernels.reduce import running_sum
-from ..tape import Fused, Op
-from .elementary import LogAddExp
+from ..tape import Op
 from .numpy_protocol import answers
 from .operands import check_dim, floating, methods_with_numpy_names
-from .softmax import along_last_axis
-
-LARGE = 1 << 12  # elements, from which kernels are faster than NumPy
 
 
 class CumSum(Op):
@@ -31,50 +26,35 @@ class CumSum(Op):
         return CumSum.call(dout, axis=self.axis, reverse=not self.reverse)
 
 
-def scan(combine, x):
-    """out_i = x_0 combined with x_1 ... x_i along the last axis: each round doubles how many elements are combined"""
-    span = 1
-    while span < x.shape[-1]:
-        x = np.concatenate([x[..., :span], combine(x[..., span:], x[..., :-span])], axis=-1)
-        span *= 2
-    return x
-
-
 def carried_back(dout, ratio):
     """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
-    g = dout.copy()
-    for i in reversed(range(g.shape[-1] - 1)):
-        g[..., i] += ratio[..., i] * g[..., i + 1]
-    return g
+    g = [dout[..., -1]]
+    for i in reversed(range(dout.shape[-1] - 1)):
+        g.append(dout[..., i] + ratio[..., i] * g[-1])
+    return np.stack(g[::-1], axis=-1)
 
 
-class CumProd(Fused):
+class CumProd(Op):
     """out_i = x_0 * ... * x_i along the last axis:  dx_i = out_(i-1) * g_i,  g_i = dout_i + x_(i+1) g_(i+1)
 
     g_i is the whole gradient of out_i, as out_(i+1) = out_i x_(i+1). Nothing is divided, so zeros do no harm.
     """
 
-    @staticmethod
-    def definition(x):
-        return scan(lambda a, b: a * b, x)
+    fresh_gradients = True
 
     def forward(self, x):
-        if x.size < LARGE:
-            out = np.cumprod(x, axis=-1)
-        else:
-            out = along_last_axis(kernels.cumprod_forward, -1, x)
+        out = np.cumprod(x, axis=-1)
         self.save(x, out)
         return out
 
     def backward(self, dout, x, out):
-        if x.size >= LARGE:
-            return along_last_axis(kernels.cumprod_backward, -1, dout, x, out)
-        dx = carried_back(dout, x[..., 1:])
-        dx[..., 1:] *= out[..., :-1]
-        return dx
+        if not x.shape[-1]:
+            return np.zeros_like(x)
+        g = carried_back(dout, x[..., 1:])
+        return np.concatenate([g[..., :1], g[..., 1:] * out[..., :-1]], axis=-1)
 
 
-class LogCumSumExp(Fused):
+class LogCumSumExp(Op):
     """out_i = log(e^(x_0) + ... + e^(x_i)) along the last axis:  dx_i = e^(x_i - out_i) g_i,
     g_i = dout_i + e^(out_i - out_(i+1)) g_(i+1)
 
@@ -82,9 +62,7 @@ class LogCumSumExp(Fused):
     -inf, the gradient is 0.
     """
 
-    @staticmethod
-    def definition(x):
-        return scan(LogAddExp.call, x)
+    fresh_gradients = True
 
     def forward(self, x):
         out = np.logaddexp.accumulate(x, axis=-1)
@@ -92,6 +70,8 @@ class LogCumSumExp(Fused):
         return out
 
     def backward(self, dout, x, out):
+        if not x.shape[-1]:
+            return np.zeros_like(x)
         finite = np.where(out == -np.inf, 0.0, out)
         ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
         return weights * carried_back(dout, ratio)

@@ -1,8 +1,10 @@
 """Embedding: look up rows of a table."""
-from ..kernels import embedding as kernels
-from ..kernels.buffers import empty, empty_like
-from ..kernels.rows import as_rows
+import math
+
+import numpy as np
+
 from ..tape import Fused
+from .indexing import AddAt
 
 
 class Embedding(Fused):
@@ -13,28 +15,16 @@ class Embedding(Fused):
         dweight_v = sum_i [ids_i = v] dout_i:  an id that stands twice gets two gradients, one that nobody used gets zero.
     """
 
-    by_kernels = True
-
-    @staticmethod
-    def definition(weight, positions=None, *, ids):
+    def forward(self, weight, positions=None, *, ids):
+        self.ids, self.sizes = ids, (weight.shape, None if positions is None else positions.shape)
         rows = weight[ids]
         return rows if positions is None else rows + positions[: ids.shape[-1]]
 
-    def forward(self, weight, positions=None, *, ids):
-        self.ids = ids
-        self.save(weight, positions)
-        out = empty(ids.shape + weight.shape[1:], weight.dtype)
-        if out.size:
-            table = weight[:0] if positions is None else positions
-            kernels.embedding_forward(weight, table, ids.reshape(-1, ids.shape[-1] if ids.ndim else 1), as_rows(out))
-        return out
-
-    def backward(self, dout, weight, positions):
-        dweight = dpositions = None
-        if self.needs(0):
-            dweight = empty_like(weight)
-            kernels.embedding_backward(as_rows(dout), self.ids.reshape(-1), dweight)
-        if positions is not None and self.needs(1):
-            dpositions = empty_like(positions)
-            kernels.positions_backward(dout.reshape(-1, *dout.shape[-2:]), dpositions)
-        return dweight, dpositions
+    def backward(self, dout):
+        of_weight, of_positions = self.sizes
+        dweight = AddAt.call(dout, index=self.ids, shape=of_weight) if self.needs(0) else None
+        if of_positions is None or not self.needs(1):
+            return dweight, None
+        times = slice(dout.shape[-2])
+        at_times = np.sum(np.reshape(dout, (math.prod(dout.shape[:-2]), *dout.shape[-2:])), axis=0)
+        return dweight, AddAt.call(at_times, index=times, shape=of_positions)

@@ -1,10 +1,8 @@
 """Layer normalisation over the last axis (Ba, Kiros and Hinton, arXiv:1607.06450)."""
 import numpy as np
 
-from ..kernels import layer_norm as kernels
-from ..kernels.buffers import empty_like
-from ..kernels.rows import as_rows
 from ..tape import Fused
+from .operands import column_sum
 
 
 class LayerNorm(Fused):
@@ -21,35 +19,22 @@ class LayerNorm(Fused):
       1. dx = dc - mean(dc), as each x also goes into the mean, which is taken off all; the mean of x_hat is 0, so
             dx = rstd * (dx_hat - mean(dx_hat) - x_hat * mean(dx_hat * x_hat))
          Taken out of dx_hat is what only shifts the row or scales it: those do not change x_hat.
-    Saves x, mean and rstd; recomputes x_hat. What has arrived for x on other ways is added in the same pass.
     """
 
-    by_kernels = True
-    accumulates_into = 0  # as in x + f(layer_norm(x)), where the gradient of the sum is there already
-
-    @staticmethod
-    def definition(x, weight=None, bias=None, *, eps=1e-5):
-        centred = x - np.mean(x, axis=-1, keepdims=True)
-        variance = np.mean(centred * centred, axis=-1, keepdims=True)
-        out = centred / np.sqrt(variance + eps)
-        out = out if weight is None else out * weight
-        return out if bias is None else out + bias
+    saves_inputs = True
 
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
-        x_rows = as_rows(x)
-        out = empty_like(x)
-        mean, rstd = np.empty((2, len(x_rows)))
-        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
-        shift = np.zeros(x.shape[-1], x.dtype) if bias is None else bias
-        kernels.layer_norm_forward(x_rows, scale, shift, as_rows(out), mean, rstd, eps)
-        self.save(x, weight, bias, mean, rstd)
+        mean = np.mean(x, axis=-1, keepdims=True)  # 1
+        centred = x - mean
+        rstd = 1 / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)  # 2
+        x_hat = centred * rstd  # 3
+        out = x_hat if weight is None else x_hat * weight  # 4
+        out = out if bias is None else out + bias
+        self.save(x, weight, bias, x_hat, rstd)
         return out
 
-    def backward(self, dout, x, weight, bias, mean, rstd, accumulated=None):
-        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
-        dx = empty_like(x)
-        dweight, dbias = np.empty((2,) + scale.shape, x.dtype)
-        accumulated = dx[:0] if accumulated is None else accumulated
-        kernels.layer_norm_backward(as_rows(dout), as_rows(x), scale, mean, rstd, accumulated.reshape(-1), as_rows(dx),
-                                    dweight, dbias)
-        return dx, dweight, dbias
+    def backward(self, dout, x, weight, bias, x_hat, rstd):
+        dbias, dweight = column_sum(dout), column_sum(dout * x_hat)  # 4
+        dx_hat = dout if weight is None else dout * weight
+        along_x_hat = x_hat * np.mean(dx_hat * x_hat, axis=-1, keepdims=True)  # 3, 2, 1
+        return rstd * (dx_hat - np.mean(dx_hat, axis=-1, keepdims=True) - along_x_hat), dweight, dbias

@@ -9,15 +9,14 @@ from typing import Sequence
 
 import numpy as np
 
-from ..kernels import elementwise, gemm
+from ..kernels import gemm
 from ..kernels.dot import dot
-from ..kernels.rows import as_rows, sum_rows
 from ..protocol import is_tensor
 from ..tape import Fused, Op
-from .activations import Gelu
+from .activations import Gelu, gelu_slope
 from .arithmetic import product
 from .numpy_protocol import answers
-from .operands import check_dim, operand
+from .operands import check_dim, column_sum, operand, rows_of
 
 
 class MatMul(Op):
@@ -65,35 +64,28 @@ class Dot(Op):
         return arrays[0].size
 
 
+def linear(x, weight, bias):
+    """x @ weight^T + bias"""
+    out = np.matmul(x, np.swapaxes(weight, 0, 1))
+    return out if bias is None else out + bias
+
+
 class Linear(Fused):
     """out = x @ weight^T + bias:  dx = dout @ weight,  dweight = dout^T @ x,  dbias = columnsum(dout)
 
     x (..., I), weight (O, I), bias (O,) -> (..., O). Leading axes are rows of one product.
     """
 
-    by_kernels = True
-    saved_for = (1,), (0,), ()
-
-    @staticmethod
-    def definition(x, weight, bias=None):
-        out = x @ np.swapaxes(weight, 0, 1)
-        return out if bias is None else out + bias
+    saved_for = (1,), (0,)
 
     def forward(self, x, weight, bias=None):
-        self.save(x, weight, bias)
-        out = gemm.matmul(as_rows(x), weight.T, bias=bias)
-        return out.reshape(x.shape[:-1] + (weight.shape[0],))
+        self.save(x, weight)
+        return linear(x, weight, bias)
 
-    def backward(self, dout, x, weight, bias):
-        dout_rows = as_rows(dout)
-        dx = dweight = dbias = None
-        if self.needs(2):
-            dbias = sum_rows(dout_rows)
-        if self.needs(1):
-            dweight = gemm.matmul(dout_rows.T, as_rows(x))
-        if self.needs(0):
-            dx = gemm.matmul(dout_rows, weight).reshape(x.shape)
-        return dx, dweight, dbias
+    def backward(self, dout, x, weight):
+        dx = np.matmul(dout, weight) if self.needs(0) else None
+        dweight = np.matmul(np.swapaxes(rows_of(dout), 0, 1), rows_of(x)) if self.needs(1) else None
+        return dx, dweight, column_sum(dout) if self.needs(2) else None
 
     def count(self, arrays, output):
         return output.size * arrays[0].shape[-1]
@@ -108,40 +100,23 @@ class MLP(Fused):
     dexpand = dh^T @ x,  dexpand_bias = columnsum(dh),  dx = dh @ expand
 
     x (..., I), expand (H, I), expand_bias (H,), project (O, H), project_bias (O,) -> (..., O).
-    Saves x and h, but not gelu(h): it comes with dh, from the same exponentials.
+    Saves its inputs and h, but not gelu(h), which is made again.
     """
 
-    by_kernels = True
-
-    @staticmethod
-    def definition(x, expand, expand_bias, project, project_bias, *, approximate="none"):
-        activated = Gelu.definition(Linear.definition(x, expand, expand_bias), approximate=approximate)
-        return Linear.definition(activated, project, project_bias)
+    saves_inputs = True
 
     def forward(self, x, expand, expand_bias, project, project_bias, *, approximate="none"):
-        self.use_tanh = approximate == "tanh"
-        hidden = gemm.matmul(as_rows(x), expand.T, bias=expand_bias)
-        activated = elementwise.empty_apart(hidden)
-        elementwise.gelu_forward(hidden.reshape(-1), activated.reshape(-1), self.use_tanh)
+        self.approximate = approximate
+        hidden = linear(x, expand, expand_bias)
         self.save(x, expand, expand_bias, project, project_bias, hidden)
-        out = gemm.matmul(activated, project.T, bias=project_bias)
-        return out.reshape(x.shape[:-1] + (project.shape[0],))
+        return linear(Gelu.call(hidden, approximate=approximate), project, project_bias)
 
     def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
-        dout = as_rows(dout)
-        dexpand = dproject = dproject_bias = dx = None
-        dhidden = gemm.matmul(dout, project)  # dgelu so far
-        activated, dexpand_bias = elementwise.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)
-        elementwise.gelu_rows_backward(hidden, dhidden, activated, dexpand_bias, self.use_tanh)
-        if self.needs(4):
-            dproject_bias = sum_rows(dout)
-        if self.needs(3):
-            dproject = gemm.matmul(dout.T, activated)
-        if self.needs(1):
-            dexpand = gemm.matmul(dhidden.T, as_rows(x))
-        if self.needs(0):
-            dx = gemm.matmul(dhidden, expand).reshape(x.shape)
-        return dx, dexpand, dexpand_bias, dproject, dproject_bias
+        activated = rows_of(Gelu.call(hidden, approximate=self.approximate))
+        dproject, dproject_bias = np.matmul(np.swapaxes(rows_of(dout), 0, 1), activated), column_sum(dout)
+        dhidden = np.matmul(dout, project) * gelu_slope(hidden, self.approximate)
+        dexpand, dexpand_bias = np.matmul(np.swapaxes(rows_of(dhidden), 0, 1), rows_of(x)), column_sum(dhidden)
+        return np.matmul(dhidden, expand), dexpand, dexpand_bias, dproject, dproject_bias
 
     def count(self, arrays, output):
         x, expand, *_ = arrays

@@ -1,14 +1,11 @@
-"""Vectors of length 1, along one axis. Kernels work along the last axis; other axes are moved there."""
+"""Vectors of length 1, along one axis."""
 import math
 
 import numpy as np
 
-from ..kernels import normalize as kernels
-from ..kernels.copying import in_order
 from ..tape import Fused
 from .comparison import Clamp
 from .reduce import Norm
-from .softmax import along_last_axis
 
 
 class Normalize(Fused):
@@ -16,20 +13,19 @@ class Normalize(Fused):
 
     d(out_j)/d(x_i) is ([i = j] n - x_j dn/dx_i) / n^2, and dn/dx_i = x_i / n: that is ([i = j] - out_i out_j) / n.
     So what points along out is taken out of dout: out never becomes longer. Where n is less than eps, eps takes its place,
-    a constant: dx = dout / eps. Saves x (for the definition), out and n.
+    a constant: dx = dout / eps. Saves x, out and n.
     """
 
-    @staticmethod
-    def definition(x, *, dim=-1, eps=1e-12):
-        return x / Clamp.call(Norm.call(x, axis=dim, keepdims=True), low=eps, high=math.inf)
+    saves_inputs = True
 
     def forward(self, x, *, dim=-1, eps=1e-12):
         self.dim, self.eps = dim, eps
-        norms = np.empty(x.size // max(x.shape[dim], 1), x.dtype)
-        out = in_order(along_last_axis(lambda x, out: kernels.normalize_forward(x, out, norms, eps), dim, x))
-        self.save(x, out, norms)
+        norms = Norm.call(x, axis=dim, keepdims=True)
+        lengths = Clamp.call(norms, low=eps, high=math.inf)
+        out = x / lengths
+        self.save(x, out, lengths)
         return out
 
-    def backward(self, dout, x, out, norms):
-        return along_last_axis(
-            lambda dout, out, dx: kernels.normalize_backward(dout, out, norms, dx, self.eps), self.dim, dout, out)
+    def backward(self, dout, x, out, lengths):
+        along_out = out * np.sum(dout * out, axis=self.dim, keepdims=True)
+        return (dout - np.where(lengths > self.eps, along_out, 0.0)) / lengths

@@ -1,6 +1,7 @@
 """What may stand beside a Tensor in an expression, and how two operands find a common dtype; checks of axes and shapes."""
 import functools
 import inspect
+import math
 from typing import Any, Callable
 
 import numpy as np
@@ -123,6 +124,16 @@ def check_dim(name: str, x, dim: int) -> int:
     if not -ndim <= dim < ndim:
         raise IndexError(f"{name}: dim {dim} is out of range for a tensor of shape {x.shape}")
     return dim % ndim
+
+
+def rows_of(x):
+    """(..., C) -> (N, C): all leading axes become rows."""
+    return np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def column_sum(x):
+    """(..., C) -> (C,): the sum over all rows"""
+    return np.sum(rows_of(x), axis=0)
 
 
 def sizes(shape: tuple) -> tuple[int, ...]:

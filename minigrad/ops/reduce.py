@@ -10,15 +10,15 @@ from typing import Callable
 
 import numpy as np
 
-from ..kernels import formulas, row_reductions as row_kernels
+from ..kernels import formulas
 from ..kernels.buffers import empty
 from ..kernels.copying import copy, in_order, with_axis_last, with_last_axis_at
 from ..kernels.pointwise import computed, is_apart
 from ..kernels.reduce import normalized, sum, wide_sum
-from ..kernels.rows import as_rows
-from ..tape import Fused, Op
+from ..tape import Op
 from .arithmetic import Mul
 from .comparison import select
+from .cumulative import CumProd
 from .numpy_protocol import answers
 from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
 from .sorting import ValuesAndIndices, picked
@@ -31,18 +31,6 @@ def keep_axes(reduced, shape: tuple[int, ...], axis):
     """Give a reduced array its axes back, with length 1, so that it broadcasts against an array of `shape`."""
     axes = normalized(axis, max(len(shape), 1))
     return reduced.reshape(tuple([1 if i in axes else n for i, n in enumerate(shape)]))
-
-
-def rows_along(x: np.ndarray, axis) -> tuple[np.ndarray, list[int]]:
-    """x (N, C) with all axes that are reduced in C, and the order of x's axes that they come in."""
-    axes = normalized(axis, x.ndim)
-    order = [i for i in range(x.ndim) if i not in axes] + list(axes)
-    return in_order(x.transpose(order)).reshape(-1, count(x.shape, axes)), order
-
-
-def from_rows(rows: np.ndarray, shape: tuple[int, ...], order: list[int]) -> np.ndarray:
-    """The view with the shape of before of what `rows_along` has made."""
-    return rows.reshape([shape[i] for i in order]).transpose(np.argsort(order))
 
 
 def count(shape: tuple[int, ...], axis) -> int:
@@ -103,26 +91,10 @@ class Max(Op):
         return out
 
     def backward(self, dout, x, out):
-        if isinstance(dout, np.ndarray) and x.size >= LARGE:
-            return self.scattered(dout, x, out)
         is_extreme = (x == keep_axes(out, x.shape, self.axis)) | (x != x)  # NaN, if there is any, is the result
         ties = np.maximum(np.sum(is_extreme, axis=self.axis, keepdims=True), 1)  # none among no elements
         share = keep_axes(dout, x.shape, self.axis) / ties.astype(dout.dtype)
         return select(is_extreme, share, 0.0)
-
-    def scattered(self, dout, x, out):
-        """backward of many elements, of which few are extreme: zeros, and then only those are looked at."""
-        is_extreme = x == keep_axes(out, x.shape, self.axis)
-        if np.isnan(out).any():
-            is_extreme |= x != x
-        places = np.flatnonzero(is_extreme)
-        results = np.arange(out.size).reshape(keep_axes(out, x.shape, self.axis).shape)
-        to = np.broadcast_to(results, x.shape)[np.unravel_index(places, x.shape)]  # which result each of them is
-        ties = np.bincount(to, minlength=out.size)
-        dx = empty(x.shape, dout.dtype)
-        copy(np.zeros((), dout.dtype), dx)
-        dx.reshape(-1)[places] = (dout.reshape(-1) / np.maximum(ties, 1).astype(dout.dtype))[to]
-        return dx
 
 
 class Min(Max):
@@ -141,8 +113,6 @@ class LogSumExp(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis = axis
-        if x.size >= LARGE:
-            return self.by_rows(x, axis, keepdims)
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(largest), largest, 0.0)
         out = np.log(sum(np.exp(x - shift), axis, keepdims=True)) + shift
@@ -151,24 +121,9 @@ class LogSumExp(Op):
         return out
 
     def backward(self, dout, x, out):
-        if isinstance(dout, np.ndarray) and x.size >= LARGE:
-            rows, order = rows_along(x, self.axis)
-            dx = empty(rows.shape, x.dtype)
-            row_kernels.logsumexp_backward(rows, out.reshape(-1), dout.reshape(-1), dx)
-            return from_rows(dx, x.shape, order)
         out = keep_axes(out, x.shape, self.axis)
         weights = np.exp(x - np.where(out == -np.inf, 0.0, out))
         return keep_axes(dout, x.shape, self.axis) * weights
-
-    def by_rows(self, x, axis, keepdims):
-        """forward by the kernel."""
-        rows, _ = rows_along(x, axis)
-        out = np.empty(rows.shape[0], x.dtype)
-        row_kernels.logsumexp_forward(rows, out)
-        out = keep_axes(out, x.shape, axis)
-        out = out if keepdims else np.squeeze(out, axis=axis)
-        self.save(x, out)
-        return out
 
 
 class Norm(Op):
@@ -197,36 +152,23 @@ class Norm(Op):
         return dout * np.sign(x) * (np.abs(np.where(x == 0, 1.0, x)) / out) ** (self.p - 1)
 
 
-class Prod(Fused):
+class Prod(Op):
     """out = product of x along the last axis:  dx_i = dout * product of all other x_j
 
     Dividing out by x_i would fail at zeros. The others are the elements before i and those after it, so two running
-    products give dx, whatever x holds. The definition multiplies halves with each other until one element is left.
+    products give dx, whatever x holds.
     """
 
-    @staticmethod
-    def definition(x):
-        x = np.concatenate([x, np.ones(x.shape[:-1] + (1,), x.dtype)], axis=-1)  # the product of nothing is 1
-        while (n := x.shape[-1]) > 1:
-            x = np.concatenate([x[..., : n // 2] * x[..., n // 2 : 2 * (n // 2)], x[..., 2 * (n // 2) :]], axis=-1)
-        return x[..., 0]
+    fresh_gradients = True
 
     def forward(self, x):
         self.save(x)
-        if x.size < LARGE or x.dtype != np.float32:
-            return in_order(np.multiply.reduce(x, axis=-1))
-        out = np.empty(x.shape[:-1], x.dtype)
-        row_kernels.prod_forward(as_rows(in_order(x)), out.reshape(-1))
-        return out
+        return in_order(np.multiply.reduce(x, axis=-1))
 
     def backward(self, dout, x):
-        if x.size >= LARGE:
-            dx = empty(x.shape, x.dtype)
-            row_kernels.prod_backward(as_rows(in_order(x)), dout.reshape(-1), as_rows(dx))
-            return dx
         one = np.ones(x.shape[:-1] + (1,), x.dtype)
-        before = np.multiply.accumulate(np.concatenate([one, x], axis=-1)[..., :-1], axis=-1)
-        after = np.multiply.accumulate(np.concatenate([one, x[..., ::-1]], axis=-1)[..., :-1], axis=-1)[..., ::-1]
+        before = CumProd.call(np.concatenate([one, x], axis=-1)[..., :-1])
+        after = CumProd.call(np.concatenate([one, x[..., ::-1]], axis=-1)[..., :-1])[..., ::-1]
         return dout[..., None] * before * after
 
 

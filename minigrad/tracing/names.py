@@ -25,11 +25,18 @@ def frames_within(frame: types.FrameType, outermost: types.FrameType) -> list[ty
 def has_names(frame: types.FrameType, traced: types.CodeType) -> bool:
     """Are the variables of this frame names that a reader knows?
 
-    Those of users are, and of the traced code, whosever it is; and a definition of a fused op is there to be read.
+    Those of users are, and of the traced code, whosever it is; and a fused op that is spelled out is there to be read.
     """
-    code = frame.f_code
-    is_definition = code.co_name == "definition" or "spelled_out" in code.co_name
-    return code is traced or is_definition or not code.co_filename.startswith(INSIDE)
+    return frame.f_code is traced or _is_spelled_out(frame) or not frame.f_code.co_filename.startswith(INSIDE)
+
+
+def _is_spelled_out(frame: types.FrameType) -> bool:
+    """Is it of an op's `definition`, or of a function of the same file that this calls?"""
+    before = frame.f_back
+    if before is None or frame.f_code.co_name == "definition":
+        return before is not None
+    is_forward = before.f_code.co_name == "definition"
+    return is_forward or before.f_code.co_filename == frame.f_code.co_filename and _is_spelled_out(before)
 
 
 def tensors_in(frame: types.FrameType, has_names: bool) -> Iterator[tuple[str, Any]]:

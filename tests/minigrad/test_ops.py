@@ -22,7 +22,7 @@ from minigrad.ops.matmul import MLP, Linear, MatMul
 from minigrad.ops.operands import operand
 from minigrad.ops.shape import Expand, Permute, Reshape
 from minigrad.runner import EAGER
-from minigrad.tape import Fused, Op
+from minigrad.tape import Fused, Op, implementations
 from minigrad.tensor import apply
 from naive import Constant
 
@@ -129,6 +129,15 @@ def test_float32_agrees_with_float64(case):
 def test_fused_is_its_definition(case):
     got = run(case, tensors(case))
     assert_close(got, run(case, tensors(case), lambda *inputs: case.op.definition(*inputs, **case.options)), 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", [case for case in CASES if case.op in implementations()], ids=str)
+def test_the_implementation_is_the_textbook(case, dtype):
+    got = run(case, tensors(case, dtype))
+    with minigrad.textbook():
+        expected = run(case, tensors(case, dtype))
+    assert_close(got, expected, case.tolerance if dtype == np.float32 else 1e-12)
 
 
 class Probe(Op):

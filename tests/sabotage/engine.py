@@ -189,8 +189,8 @@ SABOTAGES = [
         "saved arrays may have changed": replaced(tape.Op, "_check_saved", nothing),
         "what no gradient needs is saved": edit("minigrad.tape:Op.save", "None in self.parents", "False"),
         "saved is what its own gradient needs": edit("minigrad.tape:Op._only_needed", "parents[i] is not None", "parents[i] is None"),
-        "a definition runs without what was not saved": edit(
-            "minigrad.tape:Fused.not_saved", "None if array is None else ", "None if True else "),
+        "what is made on the way is not made again": edit("minigrad.tensor:Tensor.through", "and op.saves_inputs", "and False"),
+        "no implementation takes over": replaced(tape, "chosen", lambda original: lambda op, inputs: op),
         "a gradient is kept without a copy": replaced(runner.Runner, "accumulate", always_fresh),
         "a second backward is allowed": replaced(
             tape, "walk", lambda original: lambda roots, runner, retain, *rest: original(roots, runner, True, *rest)),

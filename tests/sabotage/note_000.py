@@ -28,7 +28,7 @@ SABOTAGES = of_claims("000", {
     "L4": {
         "the embedding does not learn": ("nn.functional.layers:embedding", "weight, positions, ids=ids)", "weight.detach(), positions, ids=ids)"),
         "a fixed embedding learns": ("nn.module:Module.requires_grad_", "parameter.requires_grad = requires_grad", "pass"),
-        "of a repeated id the last gradient only": ("minigrad.ops.embedding:Embedding.backward",
+        "of a repeated id the last gradient only": ("minigrad.fast.embedding:Embedding.backward",
             "kernels.embedding_backward(as_rows(dout), self.ids.reshape(-1), dweight)",
             "dweight[...] = 0; dweight[self.ids.reshape(-1)] = as_rows(dout)"),
     },

@@ -18,7 +18,7 @@ from minigrad.ops import (
     arithmetic, attention, comparison, cross_entropy, cumulative, dtypes, einsum, embedding, indexing, layer_norm, matmul,
     rms_norm, shape,
 )
-from minigrad.tape import Fused
+from minigrad.tape import Fused, implementations
 from naive import Constant
 
 from .base import Sabotage
@@ -77,8 +77,17 @@ def first_place(share, parent):
 # ---------------------------------------------------------------------------------------------- wrong forwards, backwards
 
 
+def of_all_forms(apply: Callable, op: type, *arguments) -> None:
+    """apply(op, *arguments), and the same of its implementation."""
+    for form in (op, implementations().get(op)):
+        if form is not None and ("forward" in vars(form) or "backward" in vars(form)):
+            apply(form, *arguments)
+
+
 def forward_with(op: type, change: Callable) -> None:
     """`change(forward, arrays, options)` takes the place of forward."""
+    if "forward" not in vars(op) and op.textbook is not None:
+        return  # it has the textbook's, which has been changed
     original = op.forward
 
     @functools.wraps(original)
@@ -90,6 +99,8 @@ def forward_with(op: type, change: Callable) -> None:
 
 def backward_with(op: type, change: Callable) -> None:
     """`change(op, backward, dout, saved)`, which returns a gradient for each input, takes the place of backward."""
+    if "backward" not in vars(op) and op.textbook is not None:
+        return
     original = op.backward
 
     @functools.wraps(original)
@@ -295,13 +306,13 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
     saves, gives_zero = len(inspect.signature(op.backward).parameters) > 2, op in ZERO_GRADIENT
 
     def forward(name, test, change):
-        return name, test, functools.partial(forward_with, op, change)
+        return name, test, functools.partial(of_all_forms, forward_with, op, change)
 
     def backward(name, test, change):
-        return f"backward {name}", test, functools.partial(backward_with, op, change)
+        return f"backward {name}", test, functools.partial(of_all_forms, backward_with, op, change)
 
     def attribute(name, test, **values):
-        return name, test, lambda: [setattr(op, *item) for item in values.items()]
+        return name, test, lambda: [setattr(form, *item) for form in (op, implementations().get(op, op)) for item in values.items()]
 
     yield forward("refuses empty arrays", VALUE, refusing(lambda array: array.size == 0))
     if op not in NEED_AN_AXIS:
@@ -346,14 +357,14 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
             yield backward(f"forgets input {i}", FLOAT32 if gives_zero else GRADIENT, missing(i))
 
     for name in sorted({name for case in rows for name in case.options}):
-        yield f"ignores {name}", VALUE, functools.partial(ignore_in_forward, op, name)
+        yield f"ignores {name}", VALUE, functools.partial(of_all_forms, ignore_in_forward, op, name)
         if name not in READ_BY_FORWARD and not gives_zero:
-            yield f"backward ignores {name}", GRADIENT, functools.partial(ignore_in_backward, op, name)
+            yield f"backward ignores {name}", GRADIENT, functools.partial(of_all_forms, ignore_in_backward, op, name)
         if issubclass(op, Fused):
             yield f"definition ignores {name}", DEFINITION, functools.partial(ignore_in_definition, op, name)
 
     if op not in (shape.Permute, shape.Expand):  # which compute nothing: there is nothing to replay
-        test = REPLAY_OF_LAYOUTS if op.by_kernels or op in OFTEN_BY_KERNELS else REPLAY
+        test = REPLAY_OF_LAYOUTS if implementations().get(op, op).by_kernels or op in OFTEN_BY_KERNELS else REPLAY
         yield attribute("claims to be kernels alone", test, is_by_kernels=lambda self, arrays: True)
 
 

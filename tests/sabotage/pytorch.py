@@ -88,12 +88,12 @@ SABOTAGES: list[Sabotage] = [
         "view: of what is not contiguous is refused": (
             "ShapeMethods.view", " and not np.may_share_memory(out._array, self._array)", ""),
     }),
-    *[Sabotage(f"contiguous: {name} is not", CONTIGUOUS, edit(f"minigrad.ops.{place}", old, new)) for name, (place, old, new) in {
-        "softmax": ("softmax:Softmax.forward", "in_order(", "("),
-        "a sum": ("reduce:Sum.forward", "in_order(", "("),
-        "what is picked by indices": ("indexing:Index.forward", "in_order(", "("),
-        "masked_fill": ("comparison:ComparisonMethods.masked_fill", ".contiguous()", ""),
-        "einsum": ("einsum:Einsum.forward", "in_order(out)", "out"),
+    *[Sabotage(f"contiguous: {name} is not", CONTIGUOUS, edit(f"minigrad.{place}", old, new)) for name, (place, old, new) in {
+        "softmax": ("fast.softmax:Softmax.forward", "in_order(", "("),
+        "a sum": ("ops.reduce:Sum.forward", "in_order(", "("),
+        "what is picked by indices": ("ops.indexing:Index.forward", "in_order(", "("),
+        "masked_fill": ("ops.comparison:ComparisonMethods.masked_fill", ".contiguous()", ""),
+        "einsum": ("ops.einsum:Einsum.forward", "in_order(out)", "out"),
     }.items()],
     *edits(DLPACK, "minigrad.dlpack", {
         "dlpack: what learns is given away": ("_check_constant", "tensor.requires_grad", "False"),

@@ -48,10 +48,10 @@ SABOTAGES = [
     *edits(TRACE, "minigrad.tracing.names", {
         "names: globals unseen": ("tensors_in", "{**used, **frame.f_locals}", "frame.f_locals"),
         "names: parameters unseen": ("tensors_in", "yield from value.named_parameters()", "pass"),
-        "names: definitions unseen": ("has_names", 'or "spelled_out" in code.co_name', ""),
+        "names: definitions unseen": ("has_names", "or _is_spelled_out(frame) ", ""),
         "names: inwards first": ("frames_within", "found[::-1]", "found"),
-        "names: the library's variables": ("has_names", "not code.co_filename.startswith(INSIDE)", "True"),
-        "names: not those of what is traced": ("has_names", "code is traced or ", ""),
+        "names: the library's variables": ("has_names", "not frame.f_code.co_filename.startswith(INSIDE)", "True"),
+        "names: not those of what is traced": ("has_names", "frame.f_code is traced or ", ""),
         "names: the library's tensors beside its parameters": ("tensors_in", "if has_names:", "if True:"),
         "names: numbers from 2": ("numbered", "counts[name] += 1", "counts[name] += 2"),
         "names: the first has it": ("numbered", "key=lambda item: ranks[item[0]]", "key=lambda item: item[0]"),

@@ -25,7 +25,7 @@ def below(cls: type) -> set[type]:
 
 
 OPS = sorted((op for op in below(Op) - NO_FORMULA
-              if op.__module__.startswith("minigrad.") and "gradcheck" not in op.__module__
+              if op.__module__.startswith("minigrad.") and "gradcheck" not in op.__module__ and op.textbook is None
               and op.__bases__ != (_FunctionOp,)), key=lambda op: op.__name__)
 
 

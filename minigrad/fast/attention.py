@@ -1,0 +1,53 @@
+"""Attention by kernels, which never hold a (Tq, Tk) array.
+
+They save out and the logsumexp of each row of scores, recompute the weights block by block, and take rowsum(dout * out) in
+place of rowsum(dweights * weights). Of packed heads they read and write the packed arrays in place. A NaN or infinity in a
+value that a query does not see stays out of its row, where the textbook has 0 * NaN.
+"""
+import numpy as np
+
+from ..kernels import attention as kernels
+from ..kernels.buffers import empty_like
+from ..ops import attention
+from ..ops.attention import default_scale, merge_heads, split_heads
+from ..tape import implements
+
+
+@implements(attention.ScaledDotProductAttention)
+class ScaledDotProductAttention(attention.ScaledDotProductAttention):
+    def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
+        self.is_causal, self.dropout = is_causal, (dropout_p, key)
+        self.scale = default_scale(q) if scale is None else scale
+        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation, *self.dropout)
+        self.save(q, k, v, mask, rotation, out, logsumexp)
+        return out
+
+    def backward(self, dout, q, k, v, mask, rotation, out, logsumexp):
+        dq, dk, dv = (empty_like(x) for x in (q, k, v))
+        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv,
+                                   rotation, *self.dropout)
+        return dq, dk, dv, None, None
+
+
+@implements(attention.PackedAttention)
+class PackedAttention(attention.PackedAttention):
+    by_kernels = True
+
+    def forward(self, packed, rotation=None, *, num_heads, is_causal=False, dropout_p=0.0, key=None):
+        self.num_heads, self.is_causal, self.dropout = num_heads, is_causal, (dropout_p, key)
+        q, k, v = split_heads(packed, num_heads)
+        self.scale = default_scale(q)
+        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation, *self.dropout)
+        self.save(packed, rotation, out, logsumexp)
+        return merge_heads(out)
+
+    def backward(self, dout, packed, rotation, out, logsumexp):
+        dpacked = empty_like(packed)
+        batch, time, width = dout.shape
+        dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
+        gradients = split_heads(dpacked, self.num_heads)
+        kernels.attention_backward(
+            *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients,
+            rotation, *self.dropout,
+        )
+        return dpacked, None

@@ -1,0 +1,49 @@
+"""Cross-entropy by kernels, loss and gradient in one pass over the logits.
+
+Forward already computes the slope dloss_n/dx_n; it is saved beside the inputs.
+"""
+import numpy as np
+
+from ..kernels import cross_entropy as kernels
+from ..kernels.buffers import empty, empty_like
+from ..ops import cross_entropy
+from ..ops.arithmetic import product
+from ..ops.softmax import LogSoftmax
+from ..tape import implements
+
+
+@implements(cross_entropy.CrossEntropy)
+class CrossEntropy(cross_entropy.CrossEntropy):
+    by_kernels = True
+    saves_inputs = True
+
+    def forward(self, x, *, targets, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+        losses, slope, total, share = empty(x.shape[:1], x.dtype), empty_like(x), np.empty(1, x.dtype), np.empty(1)
+        kernels.cross_entropy_forward_backward(x, targets, ignore_index, float(label_smoothing), reduction == "mean",
+                                               losses, slope, total, share)
+        self.targets, self.ignore_index = targets, ignore_index
+        self.save(x, slope, share)
+        return losses if reduction == "none" else total.reshape(())
+
+    def backward(self, dout, x, slope, share):
+        dx = empty_like(x)
+        kernels.cross_entropy_backward(slope, self.targets, self.ignore_index, dout.reshape(-1), int(dout.size > 1), share,
+                                       dx)
+        return dx
+
+
+@implements(cross_entropy.CrossEntropyOfDistributions)
+class CrossEntropyOfDistributions(cross_entropy.CrossEntropyOfDistributions):
+    saves_inputs = True
+
+    def forward(self, x, q):
+        losses, slope = np.zeros(x.shape[:1], x.dtype), empty_like(x)
+        if x.size:
+            kernels.cross_entropy_of_distributions(x, q, losses, slope)
+        self.save(x, q, slope)
+        return losses
+
+    def backward(self, dout, x, q, slope):
+        dout = dout[:, None]
+        dx = product(slope, dout) if self.needs(0) else None
+        return dx, (-dout * LogSoftmax.call(x, dim=-1) if self.needs(1) else None)

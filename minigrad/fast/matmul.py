@@ -1,0 +1,60 @@
+"""Linear and MLP by kernels: leading axes are rows of one product."""
+import numpy as np
+
+from ..kernels import elementwise, gemm
+from ..kernels.rows import as_rows, sum_rows
+from ..ops import matmul
+from ..tape import implements
+
+
+@implements(matmul.Linear)
+class Linear(matmul.Linear):
+    by_kernels = True
+
+    def forward(self, x, weight, bias=None):
+        self.save(x, weight)
+        out = gemm.matmul(as_rows(x), weight.T, bias=bias)
+        return out.reshape(x.shape[:-1] + (weight.shape[0],))
+
+    def backward(self, dout, x, weight):
+        dout_rows = as_rows(dout)
+        dx = dweight = dbias = None
+        if self.needs(2):
+            dbias = sum_rows(dout_rows)
+        if self.needs(1):
+            dweight = gemm.matmul(dout_rows.T, as_rows(x))
+        if self.needs(0):
+            dx = gemm.matmul(dout_rows, weight).reshape(dout.shape[:-1] + (weight.shape[1],))
+        return dx, dweight, dbias
+
+
+@implements(matmul.MLP)
+class MLP(matmul.MLP):
+    """gelu(h) comes with dh, from the same exponentials."""
+
+    by_kernels = True
+
+    def forward(self, x, expand, expand_bias, project, project_bias, *, approximate="none"):
+        self.approximate, use_tanh = approximate, approximate == "tanh"
+        hidden = gemm.matmul(as_rows(x), expand.T, bias=expand_bias)
+        activated = elementwise.empty_apart(hidden)
+        elementwise.gelu_forward(hidden.reshape(-1), activated.reshape(-1), use_tanh)
+        self.save(x, expand, expand_bias, project, project_bias, hidden)
+        out = gemm.matmul(activated, project.T, bias=project_bias)
+        return out.reshape(x.shape[:-1] + (project.shape[0],))
+
+    def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
+        dout = as_rows(dout)
+        dexpand = dproject = dproject_bias = dx = None
+        dhidden = gemm.matmul(dout, project)  # dgelu so far
+        activated, dexpand_bias = elementwise.empty_apart(hidden), np.empty(expand.shape[0], hidden.dtype)
+        elementwise.gelu_rows_backward(hidden, dhidden, activated, dexpand_bias, self.approximate == "tanh")
+        if self.needs(4):
+            dproject_bias = sum_rows(dout)
+        if self.needs(3):
+            dproject = gemm.matmul(dout.T, activated)
+        if self.needs(1):
+            dexpand = gemm.matmul(dhidden.T, as_rows(x))
+        if self.needs(0):
+            dx = gemm.matmul(dhidden, expand).reshape(x.shape)
+        return dx, dexpand, dexpand_bias, dproject, dproject_bias

@@ -1,0 +1,32 @@
+"""RMS norm by kernels."""
+import numpy as np
+
+from ..kernels import rms_norm as kernels
+from ..kernels.buffers import empty_like
+from ..kernels.rows import as_rows
+from ..ops import rms_norm
+from ..tape import implements
+
+
+@implements(rms_norm.RMSNorm)
+class RMSNorm(rms_norm.RMSNorm):
+    """Saves rrms, and recomputes x_hat. What has arrived for x on other ways is added in the same pass."""
+
+    by_kernels = True
+    accumulates_into = 0  # as in x + f(rms_norm(x)), where the gradient of the sum is there already
+
+    def forward(self, x, weight=None, *, eps=1e-5):
+        x_rows = as_rows(x)
+        out = empty_like(x)
+        rrms = np.empty(len(x_rows))
+        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
+        kernels.rms_norm_forward(x_rows, scale, as_rows(out), rrms, eps)
+        self.save(x, weight, rrms)
+        return out
+
+    def backward(self, dout, x, weight, rrms, accumulated=None):
+        scale = np.ones(x.shape[-1], x.dtype) if weight is None else weight
+        dx, dweight = empty_like(x), np.empty(x.shape[-1], x.dtype)
+        accumulated = dx[:0] if accumulated is None else accumulated
+        kernels.rms_norm_backward(as_rows(dout), as_rows(x), scale, rrms, accumulated.reshape(-1), as_rows(dx), dweight)
+        return dx, dweight

@@ -1,0 +1,46 @@
+"""Softmax by kernels, which work along the last axis; other axes are moved there."""
+import numpy as np
+
+from ..kernels import softmax as kernels
+from ..kernels.buffers import empty_like
+from ..kernels.copying import in_order, with_axis_last, with_last_axis_at
+from ..kernels.rows import as_rows
+from ..ops import softmax
+from ..tape import are_contiguous, implements
+
+
+@implements(softmax.Softmax)
+class Softmax(softmax.Softmax):
+    def forward(self, x, *, dim):
+        self.dim = dim
+        out = in_order(along_last_axis(kernels.softmax_forward, dim, x))
+        self.save(out)
+        return out
+
+    def backward(self, dout, out):
+        return along_last_axis(kernels.softmax_backward, self.dim, dout, out)
+
+
+@implements(softmax.LogSoftmax)
+class LogSoftmax(softmax.LogSoftmax):
+    def forward(self, x, *, dim):
+        self.dim = dim
+        out = in_order(along_last_axis(kernels.log_softmax_forward, dim, x))
+        self.save(out)
+        return out
+
+    def backward(self, dout, out):
+        return along_last_axis(kernels.log_softmax_backward, self.dim, dout, out)
+
+
+def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
+    """Run a kernel of (rows in, ..., rows out) with axis `dim` moved to the end, and move it back: a view."""
+    if dim in (-1, arrays[0].ndim - 1) and are_contiguous(arrays):  # no need to move
+        out = empty_like(arrays[0])
+        kernel(*map(as_rows, arrays), as_rows(out))
+        return out
+    moved = [in_order(with_axis_last(a, dim)) for a in arrays]
+    out = empty_like(moved[0])
+    if out.size:
+        kernel(*map(as_rows, moved), as_rows(out))
+    return with_last_axis_at(out, dim)
