@@ -1,0 +1,168 @@
+"""What ops need of arrays beyond NumPy's own functions: in NumPy, each in a few lines.
+
+Another function may do the same in another way for the arrays that it is made for (`replaced_by`), as one that launches
+kernels. Ops don't know of it, and inside `textbook` what stands here runs.
+"""
+import functools
+from typing import Any, Callable
+
+import numpy as np
+
+from .per_thread import this_thread
+
+_replacements: dict[str, Callable] = {}  # by the name of what they take the place of
+
+
+def _replaceable(function: Callable) -> Callable:
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*arguments):
+        other = _replacements.get(name)
+        return function(*arguments) if other is None or this_thread.is_textbook else other(*arguments)
+
+    return call
+
+
+def replaced_by(**functions: Callable) -> None:
+    """From now on these do what the functions of their names do: for the same arguments, the same to a rounding or two.
+
+    A function of the name `x` calls `x.__wrapped__` for what it leaves to NumPy.
+    """
+    unknown = functions.keys() - {name for name, own in globals().items() if hasattr(own, "__wrapped__")}
+    if unknown:
+        raise TypeError(f"backend: no function is called {', '.join(sorted(unknown))}")
+    _replacements.update(functions)
+
+
+# -------------------------------------------------------------------------------------------------- elements
+
+
+@_replaceable
+def elementwise(function: Callable, *operands):
+    """function(*operands), which are arrays that broadcast, and numbers: element by element."""
+    return function(*operands)
+
+
+# -------------------------------------------------------------------------------------------------- memory
+
+
+@_replaceable
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array for a result."""
+    return np.empty(shape, dtype)
+
+
+@_replaceable
+def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+@_replaceable
+def copy(x: np.ndarray, out: np.ndarray) -> None:
+    """out[...] = x, which is broadcast."""
+    out[...] = x
+
+
+@_replaceable
+def copied(x: np.ndarray) -> np.ndarray:
+    """A copy in C order.
+
+    >>> copied(np.arange(6).reshape(2, 3).T).strides
+    (16, 8)
+    """
+    return np.array(x, order="C")
+
+
+def in_order(x: np.ndarray) -> np.ndarray:
+    """The array itself if it is in C order, else a copy that is."""
+    return x if x.flags.c_contiguous else copied(x)
+
+
+# -------------------------------------------------------------------------------------------------- axes
+
+
+def normalized(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """The axes, counted from the front and in order."""
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted([i % ndim for i in axis])) if isinstance(axis, tuple) else (axis % ndim,)
+
+
+def with_axis_last(x: np.ndarray, axis: int) -> np.ndarray:
+    """np.moveaxis(x, axis, -1), a view, in a tenth of its time."""
+    axes = list(range(x.ndim))
+    axes.append(axes.pop(axis))
+    return x.transpose(axes)
+
+
+def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
+    """np.moveaxis(x, -1, axis), a view."""
+    axes = list(range(x.ndim))
+    axes.insert(axis % x.ndim, axes.pop())
+    return x.transpose(axes)
+
+
+# -------------------------------------------------------------------------------------------------- sums, products
+
+
+@_replaceable
+def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
+    """The sum in the dtype of x; floats are added in float64 and rounded once.
+
+    >>> x = np.full((1_000_000, 2), 0.1, np.float32)
+    >>> sum(x, 0), np.sum(x, axis=0)
+    (array([100000., 100000.], dtype=float32), array([100958.34, 100958.34], dtype=float32))
+    """
+    wide = np.float64 if x.dtype.kind == "f" else None
+    total = np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=wide)
+    return np.asarray(total, x.dtype if wide else None)
+
+
+@_replaceable
+def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
+    """The sum in float64."""
+    return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float64)
+
+
+@_replaceable
+def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
+    """np.cumsum, each sum rounded once to the dtype of x; `reverse` begins at the end.
+
+    >>> running_sum(np.array([1.0, 2.0, 3.0]), 0), running_sum(np.array([1.0, 2.0, 3.0]), 0, True)
+    (array([1., 3., 6.]), array([6., 5., 3.]))
+    """
+    x = np.flip(x, axis) if reverse else x
+    out = np.cumsum(x, axis=axis, dtype=np.float64).astype(x.dtype) if x.dtype.kind == "f" else np.cumsum(x, axis=axis)
+    return np.flip(out, axis) if reverse else out
+
+
+@_replaceable
+def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.matmul(a, b)
+
+
+@_replaceable
+def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sum of the products of two vectors."""
+    return np.asarray(np.dot(a, b))
+
+
+# -------------------------------------------------------------------------------------------------- indices
+
+
+@_replaceable
+def take(x: np.ndarray, dim: int, positions: np.ndarray) -> np.ndarray:
+    """x[:, positions] for dim = 1, and so on."""
+    return np.take(x, positions, dim)
+
+
+@_replaceable
+def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
+    """out[index] += x, where an index that repeats adds each time, floats in float64."""
+    if x.dtype.kind != "f":
+        np.add.at(out, index, x)
+        return
+    sums = np.zeros(out.shape)
+    np.add.at(sums, index, x)
+    out += sums
