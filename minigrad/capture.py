@@ -28,6 +28,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from .fast.elementwise import is_by_kernels
 from .kernels.buffers import with_strides_of
 from .kernels.jit import resolved
 from .pool import Pool
@@ -293,7 +294,7 @@ class Capture(Runner):
         return copy
 
     def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
-        op.reruns_forward = not op.is_by_kernels(arrays)
+        op.reruns_forward = not is_by_kernels(op, arrays)
         if not op.reruns_forward:
             return self._by_launches(op.forward, arrays, options)
         with self._suspended():

@@ -111,10 +111,6 @@ class Op(Node):
         """How many backward takes: a product as large as forward's for each input that needs a gradient."""
         return multiply_adds * sum(parent is not None for parent in self.parents)
 
-    def is_by_kernels(self, arrays: Sequence) -> bool:
-        """Are these inputs computed by kernels alone? If some are copied on their way, or empty, they are not."""
-        return self.by_kernels and are_contiguous(arrays)
-
     def record(self, values: Sequence, options: dict, output: np.ndarray) -> None:
         """Put this application on the tape: its output will be differentiated. `values` are forward's inputs and result."""
         self.shape = output.shape

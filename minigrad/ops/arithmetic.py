@@ -1,7 +1,6 @@
 """Arithmetic: + - * / ** % //, and rounding. Inputs of different shapes are broadcast.
 
 Broadcasting copies a value to many places, so its gradient is the sum over them: the tape does that (`unbroadcast`).
-Large float32 arrays are computed by kernels (`computed`), with the same bits.
 """
 import functools
 import operator
@@ -10,9 +9,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from ..arrays import bool_, int64
-from ..kernels import elementwise as kernels, formulas
-from ..kernels.buffers import empty_like
-from ..kernels.pointwise import LARGE, Formula, are_alike, computed
+from ..backend import elementwise
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
@@ -21,11 +18,11 @@ from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dt
 
 
 def product(a, b):
-    return computed(formulas.mul, operator.mul, a, b)
+    return elementwise(operator.mul, a, b)
 
 
 def negative(x):
-    return computed(formulas.neg, operator.neg, x)
+    return elementwise(operator.neg, x)
 
 
 def div_backward_b(dout, a, b):
@@ -36,35 +33,20 @@ class Add(Op):
     """out = a + b:  da = dout,  db = dout"""
 
     def forward(self, a, b):
-        if not self.is_by_kernels((a, b)):
-            return computed(formulas.add, operator.add, a, b)
-        out = empty_like(a)
-        kernels.add_forward(a.reshape(-1), b.reshape(-1), out.reshape(-1))  # of both dtypes, and compiled ahead
-        return out
+        return elementwise(operator.add, a, b)
 
     def backward(self, dout):
         return dout, dout
-
-    def is_by_kernels(self, arrays):
-        """Large arrays of one shape, as in a residual connection"""
-        a, b = arrays
-        return (
-            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.size >= LARGE and a.shape == b.shape
-            and a.dtype == b.dtype and a.dtype.kind == "f" and a.flags.carray and b.flags.carray
-        )
 
 
 class Sub(Op):
     """out = a - b:  da = dout,  db = -dout"""
 
     def forward(self, a, b):
-        return computed(formulas.sub, operator.sub, a, b)
+        return elementwise(operator.sub, a, b)
 
     def backward(self, dout):
         return dout, (negative(dout) if self.needs(1) else None)
-
-    def is_by_kernels(self, arrays):
-        return are_alike(arrays, formulas.sub, formulas.neg)
 
 
 class Mul(Op):
@@ -80,9 +62,6 @@ class Mul(Op):
     def backward(self, dout, a, b):
         return (product(dout, b) if self.needs(0) else None), (product(dout, a) if self.needs(1) else None)
 
-    def is_by_kernels(self, arrays):
-        return are_alike(arrays, formulas.mul)
-
 
 class Div(Op):
     """out = a / b:  da = dout / b,  db = -dout * a / b^2"""
@@ -92,14 +71,11 @@ class Div(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return computed(formulas.div, operator.truediv, a, b)
+        return elementwise(operator.truediv, a, b)
 
     def backward(self, dout, a, b):
-        da = computed(formulas.div, operator.truediv, dout, b) if self.needs(0) else None
-        return da, (computed(formulas.div_backward_b, div_backward_b, dout, a, b) if self.needs(1) else None)
-
-    def is_by_kernels(self, arrays):
-        return are_alike(arrays, formulas.div, formulas.div_backward_b)
+        da = elementwise(operator.truediv, dout, b) if self.needs(0) else None
+        return da, (elementwise(div_backward_b, dout, a, b) if self.needs(1) else None)
 
 
 class Neg(Op):
@@ -113,25 +89,19 @@ class Neg(Op):
     def backward(self, dout):
         return negative(dout)
 
-    def is_by_kernels(self, arrays):
-        return are_alike(arrays, formulas.neg)
-
 
 class Power(NamedTuple):
     """A power that is faster without np.power, and its gradient"""
 
     function: Callable
     gradient: Callable
-    formula: Formula
-    gradient_formula: Formula
 
 
 POWERS = {
-    0.5: Power(np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a)), formulas.sqrt, formulas.root_backward),
-    2: Power(np.square, lambda dout, a: dout * (2 * a), formulas.square, formulas.square_backward),
-    3: Power(lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a)), formulas.cube, formulas.cube_backward),
-    4: Power(lambda a: a * a * (a * a), lambda dout, a: dout * (4 * (a * a * a)),
-             formulas.fourth, formulas.fourth_backward),
+    0.5: Power(np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a))),
+    2: Power(np.square, lambda dout, a: dout * (2 * a)),
+    3: Power(lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a))),
+    4: Power(lambda a: a * a * (a * a), lambda dout, a: dout * (4 * (a * a * a))),
 }
 
 
@@ -170,12 +140,12 @@ class Lerp(Op):
 
     def forward(self, a, b, w):
         self.save(a, b, w)
-        return computed(formulas.lerp, lerp, a, b, w)
+        return elementwise(lerp, a, b, w)
 
     def backward(self, dout, a, b, w):
         da = product(dout, 1 - w) if self.needs(0) else None
         db = product(dout, w) if self.needs(1) else None
-        dw = computed(formulas.lerp_backward_weight, lerp_backward_weight, dout, a, b) if self.needs(2) else None
+        dw = elementwise(lerp_backward_weight, dout, a, b) if self.needs(2) else None
         return da, db, dw
 
 
@@ -188,14 +158,18 @@ class Pow(Op):
     def forward(self, a, b):
         self.save(a, b)
         if isinstance(b, (int, float)) and b in POWERS:
-            return computed(POWERS[b].formula, POWERS[b].function, a)
-        return computed(formulas.power, operator.pow, a, b)
+            return elementwise(POWERS[b].function, a)
+        return elementwise(operator.pow, a, b)
 
     def backward(self, dout, a, b):
         if isinstance(b, (int, float)) and b in POWERS:
-            return computed(POWERS[b].gradient_formula, POWERS[b].gradient, dout, a), None
-        da = computed(formulas.power_backward_a, power_backward_a, dout, a, b) if self.needs(0) else None
-        return da, (computed(formulas.power_backward_b, power_backward_b, dout, a, b) if self.needs(1) else None)
+            return elementwise(POWERS[b].gradient, dout, a), None
+        da = elementwise(power_backward_a, dout, a, b) if self.needs(0) else None
+        return da, (elementwise(power_backward_b, dout, a, b) if self.needs(1) else None)
+
+
+def absolute_backward(dout, x):
+    return dout * np.sign(x)
 
 
 class Abs(Op):
@@ -203,44 +177,39 @@ class Abs(Op):
 
     def forward(self, x):
         self.save(x)
-        return computed(formulas.absolute, np.abs, x)
+        return elementwise(np.abs, x)
 
     def backward(self, dout, x):
-        return computed(formulas.absolute_backward, lambda dout, x: dout * np.sign(x), dout, x)
-
-    def is_by_kernels(self, arrays):
-        return are_alike(arrays, formulas.absolute, formulas.absolute_backward)
+        return elementwise(absolute_backward, dout, x)
 
 
 class Remainder(Op):
     """out = a - b * floor(a / b), with the sign of b:  da = dout,  db = -dout * floor(a / b)"""
 
     saved_for = (1,), (1,)
-    function, formula = staticmethod(np.remainder), formulas.remainder
+    function = staticmethod(np.remainder)
     of_divisor = staticmethod(lambda dout, a, b: -dout * np.floor_divide(a, b))
-    formula_of_divisor = formulas.remainder_backward_b
 
     def forward(self, a, b):
         self.save(a, b)
-        return computed(self.formula, self.function, a, b)
+        return elementwise(self.function, a, b)
 
     def backward(self, dout, a, b):
-        return dout, (computed(self.formula_of_divisor, self.of_divisor, dout, a, b) if self.needs(1) else None)
+        return dout, (elementwise(self.of_divisor, dout, a, b) if self.needs(1) else None)
 
 
 class Fmod(Remainder):
     """out = a - b * trunc(a / b), with the sign of a:  da = dout,  db = -dout * trunc(a / b)"""
 
-    function, formula = staticmethod(np.fmod), formulas.fmod
+    function = staticmethod(np.fmod)
     of_divisor = staticmethod(lambda dout, a, b: -dout * np.trunc(a / b))
-    formula_of_divisor = formulas.fmod_backward_b
 
 
 class FloorDivide(Op):
     """out = floor(a / b):  da = 0,  db = 0, as it is constant between its jumps"""
 
     def forward(self, a, b):
-        return computed(formulas.floor_divide, np.floor_divide, a, b)
+        return elementwise(np.floor_divide, a, b)
 
     def backward(self, dout):
         return np.zeros_like(dout), np.zeros_like(dout)
@@ -254,10 +223,10 @@ class Step(Op):
     def forward(self, x, *, function):
         if x.dtype.kind != "f":
             return function(x).astype(x.dtype, copy=False)  # integers stay integers
-        return computed(getattr(formulas, function.__name__, None), function, x)
+        return elementwise(function, x)
 
     def backward(self, dout):
-        return computed(formulas.nothing, np.zeros_like, dout)
+        return elementwise(np.zeros_like, dout)
 
 
 def whole_quotient(operation, a, b):
@@ -342,7 +311,7 @@ class ArithmeticMethods:
 
     def frac(self):
         x = floating(self)
-        return x - x.constant(functools.partial(computed, formulas.trunc, np.trunc), x)
+        return x - x.constant(functools.partial(elementwise, np.trunc), x)
 
     @answers(np.reciprocal)
     def reciprocal(self): return of_floats(Div, 1.0, self)

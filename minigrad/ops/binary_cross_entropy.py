@@ -3,12 +3,14 @@ import math
 
 import numpy as np
 
-from ..kernels import formulas
-from ..kernels.formulas.losses import LEAST_LOG, LEAST_VARIANCE
-from ..kernels.pointwise import computed
+from ..backend import elementwise
 from ..tape import Op
 from .activations import Softplus
 from .elementary import Sigmoid
+
+
+LEAST_LOG = -100.0  # of a probability
+LEAST_VARIANCE = 1e-12  # of a coin
 
 
 class BinaryCrossEntropy(Op):
@@ -21,14 +23,14 @@ class BinaryCrossEntropy(Op):
 
     def forward(self, p, target):
         self.save(p, target)
-        return computed(formulas.binary_cross_entropy, loss, p, target)
+        return elementwise(loss, p, target)
 
     def backward(self, dout, p, target):
         dp = dtarget = None
         if self.needs(0):
-            dp = computed(formulas.binary_cross_entropy_backward_a, loss_backward_a, dout, p, target)
+            dp = elementwise(loss_backward_a, dout, p, target)
         if self.needs(1):
-            dtarget = computed(formulas.binary_cross_entropy_backward_b, loss_backward_b, dout, p, target)
+            dtarget = elementwise(loss_backward_b, dout, p, target)
         return dp, dtarget
 
 
@@ -65,13 +67,11 @@ class BinaryCrossEntropyWithLogits(Op):
 
     def forward(self, x, target, weight):
         self.save(x, target, weight)
-        return computed(formulas.logits_loss, logits_loss, x, target, weight)
+        return elementwise(logits_loss, x, target, weight)
 
     def backward(self, dout, *saved):
-        rules = ((formulas.logits_loss_backward_a, logits_loss_backward_a),
-                 (formulas.logits_loss_backward_b, logits_loss_backward_b),
-                 (formulas.logits_loss_backward_c, logits_loss_backward_c))
-        return tuple(computed(*rule, dout, *saved) if self.needs(i) else None for i, rule in enumerate(rules))
+        rules = logits_loss_backward_a, logits_loss_backward_b, logits_loss_backward_c
+        return tuple(elementwise(rule, dout, *saved) if self.needs(i) else None for i, rule in enumerate(rules))
 
 
 def log_of_one_plus_exp(x):

@@ -4,9 +4,8 @@ from typing import Callable
 
 import numpy as np
 
-from ..arrays import as_array, bool_, float32
-from ..kernels import formulas
-from ..kernels.pointwise import computed
+from ..arrays import as_array, bool_
+from ..backend import elementwise
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
@@ -15,10 +14,8 @@ from .operands import binary, broadcast_error, common_dtype, operand, promote, v
 
 
 def select(condition, a, b):
-    """np.where, for formulas on arrays and Tensors; for large arrays a kernel that blends, where np.where branches."""
-    if type(condition) is not np.ndarray:
-        return np.where(condition, a, b)
-    return computed(formulas.where, np.where, condition, a, b)
+    """np.where, for formulas on arrays and Tensors"""
+    return elementwise(np.where, condition, a, b)
 
 
 class Where(Op):
@@ -54,14 +51,16 @@ def where(condition, a, b):
         raise broadcast_error("where", condition, a, b) from None
 
 
+def nan_to_num(x, nan, posinf, neginf):
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
 def _nan_to_num(x: np.ndarray, nan, posinf, neginf):
-    """np.nan_to_num; of float32 by a kernel, which is told all three numbers."""
-    function = functools.partial(np.nan_to_num, nan=nan, posinf=posinf, neginf=neginf)
-    if x.dtype != float32:
-        return function(x)
-    most = np.finfo(float32).max
+    if x.dtype.kind != "f":
+        return nan_to_num(x, nan, posinf, neginf)
+    most = np.finfo(x.dtype).max
     numbers = nan, most if posinf is None else posinf, -most if neginf is None else neginf
-    return computed(formulas.nan_to_num, lambda x, *numbers: function(x), x, *map(float, numbers))
+    return elementwise(nan_to_num, x, *map(float, numbers))
 
 
 def _mask(condition) -> np.ndarray:
@@ -73,10 +72,6 @@ def _mask(condition) -> np.ndarray:
 
 def maximum_backward_a(dout, a, b):
     """dout where a > b, half of it where they are equal; NaN, which is the result, takes all"""
-    return computed(formulas.maximum_backward_a, _maximum_backward_a, dout, a, b)
-
-
-def _maximum_backward_a(dout, a, b):
     return select(a < b, 0.0, select(a == b, 0.5 * dout, dout))
 
 
@@ -85,10 +80,10 @@ class Maximum(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return computed(formulas.maximum, np.maximum, a, b)
+        return elementwise(np.maximum, a, b)
 
     def backward(self, dout, a, b):
-        return maximum_backward_a(dout, a, b), maximum_backward_a(dout, b, a)
+        return elementwise(maximum_backward_a, dout, a, b), elementwise(maximum_backward_a, dout, b, a)
 
 
 class Minimum(Op):
@@ -96,17 +91,17 @@ class Minimum(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return computed(formulas.minimum, np.minimum, a, b)
+        return elementwise(np.minimum, a, b)
 
     def backward(self, dout, a, b):
-        return maximum_backward_a(dout, b, a), maximum_backward_a(dout, a, b)
+        return elementwise(maximum_backward_a, dout, b, a), elementwise(maximum_backward_a, dout, a, b)
 
 
-def _clamped(x, low, high):
+def clamp(x, low, high):
     return np.minimum(np.maximum(x, low), high)
 
 
-def _clamped_gradient(dout, x, low, high):
+def clamp_backward(dout, x, low, high):
     return select((x >= low) & (x <= high), dout, 0.0)
 
 
@@ -116,16 +111,16 @@ class Clamp(Op):
     def forward(self, x, *, low, high):
         self.low, self.high = low, high
         self.save(x)
-        return computed(formulas.clamp, _clamped, x, low, high)
+        return elementwise(clamp, x, low, high)
 
     def backward(self, dout, x):
-        return computed(formulas.clamp_backward, _clamped_gradient, dout, x, self.low, self.high)
+        return elementwise(clamp_backward, dout, x, self.low, self.high)
 
 
 def comparison(ufunc: np.ufunc) -> Callable:
     """The method for a comparison or a logical function of two operands, which has no gradient and answers to `ufunc`."""
 
-    compute_it = functools.partial(computed, getattr(formulas, ufunc.__name__, None), ufunc)
+    compute_it = functools.partial(elementwise, ufunc)
 
     @answers(ufunc)
     def method(self, other):
@@ -142,7 +137,7 @@ def comparison(ufunc: np.ufunc) -> Callable:
 
 def predicate(ufunc: np.ufunc) -> Callable:
     """The method for a function of one operand that has no gradient, and which answers to it."""
-    compute_it = functools.partial(computed, getattr(formulas, ufunc.__name__, None), ufunc)
+    compute_it = functools.partial(elementwise, ufunc)
 
     @answers(ufunc)
     def method(self):
@@ -184,7 +179,7 @@ class ComparisonMethods:
     def equal(self, other) -> bool:
         """Have both the same shape and the same elements?"""
         a, b = values_of(self), np.asarray(values_of(other))
-        return a.shape == b.shape and not np.count_nonzero(computed(formulas.not_equal, np.not_equal, a, b))
+        return a.shape == b.shape and not np.count_nonzero(elementwise(np.not_equal, a, b))
 
     @answers(np.maximum)
     def maximum(self, other): return binary(Maximum, self, other)

@@ -7,9 +7,7 @@ from typing import Callable, ClassVar
 
 import numpy as np
 
-from ..kernels import formulas
-from ..kernels.pointwise import Formula, computed
-from ..kernels.reduce import sum
+from ..backend import elementwise, sum
 from ..tape import Op
 
 
@@ -17,16 +15,15 @@ class DifferenceLoss(Op):
     """out = loss(d) for d = x - target, or the sum or mean of all:  dx = dout [/ n] * slope(d),  dtarget = -dx"""
 
     fresh_gradients = True
-    loss: Callable
-    slope: Callable
+    losses: Callable  # of x and target
+    gradient: Callable  # dx, of dout, x and target
     numbers: ClassVar[dict[str, float]] = {}  # that they depend on: options of the op, and their defaults
-    formula: Formula  # for kernels: the loss of x and target
-    gradient_formula: Formula  # and dx
+    row: str  # its name in the table
 
     def forward(self, x, target, *, reduction="mean", **options):
         self.values = tuple((self.numbers | options).values())
         self.save(x, target)
-        losses = computed(self.formula, self.losses, x, target, *self.values)
+        losses = elementwise(self.losses, x, target, *self.values)
         self.divisor = losses.size if reduction == "mean" else 1
         if reduction == "none":
             return losses
@@ -35,20 +32,19 @@ class DifferenceLoss(Op):
 
     def backward(self, dout, x, target):
         share = dout if self.divisor == 1 else dout / max(self.divisor, 1)
-        dx = computed(self.gradient_formula, self.gradient, share, x, target, *self.values)
+        dx = elementwise(self.gradient, share, x, target, *self.values)
         return dx, -dx if self.needs(1) else None
-
-    def losses(self, x, target, *values):
-        return self.loss(x - target, *values)
-
-    def gradient(self, dout, x, target, *values):
-        return dout * self.slope(x - target, *values)
 
 
 def difference_loss(formula: str, name: str, loss: Callable, slope: Callable, **numbers: float) -> type[DifferenceLoss]:
     """A row of the table: the formula is its docstring."""
-    row = dict(__doc__=formula, loss=staticmethod(loss), slope=staticmethod(slope), numbers=numbers,
-               formula=getattr(formulas, name), gradient_formula=getattr(formulas, f"{name}_backward"))
+    def losses(x, target, *values):
+        return loss(x - target, *values)
+
+    def gradient(dout, x, target, *values):
+        return dout * slope(x - target, *values)
+
+    row = dict(__doc__=formula, losses=staticmethod(losses), gradient=staticmethod(gradient), numbers=numbers, row=name)
     return type("".join(word.capitalize() for word in name.split("_")), (DifferenceLoss,), row)
 
 

@@ -1,16 +1,14 @@
 """Elementary functions, of single elements: e^x, log x, sin x, ... For out = f(x), dx = dout * f'(x).
 
 Each is a row of the table, where f' is written in x, or in out if that is cheaper; and a method below. The row's formula
-is what a reader reads, and its code may be another form of it, which keeps more digits. Large float32 arrays are computed
-by kernels, if kernels/formulas/ has formulas of the row's name: with one pass over memory, on all threads.
+is what a reader reads, and its code may be another form of it, which keeps more digits.
 """
 import math
 from typing import Callable, ClassVar
 
 import numpy as np
 
-from ..kernels import elementwise as kernels, formulas
-from ..kernels.pointwise import Formula, are_alike, computed
+from ..backend import elementwise
 from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import floating, of_floats
@@ -28,22 +26,17 @@ class Elementary(Op):
     saves = "x"
     numbers: ClassVar[dict[str, float]] = {}  # that f depends on: options of the op, and their defaults
     values: tuple[float, ...] = ()  # those of one application
-    formula: Formula | None = None  # the same, for kernels
-    gradient_formula: Formula | None = None
+    row: str  # its name in the table
 
     def forward(self, x, **options):
         if self.numbers:
             self.values = tuple((self.numbers | options).values())
-        out = computed(self.formula, self.function, x, *self.values)
+        out = elementwise(self.function, x, *self.values)
         self.save(out if self.saves == "out" else x)
         return out
 
     def backward(self, dout, saved):
-        return computed(self.gradient_formula, self.gradient, dout, saved, *self.values)
-
-    def is_by_kernels(self, arrays):
-        formulas = self.formula, self.gradient_formula
-        return None not in formulas and are_alike(arrays, *formulas)
+        return elementwise(self.gradient, dout, saved, *self.values)
 
 
 def elementary(
@@ -52,8 +45,7 @@ def elementary(
     """The op of a function, named after it: a row of the table below. The formula is its docstring."""
     name = name or function.__name__
     row = dict(__doc__=formula, function=staticmethod(function), gradient=staticmethod(gradient), saves=saves,
-               numbers=numbers, formula=getattr(formulas, name, None),
-               gradient_formula=getattr(formulas, f"{name}_backward", None))
+               numbers=numbers, row=name)
     return type("".join(word.capitalize() for word in name.split("_")), (Elementary,), row)
 
 
@@ -71,9 +63,7 @@ def sigmoid(x):
 
 def erf(x):
     """2/sqrt(pi) * integral of e^(-t^2) from 0 to x"""
-    out = kernels.empty_apart(x)
-    kernels.erf_forward(x.reshape(-1), out.reshape(-1))
-    return out
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
 
 
 def erfc(x):
@@ -145,11 +135,11 @@ class Atan2(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return computed(formulas.arctan2, np.arctan2, a, b)
+        return elementwise(np.arctan2, a, b)
 
     def backward(self, dout, a, b):
-        da = computed(formulas.arctan2_backward_a, arctan2_backward_a, dout, a, b) if self.needs(0) else None
-        return da, (computed(formulas.arctan2_backward_b, arctan2_backward_b, dout, a, b) if self.needs(1) else None)
+        da = elementwise(arctan2_backward_a, dout, a, b) if self.needs(0) else None
+        return da, (elementwise(arctan2_backward_b, dout, a, b) if self.needs(1) else None)
 
 
 def logaddexp_backward_a(dout, a, b):
@@ -167,11 +157,10 @@ class LogAddExp(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return computed(formulas.logaddexp, np.logaddexp, a, b)
+        return elementwise(np.logaddexp, a, b)
 
     def backward(self, dout, a, b):
-        formula, function = formulas.logaddexp_backward_a, logaddexp_backward_a
-        return computed(formula, function, dout, a, b), computed(formula, function, dout, b, a)
+        return elementwise(logaddexp_backward_a, dout, a, b), elementwise(logaddexp_backward_a, dout, b, a)
 
 
 def method(op: type[Elementary]) -> Callable:

@@ -4,11 +4,7 @@ import math
 
 import numpy as np
 
-from ..kernels import formulas
-from ..kernels.copying import in_order
-from ..kernels.pointwise import computed
-from ..kernels.reduce import SMALL, wide_sum
-from ..kernels.rows import LEAST_SQUARES
+from ..backend import elementwise, in_order, wide_sum
 from ..kernels.sorting import places
 from ..protocol import is_tensor
 from ..tape import Op
@@ -37,8 +33,7 @@ class Var(Op):
     """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
 
     The mean moves with x too, but the sum of x - mean is 0, so that adds nothing. Where the mean is large, its rounding
-    to the dtype of x is not small beside x - mean: so it is kept in two parts, `high` and what that lacks, `low`. The sum
-    of (x - high)^2 is too large by n low^2.
+    to the dtype of x is not small beside x - mean: so it is kept in two parts, `high` and what that lacks, `low`.
     """
 
     fresh_gradients = True
@@ -48,24 +43,21 @@ class Var(Op):
         self.axis = axis
         n = count(x.shape, axis)
         self.divisor = max(n - correction, 0)
-        mean = np.divide(wide_sum(x, axis, keepdims=True), n)
-        high = mean.astype(x.dtype)
-        if x.size <= SMALL:  # a copy in float64 costs nothing
-            squares = np.add.reduce(squared_error(x, mean), axis, keepdims=True)
-        else:
-            squares = wide_sum(computed(formulas.squared_error, squared_error, x, high), axis, keepdims=True)
-            squares = np.maximum(squares - n * np.square(mean - high), 0.0)
-            if not np.all((squares > LEAST_SQUARES) & (squares < np.inf)):
-                squares = wide_sum(squared_error(x, mean), axis, keepdims=True)
+        mean = np.divide(wide_sum(x, axis, True), n)
+        high, squares = mean.astype(x.dtype), self.squares(x, mean, axis)
         self.save(x, high, (mean - high).astype(x.dtype))
         out = self.of_variance(np.divide(squares, self.divisor)).astype(x.dtype)
         return in_order(out if keepdims else np.squeeze(out, axis=axis))
+
+    def squares(self, x, mean, axis):
+        """The sums of (x - mean)^2."""
+        return wide_sum(squared_error(x, mean), axis, True)
 
     def backward(self, dout, x, high, low):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
         if is_tensor(x):  # to be differentiated itself: through the mean, too
             return Mul.call(share, centred(x, self.axis))
-        return computed(formulas.scaled_difference, scaled_difference, share, x, high, low)
+        return elementwise(scaled_difference, share, x, high, low)
 
 
 class Std(Var):
