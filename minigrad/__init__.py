@@ -7,22 +7,20 @@
 tensor([-0.0599, -0.1628,  0.2227])
 """
 import importlib
-import os
 
 from . import left_out, random
 from .anomaly import detect_anomaly
 from .arrays import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from .compiled import compile
 from .creation import (
     arange, as_tensor, empty, empty_like, eye, from_dlpack, from_numpy, full, full_like, linspace, normal, ones, ones_like,
     rand, rand_like, randint, randint_like, randn, randn_like, randperm, tensor, zeros, zeros_like,
 )
 from .devices import accelerator, backends, cuda, device, mps, xpu
 from .drawing import graph
+from .engine import compile, get_num_threads, set_num_threads
 from .flops import count_flops
 from .custom import Function
 from .derivatives import grad, hessian, hvp, jacobian, jvp, vjp
-from .kernels.jit import get_num_threads, set_num_threads
 from .ops.comparison import where
 from .ops.einsum import einsum
 from .ops.gather import take_along_dim
@@ -36,9 +34,6 @@ from .grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, se
 from .serialization import load, save
 from .tensor import Tensor
 from .tracing import trace
-
-if os.environ.get("MINIGRAD_FAST", "1") != "0":
-    from . import fast
 
 from numpy import finfo, iinfo
 

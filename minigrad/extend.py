@@ -2,22 +2,22 @@
 
 `tensor.array` is a Tensor's plain array. Ops are in `minigrad.ops`, the random generator in `minigrad.random`.
 """
-from .capture import changes  # changes(): how often steps were outdated, as by setting an attribute of a module
-from .capture import outdate  # outdate(): what a compiled step has read has changed, so steps are captured anew
 from .devices import dtype_of_to  # dtype_of_to(target, dtype, device): the dtype that to() asks for, if any
-from .fused_steps import FusedAdam, FusedMuon, FusedStep  # steps of optimisers, of all parameters at once
-from .kernels.ahead import start as compile_ahead  # compile_ahead(): other processes compile what a training step needs
-from .kernels.adamw import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
-from .kernels.cache import cache_folder  # cache_folder(): where compiled kernels are kept
-from .kernels.elementwise import ACTIVATIONS  # the numbers by which programs name activations
-from .kernels.program import Program  # steps on rows of numbers, such as those of a model, run by one kernel call
-from .kernels.sampling import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
-from .kernels.threads import layer as threading_layer  # threading_layer(): who runs parallel kernels
+from .engine import ACTIVATIONS  # the numbers by which programs name activations
+from .engine import FusedAdam, FusedMuon, FusedStep  # steps of optimisers, of all parameters at once; None without kernels
+from .engine import Program  # steps on rows of numbers, such as those of a model, run by one kernel call; None without
+from .engine import cache_folder  # cache_folder(): where compiled kernels are kept
+from .engine import compile_ahead  # compile_ahead(): other processes compile what a training step needs
+from .engine import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
+from .engine import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
+from .engine import threading_layer  # threading_layer(): who runs parallel kernels
 from .left_out import left_out  # left_out(module, table): the `__getattr__` that names what to take instead
 from .ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from .ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from .ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype
 from .ops.shape import pad  # pad(x, widths, value)
+from .runner import changes  # changes(): how often steps were outdated, as by setting an attribute of a module
+from .runner import outdate  # outdate(): what a compiled step has read has changed, so steps are captured anew
 from .runner import compute  # compute(function, *values): an array of arrays and those of Tensors, also in replays
 from .runner import opaque  # decorate what reads and writes Tensors in its own way: a replay calls it
 from .runner import refuse_in_capture  # refuse_in_capture(what, instead): a RuntimeError in a compiled step

@@ -178,6 +178,20 @@ def refuse_in_capture(what: str, instead: str = "don't compile this step") -> No
     current().refuse(what, instead)
 
 
+generation = 0  # incremented by changes that captured steps cannot detect, as when a module's attribute is set
+
+
+def outdate() -> None:
+    """Whatever has been captured has to be captured anew."""
+    global generation
+    generation += 1
+
+
+def changes() -> int:
+    """How often `outdate` was called: while this stays the same, no module has been given another attribute or hook."""
+    return generation
+
+
 def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
     """Sum a gradient over the axes along which its value was broadcast, back to the value's shape.
 

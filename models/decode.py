@@ -81,6 +81,8 @@ class CachedDecoder:
     """
 
     def __init__(self, model: CausalTransformer, batch_size: int):
+        if Program is None:
+            raise CannotDecode("there are no kernels for it")
         self.model, self.batch_size = model, batch_size
         self._translate()
 

@@ -1,6 +1,19 @@
-"""What makes it fast: implementations of ops by kernels, a file for each that `minigrad.ops` has of the same name."""
+"""The engine room: what makes it fast. It does what `minigrad.ops` says, by kernels, and nothing below knows of it.
+
+Implementations of ops stand in a file for each that `minigrad.ops` has of the same name.
+"""
+from ..kernels.adamw import norm
+from ..kernels.ahead import start as compile_ahead
+from ..kernels.cache import cache_folder
+from ..kernels.elementwise import ACTIVATIONS
+from ..kernels.jit import get_num_threads, set_num_threads
+from ..kernels.program import Program
+from ..kernels.sampling import sample
+from ..kernels.threads import layer as threading_layer
 from . import backend
 from . import (
     activations, attention, cross_entropy, cumulative, elementwise, embedding, layer_norm, matmul, normalize, reduce,
     rms_norm, softmax, statistics,
 )
+from .compiled import compile
+from .fused_steps import FusedAdam, FusedMuon, FusedStep

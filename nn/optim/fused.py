@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import FusedStep, opaque
+from minigrad.extend import FusedStep, norm, opaque
 from nn.optim.clip import clip_coefficient
 from nn.optim.optimizer import Optimizer
 
@@ -106,6 +106,8 @@ class Joined(Optimizer):
 
 def step_together(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None) -> float | None:
     """A step of each, with the gradients of all clipped to one norm, if it is given. The norm they had."""
+    if FusedStep is None:
+        return _step_in_numpy(optimizers, max_grad_norm)
     steps = [(optimizer, fused) for optimizer in optimizers for fused in optimizer.fused()]
     for _, fused in steps:
         fused.collect()
@@ -115,6 +117,18 @@ def step_together(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | N
         clip = clip_coefficient(grad_norm, max_grad_norm)
     for optimizer, fused in steps:
         fused.update(optimizer.param_groups, clip)
+    return grad_norm
+
+
+def _step_in_numpy(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None) -> float | None:
+    """The same without kernels."""
+    clip, grad_norm = 1.0, None
+    if max_grad_norm is not None:
+        gradients = [parameter.grad_array() for optimizer in optimizers for parameter in optimizer._parameters()]
+        grad_norm = norm([gradient for gradient in gradients if gradient is not None])
+        clip = clip_coefficient(grad_norm, max_grad_norm)
+    for optimizer in optimizers:
+        optimizer.step_one_by_one(clip)
     return grad_norm
 
 

@@ -85,11 +85,15 @@ class Optimizer:
     @opaque
     def step(self) -> None:
         """Update all parameters that have a gradient."""
+        self.step_one_by_one(1.0)
+
+    def step_one_by_one(self, clip: float) -> None:
+        """A step with the gradients times `clip`."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    state = self.state.get(parameter, {})
-                    self.update(parameter.array, parameter.grad.array, state, group)  # which may keep the gradient
+                    state, gradient = self.state.get(parameter, {}), parameter.grad.array  # which update may keep
+                    self.update(parameter.array, gradient if clip == 1.0 else gradient * clip, state, group)
                     note_write(parameter.array)  # a graph made with the old values can't be walked back any more
                     if state:
                         self.state[parameter] = state

@@ -1,6 +1,6 @@
 import pytest
 
-from minigrad import compiled
+from minigrad.fast import compiled
 
 
 @pytest.fixture

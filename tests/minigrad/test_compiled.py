@@ -7,7 +7,7 @@ import nn
 import nn.functional as F
 from cases import CASES
 from layouts import EXPANDED, LAYOUTS, enlarge, mapped
-from minigrad.capture import Capture
+from minigrad.fast.capture import Capture
 from minigrad import pool as pools
 from minigrad.pool import Pool
 from minigrad.per_thread import this_thread

@@ -11,7 +11,7 @@ import pytest
 import minigrad as mg
 import nn
 import nn.functional as F
-from minigrad.capture import Capture
+from minigrad.fast.capture import Capture
 from minigrad.per_thread import this_thread
 
 SIDES = [8, 128]

@@ -12,7 +12,7 @@ import pytest
 import minigrad as mg
 import nn
 from fuzz.stateful import are_alike, flat
-from minigrad import compiled
+from minigrad.fast import compiled
 from minigrad.surroundings import Surroundings
 
 HEAD = """

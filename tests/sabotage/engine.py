@@ -4,7 +4,8 @@ import sys
 import numpy as np
 
 import nn.module
-from minigrad import capture, compiled, creation, custom, per_thread, runner, surroundings, tape, transcript, undo, versions
+from minigrad import creation, custom, per_thread, runner, surroundings, tape, versions
+from minigrad.fast import capture, compiled, transcript, undo
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
 from sabotage.edit import edit, edits
@@ -103,7 +104,7 @@ SABOTAGES = [
             "minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
         }.items()
     }),
-    *edits(PYTHON, "minigrad.compiled", {
+    *edits(PYTHON, "minigrad.fast.compiled", {
         f"python: {name}": row for name, row in {
             "Python runs it no more": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "True"),
             "Python always runs it": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "False"),
@@ -116,7 +117,7 @@ SABOTAGES = [
             "since any call": ("verified", "compiled.calls - last > 1", "True"),
         }.items()
     }),
-    *edits(PYTHON, "minigrad.capture", {
+    *edits(PYTHON, "minigrad.fast.capture", {
         f"python: {name}": row for name, row in {
             "absent gradients": ("_backward_into", "(target is ABSENT) != (gradient is None)", "False"),
             "schedulers inside": ("Capture.opaque", "self.around.allow()", "pass"),
@@ -160,13 +161,13 @@ SABOTAGES = [
         "memory is given back": replaced(capture, "Pool", lambda original: lambda keeps_all: original()),
     }.items()
 ] + [
-    *edits(COMPILED, "minigrad.capture", {
+    *edits(COMPILED, "minigrad.fast.capture", {
         "compile: what is added to is written to": ("_Arrival.leave", "self.node.grad is self.memory", "False"),
         "compile: all gradients are where they were computed": ("Capture._arrival", "is_fresh and", ""),
         "compile: gradients anywhere in the step's pool": ("Capture._arrival", "np.empty(gradient.shape, gradient.dtype)", "self.lent(gradient)"),
         "compile: lent gradients are shown": ("_Arrival.__call__", "node.grad_is_lent = True", "pass"),
     }),
-    *edits(COMPILED, "minigrad.compiled", {
+    *edits(COMPILED, "minigrad.fast.compiled", {
         "compile: what is added to is left to replays of backward": ("_Captured", "step.calls[: step.opening], step.calls[step.opening :]", "step.calls, []"),
     }),
     *edits(COMPILED, "minigrad.kernels.jit", {

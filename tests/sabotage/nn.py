@@ -947,7 +947,7 @@ OPTIM = [
         "Muon: blocks that do not divide": ("Muon._check_group", "np.mod(parameter.shape, blocks_of(group)).any()", "False"),
         "Muon: a bad group stays": ("Muon.add_param_group", "self.param_groups.pop()", "pass"),
     }),
-    *edits(MUON, "minigrad.fused_steps", {
+    *edits(MUON, "minigrad.fast.fused_steps", {
         "Muon: the first blocks down only": ("FusedMuon._cut", "for i in range(down)", "for i in range(1)"),
         "Muon: the first blocks across only": ("FusedMuon._cut", "for j in range(across)", "for j in range(1)"),
         "Muon: blocks in one place": ("FusedMuon._cut", "i * rows * stride + j * columns", "0"),
@@ -964,7 +964,7 @@ OPTIM = [
     }),
     *(Sabotage(f"Muon: default {name}", MUON, default("nn.optim.muon:Muon", name, value)) for name, value in (
         ("weight_decay", 0.0), ("momentum", 0.9), ("nesterov", False), ("eps", 1e-3), ("ns_steps", 4))),
-    *edits(OPTIMIZERS, "minigrad.fused_steps", {
+    *edits(OPTIMIZERS, "minigrad.fast.fused_steps", {
         "Adam: lr ignored": ("FusedAdam._launch", 'group["lr"]', "0.1"),
         "Adam: betas ignored": ("FusedAdam._launch", '*group["betas"]', "0.9, 0.999"),
         "Adam: eps ignored": ("FusedAdam._launch", 'group["eps"]', "1e-8"),
@@ -1002,8 +1002,8 @@ OPTIM = [
             "{**self.defaults,"),
         "Optimizer: options not checked": ("_check_option", "is_right(value)", "True"),
         "Optimizer: a parameter twice": ("Optimizer.add_param_group", "if parameter in seen:", "if False:"),
-        "Optimizer: writes not noted": ("Optimizer.step", "note_write(parameter.array)", "pass"),
-        "Optimizer: the state is forgotten": ("Optimizer.step", "self.state[parameter] = state", "pass"),
+        "Optimizer: writes not noted": ("Optimizer.step_one_by_one", "note_write(parameter.array)", "pass"),
+        "Optimizer: the state is forgotten": ("Optimizer.step_one_by_one", "self.state[parameter] = state", "pass"),
         "Optimizer: zero_grad does nothing": ("Optimizer.zero_grad", "zero_grads(group[\"params\"], set_to_none)", "pass"),
         "Optimizer: zero_grad ignores set_to_none": ("Optimizer.zero_grad", "set_to_none)\n", "True)\n"),
         "Optimizer: load ignores options": ("Optimizer.load_state_dict", "group.update(loaded)", "pass"),

@@ -227,10 +227,10 @@ SABOTAGES = of_claims("000", {
         "no gradient through the embedding": (f"{MODEL}.forward", "x = self.dropout(x)", "x = self.dropout(x.detach())"),
     },
     "T3": {
-        "steps count twice": ("minigrad.fused_steps:FusedStep.update", "self.steps += self.gradients != 0",
+        "steps count twice": ("minigrad.fast.fused_steps:FusedStep.update", "self.steps += self.gradients != 0",
             "self.steps += 2 * (self.gradients != 0)"),
-        "lr ignored": ("minigrad.fused_steps:FusedAdam._launch", 'group["lr"]', "0.01"),
-        "betas ignored": ("minigrad.fused_steps:FusedAdam._launch", '*group["betas"]', "0.9, 0.9"),
+        "lr ignored": ("minigrad.fast.fused_steps:FusedAdam._launch", 'group["lr"]', "0.01"),
+        "betas ignored": ("minigrad.fast.fused_steps:FusedAdam._launch", '*group["betas"]', "0.9, 0.9"),
         "gradients add up": ("nn.optim.optimizer:Optimizer.zero_grad", 'zero_grads(group["params"], set_to_none)', "pass"),
     },
     "T4": {

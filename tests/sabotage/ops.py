@@ -12,7 +12,8 @@ import numpy as np
 
 import minigrad
 from cases import CASES, ELEMENTWISE, NEED_AN_AXIS
-from minigrad import Tensor, arrays, capture, pool, runner, tape
+from minigrad import Tensor, arrays, pool, runner, tape
+from minigrad.fast import capture
 from minigrad.kernels import jit
 from minigrad.ops import (
     arithmetic, attention, comparison, cross_entropy, cumulative, dtypes, einsum, embedding, indexing, layer_norm, matmul,

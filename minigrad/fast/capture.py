@@ -15,7 +15,7 @@ are `Tracer`s, which show none. What would make a replay another computation tha
 what was captured:
 
 - a Tensor from outside that has another array or another place on the tape, or a hook: see `Capture.sources`;
-- an attribute of any module that has been set, or a hook registered: `outdate`;
+- an attribute of any module that has been set, or a hook registered: `runner.outdate`;
 - what else Python reads or sets: `surroundings.Surroundings`.
 
 All calls are noted in a `Transcript`, too. A `Rehearsal` makes only that, when Python runs the step once more.
@@ -28,32 +28,18 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .fast.elementwise import is_by_kernels
-from .kernels.buffers import with_strides_of
-from .kernels.jit import resolved
-from .pool import Pool
-from .per_thread import this_thread
-from .protocol import is_tensor
-from .runner import EAGER, Runner
-from .surroundings import Surroundings, is_of_library
-from .tensor import Tensor
+from .elementwise import is_by_kernels
+from ..kernels.buffers import with_strides_of
+from ..kernels.jit import resolved
+from ..pool import Pool
+from ..per_thread import this_thread
+from ..protocol import is_tensor
+from ..runner import EAGER, Runner
+from ..surroundings import Surroundings, is_of_library
+from ..tensor import Tensor
 from .transcript import Outside, Transcript
 from .undo import Undo
-from .versions import tick
-
-generation = 0  # incremented by changes that captured steps cannot detect, as when a module's attribute is set
-
-
-def outdate() -> None:
-    """Whatever has been captured has to be captured anew."""
-    global generation
-    generation += 1
-
-
-def changes() -> int:
-    """How often `outdate` was called: while this stays the same, no module has been given another attribute or hook."""
-    return generation
-
+from ..versions import tick
 
 class Refused(RuntimeError):
     """This step cannot be captured."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from .protocol import is_tensor
-from .random import Generator
-from .surroundings import SIMPLE, is_of_library
-from .versions import owner
+from ..protocol import is_tensor
+from ..random import Generator
+from ..surroundings import SIMPLE, is_of_library
+from ..versions import owner
 
 
 class Made(NamedTuple):

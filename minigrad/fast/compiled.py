@@ -13,14 +13,15 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from . import capture, float_errors, random
+from .. import float_errors, random
 from .capture import Capture, Refused, Rehearsal, Tracer
-from .kernels import ahead
-from .kernels.buffers import with_strides_of
-from .kernels.jit import address, get_num_threads
-from .per_thread import this_thread
-from .surroundings import Surroundings, same
-from .tensor import Tensor, wrap
+from ..kernels import ahead
+from ..kernels.buffers import with_strides_of
+from ..kernels.jit import address, get_num_threads
+from ..per_thread import this_thread
+from ..runner import changes
+from ..surroundings import Surroundings, same
+from ..tensor import Tensor, wrap
 from .undo import Undo
 
 MOST_CAPTURED = 8  # of one step: for as many shapes of inputs; then the oldest goes
@@ -197,13 +198,13 @@ class _Captured:
 
     def look_at(self, around: Surroundings) -> None:
         """What is now is what `is_current` looks for."""
-        self.generation = capture.generation  # modules that the step makes have told, too
+        self.generation = changes()  # modules that the step makes have told, too
         places = around.to_check({id(tensor) for tensor, _, _ in self.sources})
         self.reads, self.values = [place.read for place in places], [place.value for place in places]
 
     def is_current(self) -> bool:
         """Does what it was captured with still hold?"""
-        if self.generation != capture.generation:
+        if self.generation != changes():
             return False
         for now, value in zip(map(operator.call, self.reads), self.values):
             if now is not value and not same(now, value):

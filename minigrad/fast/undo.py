@@ -3,9 +3,9 @@ from typing import Any
 
 import numpy as np
 
-from .surroundings import is_ours
-from .tape import Node
-from .tensor import Tensor
+from ..surroundings import is_ours
+from ..tape import Node
+from ..tensor import Tensor
 
 # By name, as Python finds attributes in half the time while nobody has asked for __dict__.
 OF_TENSOR = "_array", "node", "frozen"

@@ -1,0 +1,27 @@
+"""Is the engine room there? Its names, or those that stand in for it.
+
+It is if Numba is installed, unless MINIGRAD_FAST=0 is set.
+"""
+import importlib.util
+import os
+import sys
+
+IS_FAST = os.environ.get("MINIGRAD_FAST", "1") != "0" and importlib.util.find_spec("numba") is not None
+
+if IS_FAST:
+    from .fast import (
+        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads, norm,
+        sample, set_num_threads, threading_layer,
+    )
+else:
+    from .plain import (
+        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads, norm,
+        sample, set_num_threads, threading_layer,
+    )
+    if importlib.util.find_spec("numba") is None:
+        print("minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba", file=sys.stderr)
+
+__all__ = [
+    "ACTIVATIONS", "IS_FAST", "FusedAdam", "FusedMuon", "FusedStep", "Program", "cache_folder", "compile", "compile_ahead",
+    "get_num_threads", "norm", "sample", "set_num_threads", "threading_layer",
+]
