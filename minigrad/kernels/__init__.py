@@ -1,4 +1,4 @@
 """Loops over plain arrays, compiled by Numba: one file per family, named after its file in `minigrad.ops`."""
 from . import environment
 
-environment.check_this_process()
+environment.check()

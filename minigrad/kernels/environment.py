@@ -1,22 +1,10 @@
 """Settings of Numba's with which no kernel can run: said in one line, before Numba ends in a traceback of its own."""
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Mapping
 
 import llvmlite.binding
-
-
-def check_this_process() -> None:
-    """RuntimeError as `check`; but while Python looks for the module of `python -m`, which none can catch, exit code 2."""
-    try:
-        check()
-    except RuntimeError as error:
-        if sys.argv[:1] != ["-m"]:
-            raise
-        print(f"minigrad: error: cannot start: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def check(environment: Mapping[str, str] = os.environ) -> None:
