@@ -57,7 +57,7 @@ def watch(command: list[str]) -> tuple[float, dict[str, float]]:
     """(Seconds, the most MB: Pss of all processes together, and RssAnon and RssFile of the first)."""
     most = {"Pss": 0, "RssAnon": 0, "RssFile": 0}
     started = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-m", "cli", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    with subprocess.Popen([sys.executable, "-m", "minigrad", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True) as process:
         while process.poll() is None:
             together = sum(fields(f"/proc/{one}/smaps_rollup", ("Pss",))["Pss"] for one in processes(process.pid))

@@ -14,7 +14,8 @@ import matplotlib.ticker
 import minigrad
 from benchmarks.cases import Benchmark
 from benchmarks.contest import CONTESTANTS
-from cli.info import cpu_name, version
+from minigrad.command import version
+from minigrad.command.info import cpu_name
 
 
 def describe_machine(threads: int) -> dict:

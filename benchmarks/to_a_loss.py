@@ -27,7 +27,7 @@ def minigrad(text: str, seed: int, flags: list[str]) -> tuple[float, float]:
     """(Seconds, validation loss)."""
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder, "run")
-        seconds, _ = timed(["cli", "train", "--text", text, "--seed", str(seed), "--out", str(run), *flags])
+        seconds, _ = timed(["minigrad", "train", "--text", text, "--seed", str(seed), "--out", str(run), *flags])
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         return seconds, [row["val_loss"] for row in rows if row["val_loss"] is not None][-1]
 

@@ -34,7 +34,7 @@ CLOCK = "seconds", "per_second"  # in the names of what depends on the clock
 
 def command(folder: pathlib.Path, steps: int) -> list[str]:
     """A sweep of small models on the language reference."""
-    return [sys.executable, "-m", "cli", "sweep", "--preset", "micro", "--steps", str(steps), "--eval-every", "25", *GRID,
+    return [sys.executable, "-m", "minigrad", "sweep", "--preset", "micro", "--steps", str(steps), "--eval-every", "25", *GRID,
             "--out", str(folder)]
 
 

@@ -31,7 +31,7 @@ def started(mpiexec: str, *programs: tuple, **changes: str) -> subprocess.Popen:
 
 def train(mpiexec: str, size: int, *flags, **changes: str) -> subprocess.Popen:
     """`mpiexec -n size minigrad train flags`"""
-    return started(mpiexec, (size, "-m", "cli", "train", *flags), **changes)
+    return started(mpiexec, (size, "-m", "minigrad", "train", *flags), **changes)
 
 
 def children(pid: int) -> list[int]:

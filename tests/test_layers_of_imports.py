@@ -1,4 +1,4 @@
-"""Arrows point one way, by what files import: cli -> study -> models -> nn -> minigrad.tensor -> ops -> kernels."""
+"""Arrows point one way, by what files import: study -> models -> nn -> minigrad.tensor -> ops -> kernels."""
 import ast
 import functools
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 import minigrad
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = "cli", "study", "models", "nn", "minigrad"  # each may import those after it
+PACKAGES = "study", "models", "nn", "minigrad"  # each may import those after it
 PUBLIC = (  # beside its names
     "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.html", "minigrad.ops", "minigrad.random", "minigrad.serialization",
     "minigrad.tracing",
@@ -68,6 +68,8 @@ def breaches() -> dict[str, set[tuple[str, str]]]:
         "libraries import what minigrad offers": {
             (module, other) for module, other in pairs - minigrad
             if other.startswith("minigrad.") and not any(is_in(other, name) for name in PUBLIC)},
+        "the command imports nothing before it is asked": {
+            (module, other) for module in ("minigrad.command", "minigrad.command.guardian") for other in imports(module)},
         "kernels import kernels": {
             (module, other) for module, other in minigrad
             if is_in(module, "minigrad.kernels") and not is_in(other, "minigrad.kernels") and other not in BASE},
@@ -90,7 +92,7 @@ def test_there_are_no_circles():
 
 
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
-    "cli.__main__": "the command that is asked for",
+    "minigrad.command": "the command that is asked for, and what takes long",
     "minigrad.kernels.ahead": "the kernels that training_step.txt names",
     "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; gradient checks",
     "minigrad.figures": "matplotlib",
@@ -111,7 +113,7 @@ def test_no_other_file_imports_by_a_name_that_is_not_seen_here():
 def test_packages_above_are_attributes_that_importing_minigrad_does_not_import():
     script = f"""
 import sys, minigrad
-assert not {{"nn", "models", "study", "cli"}} & sys.modules.keys(), sys.modules.keys()
+assert not {{"nn", "models", "study"}} & sys.modules.keys(), sys.modules.keys()
 assert "minigrad.gradcheck" not in sys.modules
 assert minigrad.gradgradcheck is minigrad.autograd.gradgradcheck is minigrad.gradcheck.gradgradcheck
 assert not hasattr(minigrad, "nonsense")

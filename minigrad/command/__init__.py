@@ -2,16 +2,18 @@
 
 Whatever a user can get wrong ends in one line on stderr, before any long work: exit code 2 for bad usage, such as the name
 of a file or run that is not there; 1 for a run or check that failed, or a file that is damaged; 130 after Ctrl-C.
+
+Before `minigrad.__main__` Python imports `minigrad`, which takes half a second and may fail. So that import begins with the
+command (`begin`), which prints help before anything else is imported, and says in one line why an import fails.
 """
 import contextlib
-import difflib
-import importlib
+import gc
 import os
+import signal
 import sys
 import types
-
-from cli.guardian import guarded
-from cli.starting import starting
+from collections.abc import Generator, Iterator
+from importlib import import_module
 
 # {name: (a module with `add_flags(parser)` and `run(options) -> exit code`, what it does)}
 COMMANDS = {
@@ -27,18 +29,44 @@ COMMANDS = {
     "notes": ("study.notes.command", "Find out, claim by claim, whether what the lecture notes say is so."),
     "study": ("study.page.command", "Follow attention's backward number by number, on a page in your browser."),
     "exercises": ("study.exercises.command", "Write backwards yourself; they are judged, and the mistake is named."),
-    "info": ("cli.info", "Show versions, cores, threads and where compiled kernels are kept."),
+    "info": ("minigrad.command.info", "Show versions, cores, threads and where compiled kernels are kept."),
 }
+BEGUN = []  # the command that the import of the package has begun, if this process is the command
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; its exit code. With `train`, this may be one of several ranks."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    with guarded() if arguments[:1] == ["train"] else contextlib.nullcontext():
-        return run_to_the_end(arguments)
+    """Run the command, or go on with it; its exit code."""
+    command = BEGUN.pop() if BEGUN else run(sys.argv[1:] if arguments is None else arguments)
+    return next(code for code in command if code is not None)
 
 
-def run_to_the_end(arguments: list[str]) -> int:
+def begin() -> None:
+    """Run the command until it needs the package, if Python imports that to run the command."""
+    name, *arguments = sys.orig_argv[-len(sys.argv) :] or [""]
+    if os.path.basename(name).removesuffix(".exe") == "minigrad" and sys.argv in (["-m", *arguments], [name, *arguments]):
+        command = run(arguments)
+        if (code := next(command)) is not None:
+            sys.exit(code)
+        BEGUN.append(command)
+        sys.excepthook = stopped
+
+
+def stopped(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+    """Python's last act after an error: one that has stopped the import is the command's to report."""
+    if BEGUN:
+        with contextlib.suppress(kind):  # what it does not know either
+            sys.exit(BEGUN.pop().throw(error))
+    sys.__excepthook__(kind, error, trace)
+
+
+def run(arguments: list[str]) -> Generator[int | None, None, None]:
+    """Run the command, with `train` perhaps as one of the ranks: None where it needs the package, then its exit code."""
+    with import_module("minigrad.command.guardian").guarded() if arguments[:1] == ["train"] else contextlib.nullcontext():
+        code = yield from run_to_the_end(arguments)
+    yield code
+
+
+def run_to_the_end(arguments: list[str]) -> Generator[None, None, int]:
     """Run the command, and say in one line why it ends if it does so early; its exit code."""
     if sys.stderr is None:  # closed, by `2>&-`
         sys.stderr = open(os.devnull, "w")
@@ -47,7 +75,7 @@ def run_to_the_end(arguments: list[str]) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a text may hold what the terminal's encoding lacks
     try:
-        code = run_command(arguments)
+        code = yield from run_command(arguments)
         sys.stdout.flush()
     except SystemExit as exit:  # help, or one line on stderr, has been printed
         code = exit.code
@@ -62,25 +90,58 @@ def run_to_the_end(arguments: list[str]) -> int:
     return code
 
 
-def run_command(arguments: list[str]) -> int:
+def run_command(arguments: list[str]) -> Generator[None, None, int]:
     """What the arguments ask for; its exit code."""
     name, *flags = arguments or [""]
     if name in ("-h", "--help"):
         print(help_text())
         return 0
     if name == "--version":
-        print("minigrad", load("cli.versions").version("minigrad"))
+        print("minigrad", version("minigrad"))
         return 0
     if name not in COMMANDS:
         return refuse(name)
     module, text = COMMANDS[name]
-    return load("models.commands.shared").run(name, text, load(module), flags)
-
-
-def load(module: str) -> types.ModuleType:
-    """Import a module, as late as it is needed."""
     with contextlib.nullcontext() if module in sys.modules else starting():
-        return importlib.import_module(module)
+        yield
+        shared, command = import_module("models.commands.shared"), import_module(module)
+    return shared.run(name, text, command, flags)
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """Around imports: exit code 130 after Ctrl-C, 2 if they fail.
+
+    The garbage collector never looks at what they make, neither now nor later nor at exit: it would take a quarter of the
+    time.
+    """
+    before, is_collecting = signal.getsignal(signal.SIGINT), gc.isenabled()
+    gc.disable()
+    if before is signal.default_int_handler:  # its exception could come amid the start of a compiled module
+        signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    except (ImportError, RuntimeError) as error:
+        sys.exit(stop(f"error: cannot start: {error}", 2))
+    finally:
+        signal.signal(signal.SIGINT, before)
+        gc.freeze()
+        if is_collecting:
+            gc.enable()
+
+
+def leave(number: int, frame: types.FrameType | None) -> None:
+    os.write(2, b"minigrad: interrupted\n")
+    os._exit(130)
+
+
+def version(package: str) -> str:
+    """The installed version of a package."""
+    metadata = import_module("importlib.metadata")
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def help_text() -> str:
@@ -95,7 +156,7 @@ def help_text() -> str:
 
 def refuse(name: str) -> int:
     """Say that there is no such command, and which may be meant."""
-    similar = difflib.get_close_matches(name, COMMANDS, 1)
+    similar = import_module("difflib").get_close_matches(name, COMMANDS, 1)
     known = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(COMMANDS)}"
     problem = f"{name!r} is no command" if name else "a command is missing"
     return stop(f"error: {problem} ({known}); see `minigrad --help`", 2)
@@ -117,5 +178,4 @@ def finish_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+begin()

@@ -6,7 +6,7 @@ import platform
 import re
 
 import minigrad as mg
-from cli.versions import version
+from minigrad.command import version
 from minigrad.extend import cache_folder, threading_layer
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from cli.__main__ import main
+from minigrad.command import main
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import models
-from cli.__main__ import main
+from minigrad.command import main
 from minigrad.ops.matmul import MLP
 from models import TrainingConfig, TransformerConfig
 from models import checkpoint as checkpoints
@@ -343,7 +343,7 @@ def test_ctrl_c_before_training(run, monkeypatch):
 
 def test_real_process_interrupted_and_its_reader_gone(text_file, finished_run, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
-    train = [sys.executable, "-m", "cli", "train", *TINY, "--steps", "1000000", "--text", str(text_file)]
+    train = [sys.executable, "-m", "minigrad", "train", *TINY, "--steps", "1000000", "--text", str(text_file)]
     with subprocess.Popen(train, stderr=subprocess.PIPE, text=True) as process:
         while not process.stderr.readline().startswith("step 1/"):
             pass
@@ -351,7 +351,7 @@ def test_real_process_interrupted_and_its_reader_gone(text_file, finished_run, m
         assert "the checkpoint is saved: go on with --resume runs/nano" in process.stderr.read()
     assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
 
-    sample = [sys.executable, "-m", "cli", "sample", "--checkpoint", str(finished_run), "--tokens", "1000000"]
+    sample = [sys.executable, "-m", "minigrad", "sample", "--checkpoint", str(finished_run), "--tokens", "1000000"]
     with subprocess.Popen(sample, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.read(5)
         process.stdout.close()

@@ -141,7 +141,7 @@ def test_what_has_no_result_comes_last_and_is_named():
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, text_file):
     """A run of 4 steps, which tests copy."""
-    from cli.__main__ import main
+    from minigrad.command import main
     folder = tmp_path_factory.mktemp("trained") / "run"
     assert main(["train", *MICRO, "--steps", "4", "--eval-every", "2", "--seed", "3", "--out", str(folder)]) == 0
     return folder

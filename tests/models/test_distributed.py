@@ -15,7 +15,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from cli.__main__ import main
+from minigrad.command import main
 from models import checkpoint as checkpoints
 from models import distributed
 from models.commands.shared import UsageError
@@ -278,7 +278,7 @@ def test_ranks_that_differ(other, words, monkeypatch):
 # ---- what guardians say ----
 
 def guardian(job: str) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-I", "-S", ROOT / "cli/guardian.py", "1", job], stdin=subprocess.PIPE,
+    return subprocess.Popen([sys.executable, "-I", "-S", ROOT / "minigrad/command/guardian.py", "1", job], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -420,7 +420,7 @@ def test_a_rank_that_is_killed_or_interrupted_ends_all(mpiexec, number, text_fil
 FAILING = """
 import sys
 from models.train import Trainer
-from cli.__main__ import main
+from minigrad.command import main
 step = Trainer.train_step
 def train_step(trainer):
     if trainer.step == 3 and trainer.ranks.rank == 1:
@@ -448,7 +448,7 @@ def test_a_rank_that_fails_ends_all(mpiexec, failure, words, text_file):
     (["--lr", 0.001, "--hight", 3], "error: unrecognized arguments: --hight"),
 ], ids=["flags", "usage"])
 def test_ranks_with_other_flags_end_all(mpiexec, other, words):
-    begin = ["-m", "cli", "train", *TINY, "--steps", 4, "--out", pathlib.Path("run").absolute()]
+    begin = ["-m", "minigrad", "train", *TINY, "--steps", 4, "--out", pathlib.Path("run").absolute()]
     code, stderr = finished(started(mpiexec, (1, *begin, "--lr", 0.001), (1, *begin, *other)))
     (line,) = ours(stderr)
     assert code != 0 and words in line and not os.path.exists("run")

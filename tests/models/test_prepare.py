@@ -234,7 +234,7 @@ def test_killed_for_real(run, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
     pathlib.Path("a.txt").write_text("".join(f"Line {i} of many.\n" for i in range(1_000_000)))
     flags = "--to", "tokens", "--workers", "2", "--shard-tokens", "1500000"
-    command = [sys.executable, "-m", "cli", "prepare", "a.txt", *flags]
+    command = [sys.executable, "-m", "minigrad", "prepare", "a.txt", *flags]
 
     def shards() -> int:
         return len(list(pathlib.Path().glob("tokens/train-*")))

@@ -335,7 +335,7 @@ LONG = [*MICRO[:-4], "--steps", "200", "--eval-every", "20"]
 
 
 def start(*flags: str) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-m", "cli", "sweep", *LONG, *GRID, "--workers", "2", "--threads", "1", *flags],
+    return subprocess.Popen([sys.executable, "-m", "minigrad", "sweep", *LONG, *GRID, "--workers", "2", "--threads", "1", *flags],
                             env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
                             text=True, start_new_session=True)
 
@@ -419,7 +419,7 @@ def test_a_sweep_on_ranks_is_that_of_processes(run, here, mpiexec):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
     def on_ranks(*flags: str) -> subprocess.CompletedProcess:
-        return subprocess.run([mpiexec, "-n", "3", *oversubscribed, sys.executable, "-m", "cli", "sweep", *MICRO, *lrs, *flags],
+        return subprocess.run([mpiexec, "-n", "3", *oversubscribed, sys.executable, "-m", "minigrad", "sweep", *MICRO, *lrs, *flags],
                               env=environment, check=False, capture_output=True, text=True, timeout=120)
 
     version = subprocess.run([mpiexec, "--version"], check=False, capture_output=True, text=True).stdout

@@ -1,20 +1,26 @@
 """Sabotages of the commands: of what they share, and of `minigrad notes`."""
 from sabotage.edit import edits
 
-MAIN = "tests/cli/test_main.py",
+MAIN = "tests/minigrad/command/test_command.py",
+PROCESS = "tests/minigrad/command/test_process.py",
 COMMANDS = "tests/models/test_commands.py", "-k", "not real_process"
 LOOK = "tests/models/test_look.py",
 NOTES = "tests/study/test_notes.py",
 
 SABOTAGES = [
-    *edits(MAIN, "cli.__main__", {
+    *edits(MAIN, "minigrad.command", {
         "minigrad: --help without the first command": ("help_text", "in COMMANDS.items()", "in [*COMMANDS.items()][1:]"),
         "minigrad: unknown commands are no error": ("refuse", "`minigrad --help`\", 2", "`minigrad --help`\", 0"),
         "minigrad: similar commands are not named": ("refuse", "if similar else", "if False else"),
         "minigrad: other commands are not named": ("refuse", "if similar else", "if True else"),
         "minigrad: a missing command has a name": ("refuse", "if name else", "if True else"),
     }),
-    *edits(COMMANDS, "cli.__main__", {
+    *edits((*PROCESS, "-k", "begins"), "minigrad.command", {
+        "minigrad: begins in any process": ("begin", "sys.argv in ([\"-m\", *arguments], [name, *arguments])", "True"),
+        "minigrad: begins in no process": ("begin", "== \"minigrad\"", "== \"\""),
+        "minigrad: begins in no program of Windows": ("begin", ".removesuffix(\".exe\")", ""),
+    }),
+    *edits(COMMANDS, "minigrad.command", {
         "minigrad: interrupted without saying what is saved": ("run_to_the_end", "str(reason) or ", ""),
         "minigrad: interrupted with success": ("run_to_the_end", "\"interrupted\", 130", "\"interrupted\", 0"),
     }),

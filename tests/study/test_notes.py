@@ -5,7 +5,7 @@ import re
 import pytest
 
 import minigrad as mg
-from cli.__main__ import main
+from minigrad.command import main
 from study.notes import CLAIMS, Claim, Refuted, document, plots, report
 from study.notes.claims import FALSE, TRUE, claim, require
 from study.notes.contents import NOTES

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import minigrad as mg
 import nn
 import nn.functional as F
-from cli.__main__ import main
+from minigrad.command import main
 from minigrad.gradcheck import mutants
 from minigrad.tracing import shares as shares_of
 from minigrad.tracing.page import MOST_BYTES, MOST_NUMBERS, html

@@ -6,7 +6,7 @@ import runpy
 import numpy as np
 import pytest
 
-from cli.__main__ import main
+from minigrad.command import main
 from study.exercises import COURSE, progress, text
 
 ANSWER = """import numpy as np

@@ -374,7 +374,7 @@ def test_an_interrupted_run_says_how_to_go_on(grade, fake, tmp_path, monkeypatch
 
 PROGRAM = """
 import sys
-from cli.__main__ import stop
+from minigrad.command import stop
 from models.commands import shared
 from study.exercises.grading import command, judges
 judges.MODULE = "fake_judge"

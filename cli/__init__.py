@@ -1,1 +1,0 @@
-"""cli: the command `minigrad`, which joins the commands of the packages below; `__main__` lists them."""
