@@ -93,6 +93,7 @@ def test_there_are_no_circles():
 
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
     "minigrad.command": "the command that is asked for, and what takes long",
+    "minigrad.gradcheck.above": "who explains a wrong gradient, by the names that explain_with was given",
     "minigrad.kernels.ahead": "the kernels that training_step.txt names",
     "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; gradient checks",
     "minigrad.figures": "matplotlib",

@@ -8,6 +8,7 @@ import sys
 import types
 
 from . import mutants
+from .above import explain_with
 from .api import VacuousGradcheckWarning, gradcheck, gradcheck_report, gradgradcheck
 from .dependence import Causality, Dependence, depends, is_causal
 from .differences import FAIL, INCONCLUSIVE, PASS
@@ -15,6 +16,8 @@ from .float32 import compare_float32
 from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 from .taylor import TaylorReport, taylor
+
+explain_with("minigrad.gradcheck.consult")
 
 __signature__ = inspect.signature(gradcheck)
 

@@ -5,8 +5,8 @@ from typing import Callable, Iterable
 
 import numpy as np
 
+from .above import consultations
 from .blame import told
-from .consult import consultations
 from .differences import (
     FAIL, INCONCLUSIVE, PASS, STEP, along, judge, largest_finite, noise_of, random_direction, step_along,
 )

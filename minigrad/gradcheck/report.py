@@ -86,7 +86,7 @@ class InputReport:
         return "\n".join([head, *(f"  {line}" for line in self.explain())])
 
     def diagnosis(self) -> list[str]:
-        """A constant factor, or what a picture of the two Jacobians shows. The doctor sees all inputs together."""
+        """A constant factor, or what a picture of the two Jacobians shows. GradcheckReport's sees all inputs together."""
         ratio = self.ratio
         if ratio is not None:
             name = name_constant(ratio, self.sizes)
@@ -130,11 +130,11 @@ class GradcheckReport:
     warnings: list[str]  # what these inputs cannot show
     is_vacuous: bool  # they show nothing at all
     seed: int
-    consultations: list[Any] = field(default_factory=list, repr=False)  # what the doctor may be asked
+    consultations: list[Any] = field(default_factory=list, repr=False)  # see `explain_with`
 
     @functools.cached_property
     def diagnosis(self) -> Any:
-        """What the doctor says of wrong gradients, a `doctor.Diagnosis`; None if nothing failed or nobody can tell."""
+        """What is known of wrong gradients, from `explain_with`; None if nothing failed, or there is no one to ask."""
         found = [diagnosis for asked in self.consultations if not (diagnosis := asked.diagnosis()).is_right]
         return next(filter(None, found), found[0] if found else None)
 

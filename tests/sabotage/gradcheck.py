@@ -3,6 +3,7 @@ from sabotage.edit import edits
 
 HANDED_IN = "tests/minigrad/gradcheck/test_handed_in.py",
 GRADED = "tests/minigrad/gradcheck/test_mutants.py", "-k", "checker or answer"
+EXPLAINED = "tests/minigrad/gradcheck/test_gradcheck.py", "-k", "explain or registered"
 DEPENDENCE = "tests/minigrad/gradcheck/test_dependence.py",
 
 SABOTAGES = [
@@ -34,6 +35,13 @@ SABOTAGES = [
         "grades: who raises has missed it": ("answer_of", 'return False, "" if', 'return True, "" if'),
         "grades: anything is an answer": ("answer_of", "(bool, np.bool_, GradcheckReport)", "object"),
         "grades: options are arguments": ("takes_arrays", "if p.default is p.empty and", "if"),
+    }),
+    *edits(EXPLAINED, "minigrad.gradcheck.above", {
+        "explain: nobody is asked": ("consultations", "filter(None, map(installed, EXPLAINERS))", "[]"),
+        "explain: imported at once": ("explain_with", "EXPLAINERS.append(module)", "EXPLAINERS.append(importlib.import_module(module).__name__)"),
+        "explain: a user's script runs": ("installed", " or package.submodule_search_locations is None", ""),
+        "explain: a user's package is an error": ("installed", 'f"{name}.".startswith(f"{error.name}.")', "False"),
+        "explain: a lacking library is no error": ("installed", 'f"{name}.".startswith(f"{error.name}.")', "True"),
     }),
     *edits(DEPENDENCE, "minigrad.gradcheck.dependence", {
         "depends: gradients are not counted": ("Dependence.matrix", "self.by_moving | self.by_gradient", "self.by_moving"),

@@ -1,6 +1,7 @@
 """The checker must pass what is right, catch what is wrong, and say what it is."""
 import inspect
 import operator
+import sys
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ import pytest
 import minigrad as mg
 import nn
 from minigrad.gradcheck import (
-    GradcheckError, VacuousGradcheckWarning, census, compare_float32, gradcheck, gradcheck_module, gradcheck_report,
-    gradgradcheck, taylor,
+    GradcheckError, VacuousGradcheckWarning, above, census, compare_float32, explain_with, gradcheck, gradcheck_module,
+    gradcheck_report, gradgradcheck, taylor,
 )
 from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS
 from minigrad.tape import Op
@@ -251,6 +252,52 @@ def test_the_package_is_the_function_too(x):
     assert wrong_backwards.MUTANTS is MUTANTS and package is mg.gradcheck and package.gradcheck is gradcheck
     assert mg.gradcheck(lambda x: x * x, x) and not mg.gradcheck(wrong_by(2.0), x, raise_exception=False)
     assert list(inspect.signature(mg.gradcheck).parameters) == list(inspect.signature(gradcheck).parameters)
+
+
+KNOWING = """
+from types import SimpleNamespace
+
+def consultations(point, reports, seed):
+    said = SimpleNamespace(is_right=False, mistake=f"{reports[0].name} is wrong", sentence="as it seems")
+    return [SimpleNamespace(diagnosis=lambda: said)]
+"""
+
+
+@pytest.fixture
+def explained_by(tmp_path, monkeypatch):
+    """explained_by("package.module", files): these are there to be imported, and that is who is asked."""
+    def write(module, files):
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(above, "EXPLAINERS", [])
+        explain_with(module)
+    return write
+
+
+def test_who_has_registered_is_asked_when_a_check_has_failed(x, explained_by):
+    explained_by("knowing.mistakes", {"knowing/mistakes.py": KNOWING})
+    assert gradcheck_report(wrong_by(1.0), x).diagnosis is None and "knowing" not in sys.modules
+    report = gradcheck_report(wrong_by(2.0), x)
+    assert report.diagnosis.mistake == "x is wrong" and str(report).endswith("\n  diagnosis: x is wrong")
+
+
+@pytest.mark.parametrize("package, files", {
+    "not_installed": {},
+    "a_script": {"a_script.py": "raise AssertionError('a script of the user, which is not to run')"},
+    "of_the_user": {"of_the_user/__init__.py": ""},
+}.items())
+def test_without_anyone_to_explain_there_is_no_diagnosis(package, files, x, explained_by):
+    explained_by(f"{package}.mistakes", files)
+    report = gradcheck_report(wrong_by(2.0), x)
+    assert report.verdict == "fail" and report.diagnosis is None and "diagnosis" not in str(report)
+
+
+def test_who_explains_and_lacks_a_library_says_so(x, explained_by):
+    explained_by("lacking.mistakes", {"lacking/mistakes.py": "import a_library_that_nobody_has"})
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_nobody_has"):
+        gradcheck_report(wrong_by(2.0), x)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
