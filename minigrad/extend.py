@@ -22,6 +22,7 @@ from .runner import compute  # compute(function, *values): an array of arrays an
 from .runner import opaque  # decorate what reads and writes Tensors in its own way: a replay calls it
 from .runner import refuse_in_capture  # refuse_in_capture(what, instead): a RuntimeError in a compiled step
 from .surroundings import LIBRARIES  # names of packages whose code tells compiled steps what it reads; they don't follow it
+from .tape import Op  # an operation: a class with forward and backward
 from .tensor import HookHandle  # what registering a hook gives
 from .tensor import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
 from .tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
@@ -29,7 +30,7 @@ from .versions import latest_write  # latest_write(): when any array was last wr
 from .versions import note_write  # note_write(array): it was written to, so a backward that needs the old values is refused
 
 __all__ = [
-    "ACTIVATIONS", "FusedAdam", "FusedMuon", "FusedStep", "HookHandle", "LIBRARIES", "Program", "apply", "binary",
+    "ACTIVATIONS", "FusedAdam", "FusedMuon", "FusedStep", "HookHandle", "LIBRARIES", "Op", "Program", "apply", "binary",
     "cache_folder", "changes", "check_dim",
     "compile_ahead", "compute", "dtype_of_to",
     "floating", "keep_grad_in",

@@ -39,9 +39,9 @@ from dataclasses import asdict, dataclass
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = {  # a file is of the last that fits
     "engine": "minigrad", "ops": "minigrad/ops", "gradcheck": "minigrad/gradcheck", "kernels": "minigrad/kernels",
-    "nn": "nn", "models": "models", "exercises": "study/exercises",
+    "nn": "nn", "models": "models", "mistakes": "study/mistakes", "exercises": "study/exercises",
 }
-USUAL = "engine,ops,gradcheck,nn,models,exercises"  # a changed kernel has all of them compiled again
+USUAL = "engine,ops,gradcheck,nn,models,mistakes,exercises"  # a changed kernel has all of them compiled again
 SURVIVED, KILLED, NO_END = "survived", "killed", "no end"
 MEMORY = 12 << 30  # bytes that a process may ask for
 OTHERS = {  # operators, and what may stand for them

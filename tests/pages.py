@@ -60,7 +60,7 @@ def mask_set(mask: np.ndarray) -> dict:
 
 
 def mistakes(t: int, d: int) -> dict[str, dict]:
-    """The mutants of minigrad/gradcheck/mutants/attention.py, as mistakes of the page's steps."""
+    """The mutants of study/mistakes/attention.py, as mistakes of the page's steps."""
     root = math.sqrt(d)
 
     def at(**steps):

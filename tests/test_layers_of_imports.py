@@ -93,8 +93,11 @@ def test_there_are_no_circles():
 
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
     "minigrad.command": "the command that is asked for, and what takes long",
-    "minigrad.gradcheck.above": "who explains a wrong gradient, by the names that explain_with was given",
     "minigrad.kernels.ahead": "the kernels that training_step.txt names",
+    "minigrad.gradcheck": "study.mistakes, when a check has failed",
+    "minigrad.gradcheck.above": "what the check's other files here name",
+    "minigrad.gradcheck.doctor": "study.mistakes.doctor, when a name of it is asked for",
+    "minigrad.gradcheck.mutants": "study.mistakes, when a name of it is asked for",
     "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; gradient checks",
     "minigrad.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",
@@ -102,9 +105,12 @@ BY_NAME = {  # files that import by a name which is not in the import statement,
 }
 
 
+IMPORTING = "import_module", "__import__", "explain_with", "handed_on"
+
+
 def imports_by_name(module: str) -> bool:
     return any(isinstance(node, (ast.Attribute, ast.Name)) and getattr(node, "attr", getattr(node, "id", ""))
-               in ("import_module", "__import__") for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
+               in IMPORTING for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
 
 
 def test_no_other_file_imports_by_a_name_that_is_not_seen_here():
@@ -116,6 +122,11 @@ def test_packages_above_are_attributes_that_importing_minigrad_does_not_import()
 import sys, minigrad
 assert not {{"nn", "models", "study"}} & sys.modules.keys(), sys.modules.keys()
 assert "minigrad.gradcheck" not in sys.modules
+assert minigrad.gradcheck.mutants and minigrad.gradcheck.doctor and "study" not in sys.modules
+import study.mistakes.doctor
+for offered, package in (minigrad.gradcheck.mutants, study.mistakes), (minigrad.gradcheck.doctor, study.mistakes.doctor):
+    assert set(package.__all__) <= set(dir(offered))
+    assert all(getattr(offered, name) is getattr(package, name) for name in package.__all__)
 assert minigrad.gradgradcheck is minigrad.autograd.gradgradcheck is minigrad.gradcheck.gradgradcheck
 assert not hasattr(minigrad, "nonsense")
 for name, module in {minigrad.ABOVE!r}.items():

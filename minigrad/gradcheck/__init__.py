@@ -7,7 +7,7 @@ import inspect
 import sys
 import types
 
-from . import mutants
+from . import doctor, mutants
 from .above import explain_with
 from .api import VacuousGradcheckWarning, gradcheck, gradcheck_report, gradgradcheck
 from .dependence import Causality, Dependence, depends, is_causal
@@ -17,7 +17,7 @@ from .module import Census, census, gradcheck_module
 from .report import GradcheckError, GradcheckReport, InputReport, SideCheck
 from .taylor import TaylorReport, taylor
 
-explain_with("minigrad.gradcheck.consult")
+explain_with("study.mistakes.consult")
 
 __signature__ = inspect.signature(gradcheck)
 

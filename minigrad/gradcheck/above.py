@@ -4,6 +4,7 @@ A check finds that a gradient is wrong; which mistake that is, others may know.
 """
 import importlib
 import importlib.util
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -40,3 +41,19 @@ def installed(name: str) -> ModuleType | None:
         if f"{name}.".startswith(f"{error.name}."):
             return None
         raise
+
+
+def handed_on(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that has the names of another, from above."""
+    def module() -> ModuleType:
+        if found := installed(name):
+            return found
+        raise ModuleNotFoundError(f"there is no {name}: minigrad's package {name.partition('.')[0]!r} is not installed, or "
+                                  "hidden by a file or folder of that name")
+
+    def get(attribute: str) -> Any:
+        if attribute == "__path__":  # else what is below it would be imported twice, by two names
+            raise AttributeError(attribute)
+        return getattr(module(), attribute)
+
+    return get, lambda: dir(module())

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Routine
 from study.exercises.answer import Caller
 from study.exercises.finding import Finding
+from study.mistakes.doctor import Routine
 
 Sizes = dict[str, int]
 Inputs = dict[str, Any]  # arrays and numbers by the names of the arguments, the upstream `dout` first if there is one

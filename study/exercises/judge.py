@@ -8,11 +8,11 @@ import re
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Diagnosis, Evidence, diagnose_numbers
 from study.exercises.answer import Answer, Caller
 from study.exercises.exercise import Exercise, Inputs
 from study.exercises.finding import Finding
 from study.exercises.report import ERROR, RIGHT, TIMEOUT, WRONG, Fault, Report, Trial
+from study.mistakes.doctor import Diagnosis, Evidence, diagnose_numbers
 
 ROUNDING = 1e-9  # of the largest number in a result: how far it may be off
 KEPT = Fault("kept between calls", "a second call with the same arrays gives another answer: something is kept between "

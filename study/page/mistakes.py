@@ -1,8 +1,8 @@
 """Known wrong backwards of attention, and what a gradient check says of them.
 
 BACKWARD has the right one, in NumPy: a rule for each gradient, in the order in which they are computed. A mistake is data:
-the rules that stand there instead. They are named as in `minigrad.gradcheck.mutants`, where the same mistakes are made
-in a function of fixed sizes.
+the rules that stand there instead. They are named as in `study.mistakes`, where the same mistakes are made in
+a function of fixed sizes.
 """
 import dataclasses
 import textwrap
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from minigrad.gradcheck import gradcheck_report
-from minigrad.gradcheck.mutants import Differentiable
+from study.mistakes import Differentiable
 from study.page.attention import FROM_Q_K_V, Head
 
 WIDTH = 38  # characters of a line beside the matrices
@@ -98,7 +98,7 @@ def backward(head: Head, h: Known, upstream: np.ndarray, changes: dict[str, Rule
 class Mistake:
     """A backward with other rules for some gradients, and how the page makes the same mistake."""
 
-    name: str  # in minigrad.gradcheck.mutants.MUTANTS
+    name: str  # in study.mistakes.MUTANTS
     title: str
     sentence: str
     changes: dict[str, Rule]

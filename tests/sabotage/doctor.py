@@ -1,16 +1,16 @@
 """The doctor: its search, its relations, its facts, and what gradcheck asks it, each broken in turn."""
 from sabotage.edit import edits
 
-FILE = "tests/minigrad/gradcheck/test_doctor.py"
+FILE = "tests/study/mistakes/test_doctor.py"
 EXPLAINED = (FILE, "-k", "few_numbers or one_shape or of_its_own or on_top_of or raises_explains or nonsense and softmax")
 EXACT = (FILE, "-k", "exact_relations or nobody_can_name or between_gradients or another_functions or diagonal or raises_explains")
 DESCRIBED = (FILE, "-k", "is_described or finite or at_times")
 CHECKED = (FILE, "-k", "gradcheck_recognises or gradcheck_describes or picture or large_inputs or what_passes")
 PAIRS = (FILE, "-k", "two_mistakes and linear")
 KNOWN = (FILE, "-k", "a_known_mistake_is_named and softmax")
-HANDED_IN = ("tests/minigrad/gradcheck/test_mutants.py", "-k", "handed_in or diagnosed")
-SEARCH, RELATIONS, FACTS, CASE = (f"minigrad.gradcheck.doctor.{name}" for name in ("search", "relations", "facts", "case"))
-CONSULT = "minigrad.gradcheck.consult"
+HANDED_IN = ("tests/study/mistakes/test_mutants.py", "-k", "handed_in or diagnosed")
+SEARCH, RELATIONS, FACTS, CASE = (f"study.mistakes.doctor.{name}" for name in ("search", "relations", "facts", "case"))
+CONSULT = "study.mistakes.consult"
 
 SABOTAGES = [
     *edits(EXPLAINED, SEARCH, {
@@ -55,7 +55,7 @@ SABOTAGES = [
     *edits(HANDED_IN, FACTS, {
         "facts: another shape goes unsaid": ("form_of", "if name in seen.given and given.shape != right.shape", "if False"),
     }),
-    *edits(HANDED_IN, "minigrad.gradcheck.mutants.diagnose", {
+    *edits(HANDED_IN, "study.mistakes.diagnose", {
         "diagnose: an error at times is forgotten": ("diagnose", "if not raised:", "if True:"),
         "diagnose: any number of gradients": ("diagnose", "if len(found) != len(routine.results)", "if False"),
     }),

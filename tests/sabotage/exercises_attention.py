@@ -7,7 +7,7 @@ ATTENTION = COURSE, "-k", "(scores or masked or attention or multi_head or rotar
 APART = COURSE, "-k", "masked_softmax and apart"
 
 SABOTAGES = [
-    *edits(NORMS, "minigrad.gradcheck.mutants.norms", {
+    *edits(NORMS, "study.mistakes.norms", {
         "norms: the mean of dx_hat is added": ("layer_norm_backward", "first(h) - shift_factor", "first(h) + shift_factor"),
         "norms: the deviation is constant": ("layer_norm_backward", "- stretch_factor", "- 0 * stretch_factor"),
         "norms: eps is ignored": ("layer_norm_backward", "inverse(h.var, eps)", "inverse(h.var, EPS)"),
@@ -22,7 +22,7 @@ SABOTAGES = [
         "norms: a solution with eps outside of the root": ("rms_norm_backward", "keepdims=True) + eps)", "keepdims=True)) + eps"),
         "norms: a solution without the residual": ("residual_norm_backward", "dout + from_norm", "from_norm"),
     }),
-    *edits(ATTENTION, "minigrad.gradcheck.mutants.attention", {
+    *edits(ATTENTION, "study.mistakes.attention", {
         "attention: the scale of the tokens": ("root", "shape[-1]", "shape[-2]"),
         "attention: the mask shows one ahead": ("causal", "shape[-2:], ", "shape[-2:], 1, "),
         "attention: rows without a key are NaN": ("safe_softmax", "np.maximum(e.sum(axis, keepdims=True), 1e-300)", "e.sum(axis, keepdims=True)"),
@@ -30,11 +30,11 @@ SABOTAGES = [
         "attention: dv from v": ("attention_backward", "values(h)", "v"),
         "attention: dq and dk exchanged": ("scores_backward", "order(turn_q(h.dout) @ keys(h) * scale_q(h), turn_k(h.dout) @ queries(h) * scale_k(h))", "order(turn_k(h.dout) @ queries(h) * scale_k(h), turn_q(h.dout) @ keys(h) * scale_q(h))"),
     }),
-    *edits(ATTENTION, "minigrad.gradcheck.mutants.heads", {
+    *edits(ATTENTION, "study.mistakes.heads", {
         "attention: heads split by a reshape": ("split", "np.swapaxes(x.reshape(*x.shape[:-1], heads, -1), -3, -2)", "split_by_reshape(x, heads)"),
         "attention: heads merged by a reshape": ("merge", "x = np.swapaxes(x, -3, -2)\n    return x.reshape(*x.shape[:-2], -1)", "return merge_by_reshape(x)"),
     }),
-    *edits(ATTENTION, "minigrad.gradcheck.mutants.rotary", {
+    *edits(ATTENTION, "study.mistakes.rotary", {
         "rotary: halves for pairs": ("neighbours", "x[..., 0::2], x[..., 1::2]", "halves(x)"),
         "rotary: angles of its own": ("rotary_backward", "angles_of(x) if angles is None else angles", "angles_of(x)"),
     }),

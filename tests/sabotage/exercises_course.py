@@ -48,11 +48,11 @@ SABOTAGES = [
     *edits(of("embedding"), "study.exercises.course.lookup", {
         "embedding: adds once": ("embedding_backward", "np.add.at(dweight, ids, dout)", "dweight[ids] += dout"),
     }),
-    *edits((COURSE, "-k", "product and apart"), "minigrad.gradcheck.mutants.broadcast", {
+    *edits((COURSE, "-k", "product and apart"), "study.mistakes.broadcast", {
         "mistakes: the mean of copies is their sum": ("mean_of_copies", "g.mean(front).mean(ones", "g.sum(front).sum(ones"),
         "mistakes: axes from the front are right": ("from_the_front", "return sum_of_ones(g, a).sum(front)", "return unbroadcast(g, a)"),
     }),
-    *edits((COURSE, "-k", "embedding and apart"), "minigrad.gradcheck.mutants.lookup", {
+    *edits((COURSE, "-k", "embedding and apart"), "study.mistakes.lookup", {
         "mistakes: adding once is adding": ("add_once", "dweight[ids] += dout", "np.add.at(dweight, ids, dout)"),
         "mistakes: the first is the last": ("keep_first", "reversed(list(np.ndindex(ids.shape)))", "np.ndindex(ids.shape)"),
     }),

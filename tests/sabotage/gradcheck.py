@@ -1,19 +1,19 @@
 """Sabotages of what gradcheck says of a backward that somebody wrote, and of what depends on what."""
 from sabotage.edit import edits
 
-HANDED_IN = "tests/minigrad/gradcheck/test_handed_in.py",
-GRADED = "tests/minigrad/gradcheck/test_mutants.py", "-k", "checker or answer"
-EXPLAINED = "tests/minigrad/gradcheck/test_gradcheck.py", "-k", "explain or registered"
+HANDED_IN = "tests/study/mistakes/test_handed_in.py",
+GRADED = "tests/study/mistakes/test_mutants.py", "-k", "checker or answer"
+EXPLAINED = "tests/minigrad/gradcheck/test_gradcheck.py", "-k", "explain or registered or handed_on"
 DEPENDENCE = "tests/minigrad/gradcheck/test_dependence.py",
 
 SABOTAGES = [
-    *edits(HANDED_IN, "minigrad.gradcheck.mutants.base", {
+    *edits(HANDED_IN, "study.mistakes.base", {
         "handed in: run again with Tensors": (
             "Differentiable.op", "if isinstance(dout, Tensor):", "if isinstance(dout, Tensor):\n                return self.gradients(dout, *arrays)"),
         "handed in: says nothing": ("Differentiable.__repr__", "{self.statement}", ""),
         "handed in: names of its own": ("Differentiable.arguments", "if self.names:", "if False:"),
     }),
-    *edits(HANDED_IN, "minigrad.gradcheck.mutants.fit", {
+    *edits(HANDED_IN, "study.mistakes.fit", {
         "fit: any number": ("fitted", "if len(found) != len(names):", "if False:"),
         "fit: constants have gradients": ("fitted", "if len(found) == len(wanted) < len(names):", "if False:"),
         "fit: a list is one gradient": ("fitted", "if len(wanted) > 1 and", "if False and"),
@@ -25,9 +25,10 @@ SABOTAGES = [
     }),
     *edits(HANDED_IN, "minigrad.gradcheck.blame", {
         "blame: the outermost line": ("told", "frames[-1]", "frames[0]"),
-        "blame: NumPy's line": ("told", "if not frame.filename.startswith(OURS)", 'if "gradcheck" not in frame.filename'),
+        "blame: NumPy's line": ("told", "tuple(OURS)", "OURS[0]"),
+        "blame: the line that calls it": ("told", "tuple(OURS)", "tuple(OURS[:2])"),
     }),
-    *edits(GRADED, "minigrad.gradcheck.mutants.grade", {
+    *edits(GRADED, "study.mistakes.grade", {
         "grades: missed and accused exchanged": ("grade_checker", '"missed" if is_wrong', '"missed" if not is_wrong'),
         "grades: only the first seed": ("grade_checker", "if error or answer == is_wrong:", "if True:"),
         "grades: errors are answers": ("grade_checker", "if error:", "if False:"),
@@ -41,6 +42,7 @@ SABOTAGES = [
         "explain: imported at once": ("explain_with", "EXPLAINERS.append(module)", "EXPLAINERS.append(importlib.import_module(module).__name__)"),
         "explain: a user's script runs": ("installed", " or package.submodule_search_locations is None", ""),
         "explain: a user's package is an error": ("installed", 'f"{name}.".startswith(f"{error.name}.")', "False"),
+        "explain: what is handed on is imported twice": ("handed_on", 'attribute == "__path__"', "False"),
         "explain: a lacking library is no error": ("installed", 'f"{name}.".startswith(f"{error.name}.")', "True"),
     }),
     *edits(DEPENDENCE, "minigrad.gradcheck.dependence", {

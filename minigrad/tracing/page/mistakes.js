@@ -1,5 +1,5 @@
 "use strict";
-/* Wrong rules of gradients, to be put in place of a step's right one, under the names of minigrad/gradcheck/mutants where
+/* Wrong rules of gradients, to be put in place of a step's right one, under the names of study/mistakes where
    those have one. gradient(c, slot, index, asked, right): the wrong number, or undefined where the right one stands.
    `asked` is what the extras say of it: {"rule": name, "input": slot, ...}; without "input" it is for all inputs of the step.
 

@@ -3,13 +3,13 @@ import math
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS
-from minigrad.gradcheck.mutants.attention import CAUSAL
 from study.exercises.course.pointwise import AROUND_1000
 from study.exercises.course.routines import with_argument, with_mistakes
 from study.exercises.course.rows import ROWS_APART
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes import FUNCTIONS
+from study.mistakes.attention import CAUSAL
+from study.mistakes.doctor import Known, routine_of
 
 
 def scores_backward(dout, q, k):

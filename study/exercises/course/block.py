@@ -1,8 +1,8 @@
 """What a transformer is put together from: a whole block, and a table that embeds and reads out."""
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known, Routine
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes.doctor import Known, Routine
 
 
 def normalise(x):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Routine
 from study.exercises.exercise import Argument, Exercise
 from study.exercises.finding.checkers import grade
 from study.exercises.finding.choices import tell_apart
 from study.exercises.finding.leaks import hunt
+from study.mistakes.doctor import Routine
 
 
 def right_one(forward, backwards, inputs):

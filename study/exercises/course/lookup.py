@@ -1,9 +1,9 @@
 """Rows of a table, looked up by number."""
 import numpy as np
 
-from minigrad.gradcheck.doctor import Routine, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes import FUNCTIONS
+from study.mistakes.doctor import Routine, routine_of
 
 
 def embedding_backward(dout, ids, weight):

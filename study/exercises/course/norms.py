@@ -1,10 +1,10 @@
 """Layer norm, RMS norm, and a norm beside a residual connection."""
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS
 from study.exercises.course.routines import with_argument, with_mistakes
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes import FUNCTIONS
+from study.mistakes.doctor import Known, routine_of
 
 
 def layer_norm_backward(dout, x, weight, bias, eps):

@@ -3,9 +3,9 @@ import math
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Routine, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes import FUNCTIONS
+from study.mistakes.doctor import Routine, routine_of
 
 
 def tanh_backward(dout, x):

@@ -1,10 +1,10 @@
 """Products of numbers and of matrices, and what copying does to a gradient."""
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known, Routine, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS
-from minigrad.gradcheck.mutants.broadcast import COPIES, EARLY, ENDINGS, FACTORS, SHAPES, mul_backward, summed_early
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes import FUNCTIONS
+from study.mistakes.broadcast import COPIES, EARLY, ENDINGS, FACTORS, SHAPES, mul_backward, summed_early
+from study.mistakes.doctor import Known, Routine, routine_of
 
 
 def product_backward(dout, a, b):

@@ -1,9 +1,9 @@
-"""Routines of the course, made from those of `minigrad.gradcheck.mutants`."""
+"""Routines of the course, made from those of `study.mistakes`."""
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from minigrad.gradcheck.doctor import Known, Routine
+from study.mistakes.doctor import Known, Routine
 
 
 def with_argument(routine: Routine, name: str) -> Routine:

@@ -1,10 +1,10 @@
 """Softmax and what is made of it, row by row."""
 import numpy as np
 
-from minigrad.gradcheck.doctor import Routine, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS
 from study.exercises.course.pointwise import AROUND_1000
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes import FUNCTIONS
+from study.mistakes.doctor import Routine, routine_of
 
 
 def softmax_backward(dout, x):

@@ -1,8 +1,8 @@
 """What training does with gradients, and two derivatives that are no gradients."""
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known, Routine
 from study.exercises.exercise import Argument, Exercise
+from study.mistakes.doctor import Known, Routine
 
 
 def between(low: float, high: float):

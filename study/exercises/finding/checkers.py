@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Differentiable, Mutant
 from study.exercises.answer import Answer, Caller
+from study.mistakes import FUNCTIONS, MUTANTS, Differentiable, Mutant
 
 from .base import Finding, Watched, Weakness, raised, weaknesses
 

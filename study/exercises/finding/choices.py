@@ -3,8 +3,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, Differentiable
 from study.exercises.answer import Answer, Caller
+from study.mistakes import FUNCTIONS, MUTANTS, Differentiable
 
 from .base import Finding, Watched, Weakness, numbers_in, raised, weaknesses
 from .checkers import VISIBLE, how_far_off

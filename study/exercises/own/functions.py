@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known
+from study.mistakes.doctor import Known
 
 from .flaw import Flaw, shapes_in, shown, told
 from .parts import taken

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known, Routine
 from study.exercises.exercise import PLANS, Exercise, Inputs
+from study.mistakes.doctor import Known, Routine
 
 from .derivatives import MOST_ENTRIES, Derivatives, size_of
 from .flaw import Flaw, told

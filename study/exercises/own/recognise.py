@@ -3,10 +3,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from minigrad.gradcheck.doctor import Routine, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise, Inputs
+from study.mistakes import FUNCTIONS
+from study.mistakes.doctor import Routine, routine_of
 
 
 def recognised(exercise: Exercise, drawn: list[Inputs]) -> Routine | None:

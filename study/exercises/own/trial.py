@@ -1,8 +1,8 @@
 """A teacher's exercise is tried on some inputs before anybody is judged by it."""
 import numpy as np
 
-from minigrad.gradcheck.doctor import Known
 from study.exercises.exercise import PLANS, Exercise, Inputs
+from study.mistakes.doctor import Known
 
 from .derivatives import MOST_ENTRIES, Derivatives, size_of
 from .flaw import Flaw, shapes_in

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from minigrad.gradcheck.doctor import Evidence, diagnose_numbers
 from study.exercises import COURSE
+from study.mistakes.doctor import Evidence, diagnose_numbers
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GUIDE = (DOCS / "backprop_through_attention.md").read_text()

@@ -2,10 +2,10 @@
 import numpy as np
 import pytest
 
-from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS
 from study.exercises import COURSE, check
 from study.exercises.files import check_file
 from study.exercises.finding import checkers, choices, leaks
+from study.mistakes import FUNCTIONS, MUTANTS
 
 SOLUTIONS = [name for name, exercise in COURSE.items() if exercise.judged]
 

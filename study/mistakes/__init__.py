@@ -1,4 +1,4 @@
-"""Wrong backwards, to try a gradient check on, or a student.
+"""Wrong backwards, to try a gradient check on, or a student; `minigrad.gradcheck.mutants` has them too.
 
 >>> from minigrad.gradcheck import gradcheck, mutants
 >>> print(mutants.FUNCTIONS["attention"])

@@ -5,7 +5,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..mutants.base import FUNCTIONS, MUTANTS
+from ..base import FUNCTIONS, MUTANTS
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.gradcheck import gradcheck_report
-from minigrad.gradcheck.mutants import FUNCTIONS, with_backward
+from study.mistakes import FUNCTIONS, with_backward
 
 DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "gradcheck.md"
 BAR = r"\|"  # in a table
@@ -188,6 +188,7 @@ def test_an_error_comes_with_the_line(case):
     name, backward, error, code = RAISES[case]
     report = report_on(name, backward)
     assert report.verdict == "fail" and error in str(report)
+    assert (", in line" in str(report)) == bool(code)
     if code:
         lines = pathlib.Path(__file__).read_text(encoding="utf-8").splitlines()
         number = next(i for i, line in enumerate(lines, 1) if line.strip().startswith(code))

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor
-from .differences import FAIL
+from minigrad import Tensor
+from minigrad.gradcheck import FAIL, InputReport
+from minigrad.gradcheck.problem import Point, generator_for, split
+
+from .base import FUNCTIONS, Differentiable
 from .doctor import EXACT, Diagnosis, Evidence, Routine, diagnose_numbers, routine_of
-from .mutants.base import FUNCTIONS, Differentiable
-from .problem import Point, generator_for, split
-from .report import InputReport
 
 LARGEST = 5000  # so many numbers in all inputs at most: known mistakes are run on them one by one, and in pairs
 ROUGH = 1e-6  # how well derivatives are known from differences

@@ -4,8 +4,9 @@ from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
-from ..blame import told
-from ..report import GradcheckReport
+from minigrad.gradcheck import GradcheckReport
+from minigrad.gradcheck.blame import told
+
 from .base import FUNCTIONS, MUTANTS, Differentiable, Mutant
 
 

@@ -3,14 +3,20 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.gradcheck import gradcheck_report
-from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS, diagnose, grade_checker, with_backward
+from minigrad.gradcheck import gradcheck, gradcheck_report
+from study.mistakes import FUNCTIONS, MUTANTS, diagnose, grade_checker, with_backward
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_caught_unless_equivalent(name):
     mutant = MUTANTS[name]  # tests/gradcheck_power.py draws more inputs for each
     assert gradcheck_report(mutant, mutant.draw(seed=0)).verdict == ("pass" if mutant.equivalent else "fail")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_right_functions_pass(name):
+    for seed in range(3):
+        assert gradcheck(FUNCTIONS[name], FUNCTIONS[name].draw(seed), seed=seed)
 
 
 def test_there_are_enough_and_each_is_described():

@@ -5,9 +5,10 @@ from typing import Callable
 
 import numpy as np
 
-from ..blame import told
-from ..doctor import Diagnosis, Evidence, diagnose_numbers, routine_of
+from minigrad.gradcheck.blame import told
+
 from .base import FUNCTIONS, Differentiable
+from .doctor import Diagnosis, Evidence, diagnose_numbers, routine_of
 
 DRAWS = 6  # inputs that a backward is tried on
 

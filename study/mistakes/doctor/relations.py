@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..constants import constant_ratio, names_of_constant
-from ..mutants.base import FUNCTIONS
+from minigrad.gradcheck.constants import constant_ratio, names_of_constant
+
+from ..base import FUNCTIONS
 from .case import EXACT, Case, Expected, Seen, arrays_of, distance
 
 LARGEST_JACOBIAN = 400  # so many outputs at most are differentiated one by one

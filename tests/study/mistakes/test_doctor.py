@@ -7,8 +7,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.gradcheck import gradcheck_report
-from minigrad.gradcheck.doctor import Evidence, Known, Routine, diagnose_numbers, routine_of
-from minigrad.gradcheck.mutants import FUNCTIONS, MUTANTS
+from study.mistakes import FUNCTIONS, MUTANTS
+from study.mistakes.doctor import Evidence, Known, Routine, diagnose_numbers, routine_of
 
 NO_NUMBERS = {"square: two gradients"}  # there is nothing to compare
 RANDOM = {"dropout: new mask"}  # of which nothing exact can be said
