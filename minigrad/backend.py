@@ -152,17 +152,36 @@ def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @_replaceable
-def take(x: np.ndarray, dim: int, positions: np.ndarray) -> np.ndarray:
-    """x[:, positions] for dim = 1, and so on."""
-    return np.take(x, positions, dim)
+def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
+    """out[index] += x, where an index that repeats adds each time, floats in float64."""
+    sums = np.zeros(out.shape, np.float64 if x.dtype.kind == "f" else x.dtype)
+    np.add.at(sums, index, x)
+    out += sums
 
 
 @_replaceable
-def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
-    """out[index] += x, where an index that repeats adds each time, floats in float64."""
-    if x.dtype.kind != "f":
-        np.add.at(out, index, x)
-        return
-    sums = np.zeros(out.shape)
-    np.add.at(sums, index, x)
-    out += sums
+def takes_twice(shape: tuple[int, ...], index: Any) -> bool:
+    """Does an index take an element of an array of this shape twice?"""
+    marks = np.zeros(shape, bool)
+    marks[index] = True
+    return np.count_nonzero(marks) < marks[index].size
+
+
+@_replaceable
+def along(dim: int, indices: np.ndarray) -> tuple:
+    """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
+    grid = np.indices(indices.shape, sparse=True)
+    return (*grid[:dim], indices, *grid[dim + 1 :])
+
+
+@_replaceable
+def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """(a copy, the lowest, the highest)  of integers; of none, 0 and -1."""
+    out = copied(positions)
+    return (out, out.min(), out.max()) if out.size else (out, 0, -1)
+
+
+@_replaceable
+def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
+    """np.argwhere: (count, ndim)."""
+    return in_order(np.argwhere(x))

@@ -1,15 +1,11 @@
 """Slices or elements taken along one axis by their positions, and what puts or adds them there: their transposes."""
-import functools
-import math
-
 import numpy as np
 
-from ..kernels.copying import copied
-from ..kernels.gather import add_along, copied_with_range, put_along, take
+from ..backend import add_at, along, copied, copied_with_range, takes_twice
 from ..protocol import is_tensor
 from ..runner import compute
 from ..tape import Op
-from .indexing import LARGE, OCCURS_TWICE, AddAt, add_at, passed_on, started, takes_twice
+from .indexing import OCCURS_TWICE, AddAt, passed_on, started
 from .numpy_protocol import answers
 from .operands import check_dim, promote
 
@@ -21,9 +17,7 @@ class Gather(Op):
 
     def forward(self, x, *, dim, indices):
         self.dim, self.indices, self.x_shape = dim, indices, x.shape
-        if indices.size < LARGE:
-            return x[along(dim, indices)]
-        return take(x[cropped(x.shape, dim, indices)], dim, indices, False)
+        return x[along(dim, indices)]
 
     def backward(self, dout):
         return ScatterAdd.call(dout, dim=self.dim, indices=self.indices, shape=self.x_shape)
@@ -38,16 +32,8 @@ class ScatterAdd(Op):
 
     def forward(self, x, onto=None, *, dim, indices, shape):
         self.dim, self.indices = dim, indices
-        if max(indices.size, math.prod(shape)) < LARGE or x.dtype.kind != "f":
-            out = started(onto, shape, x.dtype)
-            add_at(out, along(dim, indices), x)
-            return out
-        part = cropped(shape, dim, indices)
-        sums = add_along(x, dim, indices, False, shape[dim], None if onto is None else onto[part])
-        if sums.shape == shape:
-            return sums
         out = started(onto, shape, x.dtype)
-        out[part] = sums
+        add_at(out, along(dim, indices), x)
         return out
 
     def backward(self, dout):
@@ -66,43 +52,16 @@ class Scatter(Op):
 
     def forward(self, x, value, *, dim, indices, is_checked=False):
         self.dim, self.indices = dim, indices
-        out, value = copied(x), np.asarray(value)
-        if is_for_kernel(x.shape, dim, indices, value):
-            repeats = put_along(out, dim, indices, value, finds_repeats=not is_checked)
-        else:
-            index = along(dim, indices)
-            repeats = not is_checked and takes_twice(x.shape, index)
-            out[index] = value
-        if repeats:
+        index = along(dim, indices)
+        if not is_checked and takes_twice(x.shape, index):
             raise ValueError(OCCURS_TWICE)
+        out = copied(x)
+        out[index] = value
         return out
 
     def backward(self, dout):
         dx = Scatter.call(dout, 0.0, dim=self.dim, indices=self.indices, is_checked=True)
         return dx, Gather.call(dout, dim=self.dim, indices=self.indices)
-
-
-def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, value: np.ndarray) -> bool:
-    """Can and should `put_along` set these values: many, and as many along the other axes as there are?"""
-    is_full = indices.shape[:dim] + indices.shape[dim + 1 :] == shape[:dim] + shape[dim + 1 :]
-    return is_full and indices.size >= LARGE and value.shape in ((), indices.shape)
-
-
-def along(dim: int, indices: np.ndarray) -> tuple:
-    """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
-    counted = _counted if indices.size < LARGE else _counted.__wrapped__
-    return tuple([indices if i == dim else counted(n, indices.ndim - 1 - i) for i, n in enumerate(indices.shape)])
-
-
-@functools.lru_cache(64)
-def _counted(n: int, axes_after: int) -> np.ndarray:
-    """0, 1, ... n - 1 along one axis of several"""
-    return np.arange(n).reshape((n,) + (1,) * axes_after)
-
-
-def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slice, ...]:
-    """The part of an array of this shape that indices along dim look at: they may be shorter along other axes."""
-    return tuple(slice(n if i == dim else indices.shape[i]) for i, n in enumerate(shape))
 
 
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
@@ -115,12 +74,7 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
     given = np.asarray(index)
     if given.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {given.dtype}")
-    is_narrow = max(shape, default=1) < 1 << 31  # do positions fit into int32?
-    if given.dtype == np.int64 and given.size >= LARGE and given.flags.c_contiguous and is_narrow:
-        indices, lowest, highest = copied_with_range(given)  # nobody writes to the copy
-    else:
-        indices = copied(given)
-        lowest, highest = (indices.min(), indices.max()) if indices.size else (0, -1)
+    indices, lowest, highest = copied_with_range(given)  # nobody writes to the copy
     if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
         indices = indices.reshape(1)
     lengths, size = shape or (1,), indices.shape or (1,)

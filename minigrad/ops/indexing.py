@@ -3,11 +3,7 @@ import math
 
 import numpy as np
 
-from ..kernels.buffers import empty
-from ..kernels.copying import copied, copy, in_order
-from ..kernels.embedding import add_rows
-from ..kernels.gather import add_along, take
-from ..kernels.reduce import FEW
+from ..backend import add_at, copied, in_order, positions_of_nonzero, takes_twice, zeros
 from ..protocol import is_tensor
 from ..tape import Op
 from ..runner import compute
@@ -26,89 +22,22 @@ def is_basic(index) -> bool:
     return True
 
 
-LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
-
-
-def taken_axis(index) -> int | None:
-    """The axis along which an index takes slices by their positions, if it does no more: 1 for x[:, positions]."""
-    last = last_of(index)
-    if not isinstance(last, np.ndarray) or last.dtype != np.int64:
-        return None
-    before = index[:-1] if isinstance(index, tuple) else ()
-    return len(before) if all(type(part) is slice and part == slice(None) for part in before) else None
-
-
-def last_of(index):
-    return index[-1] if isinstance(index, tuple) and index else index
-
-
-def from_zero(indices: np.ndarray, length: int) -> np.ndarray:
-    """Positions along an axis, which may count from its end, as from its beginning; IndexError if one is out of range."""
-    if not indices.size:
-        return indices
-    lowest, highest = indices.min(), indices.max()
-    if lowest < -length or highest >= length:
-        raise IndexError(f"index {lowest if lowest < -length else highest} is out of bounds for an axis of size {length}")
-    return indices if lowest >= 0 else np.where(indices < 0, indices + length, indices)
-
-
-def add_at(out, index, x) -> None:
-    """out[index] += x, where an index that repeats adds each time, in float64 if it may repeat often: np.add.at, but
-    faster in the two usual cases"""
-    if x.size <= FEW:
-        np.add.at(out, index, x)
-        return
-    parts = index if isinstance(index, tuple) else (index,)
-    integers = all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
-    if integers and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
-        places = np.ravel_multi_index(np.broadcast_arrays(*parts), out.shape, mode="wrap")
-        out, index, x = out.reshape(-1), places.reshape(-1), np.broadcast_to(x, places.shape).reshape(-1)
-        if x.dtype.kind == "f" and x.size > FEW:
-            out += np.bincount(index, x, len(out))  # float64 sums
-        else:
-            np.add.at(out, index, x)
-    elif integers and len(parts) == 1 and x.dtype.kind == "f" and x.size:  # whole rows
-        rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
-        add_rows(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
-    elif x.dtype.kind == "f" and x.size > FEW:
-        sums = np.zeros(out.shape)
-        np.add.at(sums, index, x)
-        out += sums
-    else:
-        np.add.at(out, index, x)
-
-
 class Index(Op):
-    """out = x[index]:  dx = zeros, then dx[index] += dout
-
-    What has arrived for x on other ways is added to: of a thousand slices, only the first makes zeros.
-    """
+    """out = x[index]:  dx = zeros, then dx[index] += dout"""
 
     fresh_gradients = True
-    accumulates_into, accumulates_in_place = 0, True
 
     def forward(self, x, *, index):
-        self.index, self.x_shape, self.is_basic = index, x.shape, is_basic(index)
-        dim = taken_axis(index) if x.size >= LARGE else None
-        if dim is not None and x.ndim > 1:
-            return take(x, dim, from_zero(last_of(index), x.shape[dim]), True)
+        self.index, self.x_shape = index, x.shape
         out = x[index]
-        if not self.is_basic:
+        if not is_basic(index):
             return in_order(out)
         if type(out) is np.ndarray:
             return out
         return x[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view of one element, not its value
 
-    def backward(self, dout, accumulated=None):
-        if accumulated is not None and self.is_basic:
-            part = accumulated[self.index]
-            if type(part) is np.ndarray:
-                part += dout
-            else:  # the value of one element
-                accumulated[self.index] += dout
-            return accumulated
-        dx = AddAt.call(dout, index=self.index, shape=self.x_shape)
-        return dx if accumulated is None else np.add(accumulated, dx, out=accumulated)
+    def backward(self, dout):
+        return AddAt.call(dout, index=self.index, shape=self.x_shape)
 
 
 class AddAt(Op):
@@ -116,17 +45,8 @@ class AddAt(Op):
 
     def forward(self, x, onto=None, *, index, shape):
         self.index = index
-        dim = taken_axis(index) if max(x.size, math.prod(shape)) >= LARGE and x.dtype.kind == "f" else None
-        if dim is not None and len(shape) > 1:
-            return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim], onto)
         out = started(onto, shape, x.dtype)
-        part = out[index] if onto is None and is_basic(index) else None
-        if type(part) is np.ndarray:
-            copy(x, part)
-        elif is_basic(index) or isinstance(index, np.ndarray) and index.dtype == bool:
-            out[index] = x if onto is None else out[index] + x
-        else:
-            add_at(out, index, x)
+        add_at(out, index, x)
         return out
 
     def backward(self, dout):
@@ -170,20 +90,6 @@ class SetAt(Op):
         dvalue = passed_on(dvalue) if is_basic(self.index) else dvalue
         leading = (None,) * self.value_ndim  # the value may have leading axes of length 1; the tape sums what is too much
         return dx, dvalue[leading]
-
-
-def takes_twice(shape: tuple[int, ...], index) -> bool:
-    """Does an index take an element of an array of this shape twice?"""
-    dim = taken_axis(index)
-    if dim is not None:  # of whole slices, one element of each tells
-        index, shape = last_of(index), shape[dim : dim + 1]
-    marks = np.zeros(shape, bool)
-    marks[index] = True
-    if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):
-        count = np.broadcast(*index).size * math.prod(shape[len(index) :])
-    else:
-        count = np.size(marks[index])
-    return np.count_nonzero(marks) < count
 
 
 def plain_index(index):
@@ -230,31 +136,6 @@ def joined_index(basic: tuple, advanced: tuple, shape: tuple[int, ...]) -> tuple
     return np.unravel_index(np.arange(math.prod(shape)).reshape(shape)[basic][advanced], shape)
 
 
-def nonzero_positions(x: np.ndarray) -> np.ndarray:
-    """np.argwhere, of many from positions in the flat array: NumPy is three times as slow where there are several axes."""
-    if not x.size or not x.ndim:
-        return np.argwhere(x)
-    if x.size < LARGE:
-        return np.array(x.nonzero(), np.int64, order="F").T
-    places = np.flatnonzero(x)
-    out = np.empty((places.size, x.ndim), np.int64)
-    for axis in range(x.ndim - 1, 0, -1):
-        above = places // x.shape[axis]
-        np.subtract(places, above * x.shape[axis], out=out[:, axis])
-        places = above
-    out[:, 0] = places
-    return out
-
-
-def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """np.zeros, in memory that is used again if it is large."""
-    if math.prod(shape) < LARGE:
-        return np.zeros(shape, dtype)
-    out = empty(shape, dtype)
-    copy(np.zeros((), dtype), out)
-    return out
-
-
 class IndexingMethods:
     def __getitem__(self, index):
         if PLAIN.issuperset(map(type, index if type(index) is tuple else (index,))):  # the usual case
@@ -290,5 +171,5 @@ class IndexingMethods:
         """The positions of the elements that are not zero, (count, ndim); as a tuple, one vector for each axis."""
         values = self._values()
         if not as_tuple:
-            return self.constant(nonzero_positions, values)
+            return self.constant(positions_of_nonzero, values)
         return tuple(self.constant(np.asarray, positions) for positions in np.nonzero(np.atleast_1d(values)))

@@ -1,10 +1,8 @@
 """Windows that slide along an axis, and their transpose, which adds them back where they overlap."""
 import numpy as np
 
-from ..kernels.copying import copied, copy
-from ..kernels.reduce import FEW
+from ..backend import add_at, copied, zeros
 from ..tape import Op
-from .indexing import zeros
 from .operands import check_dim
 
 
@@ -27,17 +25,10 @@ class Fold(Op):
     fresh_gradients = True
 
     def forward(self, x, *, length, step):
-        count, size = x.shape[-2:]
-        self.size, self.step = size, step
-        if size <= step:  # no two windows show one element
-            out = zeros(x.shape[:-2] + (length,), x.dtype)
-            copy(x, windows_of(out, size, step, writeable=True))
-            return out
-        is_long = size > FEW * step and x.dtype.kind == "f"  # many windows show an element
-        out = np.zeros(x.shape[:-2] + (length,)) if is_long else zeros(x.shape[:-2] + (length,), x.dtype)
-        for j in range(size):
-            out[..., j : j + step * (count - 1) + 1 : step] += x[..., j]
-        return out.astype(x.dtype, copy=False)
+        self.size, self.step = x.shape[-1], step
+        out = zeros(x.shape[:-2] + (length,), x.dtype)
+        add_at(out, (..., windows_of(np.arange(length), self.size, step)), x)
+        return out
 
     def backward(self, dout):
         return Unfold.call(dout, size=self.size, step=self.step)

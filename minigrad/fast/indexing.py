@@ -1,0 +1,149 @@
+"""Indices of many elements: slices that are taken or added along one axis, by kernels."""
+import math
+
+import numpy as np
+
+from ..backend import replaced_by
+from ..kernels.buffers import empty
+from ..kernels.copying import copy
+from ..kernels.embedding import add_rows
+from ..kernels.gather import add_along, take
+from ..kernels.reduce import FEW
+from ..ops import indexing
+from ..ops.indexing import is_basic, started
+from ..tape import implements
+
+LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
+
+
+def taken_axis(index) -> int | None:
+    """The axis along which an index takes slices by their positions, if it does no more: 1 for x[:, positions]."""
+    last = last_of(index)
+    if not isinstance(last, np.ndarray) or last.dtype != np.int64:
+        return None
+    before = index[:-1] if isinstance(index, tuple) else ()
+    return len(before) if all(type(part) is slice and part == slice(None) for part in before) else None
+
+
+def last_of(index):
+    return index[-1] if isinstance(index, tuple) and index else index
+
+
+def from_zero(indices: np.ndarray, length: int) -> np.ndarray:
+    """Positions along an axis, which may count from its end, as from its beginning; IndexError if one is out of range."""
+    if not indices.size:
+        return indices
+    lowest, highest = indices.min(), indices.max()
+    if lowest < -length or highest >= length:
+        raise IndexError(f"index {lowest if lowest < -length else highest} is out of bounds for an axis of size {length}")
+    return indices if lowest >= 0 else np.where(indices < 0, indices + length, indices)
+
+
+@implements(indexing.Index)
+class Index(indexing.Index):
+    """What has arrived for x on other ways is added to: of a thousand slices, only the first makes zeros."""
+
+    accumulates_into, accumulates_in_place = 0, True
+
+    def forward(self, x, *, index):
+        dim = taken_axis(index) if x.size >= LARGE and x.ndim > 1 else None
+        if dim is None:
+            return super().forward(x, index=index)
+        self.index, self.x_shape = index, x.shape
+        return take(x, dim, from_zero(last_of(index), x.shape[dim]), True)
+
+    def backward(self, dout, accumulated=None):
+        if accumulated is not None and is_basic(self.index):
+            part = accumulated[self.index]
+            if type(part) is np.ndarray:
+                part += dout
+            else:  # the value of one element
+                accumulated[self.index] += dout
+            return accumulated
+        dx = super().backward(dout)
+        return dx if accumulated is None else np.add(accumulated, dx, out=accumulated)
+
+
+@implements(indexing.AddAt)
+class AddAt(indexing.AddAt):
+    def forward(self, x, onto=None, *, index, shape):
+        self.index = index
+        dim = taken_axis(index) if max(x.size, math.prod(shape)) >= LARGE and x.dtype.kind == "f" else None
+        if dim is not None and len(shape) > 1:
+            return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim], onto)
+        out = started(onto, shape, x.dtype)
+        part = out[index] if onto is None and is_basic(index) else None
+        if type(part) is np.ndarray:
+            copy(x, part)
+        elif is_basic(index) or isinstance(index, np.ndarray) and index.dtype == bool:
+            out[index] = x if onto is None else out[index] + x
+        else:
+            add_at(out, index, x)
+        return out
+
+
+def add_at(out, index, x) -> None:
+    """In float64 only if an index may repeat often, and faster than np.add.at in the two usual cases."""
+    if x.size <= FEW:
+        np.add.at(out, index, x)
+        return
+    parts = index if isinstance(index, tuple) else (index,)
+    integers = all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
+    if integers and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
+        places = np.ravel_multi_index(np.broadcast_arrays(*parts), out.shape, mode="wrap")
+        out, index, x = out.reshape(-1), places.reshape(-1), np.broadcast_to(x, places.shape).reshape(-1)
+        if x.dtype.kind == "f" and x.size > FEW:
+            out += np.bincount(index, x, len(out))  # float64 sums
+        else:
+            np.add.at(out, index, x)
+    elif integers and len(parts) == 1 and x.dtype.kind == "f" and x.size:  # whole rows
+        rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
+        add_rows(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
+    elif x.dtype.kind == "f" and x.size > FEW:
+        sums = np.zeros(out.shape)
+        np.add.at(sums, index, x)
+        out += sums
+    else:
+        np.add.at(out, index, x)
+
+
+def takes_twice(shape: tuple[int, ...], index) -> bool:
+    """Looks at one element of each slice, and not at all that are marked if their number is known."""
+    dim = taken_axis(index)
+    if dim is not None:
+        index, shape = last_of(index), shape[dim : dim + 1]
+    marks = np.zeros(shape, bool)
+    marks[index] = True
+    if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):
+        count = np.broadcast(*index).size * math.prod(shape[len(index) :])
+    else:
+        count = np.size(marks[index])
+    return np.count_nonzero(marks) < count
+
+
+def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
+    """Of many from positions in the flat array: NumPy is three times as slow where there are several axes."""
+    if not x.size or not x.ndim:
+        return np.argwhere(x)
+    if x.size < LARGE:
+        return np.array(x.nonzero(), np.int64, order="F").T
+    places = np.flatnonzero(x)
+    out = np.empty((places.size, x.ndim), np.int64)
+    for axis in range(x.ndim - 1, 0, -1):
+        above = places // x.shape[axis]
+        np.subtract(places, above * x.shape[axis], out=out[:, axis])
+        places = above
+    out[:, 0] = places
+    return out
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """In memory that is used again if it is large."""
+    if math.prod(shape) < LARGE:
+        return np.zeros(shape, dtype)
+    out = empty(shape, dtype)
+    copy(np.zeros((), dtype), out)
+    return out
+
+
+replaced_by(add_at=add_at, takes_twice=takes_twice, positions_of_nonzero=positions_of_nonzero, zeros=zeros)
