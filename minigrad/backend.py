@@ -4,7 +4,7 @@ Another function may do the same in another way for the arrays that it is made f
 kernels. Ops don't know of it, and inside `textbook` what stands here runs.
 """
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -103,6 +103,12 @@ def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
     return x.transpose(axes)
 
 
+@_replaceable
+def concatenate(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
+    """np.concatenate of arrays of one dtype, in C order."""
+    return in_order(np.concatenate(arrays, axis))
+
+
 # -------------------------------------------------------------------------------------------------- sums, products
 
 
@@ -146,6 +152,12 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The sum of the products of two vectors."""
     return np.asarray(np.dot(a, b))
+
+
+@_replaceable
+def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
+    """np.einsum"""
+    return np.einsum(subscripts, *factors, optimize=len(factors) > 1)
 
 
 # -------------------------------------------------------------------------------------------------- indices

@@ -12,8 +12,8 @@ from ..kernels.sampling import sample
 from ..kernels.threads import layer as threading_layer
 from . import backend
 from . import (
-    activations, attention, cross_entropy, cumulative, diagonal, elementwise, embedding, gather, indexing,
-    layer_norm, matmul, normalize, reduce, rms_norm, softmax, statistics, windows,
+    activations, attention, cross_entropy, cumulative, diagonal, einsum, elementwise, embedding, gather, indexing,
+    layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, statistics, windows,
 )
 from .compiled import compile
 from .fused_steps import FusedAdam, FusedMuon, FusedStep

@@ -6,16 +6,13 @@ so the output and the factor change places, and the gradient of einsum is einsum
 """
 import functools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.copying import in_order
+from ..backend import in_order, sum_of_products
 from ..protocol import is_tensor
 from ..tape import Op
-from .matmul import MatMul
 from .numpy_protocol import answers
-from .shape import reshaped
 
 LABELS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -31,11 +28,7 @@ class Einsum(Op):
         self.inputs = inputs.split(",")
         self.saved_for = all_others(len(factors))
         self.save(*factors)
-        if len(factors) == 2:
-            matrices = as_matrices(subscripts)
-            if matrices is not None and agree(self.inputs, factors):
-                return in_order(matrices.product(*factors))
-        out = np.einsum(subscripts, *factors, optimize=len(factors) > 1)
+        out = sum_of_products(subscripts, *factors)
         return out if out.ndim == factors[0].ndim and len(factors) == 1 else in_order(out)  # or a view, with axes reordered
 
     def backward(self, dout, *factors):
@@ -64,50 +57,6 @@ class Einsum(Op):
 def all_others(n: int) -> tuple[tuple[int, ...], ...]:
     """For each of n factors the others, whose gradients need it."""
     return tuple(tuple(j for j in range(n) if j != i) for i in range(n))
-
-
-class Matrices(NamedTuple):
-    """Two factors as matrices, whose product is the sum over the labels that only they have: bthd,bshd->bhts is, for each
-    of b and h, a matrix (t, d) times one (d, s)."""
-
-    order_a: tuple[int, ...]  # of a's axes: those that the output and b have, those that only the output has, the others
-    order_b: tuple[int, ...]  # of b's axes: those that the output and a have, those that a has, the others
-    order: tuple[int, ...]  # of the product's axes
-    batch: int  # how many axes all three have
-    rows: int  # how many only a and the output have
-    summed: int
-
-    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        a, b = a.transpose(self.order_a), b.transpose(self.order_b)
-        batch, rows = a.shape[: self.batch], a.shape[self.batch : self.batch + self.rows]
-        columns, K = b.shape[self.batch + self.summed :], math.prod(a.shape[-self.summed :])
-        a, b = reshaped(a, (*batch, math.prod(rows), K)), reshaped(b, (*batch, K, math.prod(columns)))
-        return MatMul.call(a, b).reshape(batch + rows + columns).transpose(self.order)
-
-
-@functools.lru_cache(512)
-def as_matrices(subscripts: str) -> Matrices | None:
-    """How two factors are matrices; None if nothing is summed, or each product is of two vectors: that is for NumPy."""
-    inputs, output = subscripts.split("->")
-    a, b = inputs.split(",")
-    batch = [label for label in output if label in a and label in b]
-    summed = [label for label in a if label in b and label not in output]
-    rows, columns = ([label for label in output if label in own and label not in other] for own, other in ((a, b), (b, a)))
-    is_whole = len(batch) + len(rows) + len(summed) == len(a) and len(batch) + len(summed) + len(columns) == len(b)
-    if not (is_whole and summed and (rows or columns)):
-        return None
-    made = batch + rows + columns
-    return Matrices(
-        tuple(map(a.index, batch + rows + summed)), tuple(map(b.index, batch + summed + columns)),
-        tuple(map(made.index, output)), len(batch), len(rows), len(summed),
-    )
-
-
-def agree(inputs: list[str], factors) -> bool:
-    """Has each label one length? 1 may also stand for any other."""
-    (a, b), (of_a, of_b) = factors, inputs
-    sizes = dict(zip(of_a, a.shape))
-    return all(sizes.get(label, n) == n for label, n in zip(of_b, b.shape))
 
 
 @answers(np.einsum)

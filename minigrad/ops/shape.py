@@ -5,16 +5,12 @@ from typing import Sequence
 
 import numpy as np
 
-from ..kernels.buffers import empty
-from ..kernels.copying import copied, copy, in_order
+from ..backend import concatenate, copied, copy, empty
 from ..protocol import is_tensor
 from ..tape import Op
 from .indexing import Index
 from .numpy_protocol import answers
 from .operands import cast, check_dim, common_dtype, sizes
-
-
-LARGE = 1 << 14  # elements, from which copies are made in memory that is used again
 
 
 class Clone(Op):
@@ -29,16 +25,6 @@ class Clone(Op):
         return dout
 
 
-def reshaped(x, shape: tuple[int, ...]):
-    """np.reshape of an array or a Tensor; what must be copied for that is copied on all threads"""
-    if is_tensor(x) or x.size < LARGE or x.flags.c_contiguous:
-        return x.reshape(shape)
-    try:
-        return np.reshape(x, shape, copy=False)
-    except ValueError:
-        return copied(x).reshape(shape)
-
-
 class Reshape(Op):
     """out = x in another shape, same order of elements:  dx = dout in x's shape"""
 
@@ -46,10 +32,10 @@ class Reshape(Op):
 
     def forward(self, x, *, shape):
         self.x_shape = x.shape
-        return reshaped(x, shape)
+        return x.reshape(shape)
 
     def backward(self, dout):
-        return reshaped(dout, self.x_shape)
+        return dout.reshape(self.x_shape)
 
 
 class Permute(Op):
@@ -76,22 +62,6 @@ class Expand(Op):
         return dout
 
 
-def concatenated(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
-    """np.concatenate of arrays of one dtype; large ones are copied on all threads."""
-    size = sum([a.size for a in arrays])
-    if size < LARGE * len(arrays):
-        return in_order(np.concatenate(arrays, axis))
-    shapes = [a.shape[:axis] + a.shape[axis + 1 :] for a in arrays]
-    if shapes.count(shapes[0]) < len(shapes):
-        raise ValueError(f"all axes but {axis} must agree, got {[a.shape for a in arrays]}")
-    first, length = arrays[0], sum([a.shape[axis] for a in arrays])
-    out, end = empty(first.shape[:axis] + (length,) + first.shape[axis + 1 :], first.dtype), 0
-    for a in arrays:
-        start, end = end, end + a.shape[axis]
-        copy(a, out[(slice(None),) * axis + (slice(start, end),)])
-    return out
-
-
 class Concatenate(Op):
     """out = the inputs one after the other along axis:  dx = its piece of dout, for each input x"""
 
@@ -100,7 +70,7 @@ class Concatenate(Op):
     def forward(self, *arrays, axis):
         self.axis = axis % arrays[0].ndim
         self.ends = list(itertools.accumulate([a.shape[axis] for a in arrays]))
-        return concatenated(arrays, self.axis)
+        return concatenate(arrays, self.axis)
 
     def backward(self, dout):
         before = (slice(None),) * self.axis
@@ -116,7 +86,7 @@ class Stack(Op):
     def forward(self, *arrays, axis):
         self.axis = axis % (arrays[0].ndim + 1)
         place = (slice(None),) * self.axis + (None, ...)
-        return concatenated([a[place] for a in arrays], self.axis)
+        return concatenate([a[place] for a in arrays], self.axis)
 
     def backward(self, dout):
         before = (slice(None),) * self.axis
@@ -146,7 +116,7 @@ class Roll(Op):
         self.shift, self.dim = shift, dim
         before, n = (slice(None),) * dim, x.shape[dim]
         first = n - shift % n if n else 0  # the place of what comes first
-        return concatenated([x[(*before, slice(first, None))], x[(*before, slice(first))]], dim)
+        return concatenate([x[(*before, slice(first, None))], x[(*before, slice(first))]], dim)
 
     def backward(self, dout):
         return Roll.call(dout, shift=-self.shift, dim=self.dim)
