@@ -197,3 +197,22 @@ def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
 def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
     """np.argwhere: (count, ndim)."""
     return in_order(np.argwhere(x))
+
+
+@_replaceable
+def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
+    """The indices that sort x along an axis, or those at the places from `start` to `end` in that order.
+
+    Equal elements stay in order, and NaN counts as the largest.
+
+    >>> x = np.array([3.0, 1.0, 3.0, 2.0])
+    >>> argsort(x, 0), argsort(x, 0, True), argsort(x, 0, True, 1, 3)
+    (array([1, 3, 0, 2]), array([0, 2, 3, 1]), array([2, 3]))
+    """
+    before = (slice(None),) * axis
+    backwards = (*before, slice(None, None, -1))
+    if descending:
+        order = (x.shape[axis] - 1 - x[backwards].argsort(axis, kind="stable"))[backwards]
+    else:
+        order = x.argsort(axis, kind="stable")
+    return in_order(order[(*before, slice(start, end))])

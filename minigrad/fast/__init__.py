@@ -13,7 +13,7 @@ from ..kernels.threads import layer as threading_layer
 from . import backend
 from . import (
     activations, attention, cross_entropy, cumulative, diagonal, einsum, elementwise, embedding, gather, indexing,
-    layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, statistics, windows,
+    layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting, statistics, windows,
 )
 from .compiled import compile
 from .fused_steps import FusedAdam, FusedMuon, FusedStep

@@ -4,7 +4,7 @@ import functools
 import numpy as np
 
 from .. import random
-from ..kernels.copying import in_order
+from ..backend import in_order
 
 
 def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, own: random.Generator | None) -> np.ndarray:

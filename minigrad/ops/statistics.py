@@ -4,14 +4,12 @@ import math
 
 import numpy as np
 
-from ..backend import elementwise, in_order, wide_sum
-from ..kernels.sorting import places
+from ..backend import argsort, elementwise, in_order, wide_sum
 from ..protocol import is_tensor
 from ..tape import Op
 from .arithmetic import Mul, Sub
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
 from .reduce import Max, Mean, count, keep_axes, reduce, values_and_indices
-from .sorting import has_keys, keys_along
 
 
 def centred(x, axis):
@@ -117,12 +115,7 @@ def middle(x: np.ndarray, dim: int) -> np.ndarray:
     """The index along dim of the middle element in order of size, of two the smaller; of the first NaN, if there is one."""
     row = np.atleast_1d(x)
     half = (row.shape[dim] - 1) // 2
-    if has_keys(row):
-        keys = keys_along(row, dim, False)
-        keys.partition(half)
-        found = np.moveaxis(places(keys[..., half : half + 1].copy()), -1, dim)
-    else:
-        found = np.take(np.argsort(row, axis=dim, kind="stable"), [half], axis=dim)
+    found = argsort(row, dim, False, half, half + 1)
     is_nan = np.isnan(row)
     if is_nan.any():
         found = np.where(is_nan.any(dim, keepdims=True), is_nan.argmax(dim, keepdims=True), found)
