@@ -91,6 +91,8 @@ def _is_library(package: str) -> bool:
     """Does it come with Python, or is it installed beside it? Users' code is elsewhere, and libraries have no end."""
     if package in LIBRARIES or package in sys.stdlib_module_names or package.startswith("namedtuple_"):
         return True
+    if package == "__main__":  # the user's, also where an installed program runs it, as `python -m pytest` or IPython
+        return False
     folder = str(getattr(sys.modules.get(package), "__file__", None))
     return "site-packages" in folder or "dist-packages" in folder
 

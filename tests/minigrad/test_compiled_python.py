@@ -4,6 +4,7 @@ import copy
 import functools
 import gc
 import pickle
+import sys
 import types
 
 import numpy as np
@@ -13,6 +14,7 @@ import minigrad as mg
 import nn
 from fuzz.stateful import are_alike, flat
 from minigrad.fast import compiled
+from minigrad import surroundings
 from minigrad.surroundings import Surroundings
 
 HEAD = """
@@ -149,6 +151,22 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
 def test_what_changes_outside_is_followed(name, after):
     top, body, change = FOLLOWED[name]
     assert lives({after: change}, top=top, body=body) is None
+
+
+def test_main_is_the_users_whoever_runs_it(monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "/lib/site-packages/pytest/__main__.py", raising=False)
+    surroundings._is_library.cache_clear()
+    assert not surroundings.is_of_library("__main__")
+
+
+SOURCES = ["NumPy array as a tensor", "Tensor of an array", "from_numpy", "as_tensor, converted", "labels", "Tensor of a tensor"]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_arrays_too_large_to_be_looked_at_are_read_anew_where_minigrad_is_given_them(name, monkeypatch):
+    monkeypatch.setattr(surroundings, "LARGEST_ARRAY", -1)
+    top, body, change = FOLLOWED[name]
+    assert lives({5: change}, top=top, body=body) is None
 
 
 def test_code_that_is_of_no_module_is_followed():

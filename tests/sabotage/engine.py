@@ -100,7 +100,7 @@ SABOTAGES = [
             "classes in between": ("Surroundings._of_class", "not is_library_class(base)", "False"),
             "operators are not read": ("Surroundings._object", '("forward", *_operators(type(value)))', '("forward",)'),
             "generators are not looked at": ("Surroundings._follow", "(state := _state_of(value)) is not None", "False"),
-            "the first line": ("Surroundings.line_of", 'found[0]) if found', 'code.co_filename, code.co_firstlineno) if found'),
+            "the first line": ("Surroundings.line_of", "stores or changes & loads or loads", "loads"),
             "minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
         }.items()
     }),
@@ -120,7 +120,6 @@ SABOTAGES = [
     *edits(PYTHON, "minigrad.fast.capture", {
         f"python: {name}": row for name, row in {
             "absent gradients": ("_backward_into", "(target is ABSENT) != (gradient is None)", "False"),
-            "schedulers inside": ("Capture.opaque", "self.around.allow()", "pass"),
         }.items()
     }),
     *edits(PYTHON, "minigrad.tensor", {
