@@ -17,10 +17,10 @@ from collections.abc import Iterator
 import numba
 from llvmlite import binding
 from numba import types
-from numba.core.dispatcher import Dispatcher
 
 from . import gemm, threads
 from .cache import cache_folder, lock, prerequisites
+from .internals import CPUDispatcher, is_missing
 
 STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
 SCALARS = {"f": types.float32, "d": types.float64, "l": types.int64, "b": types.boolean}
@@ -84,12 +84,12 @@ def compile_step(parent: str, step: str) -> None:
         if os.getppid() != int(parent):
             return
         kernel, signature = read_line(line)
-        if kernel._cache.is_missing(signature, kernel.targetctx):
+        if is_missing(kernel, signature):
             kernel.compile(signature)
     _done().touch()
 
 
-def read_line(line: str) -> tuple[Dispatcher, tuple[types.Type, ...]]:
+def read_line(line: str) -> tuple[CPUDispatcher, tuple[types.Type, ...]]:
     """(kernel, signature) of a line. A letter is a type, with the number of its axes that of an array, with a star that
     of a pointer.
 

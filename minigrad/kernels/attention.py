@@ -32,7 +32,8 @@ from .attention_passes import (
 from .buffers import empty, workspace
 from .dropout import LANES, SLOTS, threshold_and_scale
 from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
-from .jit import entry_point, jit, kernel, library
+from .internals import entry_point
+from .jit import jit, kernel, library
 from .parallel import WORTH_A_THREAD, parallel_for
 from .simd import INDEX, call, consecutive, constant_like, log, pointer, shift, shift_each
 

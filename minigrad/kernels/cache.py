@@ -9,7 +9,6 @@ import functools
 import hashlib
 import os
 import pathlib
-import pickle
 import platform
 import stat
 import sys
@@ -21,9 +20,8 @@ from typing import Callable
 import llvmlite.binding
 import numba
 import numpy
-from numba.core import compiler, runtime, serialize
 
-from .interrupts import between_passes
+from . import internals
 from .pages import give_back
 
 try:
@@ -124,17 +122,6 @@ def _remove_unused(parent: pathlib.Path) -> None:
 
 
 @functools.cache
-def _name_runtime_functions() -> None:
-    """Make Numba's runtime known to the linker: all that loading machine code needs.
-
-    Numba's way, `target_context.refresh()`, gets ready to compile as well: 30 MB and 0.1 s that a warm start can save.
-    Where a kernel is compiled after all, Numba itself does the rest.
-    """
-    for name, address in runtime._nrt_python.c_helpers.items():
-        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
-
-
-@functools.cache
 def _announce() -> None:
     """Say why it takes longer, once in a process that compiles."""
     nowhere = "each time, as no folder to keep them can be written, and by the user alone: name one by NUMBA_CACHE_DIR"
@@ -206,7 +193,7 @@ class KernelCache:
 
     def _file(self, signature, codegen) -> pathlib.Path:
         settings = [getattr(numba.config, name, None) for name in COMPILER_SETTINGS]
-        key = hashlib.sha256(repr((signature, codegen.magic_tuple(), settings)).encode()).hexdigest()[:16]
+        key = hashlib.sha256(repr((signature, internals.processor(codegen), settings)).encode()).hexdigest()[:16]
         return cache_folder() / f"{self._name}-{key}.bin"
 
     def is_missing(self, signature, target_context) -> bool:
@@ -240,13 +227,13 @@ class KernelCache:
         KernelCache.seconds += time.perf_counter() - self._begun
 
     def _load(self, path, target_context):
-        with between_passes():  # outside of try: what a handler of Ctrl-C raises is no fault of the file
+        with internals.between_passes():  # outside of try: what a handler of Ctrl-C raises is no fault of the file
             try:
                 payload = _read(path)
                 if payload is None:
                     return None
-                _name_runtime_functions()
-                return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+                internals.name_runtime_functions()
+                return internals.from_bytes(payload, target_context)
             except Exception as error:  # noqa: BLE001  whatever is wrong with the file, compiling again is right
                 _announce_loss(repr(error))
 
@@ -256,8 +243,9 @@ class KernelCache:
             return
         try:
             path = self._file(signature, compile_result.codegen)
-            if not compile_result.library.has_dynamic_globals:  # which are addresses in this process
-                _write(path, serialize.dumps(compile_result._reduce()))
+            payload = internals.to_bytes(compile_result)
+            if payload is not None:
+                _write(path, payload)
             self._unlock(path)
         except Exception as error:  # noqa: BLE001  what cannot be kept is compiled again the next time
             _announce_loss(repr(error))

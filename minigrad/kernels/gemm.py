@@ -20,11 +20,11 @@ import numpy as np
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ..per_thread import this_thread
 from .buffers import empty, workspace
-from .jit import entry_point, jit, kernel, library, ready, resolved
+from .internals import entry_point, intrinsic
+from .jit import jit, kernel, library, ready, resolved
 from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )

@@ -1,17 +1,12 @@
-"""Ctrl-C while a kernel is compiled or loaded: it is obeyed between two passes of the compiler.
-
-Python would obey it amid a pass, also in a function that LLVM calls: there its exception is lost, or the process crashes.
-"""
+"""Ctrl-C, obeyed at moments that suit: see `internals.between_passes`."""
 import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
 
-from numba.core import event
 
-
-class _Waiting(event.Listener):
-    """Notes SIGINT, and calls its handler as soon as the compiler's next pass starts."""
+class _Waiting:
+    """Notes SIGINT, and calls its handler when it is told to obey."""
 
     def __init__(self):
         self._noted: tuple = ()
@@ -35,23 +30,16 @@ class _Waiting(event.Listener):
         if noted:
             self._handler(*noted)
 
-    def on_start(self, event) -> None:
-        self.obey()
-
-    def on_end(self, event) -> None:
-        """Nothing: an error of the pass comes first."""
-
 
 @contextlib.contextmanager
-def between_passes() -> Iterator[None]:
-    """Inside, Ctrl-C waits for the start of a pass, or the end. Only the main thread is told of signals."""
+def postponed() -> Iterator[Callable[[], None]]:
+    """Inside, Ctrl-C waits until the function that it gives is called, or the end. Only the main thread gets signals."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not callable(signal.getsignal(signal.SIGINT)):  # it is ignored, or another program's
-        yield
+        yield lambda: None
         return
     waiting = _Waiting()
     try:
-        with event.install_listener("numba:run_pass", waiting):
-            yield
+        yield waiting.obey
     finally:
         waiting.end()

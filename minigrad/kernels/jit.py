@@ -5,178 +5,31 @@ call with a new combination of dtypes, not at import; cache.py keeps the machine
 """
 import ctypes
 import functools
-import gc
 import os
 import threading
 from typing import Callable, Sequence
 
 import numba
 import numpy as np
-from llvmlite import ir
-from llvmlite.binding import Linkage, parse_assembly
-from numba import _dynfunc, types
-from numba.core import codegen, compiler
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
 from numpy import ndarray
 
 from ..per_thread import this_thread
 from .cache import KernelCache
-from .interrupts import between_passes
+from .internals import (
+    CPUDispatcher, KernelCompiler, Library, Part, PartCompiler, compiler_lock, machine_code, new_dispatcher,
+)
 
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
-# For most processors with 512 bits LLVM would use 256, and most loops here would take 1.3 to 1.5 times as long.
-WIDEST_VECTORS = '"prefer-vector-width"="512"'
-
-
-class _OfParts(codegen.JITCodeLibrary):
-    """What has functions that are parts of it."""
-
-    def add_ir_module(self, module: ir.Module) -> None:
-        for function in module.functions:
-            if not function.is_declaration:
-                set.add(function.attributes, WIDEST_VECTORS)  # llvmlite's `add` knows attributes without a value only
-        super().add_ir_module(module)
-
-    def add_linking_library(self, library: codegen.JITCodeLibrary) -> None:
-        is_loaded = next(library._final_module.functions, None) is None  # from the disk, as machine code alone
-        if is_loaded or isinstance(library, _SelfContained):  # which the next process loads
-            raise TypeError(f"{self.name} calls {library.name} by name; make it with `jit`, or call it by its address")
-        super().add_linking_library(library)
-
-
-class _Part(_OfParts):
-    """A function that kernels call, as LLVM's instructions: it is optimised, and becomes machine code, in kernels alone.
-
-    Numba does both for each function by itself as well, for all who may call it: that took a third of the time.
-    """
-
-    def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self):
-        """It is not final."""
-
-    def _finalize_final_module(self):
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def _get_module_for_linking(self):
-        self._ensure_finalized()
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.external:
-                function.linkage = Linkage.linkonce_odr  # several kernels may have a copy
-        return self._final_module
-
-
-class _SelfContained(_OfParts):
-    """The machine code of a kernel and of all functions that it calls, which belong to no other.
-
-    Numba gives all copies of a function one name. Of these the linker takes the first that the process came by; but copies
-    are optimised in each kernel anew, and order their sums in other ways. So a kernel's results would depend on what was
-    compiled or loaded before it.
-    """
-
-    def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout  # they are optimised once, with all that they call
-
-    def _finalize_final_module(self):
-        for function in self._final_module.functions:
-            if function.linkage == Linkage.linkonce_odr:  # a copy
-                function.linkage = Linkage.internal
-        super()._finalize_final_module()
-
-    def serialize_using_object_code(self):
-        """The machine code, and of LLVM's instructions, which nobody needs any more, the names of the functions only: all
-        of them would take a tenth of the memory of a training process."""
-        names = [function.name for function in self._final_module.functions
-                 if not function.is_declaration and function.linkage == Linkage.external]
-        stubs = "".join(f'define void @"{name}"() {{ ret void }}\n' for name in names)
-        return self.name, "object", (self._get_compiled_object(), parse_assembly(stubs).as_bitcode())
-
-
-UNUSED = {"inline_closure_likes", "nopython_rewrites"}  # for closures and expressions of arrays, which no kernel has
-
-
-class _Compiler(compiler.Compiler):
-    """Numba's compiler, without passes that would find nothing to do: a tenth of the time."""
-
-    def define_pipelines(self):
-        (pipeline,) = super().define_pipelines()
-        pipeline.passes = [step for step in pipeline.passes if step[0].name() not in UNUSED]
-        return [pipeline]
-
-
-class _PartCompiler(_Compiler):
-    """The compiler of functions that kernels call."""
-
-    def define_pipelines(self):
-        self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        self.state.flags.no_compile = True
-        return super().define_pipelines()
-
-    def _compile_core(self):
-        """As Numba does it, but with nothing that Python could call."""
-        result = super()._compile_core()
-        function = result.fndesc
-        nothing = _dynfunc.make_function(function.lookup_module(), function.qualname, "", 0, result.environment, ())
-        self.state.targetctx.insert_user_function(nothing, function, [result.library])
-        return result._replace(entry_point=nothing)
-
-
-class _KernelCompiler(_Compiler):
-    """The compiler of kernels."""
-
-    def _compile_core(self):
-        """As Numba does it, but without searches for garbage, which take a tenth of the time."""
-        is_collecting = gc.isenabled()
-        gc.disable()
-        try:
-            with between_passes():
-                return super()._compile_core()
-        finally:
-            if is_collecting:
-                gc.enable()
-
-    def define_pipelines(self):
-        self.state.library = _SelfContained(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        self.state.library.enable_object_caching()
-        return super().define_pipelines()
-
-
-class _NotForPython(CPUDispatcher):
-    """A function that kernels call, without the interface to Python: Numba would jump to the address 0."""
-
-    def __call__(self, *arguments, **options):
-        name = self.py_func.__name__
-        raise TypeError(f"{name} is for kernels to call, not for Python; there is {name}.py_func")
-
-
-class _PartDispatcher(_NotForPython):
-    """A part of kernels. It is compiled once for all integers: Numba would compile it for each constant."""
-
-    def get_call_template(self, args, kws):
-        return super().get_call_template([types.unliteral(kind) for kind in args], kws)
-
-
 # How Numba compiles a function that kernels call.
-PART = dict(FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartCompiler)
-
-
-def _dispatcher(kind: type[CPUDispatcher], function: Callable, pipeline_class: type, **options) -> CPUDispatcher:
-    """What compiles a function for each combination of types that it is called with."""
-    return kind(function, targetoptions=options | {"nopython": True, "boundscheck": None}, pipeline_class=pipeline_class)
+PART = dict(FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)
 
 
 def _compile(kind: type[CPUDispatcher], function: Callable, **options) -> CPUDispatcher:
     """Compile a function that is called by its address or from Python: its machine code is kept on disk."""
-    dispatcher = _dispatcher(kind, function, _KernelCompiler, **FLAGS, **options)
-    dispatcher._cache = KernelCache(function)
-    return dispatcher
+    return new_dispatcher(kind, function, KernelCompiler, KernelCache(function), **FLAGS, **options)
 
 
 def jit(function: Callable | None = None, **options) -> Callable:
@@ -186,19 +39,12 @@ def jit(function: Callable | None = None, **options) -> Callable:
     """
     if function is None:
         return functools.partial(jit, **options)
-    return _dispatcher(_PartDispatcher, function, **PART | options)
+    return new_dispatcher(Part, function, **PART | options)
 
 
 def library(function: Callable) -> Callable:
     """Compile a function that kernels call by its address: once, while a `jit` function is optimised in each caller."""
-    return _compile(_NotForPython, function, no_cpython_wrapper=True)
-
-
-def entry_point(function: Callable, signature: tuple) -> int:
-    """The address of a `library` function's machine code for a signature; it is compiled or loaded if need be."""
-    function.compile(signature)
-    compiled = function.overloads[signature]
-    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+    return _compile(Library, function, no_cpython_wrapper=True)
 
 
 def ready(array: np.ndarray) -> np.ndarray:
@@ -228,11 +74,11 @@ take_turns = True
 def _hold_locks() -> None:
     """A fork waits for the kernel that another thread compiles or launches: a child would inherit the lock for ever."""
     _turn.acquire()
-    global_compiler_lock.acquire()
+    compiler_lock.acquire()
 
 
 def _release_locks() -> None:
-    global_compiler_lock.release()
+    compiler_lock.release()
     _turn.release()
 
 
@@ -285,15 +131,11 @@ def kernel(function: Callable | None = None, *, parallel: bool = False) -> Calla
 def resolved(function: Callable, arguments: Sequence) -> tuple[Callable, Sequence]:
     """The same call, to be made often: of the machine code that a dispatcher picks for the types of these arguments, which
     takes it 0.3 us each time. Arguments of other types would be misread."""
-    if not isinstance(function, Dispatcher):
+    found = machine_code(function, arguments) if isinstance(function, CPUDispatcher) else None
+    if found is None:
         return function, arguments
-    kinds = tuple(map(function.typeof_pyval, arguments))
-    for signature, compiled in function.overloads.items():
-        is_of_tuple = len(signature) == 1 and isinstance(signature[0], types.BaseTuple)  # it is a function of *arguments
-        if (tuple(signature[0].types) if is_of_tuple else signature) == kinds:
-            code = functools.partial(_launch_in_turn, compiled.entry_point) if take_turns else compiled.entry_point
-            return code, ((arguments,) if is_of_tuple else arguments)
-    return function, arguments
+    code, takes_tuple = found
+    return (functools.partial(_launch_in_turn, code) if take_turns else code), ((arguments,) if takes_tuple else arguments)
 
 
 def get_num_threads() -> int:

@@ -7,8 +7,8 @@ one function with all the loops would take LLVM much longer to compile.
 """
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
+from .internals import intrinsic
 from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()

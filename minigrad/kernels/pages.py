@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from llvmlite.binding import ffi
+from .internals import llvm_library
 
 MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) r-\S+ \S+ \S+ \S+ +(/.*)")  # that nobody can write to
 HEADER = re.compile(r"[0-9a-f]+-[0-9a-f]+ ")
@@ -55,7 +55,7 @@ def give_back() -> None:
         with open("/proc/self/smaps", encoding="utf-8", errors="replace") as file:
             description = file.read()
         madvise = ctypes.CDLL(None).madvise
-        path, advice = os.path.realpath(ffi.lib._name), mmap.MADV_DONTNEED
+        path, advice = os.path.realpath(llvm_library()), mmap.MADV_DONTNEED
     except (OSError, AttributeError):  # not Linux
         return
     for address, size in unchanged(description, path):

@@ -7,9 +7,9 @@ and a function to the team of threads.py: 0.16 s, and 1.2 us. Where there is no 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from . import threads
+from .internals import compile_part, emit_call, intrinsic, linked
 from .simd import INDEX, INT64
 from .threads import BYTES, LOOP_TYPE
 
@@ -22,7 +22,7 @@ MOVED = 2  # elements that are moved in the time in which one is computed with
 
 def _emit_loop(context, module, body, packed_type, argument_types):
     """The function that runs one part: body(block, *arguments) for its portion of the blocks, first to last."""
-    name = f"part.{body.fndesc.mangled_name}"
+    name = f"part.{body.mangled_name}"
     if name in module.globals:
         return module.globals[name]
     loop = ir.Function(module, LOOP_TYPE, name)
@@ -35,9 +35,8 @@ def _emit_loop(context, module, body, packed_type, argument_types):
     first_part = builder.ptrtoint(builder.load(addresses), INT64)  # part p is given as the address p
     last_part = builder.add(first_part, builder.load(counts))
     first, last = (builder.sdiv(builder.mul(blocks, part), parts) for part in (first_part, last_part))
-    function = context.declare_function(module, body.fndesc)
     with cgutils.for_range_slice(builder, first, last, ir.Constant(INT64, 1)) as (block, _):
-        context.call_conv.call_function(builder, function, types.none, (INDEX, *argument_types), [block, *values])
+        emit_call(context, builder, body, (INDEX, *argument_types), [block, *values])
     builder.ret_void()
     return loop
 
@@ -61,14 +60,11 @@ def parallel_for(typing_context, body, blocks, work, arguments):
     depend on other blocks: then no result depends on the number of threads.
     """
     argument_types = tuple(arguments)
-    typing_context.resolve_function_type(body, (INDEX, *argument_types), {})
+    compile_part(typing_context, body, (INDEX, *argument_types))
 
     def codegen(context, builder, signature, values):
         _, blocks, work, packed = values
         module = builder.module
-        compiled = body.dispatcher.overloads[(INDEX, *argument_types)]
-        context.active_code_library.add_linking_library(compiled.library)
-
         one = ir.Constant(INT64, 1)
         available = _emit_available(builder)
         parts = builder.select(builder.icmp_signed("<", available, blocks), available, blocks)
@@ -84,7 +80,8 @@ def parallel_for(typing_context, body, blocks, work, arguments):
         first = cgutils.alloca_once_value(builder, ir.Constant(BYTES, None))
         count = cgutils.alloca_once_value(builder, parts)
         step = cgutils.alloca_once_value(builder, one)
-        loop = _emit_loop(context, module, compiled, everything, argument_types)
+        part = linked(context, body, (INDEX, *argument_types))
+        loop = _emit_loop(context, module, part, everything, argument_types)
         with builder.if_else(several) as (then, otherwise):
             with then:
                 if threads.IS_SUPPORTED:

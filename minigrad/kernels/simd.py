@@ -17,8 +17,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
+from .internals import intrinsic, processor
 from .jit import PART, jit
 
 # For a few lines in one kernel: Numba copies them into the caller before it compiles. More of them take longer than `jit`.
@@ -346,13 +347,13 @@ def _vector_shape(features: str) -> tuple[int, int, int, int]:
 
 def has_feature(context, name: str) -> bool:
     """Has the processor that Numba compiles for this one?"""
-    _, _, features = context.codegen().magic_tuple()
+    _, _, features = processor(context.codegen())
     return f"+{name}" in features.split(",")
 
 
 def vector_shape(context) -> tuple[int, int, int, int]:
     """`_vector_shape` of the processor that Numba compiles for."""
-    _, _, features = context.codegen().magic_tuple()
+    _, _, features = processor(context.codegen())
     return _vector_shape(features)
 
 

@@ -27,12 +27,11 @@ import numba
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.ufunc import parallel as threads_of_numba
 
 from . import jit
 from .cache import prerequisites
-from .jit import entry_point, library
+from .internals import entry_point, intrinsic, start_threads
+from .jit import library
 from .simd import INDEX, INT64
 
 SYMBOL = "minigrad_fork_join"
@@ -266,7 +265,7 @@ def _stop(state):
 def _start_numbas() -> None:
     """Numba's own threads: this also names get_num_threads, and numba_parallel_for, to the linker."""
     try:
-        threads_of_numba._launch_threads()
+        start_threads()
     except ValueError:
         raise RuntimeError(f"NUMBA_THREADING_LAYER: Numba cannot load {numba.config.THREADING_LAYER!r} here; unset it"
                            ) from None

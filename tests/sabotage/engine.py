@@ -169,8 +169,8 @@ SABOTAGES = [
     *edits(COMPILED, "minigrad.fast.compiled", {
         "compile: what is added to is left to replays of backward": ("_Captured", "step.calls[: step.opening], step.calls[step.opening :]", "step.calls, []"),
     }),
-    *edits(COMPILED, "minigrad.kernels.jit", {
-        "compile: dispatchers of *arguments are called": ("resolved", "isinstance(signature[0], types.BaseTuple)", "False"),
+    *edits(COMPILED, "minigrad.kernels.internals", {
+        "compile: dispatchers of *arguments are called": ("machine_code", "isinstance(signature[0], types.BaseTuple)", "False"),
     }),
     *edits(COMPILED, "minigrad.tensor", {
         "compile: lent for ever": ("Tensor.grad", "node.grad_is_lent = False", "pass"),
@@ -205,9 +205,10 @@ SABOTAGES = [
     "ahead: any program is taken for Python": ("start", "not is_python or ", ""),
     "ahead: processes outlive their parent": ("compile_step", "os.getppid() != int(parent)", "False"),
     "ahead: arrays have one axis more": ("_read_type", "int(form)", "int(form) + 1"),
-}) + edits(("tests/minigrad/kernels/test_jit.py", "-k", "once or by_name"), "minigrad.kernels.jit", {
+}) + edits(("tests/minigrad/kernels/test_jit.py", "-k", "once or by_name or cannot"), "minigrad.kernels.internals", {
     "jit: a kernel from the disk is called by name": ("_OfParts.add_linking_library", "is_loaded or ", ""),
-    "jit: a part is compiled for each constant": ("_PartDispatcher.get_call_template", "types.unliteral(kind)", "kind"),
+    "jit: a part is compiled for each constant": ("Part.get_call_template", "types.unliteral(kind)", "kind"),
+    "jit: Python can call what is for kernels": ("_ForKernels.__call__", "raise TypeError(", "return str("),
 }) + edits(("tests/minigrad/kernels/test_interrupts.py",), "minigrad.kernels.interrupts", {
     "Ctrl-C: obeyed amid a pass": ("_Waiting._note", "self._noted = arguments", "self._handler(*arguments)"),
     "Ctrl-C: its next handler is forgotten": ("_Waiting.obey", "self._handler = signal.signal(", "signal.signal("),

@@ -6,7 +6,7 @@ import pytest
 from numba.core.caching import NullCache
 from numba.extending import intrinsic
 
-from minigrad.kernels import cache, interrupts, jit
+from minigrad.kernels import cache, internals, jit
 
 typed = []  # what a pass did after Ctrl-C
 
@@ -66,7 +66,7 @@ def test_it_may_be_ignored(interrupted_kernel, handle):
 @pytest.mark.parametrize("error", [None, ValueError])
 def test_it_is_obeyed_where_no_pass_follows(error):
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), interrupts.between_passes():
+    with pytest.raises(KeyboardInterrupt), internals.between_passes():
         signal.raise_signal(signal.SIGINT)
         if error is not None:
             raise error

@@ -7,7 +7,8 @@ import pytest
 from llvmlite.binding import Linkage
 from numba import float64
 from numba.core.caching import NullCache
-from numba.core.registry import CPUDispatcher
+from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
 
 import check_same_bits
 from minigrad import kernels
@@ -128,21 +129,25 @@ def test_a_wrong_number_of_threads_is_refused(count):
 
 
 def parts_of_kernels():
-    """Every function that kernels call, by name."""
+    """Every function that kernels call, by name: what Numba compiles or asks for instructions, and no kernel launches."""
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}.")]
-    return {f"{module.__name__}.{name}": value for module in modules for name, value in vars(module).items()
-            if isinstance(value, CPUDispatcher) and value.targetoptions.get("no_cpython_wrapper")}
+    return {f"{part.__module__}.{part.__name__}": part for module in modules for part in vars(module).values()
+            if isinstance(part, (Dispatcher, _Intrinsic))}
 
 
 @pytest.mark.parametrize("part", parts_of_kernels().values(), ids=parts_of_kernels())
 def test_python_cannot_call_what_is_for_kernels(part):
     """The interpreter would jump to the address 0."""
-    with pytest.raises(TypeError, match=rf"{part.py_func.__name__} is for kernels to call, not for Python"):
-        part(-1.0)
+    for arguments in (), (-1.0,), (np.zeros((2, 3)), np.zeros(3, np.float32)), (0,) * 30:
+        for options in {}, {"x": 1}:
+            with pytest.raises(TypeError, match=rf"^{part.__name__} is a part of kernels: they call it, Python cannot$"):
+                part(*arguments, **options)
 
 
 def test_a_part_that_a_kernel_has_compiled_cannot_be_called_either():
     centre(np.arange(4.0), np.empty(4))
-    with pytest.raises(TypeError, match="mean is for kernels to call, not for Python; there is mean.py_func"):
+    with pytest.raises(TypeError, match="^mean is a part of kernels: they call it, Python cannot$"):
         mean(np.arange(4.0))
+    with pytest.raises(TypeError, match="not callable"):
+        mean.compile((float64[::1],))(np.arange(4.0))
     assert mean.py_func(np.arange(4.0)) == 1.5

@@ -1,0 +1,290 @@
+"""All that rests on what Numba does not promise: how functions become machine code, and how that is called and kept.
+
+A new version may change any of it. So setup.cfg allows none that was not tried, and test_numba.py has a row for each name
+of Numba's that is used here: it fails, and says where to look, if that is not what it was. No other file uses such a name.
+"""
+import contextlib
+import ctypes
+import functools
+import gc
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+
+import llvmlite.binding
+from llvmlite import ir
+from llvmlite.binding import Linkage, ffi, parse_assembly
+from numba import _dynfunc, types
+from numba.core import codegen, compiler, event, extending, runtime, serialize
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
+from numba.np.ufunc import parallel
+
+from .interrupts import postponed
+
+compiler_lock = global_compiler_lock
+# For most processors with 512 bits LLVM would use 256, and most loops here would take 1.3 to 1.5 times as long.
+WIDEST_VECTORS = '"prefer-vector-width"="512"'
+UNUSED = {"inline_closure_likes", "nopython_rewrites"}  # for closures and expressions of arrays, which no kernel has
+
+# ------------------------------------------------------------------------------------------- machine code, in the making
+
+
+class _OfParts(codegen.JITCodeLibrary):
+    """The code of a function, and of those that become parts of it."""
+
+    def add_ir_module(self, module: ir.Module) -> None:
+        for function in module.functions:
+            if not function.is_declaration:
+                set.add(function.attributes, WIDEST_VECTORS)  # llvmlite's `add` knows attributes without a value only
+        super().add_ir_module(module)
+
+    def add_linking_library(self, library: codegen.JITCodeLibrary) -> None:
+        is_loaded = next(library._final_module.functions, None) is None  # from the disk, as machine code alone
+        if is_loaded or isinstance(library, _SelfContained):  # which the next process loads
+            raise TypeError(f"{self.name} calls {library.name} by name; make it with `jit`, or call it by its address")
+        super().add_linking_library(library)
+
+
+class _Part(_OfParts):
+    """A function that kernels call, as LLVM's instructions: it is optimised, and becomes machine code, in kernels alone.
+
+    Numba does both for each function by itself as well, for all who may call it: that took a third of the time.
+    """
+
+    def _optimize_functions(self, module):
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self):
+        """It is not final."""
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def _get_module_for_linking(self):
+        self._ensure_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = Linkage.linkonce_odr  # several kernels may have a copy
+        return self._final_module
+
+
+class _SelfContained(_OfParts):
+    """The machine code of a kernel and of all functions that it calls, which belong to no other.
+
+    Numba gives all copies of a function one name. Of these the linker takes the first that the process came by; but copies
+    are optimised in each kernel anew, and order their sums in other ways. So a kernel's results would depend on what was
+    compiled or loaded before it.
+    """
+
+    def _optimize_functions(self, module):
+        module.data_layout = self._codegen._data_layout  # they are optimised once, with all that they call
+
+    def _finalize_final_module(self):
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr:  # a copy
+                function.linkage = Linkage.internal
+        super()._finalize_final_module()
+
+    def serialize_using_object_code(self):
+        """The machine code, and of LLVM's instructions, which nobody needs any more, the names of the functions only: all
+        of them would take a tenth of the memory of a training process."""
+        names = [function.name for function in self._final_module.functions
+                 if not function.is_declaration and function.linkage == Linkage.external]
+        stubs = "".join(f'define void @"{name}"() {{ ret void }}\n' for name in names)
+        return self.name, "object", (self._get_compiled_object(), parse_assembly(stubs).as_bitcode())
+
+
+class _Compiler(compiler.Compiler):
+    """Numba's compiler, without passes that would find nothing to do: a tenth of the time."""
+
+    def define_pipelines(self):
+        (pipeline,) = super().define_pipelines()
+        pipeline.passes = [step for step in pipeline.passes if step[0].name() not in UNUSED]
+        return [pipeline]
+
+
+NOT_CALLABLE = ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value  # a TypeError, of what is no function
+
+
+class PartCompiler(_Compiler):
+    """The compiler of functions that kernels call."""
+
+    def define_pipelines(self):
+        self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.flags.no_compile = True
+        return super().define_pipelines()
+
+    def _compile_core(self):
+        """As Numba does it, but with nothing that Python could call."""
+        result = super()._compile_core()
+        function = result.fndesc
+        nothing = _dynfunc.make_function(
+            function.lookup_module(), function.qualname, "for kernels", NOT_CALLABLE, result.environment, ())
+        self.state.targetctx.insert_user_function(nothing, function, [result.library])
+        return result._replace(entry_point=nothing)
+
+
+class KernelCompiler(_Compiler):
+    """The compiler of kernels."""
+
+    def _compile_core(self):
+        """As Numba does it, but without searches for garbage, which take a tenth of the time."""
+        is_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with between_passes():
+                return super()._compile_core()
+        finally:
+            if is_collecting:
+                gc.enable()
+
+    def define_pipelines(self):
+        self.state.library = _SelfContained(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class _EachPass(event.Listener):
+    """Calls a function at the start of each pass."""
+
+    def __init__(self, function: Callable):
+        self._function = function
+
+    def on_start(self, event) -> None:
+        self._function()
+
+    def on_end(self, event) -> None:
+        """Nothing: an error of the pass comes first."""
+
+
+@contextlib.contextmanager
+def between_passes() -> Iterator[None]:
+    """Inside, Ctrl-C waits for the start of a pass, or the end: Python would obey it also in a function that LLVM calls,
+    where its exception is lost, or the process crashes."""
+    with postponed() as obey, event.install_listener("numba:run_pass", _EachPass(obey)):
+        yield
+
+
+# --------------------------------------------------------------------------------------------- who may call a function
+
+
+class _ForKernels:
+    """A function that kernels call, without an interface to Python: as Numba makes it, the interpreter would jump to the
+    address 0."""
+
+    def __call__(self, *arguments, **options):
+        raise TypeError(f"{self.__name__} is a part of kernels: they call it, Python cannot")
+
+
+class Library(_ForKernels, CPUDispatcher):
+    """A function that kernels call by its address."""
+
+
+class Part(_ForKernels, CPUDispatcher):
+    """A part of kernels. It is compiled once for all integers: Numba would compile it for each constant."""
+
+    def get_call_template(self, args, kws):
+        return super().get_call_template([types.unliteral(kind) for kind in args], kws)
+
+
+class _Intrinsic(_ForKernels, extending._Intrinsic):
+    """A part of kernels that writes LLVM's instructions."""
+
+
+def intrinsic(function: Callable | None = None, **options) -> Callable:
+    """numba.extending.intrinsic, and Python that calls it is told that it cannot."""
+    if function is None:
+        return functools.partial(intrinsic, **options)
+    made = _Intrinsic(function.__name__, function, **options)
+    made._register()
+    return made
+
+
+def new_dispatcher(kind: type[CPUDispatcher], function: Callable, pipeline_class: type, cache=None,
+                   **options) -> CPUDispatcher:
+    """What compiles a function for each combination of types that it is called with; a cache keeps the machine code."""
+    made = kind(function, targetoptions=options | {"nopython": True, "boundscheck": None}, pipeline_class=pipeline_class)
+    if cache is not None:
+        made._cache = cache
+    return made
+
+
+def is_missing(function: CPUDispatcher, signature: tuple) -> bool:
+    """Has the kernel's cache no machine code for a signature?"""
+    return function._cache.is_missing(signature, function.targetctx)
+
+
+def entry_point(function: Library, signature: tuple) -> int:
+    """The address of a library function's machine code for a signature; it is compiled or loaded if need be."""
+    function.compile(signature)
+    compiled = function.overloads[signature]
+    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+
+
+def machine_code(function: CPUDispatcher, arguments: Sequence) -> tuple[Callable, bool] | None:
+    """What a kernel's dispatcher would call for the types of these arguments, and whether it takes them as one tuple; None
+    if it is not compiled for them."""
+    kinds = tuple(map(function.typeof_pyval, arguments))
+    for signature, compiled in function.overloads.items():
+        is_of_tuple = len(signature) == 1 and isinstance(signature[0], types.BaseTuple)  # it is a function of *arguments
+        if (tuple(signature[0].types) if is_of_tuple else signature) == kinds:
+            return compiled.entry_point, is_of_tuple
+    return None
+
+
+def compile_part(typing_context, part: types.Dispatcher, kinds: tuple[types.Type, ...]) -> None:
+    """Compile a part for these types, while what calls it gets its types."""
+    typing_context.resolve_function_type(part, kinds, {})
+
+
+def linked(context, part: types.Dispatcher, kinds: tuple[types.Type, ...]):
+    """What describes a part that was compiled for these types; it becomes one of what is compiled now."""
+    compiled = part.dispatcher.overloads[kinds]
+    context.active_code_library.add_linking_library(compiled.library)
+    return compiled.fndesc
+
+
+def emit_call(context, builder: ir.IRBuilder, description, kinds: tuple[types.Type, ...], values: list[ir.Value]) -> None:
+    """Call a `linked` part that returns nothing."""
+    function = context.declare_function(builder.module, description)
+    context.call_conv.call_function(builder, function, types.none, kinds, values)
+
+
+def processor(target) -> tuple[str, str, str]:
+    """(system, name of the processor, its features as LLVM writes them) that Numba compiles for."""
+    return target.magic_tuple()
+
+
+def llvm_library() -> str:
+    """The path of the library that has LLVM."""
+    return ffi.lib._name
+
+
+def start_threads() -> None:
+    """Start the threads of Numba's own, which names them to the linker; ValueError if it cannot load their library."""
+    parallel._launch_threads()
+
+
+# ------------------------------------------------------------------------------------------------ compiled code, kept
+
+
+def to_bytes(compiled: compiler.CompileResult) -> bytes | None:
+    """What is compiled, for other processes; None if it holds addresses in this one."""
+    return None if compiled.library.has_dynamic_globals else serialize.dumps(compiled._reduce())
+
+
+def from_bytes(content: bytes, target_context) -> compiler.CompileResult:
+    return compiler.CompileResult._rebuild(target_context, *pickle.loads(content))
+
+
+@functools.cache
+def name_runtime_functions() -> None:
+    """Make Numba's runtime known to the linker: all that loading machine code needs.
+
+    Numba's way, `target_context.refresh()`, gets ready to compile as well: 30 MB and 0.1 s that a warm start can save.
+    Where a kernel is compiled after all, Numba itself does the rest.
+    """
+    for name, address in runtime._nrt_python.c_helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
