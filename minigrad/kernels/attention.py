@@ -34,12 +34,12 @@ from .dropout import LANES, SLOTS, threshold_and_scale
 from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
 from .internals import entry_point
 from .jit import jit, kernel, library
-from .parallel import WORTH_A_THREAD, parallel_for
+from .parallel import parallel_for
 from .simd import INDEX, call, consecutive, constant_like, log, pointer, shift, shift_each
+from .thresholds import ATTENTION_ON_THREADS, WORTH_A_THREAD
 
 TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
 SPAN = 1024  # keys: whole tiles
-SERIAL_BELOW = 400_000  # multiply-adds of one product; see WORTH_A_THREAD
 ARRAYS = 11  # that the kernels are given
 
 
@@ -446,7 +446,7 @@ def _launch(portion, mask, rotation, is_causal, scale, dropout_p, key, q, k, v, 
         *(x.strides for x in (out, logsumexp, *gradients)),
     )
     blocks = 1 if gradients else -(-Tq // BLOCK)  # all queries of a head add to its dk and dv
-    threads = 1 if B * H * Tq * Tk * D < SERIAL_BELOW else min(numba.get_num_threads(), B * H * blocks)
+    threads = 1 if B * H * Tq * Tk * D < ATTENTION_ON_THREADS else min(numba.get_num_threads(), B * H * blocks)
     row_size = -(-D // 16) * 16  # of packed features: whole vectors
     space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # what `_backward_portion` divides up
     drop, key = (_machine_code_of_drop(dtype), key) if dropout_p > 0 else (0, NO_KEY)

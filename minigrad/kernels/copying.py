@@ -5,20 +5,19 @@ line for each element of the other. Here squares are transposed in registers, so
 they are at hand. Elements are moved by their size, so there is one kernel for float64 and int64.
 """
 import functools
-from typing import NamedTuple
 
 import numpy as np
 
 from ..pool import SMALL
+from .axes import Loops, in_memory_order, runs
 from .buffers import empty
 from .jit import address, jit, kernel
 from .microkernel import shape, transpose_square
-from .parallel import MOVED, parallel_for
+from .parallel import parallel_for
 from .rows import number_of_blocks
 from .simd import pointer, pointer_like, shift
+from .thresholds import COPIED, COPIED_SLOWLY, MOVED
 
-LARGE = 1 << 17  # elements, from which threads are faster than NumPy
-MEDIUM = 1 << 14  # the same where NumPy is slow: see is_slow
 BLOCK = 1 << 14  # elements per block
 NARROW = 16  # columns; fewer are copied one by one
 MOVED_AS = {4: np.empty(0, np.float32), 8: np.empty(0, np.float64)}  # by size; booleans are for NumPy
@@ -58,12 +57,13 @@ def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
 
 def copy(x: np.ndarray, out: np.ndarray) -> None:
     """out[...] = x, which is broadcast."""
-    if out.size >= MEDIUM and x.dtype == out.dtype and x.itemsize in MOVED_AS and (out.size >= LARGE or is_slow(x, out)):
+    if (out.size >= COPIED_SLOWLY and x.dtype == out.dtype and x.itemsize in MOVED_AS
+            and (out.size >= COPIED or is_slow(x, out))):
         x = np.asarray(x)  # a number of NumPy's has no address
         strides = x.strides if x.shape == out.shape else np.broadcast_to(x, out.shape).strides
-        loops = common_loops(out.shape, strides, out.strides, x.itemsize) if are_aligned(x, out) else None
+        loops = common_loops(out.shape, strides, out.strides, x.itemsize) if x.flags.aligned and out.flags.aligned else None
         if loops is not None:
-            copy_forward(address(x), address(out), *loops, MOVED_AS[x.itemsize])
+            copy_forward(address(x), address(out), loops.shape, *loops.strides, MOVED_AS[x.itemsize])
             return
     out[...] = x
 
@@ -84,18 +84,6 @@ def _axis_with_stride(stride: int, x: np.ndarray) -> int | None:
     return None
 
 
-def are_aligned(x: np.ndarray, out: np.ndarray) -> bool:
-    return x.flags.aligned and out.flags.aligned
-
-
-class Loops(NamedTuple):
-    """Four nested loops that run through two arrays, with strides in elements."""
-
-    shape: tuple[int, int, int, int]
-    strides: tuple[int, int, int, int]
-    out_strides: tuple[int, int, int, int]
-
-
 @functools.lru_cache(512)
 def common_loops(
     shape: tuple[int, ...], strides: tuple[int, ...], out_strides: tuple[int, ...], itemsize: int
@@ -104,22 +92,13 @@ def common_loops(
 
     The last loop is the fastest of `out`, the one before it the fastest of x, if that is another.
     """
-    axes = sorted([(b, a, n) for n, a, b in zip(shape, strides, out_strides) if n > 1], key=lambda axis: -abs(axis[0]))
-    merged = []
-    for b, a, n in axes:
-        if merged and merged[-1][0] == b * n and merged[-1][1] == a * n:
-            merged[-1] = b, a, merged[-1][2] * n
-        else:
-            merged.append((b, a, n))
-    if len(merged) > 4 or any(b % itemsize or a % itemsize for b, a, n in merged):
-        return None
-    if len(merged) > 1:
-        fastest = min(range(len(merged) - 1), key=lambda i: abs(merged[i][1]) or 1 << 62)
-        if 0 < abs(merged[fastest][1]) < abs(merged[-1][1]):
-            merged.insert(len(merged) - 2, merged.pop(fastest))
-    merged = [(0, 0, 1)] * (4 - len(merged)) + merged
-    out_strides, strides, shape = zip(*merged)
-    return Loops(shape, tuple(a // itemsize for a in strides), tuple(b // itemsize for b in out_strides))
+    order = [i for i in in_memory_order(out_strides) if shape[i] > 1]
+    *axes, last = runs(shape, order, strides, out_strides) or [()]
+    if axes:
+        fastest = min(axes, key=lambda run: abs(strides[run[-1]]) or 1 << 62)
+        if 0 < abs(strides[fastest[-1]]) < abs(strides[last[-1]]):
+            axes.append(axes.pop(axes.index(fastest)))
+    return Loops.of([*axes, last], shape, itemsize, strides, out_strides)
 
 
 @jit

@@ -2,9 +2,10 @@
 import numpy as np
 
 from .jit import jit, kernel
-from .parallel import MOVED, parallel_for
+from .parallel import parallel_for
 from .rows import LANES, ROWS, add_to, copy_to, fill, number_of_blocks, sum_down
 from .simd import on_stack, pointer
+from .thresholds import MOVED
 
 COLUMNS = 64  # columns per block
 ELEMENTS = 1024  # of positions per block

@@ -11,10 +11,10 @@ from .buffers import empty
 from .copying import copy, in_order
 from .embedding import embedding_backward
 from .jit import jit, kernel
-from .parallel import MOVED, parallel_for
-from .reduce import FEW
+from .parallel import parallel_for
 from .rows import number_of_blocks
 from .simd import pointer, shift
+from .thresholds import FEW, MOVED
 
 ELEMENTS = 1 << 13  # per block
 INT32 = np.dtype(np.int32)

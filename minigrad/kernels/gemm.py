@@ -28,8 +28,9 @@ from .jit import jit, kernel, library, ready, resolved
 from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
-from .parallel import WORTH_A_THREAD, available_threads, parallel_for
+from .parallel import available_threads, parallel_for
 from .simd import INDEX, address, pointer, shift
+from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
 
 # Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
 ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4
@@ -41,11 +42,6 @@ PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
 WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
 SHARED_LINE = 60  # cycles, when two threads write to it
-# Multiply-adds, see WORTH_A_THREAD. From 500,000 on, products in a row gain by a second thread; but in a step of micro
-# helpers fall asleep between them, and it takes 0.67 ms instead of 0.55.
-SERIAL_BELOW = 1_000_000
-TINY = 1 << 12  # multiply-adds of a batch; fewer take less time than to say where the kernel finds them, so NumPy does it
-
 
 @jit
 def _pack(X, row, column, rows, columns, packed):
@@ -290,14 +286,14 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
     lanes, tile_rows, tile_vectors = shape(C)
     batch = len(offsets)
     few_rows = M < tile_rows and batch * N * K >= WORTH_A_THREAD  # to read B takes longer than to multiply by it
-    threads = available_threads() if few_rows or batch * M * N * K >= SERIAL_BELOW else 1
+    threads = available_threads() if few_rows or batch * M * N * K >= PRODUCT_ON_THREADS else 1
     if threads == 1:
         for item in range(batch):
             gemm(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
                  shift(C, offsets[item, 2]), row_c, M, N, K, bias, flags, pointer(workspaces, 0))
         return
     items, rows, columns = threads, 1, 1
-    if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= SERIAL_BELOW):
+    if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= PRODUCT_ON_THREADS):
         items = 1
         is_aligned = row_c % lanes == 0 and address(C) % 64 == 0
         rows, columns = _cut(M, N, K, threads, tile_rows, lanes, column_a != 1, column_b != 1, is_aligned)
@@ -461,7 +457,7 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
         out = empty((*batch, M, N), a.dtype.newbyteorder("="))
     if out.size == 0 or K == 0:
         out[...] = 0
-    elif out.size * K <= TINY:
+    elif out.size * K <= TINY_BATCH:
         np.matmul(a, b, out=out)
     elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
         matmul(a.reshape(-1, K), b, out.reshape(-1, N))

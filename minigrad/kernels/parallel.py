@@ -12,12 +12,7 @@ from . import threads
 from .internals import compile_part, emit_call, intrinsic, linked
 from .simd import INDEX, INT64
 from .threads import BYTES, LOOP_TYPE
-
-# Elements, or what takes as long: about 10 us; less runs on the calling thread. The launch itself takes 1 us, but what
-# another core has written is fetched from there, which on two cores of an Intel server takes 0.1 us a line of 64 bytes:
-# a step of micro is 0.8 of what it was at 16,384, and takes as long as with one thread.
-WORTH_A_THREAD = 32_768
-MOVED = 2  # elements that are moved in the time in which one is computed with
+from .thresholds import WORTH_A_THREAD
 
 
 def _emit_loop(context, module, body, packed_type, argument_types):

@@ -6,7 +6,6 @@ shapes are broadcast. Against NumPy a kernel makes one pass over memory, on all 
 before.
 """
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -18,22 +17,15 @@ from numba.core import cgutils
 from numpy import ndarray
 from numpy.lib.stride_tricks import as_strided
 
+from .axes import in_memory_order, inverse, runs
 from .buffers import empty
 from .copying import in_order
 from .internals import intrinsic
 from .jit import jit, kernel
-from .parallel import MOVED, parallel_for
+from .parallel import parallel_for
 from .simd import INDEX, INT64, pointer, stored
+from .thresholds import BYTES, LARGE, MOVED, SINGLE_PASS, VECTORISED
 
-# The elements from which a kernel is faster than NumPy:
-LARGE = 1 << 12  # where NumPy needs several passes, or branches
-VECTORISED = 1 << 17  # where it has vector code for the function: at 65,536 elements, to wake a thread takes what it saves
-SINGLE_PASS = 1 << 16  # where memory is all that takes time
-BYTES = 1 << 19  # the same, for booleans
-# On processors with 512 bits NumPy has vector code for tangents, powers and all logarithms, too.
-_EXTENSIONS = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())  # of this processor
-NUMPY_HAS_512_BITS = "AVX512_SKX" in _EXTENSIONS or "X86_V4" in _EXTENSIONS  # older and newer names of one set
-VECTORISED_IN_512 = VECTORISED if NUMPY_HAS_512_BITS else LARGE
 ELEMENTS = 8192  # per block
 NEAR = 64  # bytes: elements no further apart are read where they are
 LONG = 64  # elements: shorter runs are copied
@@ -192,8 +184,8 @@ def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], np.dtype, bool]) -> 
     full = next((x for x in operands if x.shape == shape and 0 not in x.strides), None)
     order = None
     if full is not None and not full.flags.c_contiguous:  # the result has its axes in the same order in memory
-        sort = sorted(range(len(shape)), key=lambda axis: -abs(full.strides[axis]))
-        order = tuple(sorted(range(len(shape)), key=sort.__getitem__))
+        sort = in_memory_order(full.strides)
+        order = inverse(sort)
         operands = [x if x.size == 1 else _widened(x, shape).transpose(sort) for x in operands]
         shape = full.transpose(sort).shape
     columns = _columns(operands, shape)
@@ -217,13 +209,12 @@ def _columns(operands: list[np.ndarray], shape: tuple[int, ...]) -> int:
 
 def _length_of_runs(x: np.ndarray) -> int:
     """Of how many elements, one step apart, are the last axes of x?"""
-    found, expected = 1, None
-    for n, stride in zip(x.shape[::-1], x.strides[::-1]):
-        if n > 1:
-            if expected not in (None, stride):
-                break
-            found, expected = found * n, stride * n
-    return found
+    return math.prod([x.shape[i] for i in (_runs(x, slice(None)) or [()])[-1]])
+
+
+def _runs(x: np.ndarray, axes: slice) -> list[tuple[int, ...]]:
+    """Those of these axes that are longer than 1, together where elements are one step apart."""
+    return runs(x.shape, [i for i in range(x.ndim)[axes] if x.shape[i] > 1], x.strides)
 
 
 def _seen_as_run(x: np.ndarray) -> _Seen | None:
@@ -243,10 +234,10 @@ def _seen_in_place(x: np.ndarray, split: int) -> _Seen | None:
 
 def _step(x: np.ndarray, axes: slice) -> int | None:
     """How far apart the elements along these axes are, in elements; None if that is not one number."""
-    moves = [(n, stride) for n, stride in zip(x.shape[axes], x.strides[axes]) if n > 1]
-    if any(before != n * stride for (_, before), (n, stride) in itertools.pairwise(moves)):
+    found = _runs(x, axes)
+    if len(found) > 1:
         return None
-    step, rest = divmod(moves[-1][1], x.itemsize) if moves else (0, 0)
+    step, rest = divmod(x.strides[found[0][-1]], x.itemsize) if found else (0, 0)
     return None if rest else step
 
 

@@ -27,11 +27,12 @@ from .elementwise import ACTIVATIONS, activate
 from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
-from .parallel import WORTH_A_THREAD, available_threads, parallel_for
+from .parallel import available_threads, parallel_for
 from .rms_norm import rms_norm_row
 from .rows import add_to, copy_to
 from .simd import constant_like, inlined, pointer, pointer_like, shift
 from .softmax import softmax_row
+from .thresholds import WORTH_A_THREAD
 
 EMBED, NORM, RMS_NORM, LINEAR, ATTEND, LAST = range(6)
 # The columns of the table of steps: registers, and how many columns they have there; addresses; and of linear or attend:

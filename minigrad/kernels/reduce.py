@@ -4,7 +4,7 @@ NumPy adds float32 numbers pairwise along the fastest axis only. Along the other
 of 0.1 add up to 100958. Memory is what takes the time, not float64; and blocks of fixed size, which threads share, give
 the same bits for any number of threads.
 
-An array of any strides is seen as four nested loops (outer, outer, n, inner), of which n is summed.
+An array of any strides is seen as four nested loops (outer, outer, n, inner), of which n is summed: see `axes.Loops`.
 """
 import functools
 import itertools
@@ -13,18 +13,16 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
+from .axes import Loops, in_memory_order, inverse, runs
 from .buffers import empty
 from .jit import address, jit, kernel
 from .parallel import parallel_for
 from .rows import ELEMENTS_TO_SUM, LANES, add_to, copy_to, number_of_blocks, sum_down
 from .simd import pointer, pointer_like
+from .thresholds import FEW, MOVED, SMALL_TO_SUM as SMALL, VERY_FEW
 
-FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings at most, 9e-7
-VERY_FEW = 4  # terms; a kernel's loop over so few takes longer than to begin it
-SMALL = 1 << 12  # elements; more are worth a kernel. NumPy's pairwise sum of these is off by 23 roundings at most
 COLUMNS = 1 << 10  # per block
 LEAST_ROWS = 128  # per block, so that there are few partial sums
-CHEAP = 2  # that many elements are summed while others are computed with once: see WORTH_A_THREAD
 WIDE = np.dtype(np.float64)
 
 
@@ -66,7 +64,7 @@ def _sum_of_few(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndar
         np.add(terms[(*first, part)], x.dtype.type(0), out=total)  # so that a sum of nothing but -0 is 0, as NumPy's
         for place in places:
             total += terms[(*place, part)]
-    out = out.transpose(_inverse(kept))
+    out = out.transpose(inverse(kept))
     return out[tuple([None if i in axes else slice(None) for i in range(x.ndim)])] if keepdims else out
 
 
@@ -92,15 +90,15 @@ def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
         return np.flip(out, axis) if reverse else out
     x, loops = _with_plan(loops_of, x, (axis,))
     cuts = cut(loops.shape)
-    before = np.full((loops.outer, 1, loops.inner), -0.0)
+    before = np.full((math.prod(loops.shape[:2]), 1, loops.shape[3]), -0.0)
     if cuts[1] > 1:  # with what stands before each block of rows, threads can share the blocks
         sums = _partial_sums(x, loops, cuts, is_whole=False)
         before = np.concatenate([before, sums[:, :0:-1] if reverse else sums[:, :-1]], axis=1).cumsum(axis=1)
         before = np.ascontiguousarray(before[:, ::-1]) if reverse else before
-    order = (*loops.outer_axes, axis, *loops.inner_axes)
+    order = tuple(itertools.chain(*loops.axes))
     out = empty(tuple(x.shape[i] for i in order), x.dtype)
-    running_sum_forward(address(x), loops.shape, loops.strides, cuts, before, reverse, out.reshape(-1))
-    return out.transpose(_inverse(order))
+    running_sum_forward(address(x), loops.shape, *loops.strides, cuts, before, reverse, out.reshape(-1))
+    return out.transpose(inverse(order))
 
 
 def normalized(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
@@ -125,55 +123,6 @@ def _sum_of_long(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np
     return np.add(sums.reshape(plan.shape), 0.0, out=out, casting="same_kind")  # of nothing but -0 it is 0, as NumPy's
 
 
-def _inverse(order: Sequence[int]) -> tuple[int, ...]:
-    """The order that undoes another one, of axes: these may be a part of all."""
-    return tuple(sorted(range(len(order)), key=order.__getitem__))
-
-
-def in_memory_order(strides: tuple[int, ...]) -> list[int]:
-    return sorted(range(len(strides)), key=lambda i: -abs(strides[i]))
-
-
-def runs_in_memory(
-    shape: tuple[int, ...], strides: tuple[int, ...], order: Sequence[int], axes: Sequence[int]
-) -> list[tuple[int, ...]]:
-    """The axes among `order` that are in `axes`, those together that one loop can run through: that are neighbours, and
-    where the outer one steps over the inner one as a whole."""
-    runs, before = [], None
-    for i in order:
-        if i in axes:
-            if before in axes and strides[before] == shape[i] * strides[i]:
-                runs[-1] += (i,)
-            else:
-                runs.append((i,))
-        before = i
-    return runs
-
-
-@functools.lru_cache(512)
-def longest_run(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Of `axes`, those that one loop can run through, with most elements"""
-    runs = runs_in_memory(shape, strides, in_memory_order(strides), axes)
-    return max(runs, key=lambda run: math.prod([shape[i] for i in run]))
-
-
-class Loops(NamedTuple):
-    """An array as nested loops over (outer, outer, n, inner), with strides in elements."""
-
-    outer_axes: tuple[int, ...]
-    inner_axes: tuple[int, ...]
-    shape: tuple[int, int, int, int]
-    strides: tuple[int, int, int, int]
-
-    @property
-    def outer(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def inner(self) -> int:
-        return self.shape[3]
-
-
 def _with_plan(plan_of: Callable, x: np.ndarray, *options) -> tuple[np.ndarray, Any]:
     """The array and its plan_of(shape, strides, itemsize, *options); or a copy, and the copy's, if the array has none: it
     is scattered too much, or not as kernels take it."""
@@ -189,17 +138,14 @@ def loops_of(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, axes: tuple[int, ...]
 ) -> Loops | None:
     """The loops through an array with these strides in bytes; None if four are not enough."""
-    middle = longest_run(shape, strides, axes)
     order = in_memory_order(strides)
+    neighbours = itertools.groupby(order, axes.__contains__)
+    summed = [run for is_summed, group in neighbours if is_summed for run in runs(shape, group, strides)]
+    middle = max(summed, key=lambda run: math.prod([shape[i] for i in run]))
     after = order[order.index(middle[-1]) + 1 :]
-    inner = (runs_in_memory(shape, strides, after, after) or [()])[-1]
+    inner = (runs(shape, after, strides) or [()])[-1]
     outer = [i for i in order if i not in middle and i not in inner]
-    runs = [(), (), *runs_in_memory(shape, strides, outer, outer)]
-    if len(runs) > 4 or any(stride % itemsize for stride in strides):
-        return None
-    runs = runs[-2:] + [middle, inner]
-    steps = tuple(strides[run[-1]] // itemsize if run else 1 for run in runs)
-    return Loops(tuple(outer), inner, tuple(math.prod([shape[i] for i in run]) for run in runs), steps)
+    return Loops.of([*runs(shape, outer, strides), middle, inner], shape, itemsize, strides)
 
 
 def cut(shape: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
@@ -232,22 +178,23 @@ def _plan_of_sum(
     loops = loops_of(long_shape, tuple([strides[i] for i in long_axes]), itemsize, summed)
     if loops is None:
         return None
-    left = loops.outer_axes + loops.inner_axes
+    first, second, _, inner = loops.axes
+    left = first + second + inner
     axes_left = tuple([k for k, i in enumerate(sorted(left)) if i in summed])
     is_done = not axes_left and left == tuple(sorted(left))
     return _PlanOfSum(
         loops, cut(loops.shape),
         tuple([1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes]),
-        tuple([long_shape[i] for i in left]), _inverse(left),
+        tuple([long_shape[i] for i in left]), inverse(left),
         None if is_done else axes_left,
     )
 
 
 def _partial_sums(x: np.ndarray, loops: Loops, cuts: tuple[int, int, int, int], is_whole: bool) -> np.ndarray:
     """(outer, row_blocks, inner): the sums within blocks of rows, float64; of all rows, if `is_whole`, in the first."""
-    partial = empty((loops.outer, cuts[1], loops.inner), WIDE)
+    partial = empty((math.prod(loops.shape[:2]), cuts[1], loops.shape[3]), WIDE)
     like = np.empty(0, x.dtype)
-    sum_forward(address(x), loops.shape, loops.strides, cuts, is_whole, like, partial.reshape(-1))
+    sum_forward(address(x), loops.shape, *loops.strides, cuts, is_whole, like, partial.reshape(-1))
     return partial
 
 
@@ -318,7 +265,7 @@ def sum_forward(address, shape, strides, cuts, is_whole, like, partial):
     In blocks of fixed size (see `cut`): 1. if the elements lie apart, pack them  2. add rows up  3. store the sum.
     If `is_whole`, the sums of all row blocks are then added to the first.
     """
-    work = shape[0] * shape[1] * shape[2] * shape[3] // CHEAP
+    work = shape[0] * shape[1] * shape[2] * shape[3] // MOVED
     parallel_for(_sum_block, _count_blocks(shape, cuts), work, (address, shape, strides, cuts, like, partial))
     if is_whole:
         row_blocks, inner = cuts[1], shape[3]

@@ -225,6 +225,10 @@ SABOTAGES = [
     "cache: folders in use go": ("cache_folder", "os.utime(folder)", "pass"),
     "cache: compiling is announced at once": ("KernelCache.load_overload", " and KernelCache.seconds > A_WHILE", ""),
     "cache: compiling takes no time": ("KernelCache.save_overload", "self._count_seconds()", "pass"),
+}) + edits(("tests/minigrad/kernels/test_axes.py",), "minigrad.kernels.axes", {
+    "axes: a loop runs through what lies apart in one array": ("runs", "all(", "any("),
+    "axes: five loops are four": ("Loops.of", "len(axes) > 4 or ", ""),
+    "axes: steps are elements": ("Loops.of", "own[run[-1]] % itemsize", "False"),
 }) + edits(("tests/minigrad/kernels/test_pointwise.py",), "minigrad.kernels.pointwise", {
     "formulas: float64 is read as float32": ("Formula.of", "x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT)", "False"),
     "formulas: the result's axes stay in the order of memory": ("Formula._computed", "out.transpose(plan.order)", "out"),
@@ -232,7 +236,7 @@ SABOTAGES = [
     "formulas: a row is read on and on": ("_seen_as_matrix", '"e", (0, 1), _unless', '"e", (columns, 1), _unless'),
     "formulas: slices are copied": ("_seen_as_matrix", "_seen_in_place(x, split) if x.shape == shape else None", "None"),
     "formulas: a step is one": ("_seen_in_place", '"e" if along == 1 else "s"', '"e"'),
-    "formulas: rows that lie apart are a run": ("_step", "before != n * stride", "False"),
+    "formulas: rows that lie apart are a run": ("_step", "len(found) > 1", "False"),
     "formulas: what lies at odd addresses is read": ("_seen_in_place", " or not x.flags.behaved", ""),
     "formulas: numbers are rows": ("_seen_as_run", '"n", (0, 0)', '"e", (0, 1)'),
     "formulas: NumPy is forgotten": ("computed", "function(*operands) if result is None else result", "result"),

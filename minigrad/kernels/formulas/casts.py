@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..pointwise import BOOL, FLOAT, LARGE, single_pass
+from ..pointwise import BOOL, FLOAT, single_pass
 from ..simd import ZERO
+from ..thresholds import LARGE
 
 
 DOUBLE, LONG = np.dtype(np.float64), np.dtype(np.int64)

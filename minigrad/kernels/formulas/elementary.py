@@ -3,10 +3,11 @@ import math
 
 import numpy as np
 
-from ..pointwise import VECTORISED_IN_512, exact, formula, single_pass, unless, vectorised
+from ..pointwise import exact, formula, single_pass, unless, vectorised
 from ..simd import (
     HALF, INFINITY, LOG2_E, ONE, TAIL, TAIL_SCALE, TWO, ZERO, erf as erf_value, log as log_value, multiply_add, polynomial,
 )
+from ..thresholds import VECTORISED_IN_512
 from .values import (
     LN_2, exp2_value, exp_value, expm1_value, is_no_normal, log1p_value, log_value_of_base, sigmoid_value, tanh_value,
 )

@@ -3,8 +3,9 @@ import math
 
 import numpy as np
 
-from ..pointwise import VECTORISED_IN_512, exact, formula, unless
+from ..pointwise import exact, formula, unless
 from ..simd import HALF, INFINITY, ONE, ZERO, fused_multiply_add, multiply_add, polynomial
+from ..thresholds import VECTORISED_IN_512
 from .values import TWICE, WHOLE, wide
 
 # Coefficients, highest power first:

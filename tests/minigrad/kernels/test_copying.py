@@ -22,7 +22,7 @@ VIEWS = {
 def test_squares_are_transposed_where_the_fastest_axes_differ():
     x, out = np.empty((60, 2, 70), np.float32).T, np.empty((70, 2, 60), np.float32)
     loops = copying.common_loops(x.shape, x.strides, out.strides, x.itemsize)
-    assert loops == ((1, 2, 70, 60), (0, 70, 1, 140), (0, 60, 120, 1))
+    assert loops.shape == (1, 2, 70, 60) and loops.strides == ((0, 70, 1, 140), (0, 60, 120, 1))
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -35,7 +35,7 @@ def test_numpy_is_slow_where_fastest_axes_differ_and_backwards(view):
 @pytest.mark.parametrize("shape", [(150, 230), (7, 30, 5, 19), (2, 9000), (9000, 3), (40_000,)], ids=str)
 @pytest.mark.parametrize("view", VIEWS)
 def test_copies_are_those_of_numpy(view, shape, monkeypatch):
-    monkeypatch.setattr(copying, "LARGE", 1 << 14)  # which takes no time to compute
+    monkeypatch.setattr(copying, "COPIED", 1 << 14)  # which takes no time to compute
     numbers = np.random.default_rng(0).integers(-100, 100, shape)
     for dtype in np.float32, np.float64, np.int64, np.bool_:
         x = VIEWS[view](numbers.astype(dtype))
@@ -50,6 +50,6 @@ def test_copies_are_those_of_numpy(view, shape, monkeypatch):
 
 @pytest.mark.parametrize("number", [np.float32(2.5), np.full((), 2.5, np.float32)], ids=["a number", "an array of one"])
 def test_a_number_fills(number):
-    out = np.zeros(copying.LARGE, np.float32)
+    out = np.zeros(copying.COPIED, np.float32)
     copying.copy(number, out)
     assert (out == 2.5).all()

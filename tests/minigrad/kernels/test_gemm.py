@@ -153,9 +153,9 @@ BATCHES = [((3, 5, 7), (3, 7, 4)), ((2, 1, 5, 7), (3, 7, 4)), ((7, 9), (4, 9, 3)
            ((2, 4, 0), (0, 5)), ((5, 1, 1, 3), (3, 1)), ((40, 20, 30), (40, 30, 20)), ((3, 4), (4, 5))]
 
 
-@pytest.fixture(params=[0, gemm.TINY], ids=["the kernel", "NumPy, if the batch is tiny"])
+@pytest.fixture(params=[0, gemm.TINY_BATCH], ids=["the kernel", "NumPy, if the batch is tiny"])
 def who_multiplies(request, monkeypatch):
-    monkeypatch.setattr(gemm, "TINY", request.param)
+    monkeypatch.setattr(gemm, "TINY_BATCH", request.param)
 
 
 @pytest.mark.parametrize("shape_a, shape_b", BATCHES)
