@@ -22,7 +22,9 @@ from .internals import (
 # What LLVM may do with floating point: reorder sums (so that loops vectorise), fuse multiply and add, use
 # reciprocals. Not 'nnan' and 'ninf', which fastmath=True adds: they make isnan(nan) False and inf - inf 0.
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
-FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH)
+# Numba hands options that are not given on from the caller that a part is first compiled for: then the bits of `exp` would
+# depend on which kernel was.
+FLAGS = dict(nogil=True, error_model="numpy", fastmath=FAST_MATH, forceinline=False)
 # How Numba compiles a function that kernels call.
 PART = dict(FLAGS, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)
 

@@ -56,6 +56,26 @@ def test_a_part_is_compiled_once_for_all_integers():
     assert len(sum_of_three.overloads) == 1
 
 
+def test_a_part_is_the_same_whoever_calls_it_first():
+    """Numba hands on some options from the caller that a function is first compiled for."""
+    @jit.jit
+    def third(x):
+        return x / 3
+
+    @jit.jit(forceinline=True)
+    def forced(x):
+        return third(x)
+
+    @jit.kernel
+    def third_of(x):
+        return forced(x)
+
+    third_of.dispatcher._cache = NullCache()
+    assert third_of(6.0) == 2.0
+    (compiled,) = third.overloads.values()
+    assert "alwaysinline" not in str(compiled.library._final_module)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_is_compiled_for_other_types_is_not_taken(dtype):
     """Machine code for float64 would read twice the memory that float32 has."""
