@@ -100,7 +100,6 @@ SABOTAGES = [
             "classes in between": ("Surroundings._of_class", "not is_library_class(base)", "False"),
             "operators are not read": ("Surroundings._object", '("forward", *_operators(type(value)))', '("forward",)'),
             "generators are not looked at": ("Surroundings._follow", "(state := _state_of(value)) is not None", "False"),
-            "the first line": ("Surroundings.line_of", "stores or changes & loads or loads", "loads"),
             "minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
         }.items()
     }),
