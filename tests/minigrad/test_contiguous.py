@@ -23,6 +23,7 @@ FUNCTIONS = {  # of the library, its functional module, and x of 4 axes
     **{f"{name} 0, 2": lambda m, F, x, name=name: getattr(x, name)(dim=(0, 2)) for name in "sum mean amax var norm".split()},
     **{f"{name} {d}": lambda m, F, x, function=function, d=d: function(m, F, x, d) for d in range(4) for name, function in {
         "topk": lambda m, F, x, d: x.topk(2, d)[1],
+        "argsort, descending": lambda m, F, x, d: x.argsort(d, True),
         "normalize": lambda m, F, x, d: F.normalize(x, dim=d),
         "softmin": lambda m, F, x, d: F.softmin(x, d),
         "cat": lambda m, F, x, d: m.cat([x, x], d),
