@@ -122,6 +122,6 @@ def portion(rank: int, size: int) -> Iterator[None]:
 
 def key_of_batch(count: int) -> np.ndarray:
     """(2,), of which dropout makes a mask: 64 bits that are drawn, the same ones for all portions of a batch, and the
-    position in the whole batch of the first of this portion's `count` elements. See kernels/dropout.py."""
+    position in the whole batch of the first of this portion's `count` elements. See ops/dropout.py."""
     drawn = generator().bit_generator.random_raw()
     return np.array([drawn, _rank * count], np.uint64).view(np.int64)

@@ -12,8 +12,8 @@ from ..kernels.sampling import sample
 from ..kernels.threads import layer as threading_layer
 from . import backend
 from . import (
-    activations, attention, cross_entropy, cumulative, diagonal, einsum, elementwise, embedding, gather, indexing,
-    layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting, statistics, windows,
+    activations, attention, cross_entropy, cumulative, diagonal, dropout, einsum, elementwise, embedding, gather,
+    indexing, layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting, statistics, windows,
 )
 from .compiled import compile
 from .fused_steps import FusedAdam, FusedMuon, FusedStep

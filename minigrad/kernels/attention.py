@@ -471,7 +471,7 @@ def attention_forward(
     (B, H, Tq, Tk); rotation: None, or cosines and sines in turn (at least Tq and Tk, D), by which pairs of features of
     the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as
     (B, Tq, H, D) if q does, as heads that were split from rows; logsumexp (B, H, Tq). A row in which everything is masked
-    gives zeros. Weights are dropped with probability dropout_p: those of `dropout.weights_mask`, with a key (2,).
+    gives zeros. Weights are dropped with probability dropout_p: see dropout.py, with a key (2,).
     """
     _check(q, k, v, mask, rotation)
     B, H, Tq, D = q.shape

@@ -1,23 +1,14 @@
-"""Dropout's masks: whether an element is kept depends on its position and on a key, and on nothing else.
+"""Dropout's masks, those that `minigrad/ops/dropout.py` describes, in registers while elements are multiplied by them.
 
-So a mask need not be stored: backward makes it again. It is the same for any number of threads, and a rank that knows
-where its rows lie in the whole batch makes its part of the whole mask.
+Threefry takes additions, rotations and xors, all of them vector instructions. Of the key's four words two are zero, and of
+the counter's, too.
 
-The numbers come from Threefry-4x32 with 13 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
-2011), which makes four words of 32 bits of a counter and a key: additions, rotations and xors, all of them vector
-instructions. Of the key's four words two are zero, and of the counter's, too.
-
-- An element is dropped if its word is below p * 2**32. Each word serves two elements, as it is and with its halves
-  exchanged, so a counter serves eight. The lower half decides only where the upper one is that of p * 2**32, once in
-  65,536 times: two such elements are independent but for 1e-5.
-- GROUP elements in a row share COUNTERS counters: element 16 s + l of a group has slot s of the group's l-th counter.
-  So 16 consecutive elements are a vector of words, without any shuffle, on processors with vectors of any width.
+- GROUP elements in a row share LANES counters: element 16 s + l of a group has slot s of the group's l-th counter. So 16
+  consecutive elements are a vector of words, without any shuffle, on processors with vectors of any width.
 - The weights of attention are (heads, queries, keys), and their kernel meets them as tiles (keys, queries). Their
   positions are those in an array (heads, strips of 16 queries, groups of 8 keys, 8, 16): the eight keys of a group are
-  the slots of a counter, and the queries of a strip its lanes. See `weights_mask`.
+  the slots of a counter, and the queries of a strip its lanes.
 """
-import math
-
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
@@ -137,20 +128,6 @@ def dropout(x: np.ndarray, key: np.ndarray, p: float, added: np.ndarray | None =
     return out
 
 
-def _blocked(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """(heads, strips, groups, SLOTS, LANES) for weights (..., Tq, Tk): strips of queries and groups of keys are whole."""
-    *leading, queries, keys = shape
-    return math.prod(leading), -(-queries // LANES), -(-keys // SLOTS), SLOTS, LANES
-
-
-def positions_of_weights(shape: tuple[int, ...]) -> int:
-    """How many positions weights (..., Tq, Tk) take up."""
-    return math.prod(_blocked(shape))
-
-
-def weights_mask(shape: tuple[int, ...], key: np.ndarray, p: float, dtype: np.dtype) -> np.ndarray:
-    """keep / (1 - p) for the weights (..., Tq, Tk) of attention: the mask that its kernels make, as an array."""
-    heads, strips, groups, *_ = blocked = _blocked(shape)
-    mask = dropout(np.ones(blocked, dtype), key, p).transpose(0, 1, 4, 2, 3)
-    mask = mask.reshape(heads, strips * LANES, groups * SLOTS)
-    return mask[:, : shape[-2], : shape[-1]].reshape(shape)
+def factors(shape: tuple[int, ...], key: np.ndarray, p: float, dtype: np.dtype) -> np.ndarray:
+    """keep / (1 - p), by itself."""
+    return dropout(np.ones(shape, dtype), key, p)

@@ -28,9 +28,8 @@ import math
 
 import numpy as np
 
-from ..kernels import dropout
 from ..tape import Fused
-from .dropout import Dropout
+from .dropout import LANES, SLOTS, Dropout, factors
 
 
 def default_scale(q) -> float:
@@ -55,15 +54,28 @@ def turned(x, rotation, back=False):
 class WeightsDropout(Dropout):
     """out = weights * keep / (1 - p):  dweights = dout * keep / (1 - p), with the same keep
 
-    Of weights (..., Tq, Tk), spelled out: keep is what the kernels of attention make of the same key.
+    Of weights (..., Tq, Tk). Their positions are those in an array (heads, strips of 16 queries, groups of 8 keys, 8, 16):
+    the keys of a group are the slots of a counter, and the queries of a strip its lanes.
     """
 
-    by_kernels = False
-    positions = staticmethod(dropout.positions_of_weights)
+    factors = staticmethod(factors)
+
+    @staticmethod
+    def blocks(shape) -> tuple[int, ...]:
+        """The shape of that array: strips and groups are whole."""
+        *leading, queries, keys = shape
+        return math.prod(leading), -(-queries // LANES), -(-keys // SLOTS), SLOTS, LANES
+
+    @classmethod
+    def positions(cls, shape) -> int:
+        return math.prod(cls.blocks(shape))
 
     def forward(self, weights, *, key, p):
         self.key, self.p = key, p
-        return weights * dropout.weights_mask(weights.shape, key, p, weights.dtype)
+        heads, strips, groups, *_ = blocks = self.blocks(weights.shape)
+        rows = self.factors(blocks, key, p, weights.dtype).transpose(0, 1, 4, 2, 3)
+        rows = rows.reshape(heads, strips * LANES, groups * SLOTS)
+        return weights * rows[:, : weights.shape[-2], : weights.shape[-1]].reshape(weights.shape)
 
 
 def attention_weights(q, k, mask, is_causal: bool, scale: float):

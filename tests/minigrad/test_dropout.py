@@ -1,4 +1,4 @@
-"""Dropout's masks: the generator, and the statistics of what it makes. That kernels and reference agree: cases.py."""
+"""Dropout's masks: the generator, the statistics of what it makes, and that kernels and textbook agree."""
 import numpy as np
 import pytest
 
@@ -6,6 +6,8 @@ import minigrad as mg
 import naive
 import nn
 from minigrad.kernels import dropout as kernels
+from minigrad.ops import dropout as textbook
+from minigrad.ops.attention import WeightsDropout
 from nn import functional as F
 
 PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89)
@@ -16,9 +18,31 @@ PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0, 
     (*PI, 13, "4aa71d8f 734738c2 431fc6a8 ae6debf1"),
     ((0,) * 4, (0,) * 4, 20, "9c6ca96a e17eae66 fc10ecd4 5256a7d8"),
 ])
-def test_the_reference_is_threefry(counter, key, rounds, expected):
+def test_reference_and_textbook_are_threefry(counter, key, rounds, expected):
     """By the known answers that the generator's authors published."""
     assert " ".join(f"{word:08x}" for word in naive.threefry(counter, key, rounds)) == expected
+    if rounds == textbook.ROUNDS:
+        counter, key = ([np.array([word], np.uint32) for word in words] for words in (counter, key))
+        assert " ".join(f"{word[0]:08x}" for word in textbook.threefry(counter, key)) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (127,), (3, 43), (129,), (5, 1000), (20_000,)], ids=str)
+def test_kernels_and_textbook_make_the_same_masks(shape, dtype):
+    for key, position in (0, 0), (1, 1), (-1, 127), (2**63 - 1, 128), (-2**63, 2**36 - 60), (12345678901, 2**40 + 5):
+        for p in 1e-9, 2.0**-16, 0.1, 0.5, 1 - 1e-4, 1.0:
+            arguments = shape, np.array([key, position]), p, np.dtype(dtype)
+            found, expected = kernels.factors(*arguments), textbook.factors(*arguments)
+            assert found.dtype == expected.dtype and found.shape == expected.shape
+            np.testing.assert_array_equal(found, expected, f"{key} {position} {p}")
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (16, 8), (2, 3, 17, 9), (3, 0, 5), (0, 4), (2, 100, 33)], ids=str)
+def test_kernels_and_textbook_drop_the_same_weights(shape):
+    for key in np.array([7, 0]), np.array([-5, 128 * 77]):
+        found = WeightsDropout.call(np.ones(shape), key=key, p=0.3)
+        with mg.textbook():
+            np.testing.assert_array_equal(found, WeightsDropout.call(np.ones(shape), key=key, p=0.3))
 
 
 SHAPE = 512, 16, 8, 16  # rows, groups, slots, lanes

@@ -1,0 +1,22 @@
+"""Dropout by kernels, which make the mask while they multiply by it."""
+from ..kernels import dropout as kernels
+from ..ops import dropout
+from ..tape import implements
+
+
+@implements(dropout.Dropout)
+class Dropout(dropout.Dropout):
+    by_kernels = True
+
+    def forward(self, x, *, key, p):
+        self.key, self.p = key, p
+        return kernels.dropout(x, key, p)
+
+
+@implements(dropout.AddDropped)
+class AddDropped(dropout.AddDropped):
+    by_kernels = True
+
+    def forward(self, a, b, *, key, p):
+        self.key, self.p = key, p
+        return kernels.dropout(b, key, p, added=a)
