@@ -1,12 +1,10 @@
-"""The arrays that tensors hold: four dtypes, one way in, and one way to sum them."""
-import operator
+"""The arrays that tensors hold: four dtypes, and one way in."""
 from typing import Any
 
 import numpy as np
 
 from . import float_errors
-from .kernels import formulas, reduce
-from .kernels.pointwise import computed
+from .backend import astype
 from .protocol import is_tensor
 
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
@@ -68,14 +66,4 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 @float_errors.ignored
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The values in another dtype; what does not fit has no warning."""
-    order = "C" if 0 in array.strides else "K"  # what was expanded has no order of its own
-    return computed(formulas.CASTS.get((array.dtype, dtype)), operator.methodcaller("astype", dtype, order), array)
-
-
-def exact_sum(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """The sum over axes, which stay with length 1; float32 is added in float64 and rounded once.
-
-    >>> exact_sum(np.full((1_000_000, 1), 0.1, np.float32), (0,))
-    array([[100000.]], dtype=float32)
-    """
-    return reduce.sum(array, axes, True)
+    return astype(array, dtype, "C" if 0 in array.strides else "K")  # what was expanded has no order of its own

@@ -74,6 +74,12 @@ def copied(x: np.ndarray) -> np.ndarray:
     return np.array(x, order="C")
 
 
+@_replaceable
+def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
+    """The values in another dtype, in new memory."""
+    return x.astype(dtype, order)
+
+
 def in_order(x: np.ndarray) -> np.ndarray:
     """The array itself if it is in C order, else a copy that is."""
     return x if x.flags.c_contiguous else copied(x)
@@ -141,6 +147,23 @@ def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
     x = np.flip(x, axis) if reverse else x
     out = np.cumsum(x, axis=axis, dtype=np.float64).astype(x.dtype) if x.dtype.kind == "f" else np.cumsum(x, axis=axis)
     return np.flip(out, axis) if reverse else out
+
+
+@_replaceable
+def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
+    return np.asarray(np.count_nonzero(x, axis))
+
+
+@_replaceable
+def argmax(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
+    """Where the largest element is, the first of equal ones."""
+    return np.argmax(x, axis, keepdims=keepdims)
+
+
+@_replaceable
+def argmin(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
+    """Where the smallest element is, the first of equal ones."""
+    return np.argmin(x, axis, keepdims=keepdims)
 
 
 @_replaceable

@@ -14,9 +14,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import versions
-from .arrays import exact_sum
-from .kernels.copying import copied
+from . import backend, versions
 from .per_thread import this_thread
 from .protocol import is_tensor
 
@@ -69,7 +67,7 @@ class Runner:
         if type(gradient) is not np.ndarray and is_tensor(gradient):
             node.grad = gradient.clone() if node.grad is None else gradient + node.grad
         elif node.grad is None:
-            node.grad = np.asarray(gradient) if is_fresh else copied(gradient)
+            node.grad = np.asarray(gradient) if is_fresh else backend.copied(gradient)
         elif is_tensor(node.grad):
             array = node.grad.array
             array += gradient
@@ -206,7 +204,7 @@ def unbroadcast(gradient, shape: tuple[int, ...], where: str = "unbroadcast"):
         raise RuntimeError(f"{where}: a gradient of shape {gradient.shape} does not fit an input of shape {shape}")
     if extra or stretched:
         axes = tuple(range(extra)) + stretched
-        gradient = gradient.sum(axes, keepdim=True) if is_tensor(gradient) else exact_sum(gradient, axes)
+        gradient = gradient.sum(axes, keepdim=True) if is_tensor(gradient) else backend.sum(gradient, axes, True)
     return gradient.reshape(shape)
 
 

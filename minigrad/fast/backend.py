@@ -1,7 +1,17 @@
 """What ops need of arrays, by kernels, in memory that is used again."""
-from ..backend import replaced_by
-from ..kernels import copying, reduce
-from ..kernels.buffers import empty
+import operator
 
-replaced_by(empty=empty, copy=copying.copy, copied=copying.copied, sum=reduce.sum, wide_sum=reduce.wide_sum,
+import numpy as np
+
+from ..backend import replaced_by
+from ..kernels import copying, formulas, reduce
+from ..kernels.buffers import empty
+from ..kernels.pointwise import computed
+
+
+def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
+    return computed(formulas.CASTS.get((x.dtype, dtype)), operator.methodcaller("astype", dtype, order), x)
+
+
+replaced_by(empty=empty, copy=copying.copy, copied=copying.copied, astype=astype, sum=reduce.sum, wide_sum=reduce.wide_sum,
             running_sum=reduce.running_sum)

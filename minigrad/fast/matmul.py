@@ -1,10 +1,35 @@
-"""Linear and MLP by kernels: leading axes are rows of one product."""
+"""Matrix products by kernels; in Linear and MLP, leading axes are rows of one product."""
 import numpy as np
 
-from ..kernels import elementwise, gemm
+from ..kernels import dot, elementwise, gemm
 from ..kernels.rows import as_rows, sum_rows
 from ..ops import matmul
+from ..ops.arithmetic import product
 from ..tape import implements
+
+
+class OfFloats:
+    @classmethod
+    def takes(cls, arrays):
+        return arrays[0].dtype.kind == "f"
+
+
+@implements(matmul.MatMul)
+class MatMul(OfFloats, matmul.MatMul):
+    def forward(self, a, b):
+        self.save(a, b)
+        if a.ndim == b.ndim == 2:
+            if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
+                return product(a, b)
+            return gemm.matmul(a, b)
+        return gemm.batched_matmul(a, b)
+
+
+@implements(matmul.Dot)
+class Dot(OfFloats, matmul.Dot):
+    def forward(self, a, b):
+        self.save(a, b)
+        return dot.dot(a, b)
 
 
 @implements(matmul.Linear)

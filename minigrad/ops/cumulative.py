@@ -3,8 +3,7 @@ import functools
 
 import numpy as np
 
-from ..kernels.copying import in_order
-from ..kernels.reduce import running_sum
+from ..backend import in_order, running_sum
 from ..tape import Op
 from .numpy_protocol import answers
 from .operands import check_dim, floating, methods_with_numpy_names

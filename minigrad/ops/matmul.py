@@ -9,8 +9,6 @@ from typing import Sequence
 
 import numpy as np
 
-from ..kernels import gemm
-from ..kernels.dot import dot
 from ..protocol import is_tensor
 from ..tape import Fused, Op
 from .activations import Gelu, gelu_slope
@@ -30,13 +28,7 @@ class MatMul(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        if a.dtype.kind != "f":
-            return np.matmul(a, b)
-        if a.ndim == b.ndim == 2:
-            if a.shape[1] == 1 == b.shape[0] and 1 in (a.shape[0], b.shape[1]):  # a vector times a number
-                return product(a, b)
-            return gemm.matmul(a, b)
-        return gemm.batched_matmul(a, b)
+        return np.matmul(a, b)
 
     def backward(self, dout, a, b):
         da = MatMul.call(dout, b.swapaxes(-1, -2)) if self.needs(0) else None
@@ -55,7 +47,7 @@ class Dot(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return dot(a, b) if a.dtype.kind == "f" else np.asarray(np.dot(a, b))
+        return np.asarray(np.dot(a, b))
 
     def backward(self, dout, a, b):
         return (product(dout, b) if self.needs(0) else None), (product(dout, a) if self.needs(1) else None)

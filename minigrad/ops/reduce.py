@@ -1,7 +1,7 @@
 """Reductions: functions that reduce axes. For an Op, `axis` is None (all), an int, or a tuple of ints.
 
 Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout lines up with the input again. Sums are
-those of kernels/reduce.py: exact to a rounding or a few along any axis, where NumPy's lose digits if they are long.
+those of `backend.sum`: exact to a rounding or a few along any axis, where NumPy's lose digits if they are long.
 Methods take PyTorch's `dim` and `keepdim`, and NumPy's `axis` and `keepdims`, which mean the same.
 """
 import functools
@@ -10,11 +10,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..kernels import formulas
-from ..kernels.buffers import empty
-from ..kernels.copying import copy, in_order, with_axis_last, with_last_axis_at
-from ..kernels.pointwise import computed, is_apart
-from ..kernels.reduce import normalized, sum, wide_sum
+from ..backend import argmax, argmin, copy, count_nonzero, empty, in_order, normalized, sum
 from ..tape import Op
 from .arithmetic import Mul
 from .comparison import select
@@ -22,9 +18,6 @@ from .cumulative import CumProd
 from .numpy_protocol import answers
 from .operands import check_dim, checked_axes, floating, methods_with_numpy_names
 from .sorting import ValuesAndIndices, picked
-
-
-LARGE = 1 << 13  # elements
 
 
 def keep_axes(reduced, shape: tuple[int, ...], axis):
@@ -115,7 +108,7 @@ class LogSumExp(Op):
         self.axis = axis
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(largest), largest, 0.0)
-        out = np.log(sum(np.exp(x - shift), axis, keepdims=True)) + shift
+        out = np.log(sum(np.exp(x - shift), axis, True)) + shift
         out = in_order(out if keepdims else np.squeeze(out, axis=axis))
         self.save(x, out)
         return out
@@ -180,18 +173,6 @@ def are_all(x: np.ndarray, axis, keepdims):
     return in_order(np.logical_and.reduce(x, axis, None, None, keepdims))
 
 
-def count_nonzero(x: np.ndarray, axis, keepdims):
-    """np.count_nonzero, which along axes takes longer than this"""
-    if axis is None:
-        if x.dtype == bool and x.ndim and is_apart(x):  # which NumPy counts one by one
-            return x.size - np.count_nonzero(computed(formulas.logical_not, np.logical_not, x))
-        return np.count_nonzero(x)
-    ones = x.view(np.uint8) if x.dtype == bool else (x != 0).view(np.uint8)
-    if x.size >= LARGE:
-        return wide_sum(ones, axis, keepdims).astype(np.int64)
-    return np.add.reduce(ones, axis=axis, keepdims=keepdims, dtype=np.int64)
-
-
 def reduce(operation, x, dim, keepdim: bool, **options):
     axis = None if dim is None else checked_axes(operation.__name__.lower(), x, dim)
     return x.apply_op(operation, x, axis=axis, keepdims=keepdim, **options)
@@ -206,14 +187,7 @@ def reduce_constant(name: str, function: Callable, x, dim, keepdim: bool):
 def position(function: Callable, x, dim: int | None, keepdim: bool):
     """argmax and argmin: the first of equal ones."""
     dim = None if dim is None else check_dim(function.__name__, x, dim)
-    return x.constant(_position, x, function, dim if x.ndim else None, keepdim)
-
-
-def _position(x: np.ndarray, function: Callable, axis: int | None, keepdims: bool) -> np.ndarray:
-    if axis is None or axis == x.ndim - 1 or x.size < LARGE:
-        return function(x, axis, keepdims=keepdims)
-    found = function(in_order(with_axis_last(x, axis)), -1, keepdims=keepdims)  # along another axis, NumPy is slow
-    return with_last_axis_at(found, axis) if keepdims else found
+    return x.constant(function, x, dim if x.ndim else None, keepdim)
 
 
 def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
@@ -275,19 +249,19 @@ class ReduceMethods:
 
     def max(self, dim=None, keepdim=False):
         """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
-        return extreme(Max, type(self).maximum, np.ndarray.argmax, self, dim, keepdim)
+        return extreme(Max, type(self).maximum, argmax, self, dim, keepdim)
 
     def min(self, dim=None, keepdim=False):
         """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
-        return extreme(Min, type(self).minimum, np.ndarray.argmin, self, dim, keepdim)
+        return extreme(Min, type(self).minimum, argmin, self, dim, keepdim)
 
     @answers(np.argmax)
     def argmax(self, dim=None, keepdim=False):
-        return position(np.ndarray.argmax, self, dim, keepdim)
+        return position(argmax, self, dim, keepdim)
 
     @answers(np.argmin)
     def argmin(self, dim=None, keepdim=False):
-        return position(np.ndarray.argmin, self, dim, keepdim)
+        return position(argmin, self, dim, keepdim)
 
     @answers(np.any)
     def any(self, dim=None, keepdim=False):
@@ -298,7 +272,7 @@ class ReduceMethods:
         return reduce_constant("all", are_all, self, dim, keepdim)
 
     def count_nonzero(self, dim=None):
-        return reduce_constant("count_nonzero", count_nonzero, self, dim, False)
+        return self.constant(count_nonzero, self, checked_axes("count_nonzero", self, dim))
 
     def logsumexp(self, dim, keepdim=False):
         """log(sum of e^x), without overflow."""
