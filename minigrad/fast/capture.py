@@ -210,7 +210,7 @@ class Capture(Runner):
 
     def compute(self, function: Callable, *values) -> np.ndarray:
         self.transcript.note(getattr(function, "__name__", "a function"), function, values)
-        result = self.call(function, *map(self.array_of, values))
+        result = np.asarray(self.call(function, *map(self.array_of, values)))  # which may be a number of NumPy's
         if not any(result is value for value in values):
             self.transcript.own(result)
         return result
