@@ -3,6 +3,7 @@ import gc
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from browser import Browser, missing
+from minigrad.engine import IS_FAST
 
 
 # In the background a shell lets its commands ignore Ctrl-C, and theirs would: the tests that press it need it.
@@ -23,6 +25,14 @@ MARKS = {  # of tests that ask for a library by pytest.importorskip, or for a fi
     "chromium": "browser", "mpiexec": "mpi",
 }
 GROUPS = "core", *dict.fromkeys(MARKS.values())  # core: without any mark
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path) -> bool | None:
+    """Where there are no kernels, the tests that name them are left out."""
+    if not IS_FAST and collection_path.suffix == ".py" and "conftest" not in collection_path.name:
+        text = collection_path.read_text(encoding="utf-8")
+        return True if re.search(r"minigrad\.(kernels|fast)\b|^from fuzz\b", text, re.MULTILINE) else None
+    return None
 
 
 @pytest.fixture(scope="session", autouse=True)

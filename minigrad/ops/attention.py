@@ -131,7 +131,8 @@ class ScaledDotProductAttention(Fused):
     saves_inputs = True
 
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
-        self.scale, self.dropout = default_scale(q) if scale is None else scale, (dropout_p, key)
+        self.is_causal, self.dropout = is_causal, (dropout_p, key)
+        self.scale = default_scale(q) if scale is None else scale
         out, made = attend(q, k, v, mask, rotation, is_causal, self.scale, *self.dropout)
         self.save(q, k, v, mask, rotation, *made)
         return out
@@ -177,7 +178,7 @@ class PackedAttention(Fused):
     saves_inputs = True
 
     def forward(self, packed, rotation=None, *, num_heads, is_causal=False, dropout_p=0.0, key=None):
-        self.num_heads, self.dropout = num_heads, (dropout_p, key)
+        self.num_heads, self.is_causal, self.dropout = num_heads, is_causal, (dropout_p, key)
         q, k, v = split_heads(packed, num_heads)
         self.scale = default_scale(q)
         out, made = attend(q, k, v, None, rotation, is_causal, self.scale, *self.dropout)

@@ -32,8 +32,8 @@ class CrossEntropy(Fused):
     def backward(self, dout, x):
         wanted = np.full(x.shape, self.smoothing / max(x.shape[-1], 1), x.dtype)
         wanted[self.chosen] += 1 - self.smoothing
-        slope = np.where(self.is_counted[:, None], Softmax.call(x, dim=-1) - wanted, 0.0)
-        return slope * (np.reshape(dout, (-1, 1)) / self.divisor)
+        dx = (Softmax.call(x, dim=-1) - wanted) * (np.reshape(dout, (-1, 1)) / self.divisor)
+        return np.where(self.is_counted[:, None], dx, 0.0)  # it selects: 0 * inf would be NaN
 
 
 class CrossEntropyOfDistributions(Fused):

@@ -104,11 +104,16 @@ class MLP(Fused):
         return linear(Gelu.call(hidden, approximate=approximate), project, project_bias)
 
     def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
-        activated = rows_of(Gelu.call(hidden, approximate=self.approximate))
-        dproject, dproject_bias = np.matmul(np.swapaxes(rows_of(dout), 0, 1), activated), column_sum(dout)
-        dhidden = np.matmul(dout, project) * gelu_slope(hidden, self.approximate)
-        dexpand, dexpand_bias = np.matmul(np.swapaxes(rows_of(dhidden), 0, 1), rows_of(x)), column_sum(dhidden)
-        return np.matmul(dhidden, expand), dexpand, dexpand_bias, dproject, dproject_bias
+        activated = Gelu.call(hidden, approximate=self.approximate)
+        dactivated, dproject, dproject_bias = self.linear_backward(dout, activated, project, 3)
+        dx, dexpand, dexpand_bias = self.linear_backward(dactivated * gelu_slope(hidden, self.approximate), x, expand, 1)
+        return dx, dexpand, dexpand_bias, dproject, dproject_bias
+
+    def linear_backward(self, dout, x, weight, i: int) -> tuple:
+        """Of x, weight and bias, where weight is input i, and those gradients are made that are needed."""
+        dx = np.matmul(dout, weight) if i > 1 or self.needs(0) else None
+        dweight = np.matmul(np.swapaxes(rows_of(dout), 0, 1), rows_of(x)) if self.needs(i) else None
+        return dx, dweight, column_sum(dout) if self.needs(i + 1) else None
 
     def count(self, arrays, output):
         x, expand, *_ = arrays

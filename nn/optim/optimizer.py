@@ -162,7 +162,7 @@ class Optimizer:
 
 def _plain(value: Any) -> Any:
     """Counters are 0-d integer arrays: as ints they are JSON."""
-    return value.item() if np.ndim(value) == 0 and np.asarray(value).dtype.kind == "i" else value
+    return int(value) if np.ndim(value) == 0 and np.asarray(value).dtype.kind == "i" else value
 
 
 def _check_option(optimizer: str, option: str, value: Any) -> None:

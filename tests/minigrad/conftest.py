@@ -1,6 +1,9 @@
 import pytest
 
-from minigrad.fast import compiled
+from minigrad.engine import IS_FAST
+
+if IS_FAST:
+    from minigrad.fast import compiled
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from cases import CASES, NEED_AN_AXIS
 from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck
 from minigrad import pool
-from minigrad.kernels.jit import get_num_threads, set_num_threads
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.difference_losses import DifferenceLoss
 from minigrad.ops.dtypes import Cast
@@ -232,15 +231,15 @@ def test_layouts_change_nothing(case):
             assert_close(result(laid_out), expected, case.tolerance, f"{name}: {places}")
 
 
-@pytest.mark.skipif(get_num_threads() < 2, reason="needs two threads")
+@pytest.mark.skipif(minigrad.get_num_threads() < 2, reason="needs two threads")
 @every_case
 def test_the_number_of_threads_changes_no_bit(case):
-    most = get_num_threads()
+    most = minigrad.get_num_threads()
     try:
-        set_num_threads(1)
+        minigrad.set_num_threads(1)
         one = run(case, tensors(case, np.float32))
     finally:
-        set_num_threads(most)
+        minigrad.set_num_threads(most)
     for a, b in zip(one, run(case, tensors(case, np.float32)), strict=True):
         np.testing.assert_array_equal(a, b)
 
