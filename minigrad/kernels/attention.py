@@ -31,7 +31,7 @@ from .attention_passes import (
 )
 from .buffers import empty, workspace
 from .dropout import LANES, SLOTS, threshold_and_scale
-from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, gemm, gemm_workspaces, register
+from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, Matrix, at, gemm, gemm_workspaces, register
 from .internals import entry_point
 from .jit import jit, kernel, library
 from .parallel import parallel_for
@@ -113,32 +113,30 @@ def _strip(row, square, keys):
 
 
 @jit
-def _tile(x, y, row_size, keys, square, columns, size, bias, flags, future, tile, work):
+def _tile(x, y, keys, square, columns, size, bias, flags, future, tile, work):
     """tile [+]= x @ y [+ bias] for x (keys, size), y (size, queries); what is hidden from a query becomes `future`."""
     row = 0
     while row < keys:
         c, rows = _strip(row, square, keys)
-        strip = shift(tile, row * BLOCK + c)
-        gemm(shift(x, row * row_size), row_size, 1, shift(y, c), BLOCK, 1, strip, BLOCK, rows, columns - c, size,
-             shift(bias, c), flags, work)
+        strip = at(tile, row, c)
+        gemm(at(x, row, 0), at(y, 0, c), strip, rows, columns - c, size, shift(bias, c), flags, work)
         if row >= square:
-            hide_future(strip, rows, future)
+            hide_future(strip.start, rows, future)
         row += rows
 
 
 @jit
-def _sum_over_queries(tile, keys, square, x, row_size, queries, size, out, row_out, flags, work):
+def _sum_over_queries(tile, keys, square, x, queries, size, out, flags, work):
     """out [+]= tile @ x for x (queries, size), out (keys, size)"""
     row = 0
     while row < keys:
         c, rows = _strip(row, square, keys)
-        gemm(shift(tile, row * BLOCK + c), BLOCK, 1, shift(x, c * row_size), row_size, 1, shift(out, row * row_out),
-             row_out, rows, size, queries - c, out, flags, work)
+        gemm(at(tile, row, c), at(x, c, 0), at(out, row, 0), rows, size, queries - c, out.start, flags, work)
         row += rows
 
 
 @jit
-def _sum_over_keys(tile, keys, square, x, row_size, all_finite, queries, size, out, row_out, flags, work):
+def _sum_over_keys(tile, keys, square, x, all_finite, queries, size, out, flags, work):
     """out [+]= tile.T @ x for x (keys, size), out (queries, size)
 
     A strip of queries takes the keys that its last one sees. For the others that is the future, with weights of zero,
@@ -147,8 +145,8 @@ def _sum_over_keys(tile, keys, square, x, row_size, all_finite, queries, size, o
     """
     step = queries if square == keys else STRIP if all_finite else 1
     for c in range(0, queries, step):
-        gemm(shift(tile, c), 1, BLOCK, x, row_size, 1, shift(out, c * row_out), row_out, min(step, queries - c), size,
-             min(keys, square + c + step), out, flags, work)
+        count, seen = min(step, queries - c), min(keys, square + c + step)
+        gemm(Matrix(at(tile, 0, c).start, 1, tile.row), x, at(out, c, 0), count, size, seen, out.start, flags, work)
 
 
 @jit
@@ -173,18 +171,18 @@ def _drop(weights, dscores, minus_delta, is_backward, keys, square, columns, cou
 
 
 @jit
-def _drop_tile(dropping, scale, head, first, start, weights, dscores, minus_delta, is_backward, keys, square, columns):
+def _drop_tile(dropping, head, first, start, weights, dscores, minus_delta, is_backward, keys, square, columns):
     """Drop weights of the tile of queries from `first` on and keys from `start` on."""
-    drop, key, position, threshold, strips, per_strip = dropping
+    drop, key, position, threshold, strips, per_strip, scale = dropping
     counter = position // SLOTS + (head * strips + first // STRIP) * per_strip + start // SLOTS * LANES
     call(drop, (weights, dscores, minus_delta, is_backward, keys, square, columns, counter, per_strip, key, threshold,
                 scale))
 
 
 @library
-def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale,
-                     space, work):
+def _forward_portion(begin, end, given, space, work):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
+    pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping = given
     H, Tq, Tk, D, row_size, blocks, is_masked, column_mask, is_causal, is_rotated = sizes
     row_q, row_k, row_v, row_mask, row_rotation, row_out = row_strides[:6]
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
@@ -192,6 +190,7 @@ def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_stri
     keys_packed, values, q_packed, queries, scores, largest, total, shrinking = consecutive(
         space, (Tk * row_size, Tk * row_size, block, block, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
     )
+    tile = Matrix(scores, BLOCK, 1)
     for head in range(begin // blocks, -(-end // blocks)):
         from_batch = shift_each(pointers, batch_strides, head // H)
         q, k, v, mask, rotation, out, logsumexp = shift_each(from_batch, head_strides, head % H)[:7]
@@ -225,18 +224,18 @@ def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_stri
                 if is_masked:
                     _copy_mask(shift(mask, first * row_mask + start * column_mask), row_mask, column_mask, count, keys,
                                scores)
-                _tile(shift(keys_packed, start * row_size), queries, row_size, keys, square, columns, D, scores,
-                      B_IN_PLACE | adding, minus_infinity, scores, work)
+                _tile(Matrix(shift(keys_packed, start * row_size), row_size, 1), Matrix(queries, BLOCK, 1), keys, square,
+                      columns, D, scores, B_IN_PLACE | adding, minus_infinity, tile, work)
                 # 2. weights = softmax(scores), not yet divided by the sums
                 online_softmax(scores, keys, square, columns, largest, total, shrinking)
                 if dropping[0] != 0:
-                    _drop_tile(dropping, keep_scale, head, first, start, scores, scores, total, 0, keys, square, columns)
+                    _drop_tile(dropping, head, first, start, scores, scores, total, 0, keys, square, columns)
                 # 3. out = weights @ v
                 adding = ACCUMULATE if start > 0 else 0
                 if start > 0:
                     scale_rows(block_of_out, row_out, count, D, shrinking)
-                _sum_over_keys(scores, keys, square, shift(values, start * row_size), row_size, all_finite, count, D,
-                               block_of_out, row_out, B_IN_PLACE | adding, work)
+                _sum_over_keys(tile, keys, square, Matrix(shift(values, start * row_size), row_size, 1), all_finite, count,
+                               D, Matrix(block_of_out, row_out, 1), B_IN_PLACE | adding, work)
             for c in range(count):
                 logsumexp[first + c] = largest[c] + log(total[c])
             for c in range(count):
@@ -245,9 +244,9 @@ def _forward_portion(begin, end, pointers, batch_strides, head_strides, row_stri
 
 
 @library
-def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale,
-                      space, work):
+def _backward_portion(begin, end, given, space, work):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
+    pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping = given
     H, Tq, Tk, D, row_size, _, is_masked, column_mask, is_causal, is_rotated = sizes
     row_q, row_k, row_v, row_mask, row_rotation, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
@@ -257,6 +256,7 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
         space,
         (Tk * row_size, Tk * row_size, block, block, block, block, BLOCK * TILE, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
     )
+    tile, dtile = Matrix(scores, BLOCK, 1), Matrix(dscores, BLOCK, 1)
     last = (Tq - 1) // BLOCK * BLOCK
     seen = min(Tk, Tq) if is_causal else Tk
     for head in range(begin, end):
@@ -291,43 +291,41 @@ def _backward_portion(begin, end, pointers, batch_strides, head_strides, row_str
                 for start in range(low, high, TILE):
                     keys = min(TILE, high - start)
                     square = min(keys, first - start) if is_causal else keys
-                    tile_of_k, tile_of_v = shift(keys_packed, start * row_size), shift(values, start * row_size)
+                    tile_of_k = Matrix(shift(keys_packed, start * row_size), row_size, 1)
+                    tile_of_v = Matrix(shift(values, start * row_size), row_size, 1)
                     # 1. scores = q @ k.T * scale + mask
                     adding = ACCUMULATE if is_masked else 0
                     if is_masked:
                         _copy_mask(shift(mask, first * row_mask + start * column_mask), row_mask, column_mask, count,
                                    keys, scores)
-                    _tile(tile_of_k, queries, row_size, keys, square, columns, D, scores,
-                          B_IN_PLACE | adding, minus_infinity, scores, work)
+                    _tile(tile_of_k, Matrix(queries, BLOCK, 1), keys, square, columns, D, scores, B_IN_PLACE | adding,
+                          minus_infinity, tile, work)
                     # 3. dweights = dout @ v.T - sum(out * dout); with dropout, the sum comes off later
                     adding = ADD_BIAS if dropping[0] == 0 else 0
-                    _tile(tile_of_v, douts, row_size, keys, square, columns, D, minus_delta, B_IN_PLACE | adding,
-                          zero, dscores, work)
+                    _tile(tile_of_v, Matrix(douts, BLOCK, 1), keys, square, columns, D, minus_delta, B_IN_PLACE | adding,
+                          zero, dtile, work)
                     # 2. weights = exp(scores - logsumexp);  dscores = weights * (what 3. made)
                     softmax_backward(scores, dscores, keys, square, columns, subtracted)
                     if dropping[0] != 0:
-                        _drop_tile(dropping, keep_scale, head, first, start, scores, dscores, minus_delta, 1, keys,
-                                   square, columns)
+                        _drop_tile(dropping, head, first, start, scores, dscores, minus_delta, 1, keys, square, columns)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
                     adding = ACCUMULATE if first < last else 0
-                    _sum_over_queries(scores, keys, square, dout_packed, row_size, count, D,
-                                      shift(dv, start * row_dv), row_dv, B_IN_PLACE | adding, work)
-                    _sum_over_queries(dscores, keys, square, q_packed, row_size, count, D,
-                                      shift(dk, start * row_dk), row_dk, B_IN_PLACE | adding, work)
+                    _sum_over_queries(tile, keys, square, Matrix(dout_packed, row_size, 1), count, D,
+                                      Matrix(shift(dv, start * row_dv), row_dv, 1), B_IN_PLACE | adding, work)
+                    _sum_over_queries(dtile, keys, square, Matrix(q_packed, row_size, 1), count, D,
+                                      Matrix(shift(dk, start * row_dk), row_dk, 1), B_IN_PLACE | adding, work)
                     # 1. dq += dscores @ k * scale
                     adding = ACCUMULATE if start > 0 else 0
-                    _sum_over_keys(dscores, keys, square, tile_of_k, row_size, all_finite, count, D,
-                                   shift(dq, first * row_dq), row_dq, B_IN_PLACE | adding, work)
+                    _sum_over_keys(dtile, keys, square, tile_of_k, all_finite, count, D,
+                                   Matrix(shift(dq, first * row_dq), row_dq, 1), B_IN_PLACE | adding, work)
         if is_rotated:
             turn(dq, row_dq, Tq, D, rotation, row_rotation, -one, check)
             turn(dk, row_dk, seen, D, rotation, row_rotation, -one, check)
 
 
 @jit
-def _part(part, portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale, cuts,
-          space, spaces, works):
-    call(portion, (cuts[part], cuts[part + 1], pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping,
-                   keep_scale, pointer(spaces, part * space), pointer(works, part * WORKSPACE)))
+def _part(part, portion, given, cuts, space, spaces, works):
+    call(portion, (cuts[part], cuts[part + 1], given, pointer(spaces, part * space), pointer(works, part * WORKSPACE)))
 
 
 @kernel(parallel=True)
@@ -337,11 +335,10 @@ def _on_threads(portion, q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, 
     pointers = (pointer(q, 0), pointer(k, 0), pointer(v, 0), pointer(mask, 0), pointer(rotation, 0), pointer(out, 0),
                 pointer(logsumexp, 0), pointer(dout, 0), pointer(dq, 0), pointer(dk, 0), pointer(dv, 0))
     _, Tq, Tk = sizes[:3]
-    dropping = drop, key[0], key[1], threshold, (Tq + LANES - 1) // LANES, (Tk + SLOTS - 1) // SLOTS * LANES
-    parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (
-        portion, pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping, keep_scale, cuts, space,
-        spaces, works
-    ))
+    strips, per_strip = (Tq + LANES - 1) // LANES, (Tk + SLOTS - 1) // SLOTS * LANES
+    dropping = drop, key[0], key[1], threshold, strips, per_strip, keep_scale
+    given = pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping
+    parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (portion, given, cuts, space, spaces, works))
 
 
 @functools.cache
@@ -350,8 +347,9 @@ def _machine_code(portion, dtype: np.dtype) -> int:
     register(dtype)
     number = numba.from_dtype(dtype)
     array, strides = types.CPointer(number), types.UniTuple(INDEX, ARRAYS)
-    return entry_point(portion, (INDEX, INDEX, types.UniTuple(array, ARRAYS), strides, strides, strides,
-                                 types.UniTuple(INDEX, 10), number, types.UniTuple(INDEX, 6), number, array, array))
+    given = types.Tuple([types.UniTuple(array, ARRAYS), strides, strides, strides, types.UniTuple(INDEX, 10), number,
+                         types.Tuple([INDEX] * 6 + [number])])
+    return entry_point(portion, (INDEX, INDEX, given, array, array))
 
 
 @functools.cache

@@ -14,6 +14,7 @@ own, under a symbol that other kernels call as an external function: see `gemm` 
 """
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -29,7 +30,7 @@ from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
 from .parallel import available_threads, parallel_for
-from .simd import INDEX, address, pointer, shift
+from .simd import INDEX, address, fields, pointer, shift
 from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
 
 # Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
@@ -43,33 +44,48 @@ WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing
 STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
 SHARED_LINE = 60  # cycles, when two threads write to it
 
+
+class Matrix(NamedTuple):
+    """A matrix in kernels: a pointer to its first element, and how many elements rows and columns are apart."""
+
+    start: types.CPointer
+    row: int
+    column: int
+
+
 @jit
-def _pack(X, row, column, rows, columns, packed):
-    """packed[i, j] = X[i, j], rows padded with zeros to whole vectors; row or column, X's strides, is 1."""
-    lanes, _, _ = shape(X)
+def at(matrix, i, j):
+    """The matrix that begins at row i, column j of another one."""
+    return Matrix(shift(matrix.start, i * matrix.row + j * matrix.column), matrix.row, matrix.column)
+
+
+@jit
+def _pack(X, rows, columns, packed):
+    """packed[i, j] = X[i, j], rows padded with zeros to whole vectors; one of X's strides is 1."""
+    lanes, _, _ = shape(X.start)
     width = -(-columns // lanes) * lanes
     for j in range(0, columns, lanes):
         count = min(lanes, columns - j)
-        if column == 1:
+        if X.column == 1:
             for i in range(rows):
-                copy_vector(shift(X, i * row + j), shift(packed, i * width + j), count, 1)
+                copy_vector(at(X, i, j).start, shift(packed, i * width + j), count, 1)
         else:
             for i in range(0, rows, lanes):
-                source, target = shift(X, j * column + i), shift(packed, i * width + j)
-                transpose_square(source, column, count, min(lanes, rows - i), target, width)
+                target = shift(packed, i * width + j)
+                transpose_square(at(X, i, j).start, X.column, count, min(lanes, rows - i), target, width)
 
 
 @jit
-def _add_bias(C, row_c, M, N, bias):
+def _add_bias(C, M, N, bias):
     for i in range(M):
-        row = shift(C, i * row_c)
+        row = at(C, i, 0).start
         for j in range(N):
             row[j] += bias[j]
 
 
 @jit
-def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed_b, C, row_c, rows, columns,
-                    depth, adding, source, row_source, ahead, row_ahead, columns_ahead):
+def _multiply_panel(A, a_state, packed_a, panel, packing_b, packed_b, C, rows, columns, depth, adding, source, ahead,
+                    columns_ahead):
     """A block of rows of A times a panel of B, one tile wide. If `packing_b`, the first tile packs the panel.
 
     A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, less
@@ -78,68 +94,66 @@ def _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, pac
     What is to be packed later, (depth, columns_ahead) at `ahead`, is fetched on the way: by each tile a quarter of two
     vectors' columns, a row in each round of its loop.
     """
-    lanes, tile_rows, tile_vectors = shape(A)
+    lanes, tile_rows, tile_vectors = shape(C.start)
     vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
     rounds, row_fetched, column_fetched = depth // UNROLLED, 0, 0
     for i in range(0, rows, tile_rows):
-        own_a, own_row, own_column, packing = shift(A, i * row_a), row_a, column_a, packing_b
+        own_a, packing = at(A, i, 0), packing_b
         first = i // strip * strip
         width, packed_strip = min(strip, rows - first), shift(packed_a, first * depth)
         if a_state == TO_PACK and i == first and width == strip and vectors == tile_vectors:
             packing += PACKS_A
         elif a_state != STAYS:
             if a_state == TO_PACK and i == first:
-                _pack(own_a, column_a, 1, depth, width, packed_strip)
-            own_a, own_row, own_column = shift(packed_strip, i - first), 1, -(-width // lanes) * lanes
-        multiply_tile(min(tile_rows, rows - i), vectors, packing, depth, own_a, own_row, own_column, panel, row_panel,
-                      shift(C, i * row_c), row_c, columns, adding, shift(source, i * row_source), row_source,
-                      packed_strip, packed_b, shift(ahead, row_fetched * row_ahead + column_fetched), row_ahead)
-        if packing == 0 and row_ahead != 0:
+                _pack(Matrix(own_a.start, A.column, 1), depth, width, packed_strip)
+            own_a = Matrix(shift(packed_strip, i - first), 1, -(-width // lanes) * lanes)
+        multiply_tile(min(tile_rows, rows - i), vectors, packing, depth, own_a, panel, at(C, i, 0), columns, adding,
+                      at(source, i, 0), packed_strip, packed_b, at(ahead, row_fetched, column_fetched))
+        if packing == 0 and ahead.row != 0:
             row_fetched += rounds
             if row_fetched + rounds > depth:
                 row_fetched, column_fetched = 0, column_fetched + 2 * lanes
                 if column_fetched >= columns_ahead:
-                    row_ahead = column_fetched = 0
+                    ahead, column_fetched = Matrix(ahead.start, 0, 1), 0
         if packing_b:
-            panel, row_panel, packing_b = packed_b, vectors * lanes, 0
+            panel, packing_b = Matrix(packed_b, vectors * lanes, 1), 0
 
 
 @jit
-def _multiply_block(A, row_a, column_a, packing_a, packed_a, next_a, next_rows, B, row_b, column_b, b_state, ragged_state,
-                    packed_b, C, row_c, rows, columns, depth, adding, source, row_source):
+def _multiply_block(A, packing_a, packed_a, next_a, next_rows, B, b_state, ragged_state, packed_b, C, rows, columns, depth,
+                    adding, source):
     """A block of rows of A times a strip of B, panel by panel; the first one packs A. `next_a` is packed after that."""
-    lanes, tile_rows, tile_vectors = shape(A)
+    lanes, tile_rows, tile_vectors = shape(C.start)
     tile_columns = lanes * tile_vectors
     for j in range(0, columns, tile_columns):
         n = min(tile_columns, columns - j)
-        panel, row_panel, packing_b = shift(B, j * column_b), row_b, 0
-        packed, row_packed = shift(packed_b, j * depth), -(-n // lanes) * lanes
+        panel, packed, packing_b = at(B, 0, j), shift(packed_b, j * depth), 0
         state = b_state if n % lanes == 0 else ragged_state
-        if state == TO_PACK and column_b == 1 and n == tile_columns and rows >= tile_rows:
+        if state == TO_PACK and B.column == 1 and n == tile_columns and rows >= tile_rows:
             packing_b = PACKS_B
         elif state != STAYS:
             if state == TO_PACK:
-                _pack(panel, row_b, column_b, depth, n, packed)
-            panel, row_panel = packed, row_packed
+                _pack(panel, depth, n, packed)
+            panel = Matrix(packed, -(-n // lanes) * lanes, 1)
         a_state = STAYS if not packing_a else TO_PACK if j == 0 else IS_PACKED
-        ahead, row_ahead, columns_ahead = next_a, 0, next_rows
+        ahead, columns_ahead = Matrix(next_a.start, 0, 1), next_rows
         if j + tile_columns < columns:
-            if b_state == TO_PACK and column_b == 1:
-                ahead, row_ahead, columns_ahead = shift(B, j + tile_columns), row_b, tile_columns
+            if b_state == TO_PACK and B.column == 1:
+                ahead, columns_ahead = at(B, 0, j + tile_columns), tile_columns
         elif packing_a and next_rows > 0:
-            row_ahead = column_a
-        _multiply_panel(A, row_a, column_a, a_state, packed_a, panel, row_panel, packing_b, packed, shift(C, j), row_c,
-                        rows, n, depth, adding, shift(source, j), row_source, ahead, row_ahead, columns_ahead)
+            ahead = Matrix(next_a.start, A.column, 1)
+        _multiply_panel(A, a_state, packed_a, panel, packing_b, packed, at(C, 0, j), rows, n, depth, adding,
+                        at(source, 0, j), ahead, columns_ahead)
 
 
 @jit
-def _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags):
+def _multiply_few_rows(A, B, C, M, N, K, bias, flags):
     """Rows of A times a transposed B, as dot products."""
-    lanes, _, _ = shape(A)
+    lanes, _, _ = shape(C.start)
     for j in range(0, N, lanes):
         for i in range(M):
-            dot_products(K, shift(A, i * row_a), shift(B, j * column_b), column_b, min(lanes, N - j),
-                         shift(C, i * row_c + j), shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
+            dot_products(K, at(A, i, 0).start, at(B, 0, j).start, B.column, min(lanes, N - j), at(C, i, j).start,
+                         shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
 
 
 @library
@@ -151,18 +165,19 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
     """
     lanes, tile_rows, tile_vectors = shape(A)
     tile_columns = lanes * tile_vectors
+    A, B, C = Matrix(A, row_a, column_a), Matrix(B, row_b, column_b), Matrix(C, row_c, 1)
     if column_b != 1 and column_a == 1 and M < tile_rows:  # to transpose B would take longer than the product
-        _multiply_few_rows(A, row_a, B, column_b, C, row_c, M, N, K, bias, flags)
+        _multiply_few_rows(A, B, C, M, N, K, bias, flags)
         return
-    first_source, first_row_source = C, row_c  # what the first panels' products are added to
+    first_source = C  # what the first panels' products are added to
     if flags & ADD_BIAS and flags & ACCUMULATE:
-        _add_bias(C, row_c, M, N, bias)
+        _add_bias(C, M, N, bias)
     elif flags & ADD_BIAS:
-        first_source, first_row_source = bias, 0
+        first_source = Matrix(bias, 0, 1)
 
     # Tiles read whole vectors. Past B's last column they may where a caller says so, or in aligned vectors: those lie in
     # one page of memory.
-    aligned = row_b % lanes == 0 and address(B) % 64 == 0
+    aligned = row_b % lanes == 0 and address(B.start) % 64 == 0
     ragged_b_stays = column_b == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
     b_stays = ragged_b_stays or column_b == 1 and M <= 3 * tile_rows
     packing_a = column_a > 64 and N > tile_columns
@@ -173,7 +188,7 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
         for k in range(0, K, depth_of_panels):
             depth = min(depth_of_panels, K - k)
             adding = k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0
-            source, row_source = (C, row_c) if k > 0 else (first_source, first_row_source)
+            source = C if k > 0 else first_source
             for row in range(0, M, BLOCK_ROWS):
                 rows = min(BLOCK_ROWS, M - row)
                 b_state = TO_PACK if row == 0 else IS_PACKED
@@ -182,11 +197,9 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
                 if next_k == K:
                     next_k = next_rows = 0
                 _multiply_block(
-                    shift(A, row * row_a + k * column_a), row_a, column_a, packing_a, workspace,
-                    shift(A, next_row * row_a + next_k * column_a), next_rows,
-                    shift(B, k * row_b + column * column_b), row_b, column_b, STAYS if b_stays else b_state,
-                    STAYS if ragged_b_stays else b_state, shift(workspace, PACKED_B), shift(C, row * row_c + column),
-                    row_c, rows, columns, depth, adding, shift(source, row * row_source + column), row_source,
+                    at(A, row, k), packing_a, workspace, at(A, next_row, next_k), next_rows,
+                    at(B, k, column), STAYS if b_stays else b_state, STAYS if ragged_b_stays else b_state,
+                    shift(workspace, PACKED_B), at(C, row, column), rows, columns, depth, adding, at(source, row, column),
                 )
 
 
@@ -205,16 +218,18 @@ def register(dtype: np.dtype) -> None:
 
 
 @intrinsic
-def gemm(typing_context, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
-    """`_multiply_serial`, called as an external function by its symbol."""
+def gemm(typing_context, A, B, C, M, N, K, bias, flags, workspace):
+    """`_multiply_serial` of matrices, called as an external function by its symbol."""
 
     def codegen(context, builder, signature, arguments):
-        function_type = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-        name = symbol(signature.args[0].dtype)
-        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
+        A, B, C, *others = arguments
+        values = [*fields(builder, A, 3), *fields(builder, B, 3), *fields(builder, C, 2), *others]
+        function_type = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        name = symbol(signature.args[6].dtype)
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), values)
         return context.get_dummy_value()
 
-    return types.void(A, INDEX, INDEX, A, INDEX, INDEX, A, INDEX, INDEX, INDEX, INDEX, A, INDEX, A), codegen
+    return types.void(A, B, C, INDEX, INDEX, INDEX, bias, INDEX, workspace), codegen
 
 
 @jit
@@ -253,27 +268,26 @@ def _cut(M, N, K, threads, tile_rows, lanes, a_is_transposed, b_is_transposed, i
 
 
 @jit
-def _multiply_part(A, row_a, column_a, B, row_b, column_b, C, row_c, K, bias, flags, top, bottom, left, right, packed):
-    """Rows top to bottom, columns left to right of C."""
-    if top < bottom and left < right:
-        gemm(shift(A, top * row_a), row_a, column_a, shift(B, left * column_b), row_b, column_b,
-             shift(C, top * row_c + left), row_c, bottom - top, right - left, K, shift(bias, left), flags, packed)
+def _item(A, B, C, offsets, item):
+    """The matrices of an item of a batch."""
+    return (Matrix(shift(A.start, offsets[item, 0]), A.row, A.column),
+            Matrix(shift(B.start, offsets[item, 1]), B.row, B.column),
+            Matrix(shift(C.start, offsets[item, 2]), C.row, C.column))
 
 
 @jit
-def _multiply_portion(part, A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces,
-                    items, rows, columns, unit):
+def _multiply_portion(part, A, B, C, M, N, K, bias, flags, offsets, workspaces, cut):
     """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
-    _, tile_rows, _ = shape(C)
+    _, tile_rows, _ = shape(C.start)
+    items, rows, columns, unit = cut
     first, last = bounds(len(offsets), 1, part // (rows * columns), items)
     top, bottom = _bounds_of_rows(M, tile_rows, part // columns % rows, rows)
     left, right = bounds(N, unit, part % columns, columns)
-    for item in range(first, last):
-        _multiply_part(
-            shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
-            shift(C, offsets[item, 2]), row_c, K, bias, flags, top, bottom, left, right,
-            shift(workspaces, part * WORKSPACE),
-        )
+    if top < bottom and left < right:
+        for item in range(first, last):
+            own_a, own_b, own_c = _item(A, B, C, offsets, item)
+            gemm(at(own_a, top, 0), at(own_b, 0, left), at(own_c, top, left), bottom - top, right - left, K,
+                 shift(bias, left), flags, shift(workspaces, part * WORKSPACE))
 
 
 @kernel(parallel=True)
@@ -282,26 +296,27 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
 
     The threads share the batch, or if it is too small each matrix C, or if that is small as well one does it all.
     """
-    A, B, C, bias = pointer(A, 0), pointer(B, 0), pointer(C, 0), pointer(bias, 0)
-    lanes, tile_rows, tile_vectors = shape(C)
+    A, B = Matrix(pointer(A, 0), row_a, column_a), Matrix(pointer(B, 0), row_b, column_b)
+    C = Matrix(pointer(C, 0), row_c, 1)
+    bias, workspaces = pointer(bias, 0), pointer(workspaces, 0)
+    lanes, tile_rows, tile_vectors = shape(C.start)
     batch = len(offsets)
     few_rows = M < tile_rows and batch * N * K >= WORTH_A_THREAD  # to read B takes longer than to multiply by it
     threads = available_threads() if few_rows or batch * M * N * K >= PRODUCT_ON_THREADS else 1
     if threads == 1:
         for item in range(batch):
-            gemm(shift(A, offsets[item, 0]), row_a, column_a, shift(B, offsets[item, 1]), row_b, column_b,
-                 shift(C, offsets[item, 2]), row_c, M, N, K, bias, flags, pointer(workspaces, 0))
+            own_a, own_b, own_c = _item(A, B, C, offsets, item)
+            gemm(own_a, own_b, own_c, M, N, K, bias, flags, workspaces)
         return
     items, rows, columns = threads, 1, 1
     if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= PRODUCT_ON_THREADS):
         items = 1
-        is_aligned = row_c % lanes == 0 and address(C) % 64 == 0
+        is_aligned = row_c % lanes == 0 and address(C.start) % 64 == 0
         rows, columns = _cut(M, N, K, threads, tile_rows, lanes, column_a != 1, column_b != 1, is_aligned)
     unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
     parts = items * rows * columns
     parallel_for(_multiply_portion, parts, WORTH_A_THREAD, (
-        A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, pointer(workspaces, 0), items,
-        rows, columns, unit,
+        A, B, C, M, N, K, bias, flags, offsets, workspaces, (items, rows, columns, unit),
     ))
 
 

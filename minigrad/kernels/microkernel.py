@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 
 from .internals import intrinsic
-from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, vector_shape
+from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, fields, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()
 UNROLLED = 4  # values of k in a round of a full tile's loop
@@ -185,22 +185,22 @@ def _tile_table(context, builder, dtype):
 
 
 @intrinsic
-def multiply_tile(typing_context, rows, vectors, packing, K, A, row_a, column_a, B, row_b, C, row_c, n, adding, source,
-                  row_source, packed_a, packed_b, ahead, row_ahead):
-    """One tile of C, see `_Tile`; packing is the sum of PACKS_A and PACKS_B, and nonzero only for a full tile."""
+def multiply_tile(typing_context, rows, vectors, packing, K, A, B, C, n, adding, source, packed_a, packed_b, ahead):
+    """One tile of C, see `_Tile`, of matrices (`gemm.Matrix`); packing is the sum of PACKS_A and PACKS_B, and nonzero only
+    for a full tile."""
 
     def codegen(context, builder, signature, arguments):
-        rows, vectors, packing, *arguments = arguments
-        dtype = signature.args[4].dtype
+        rows, vectors, packing, K, A, B, C, n, adding, source, packed_a, packed_b, ahead = arguments
+        dtype = signature.args[10].dtype
         tile_rows = vector_shape(context)[1]
         number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(tile_rows)), rows)
         number = builder.sub(builder.add(number, packing), constant(1))  # those that pack stand behind the full one
         slot = builder.gep(_tile_table(context, builder, dtype), [constant(0), number])
-        builder.call(builder.load(slot), arguments)
+        A, B, C, source, ahead = (fields(builder, *matrix) for matrix in ((A, 3), (B, 2), (C, 2), (source, 2), (ahead, 2)))
+        builder.call(builder.load(slot), [K, *A, *B, *C, n, adding, *source, packed_a, packed_b, *ahead])
         return context.get_dummy_value()
 
-    return types.void(INDEX, INDEX, INDEX, INDEX, A, INDEX, INDEX, B, INDEX, C, INDEX, INDEX, INDEX, source, INDEX,
-                      packed_a, packed_b, ahead, INDEX), codegen
+    return types.void(INDEX, INDEX, INDEX, INDEX, A, B, C, INDEX, INDEX, source, packed_a, packed_b, ahead), codegen
 
 
 @intrinsic

@@ -13,7 +13,7 @@ A matrix is the work of one thread, in its caches, with the product of gemm.py: 
 """
 import numpy as np
 
-from .gemm import ACCUMULATE, WORKSPACE, gemm
+from .gemm import ACCUMULATE, WORKSPACE, Matrix, at, gemm
 from .jit import jit, kernel
 from .microkernel import shape, transpose_square
 from .parallel import parallel_for
@@ -68,13 +68,12 @@ def _scale(x, row_x, rows, columns, factor):
 
 
 @jit
-def _symmetric_product(A, row_a, column_a, B, row_b, column_b, C, row, size, depth, packed):
-    """C = A @ B, which is known to be symmetric, (size, size)."""
+def _symmetric_product(A, B, C, row, size, depth, packed):
+    """C = A @ B, two matrices, which is known to be symmetric, (size, size)."""
     lanes, _, _ = shape(C)
     for j in range(0, size, PANEL):
         end = min(j + PANEL, size)
-        gemm(A, row_a, column_a, shift(B, j * column_b), row_b, column_b, shift(C, j), row, end, end - j, depth, C, 0,
-             packed)
+        gemm(A, at(B, 0, j), Matrix(shift(C, j), row, 1), end, end - j, depth, C, 0, packed)
     for i in range(PANEL, size, lanes):
         for j in range(0, i // PANEL * PANEL, lanes):
             transpose_square(shift(C, j * row + i), row, lanes, lanes, shift(C, i * row + j), row)
@@ -100,15 +99,15 @@ def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed)
     for step in range(first, end):
         a, b, c = polynomials[step]
         scale = factor if step == end - 1 else constant_like(A, 1.0)
-        _symmetric_product(A, row, 1, A, row, 1, P, row, size, size, packed)
+        _symmetric_product(Matrix(A, row, 1), Matrix(A, row, 1), P, row, size, size, packed)
         _polynomial(A, P, row, size, scale * constant_like(A, a), scale * constant_like(A, b), scale * constant_like(A, c))
         if step < end - 1:
-            _symmetric_product(A, row, 1, P, row, 1, other, row, size, size, packed)
-            _symmetric_product(other, row, 1, P, row, 1, A, row, size, size, packed)
+            _symmetric_product(Matrix(A, row, 1), Matrix(P, row, 1), other, row, size, size, packed)
+            _symmetric_product(Matrix(other, row, 1), Matrix(P, row, 1), A, row, size, size, packed)
         if step == first:
             Q, P = P, Q
         else:
-            _symmetric_product(Q, row, 1, P, row, 1, other, row, size, size, packed)
+            _symmetric_product(Matrix(Q, row, 1), Matrix(P, row, 1), other, row, size, size, packed)
             Q, other = other, Q
     return Q
 
@@ -126,16 +125,16 @@ def _add_orthogonalised(p, row_p, x, y, row_x, rows, columns, squares, polynomia
         end = min(step + at_once, steps)
         is_last = end == steps
         if rows <= columns:
-            _symmetric_product(x, row_x, 1, x, 1, row_x, A, row, size, depth, packed)
+            _symmetric_product(Matrix(x, row_x, 1), Matrix(x, 1, row_x), A, row, size, depth, packed)
         else:
-            _symmetric_product(x, 1, row_x, x, row_x, 1, A, row, size, depth, packed)
+            _symmetric_product(Matrix(x, 1, row_x), Matrix(x, row_x, 1), A, row, size, depth, packed)
         scale = factor if is_last else constant_like(x, 1.0)
         found = _iterate(A, P, Q, other, row, size, polynomials, step, end, scale, packed)
-        target, row_target, flags = (p, row_p, ACCUMULATE) if is_last else (y, row_x, 0)
-        if rows <= columns:
-            gemm(found, row, 1, x, row_x, 1, target, row_target, rows, columns, size, target, flags, packed)
-        else:
-            gemm(x, row_x, 1, found, row, 1, target, row_target, rows, columns, size, target, flags, packed)
+        target, flags = (Matrix(p, row_p, 1), ACCUMULATE) if is_last else (Matrix(y, row_x, 1), 0)
+        left, right = Matrix(found, row, 1), Matrix(x, row_x, 1)
+        if rows > columns:
+            left, right = right, left
+        gemm(left, right, target, rows, columns, size, target.start, flags, packed)
         if is_last:
             return
         x, y, step = y, x, end

@@ -24,7 +24,7 @@ import numpy as np
 
 from .buffers import empty
 from .elementwise import ACTIVATIONS, activate
-from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, bounds, gemm, gemm_workspaces
+from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, Matrix, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
 from .parallel import available_threads, parallel_for
@@ -84,8 +84,8 @@ def _linear(part, parts, step, rows, x, out, activated, work):
     first, end = bounds(N, PIECE, part, parts)
     W, bias = pointer_like(x, step[WEIGHT]), pointer_like(x, step[BIAS])
     if first < end:
-        gemm(x, K, 1, shift(W, first * K), 1, K, shift(out, first), N, rows, end - first, K, shift(bias, first),
-             step[FLAGS], work)
+        gemm(Matrix(x, K, 1), Matrix(shift(W, first * K), 1, K), Matrix(shift(out, first), N, 1), rows, end - first, K,
+             shift(bias, first), step[FLAGS], work)
     if step[ACTIVATION] >= 0:
         for row in range(rows):
             for piece in range(first, end, PIECE):  # so that the last bits don't depend on the cut
@@ -137,8 +137,8 @@ def _attend(q, row_of_q, rows, keys, values, out, row_of_out, slot, advance, D, 
         oldest = max(0, slot + advance * first + 1 - window)  # that one of them sees
         seen = slot + advance * (first + count - 1) + 1 - oldest
         weights = shift(scores, count * seen)
-        gemm(shift(q, first * row_of_q), row_of_q, 1, shift(keys, oldest * D), 1, D, scores, seen, count, seen, D, scores,
-             0, work)
+        gemm(Matrix(shift(q, first * row_of_q), row_of_q, 1), Matrix(shift(keys, oldest * D), 1, D),
+             Matrix(scores, seen, 1), count, seen, D, scores, 0, work)
         for r in range(count):
             end = slot + advance * (first + r) + 1 - oldest  # its own key is the last of those that it sees
             begin = max(0, end - window)
@@ -153,8 +153,8 @@ def _attend(q, row_of_q, rows, keys, values, out, row_of_out, slot, advance, D, 
             softmax_row(shift(own, begin), shift(row, begin), end - begin)
             for future in range(end, seen):
                 row[future] = constant_like(row, 0)
-        gemm(weights, seen, 1, shift(values, oldest * D), D, 1, shift(out, first * row_of_out), row_of_out, count, D, seen,
-             scores, 0, work)
+        gemm(Matrix(weights, seen, 1), Matrix(shift(values, oldest * D), D, 1),
+             Matrix(shift(out, first * row_of_out), row_of_out, 1), count, D, seen, scores, 0, work)
 
 
 @inlined

@@ -317,6 +317,11 @@ def on_stack(typing_context, count):
     return types.CPointer(types.float64)(count), codegen
 
 
+def fields(builder, values, count):
+    """The first few values of a tuple."""
+    return [builder.extract_value(values, i) for i in range(count)]
+
+
 @intrinsic
 def address(typing_context, pointer):
     """The pointer as an integer, in bytes."""
