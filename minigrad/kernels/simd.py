@@ -214,9 +214,17 @@ for _definition, _version in (
     _in_kernels(_definition, _version)
 
 
+def _checked(array):
+    """The type of an array; TypeError, while the kernel is compiled, if a pointer to its beginning does not tell all."""
+    if not isinstance(array, types.Array) or array.layout != "C":
+        raise TypeError(f"kernels take arrays in C order here, got {array}; call them through the gate, `jit.ready`")
+    return array
+
+
 @intrinsic
 def pointer(typing_context, array, offset):
     """The address of the array's element `offset`, counted from its first one as if it were one-dimensional."""
+    _checked(array)
 
     def codegen(context, builder, signature, arguments):
         array_type = signature.args[0]
@@ -244,7 +252,7 @@ def pointers(typing_context, arguments, offset):
                 found[i] = builder.gep(context.make_array(kind)(context, builder, found[i]).data, [offset])
         return context.make_tuple(builder, signature.return_type, found)
 
-    kinds = [types.CPointer(stored(kind.dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]
+    kinds = [types.CPointer(stored(_checked(kind).dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]
     return types.Tuple(kinds)(arguments, INDEX), codegen
 
 

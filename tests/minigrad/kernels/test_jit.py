@@ -13,6 +13,8 @@ from numba.core.extending import _Intrinsic
 import check_same_bits
 from minigrad import kernels
 from minigrad.kernels import jit
+from minigrad.kernels.rows import row_kernel
+from minigrad.kernels.simd import pointer
 
 
 @jit.jit
@@ -140,6 +142,26 @@ def test_the_gate_copies_only_what_a_kernel_would_misread():
         copy = jit.ready(array)
         assert copy.flags.carray and copy.dtype.isnative
         np.testing.assert_array_equal(copy, plain)
+
+
+@jit.kernel
+def first_by_pointer(x):
+    return pointer(x, 0)[0]
+
+
+@row_kernel
+def first_of_rows(row, size, x, out):
+    out[row] = x[row * size]
+
+
+@pytest.mark.parametrize("x", [np.ones(8)[::-1], np.ones((4, 4)).T[:2], None, 1.0], ids=["reversed", "cut", "none", "a number"])
+def test_what_a_pointer_would_misread_is_refused(x):
+    """While the kernel is compiled: it costs calls nothing."""
+    with pytest.raises(TypeError, match="^kernels take arrays in C order here, got .*; call them through the gate, `jit.ready`$"):
+        first_by_pointer.ungated(x)
+    if isinstance(x, np.ndarray):
+        with pytest.raises(TypeError, match="^kernels take arrays in C order here"):
+            first_of_rows.ungated(np.ones((2, 2)), x)
 
 
 @pytest.mark.parametrize("count", [0, -1, 10_000, 1.0, "2"])
