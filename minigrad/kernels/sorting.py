@@ -8,7 +8,6 @@ from .rows import as_rows, row_kernel
 from .simd import bits_of, shift
 
 SIGN, ALL = np.uint32(1 << 31), np.uint32(0xFFFFFFFF)
-NAN_KEY = np.uint64(0xFFFFFFFF << 32)  # the least of NaN's
 PLACE = np.uint64(0xFFFFFFFF)  # the bits of a key that are a place
 LAST_KEY = np.uint64((1 << 64) - 1)
 RUN = 32  # elements
