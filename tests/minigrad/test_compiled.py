@@ -49,7 +49,7 @@ def test_replay_has_the_bits_of_the_op(case, dtype):
         return out.detach()
 
     compiled = mg.compile(step)
-    for seed in range(3):  # captured, and replayed twice
+    for seed in range(6):  # captured, in calls 2 to 4 run by Python, and replayed twice
         for original, leaf in zip(case.inputs, leaves):
             if isinstance(leaf, mg.Tensor):
                 leaf.data[...] = permuted(original, seed).astype(dtype)
@@ -93,7 +93,9 @@ def test_replay_reads_arrays_as_they_lie(case):
                 return out.detach()
 
             compiled, wanted = mg.compile(step), [x for x in leaves if isinstance(x, mg.Tensor) and x.requires_grad]
-            for _ in range(2):  # captured, replayed
+            for calls_before in (0, 3):  # captured, and, after those that Python runs, replayed
+                for _ in range(calls_before):
+                    results_of(compiled, wanted)
                 got, expected = results_of(compiled, wanted), results_of(step, wanted)
                 for a, b in zip(got, expected, strict=True):
                     largest = np.max(np.abs(b), initial=1, where=np.isfinite(b))  # enlarged, some have no arcsin
