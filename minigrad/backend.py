@@ -211,7 +211,7 @@ def along(dim: int, indices: np.ndarray) -> tuple:
 
 @_replaceable
 def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """(a copy, the lowest, the highest)  of integers; of none, 0 and -1."""
+    """(a copy, the lowest, the highest) of integers; of none, 0 and -1 are these."""
     out = copied(positions)
     return (out, out.min(), out.max()) if out.size else (out, 0, -1)
 
