@@ -46,7 +46,8 @@ half, float, double = float16, float32, float64
 Size = tuple
 numel = Tensor.numel
 
-ABOVE = {"nn": "nn", "optim": "nn.optim", "utils": "nn.utils"}  # packages that import this one, and not the reverse
+# Packages that import this one, and not the reverse.
+ABOVE = {"nn": "nn", "optim": "nn.optim", "utils": "nn.utils", "models": "models", "study": "study"}
 CHECKS = "GradcheckReport", "gradcheck_module", "gradgradcheck"  # of minigrad.gradcheck
 
 
