@@ -167,17 +167,6 @@ def argmin(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np
 
 
 @_replaceable
-def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.matmul(a, b)
-
-
-@_replaceable
-def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The sum of the products of two vectors."""
-    return np.asarray(np.dot(a, b))
-
-
-@_replaceable
 def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     """np.einsum"""
     return np.einsum(subscripts, *factors, optimize=len(factors) > 1)
