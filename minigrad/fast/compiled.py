@@ -175,9 +175,9 @@ def _form(x: Tensor) -> tuple:
     return array.shape, array.dtype, array.strides, array.flags.writeable
 
 
-def _modes() -> tuple[int, bool]:
+def _modes() -> tuple[int, bool, bool]:
     """What a computation depends on beside its inputs, in this Python thread."""
-    return get_num_threads(), this_thread.grad_enabled
+    return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook
 
 
 class _Captured:

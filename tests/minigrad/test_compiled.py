@@ -1,4 +1,6 @@
 """Recorded steps: a replay gives the bits of the step itself, or there is an error that says why not."""
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -483,3 +485,22 @@ def test_replays_call_machine_code():
     (captured,) = step._captured.values()
     functions = [function for function, _ in captured.calls]
     assert functions and not [function for function in functions if hasattr(function, "overloads")]
+
+
+def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
+    random, w = np.random.default_rng(0), nn.Parameter(mg.ones(300, 200))
+
+    def plain(x):
+        w.grad = None
+        y = ((x * w).tanh() * w).softmax(-1) - x
+        y.square().sum().backward()
+        return y
+
+    step = mg.compile(plain)
+    for is_textbook in (False, True, False, True):
+        for _ in range(6):
+            x = mg.tensor(random.standard_normal((300, 200)).astype(np.float32))
+            with mg.textbook() if is_textbook else contextlib.nullcontext():
+                expected, expected_grad = plain(x).detach().numpy(), w.grad.numpy()
+                got, got_grad = step(x).numpy(), w.grad.numpy()
+            assert got.tobytes() == expected.tobytes() and got_grad.tobytes() == expected_grad.tobytes()
