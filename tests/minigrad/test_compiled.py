@@ -488,7 +488,7 @@ def test_replays_call_machine_code():
 
 
 def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
-    random, w = np.random.default_rng(0), nn.Parameter(mg.ones(300, 200))
+    random, w = np.random.default_rng(0), nn.Parameter(mg.ones(400, 300))
 
     def plain(x):
         w.grad = None
@@ -499,7 +499,7 @@ def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
     step = mg.compile(plain)
     for is_textbook in (False, True, False, True):
         for _ in range(6):
-            x = mg.tensor(random.standard_normal((300, 200)).astype(np.float32))
+            x = mg.tensor(random.standard_normal((400, 300)).astype(np.float32))
             with mg.textbook() if is_textbook else contextlib.nullcontext():
                 expected, expected_grad = plain(x).detach().numpy(), w.grad.numpy()
                 got, got_grad = step(x).numpy(), w.grad.numpy()
