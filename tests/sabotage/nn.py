@@ -1015,7 +1015,7 @@ OPTIM = [
         "Optimizer: lists do not become tuples": (
             "Optimizer.load_state_dict", "tuple(value) if isinstance(value, list) else value",
             "value"),
-        "Optimizer: counters as arrays": ("_plain", "value.item() if", "value if"),
+        "Optimizer: counters as arrays": ("_plain", "int(value) if", "value if"),
         "Optimizer: repr": ("Optimizer.__repr__", "{groups}", ""),
     }),
     *edits(OPTIMIZERS, "nn.optim.clip", {
