@@ -41,7 +41,7 @@ class Adam(FusedOptimizer):
             p *= 1 - lr * weight_decay
         else:
             g = g + weight_decay * p
-        t = state["step"] = state.get("step", 0) + 1
+        t = state["step"] = int(state.get("step", 0)) + 1
         m = state["exp_avg"] = beta1 * state.get("exp_avg", 0) + (1 - beta1) * g
         v = state["exp_avg_sq"] = beta2 * state.get("exp_avg_sq", 0) + (1 - beta2) * g * g
         if group["amsgrad"]:

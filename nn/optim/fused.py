@@ -121,8 +121,15 @@ def step_together(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | N
 
 
 def _step_in_numpy(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | None) -> float | None:
-    """The same without kernels."""
+    """The same without kernels, by each optimizer's `update`."""
     clip, grad_norm = 1.0, None
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                _check_gradient(parameter)
+                state, names = optimizer.state.get(parameter, {}), optimizer.state_names(group)
+                for name in state.keys() - set(names):  # as amsgrad has been switched off
+                    del state[name]
     if max_grad_norm is not None:
         gradients = [parameter.grad_array() for optimizer in optimizers for parameter in optimizer._parameters()]
         grad_norm = norm([gradient for gradient in gradients if gradient is not None])
@@ -130,6 +137,13 @@ def _step_in_numpy(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | 
     for optimizer in optimizers:
         optimizer.step_one_by_one(clip)
     return grad_norm
+
+
+def _check_gradient(parameter: Tensor) -> None:
+    gradient = parameter.grad_array()
+    if gradient is not None and (gradient.shape, gradient.dtype) != (parameter.shape, parameter.dtype):
+        raise ValueError(f"gradient of shape {gradient.shape} and dtype {gradient.dtype} for a parameter of shape "
+                         f"{parameter.shape} and dtype {parameter.dtype}")
 
 
 def _checked_norm(optimizer: Optimizer, max_grad_norm: float | None) -> float | None:
