@@ -13,7 +13,7 @@ ACTIVATIONS = ()
 
 
 def compile(function: Callable | None = None, *, check: bool = False) -> Callable:
-    """The step itself: nothing is captured. Its results are off the tape, as a replay's are."""
+    """The step itself: nothing is captured. Its results are copies off the tape, as a replay's are."""
     if function is None:
         return functools.partial(compile, check=check)
 
@@ -27,7 +27,7 @@ def compile(function: Callable | None = None, *, check: bool = False) -> Callabl
 
 def _detached(results: Any) -> Any:
     if isinstance(results, Tensor):
-        return results.detach()
+        return results.detach().clone()
     if isinstance(results, dict):
         return {name: _detached(value) for name, value in results.items()}
     if isinstance(results, tuple) and hasattr(results, "_fields"):

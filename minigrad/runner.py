@@ -5,7 +5,7 @@ other function of arrays. It also tells the runner when Python reads values, or 
 
 - `EAGER`, which runs where nothing else was asked for, does the work and no more.
 - An `Observer` looks on inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are such.
-- `Capture` (capture.py) writes the work down, so that `compile` can do it again.
+- `Capture` (fast/capture.py) writes the work down, so that `compile` can do it again.
 """
 import contextlib
 import functools
@@ -114,6 +114,7 @@ def textbook() -> Iterator[None]:
     ...     print(mg.tensor([0.0, 0.0]).softmax(0))
     tensor([0.5, 0.5])
     """
+    refuse_in_capture("enters or leaves textbook()", "enter it outside")
     before, this_thread.is_textbook = this_thread.is_textbook, True
     try:
         yield

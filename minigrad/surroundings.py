@@ -9,7 +9,7 @@ runs: from its code and from the values around it. It follows
   the code where it is not known of what.
 
 Each thing found is a `Place`: it has a name, can be looked at again, and set back. What cannot be found from the code is
-told afterwards by the functions that ran (`add`), and at last found by comparing whole runs (compiled.py).
+told afterwards by the functions that ran (`add`), and at last found by comparing whole runs (fast/compiled.py).
 """
 import builtins
 import collections

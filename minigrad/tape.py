@@ -92,12 +92,9 @@ class Op(Node):
                 if parents[i] is not None:
                     break
             else:
-                array = self.not_saved(array)
+                array = None
             kept.append(array)
         return tuple(kept)
-
-    def not_saved(self, array) -> None:
-        """What backward is given in place of an array that it doesn't need."""
 
     def needs(self, i: int) -> bool:
         """Does input i need a gradient?"""
@@ -119,6 +116,16 @@ class Op(Node):
         self.options = options
         if self.saved:  # to know the inputs and the output again among the saved arrays
             self.identities = tuple(map(id, values))
+
+    def __getstate__(self) -> dict:
+        """Identities hold in this process, so which of the saved arrays they are of takes their place in a copy."""
+        saved = list(map(id, self.saved or ()))
+        found = [saved.index(own) if own in saved else None for own in getattr(self, "identities", ())]
+        return {**self.__dict__, "identities": found}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        self.identities = tuple(None if i is None else id(self.saved[i]) for i in self.identities)
 
     @classmethod
     def call(cls, *inputs, **options):
@@ -205,6 +212,7 @@ def implements(op: type[Op]) -> Callable:
         if implementation.__name__ != op.__name__:
             raise TypeError(f"an implementation of {op.__name__} has its name, got {implementation.__name__}")
         implementation.textbook, _implementations[op] = op, implementation
+        implementation.__doc__ = implementation.__doc__ or op.__doc__
         return implementation
 
     return install

@@ -26,7 +26,7 @@ FORMULAS: dict[Callable, Formula] = {  # of the functions that ops hand to `back
 FORMULAS |= {getattr(np, name): formula for name, formula in vars(formulas).items()
              if isinstance(formula, Formula) and isinstance(getattr(np, name, None), np.ufunc)}
 FORMULAS |= {function: vars(formulas)[name] for family in (arithmetic, bce, comparison, elementary, statistics)
-             for name, function in vars(family).items() if callable(function) and name in vars(formulas)}  # of one name
+             for name, function in vars(family).items() if isinstance(vars(formulas).get(name), Formula)}  # of one name
 for power, *names in ((0.5, "sqrt", "root_backward"), (2, "square", "square_backward"), (3, "cube", "cube_backward"),
                       (4, "fourth", "fourth_backward")):
     FORMULAS |= dict(zip(arithmetic.POWERS[power], map(vars(formulas).get, names)))

@@ -53,7 +53,7 @@ class LogSoftmax(Fused):
 @methods_with_numpy_names
 class SoftmaxMethods:
     def softmax(self, dim: int):
-        """e^x / sum of e^x along dim. In float32, where e^(x - max) is below 2^-126 it is 0: denormals would be slow."""
+        """e^x / sum of e^x along dim."""
         dim, x = check_dim("softmax", self, dim), floating(self)
         return self.apply_op(Softmax, x, dim=dim) if x.ndim else x.reshape(1).softmax(0).reshape(())
 

@@ -93,7 +93,10 @@ class Optimizer:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     state, gradient = self.state.get(parameter, {}), parameter.grad.array  # which update may keep
-                    self.update(parameter.array, gradient if clip == 1.0 else gradient * clip, state, group)
+                    if clip != 1.0:
+                        with np.errstate(invalid="ignore"):  # inf * 0
+                            gradient = gradient * clip
+                    self.update(parameter.array, gradient, state, group)
                     note_write(parameter.array)  # a graph made with the old values can't be walked back any more
                     if state:
                         self.state[parameter] = state

@@ -504,3 +504,13 @@ def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
                 expected, expected_grad = plain(x).detach().numpy(), w.grad.numpy()
                 got, got_grad = step(x).numpy(), w.grad.numpy()
             assert got.tobytes() == expected.tobytes() and got_grad.tobytes() == expected_grad.tobytes()
+
+
+def test_a_step_does_not_enter_the_textbook():
+    def step(x):
+        with mg.textbook():
+            return x * 2
+
+    with pytest.raises(RuntimeError, match=r"enters or leaves textbook\(\).*enter it outside"):
+        mg.compile(step)(mg.ones(2))
+    assert not this_thread.is_textbook

@@ -54,6 +54,13 @@ def test_compile_is_the_step_with_results_off_the_tape():
     assert plain.compile(check=True)(lambda x: x)(w).requires_grad is False
 
 
+def test_results_of_compile_are_copies():
+    w = mg.tensor([2.0], requires_grad=True)
+    found = plain.compile(lambda x: (w, x))(mg.ones(1))
+    w.data[...] = 5.0
+    assert found[0].item() == 2.0 and not np.may_share_memory(found[0].numpy(), w.data)
+
+
 def test_threads_are_checked():
     assert plain.get_num_threads() == 1
     plain.set_num_threads(1)
