@@ -10,17 +10,20 @@ import numpy as np
 
 from .per_thread import this_thread
 
-_replacements: dict[str, Callable] = {}  # by the name of what they take the place of
-
-
 def _replaceable(function: Callable) -> Callable:
-    name = function.__name__
+    other = None
 
     @functools.wraps(function)
     def call(*arguments):
-        other = _replacements.get(name)
-        return function(*arguments) if other is None or this_thread.is_textbook else other(*arguments)
+        if other is None or this_thread.is_textbook:
+            return function(*arguments)
+        return other(*arguments)
 
+    def replace_by(replacement: Callable) -> None:
+        nonlocal other
+        other = replacement
+
+    call.replace_by = replace_by
     return call
 
 
@@ -29,10 +32,8 @@ def replaced_by(**functions: Callable) -> None:
 
     A function of the name `x` calls `x.__wrapped__` for what it leaves to NumPy.
     """
-    unknown = functions.keys() - {name for name, own in globals().items() if hasattr(own, "__wrapped__")}
-    if unknown:
-        raise TypeError(f"backend: no function is called {', '.join(sorted(unknown))}")
-    _replacements.update(functions)
+    for name, function in functions.items():
+        globals()[name].replace_by(function)
 
 
 # -------------------------------------------------------------------------------------------------- elements
