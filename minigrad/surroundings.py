@@ -249,7 +249,7 @@ class Surroundings:
             if value.nbytes <= LARGEST_ARRAY and not value.dtype.hasobject:
                 self._note(value, name, name.rpartition(".")[2], _bytes_of(value), lambda data: _refill_array(value, data))
         elif isinstance(value, (bytearray, memoryview)):
-            self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.__setitem__(..., data)
+            self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.cast("B").__setitem__(slice(None), data)
                        if isinstance(value, memoryview) else value.__init__(data))
         elif isinstance(value, ContextVar):
             self._note(value, name, name.rpartition(".")[2], functools.partial(value.get, MISSING), value.set)
@@ -588,7 +588,7 @@ def _refill(container: Any, items: Any) -> None:
 
 def _bytes_of(array: np.ndarray) -> Callable[[], bytes | bytearray]:
     """A function that returns what an array holds: the same object until that changes, so that nothing large is copied."""
-    if not (array.flags.c_contiguous and array.size):
+    if not (type(array) is np.ndarray and array.flags.c_contiguous and array.size):
         return array.tobytes
     now, before = memoryview(array.reshape(-1).view(np.uint8)), bytearray()
 
