@@ -249,8 +249,9 @@ class Surroundings:
             if value.nbytes <= LARGEST_ARRAY and not value.dtype.hasobject:
                 self._note(value, name, name.rpartition(".")[2], _bytes_of(value), lambda data: _refill_array(value, data))
         elif isinstance(value, (bytearray, memoryview)):
-            self._note(value, name, name.rpartition(".")[2], lambda: bytes(value), lambda data: value.cast("B").__setitem__(slice(None), data)
-                       if isinstance(value, memoryview) else value.__init__(data))
+            view = memoryview(value).cast("B") if isinstance(value, memoryview) else value
+            self._note(value, name, name.rpartition(".")[2], functools.partial(bytes, value),
+                       functools.partial(view.__setitem__, slice(None)))
         elif isinstance(value, ContextVar):
             self._note(value, name, name.rpartition(".")[2], functools.partial(value.get, MISSING), value.set)
             self._follow(value.get(None), name)

@@ -221,7 +221,7 @@ REFUSED = {  # top, body, the name that the error gives
     "of a function": ("def f(): f.calls += 1\nf.calls = 0", "f()", "f.calls "),
     "setattr": ("class A: k = 0\na = A()", "setattr(a, 'k', a.k + 1)", "a.k "),
     "array": ("a = np.zeros(2)", "a[0] += 1", "a "),
-    "bytes of another": ("a = memoryview(bytearray(2))", "a[0] = 1", "a "),
+    "bytes of another": ("a = bytearray(2)\nm = memoryview(a)", "m[0] = 1", "m "),
     "iterator": ("it = iter([1.0, 2.0, 3.0, 4.0])", "y = y * next(it)", "it "),
     "generator that is sent to": ("def f():\n    total = 0\n    while True: total += (yield total)\nit = f(); next(it)", "y = y * it.send(1)",
                                   "it "),
