@@ -41,20 +41,6 @@ def in_order(x: np.ndarray) -> np.ndarray:
     return x if x.flags.c_contiguous else copied(x)
 
 
-def with_axis_last(x: np.ndarray, axis: int) -> np.ndarray:
-    """np.moveaxis(x, axis, -1), a view, in a tenth of its time"""
-    axes = list(range(x.ndim))
-    axes.append(axes.pop(axis))
-    return x.transpose(axes)
-
-
-def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
-    """np.moveaxis(x, -1, axis), a view"""
-    axes = list(range(x.ndim))
-    axes.insert(axis % x.ndim, axes.pop())
-    return x.transpose(axes)
-
-
 def copy(x: np.ndarray, out: np.ndarray) -> None:
     """out[...] = x, which is broadcast."""
     if (out.size >= COPIED_SLOWLY and x.dtype == out.dtype and x.itemsize in MOVED_AS
