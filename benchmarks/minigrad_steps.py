@@ -9,7 +9,7 @@ import nn.functional as F
 from benchmarks.common import (
     SETTINGS, matrices, normal, random_batch, random_gradients, random_parameters, row_problem,
 )
-from minigrad.kernels import gemm
+from minigrad.fast.kernels import gemm
 from models import CausalTransformer, TransformerConfig, generate
 
 ROW_OPS = {

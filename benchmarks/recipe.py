@@ -25,7 +25,7 @@ import numpy as np
 import minigrad as mg
 from benchmarks import report
 from benchmarks.recipe_parts import begin_at_zero, norm_queries_and_keys, square_relu
-from minigrad.figures import new_figure
+from minigrad.drawing.figures import new_figure
 from models import PRESETS, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models.architectures import make_model
 from models.data import IGNORED, mean_loss, windows

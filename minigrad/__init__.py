@@ -9,32 +9,33 @@ tensor([-0.0599, -0.1628,  0.2227])
 import importlib
 
 from . import command  # first of all: if Python imports this package to run the command, that begins here
-from . import left_out, random
-from .anomaly import detect_anomaly
-from .arrays import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from . import random
+from .arrays.devices import accelerator, backends, cuda, device, mps, xpu
+from .arrays.dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .autograd.anomaly import detect_anomaly
+from .autograd.function import Function
+from .autograd.functional import grad, hessian, hvp, jacobian, jvp, vjp
+from .autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .backend import is_tensor
 from .creation import (
     arange, as_tensor, empty, empty_like, eye, from_dlpack, from_numpy, full, full_like, linspace, normal, ones, ones_like,
     rand, rand_like, randint, randint_like, randn, randn_like, randperm, tensor, zeros, zeros_like,
 )
-from .devices import accelerator, backends, cuda, device, mps, xpu
-from .drawing import graph
-from .engine import compile, get_num_threads, set_num_threads
-from .flops import count_flops
-from .custom import Function
-from .derivatives import grad, hessian, hvp, jacobian, jvp, vjp
+from .drawing.graph import graph
+from .extend.left_out import FUNCTIONS as LEFT_OUT, left_out
+from .fast import compile, get_num_threads, set_num_threads
 from .ops.comparison import where
 from .ops.einsum import einsum
 from .ops.gather import take_along_dim
 from .ops.matmul import matmul, tensordot
 from .ops.shape import cat, hstack, meshgrid, stack, vstack
 from .ops.statistics import std_mean, var_mean
-from .protocol import is_tensor
 from .random import Generator, get_state as get_rng_state, manual_seed, set_state as set_rng_state
 from .runner import textbook
-from .grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .serialization import load, save
 from .tensor import Tensor
 from .tracing import trace
+from .tracing.flops import count_flops
 
 from numpy import finfo, iinfo
 
@@ -52,7 +53,7 @@ CHECKS = "GradcheckReport", "gradcheck_module", "gradgradcheck"  # of minigrad.g
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *ABOVE, *CHECKS, "autograd", "gradcheck"})
+    return sorted({*globals(), *ABOVE, *CHECKS, "gradcheck"})
 
 
 def __getattr__(name: str):
@@ -65,9 +66,9 @@ def __getattr__(name: str):
         return importlib.import_module(ABOVE[name])
     if name in CHECKS:  # they take a sixth of the time of `import minigrad`, and few programs check gradients
         return getattr(importlib.import_module("minigrad.gradcheck"), name)
-    if name in ("autograd", "gradcheck"):
-        return importlib.import_module(f"minigrad.{name}")
-    left_out.left_out(__name__, left_out.FUNCTIONS)(name)
+    if name == "gradcheck":
+        return importlib.import_module("minigrad.gradcheck")
+    left_out(__name__, LEFT_OUT)(name)
 
 
 # The methods as functions: mg.exp(x) is x.exp(). Each stands in ops/<the heading>.py.

@@ -10,6 +10,12 @@ import numpy as np
 
 from .per_thread import this_thread
 
+
+def is_tensor(value: Any) -> bool:
+    """Is it a Tensor? All that the files below tensor.py know of one is that it can apply ops."""
+    return hasattr(type(value), "apply_op")  # of the class: an object's own __getattr__ is not asked
+
+
 def _replaceable(function: Callable) -> Callable:
     other = None
 
@@ -57,6 +63,12 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 @_replaceable
 def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.zeros(shape, dtype)
+
+
+@_replaceable
+def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
+    """make(shape, dtype), np.empty or np.zeros, for what is kept, as parameters are."""
+    return make(shape, dtype)
 
 
 @_replaceable

@@ -7,11 +7,11 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from . import random
-from .arrays import as_array, as_dtype, float32, int64
-from .devices import device as checked_device
-from .dlpack import imported
+from .arrays.devices import device as checked_device
+from .arrays.dlpack import imported
+from .arrays.dtypes import as_array, as_dtype, float32, int64
+from .backend import lasting
 from .ops.operands import sizes
-from .pool import lasting
 from .random import Generator
 from .tensor import Tensor, wrap
 

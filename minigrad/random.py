@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .devices import CPU, device as checked_device
+from .arrays.devices import CPU, device as checked_device
+from .arrays.versions import tick
 from .runner import opaque, refuse_in_capture
-from .versions import tick
 
 _generator = np.random.default_rng()
 _rank = 0  # see `portion`

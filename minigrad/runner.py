@@ -14,9 +14,10 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import backend, versions
+from . import backend
+from .arrays import versions
+from .backend import is_tensor
 from .per_thread import this_thread
-from .protocol import is_tensor
 
 
 class Runner:

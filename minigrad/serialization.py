@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .devices import device
+from .arrays.devices import device
 from .tensor import Tensor
 
 FORMAT = "minigrad state 1"

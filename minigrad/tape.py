@@ -13,9 +13,9 @@ from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
-from . import float_errors, versions
+from .arrays import float_errors, versions
+from .backend import is_tensor
 from .per_thread import this_thread
-from .protocol import is_tensor
 
 
 READY = 1 << 62  # added to the order of a node that is to be next: more than any order

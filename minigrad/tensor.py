@@ -10,19 +10,20 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import float_errors, ops, tape, versions
-from .arrays import as_array, bool_, float32, float64, int64
-from .devices import dtype_of_to
-from .dlpack import CPU_TYPE, exported
-from .html import html_of_tensor
+from . import ops, tape
+from .arrays import float_errors, versions
+from .arrays.devices import dtype_of_to
+from .arrays.dlpack import CPU_TYPE, exported
+from .arrays.dtypes import as_array, bool_, float32, float64, int64
+from .arrays.versions import VersionedArray
+from .backend import lasting
+from .drawing.html import html_of_tensor
 from .ops.comparison import Where
 from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
 from .ops.operands import sizes
 from .per_thread import this_thread
-from .pool import lasting
 from .runner import EAGER, current, opaque, refuse_in_capture
 from .tape import Fused, Node, Op, chosen
-from .versions import VersionedArray
 
 
 blank = object.__new__  # makes an object without calling __init__

@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 
-from minigrad.figures import new_figure
+from minigrad.drawing.figures import new_figure
 from models.comparison import BITS, Comparison, Group
 
 PICTURE = "minigrad: comparison of runs"  # what the picture's file says of itself

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from minigrad.figures import has_glyph, new_figure
+from minigrad.drawing.figures import has_glyph, new_figure
 
 PICTURE = "attention.png"  # of a run's folder
 MOST_LABELS = 64  # symbols that an axis has room for; a longer one has positions instead

@@ -18,7 +18,7 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-from minigrad.figures import new_figure
+from minigrad.drawing.figures import new_figure
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
 from models.pictures import PICTURE

@@ -1,4 +1,4 @@
-"""What torch.nn and torch.optim have and this library leaves out on purpose, by module; see minigrad/left_out.py."""
+"""What torch.nn and torch.optim have and this library leaves out on purpose, by module; see minigrad/extend/left_out.py."""
 from collections.abc import Callable
 
 from minigrad.extend import left_out

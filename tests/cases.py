@@ -301,7 +301,7 @@ NEED_AN_AXIS = {  # to run along, or to multiply: the other ops take 0-d arrays 
     cross_entropy.NegativeLogLikelihood, cross_entropy.CrossEntropyOfDistributions,
     attention.ScaledDotProductAttention, attention.PackedAttention, attention.WeightsDropout,
 }
-LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/kernels)
+LARGE = 34_000  # elements: above 32 kB, in several blocks, and worth two threads (see minigrad/fast/kernels)
 
 
 def resized(case, resize):

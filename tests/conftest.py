@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from browser import Browser, missing
-from minigrad.engine import IS_FAST
+from minigrad.fast import IS_FAST
 
 
 # In the background a shell lets its commands ignore Ctrl-C, and theirs would: the tests that press it need it.

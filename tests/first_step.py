@@ -1,4 +1,4 @@
-"""Write minigrad/kernels/training_step.txt: what a training step compiles, from the last kernel that it needs to the first.
+"""Write minigrad/fast/kernels/training_step.txt: what a training step compiles, from the last kernel that it needs to the first.
 
     NUMBA_NUM_THREADS=1 python tests/first_step.py
 
@@ -14,7 +14,7 @@ from numba import types
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
-from minigrad.kernels import ahead
+from minigrad.fast.kernels import ahead
 from models.commands.train import new_trainer
 
 
@@ -45,7 +45,7 @@ def kernels() -> dict[Dispatcher, str]:
     """The names of all functions that are kept on disk, but those that all kernels need."""
     found = {}
     for path in sorted(ahead.STEP.parent.glob("[!_]*.py")):
-        module = importlib.import_module(f"minigrad.kernels.{path.stem}")
+        module = importlib.import_module(f"minigrad.fast.kernels.{path.stem}")
         for name, value in vars(module).items():
             kernel = getattr(value, "dispatcher", value)
             if path.stem != "threads" and isinstance(kernel, Dispatcher) and type(kernel._cache).__name__ == "KernelCache":

@@ -38,7 +38,7 @@ from dataclasses import asdict, dataclass
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = {  # a file is of the last that fits
-    "engine": "minigrad", "ops": "minigrad/ops", "gradcheck": "minigrad/gradcheck", "kernels": "minigrad/kernels",
+    "engine": "minigrad", "ops": "minigrad/ops", "gradcheck": "minigrad/gradcheck", "kernels": "minigrad/fast/kernels",
     "nn": "nn", "models": "models", "mistakes": "study/mistakes", "exercises": "study/exercises",
 }
 USUAL = "engine,ops,gradcheck,nn,models,mistakes,exercises"  # a changed kernel has all of them compiled again

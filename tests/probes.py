@@ -13,7 +13,8 @@ import numpy as np
 
 import minigrad as mg
 from cases import CASES, Case
-from minigrad import Tensor, kernels
+from minigrad import Tensor
+from minigrad.fast import kernels
 from minigrad.extend import sample
 from minigrad.tensor import apply
 from models.data import load_corpus

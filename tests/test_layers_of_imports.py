@@ -12,11 +12,11 @@ import minigrad
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "study", "models", "nn", "minigrad"  # each may import those after it
 PUBLIC = (  # beside its names
-    "minigrad.extend", "minigrad.figures", "minigrad.gradcheck", "minigrad.html", "minigrad.ops", "minigrad.random", "minigrad.serialization",
+    "minigrad.drawing", "minigrad.extend", "minigrad.gradcheck", "minigrad.ops", "minigrad.random", "minigrad.serialization",
     "minigrad.tracing",
 )
 
-BASE = "minigrad.per_thread", "minigrad.pool"  # memory and what each thread has of its own, below all
+BASE = "minigrad.fast.per_thread", "minigrad.fast.pool"  # memory and what each thread has of its own
 
 
 def module_of(path: pathlib.Path) -> str:
@@ -72,12 +72,12 @@ def breaches() -> dict[str, set[tuple[str, str]]]:
             (module, other) for module in ("minigrad.command", "minigrad.command.guardian") for other in imports(module)},
         "kernels import kernels": {
             (module, other) for module, other in minigrad
-            if is_in(module, "minigrad.kernels") and not is_in(other, "minigrad.kernels") and other not in BASE},
+            if is_in(module, "minigrad.fast.kernels") and not is_in(other, "minigrad.fast.kernels") and other not in BASE},
         "ops know no Tensor": {
             (module, "minigrad.tensor") for module in MODULES
             if is_in(module, "minigrad.ops") and "minigrad.tensor" in reached(module)},
         "the tape knows no kernel, no op and no Tensor": {
-            ("minigrad.tape", name) for name in ("minigrad.kernels", "minigrad.ops", "minigrad.tensor")
+            ("minigrad.tape", name) for name in ("minigrad.fast.kernels", "minigrad.ops", "minigrad.tensor")
             if any(is_in(other, name) for other in reached("minigrad.tape"))},
     }
 
@@ -93,13 +93,14 @@ def test_there_are_no_circles():
 
 BY_NAME = {  # files that import by a name which is not in the import statement, and what
     "minigrad.command": "the command that is asked for, and what takes long",
-    "minigrad.kernels.ahead": "the kernels that training_step.txt names",
+    "minigrad.fast.kernels.ahead": "the kernels that training_step.txt names",
     "minigrad.gradcheck": "study.mistakes, when a check has failed",
     "minigrad.gradcheck.above": "what the check's other files here name",
     "minigrad.gradcheck.doctor": "study.mistakes.doctor, when a name of it is asked for",
     "minigrad.gradcheck.mutants": "study.mistakes, when a name of it is asked for",
+    "minigrad.autograd": "gradient checks",
     "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; gradient checks",
-    "minigrad.figures": "matplotlib",
+    "minigrad.drawing.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",
     "study.exercises.worker.guard": "NumPy's modules, to watch them",
 }

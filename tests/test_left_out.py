@@ -1,4 +1,4 @@
-"""What PyTorch has is here, or says what to take instead: by the tables of minigrad/left_out.py and nn/left_out.py."""
+"""What PyTorch has is here, or says what to take instead: by the tables of minigrad/extend/left_out.py and nn/left_out.py."""
 import importlib
 import inspect
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.left_out import FUNCTIONS
+from minigrad.extend.left_out import FUNCTIONS
 from nn.left_out import LEFT_OUT
 
 TABLES = {"minigrad": FUNCTIONS, **LEFT_OUT}

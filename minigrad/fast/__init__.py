@@ -1,19 +1,27 @@
 """The engine room: what makes it fast. It does what `minigrad.ops` says, by kernels, and nothing below knows of it.
 
-Implementations of ops stand in a file for each that `minigrad.ops` has of the same name.
+It is there if Numba is installed, unless MINIGRAD_FAST=0 is set; else plain.py stands in for it.
 """
-from ..kernels.adamw import norm
-from ..kernels.ahead import start as compile_ahead
-from ..kernels.cache import cache_folder
-from ..kernels.elementwise import ACTIVATIONS
-from ..kernels.jit import get_num_threads, set_num_threads
-from ..kernels.program import Program
-from ..kernels.sampling import sample
-from ..kernels.threads import layer as threading_layer
-from . import backend
-from . import (
-    activations, attention, cross_entropy, cumulative, diagonal, dropout, einsum, elementwise, embedding, gather,
-    indexing, layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting, statistics, windows,
-)
-from .compiled import compile
-from .fused_steps import FusedAdam, FusedMuon, FusedStep
+import importlib.util
+import os
+import sys
+
+IS_FAST = os.environ.get("MINIGRAD_FAST", "1") != "0" and importlib.util.find_spec("numba") is not None
+
+if IS_FAST:
+    from .installed import (
+        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads, norm,
+        sample, set_num_threads, threading_layer,
+    )
+else:
+    from .plain import (
+        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads, norm,
+        sample, set_num_threads, threading_layer,
+    )
+    if importlib.util.find_spec("numba") is None:
+        print("minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba", file=sys.stderr)
+
+__all__ = [
+    "ACTIVATIONS", "IS_FAST", "FusedAdam", "FusedMuon", "FusedStep", "Program", "cache_folder", "compile", "compile_ahead",
+    "get_num_threads", "norm", "sample", "set_num_threads", "threading_layer",
+]

@@ -6,11 +6,11 @@ value that a query does not see stays out of its row, where the textbook has 0 *
 """
 import numpy as np
 
-from ..kernels import attention as kernels, dropout
-from ..kernels.buffers import empty_like
 from ..ops import attention
 from ..ops.attention import default_scale, merge_heads, split_heads
 from ..tape import implements
+from .kernels import attention as kernels, dropout
+from .kernels.buffers import empty_like
 
 
 @implements(attention.WeightsDropout)

@@ -4,12 +4,12 @@ Forward already computes the slope dloss_n/dx_n; it is saved beside the inputs.
 """
 import numpy as np
 
-from ..kernels import cross_entropy as kernels
-from ..kernels.buffers import empty, empty_like
 from ..ops import cross_entropy
 from ..ops.arithmetic import product
 from ..ops.softmax import LogSoftmax
 from ..tape import implements
+from .kernels import cross_entropy as kernels
+from .kernels.buffers import empty, empty_like
 
 
 @implements(cross_entropy.CrossEntropy)

@@ -1,7 +1,7 @@
 """Running products by kernels."""
-from ..kernels import cumulative as kernels
 from ..ops import cumulative
 from ..tape import implements
+from .kernels import cumulative as kernels
 from .softmax import along_last_axis
 
 LARGE = 1 << 12  # elements, from which kernels are faster than NumPy

@@ -1,13 +1,13 @@
 """Large triangles by kernels."""
 import numpy as np
 
-from ..kernels import diagonal as kernels
-from ..kernels.buffers import empty_like
-from ..kernels.copying import in_order
-from ..kernels.rows import as_rows
 from ..ops import diagonal
 from ..tape import implements
 from .indexing import LARGE
+from .kernels import diagonal as kernels
+from .kernels.buffers import empty_like
+from .kernels.copying import in_order
+from .kernels.rows import as_rows
 
 
 @implements(diagonal.Triangle)

@@ -1,7 +1,7 @@
 """Dropout by kernels, which make the mask while they multiply by it."""
-from ..kernels import dropout as kernels
 from ..ops import dropout
 from ..tape import implements
+from .kernels import dropout as kernels
 
 
 @implements(dropout.Dropout)

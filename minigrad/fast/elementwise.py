@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import backend
-from ..kernels import elementwise as kernels, formulas
-from ..kernels.buffers import empty_like
-from ..kernels.pointwise import LARGE, Formula, are_alike, ndarray, is_apart
 from ..ops import arithmetic, binary_cross_entropy as bce, comparison, elementary, statistics
 from ..ops.difference_losses import DifferenceLoss
 from ..per_thread import this_thread
 from ..tape import Op, are_contiguous, implements
+from .kernels import elementwise as kernels, formulas
+from .kernels.buffers import empty_like
+from .kernels.pointwise import LARGE, Formula, are_alike, ndarray, is_apart
 
 FORMULAS: dict[Callable, Formula] = {  # of the functions that ops hand to `backend.elementwise`
     operator.add: formulas.add, operator.sub: formulas.sub, operator.mul: formulas.mul, operator.truediv: formulas.div,

@@ -1,9 +1,9 @@
 """Embedding by kernels."""
-from ..kernels import embedding as kernels
-from ..kernels.buffers import empty
-from ..kernels.rows import as_rows
 from ..ops import embedding
 from ..tape import implements
+from .kernels import embedding as kernels
+from .kernels.buffers import empty
+from .kernels.rows import as_rows
 
 
 @implements(embedding.Embedding)

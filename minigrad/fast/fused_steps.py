@@ -6,13 +6,13 @@ from typing import Callable, Sequence
 import numba
 import numpy as np
 
-from ..kernels.adamw import adamw_step, cut_into_blocks, sums_of_squares
-from ..kernels.buffers import workspace
-from ..kernels.gemm import gemm_workspaces, register
-from ..kernels.jit import address, ready
-from ..kernels.muon import muon_step, work, workspace_size
+from ..arrays.versions import note_write
 from ..tensor import Tensor
-from ..versions import note_write
+from .kernels.adamw import adamw_step, cut_into_blocks, sums_of_squares
+from .kernels.buffers import workspace
+from .kernels.gemm import gemm_workspaces, register
+from .kernels.jit import address, ready
+from .kernels.muon import muon_step, work, workspace_size
 
 COUNTER = "step"  # the name of a number in a parameter's state; all others are of moments
 

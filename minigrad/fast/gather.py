@@ -6,12 +6,12 @@ import numpy as np
 
 from .. import backend
 from ..backend import replaced_by
-from ..kernels import gather as kernels
-from ..kernels.copying import copied
 from ..ops import gather
 from ..ops.indexing import OCCURS_TWICE, started
 from ..tape import implements
 from .indexing import LARGE
+from .kernels import gather as kernels
+from .kernels.copying import copied
 
 
 @implements(gather.Gather)

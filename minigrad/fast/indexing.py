@@ -4,14 +4,14 @@ import math
 import numpy as np
 
 from ..backend import replaced_by
-from ..kernels.buffers import empty
-from ..kernels.copying import copy
-from ..kernels.embedding import add_rows
-from ..kernels.gather import add_along, take
-from ..kernels.reduce import FEW
 from ..ops import indexing
 from ..ops.indexing import is_basic, started
 from ..tape import implements
+from .kernels.buffers import empty
+from .kernels.copying import copy
+from .kernels.embedding import add_rows
+from .kernels.gather import add_along, take
+from .kernels.reduce import FEW
 
 LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
 

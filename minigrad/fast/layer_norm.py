@@ -1,11 +1,11 @@
 """Layer norm by kernels."""
 import numpy as np
 
-from ..kernels import layer_norm as kernels
-from ..kernels.buffers import empty_like
-from ..kernels.rows import as_rows
 from ..ops import layer_norm
 from ..tape import implements
+from .kernels import layer_norm as kernels
+from .kernels.buffers import empty_like
+from .kernels.rows import as_rows
 
 
 @implements(layer_norm.LayerNorm)

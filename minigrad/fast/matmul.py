@@ -1,11 +1,11 @@
 """Matrix products by kernels; in Linear and MLP, leading axes are rows of one product."""
 import numpy as np
 
-from ..kernels import dot, elementwise, gemm
-from ..kernels.rows import as_rows, sum_rows
 from ..ops import matmul
 from ..ops.arithmetic import product
 from ..tape import implements
+from .kernels import dot, elementwise, gemm
+from .kernels.rows import as_rows, sum_rows
 
 
 class OfFloats:

@@ -1,10 +1,10 @@
 """Vectors of length 1 by kernels."""
 import numpy as np
 
-from ..kernels import normalize as kernels
-from ..kernels.copying import in_order
 from ..ops import normalize
 from ..tape import implements
+from .kernels import normalize as kernels
+from .kernels.copying import in_order
 from .softmax import along_last_axis
 
 

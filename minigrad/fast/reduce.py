@@ -4,15 +4,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ..backend import replaced_by, with_axis_last, with_last_axis_at
-from ..kernels import formulas, row_reductions as kernels
-from ..kernels.buffers import empty
-from ..kernels.copying import copy, in_order
-from ..kernels.pointwise import computed, is_apart
-from ..kernels.reduce import normalized, wide_sum
-from ..kernels.rows import as_rows
 from ..ops import reduce
 from ..ops.reduce import count, keep_axes
 from ..tape import implements
+from .kernels import formulas, row_reductions as kernels
+from .kernels.buffers import empty
+from .kernels.copying import copy, in_order
+from .kernels.pointwise import computed, is_apart
+from .kernels.reduce import normalized, wide_sum
+from .kernels.rows import as_rows
 
 LARGE = 1 << 13  # elements
 

@@ -1,11 +1,11 @@
 """RMS norm by kernels."""
 import numpy as np
 
-from ..kernels import rms_norm as kernels
-from ..kernels.buffers import empty_like
-from ..kernels.rows import as_rows
 from ..ops import rms_norm
 from ..tape import implements
+from .kernels import rms_norm as kernels
+from .kernels.buffers import empty_like
+from .kernels.rows import as_rows
 
 
 @implements(rms_norm.RMSNorm)

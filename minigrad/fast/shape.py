@@ -5,10 +5,10 @@ import numpy as np
 
 from .. import backend
 from ..backend import replaced_by
-from ..kernels.buffers import empty
-from ..kernels.copying import copied, copy
 from ..ops import shape
 from ..tape import implements
+from .kernels.buffers import empty
+from .kernels.copying import copied, copy
 
 LARGE = 1 << 14  # elements
 

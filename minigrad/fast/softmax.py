@@ -5,12 +5,12 @@ In float32, where e^(x - max) is below 2^-126 it is 0: denormals would be slow.
 import numpy as np
 
 from ..backend import with_axis_last, with_last_axis_at
-from ..kernels import softmax as kernels
-from ..kernels.buffers import empty_like
-from ..kernels.copying import in_order
-from ..kernels.rows import as_rows
 from ..ops import softmax
 from ..tape import are_contiguous, implements
+from .kernels import softmax as kernels
+from .kernels.buffers import empty_like
+from .kernels.copying import in_order
+from .kernels.rows import as_rows
 
 
 @implements(softmax.Softmax)

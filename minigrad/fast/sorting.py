@@ -3,8 +3,8 @@ import numpy as np
 
 from .. import backend
 from ..backend import replaced_by, with_axis_last, with_last_axis_at
-from ..kernels.copying import in_order
-from ..kernels.sorting import least_keys, places, sorting_keys
+from .kernels.copying import in_order
+from .kernels.sorting import least_keys, places, sorting_keys
 
 LARGE = 1 << 12  # elements, from which sorting keys is faster than sorting indices
 FEW = 8  # least keys, up to which keeping them in order is faster than to partition all

@@ -2,12 +2,12 @@
 import numpy as np
 
 from ..backend import elementwise, wide_sum
-from ..kernels.reduce import SMALL
-from ..kernels.rows import LEAST_SQUARES
 from ..ops import statistics
 from ..ops.reduce import count
 from ..ops.statistics import squared_error
 from ..tape import implements
+from .kernels.reduce import SMALL
+from .kernels.rows import LEAST_SQUARES
 
 
 @implements(statistics.Var)

@@ -1,12 +1,12 @@
 """Windows added back place by place, not element by element."""
 import numpy as np
 
-from ..kernels.copying import copy
-from ..kernels.reduce import FEW
 from ..ops import windows
 from ..ops.windows import windows_of
 from ..tape import implements
 from .indexing import zeros
+from .kernels.copying import copy
+from .kernels.reduce import FEW
 
 
 @implements(windows.Fold)

@@ -3,8 +3,8 @@ import dataclasses
 import warnings
 from typing import Any, Callable, Sequence
 
-from ..derivatives import grad
-from ..grad_mode import enable_grad
+from ..autograd.functional import grad
+from ..autograd.grad_mode import enable_grad
 from ..tensor import Tensor
 from .check import Options, check
 from .problem import as_inputs, floats, generator_for, input_names, mapped, problem_of, title_of

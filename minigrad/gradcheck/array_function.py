@@ -7,9 +7,9 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from .. import random
-from ..surroundings import Surroundings
-from ..derivatives import grad
-from ..grad_mode import enable_grad, no_grad
+from ..autograd.functional import grad
+from ..autograd.grad_mode import enable_grad, no_grad
+from ..fast.compiling.surroundings import Surroundings
 from ..tensor import Tensor
 from .problem import input_names, mapped
 

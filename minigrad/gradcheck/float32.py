@@ -4,8 +4,8 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from .. import random
-from ..derivatives import grad
-from ..grad_mode import enable_grad
+from ..autograd.functional import grad
+from ..autograd.grad_mode import enable_grad
 from ..tape import Op
 from ..tensor import Tensor
 from .differences import FAIL, PASS

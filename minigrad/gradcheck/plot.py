@@ -1,7 +1,7 @@
 """The picture of a gradient check."""
 import numpy as np
 
-from ..figures import new_figure
+from ..drawing.figures import new_figure
 
 
 def plot_report(report, path: str | None = None):

@@ -8,8 +8,8 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from .. import random, tape
-from ..custom import Function
-from ..grad_mode import enable_grad, no_grad
+from ..autograd.function import Function
+from ..autograd.grad_mode import enable_grad, no_grad
 from ..runner import current
 from ..tensor import Tensor
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..html import html_of_report
+from ..drawing.html import html_of_report
 from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, overall
 from .plot import plot_report

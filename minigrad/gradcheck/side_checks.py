@@ -4,7 +4,7 @@ from typing import Callable, Sequence
 import numpy as np
 
 from .. import tape
-from ..grad_mode import no_grad
+from ..autograd.grad_mode import no_grad
 from ..runner import EAGER
 from ..tape import Op
 from ..tensor import Tensor

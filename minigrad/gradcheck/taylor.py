@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..html import html_of_report
+from ..drawing.html import html_of_report
 from ..tensor import Tensor
 from .differences import FAIL, INCONCLUSIVE, PASS, along, difference
 from .problem import Point, Problem, as_inputs, generator_for, problem_of

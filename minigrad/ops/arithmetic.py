@@ -8,11 +8,10 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
-from ..arrays import bool_, int64
-from ..backend import elementwise
-from ..protocol import is_tensor
-from ..tape import Op
+from ..arrays.dtypes import bool_, int64
+from ..backend import elementwise, is_tensor
 from ..runner import compute
+from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dtype, operand, promote
 

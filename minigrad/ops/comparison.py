@@ -4,11 +4,10 @@ from typing import Callable
 
 import numpy as np
 
-from ..arrays import as_array, bool_
-from ..backend import elementwise
-from ..protocol import is_tensor
-from ..tape import Op
+from ..arrays.dtypes import as_array, bool_
+from ..backend import elementwise, is_tensor
 from ..runner import compute
+from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
 

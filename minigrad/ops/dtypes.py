@@ -3,9 +3,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import bfloat16, bool_, converted, float16, float32, float64, int32, int64
-from ..devices import CPU, dtype_of_to
-from ..protocol import is_tensor
+from ..arrays.devices import CPU, dtype_of_to
+from ..arrays.dtypes import bfloat16, bool_, converted, float16, float32, float64, int32, int64
+from ..backend import is_tensor
 from ..tape import Op
 
 

@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 
-from ..backend import in_order, sum_of_products
-from ..protocol import is_tensor
+from ..backend import in_order, is_tensor, sum_of_products
 from ..tape import Op
 from .numpy_protocol import answers
 

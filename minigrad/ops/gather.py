@@ -1,8 +1,7 @@
 """Slices or elements taken along one axis by their positions, and what puts or adds them there: their transposes."""
 import numpy as np
 
-from ..backend import add_at, along, copied, copied_with_range, takes_twice
-from ..protocol import is_tensor
+from ..backend import add_at, along, copied, copied_with_range, is_tensor, takes_twice
 from ..runner import compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, passed_on, started

@@ -3,10 +3,9 @@ import math
 
 import numpy as np
 
-from ..backend import add_at, copied, in_order, positions_of_nonzero, takes_twice, zeros
-from ..protocol import is_tensor
-from ..tape import Op
+from ..backend import add_at, copied, in_order, is_tensor, positions_of_nonzero, takes_twice, zeros
 from ..runner import compute
+from ..tape import Op
 from .operands import check_dim, values_of
 
 

@@ -9,7 +9,7 @@ from typing import Sequence
 
 import numpy as np
 
-from ..protocol import is_tensor
+from ..backend import is_tensor
 from ..tape import Fused, Op
 from .activations import Gelu, gelu_slope
 from .arithmetic import product

@@ -6,7 +6,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..protocol import is_tensor
+from ..backend import is_tensor
 from .operands import NUMPY_NAMES, data_of
 
 ANSWERS: dict[Callable, Callable] = {}  # NumPy's function, and what it calls if a Tensor is among its arguments

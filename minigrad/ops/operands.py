@@ -6,8 +6,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..arrays import as_array, bool_, float32, int64
-from ..protocol import is_tensor
+from ..arrays.dtypes import as_array, bool_, float32, int64
+from ..backend import is_tensor
 from ..runner import compute
 
 KINDS = "bif"  # of dtypes, the lowest first: booleans, integers, floats

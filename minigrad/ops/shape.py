@@ -5,8 +5,7 @@ from typing import Sequence
 
 import numpy as np
 
-from ..backend import concatenate, copied, copy, empty
-from ..protocol import is_tensor
+from ..backend import concatenate, copied, copy, empty, is_tensor
 from ..tape import Op
 from .indexing import Index
 from .numpy_protocol import answers

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from ..backend import argsort, elementwise, in_order, wide_sum
-from ..protocol import is_tensor
+from ..backend import argsort, elementwise, in_order, is_tensor, wide_sum
 from ..tape import Op
 from .arithmetic import Mul, Sub
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names

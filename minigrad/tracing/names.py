@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from ..protocol import is_tensor
+from ..backend import is_tensor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 INSIDE = tuple(os.path.join(ROOT, package) + os.sep for package in ("minigrad", "nn", "models"))  # not the user's code

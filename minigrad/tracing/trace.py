@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .. import tape
-from ..drawing import Graph, graph_of
-from ..grad_mode import no_grad
-from ..protocol import is_tensor
+from ..autograd.grad_mode import no_grad
+from ..backend import is_tensor
+from ..drawing.graph import Graph, graph_of
 from ..runner import Observer, current, unbroadcast
 from ..tape import Fused, Op
 from ..tensor import Identity, Tensor

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from minigrad.figures import new_figure
-from minigrad.html import html_of_report
+from minigrad.drawing.figures import new_figure
+from minigrad.drawing.html import html_of_report
 from study.exercises.answer import Answer
 from study.exercises.exercise import Exercise, Inputs
 

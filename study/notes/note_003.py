@@ -338,7 +338,7 @@ def counted(N: int, D: int) -> dict[str, int]:
 
 @claim("C1", note="003", section="Computational complexity",
        formula="Q, K, V: O(N D^2); Q K^T: O(N^2 D); Y: O(N^2 D); X~: O(N D^2)",
-       ours="mg.count_flops()", code="minigrad/flops.py:count_flops")
+       ours="mg.count_flops()", code="minigrad/tracing/flops.py:count_flops")
 def what_a_layer_costs():
     """Queries, keys and values cost O(N D²), the products Q Kᵀ and A V O(N² D), the MLP O(N D²)."""
     grid = {(N, D): counted(N, D) for N in (16, 32, 64) for D in (16, 32, 64)}

@@ -9,7 +9,7 @@ import numpy as np
 import minigrad as mg
 import nn
 from minigrad import Tensor
-from minigrad.figures import new_figure
+from minigrad.drawing.figures import new_figure
 from models.tasks import TASKS
 from models.transformer import MLP, PLACEMENTS, Block, TransformerConfig
 from nn.position import sinusoidal, sine_only

@@ -1,9 +1,9 @@
 import pytest
 
-from minigrad.engine import IS_FAST
+from minigrad.fast import IS_FAST
 
 if IS_FAST:
-    from minigrad.fast import compiled
+    from minigrad.fast.compiling import compiled
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import minigrad as mg
 import naive
 import nn
-from minigrad.kernels import dropout as kernels
+from minigrad.fast.kernels import dropout as kernels
 from minigrad.ops import dropout as textbook
 from minigrad.ops.attention import WeightsDropout
 from nn import functional as F

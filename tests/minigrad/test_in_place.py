@@ -10,7 +10,7 @@ import pytest
 
 import minigrad as mg
 import nn
-from minigrad import versions
+from minigrad.arrays import versions
 from minigrad.ops.matmul import Linear
 
 

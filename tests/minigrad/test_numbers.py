@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.engine import IS_FAST
+from minigrad.fast import IS_FAST
 from nn import functional as F
 
 by_kernels = pytest.mark.skipif(not IS_FAST, reason="NumPy's float32 ends sooner than the kernels', which add in float64")

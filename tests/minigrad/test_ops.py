@@ -9,7 +9,7 @@ import minigrad
 from cases import CASES, NEED_AN_AXIS
 from layouts import EXPANDED, LAYOUTS, mapped
 from minigrad import Tensor, from_numpy, gradcheck
-from minigrad import pool
+from minigrad.fast import pool
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.difference_losses import DifferenceLoss
 from minigrad.ops.dtypes import Cast

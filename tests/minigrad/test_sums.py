@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.kernels import reduce
-from minigrad.kernels.jit import get_num_threads, set_num_threads
+from minigrad.fast.kernels import reduce
+from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
 from nn import functional as F
 
 LONG = 300_000  # terms; enough that adding them one after the other in float32 is off by more than 1e-5
@@ -221,7 +221,7 @@ def test_a_compiled_step_sums_and_adds_up_anew():
 
 USE_ALL_WORKSPACES = """
 import numpy as np
-from minigrad.kernels import embedding, gather, reduce, rows
+from minigrad.fast.kernels import embedding, gather, reduce, rows
 x = np.ones((40_000, 10), np.float32)
 assert (rows.sum_rows(x) == 40_000).all()
 table, ids = np.empty((3, 10), np.float32), np.arange(40_000) % 2

@@ -11,7 +11,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 import minigrad as mg
 import nn
-from minigrad.kernels import jit
+from minigrad.fast.kernels import jit
 from models import CausalTransformer, TransformerConfig
 
 

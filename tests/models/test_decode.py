@@ -8,8 +8,8 @@ import pytest
 import minigrad as mg
 import nn
 from configs import random_config
-from minigrad.kernels.jit import get_num_threads, set_num_threads
-from minigrad.kernels.program import Program
+from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
+from minigrad.fast.kernels.program import Program
 from models import CausalTransformer, TransformerConfig, decode, generate, generate_batch
 from models.decode import CachedDecoder, CannotDecode
 from models.generate import draw, full_forward

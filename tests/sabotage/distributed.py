@@ -15,7 +15,7 @@ SABOTAGES = [
         "leaves: complete at their first gradient": ("_Arrived.count_uses", "self.uses[parent] == 0", "True"),
         "leaves: used once each": ("uses_of_leaves", "uses[parent] += 1", "uses[parent] = 1"),
     }),
-    *edits(RANKS, "minigrad.fast.capture", {
+    *edits(RANKS, "minigrad.fast.compiling.capture", {
         "replay: no hooks of leaves": ("_Arrival.__call__", "for hook in node.accumulation_hooks", "for hook in ()"),
         "replay: gradients in its own memory": ("_Arrival.__call__", "if node.grad_memory is not None", "if False"),
     }),

@@ -4,19 +4,22 @@ import sys
 import numpy as np
 
 import nn.module
-from minigrad import creation, custom, per_thread, runner, surroundings, tape, versions
-from minigrad.fast import capture, compiled, transcript, undo
+from minigrad import creation, per_thread, runner, tape
+from minigrad.autograd import function as custom
+from minigrad.fast.compiling import surroundings
+from minigrad.arrays import versions
+from minigrad.fast.compiling import capture, compiled, transcript, undo
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
 from sabotage.edit import edit, edits
 
 tensor = sys.modules["minigrad.tensor"]  # in the package, `tensor` is the function
 
-COMPILED = ("tests/minigrad/test_compiled_changes.py", "tests/minigrad/test_compiled.py")
-PYTHON = ("tests/minigrad/test_compiled_python.py",)
+COMPILED = ("tests/minigrad/fast/test_compiled_changes.py", "tests/minigrad/fast/test_compiled.py")
+PYTHON = ("tests/minigrad/fast/test_compiled_python.py",)
 TAPE = ("tests/minigrad/test_tape.py", "tests/minigrad/test_in_place.py")
-AHEAD = ("tests/minigrad/kernels/test_ahead.py", "-k", "there_is or a_line_is or is_dead")
-CACHE = ("tests/minigrad/kernels/test_cache.py", "-k", "TestLocks")
+AHEAD = ("tests/minigrad/fast/kernels/test_ahead.py", "-k", "there_is or a_line_is or is_dead")
+CACHE = ("tests/minigrad/fast/kernels/test_cache.py", "-k", "TestLocks")
 
 
 def replaced(owner, name: str, make):
@@ -84,7 +87,7 @@ SABOTAGES = [
         "functions do the same each time": lambda: setattr(custom._FunctionOp, "is_fixed", True),
     }.items()
 ] + [
-    *edits(PYTHON, "minigrad.surroundings", {
+    *edits(PYTHON, "minigrad.fast.compiling.surroundings", {
         f"python: {name}": row for name, row in {
             "defaults are not read": ("Surroundings._function", '"__code__", "__defaults__", "__kwdefaults__"', '"__code__",'),
             "cells are not read": ("Surroundings._values", "name in scope.cells and", "False and"),
@@ -103,7 +106,7 @@ SABOTAGES = [
             "minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
         }.items()
     }),
-    *edits(PYTHON, "minigrad.fast.compiled", {
+    *edits(PYTHON, "minigrad.fast.compiling.compiled", {
         f"python: {name}": row for name, row in {
             "Python runs it no more": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "True"),
             "Python always runs it": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "False"),
@@ -116,7 +119,7 @@ SABOTAGES = [
             "since any call": ("verified", "compiled.calls - last > 1", "True"),
         }.items()
     }),
-    *edits(PYTHON, "minigrad.fast.capture", {
+    *edits(PYTHON, "minigrad.fast.compiling.capture", {
         f"python: {name}": row for name, row in {
             "absent gradients": ("_backward_into", "(target is ABSENT) != (gradient is None)", "False"),
         }.items()
@@ -159,16 +162,16 @@ SABOTAGES = [
         "memory is given back": replaced(capture, "Pool", lambda original: lambda keeps_all: original()),
     }.items()
 ] + [
-    *edits(COMPILED, "minigrad.fast.capture", {
+    *edits(COMPILED, "minigrad.fast.compiling.capture", {
         "compile: what is added to is written to": ("_Arrival.leave", "self.node.grad is self.memory", "False"),
         "compile: all gradients are where they were computed": ("Capture._arrival", "is_fresh and", ""),
         "compile: gradients anywhere in the step's pool": ("Capture._arrival", "np.empty(gradient.shape, gradient.dtype)", "self.lent(gradient)"),
         "compile: lent gradients are shown": ("_Arrival.__call__", "node.grad_is_lent = True", "pass"),
     }),
-    *edits(COMPILED, "minigrad.fast.compiled", {
+    *edits(COMPILED, "minigrad.fast.compiling.compiled", {
         "compile: what is added to is left to replays of backward": ("_Captured", "step.calls[: step.opening], step.calls[step.opening :]", "step.calls, []"),
     }),
-    *edits(COMPILED, "minigrad.kernels.internals", {
+    *edits(COMPILED, "minigrad.fast.kernels.internals", {
         "compile: dispatchers of *arguments are called": ("machine_code", "isinstance(signature[0], types.BaseTuple)", "False"),
     }),
     *edits(COMPILED, "minigrad.tensor", {
@@ -198,37 +201,37 @@ SABOTAGES = [
         "gradients are not summed back": replaced(
             runner, "unbroadcast", lambda original: lambda gradient, shape, where="": np.broadcast_to(gradient.flat[0], shape)),
     }.items()
-] + edits(AHEAD, "minigrad.kernels.ahead", {
+] + edits(AHEAD, "minigrad.fast.kernels.ahead", {
     "ahead: nobody asks whether the kernels are there": ("start", " or _done().exists()", ""),
     "ahead: other processes are not asked": ("start", "if held is None", "if False"),
     "ahead: any program is taken for Python": ("start", "not is_python or ", ""),
     "ahead: processes outlive their parent": ("compile_step", "os.getppid() != int(parent)", "False"),
     "ahead: arrays have one axis more": ("_read_type", "int(form)", "int(form) + 1"),
-}) + edits(("tests/minigrad/kernels/test_jit.py", "-k", "once or by_name or cannot"), "minigrad.kernels.internals", {
+}) + edits(("tests/minigrad/fast/kernels/test_jit.py", "-k", "once or by_name or cannot"), "minigrad.fast.kernels.internals", {
     "jit: a kernel from the disk is called by name": ("_OfParts.add_linking_library", "is_loaded or ", ""),
     "jit: a part is compiled for each constant": ("Part.get_call_template", "types.unliteral(kind)", "kind"),
     "jit: Python can call what is for kernels": ("_ForKernels.__call__", "raise TypeError(", "return str("),
-}) + edits(("tests/minigrad/kernels/test_interrupts.py",), "minigrad.kernels.interrupts", {
+}) + edits(("tests/minigrad/fast/kernels/test_interrupts.py",), "minigrad.fast.kernels.interrupts", {
     "Ctrl-C: obeyed amid a pass": ("_Waiting._note", "self._noted = arguments", "self._handler(*arguments)"),
     "Ctrl-C: its next handler is forgotten": ("_Waiting.obey", "self._handler = signal.signal(", "signal.signal("),
-}) + edits(CACHE, "minigrad.kernels.cache", {
+}) + edits(CACHE, "minigrad.fast.kernels.cache", {
     "cache: nobody waits for another process": ("KernelCache.load_overload", ", PATIENCE)", ")"),
     "cache: what another process compiles is missing": ("KernelCache.is_missing", "return held is not None", "return True"),
     "cache: what was compiled meanwhile is not seen": (
         "KernelCache.load_overload", "loaded = self._load(path, target_context)  #", "pass  #"),
     "cache: a process waits for itself": ("KernelCache.load_overload", " and path not in self._locks", ""),
     "cache: locks stay": ("KernelCache.save_overload", "self._unlock(path)", "pass"),
-}) + edits(("tests/minigrad/kernels/test_cache.py", "-k", "sources or longest or announced"), "minigrad.kernels.cache", {
+}) + edits(("tests/minigrad/fast/kernels/test_cache.py", "-k", "sources or longest or announced"), "minigrad.fast.kernels.cache", {
     "cache: beside the sources": ("cache_folder", "candidates = []", 'candidates = [SOURCES / "__pycache__"]'),
     "cache: folders pile up": ("_remove_unused", "folders[MOST_FOLDERS:]", "folders[99:]"),
     "cache: folders in use go": ("cache_folder", "os.utime(folder)", "pass"),
     "cache: compiling is announced at once": ("KernelCache.load_overload", " and KernelCache.seconds > A_WHILE", ""),
     "cache: compiling takes no time": ("KernelCache.save_overload", "self._count_seconds()", "pass"),
-}) + edits(("tests/minigrad/kernels/test_axes.py",), "minigrad.kernels.axes", {
+}) + edits(("tests/minigrad/fast/kernels/test_axes.py",), "minigrad.fast.kernels.axes", {
     "axes: a loop runs through what lies apart in one array": ("runs", "all(", "any("),
     "axes: five loops are four": ("Loops.of", "len(axes) > 4 or ", ""),
     "axes: steps are elements": ("Loops.of", "own[run[-1]] % itemsize", "False"),
-}) + edits(("tests/minigrad/kernels/test_pointwise.py",), "minigrad.kernels.pointwise", {
+}) + edits(("tests/minigrad/fast/kernels/test_pointwise.py",), "minigrad.fast.kernels.pointwise", {
     "formulas: float64 is read as float32": ("Formula.of", "x.dtype != (self._takes[i] if i < len(self._takes) else FLOAT)", "False"),
     "formulas: the result's axes stay in the order of memory": ("Formula._computed", "out.transpose(plan.order)", "out"),
     "formulas: a column is a row": ("_seen_as_matrix", '"n", (1, 0)', '"e", (0, 1)'),

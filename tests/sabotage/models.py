@@ -370,7 +370,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "generate: always back to training": ("full_forward", "model.train(was_training)", "model.train()"),
     "generate: on the tape": ("full_forward", "with mg.no_grad():", "if True:"),
     "generate: one random number for all rows": ("draw", "generator.random(len(logits))", "np.full(len(logits), generator.random())"),
-}) + edits(GENERATION, "minigrad.kernels.sampling", {
+}) + edits(GENERATION, "minigrad.fast.kernels.sampling", {
     "sample: temperature ignored": ("sample", "float(temperature)", "1.0"),
     "sample: top_k ignored": ("sample", "min(top_k, V)", "V"),
     "sample: top_k may be more than there are": ("sample", "min(top_k, V)", "top_k"),
@@ -461,7 +461,7 @@ GENERATING = edits(GENERATION, "models.generate", {
     "CachedDecoder: activations anywhere": (
         "_Translation.linear", "layer.activation not in known", "False"),
     "CachedDecoder: never": ("_Translation", "_expect(model, CausalTransformer)", "raise ValueError()"),
-}) + edits(DECODING, "minigrad.kernels.program", {
+}) + edits(DECODING, "minigrad.fast.kernels.program", {
     "Program: dtypes": ("Program._address", "array.dtype != self.dtype", "False"),
 })
 

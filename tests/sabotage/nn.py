@@ -809,7 +809,7 @@ MODULE = [
         "Module: repr without children": ("Module.__repr__", "lines = self._child_lines()", "lines = []"),
         "Module: repr without its own": ("Module.__repr__", "[extra] if extra else []", "[]"),
     }),
-    *edits(("tests/minigrad/test_compiled.py",), "nn.module", {
+    *edits(("tests/minigrad/fast/test_compiled.py",), "nn.module", {
         "Module: a new attribute outdates no captured step": ("Module.__setattr__", "outdate()", "pass"),
     }),
     *edits(HOOKS, "nn.hooks", {

@@ -19,7 +19,7 @@ SABOTAGES = of_claims("000", {
     "C2": {
         "an RNN's state is lost": ("nn.recurrent:RNN._run", "b_hh if h is None", "b_hh if True"),
         "attention sees half": (PACKED, "self.num_heads, is_causal, dropout,", "self.num_heads, True, dropout,"),
-        "attention is not counted": ("minigrad.flops:count_flops.forward", "op.count(arrays, output)", "0"),
+        "attention is not counted": ("minigrad.tracing.flops:count_flops.forward", "op.count(arrays, output)", "0"),
     },
     "L1": {
         "one row for all ids": ("nn.functional.layers:embedding", "weight, positions, ids=ids)", "weight, positions, ids=ids * 0)"),
@@ -253,9 +253,9 @@ SABOTAGES = of_claims("000", {
         "one batch only": ("models.train:Trainer.train_step", "range(config.accumulation)", "range(1)"),
     },
     "T7": {
-        "not enlarged": ("minigrad.kernels.dropout:threshold_and_scale", "1 / (1 - p) if p < 1 else 0", "1"),
-        "nothing is dropped": ("minigrad.kernels.dropout:threshold_and_scale", "round(p * 2**32)", "0"),
-        "p is what is kept": ("minigrad.kernels.dropout:threshold_and_scale", "round(p * 2**32)", "round((1 - p) * 2**32)"),
+        "not enlarged": ("minigrad.fast.kernels.dropout:threshold_and_scale", "1 / (1 - p) if p < 1 else 0", "1"),
+        "nothing is dropped": ("minigrad.fast.kernels.dropout:threshold_and_scale", "round(p * 2**32)", "0"),
+        "p is what is kept": ("minigrad.fast.kernels.dropout:threshold_and_scale", "round(p * 2**32)", "round((1 - p) * 2**32)"),
         "the gradient is not masked": ("minigrad.ops.dropout:Dropout.backward", "type(self).call(dout, key=self.key, p=self.p)", "dout * 1.0"),
         "the gradient has another mask": ("minigrad.ops.dropout:Dropout.backward", "key=self.key", "key=self.key + 1"),
         "dropped in evaluation": ("nn.dropout:Dropout.forward", "self.training", "True"),

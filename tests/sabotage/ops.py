@@ -12,9 +12,11 @@ import numpy as np
 
 import minigrad
 from cases import CASES, ELEMENTWISE, NEED_AN_AXIS
-from minigrad import Tensor, arrays, pool, runner, tape
-from minigrad.fast import capture
-from minigrad.kernels import jit
+from minigrad import Tensor, runner, tape
+from minigrad.arrays import dtypes as arrays
+from minigrad.fast import pool
+from minigrad.fast.compiling import capture
+from minigrad.fast.kernels import jit
 from minigrad.ops import (
     arithmetic, attention, comparison, cross_entropy, cumulative, dtypes, einsum, embedding, indexing, layer_norm, matmul,
     rms_norm, shape,
@@ -446,8 +448,8 @@ def nothing_added(norm):
     norm.backward = lambda self, dout, *saved, accumulated=None: backward(self, dout, *saved)
 
 
-GATE = "tests/minigrad/kernels/test_jit.py::test_the_gate_copies_only_what_a_kernel_would_misread"
-OPS_TESTS, COMPILED_TESTS = "tests/minigrad/test_ops.py", "tests/minigrad/test_compiled.py"
+GATE = "tests/minigrad/fast/kernels/test_jit.py::test_the_gate_copies_only_what_a_kernel_would_misread"
+OPS_TESTS, COMPILED_TESTS = "tests/minigrad/test_ops.py", "tests/minigrad/fast/test_compiled.py"
 FOUNDATIONS = [
     Sabotage("pool: gives out memory that is in use", (PRIVATE,), memory_in_use),
     Sabotage("as_array: other byte orders stay", (f"{OPS_TESTS}::test_arrays_become_native_where_they_come_in",),
@@ -461,7 +463,7 @@ FOUNDATIONS = [
     Sabotage("gate: lets read-only arrays through", (GATE,), functools.partial(gate_without, "writeable")),
     Sabotage("gate: lets unaligned arrays through", (GATE,), functools.partial(gate_without, "aligned")),
     Sabotage("compiled: for other types than those of the arguments", (
-        "tests/minigrad/kernels/test_jit.py::test_what_is_compiled_for_other_types_is_not_taken",), compiled_for_any_types),
+        "tests/minigrad/fast/kernels/test_jit.py::test_what_is_compiled_for_other_types_is_not_taken",), compiled_for_any_types),
     *(Sabotage(f"{norm.__name__}: what has arrived on other ways is lost", (
         "tests/minigrad/test_tape.py::test_an_op_that_adds_to_what_has_arrived",), functools.partial(nothing_added, norm))
       for norm in (layer_norm.LayerNorm, rms_norm.RMSNorm)),

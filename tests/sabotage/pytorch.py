@@ -1,18 +1,18 @@
 """What files written for PyTorch need, each broken in turn: devices, dtypes, generators, loaders, DLPack, in-place forms."""
 import nn.left_out
-from minigrad.left_out import FUNCTIONS
+from minigrad.extend.left_out import FUNCTIONS
 from sabotage.base import Sabotage
 from sabotage.edit import edit, edits
 
 NAMES = ("tests/minigrad/test_pytorch_names.py",)
-DLPACK = ("tests/minigrad/test_dlpack.py",)
+DLPACK = ("tests/minigrad/arrays/test_dlpack.py",)
 DATA = ("tests/nn/test_data.py",)
 LEFT_OUT = ("tests/test_left_out.py",)
 CONTIGUOUS = ("tests/minigrad/test_contiguous.py", "-k", "view or shape0")
 COMPOSED = ("tests/minigrad/test_composed.py", "-k", "scatter or addc or stack or ravel")
 
 SABOTAGES: list[Sabotage] = [
-    *edits(NAMES, "minigrad.devices", {
+    *edits(NAMES, "minigrad.arrays.devices", {
         "device: any is taken": ("device", "type not in", "'cpu' not in"),
         "device: any number is taken": ("device", "index not in (None, 0)", "False"),
         "to: a device in device= is not looked at": ("dtype_of_to", "        device(to_device)\n", "        pass\n"),
@@ -59,7 +59,7 @@ SABOTAGES: list[Sabotage] = [
         "bernoulli: the other way round": ("_tossed", ") < probabilities)", ") > probabilities)"),
         "bernoulli: probabilities are not looked at": ("_tossed", "not (is_float and probabilities.min(initial=0.0) == 0 and probabilities.max(initial=1.0) == 1)", "False"),
     }),
-    *edits(NAMES, "minigrad.grad_mode", {
+    *edits(NAMES, "minigrad.autograd.grad_mode", {
         "inference_mode(False): as True": ("inference_mode", "self.mode = not mode", "self.mode = False"),
         "inference_mode: as enable_grad where it decorates": ("inference_mode._new", "not self.mode", "self.mode"),
     }),
@@ -95,7 +95,7 @@ SABOTAGES: list[Sabotage] = [
         "masked_fill": ("ops.comparison:ComparisonMethods.masked_fill", ".contiguous()", ""),
         "einsum": ("ops.einsum:Einsum.forward", "in_order(out)", "out"),
     }.items()],
-    *edits(DLPACK, "minigrad.dlpack", {
+    *edits(DLPACK, "minigrad.arrays.dlpack", {
         "dlpack: what learns is given away": ("_check_constant", "tensor.requires_grad", "False"),
         "dlpack: NumPy may write": ("exported", "array.flags.writeable = False", "pass"),
         "dlpack: the tensor itself becomes read-only": ("exported", "tensor._values().view()", "tensor._values()"),
@@ -108,7 +108,7 @@ SABOTAGES: list[Sabotage] = [
         "dlpack: NumPy's own errors": ("_taken", "except (RuntimeError, TypeError) as error", "except ZeroDivisionError as error"),
         "dlpack: a captured step gives its memory": ("exported", "tensor._values()", "tensor._array"),
     }),
-    *edits(LEFT_OUT, "minigrad.left_out", {
+    *edits(LEFT_OUT, "minigrad.extend.left_out", {
         "left out: no reason": ("left_out", "if name in reasons", "if False"),
         "left out: of the first of several names": ("left_out", "for name in names.split()", "for name in names.split()[:1]"),
         "left out: nothing to guess from": ("left_out", ", obj=sys.modules[module]", ""),

@@ -4,7 +4,7 @@ from sabotage.edit import edits
 TRACE = ("tests/minigrad/tracing/test_trace.py", "-k", "not random_programs")
 FORMULAS = ("tests/minigrad/tracing/test_formulas.py",)
 
-HTML = "tests/minigrad/test_html.py",
+HTML = "tests/minigrad/drawing/test_html.py",
 
 SABOTAGES = [
     *edits(TRACE, "minigrad.tracing.trace", {
@@ -73,16 +73,16 @@ SABOTAGES = [
         "formula: lines not joined": ("formula", 're.sub(r"\\n\\s*", "  ", paragraph)', "paragraph"),
         "formula: any sentence with a colon": ("formula", '.partition(":  ")', '.partition(":")'),
     }),
-    *edits(FORMULAS, "minigrad.custom", {
+    *edits(FORMULAS, "minigrad.autograd.function", {
         "formula: a Function's docstring unread": ("Function.apply", '"__doc__": cls.__doc__', '"__doc__": None'),
     }),
-    *edits(TRACE, "minigrad.drawing", {
+    *edits(TRACE, "minigrad.drawing.graph", {
         "graph: values left out": ("Graph.numbers", "if self.values and", "if False and"),
         "graph: gradients left out": ("Graph.numbers", "if self.gradients and", "if False and"),
         "graph: values unasked": ("Graph.numbers", "if self.values and", "if"),
         "graph: what was not kept drawn without a word": ("graph_of", "if (values or gradients)", "if False"),
     }),
-    *edits(HTML, "minigrad.html", {
+    *edits(HTML, "minigrad.drawing.html", {
         "html: tensors not escaped": ("html_of_tensor", "{escape(name)}", "{name}"),
         "html: reports not escaped": ("html_of_report", "{escape(text)}", "{text}"),
         "html: verdicts of one colour": ("html_of_report", "COLOURS[verdict]", "COLOURS[min(COLOURS)]"),

@@ -393,7 +393,7 @@ function threefry(counter, key) {
   return x;
 }
 
-/** 0 or 1 / (1 - p), the factor of the element at a place, as minigrad/kernels/dropout.py draws it of the step's key. */
+/** 0 or 1 / (1 - p), the factor of the element at a place, as minigrad/fast/kernels/dropout.py draws it of the step's key. */
 function factorAt(c, p, place) {
   const [bits, first] = c.options.key.map(BigInt), position = Number(first) + place;
   const within = position % 128, slot = Math.floor(within / 16), counter = 16 * Math.floor(position / 128) + within % 16;

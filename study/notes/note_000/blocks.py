@@ -58,7 +58,7 @@ def a_block_without_residual_connections():
 
 @claim("C3", note="000", section="Computational Complexity", formula="O(T D^2)",
        ours="mg.count_flops() of a block: 8 T D² of the MLP, 4 T D² + 2 T² D of attention",
-       code=f"{TRANSFORMER}:Block, minigrad/flops.py", also=("003: Computational complexity",))
+       code=f"{TRANSFORMER}:Block, minigrad/tracing/flops.py", also=("003: Computational complexity",))
 def the_mlp_can_dominate():
     """The MLP has at least D hidden units and costs O(T D²), which can be the dominant cost if tokens have very many
     features."""

@@ -15,7 +15,8 @@ from study.notes.note_000.shared import ATTENTION, attend
 
 
 @claim("C2", note="000", section="Transformers", formula="RNN: O(T) time; attention: O(T^2) cost (Conclusion)",
-       ours="nn.RNN(D, D), nn.MultiHeadAttention(D, 2), mg.count_flops()", code="nn/recurrent.py:RNN, minigrad/flops.py",
+       ours="nn.RNN(D, D), nn.MultiHeadAttention(D, 2), mg.count_flops()",
+       code="nn/recurrent.py:RNN, minigrad/tracing/flops.py",
        also=("000: Conclusion", "001: Lack of Parallelizability", "001: Problems"))
 def attention_is_quadratic_and_an_rnn_sequential():
     """Evaluating an RNN and its gradients takes O(T) time, which is a severe limitation; a transformer processes an

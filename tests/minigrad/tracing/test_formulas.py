@@ -8,7 +8,7 @@ import pytest
 
 import minigrad
 from cases import ELEMENTARY
-from minigrad.custom import Function, _FunctionOp
+from minigrad.autograd.function import Function, _FunctionOp
 from minigrad.ops import (
     activations, arithmetic, attention, cross_entropy, elementary, layer_norm, matmul, normalize, rms_norm, softmax,
 )

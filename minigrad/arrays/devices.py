@@ -1,0 +1,76 @@
+"""The one device, "cpu": what code for several devices asks for and names, and one line for any other."""
+import types
+from typing import Any
+
+import numpy as np
+
+from .dtypes import as_dtype
+
+OTHERS = "cuda", "hip", "hpu", "meta", "mps", "mtia", "tpu", "xla", "xpu"  # what code for other libraries may name
+
+
+class device:
+    """A device by its name: "cpu" is the only one.
+
+    >>> device("cpu"), device("cpu").type
+    (device(type='cpu'), 'cpu')
+    >>> device("cuda:0")
+    Traceback (most recent call last):
+    ...
+    RuntimeError: device 'cuda:0' is not there: "cpu" is the only one
+    """
+
+    type, index = "cpu", None
+
+    def __init__(self, type: Any = "cpu", index: int | None = None):
+        if not isinstance(type, device) and type not in ("cpu", "cpu:0") or index not in (None, 0):
+            named = type if index is None else f"{type}:{index}"
+            raise RuntimeError(f'device {named!r} is not there: "cpu" is the only one')
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, device) or other == "cpu"
+
+    def __hash__(self) -> int:
+        return hash("cpu")
+
+    def __repr__(self) -> str:
+        return "device(type='cpu')"
+
+    def __str__(self) -> str:
+        return "cpu"
+
+
+CPU = device()
+
+
+def dtype_of_to(target: Any, dtype: Any = None, to_device: Any = None) -> np.dtype | None:
+    """The dtype that to(target, dtype, device=to_device) asks for, where target is a dtype or a device, or None."""
+    if isinstance(target, np.dtype) and to_device is None:  # the usual case
+        return as_dtype(target)
+    if isinstance(target, (device, int)) or isinstance(target, str) and target.partition(":")[0] in ("cpu", *OTHERS):
+        target, to_device = None, target
+    if to_device is not None:
+        device(to_device)
+    dtype = target if dtype is None else dtype
+    return None if dtype is None else as_dtype(dtype)
+
+
+class NoAccelerator:
+    """`cuda`, `mps`, `xpu`, `accelerator`: whether there is one is answered with no. Seeding and waiting do nothing."""
+
+    def is_available(self) -> bool: return False
+    def is_built(self) -> bool: return False
+    def is_bf16_supported(self) -> bool: return False
+    def device_count(self) -> int: return 0
+    def current_accelerator(self) -> None: return None
+    def manual_seed(self, seed: int) -> None: pass
+    def manual_seed_all(self, seed: int) -> None: pass
+    def synchronize(self) -> None: pass
+    def empty_cache(self) -> None: pass
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f'{name!r} is not there: "cpu" is the only device', name=name, obj=self)
+
+
+cuda = mps = xpu = accelerator = NoAccelerator()
+backends = types.SimpleNamespace(cuda=cuda, mps=mps)

@@ -1,0 +1,172 @@
+"""Operations written by users: a subclass of Function says what to compute and what its gradient is."""
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..tape import Op
+from ..tensor import Tensor, apply, wrap
+from .grad_mode import no_grad
+
+
+class Context:
+    """What forward leaves for backward: saved tensors, and any attributes."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]):
+        self.needs_input_grad = needs_input_grad
+        self.saved_tensors: tuple = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs, outputs or other tensors; they come back as `saved_tensors`, inputs and outputs on the tape."""
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(f"save_for_backward expects Tensors, got {type(tensor).__name__}; use an attribute of ctx")
+        self.saved_tensors = tensors
+
+
+class Function:
+    """A differentiable function with its own backward. Both are static methods; `apply` runs it.
+
+    forward(ctx, *inputs) gets the inputs, computes off the tape, and returns a Tensor, or a tuple of them.
+    backward(ctx, *douts) gets a gradient for each output (None for integers, which have none) and returns one for each
+    input: a Tensor of the input's shape, or None. With create_graph it is on the tape, and can itself be differentiated if
+    it is made of Tensor operations.
+
+    >>> class Cube(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...     @staticmethod
+    ...     def backward(ctx, dout):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 3.0 * x * x * dout
+    >>> x = Tensor([2.0], requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor([12.])
+    """
+
+    @staticmethod
+    def forward(ctx: Context, *inputs: Any):
+        raise NotImplementedError("a Function needs a static method forward(ctx, *inputs)")
+
+    @staticmethod
+    def backward(ctx: Context, *douts: Tensor):
+        raise NotImplementedError("a Function needs a static method backward(ctx, *douts)")
+
+    @classmethod
+    def apply(cls, *inputs: Any):
+        """Run forward on the inputs, and put it on the tape if one of them needs a gradient."""
+        run = _Run(cls, inputs)
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        joined = apply(type(cls.__name__, (_FunctionOp,), {"run": run, "__doc__": cls.__doc__}), *tensors)
+        outputs = tuple(output if piece is None else run.cut(joined, piece) for output, piece in run.outputs)
+        return outputs if run.is_tuple else outputs[0]
+
+
+class Piece(NamedTuple):
+    """Where an output of floats lies in the vector of all of them."""
+
+    start: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class _Run:
+    """One call of a Function: its inputs, and its outputs, laid one after the other in a vector.
+
+    So one application on the tape has several outputs. A single one is left as it is; integers and booleans, which have
+    no gradient, are kept apart.
+    """
+
+    def __init__(self, function: type[Function], inputs: tuple):
+        self.function = function
+        self.inputs = inputs
+        self.ctx = Context(tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs))
+
+    def join(self, outputs: Any) -> np.ndarray:
+        """The array that goes on the tape; `cut` takes the outputs out of it again."""
+        self.is_tuple = isinstance(outputs, tuple)
+        self.outputs: list[tuple[Tensor, Piece | None]] = []
+        floats, start = [], 0
+        for output in outputs if self.is_tuple else (outputs,):
+            if not isinstance(output, Tensor):
+                raise TypeError(f"{self.function.__name__}.forward must return Tensors, got {type(output).__name__}")
+            piece = Piece(start, output.shape, output.dtype) if output.dtype.kind == "f" else None
+            self.outputs.append((output, piece))
+            if piece:
+                floats.append(output.array)
+                start += output.numel()
+        if not floats:
+            return np.empty(0, np.float32)
+        return floats[0] if not self.is_tuple else np.concatenate([array.reshape(-1) for array in floats])
+
+    def cut(self, joined: Tensor, piece: Piece) -> Tensor:
+        """One output, or one output's gradient."""
+        if not self.is_tuple:
+            return joined
+        return joined[piece.start : piece.start + math.prod(piece.shape)].reshape(piece.shape).to(piece.dtype)
+
+
+class _FunctionOp(Op):
+    """out = forward(x):  dx = backward(dout), both as the Function says"""
+
+    run: _Run
+    is_fixed = False
+
+    def described(self):
+        return self.run.function, self.run.inputs
+
+    def forward(self, *arrays):
+        run, arrays = self.run, iter(arrays)
+        inputs = [wrap(next(arrays)) if isinstance(x, Tensor) else x for x in run.inputs]
+        given = [x.array for x in inputs if isinstance(x, Tensor)]
+        with no_grad():
+            out = run.join(run.function.forward(run.ctx, *inputs))
+        saved, run.ctx.saved_tensors = run.ctx.saved_tensors, ()
+        out = out.view() if any(out is array for array in given) else out
+        arrays = [None if tensor is None else tensor.array for tensor in saved]
+        # A saved output comes back out of the joined one, which knows its place on the tape.
+        pieces = {id(tensor.array): piece for tensor, piece in run.outputs if piece and run.is_tuple}
+        self.pieces = [pieces.get(id(array)) for array in arrays]
+        self.save(*[out if piece else array for array, piece in zip(arrays, self.pieces)])
+        run.outputs = [(None if piece else tensor, piece) for tensor, piece in run.outputs]
+        return out
+
+    def backward(self, dout, *saved):
+        run, on_tape = self.run, isinstance(dout, Tensor)
+        dout = dout if on_tape else wrap(np.asarray(dout))
+        tensors = (x if x is None or isinstance(x, Tensor) else wrap(x) for x in saved)
+        run.ctx.saved_tensors = tuple(run.cut(x, piece) if piece else x for x, piece in zip(tensors, self.pieces))
+        douts = [None if piece is None else run.cut(dout, piece) for _, piece in run.outputs]
+        gradients = run.function.backward(run.ctx, *douts)
+        run.ctx.saved_tensors = ()
+        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+        checked = self._checked(gradients)
+        return tuple(g if on_tape or g is None else g.array for g in checked)
+
+    def _checked(self, gradients: tuple) -> list:
+        """One gradient per tensor among the inputs, or an error that names the Function."""
+        name, inputs = self.run.function.__name__, self.run.inputs
+        if len(gradients) != len(inputs):
+            raise RuntimeError(
+                f"{name}.backward returned {len(gradients)} gradients, but forward had {len(inputs)} inputs"
+            )
+        checked = []
+        for i, (gradient, x) in enumerate(zip(gradients, inputs)):
+            if gradient is not None and not isinstance(gradient, Tensor):
+                came = type(gradient).__name__
+                raise TypeError(f"{name}.backward returned a {came} for input {i}; expected Tensor or None")
+            if not isinstance(x, Tensor):
+                if gradient is not None:
+                    raise RuntimeError(f"{name}.backward returned a gradient for input {i}, which is not a Tensor")
+                continue
+            if gradient is not None and gradient.shape != x.shape:
+                raise RuntimeError(
+                    f"{name}.backward returned a gradient of shape {gradient.shape} for input {i} of shape {x.shape}"
+                )
+            if gradient is not None and gradient.dtype.kind != "f":
+                raise TypeError(f"{name}.backward returned a gradient of {gradient.dtype} for input {i}; expected floats")
+            checked.append(gradient)
+        return checked

@@ -1,0 +1,112 @@
+"""Whether a Python thread puts operations on the tape: `no_grad`, `enable_grad`, `inference_mode`, `set_grad_enabled`."""
+import functools
+import inspect
+from collections.abc import Callable
+
+from ..per_thread import this_thread
+
+
+def is_grad_enabled() -> bool:
+    """Are operations of this Python thread put on the tape?"""
+    return this_thread.grad_enabled
+
+
+class _GradModeBlock:
+    """A `with` block, or the decorator of a function or generator, inside which the mode is `self.mode`."""
+
+    mode: bool
+
+    def __new__(cls, function: Callable | bool | None = None, **options):
+        """A function right here is decorated: @no_grad is @no_grad()."""
+        return cls()(function) if callable(function) else super().__new__(cls)
+
+    def __init__(self):
+        self._before = []  # a stack, so that one object can be entered twice
+
+    def __enter__(self):
+        self._before.append(this_thread.grad_enabled)
+        this_thread.grad_enabled = self.mode
+        return self
+
+    def __exit__(self, *exception):
+        this_thread.grad_enabled = self._before.pop()
+
+    def _new(self) -> "_GradModeBlock":
+        return type(self)()
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with self._new():
+                return function(*args, **kwargs)
+
+        @functools.wraps(function)
+        def wrapped_generator(*args, **kwargs):  # the mode holds while the generator runs, not while it waits
+            generator = function(*args, **kwargs)
+            resume, sent = generator.send, None
+            while True:
+                with self._new():
+                    try:
+                        value = resume(sent)
+                    except StopIteration as stop:
+                        return stop.value
+                    finally:
+                        sent = None  # an exception would keep its frames alive
+                try:
+                    resume, sent = generator.send, (yield value)
+                except GeneratorExit:
+                    with self._new():
+                        generator.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001  it is the generator's
+                    resume, sent = generator.throw, error
+
+        return wrapped_generator if inspect.isgeneratorfunction(function) else wrapped
+
+
+class no_grad(_GradModeBlock):
+    """Operations inside are not put on the tape: faster, and nothing is kept for backward.
+
+    >>> with no_grad():
+    ...     is_grad_enabled()
+    False
+    """
+
+    mode = False
+
+
+class enable_grad(_GradModeBlock):
+    """Operations inside are put on the tape, also within `no_grad`."""
+
+    mode = True
+
+
+class inference_mode(_GradModeBlock):
+    """As `no_grad`; inference_mode(False) as `enable_grad`. What is made inside can be used for training later."""
+
+    def __init__(self, mode: bool = True):
+        super().__init__()
+        self.mode = not mode
+
+    def _new(self):
+        return inference_mode(not self.mode)
+
+
+class set_grad_enabled(_GradModeBlock):
+    """Put operations on the tape or not, in this thread: from now on, or for a `with` block or a decorated function."""
+
+    def __init__(self, mode: bool):
+        super().__init__()
+        self.mode = bool(mode)
+        super().__enter__()
+
+    def __enter__(self):
+        return self
+
+    def _new(self):
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, function: Callable) -> Callable:
+        self.__exit__()
+        return super().__call__(function)
+

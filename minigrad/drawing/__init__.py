@@ -1,0 +1,1 @@
+"""What is shown of tensors and graphs: figures, HTML, drawings of the tape."""

@@ -1,0 +1,416 @@
+"""Capturing a computation: each call that computes, on which arrays, so that it can be made again without the tape.
+
+`minigrad.compile` (compiled.py) captures and replays. `Capture` is the runner of the thread while a step is captured, so
+the engine hands it all that it computes:
+
+- an op that is `by_kernels` is noted as the kernels that it launches, forward and backward;
+- any other op as its own `forward` and `backward`, to be run again, with the result copied to where it was;
+- what the tape adds up, and other functions of arrays, as calls of these functions;
+- what is opaque, such as an optimizer's step, as it stands, Python and all.
+
+Results lie in a pool of the capture's own and are freed as ever, so memory is used again within the step. The noted
+calls refer to it by address only. What outlives the step is copied out of it: results at once, gradients when somebody
+looks at them (see `_Arrival`). What Python does with values is not seen and cannot be replayed, so Tensors made by the step
+are `Tracer`s, which show none. What would make a replay another computation than the step itself is refused, or outdates
+what was captured:
+
+- a Tensor from outside that has another array or another place on the tape, or a hook: see `Capture.sources`;
+- an attribute of any module that has been set, or a hook registered: `runner.outdate`;
+- what else Python reads or sets: `surroundings.Surroundings`.
+
+All calls are noted in a `Transcript`, too. A `Rehearsal` makes only that, when Python runs the step once more.
+"""
+import contextlib
+import functools
+import gc
+import sys
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ...arrays.versions import tick
+from ...backend import is_tensor
+from ...per_thread import this_thread
+from ...runner import EAGER, Runner
+from ...tensor import Tensor
+from ..elementwise import is_by_kernels
+from ..kernels.buffers import with_strides_of
+from ..kernels.jit import resolved
+from ..per_thread import own
+from ..pool import Pool
+from .surroundings import Surroundings, is_of_library
+from .transcript import Outside, Transcript
+from .undo import Undo
+
+class Refused(RuntimeError):
+    """This step cannot be captured."""
+
+
+class Tracer(Tensor):
+    """A Tensor of a step while it is captured: it has a shape, a dtype and a place on the tape, but shows no values."""
+
+    @classmethod
+    def of(cls, array: np.ndarray, node, capture: "Capture") -> "Tracer":
+        tracer = cls.__new__(cls)
+        tracer.node, tracer._memory, tracer._capture = node, array, capture
+        tracer.number = capture.transcript.number(array)
+        return tracer
+
+    @property
+    def _array(self) -> np.ndarray:
+        """The memory, for the step's operations. RuntimeError after the step: it may be used for something else."""
+        if this_thread.runner is not self._capture:
+            raise Refused("compile: this tensor was made while a step was captured, and has no values; return what is "
+                               "wanted outside")
+        return self._memory
+
+    @property
+    def array(self) -> np.ndarray:
+        self._capture.refuse_read(self)
+
+    shape = property(lambda self: self._memory.shape)
+    ndim = property(lambda self: self._memory.ndim)
+    dtype = property(lambda self: self._memory.dtype)
+
+    def __repr__(self) -> str:
+        return f"Tracer(shape={self._memory.shape}, dtype={self._memory.dtype})"
+
+    _repr_html_ = None  # it has no numbers to show
+
+
+class _Address:
+    """An array's place in memory, and nothing that keeps it alive."""
+
+    def __init__(self, array: np.ndarray):
+        self.__array_interface__ = array.__array_interface__
+
+
+class Capture(Runner):
+    """The calls of a step in order, as (function, arguments), and the pool in which their results lie."""
+
+    completes_leaves_early = True
+
+    def __init__(self, around: Surroundings | None = None, pool: Pool | None = None):
+        self.around = around
+        self.pool = pool or Pool(keeps_all=True)
+        self.transcript = Transcript(tick())
+        self.undo = Undo()
+        self.opaque_arguments: list = []
+        self.inputs: list[Tracer] = []
+        self.changed: list = []  # places that Python has changed
+        self.refusal: Refused | None = None
+        self.calls: list[tuple[Callable, Sequence]] = []
+        self.opening = 0  # how many calls, of what is opaque, come before anything is computed
+        self.arrivals: list[_Arrival] = []
+        self.is_differentiated = False  # has a gradient arrived at a leaf?
+        self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node that they had
+
+    def __enter__(self) -> "Capture":
+        self._pool_before, own.pool, this_thread.runner = own.pool, self.pool, self
+        return self
+
+    def __exit__(self, *exception) -> None:
+        own.pool, this_thread.runner = self._pool_before, None
+
+    @contextlib.contextmanager
+    def _suspended(self):
+        """Inside, all is as in a replay: nothing is noted, and memory comes from the thread's own pool."""
+        own.pool, this_thread.runner = self._pool_before, None
+        profile = sys.getprofile()
+        sys.setprofile(None)  # a replay runs this code, too
+        try:
+            yield
+        finally:
+            sys.setprofile(profile)
+            own.pool, this_thread.runner = self.pool, self
+
+    # ------------------------------------------------------------------------------------------------ as a Runner
+
+    def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
+        for value in inputs:
+            self.array_of(value)
+        self.transcript.note(op.title, inputs, options, *op.described())
+        out = self._forward(op, arrays, options)
+        if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
+            op.saved = ()  # the capture holds on to the op, and nobody will ask for these
+        return out
+
+    def made(self, tensor: Tensor) -> Tracer:
+        return Tracer.of(tensor._array, tensor.node, self)
+
+    def backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
+        if is_tensor(dout):
+            self._refuse("compile: create_graph=True cannot be replayed; don't compile this step")
+        if op.reruns_forward is None:
+            self._refuse(f"compile: backward reaches {op.title}, which was applied outside of this step, to make a "
+                         f"tensor of shape {op.shape}; compute that inside, or pass it as an input, detached")
+        self.transcript.note(f"backward of {op.title}", accumulated is not None)
+        gradients = self._backward(op, dout, accumulated)
+        for gradient in gradients:
+            if gradient is not None:
+                self.transcript.own(gradient)
+        return gradients
+
+    def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
+        options = {} if accumulated is None else {"accumulated": accumulated}
+        if not op.reruns_forward and dout.flags.carray and dout.size:
+            gradients = self._by_launches(op.backward, (dout, *op.saved), options)
+            return gradients if type(gradients) is tuple else (gradients,)
+        with self._suspended():
+            gradients = EAGER.backward(op, dout, accumulated)
+        gradients = [None if g is None else np.asarray(g) for g in gradients]
+        are_views = [g is not None and op.is_fixed and _is_view(g, [dout]) for g in gradients]
+        gradients = [g if g is None or is_view else self.kept(g) for g, is_view in zip(gradients, are_views)]
+        targets = [ABSENT if g is None else VIEW if is_view else self.lent(g) for g, is_view in zip(gradients, are_views)]
+        saved = None if op.reruns_forward else tuple(map(self.lent, op.saved))
+        if op.passes_gradient and targets[0] is VIEW:
+            return tuple(gradients)  # a view of the same memory each time
+        options = {name: self.lent(array) for name, array in options.items()}
+        self.calls.append((_backward_into, (targets, op, saved, self.lent(dout), options)))
+        return tuple(gradients)
+
+    def differentiate(self, outputs: Sequence, inputs: Sequence) -> None:
+        self.transcript.note("backward", outputs, inputs)
+
+    def run_hooks(self, node, gradient) -> None:
+        self._refuse(f"compile: a tensor of shape {node.shape} has a hook, which a replay would not call; return "
+                     "what you want to see, or don't compile this step")
+
+    def accumulate(self, node, gradient: np.ndarray, is_fresh: bool) -> None:
+        if node.retains_grad:
+            self._refuse(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
+                         "not obey; return what you want to see, or don't compile this step")
+        self.is_differentiated = True
+        self.transcript.note("accumulate", Outside(id(node), f"the gradient of a tensor of shape {node.shape}")
+                             if node.order < self.transcript.began else node.shape)
+        self.undo.save(node)
+        arrival = self._arrival(node, gradient, is_fresh)
+        with self._suspended():
+            arrival()
+
+    def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
+        if is_fresh and gradient.flags.carray:
+            arrival = _Arrival(node, gradient, gradient)
+        else:
+            arrival = _Arrival(node, self.lent(gradient), np.empty(gradient.shape, gradient.dtype))
+        self.arrivals.append(arrival)
+        self.calls.append((arrival, ()))
+        return arrival
+
+    def call(self, function: Callable, *arguments) -> np.ndarray:
+        with self._suspended():
+            result = function(*arguments)
+        if any(result is value for value in arguments):  # computed in place
+            self.note(function, arguments)
+            return result
+        if _is_view(result, arguments):
+            return result
+        result = self.kept(np.asarray(result))
+        self.note(_call_into, (result, function, *arguments))
+        return result
+
+    def compute(self, function: Callable, *values) -> np.ndarray:
+        self.transcript.note(getattr(function, "__name__", "a function"), function, values)
+        result = np.asarray(self.call(function, *map(self.array_of, values)))  # which may be a number of NumPy's
+        if not any(result is value for value in values):
+            self.transcript.own(result)
+        return result
+
+    def opaque(self, function: Callable, arguments: tuple, options: dict) -> Any:
+        self.transcript.note(function.__qualname__, arguments, options)
+        for value in (*arguments, *options.values()):
+            self.undo.save(value)
+            if not any(value is known for known in self.opaque_arguments):
+                self.opaque_arguments.append(value)
+        if self.around is not None:
+            self.changed += self.around.changed()
+        if len(self.calls) == self.opening:
+            self.opening += 1
+        self.calls.append((functools.partial(function, **options) if options else function, arguments))
+        with self._suspended():
+            result = function(*arguments, **options)
+        if self.around is not None:
+            self.around.allow()
+        return result
+
+    def refuse(self, what: str, instead: str) -> None:
+        self._refuse(f"compile: this step {what}, which a replay would not do; {instead}")
+
+    def refuse_switch(self, tensor: Tensor) -> None:
+        is_input = any(tensor is given for given in self.inputs)
+        if is_input or type(tensor) is not Tracer and self.transcript.is_from_outside(tensor):
+            self.refuse(f"changes whether a tensor of shape {tensor.shape} requires a gradient", "change it outside")
+
+    def refuse_read(self, tensor: Tensor) -> None:
+        self._refuse(
+            f"compile: this step reads the values of a tensor of shape {tensor.shape} from Python (as item(), bool(), "
+            "numpy() or an index do), or writes to it in place; a replay would not. Return the tensor and look at it "
+            "outside, or don't compile this step"
+        )
+
+    def _refuse(self, message: str) -> None:
+        """Refused, and whatever the step does with the exception, so it stays."""
+        self.refusal = self.refusal or Refused(message)
+        raise self.refusal
+
+    # ------------------------------------------------------------------------------------------------ how it is done
+
+    def array_of(self, value: Any) -> Any:
+        """A Tensor's array, anything else as it is. The step reads it: if it was not made here, what is captured holds
+        while the Tensor has this array and this node."""
+        if not is_tensor(value):
+            return value
+        if type(value) is not Tracer:
+            self.sources.setdefault(id(value), (value, value._array, value.node))
+        return value._array
+
+    def lent(self, value: Any) -> Any:
+        """The same array for a noted call: if its memory is the pool's, without holding on to it."""
+        if isinstance(value, np.ndarray) and self.pool.owns(value):
+            return np.asarray(_Address(value))
+        return value
+
+    def note(self, function: Callable, arguments: Sequence) -> None:
+        """To be called again, on the same arrays."""
+        self.calls.append(resolved(function, tuple(map(self.lent, arguments))))
+
+    def kept(self, array: np.ndarray) -> np.ndarray:
+        """A copy in the pool, with the same strides: sums go through memory in its order, and their bits depend on it."""
+        copy = with_strides_of(array, self.pool.empty)
+        copy[...] = array
+        return copy
+
+    def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
+        op.reruns_forward = not is_by_kernels(op, arrays)
+        if not op.reruns_forward:
+            return self._by_launches(op.forward, arrays, options)
+        with self._suspended():
+            out = op.forward(*arrays, **options)
+        is_view = op.is_fixed and _is_view(out, arrays)
+        if is_view and op.passes_gradient:
+            return out
+        out = out if is_view else self.kept(np.asarray(out))
+        forward = functools.partial(op.forward, **options)
+        self.calls.append((_run if is_view else _call_into,
+                           (None if is_view else self.lent(out), forward, *map(self.lent, arrays))))
+        return out
+
+    def _by_launches(self, function: Callable, arguments: Sequence, options: dict) -> Any:
+        """function(*arguments, **options), noted as the kernels that it launches."""
+        own.observe_launch = self.note
+        try:
+            return function(*arguments, **options)
+        finally:
+            own.observe_launch = None
+
+
+class Rehearsal(Capture):
+    """The step by Python once more, in the memory of a captured one, which stays as it is: only a transcript is made."""
+
+    def __init__(self, around: Surroundings, pool: Pool):
+        super().__init__(around, pool)
+        self.undo = Undo(keeps_nothing=True)  # what it does stands, and copies take memory
+        self.ran: dict = {}  # code of the user that ran, with its globals and its first argument
+        self._apart = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # code that runs at any time
+
+    def run(self, function: Callable, *arguments) -> Any:
+        """function(*arguments), as the step; the code that runs is noted, unless somebody else is told of it."""
+        if sys.getprofile() is not None:
+            return function(*arguments)
+        sys.setprofile(self._note_run)
+        try:
+            return function(*arguments)
+        finally:
+            sys.setprofile(None)
+
+    def _note_run(self, frame, event: str, _) -> None:
+        code = frame.f_code
+        module = frame.f_globals.get("__name__")  # none where a program has made the code
+        if event != "call" or code in self.ran or module is None or is_of_library(module):
+            return
+        if code in self._apart or code.co_name == "__del__" or frame.f_back and frame.f_back.f_code in self._apart:
+            self._apart.add(code)
+        else:
+            first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+            self.ran[code] = frame.f_globals, first if id(first) in self.around.known else None
+
+    def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
+        op.reruns_forward = True  # it was applied inside
+        return self.call(functools.partial(op.forward, **options), *arrays)
+
+    def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
+        return tuple(None if g is None else np.asarray(g) for g in self.call(EAGER.backward, op, dout, accumulated))
+
+    def call(self, function: Callable, *arguments) -> Any:
+        this_thread.runner, profile = None, sys.getprofile()
+        sys.setprofile(None)
+        try:
+            return function(*arguments)
+        finally:
+            sys.setprofile(profile)
+            this_thread.runner = self
+
+
+class _Arrival:
+    """A gradient arrives at a leaf. `grad` is where each replay computes it anew; or a copy, in one place too, if others
+    use that memory. So an optimizer need not look up where gradients are.
+
+    It is only lent to the leaf: whoever looks at it is given a copy (`Tensor.grad`), and what `grad` still refers to when
+    the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, they do.
+    """
+
+    __slots__ = ("gradient", "memory", "node")  # there is one for each parameter, and each is called in each replay
+
+    def __init__(self, node, gradient: np.ndarray, memory: np.ndarray):
+        self.node, self.gradient, self.memory = node, gradient, memory
+
+    def __call__(self) -> None:
+        node = self.node
+        if node.grad is not None:
+            EAGER.accumulate(node, self.gradient, is_fresh=False)
+            return
+        node.grad = self.memory
+        node.grad_is_lent = True
+        if node.grad_memory is not None:
+            node.grad, node.grad_is_lent = node.grad_memory, False
+        if node.grad is not self.gradient:
+            np.copyto(node.grad, self.gradient)
+        for hook in node.accumulation_hooks:
+            hook()
+
+    def leave(self) -> None:
+        """The memory is about to be written to: what the leaf has there goes elsewhere."""
+        if self.node.grad is self.memory:
+            self.node.grad, self.node.grad_is_lent = self.memory.copy(), False
+
+
+ABSENT, VIEW = object(), object()  # a gradient that is None, or lies in memory that is written to anyway
+
+
+def _is_view(result: Any, arguments: Sequence) -> bool:
+    return isinstance(result, np.ndarray) and any(
+        isinstance(value, np.ndarray) and np.may_share_memory(result, value) for value in arguments
+    )
+
+
+def _run(_, function: Callable, *arguments) -> None:
+    function(*arguments)
+
+
+def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:
+    result = function(*arguments)
+    if np.shape(result) != target.shape:
+        raise RuntimeError(f"compile: a result has shape {np.shape(result)} in this call, and had {target.shape} when the "
+                           "step was captured; don't compile this step")
+    target[...] = result
+
+
+def _backward_into(targets: Sequence, op, saved: tuple | None, dout: np.ndarray, options: dict) -> None:
+    gradients = op.backward(dout, *(op.saved if saved is None else saved), **options)
+    for target, gradient in zip(targets, gradients if type(gradients) is tuple else (gradients,)):
+        if (target is ABSENT) != (gradient is None):
+            came = "no gradient" if gradient is None else "a gradient"
+            raise RuntimeError(f"compile: {op.title}.backward returns {came} where it did not when the step was captured; "
+                               "return zeros, or don't compile this step")
+        if target is not ABSENT and target is not VIEW:
+            target[...] = gradient

@@ -1,0 +1,19 @@
+"""The engine room's names, and all that it installs.
+
+Implementations of ops stand in a file for each that `minigrad.ops` has of the same name.
+"""
+from .kernels.adamw import norm
+from .kernels.ahead import start as compile_ahead
+from .kernels.cache import cache_folder
+from .kernels.elementwise import ACTIVATIONS
+from .kernels.jit import get_num_threads, set_num_threads
+from .kernels.program import Program
+from .kernels.sampling import sample
+from .kernels.threads import layer as threading_layer
+from . import backend
+from . import (
+    activations, attention, cross_entropy, cumulative, diagonal, dropout, einsum, elementwise, embedding, gather,
+    indexing, layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting, statistics, windows,
+)
+from .compiling.compiled import compile
+from .fused_steps import FusedAdam, FusedMuon, FusedStep

@@ -1,0 +1,117 @@
+"""On a machine that has no compiled kernels yet, other processes compile those of a training step, one on each core.
+
+training_step.txt lists them, those first that the step needs last: the process that trains begins at the other end, as it
+compiles what it calls, and no kernel is compiled by two processes at once (see `cache.KernelCache`). A process that is
+killed, or cannot start, is missed by nobody: what it leaves is compiled when it is called.
+"""
+import atexit
+import functools
+import importlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numba
+from llvmlite import binding
+from numba import types
+
+from . import gemm, threads
+from .cache import cache_folder, lock, prerequisites
+from .internals import CPUDispatcher, is_missing
+
+STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
+SCALARS = {"f": types.float32, "d": types.float64, "l": types.int64, "b": types.boolean}
+MOST = 6  # processes: one kernel takes an eighth of the time of all
+# Of minigrad kernels alone are imported. SciPy's BLAS, which Numba imports where it can, is in no kernel, and there is
+# little garbage to search for.
+COMMAND = f"""
+import gc, sys, types
+gc.disable()
+for name, folder in ("minigrad", {str(STEP.parents[2])!r}), ("minigrad.fast", {str(STEP.parents[1])!r}):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
+sys.modules["scipy"] = None
+from minigrad.fast.kernels import ahead
+ahead.run_no_kernel()
+ahead.compile_step(*sys.argv[1:])
+"""
+
+
+@functools.cache
+def start() -> None:
+    """Start the processes, unless the kernels are there, or cannot be kept."""
+    is_python = pathlib.Path(sys.executable or "").name.startswith("python")  # and not a program that embeds it
+    if not is_python or cache_folder() is None or _done().exists():
+        return
+    environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
+    nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    for number in range(min(MOST, numba.config.NUMBA_NUM_THREADS - 1)):
+        held = lock(cache_folder() / f"ahead-{number}.lock")  # by the process that inherits it, until it ends
+        if held is None:
+            continue
+        try:
+            process = subprocess.Popen([sys.executable, "-P", "-c", COMMAND, str(os.getpid()), str(STEP)],
+                                       env=environment, pass_fds=[held], **nowhere)
+            atexit.register(_end, process)
+        except OSError:
+            return
+        finally:
+            os.close(held)
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.kill()
+    process.wait()
+
+
+def _done() -> pathlib.Path:
+    """The file in the cache that says that all has been compiled."""
+    return cache_folder() / STEP.with_suffix(".done").name
+
+
+def run_no_kernel() -> None:
+    """From now on kernels can be compiled, but not run: nothing is started, and any address will do for what they call."""
+    prerequisites.clear()
+    for name in (gemm.symbol(types.float32), *threads.NAMES):
+        binding.add_symbol(name, 1)
+
+
+def compile_step(parent: str, step: str) -> None:
+    """What the processes do, after `run_no_kernel`: each compiles what no other does, as long as their parent lives."""
+    for line in pathlib.Path(step).read_text(encoding="utf-8").splitlines():
+        if os.getppid() != int(parent):
+            return
+        kernel, signature = read_line(line)
+        if is_missing(kernel, signature):
+            kernel.compile(signature)
+    _done().touch()
+
+
+def read_line(line: str) -> tuple[CPUDispatcher, tuple[types.Type, ...]]:
+    """(kernel, signature) of a line. A letter is a type, with the number of its axes that of an array, with a star that
+    of a pointer.
+
+    >>> kernel, signature = read_line("elementwise.add_forward ((f1 f1 f1))")
+    >>> kernel.py_func.__name__, signature
+    ('add_forward', (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),))
+    """
+    name, _, signature = line.partition(" ")
+    module, _, function = name.partition(".")
+    kernel = getattr(importlib.import_module(f".{module}", __package__), function)
+    return getattr(kernel, "dispatcher", kernel), tuple(_read_type(iter(re.findall(r"[()]|[^() ]+", signature))))
+
+
+def _read_type(words: Iterator[str]) -> types.Type | None:
+    """The type that the next words describe; None if they end a tuple."""
+    word = next(words)
+    if word == "(":
+        return types.Tuple(list(iter(lambda: _read_type(words), None)))
+    if word == ")":
+        return None
+    scalar, form = SCALARS[word[0]], word[1:]
+    if form == "*":
+        return types.CPointer(scalar)
+    return types.Array(scalar, int(form), "C") if form else scalar

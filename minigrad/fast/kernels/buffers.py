@@ -1,0 +1,45 @@
+"""Memory for results and for work, from the pool and the workspaces of the Python thread that asks."""
+from collections.abc import Callable
+
+import numpy as np
+
+from ..per_thread import own
+from ..pool import SMALL, aligned
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array for a result, from this Python thread's pool."""
+    return own.pool.empty(shape, dtype)
+
+
+def empty_like(array: np.ndarray) -> np.ndarray:
+    """An uninitialised, C-contiguous array of this shape and dtype, from this Python thread's pool."""
+    if array.nbytes < SMALL:
+        return np.empty(array.shape, array.dtype)
+    return own.pool.empty(array.shape, array.dtype)
+
+
+def with_strides_of(array: np.ndarray, make: Callable = np.empty) -> np.ndarray:
+    """An uninitialised array with the shape, dtype and strides of this one, in memory from make(shape, dtype).
+
+    >>> with_strides_of(np.zeros((4, 6))[::-1, ::2].T).strides
+    (16, -48)
+    """
+    if not array.size:
+        return make(array.shape, array.dtype)
+    first, end = np.lib.array_utils.byte_bounds(array)
+    memory = make((end - first,), np.dtype(np.uint8))
+    return np.ndarray(array.shape, array.dtype, memory, array.ctypes.data - first, array.strides)
+
+
+def workspace(purpose: str, count: int, dtype: np.dtype) -> np.ndarray:
+    """An uninitialised vector of at least `count` elements, kept for the Python thread that asks, and grown if need be.
+
+    Pages that are not touched take no memory.
+    """
+    kept, key = own.workspaces, (purpose, dtype.char)
+    vector = kept.get(key)
+    if vector is None or vector.size < count:
+        owner, start = aligned(count * dtype.itemsize)
+        vector = kept[key] = np.ndarray(count, dtype, owner, start)
+    return vector

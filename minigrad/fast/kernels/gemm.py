@@ -1,0 +1,484 @@
+"""The matrix product: C = [C +] A @ B [+ bias], in float32 and float64, at any strides with one stride of 1.
+
+Three levels:
+1. tiles of C in registers (microkernel.py);
+2. `_multiply_serial`: blocks that fit the caches. Panels of B (384 rows at most, one tile wide), a block of A and one of
+   C stay in L2: each panel more would be a pass over C more, and tiles read L2 as fast as they multiply. B is packed
+   panel by panel, A only if it is transposed and wide, by tiles on their way;
+3. `_multiply_batch`: a batch of products, cut among the threads by items or by rows and columns of C.
+
+Each element of C is summed in the same order wherever the cuts fall: the result does not depend on the threads.
+
+Numba inlines and optimises a callee again in every caller, so level 2 is compiled once per dtype as a library of its
+own, under a symbol that other kernels call as an external function: see `gemm` and `register`.
+"""
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+
+from ..per_thread import own
+from .buffers import empty, workspace
+from .internals import entry_point, intrinsic
+from .jit import jit, kernel, library, ready, resolved
+from .microkernel import (
+    PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
+)
+from .parallel import available_threads, parallel_for
+from .simd import INDEX, address, fields, pointer, shift
+from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
+
+# Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
+ACCUMULATE, ADD_BIAS, B_IN_PLACE = 1, 2, 4
+
+MAX_DEPTH = 384  # of a panel on any processor, see simd.py
+STRIP_COLUMNS = 512  # columns in a packed strip of B
+BLOCK_ROWS = 96  # rows in a block of A: whole tiles, and whole strips of a transposed A
+PACKED_B = BLOCK_ROWS * MAX_DEPTH  # where B begins in the workspace
+WORKSPACE = PACKED_B + (MAX_DEPTH + 16) * STRIP_COLUMNS  # elements; transposing writes whole squares
+STAYS, TO_PACK, IS_PACKED = 0, 1, 2  # a block of A or a panel of B
+SHARED_LINE = 60  # cycles, when two threads write to it
+
+
+class Matrix(NamedTuple):
+    """A matrix in kernels: a pointer to its first element, and how many elements rows and columns are apart."""
+
+    start: types.CPointer
+    row: int
+    column: int
+
+
+@jit
+def at(matrix, i, j):
+    """The matrix that begins at row i, column j of another one."""
+    return Matrix(shift(matrix.start, i * matrix.row + j * matrix.column), matrix.row, matrix.column)
+
+
+@jit
+def _pack(X, rows, columns, packed):
+    """packed[i, j] = X[i, j], rows padded with zeros to whole vectors; one of X's strides is 1."""
+    lanes, _, _ = shape(X.start)
+    width = -(-columns // lanes) * lanes
+    for j in range(0, columns, lanes):
+        count = min(lanes, columns - j)
+        if X.column == 1:
+            for i in range(rows):
+                copy_vector(at(X, i, j).start, shift(packed, i * width + j), count, 1)
+        else:
+            for i in range(0, rows, lanes):
+                target = shift(packed, i * width + j)
+                transpose_square(at(X, i, j).start, X.column, count, min(lanes, rows - i), target, width)
+
+
+@jit
+def _add_bias(C, M, N, bias):
+    for i in range(M):
+        row = at(C, i, 0).start
+        for j in range(N):
+            row[j] += bias[j]
+
+
+@jit
+def _multiply_panel(A, a_state, packed_a, panel, packing_b, packed_b, C, rows, columns, depth, adding, source, ahead,
+                    columns_ahead):
+    """A block of rows of A times a panel of B, one tile wide. If `packing_b`, the first tile packs the panel.
+
+    A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, less
+    in the last one. The first tile of a strip packs it.
+
+    What is to be packed later, (depth, columns_ahead) at `ahead`, is fetched on the way: by each tile a quarter of two
+    vectors' columns, a row in each round of its loop.
+    """
+    lanes, tile_rows, tile_vectors = shape(C.start)
+    vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
+    rounds, row_fetched, column_fetched = depth // UNROLLED, 0, 0
+    for i in range(0, rows, tile_rows):
+        own_a, packing = at(A, i, 0), packing_b
+        first = i // strip * strip
+        width, packed_strip = min(strip, rows - first), shift(packed_a, first * depth)
+        if a_state == TO_PACK and i == first and width == strip and vectors == tile_vectors:
+            packing += PACKS_A
+        elif a_state != STAYS:
+            if a_state == TO_PACK and i == first:
+                _pack(Matrix(own_a.start, A.column, 1), depth, width, packed_strip)
+            own_a = Matrix(shift(packed_strip, i - first), 1, -(-width // lanes) * lanes)
+        multiply_tile(min(tile_rows, rows - i), vectors, packing, depth, own_a, panel, at(C, i, 0), columns, adding,
+                      at(source, i, 0), packed_strip, packed_b, at(ahead, row_fetched, column_fetched))
+        if packing == 0 and ahead.row != 0:
+            row_fetched += rounds
+            if row_fetched + rounds > depth:
+                row_fetched, column_fetched = 0, column_fetched + 2 * lanes
+                if column_fetched >= columns_ahead:
+                    ahead, column_fetched = Matrix(ahead.start, 0, 1), 0
+        if packing_b:
+            panel, packing_b = Matrix(packed_b, vectors * lanes, 1), 0
+
+
+@jit
+def _multiply_block(A, packing_a, packed_a, next_a, next_rows, B, b_state, ragged_state, packed_b, C, rows, columns, depth,
+                    adding, source):
+    """A block of rows of A times a strip of B, panel by panel; the first one packs A. `next_a` is packed after that."""
+    lanes, tile_rows, tile_vectors = shape(C.start)
+    tile_columns = lanes * tile_vectors
+    for j in range(0, columns, tile_columns):
+        n = min(tile_columns, columns - j)
+        panel, packed, packing_b = at(B, 0, j), shift(packed_b, j * depth), 0
+        state = b_state if n % lanes == 0 else ragged_state
+        if state == TO_PACK and B.column == 1 and n == tile_columns and rows >= tile_rows:
+            packing_b = PACKS_B
+        elif state != STAYS:
+            if state == TO_PACK:
+                _pack(panel, depth, n, packed)
+            panel = Matrix(packed, -(-n // lanes) * lanes, 1)
+        a_state = STAYS if not packing_a else TO_PACK if j == 0 else IS_PACKED
+        ahead, columns_ahead = Matrix(next_a.start, 0, 1), next_rows
+        if j + tile_columns < columns:
+            if b_state == TO_PACK and B.column == 1:
+                ahead, columns_ahead = at(B, 0, j + tile_columns), tile_columns
+        elif packing_a and next_rows > 0:
+            ahead = Matrix(next_a.start, A.column, 1)
+        _multiply_panel(A, a_state, packed_a, panel, packing_b, packed, at(C, 0, j), rows, n, depth, adding,
+                        at(source, 0, j), ahead, columns_ahead)
+
+
+@jit
+def _multiply_few_rows(A, B, C, M, N, K, bias, flags):
+    """Rows of A times a transposed B, as dot products."""
+    lanes, _, _ = shape(C.start)
+    for j in range(0, N, lanes):
+        for i in range(M):
+            dot_products(K, at(A, i, 0).start, at(B, 0, j).start, B.column, min(lanes, N - j), at(C, i, j).start,
+                         shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
+
+
+@library
+def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
+    """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], on pointers, with strides counted in elements.
+
+    One stride of A and one of B is 1; so is the column stride of C. M, N, K >= 1. The workspace has WORKSPACE elements,
+    aligned to 64 bytes.
+    """
+    lanes, tile_rows, tile_vectors = shape(A)
+    tile_columns = lanes * tile_vectors
+    A, B, C = Matrix(A, row_a, column_a), Matrix(B, row_b, column_b), Matrix(C, row_c, 1)
+    if column_b != 1 and column_a == 1 and M < tile_rows:  # to transpose B would take longer than the product
+        _multiply_few_rows(A, B, C, M, N, K, bias, flags)
+        return
+    first_source = C  # what the first panels' products are added to
+    if flags & ADD_BIAS and flags & ACCUMULATE:
+        _add_bias(C, M, N, bias)
+    elif flags & ADD_BIAS:
+        first_source = Matrix(bias, 0, 1)
+
+    # Tiles read whole vectors. Past B's last column they may where a caller says so, or in aligned vectors: those lie in
+    # one page of memory.
+    aligned = row_b % lanes == 0 and address(B.start) % 64 == 0
+    ragged_b_stays = column_b == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
+    b_stays = ragged_b_stays or column_b == 1 and M <= 3 * tile_rows
+    packing_a = column_a > 64 and N > tile_columns
+    most = panel_depth()
+    depth_of_panels = -(-K // (-(-K // most) * UNROLLED)) * UNROLLED
+    for column in range(0, N, STRIP_COLUMNS):
+        columns = min(STRIP_COLUMNS, N - column)
+        for k in range(0, K, depth_of_panels):
+            depth = min(depth_of_panels, K - k)
+            adding = k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0
+            source = C if k > 0 else first_source
+            for row in range(0, M, BLOCK_ROWS):
+                rows = min(BLOCK_ROWS, M - row)
+                b_state = TO_PACK if row == 0 else IS_PACKED
+                next_row, next_k = (row + BLOCK_ROWS, k) if row + BLOCK_ROWS < M else (0, k + depth)
+                next_rows = min(BLOCK_ROWS, M - next_row)
+                if next_k == K:
+                    next_k = next_rows = 0
+                _multiply_block(
+                    at(A, row, k), packing_a, workspace, at(A, next_row, next_k), next_rows,
+                    at(B, k, column), STAYS if b_stays else b_state, STAYS if ragged_b_stays else b_state,
+                    shift(workspace, PACKED_B), at(C, row, column), rows, columns, depth, adding, at(source, row, column),
+                )
+
+
+def symbol(dtype: types.Type) -> str:
+    """The name of the product of a dtype, for the linker."""
+    return f"minigrad_gemm_{dtype}"
+
+
+@functools.cache
+def register(dtype: np.dtype) -> None:
+    """Compile or load the product of a dtype and name it to the linker, before a kernel that uses `gemm` is called."""
+    number = numba.from_dtype(dtype)
+    matrix = types.CPointer(number)
+    signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
+    binding.add_symbol(symbol(number), entry_point(_multiply_serial, signature))
+
+
+@intrinsic
+def gemm(typing_context, A, B, C, M, N, K, bias, flags, workspace):
+    """`_multiply_serial` of matrices, called as an external function by its symbol."""
+
+    def codegen(context, builder, signature, arguments):
+        A, B, C, *others = arguments
+        values = [*fields(builder, A, 3), *fields(builder, B, 3), *fields(builder, C, 2), *others]
+        function_type = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        name = symbol(signature.args[6].dtype)
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), values)
+        return context.get_dummy_value()
+
+    return types.void(A, B, C, INDEX, INDEX, INDEX, bias, INDEX, workspace), codegen
+
+
+@jit
+def bounds(total, unit, part, parts):
+    """From where to where a part of `total` goes, in multiples of a unit; the last part has the odd end."""
+    units = total // unit
+    return units * part // parts * unit, total if part == parts - 1 else units * (part + 1) // parts * unit
+
+
+@jit
+def _bounds_of_rows(M, tile_rows, part, parts):
+    """From where to where a part of the rows goes: whole tiles, as even as can be; the last part has one at least."""
+    last, half = max(M // tile_rows - 1, 0), tile_rows * parts // 2
+    top, bottom = (M * part + half) // (tile_rows * parts), (M * (part + 1) + half) // (tile_rows * parts)
+    return min(top, last) * tile_rows, M if part == parts - 1 else min(bottom, last) * tile_rows
+
+
+@jit
+def _cut(M, N, K, threads, tile_rows, lanes, a_is_transposed, b_is_transposed, is_aligned):
+    """(parts of the rows, parts of the columns) with the least work in the largest part, in cycles for each k.
+
+    There are products, packing, and reading what another core has written: rows of activations it has most likely cut
+    like these. Where columns are cut amid cache lines, the threads take these from each other.
+    """
+    best, best_parts = np.inf, 1
+    for parts in range(1, threads + 1):
+        top, bottom = _bounds_of_rows(M, tile_rows, parts - 1, parts)
+        left, right = bounds(N, lanes, threads // parts - 1, threads // parts)
+        m, n = bottom - top, right - left
+        cost = m * n / 32 + n * (0.35 if b_is_transposed else 0.2) + m * (0.4 if a_is_transposed else 0.3)
+        if threads // parts > 1 and not is_aligned:
+            cost += m * SHARED_LINE / K
+        if cost < best:
+            best, best_parts = cost, parts
+    return best_parts, threads // best_parts
+
+
+@jit
+def _item(A, B, C, offsets, item):
+    """The matrices of an item of a batch."""
+    return (Matrix(shift(A.start, offsets[item, 0]), A.row, A.column),
+            Matrix(shift(B.start, offsets[item, 1]), B.row, B.column),
+            Matrix(shift(C.start, offsets[item, 2]), C.row, C.column))
+
+
+@jit
+def _multiply_portion(part, A, B, C, M, N, K, bias, flags, offsets, workspaces, cut):
+    """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
+    _, tile_rows, _ = shape(C.start)
+    items, rows, columns, unit = cut
+    first, last = bounds(len(offsets), 1, part // (rows * columns), items)
+    top, bottom = _bounds_of_rows(M, tile_rows, part // columns % rows, rows)
+    left, right = bounds(N, unit, part % columns, columns)
+    if top < bottom and left < right:
+        for item in range(first, last):
+            own_a, own_b, own_c = _item(A, B, C, offsets, item)
+            gemm(at(own_a, top, 0), at(own_b, 0, left), at(own_c, top, left), bottom - top, right - left, K,
+                 shift(bias, left), flags, shift(workspaces, part * WORKSPACE))
+
+
+@kernel(parallel=True)
+def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces):
+    """A batch of products: A, B, C are arrays that begin where the matrices do, offsets (batch, 3) in elements.
+
+    The threads share the batch, or if it is too small each matrix C, or if that is small as well one does it all.
+    """
+    A, B = Matrix(pointer(A, 0), row_a, column_a), Matrix(pointer(B, 0), row_b, column_b)
+    C = Matrix(pointer(C, 0), row_c, 1)
+    bias, workspaces = pointer(bias, 0), pointer(workspaces, 0)
+    lanes, tile_rows, tile_vectors = shape(C.start)
+    batch = len(offsets)
+    few_rows = M < tile_rows and batch * N * K >= WORTH_A_THREAD  # to read B takes longer than to multiply by it
+    threads = available_threads() if few_rows or batch * M * N * K >= PRODUCT_ON_THREADS else 1
+    if threads == 1:
+        for item in range(batch):
+            own_a, own_b, own_c = _item(A, B, C, offsets, item)
+            gemm(own_a, own_b, own_c, M, N, K, bias, flags, workspaces)
+        return
+    items, rows, columns = threads, 1, 1
+    if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= PRODUCT_ON_THREADS):
+        items = 1
+        is_aligned = row_c % lanes == 0 and address(C.start) % 64 == 0
+        rows, columns = _cut(M, N, K, threads, tile_rows, lanes, column_a != 1, column_b != 1, is_aligned)
+    unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
+    parts = items * rows * columns
+    parallel_for(_multiply_portion, parts, WORTH_A_THREAD, (
+        A, B, C, M, N, K, bias, flags, offsets, workspaces, (items, rows, columns, unit),
+    ))
+
+
+def gemm_workspaces(dtype: np.dtype) -> np.ndarray:
+    """WORKSPACE elements for each thread, one after the other, for kernels that use `gemm`."""
+    known = own.workspaces.get(("gemm", dtype.char))
+    if known is not None:
+        return known
+    register(dtype)
+    return workspace("gemm", numba.config.NUMBA_NUM_THREADS * WORKSPACE, dtype)
+
+
+def _readable(matrix: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """(matrix, row stride, column stride) with strides in elements, one of them 1: the matrix, or a copy if need be."""
+    flags = matrix.flags
+    if matrix.dtype.isnative:
+        if flags.carray:
+            return matrix, matrix.shape[-1], 1
+        (rows, columns), (row_stride, column_stride), size = matrix.shape[-2:], matrix.strides[-2:], matrix.itemsize
+        if flags.behaved and row_stride >= 0 and column_stride >= 0:
+            if column_stride == size or columns == 1:
+                return matrix, row_stride // size, 1
+            if row_stride == size or rows == 1:
+                return matrix, 1, column_stride // size
+    return _readable(np.array(matrix, dtype=matrix.dtype.newbyteorder("="), order="C"))
+
+
+def _check(name: str, a: np.ndarray, b: np.ndarray, out: np.ndarray | None, shape_of_out: tuple[int, ...]) -> None:
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            f"{name}: mat1 and mat2 shapes cannot be multiplied: {a.shape} and {b.shape}; the inner sizes "
+            f"{a.shape[-1]} and {b.shape[-2]} must be equal"
+        )
+    if a.dtype.type is not b.dtype.type or a.dtype.char not in "fd":
+        raise TypeError(f"{name}: expected two float32 or two float64 arrays, got {a.dtype} and {b.dtype}")
+    if out is None or out.size == 0 and out.shape == shape_of_out:
+        return
+    if out.shape != shape_of_out or out.dtype.type is not a.dtype.type:
+        raise ValueError(f"{name}: expected out of shape {shape_of_out} and {a.dtype}, got {out.shape} and {out.dtype}")
+    if out.flags.carray and out.dtype.isnative:
+        return
+    rows_are_contiguous = (out.shape[-1] == 1 or out.strides[-1] == out.itemsize) and out.strides[-2] >= 0
+    if not (rows_are_contiguous and out.flags.behaved and out.dtype.isnative):
+        raise ValueError(f"{name}: out must be writeable, aligned and native, with contiguous rows; use np.empty")
+
+
+FLOAT_TYPES = np.dtype(np.float32), np.dtype(np.float64)
+NO_BATCH = np.zeros((1, 3), np.int64)
+CORNERS = [(0,) * (ndim - 2) + (slice(1), slice(1)) for ndim in range(65)]
+
+
+def _corner(array: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """`_readable`, with a C-contiguous matrix that begins where the array does: so the kernel has one specialisation.
+
+    That is the array or its transpose, if one is contiguous: no time is lost.
+    """
+    if array.ndim == 2 and array.dtype in FLOAT_TYPES:
+        flags = array.flags
+        if flags.carray:
+            return array, array.shape[1], 1
+        if flags.f_contiguous and flags.behaved:
+            return array.T, 1, array.shape[0]
+    array, row_stride, column_stride = _readable(array)
+    return array[CORNERS[array.ndim]], row_stride, column_stride
+
+
+_compiled: dict[np.dtype, Callable] = {}  # `_multiply_batch`, by the dtype of the matrices
+
+
+def _launch(a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, bias, flags, offsets):
+    """Of a, b, out only where they begin counts."""
+    dtype = out.dtype
+    packed = own.workspaces.get(("gemm", dtype.char))
+    if packed is None:
+        packed = gemm_workspaces(dtype)
+    arguments = (a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, packed if bias is None else ready(bias),
+                 flags, offsets, packed)
+    multiply = _compiled.get(dtype)
+    if multiply is not None and own.observe_launch is None:
+        multiply(*arguments)
+    else:
+        _multiply_batch.ungated(*arguments)  # all is ready by now
+        _compiled[dtype], _ = resolved(_multiply_batch.dispatcher, arguments)
+
+
+def matmul(
+    a: np.ndarray, b: np.ndarray, out: np.ndarray = None, bias: np.ndarray = None, accumulate: bool = False
+) -> np.ndarray:
+    """[out +] a @ b [+ bias] for a (M, K), b (K, N), bias (N,), of one dtype, float32 or float64.
+
+    Transposed matrices and slices of columns are read in place; reversed, byte-swapped and other odd ones are copied.
+    `out` (M, N), with contiguous rows, must not overlap with the others.
+
+    >>> a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    >>> matmul(a, a.T, bias=np.ones(2, np.float32))
+    array([[ 6., 15.],
+           [15., 51.]], dtype=float32)
+    """
+    (M, K), (inner, N), dtype = a.shape, b.shape, a.dtype
+    is_usual = K == inner and dtype is b.dtype and dtype in FLOAT_TYPES  # a closer look would take a microsecond
+    if out is None:
+        if not is_usual:
+            _check("matmul", a, b, None, (M, N))
+        out = empty((M, N), dtype if is_usual else dtype.newbyteorder("="))
+        accumulate = False
+    elif not (is_usual and dtype is out.dtype and out.shape == (M, N) and out.flags.carray):
+        is_usual = False
+        _check("matmul", a, b, out, (M, N))
+    if bias is not None and (bias.shape != (N,) or bias.dtype.type is not out.dtype.type):
+        raise ValueError(f"matmul: expected bias of shape {(N,)} and {out.dtype}, got {bias.shape} and {bias.dtype}")
+    if M == 0 or N == 0 or K == 0:
+        np.add(out if accumulate else 0, 0 if bias is None else bias, out=out)
+        return out
+    flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
+    a, row_a, column_a = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
+    b, row_b, column_b = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
+    corner, row_out, _ = (out, N, 1) if is_usual else _corner(out)
+    if N == 1 < M and bias is None and row_out == 1:  # a column: the row b^T @ a^T, whose elements lie side by side
+        a, row_a, column_a, b, row_b, column_b = b, K, row_b, a, column_a, row_a
+        M, N, row_out = 1, M, M
+    elif N == 1 and row_b == 1:  # a dot product: b seen as a transposed row
+        column_b = K
+    _launch(a, row_a, column_a, b, row_b, column_b, corner, row_out, M, N, K, bias, flags, NO_BATCH)
+    return out
+
+
+@functools.lru_cache(maxsize=64)
+def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int, ...], int]) -> np.ndarray:
+    """(items, operands): where each item of the batch begins, in elements, for operands of given (shape, strides, size of
+    an element), broadcast."""
+    columns = []
+    for shape_of_operand, strides, itemsize in operands:
+        offsets = np.zeros((1,) * len(batch), np.int64)
+        for axis, (size, stride) in enumerate(zip(reversed(shape_of_operand), reversed(strides)), 1):
+            if size > 1:
+                steps = np.arange(size) * (stride // itemsize)
+                offsets = offsets + steps.reshape(size, *(1,) * (axis - 1))
+        columns.append(np.broadcast_to(offsets, batch).ravel())
+    return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.ndarray:
+    """a @ b for a (..., M, K), b (..., K, N) -> (..., M, N), of one dtype, float32 or float64.
+
+    The axes before the last two broadcast, without copies; the last two are treated as in `matmul`.
+    """
+    M, K, N = *a.shape[-2:], b.shape[-1]
+    batch = a.shape[:-2]
+    if b.shape[:-2] != batch:
+        batch = np.broadcast_shapes(batch, b.shape[:-2])
+    _check("batched_matmul", a, b, out, (*batch, M, N))
+    if out is None:
+        out = empty((*batch, M, N), a.dtype.newbyteorder("="))
+    if out.size == 0 or K == 0:
+        out[...] = 0
+    elif out.size * K <= TINY_BATCH:
+        np.matmul(a, b, out=out)
+    elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
+        matmul(a.reshape(-1, K), b, out.reshape(-1, N))
+    else:
+        (a, *steps_a), (b, *steps_b), (_, row_out, _) = _readable(a), _readable(b), _readable(out)
+        offsets = _offsets(batch, *[(x.shape[:-2], x.strides[:-2], x.itemsize) for x in (a, b, out)])
+        a, b, corner = [x[CORNERS[x.ndim]] for x in (a, b, out)]
+        _launch(a, *steps_a, b, *steps_b, corner, row_out, M, N, K, None, 0, offsets)
+    return out

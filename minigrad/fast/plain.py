@@ -1,0 +1,91 @@
+"""What stands in for the engine room where it is not: the same names, in NumPy, or None for what only kernels can do."""
+import functools
+import math
+import os
+from typing import Any, Callable, Iterable
+
+import numpy as np
+
+from ..tensor import Tensor
+
+FusedAdam = FusedMuon = FusedStep = Program = None  # optimizers step one parameter after the other, decoding has no cache
+ACTIVATIONS = ()
+
+
+def compile(function: Callable | None = None, *, check: bool = False) -> Callable:
+    """The step itself: nothing is captured. Its results are copies off the tape, as a replay's are."""
+    if function is None:
+        return functools.partial(compile, check=check)
+
+    @functools.wraps(function)
+    def step(*inputs: Tensor) -> Any:
+        return _detached(function(*inputs))
+
+    step.forget, step.constants = lambda: None, list
+    return step
+
+
+def _detached(results: Any) -> Any:
+    if isinstance(results, Tensor):
+        return results.detach().clone()
+    if isinstance(results, dict):
+        return {name: _detached(value) for name, value in results.items()}
+    if isinstance(results, tuple) and hasattr(results, "_fields"):
+        return type(results)(*map(_detached, results))
+    return type(results)(map(_detached, results)) if isinstance(results, (tuple, list)) else results
+
+
+def get_num_threads() -> int:
+    """Of minigrad's own: one. NumPy's library for products of matrices may use more."""
+    return 1
+
+
+def set_num_threads(count: int) -> None:
+    """It changes nothing here. ValueError unless there are so many cores."""
+    if not 1 <= count <= (os.cpu_count() or 1):
+        raise ValueError(f"expected a number of threads from 1 to {os.cpu_count()}, got {count}")
+
+
+def norm(arrays: Iterable[np.ndarray]) -> float:
+    """The square root of the sum of all squares, summed in float64.
+
+    >>> norm([np.array([3.0]), np.array([4.0])])
+    5.0
+    """
+    return math.sqrt(sum(float(np.sum(np.square(array, dtype=np.float64))) for array in arrays))
+
+
+def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
+           uniform: np.ndarray) -> np.ndarray:
+    """A class (B,), int64, for each row of logits (B, V), by a float64 (B,) that was drawn evenly from 0 to 1.
+
+    Classes stand side by side on the line from 0 to 1, the likeliest first, each as wide as its probability; the number
+    falls on one of them. ValueError if the largest logit of a row is not finite.
+
+    >>> sample(np.log([[0.1, 0.6, 0.3]] * 3), 1.0, None, None, np.array([0.59, 0.61, 0.91]))
+    array([1, 2, 0])
+    """
+    logits = logits.astype(np.float64)
+    largest = logits.max(axis=-1, keepdims=True, initial=-np.inf)
+    if not np.isfinite(largest).all():
+        raise ValueError("the model's logits are not finite; its parameters are broken")
+    order = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]
+    sums = np.cumsum(np.exp((np.take_along_axis(logits, order, -1) - largest) / temperature), axis=-1)
+    drawn = []
+    for row, own, number in zip(order, sums, uniform):
+        count = len(own) if top_p is None or top_p >= 1 else min(int(np.searchsorted(own, top_p * own[-1])) + 1, len(own))
+        rank = min(int(np.searchsorted(own[:count], number * own[count - 1], side="right")), count - 1)
+        drawn.append(row[int(np.searchsorted(own, own[rank]))])  # and not what has no weight
+    return np.array(drawn, np.int64)
+
+
+def compile_ahead() -> None:
+    """There is nothing to compile."""
+
+
+def cache_folder() -> None:
+    """No kernels are kept."""
+
+
+def threading_layer() -> str:
+    return "none: NumPy alone"

@@ -1,0 +1,89 @@
+"""Processes that compile a training step's kernels: which, and that nobody waits for them in vain."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import first_step
+from minigrad.fast.kernels import ahead, cache
+
+ROOT = pathlib.Path(__file__).parents[4]
+ADD = "elementwise.add_forward ((f1 f1 f1))"
+
+
+def run(code, cache_folder, *arguments):
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache_folder), "NUMBA_NUM_THREADS": "1", "PYTHONPATH": paths}
+    process = subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True,
+                             check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def test_the_list_is_what_a_training_step_compiles():
+    code = "import first_step; print(*first_step.lines_of_a_step(), sep='\\n')"
+    needed = run(code, os.environ.get("NUMBA_CACHE_DIR", "")).split("\n")
+    listed = ahead.STEP.read_text().split("\n")
+    assert sorted(listed) == sorted(needed), "run `NUMBA_NUM_THREADS=1 python tests/first_step.py`"
+
+
+@pytest.mark.parametrize("line", ahead.STEP.read_text().splitlines())
+def test_a_line_is_read_as_it_is_written(line):
+    kernel, signature = ahead.read_line(line)
+    assert f"{first_step.kernels()[kernel]} ({' '.join(map(first_step.described, signature))})" == line
+
+
+@pytest.mark.skipif(cache.fcntl is None, reason="the system knows no locks")
+class TestProcesses:
+    def test_one_compiles_the_list(self, tmp_path):
+        (tmp_path / "step.txt").write_text(ADD)
+        run(ahead.COMMAND, tmp_path / "cache", str(os.getpid()), str(tmp_path / "step.txt"))
+        kept = {path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("kernels-*/*")}
+        assert {"elementwise.add_forward", "training_step.done"} <= kept
+
+    def test_one_whose_parent_is_dead_leaves_it(self, monkeypatch):
+        monkeypatch.setattr(ahead, "read_line", lambda line: pytest.fail("it goes on"))
+        ahead.compile_step(str(os.getppid() + 1), str(ahead.STEP))
+
+    @pytest.fixture
+    def started(self, tmp_path, monkeypatch):
+        """A function that starts them, on a machine of three cores with an empty cache; what they would run."""
+        commands = []
+
+        class Started:
+            def __init__(self, command, env, pass_fds, **streams):
+                commands.append(command)
+                self.held = [os.dup(descriptor) for descriptor in pass_fds]
+
+        monkeypatch.setattr(ahead, "cache_folder", lambda: tmp_path)
+        monkeypatch.setattr(ahead.numba.config, "NUMBA_NUM_THREADS", 3)
+        monkeypatch.setattr(ahead.subprocess, "Popen", Started)
+        monkeypatch.setattr(ahead.atexit, "register", lambda function, process: processes.append(process))
+        processes = []
+
+        def start():
+            ahead.start.__wrapped__()
+            return len(commands)
+
+        yield start
+        for process in processes:
+            for descriptor in process.held:
+                os.close(descriptor)
+
+    def test_there_is_one_for_each_further_core_however_many_ask(self, started):
+        assert started() == 2
+        assert started() == 2
+
+    def test_there_is_none_where_all_is_compiled(self, started, tmp_path):
+        (tmp_path / "training_step.done").touch()
+        assert started() == 0
+
+    def test_there_is_none_without_a_cache(self, started, monkeypatch):
+        monkeypatch.setattr(ahead, "cache_folder", lambda: None)
+        assert started() == 0
+
+    def test_there_is_none_in_a_program_that_embeds_python(self, started, monkeypatch):
+        monkeypatch.setattr(sys, "executable", "/usr/bin/editor")
+        assert started() == 0

@@ -1,0 +1,321 @@
+"""The attention kernels against the definition in float64, with gradients written out and by finite differences."""
+import itertools
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from minigrad.fast.kernels.attention import (
+    SPAN, TILE, attention_backward, attention_forward, cuts, tiled_attention, tiled_attention_backward,
+)
+from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
+
+SCALE = 0.3
+
+
+def definition(q, k, v, mask=None, is_causal=False, scale=SCALE):
+    """(out, weights), straight from the formula, in float64; rows that see nothing are zero."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ k.swapaxes(-1, -2) * scale
+    if mask is not None:
+        scores = scores + mask
+    if is_causal:
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
+    largest = scores.max(-1, keepdims=True)
+    exponentials = np.exp(scores - np.where(largest == -np.inf, 0, largest))
+    total = exponentials.sum(-1, keepdims=True)
+    weights = exponentials / np.where(total == 0, 1, total)
+    return weights @ v, weights
+
+
+def definition_backward(q, k, v, dout, **options):
+    q, k, v, dout = (x.astype(np.float64) for x in (q, k, v, dout))
+    _, weights = definition(q, k, v, **options)
+    dweights = dout @ v.swapaxes(-1, -2)
+    dscores = weights * (dweights - (dweights * weights).sum(-1, keepdims=True)) * SCALE
+    return dscores @ k, dscores.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ dout
+
+
+def random(*shape, dtype=np.float32, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+def arrays(B, H, Tq, Tk, D, dtype=np.float32):
+    shapes = [(B, H, Tq, D), (B, H, Tk, D), (B, H, Tk, D), (B, H, Tq, D)]
+    return [random(*shape, dtype=dtype, seed=seed) for seed, shape in enumerate(shapes)]
+
+
+def run(q, k, v, dout, mask=None, is_causal=False, rotation=None):
+    """out, dq, dk, dv of the kernels; whatever they fail to write is NaN."""
+    out, logsumexp = attention_forward(q, k, v, mask, is_causal, SCALE, rotation)
+    gradients = [np.full(x.shape, np.nan, out.dtype) for x in (q, k, v)]
+    attention_backward(q, k, v, mask, is_causal, SCALE, out, logsumexp, dout, *gradients, rotation)
+    return out, *gradients
+
+
+def assert_right(q, k, v, dout, **options):
+    results = run(q, k, v, dout, **options)
+    expected = definition(q, k, v, **options)[0], *definition_backward(q, k, v, dout, **options)
+    tolerance = 1e-5 if results[0].dtype == np.float32 else 1e-13
+    for actual, wanted in zip(results, expected):
+        np.testing.assert_allclose(actual, wanted, rtol=tolerance, atol=tolerance * max(1, np.abs(wanted).max()))
+
+
+SIZES = [(1, 1, 1, 1, 1), (2, 3, 5, 5, 8), (1, 2, 65, 65, 17), (2, 1, 100, 37, 32), (1, 2, 37, 100, 32),
+         (1, 1, 130, 130, 65), (1, 2, 300, 300, 8), (1, 1, 300, 70, 8), (1, 1, 70, 300, 8)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+def test_sizes_and_masks(size, is_causal, dtype):
+    B, H, Tq, Tk, _ = size
+    inputs = arrays(*size, dtype=dtype)
+    dropped = np.where(np.random.default_rng(0).random((B, 1, Tq, Tk)) < 0.5, -np.inf, 0.0)  # some rows see nothing
+    for mask in (None, random(Tq, Tk), random(B, 1, 1, Tk).astype(np.float64), random(H, Tq, 1), dropped):
+        assert_right(*inputs, mask=mask, is_causal=is_causal)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+def test_the_algorithm_in_numpy_is_that_of_the_kernels_and_of_the_definition(size, is_causal):
+    q, k, v, dout = arrays(*size, dtype=np.float64)
+    out, logsumexp = attention_forward(q, k, v, None, is_causal, SCALE)
+    kernels = out, logsumexp, *run(q, k, v, dout, is_causal=is_causal)[1:]
+    defined = definition_backward(q, k, v, dout, is_causal=is_causal)
+    for b, h in np.ndindex(size[:2]):
+        head = q[b, h], k[b, h], v[b, h], is_causal, SCALE
+        forward = tiled_attention(*head)
+        backward = tiled_attention_backward(*head, *forward, dout[b, h])
+        for result, of_kernel in zip((*forward, *backward), kernels):
+            np.testing.assert_allclose(result, of_kernel[b, h], rtol=1e-11, atol=1e-11)
+        for result, wanted in zip(backward, defined):
+            np.testing.assert_allclose(result, wanted[b, h], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+def test_more_keys_than_stay_in_the_cache(is_causal):
+    T = SPAN + TILE + 7
+    assert_right(*arrays(1, 1, T, T, 4), is_causal=is_causal)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(2, 3, 5, 5, 2), (1, 2, 65, 65, 18), (2, 1, 37, 100, 32), (1, 1, 300, 70, 8),
+                                  (1, 1, SPAN + 7, SPAN + 7, 4)], ids=str)
+def test_rotated_queries_and_keys(size, dtype):
+    """As without a rotation, of what has been rotated before; and gradients turn back."""
+    q, k, v, dout = arrays(*size, dtype=dtype)
+    T, D = max(q.shape[2], k.shape[2]), q.shape[3]
+    numbers = np.exp(1j * np.arange(T + 1)[:, None] * np.linspace(0.1, 1, D // 2))
+    rotation = np.stack([numbers.real, numbers.imag], axis=-1).reshape(T + 1, D).astype(dtype)
+
+    def turned(x, numbers):
+        pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * numbers[: x.shape[2]]
+        return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape).astype(dtype)
+
+    for is_causal in (False, True):
+        out, dq, dk, dv = run(turned(q, numbers), turned(k, numbers), v, dout, is_causal=is_causal)
+        expected = out, turned(dq, numbers.conj()), turned(dk, numbers.conj()), dv
+        for layout in (np.ascontiguousarray, odd, read_only, lambda x: x[:T]):
+            for actual, wanted in zip(run(q, k, v, dout, None, is_causal, layout(rotation)), expected):
+                np.testing.assert_allclose(actual, wanted, rtol=0, atol=5e-6 if dtype == np.float32 else 1e-14)
+
+
+def test_a_later_key_that_overflows_when_it_is_rotated_reaches_no_earlier_query():
+    q, k, v, dout = arrays(1, 1, 40, 40, 8)
+    rotation = np.full((40, 8), 0.5**0.5, np.float32)
+    expected = run(q, k, v, dout, None, True, rotation)
+    k[:, :, 20] = 3e38
+    for actual, wanted in zip(run(q, k, v, dout, None, True, rotation)[:2], expected):
+        np.testing.assert_array_equal(actual[:, :, :20], wanted[:, :, :20])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_maximum_that_grows_from_tile_to_tile(dtype):
+    T = 3 * TILE
+    q, k, v, dout = arrays(1, 1, T, T, 4, dtype=dtype)
+    q[..., 0], k[..., 0] = 1, np.linspace(-40, 40, T)
+    for order in (slice(None), slice(None, None, -1)):  # the largest scores last, or first
+        for is_causal in (False, True):
+            assert_right(q, k[:, :, order], v, dout, is_causal=is_causal)
+
+
+def test_tiles_in_which_a_query_sees_nothing():
+    T = 3 * TILE
+    inputs = arrays(1, 1, T, T, 4)
+    for hidden in (slice(0, TILE), slice(TILE, 2 * TILE), slice(2 * TILE, T), slice(0, T)):
+        mask = np.zeros((T, T))
+        mask[::2, hidden] = -np.inf
+        for is_causal in (False, True):
+            assert_right(*inputs, mask=mask, is_causal=is_causal)
+
+
+def test_a_query_hidden_by_a_large_finite_number_has_small_gradients():
+    q, k, v, dout = arrays(1, 1, 40, 40, 8)
+    out, *gradients = run(40 * q, 40 * k, v, dout, mask=np.full((40, 1), -1e9, np.float32))
+    assert np.abs(out).max() < 10 and all(np.abs(x).max() < 1e6 for x in gradients)
+
+
+def test_memory_grows_with_the_number_of_keys_not_with_its_square():
+    def peak(T):
+        """What is allocated in a thread that has no workspace yet; the kernels are compiled before."""
+        inputs = arrays(1, 1, T, T, 4)
+        run(*inputs, is_causal=True)
+        peaks = []
+
+        def work():
+            tracemalloc.start()
+            run(*inputs, is_causal=True)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return peaks[0]
+
+    small, large, largest = (peak(T) for T in (1024, 2048, 3072))
+    assert abs((largest - large) - (large - small)) < 10_000 and largest < 3072**2
+
+
+def test_gradients_by_finite_differences():
+    q, k, v, dout = arrays(1, 2, 5, 5, 3, dtype=np.float64)
+    _, *gradients = run(q, k, v, dout, is_causal=True)
+    for x, gradient in zip((q, k, v), gradients):
+        direction = random(*x.shape, dtype=np.float64, seed=9)
+        start, values = x.copy(), []
+        for step in (1e-4, -1e-4):
+            x[...] = start + step * direction
+            values.append((attention_forward(q, k, v, None, True, SCALE)[0] * dout).sum())
+        x[...] = start
+        assert abs((values[0] - values[1]) / 2e-4 - (gradient * direction).sum()) < 1e-7
+
+
+def test_packed_projection_is_read_and_written_in_place():
+    B, T, H, D = 2, 50, 3, 16
+    packed, dpacked = random(B, T, 3, H, D), np.full((B, T, 3, H, D), np.nan, np.float32)
+    q, k, v = (packed[:, :, i].swapaxes(1, 2) for i in range(3))
+    dq, dk, dv = (dpacked[:, :, i].swapaxes(1, 2) for i in range(3))
+    dout = random(B, T, H, D).swapaxes(1, 2)
+    out, logsumexp = attention_forward(q, k, v, None, True, SCALE)
+    assert out.swapaxes(1, 2).flags.c_contiguous  # so that merging the heads is free
+    attention_backward(q, k, v, None, True, SCALE, out, logsumexp, dout, dq, dk, dv)
+    expected = run(*(np.ascontiguousarray(x) for x in (q, k, v, dout)), is_causal=True)
+    for actual, wanted in zip((out, dq, dk, dv), expected):
+        assert np.array_equal(actual, wanted)
+
+
+def odd(x):
+    """The same numbers, with gaps in the rows."""
+    return np.repeat(x, 2, axis=-1)[..., ::2]
+
+
+def read_only(x):
+    return np.broadcast_to(x, x.shape)
+
+
+def big_endian(x):
+    return x.astype(x.dtype.newbyteorder(">"))
+
+
+@pytest.mark.parametrize("change", [odd, read_only, big_endian])
+def test_other_layouts(change):
+    inputs = arrays(1, 2, 9, 9, 4)
+    expected = run(*inputs, mask=random(9, 9))
+    for actual, wanted in zip(run(*map(change, inputs), mask=change(random(9, 9))), expected):
+        assert np.array_equal(actual, wanted)
+
+
+def test_gradients_into_arrays_with_gaps():
+    q, k, v, dout = arrays(1, 1, 5, 5, 4)
+    out, logsumexp = attention_forward(q, k, v, None, True, SCALE)
+    gradients = [odd(np.zeros_like(x)) for x in (q, k, v)]
+    attention_backward(q, k, v, None, True, SCALE, out, logsumexp, dout, *gradients)
+    for actual, wanted in zip(gradients, run(q, k, v, dout, is_causal=True)[1:]):
+        assert np.array_equal(actual, wanted)
+
+
+@pytest.mark.parametrize("T", [5, 64, 130, 260])
+def test_the_future_never_reaches_an_earlier_query(T):
+    q, k, v, dout = arrays(1, 2, T, T, 16)
+    out, dq, _, _ = run(q, k, v, dout, is_causal=True)
+    for j in (1, T // 2, T - 1):
+        for poison in (5.0, np.nan, np.inf):
+            changed_k, changed_v = k.copy(), v.copy()
+            changed_k[:, :, j, 3] = changed_v[:, :, j, 5] = poison
+            changed_out, changed_dq, _, _ = run(q, changed_k, changed_v, dout, is_causal=True)
+            assert np.array_equal(changed_out[:, :, :j], out[:, :, :j])
+            assert np.array_equal(changed_dq[:, :, :j], dq[:, :, :j])
+            assert not np.array_equal(changed_out[:, :, j], out[:, :, j], equal_nan=True)
+
+
+def test_rows_that_see_nothing_are_zero_and_finite():
+    q, k, v, dout = arrays(1, 2, 6, 7, 8)
+    mask = np.zeros((6, 7), np.float32)
+    mask[2] = -np.inf
+    out, *gradients = run(q, k, v, dout, mask=mask)
+    assert (out[:, :, 2] == 0).all() and (gradients[0][:, :, 2] == 0).all()
+    assert all(np.isfinite(x).all() for x in gradients)
+
+
+def test_empty():
+    for shape_q, shape_k in (((0, 2, 3, 4), (0, 2, 3, 4)), ((1, 2, 3, 4), (1, 2, 0, 4)), ((1, 2, 0, 4), (1, 2, 5, 4))):
+        q, k, dout = random(*shape_q), random(*shape_k), random(*shape_q)
+        out, dq, dk, dv = run(q, k, k, dout)
+        assert out.shape == shape_q and not out.any() and not dq.any() and not dk.any() and not dv.any()
+
+
+@pytest.mark.skipif(get_num_threads() < 2, reason="needs two threads")
+@pytest.mark.parametrize("size", [(3, 2, 70, 70, 32), (1, 1, 300, 300, 16), (1, 3, 200, 90, 8)], ids=str)
+def test_same_bits_for_any_number_of_threads(size):
+    inputs, threads = arrays(*size), get_num_threads()
+    for is_causal in (False, True):
+        results = []
+        for count in (1, 2):
+            set_num_threads(count)
+            results.append(run(*inputs, is_causal=is_causal))
+        set_num_threads(threads)
+        assert all(np.array_equal(x, y) for x, y in zip(*results))
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("heads, blocks, threads", [(1, 1, 1), (1, 40, 2), (3, 20, 2), (5, 30, 4), (8, 1, 4)])
+def test_cuts_share_the_work_and_leave_nothing_out(heads, blocks, threads, is_causal):
+    work = np.tile(np.arange(blocks) * 2 + 1 if is_causal else np.ones(blocks), heads)
+    shares = cuts(heads, blocks, threads, is_causal)
+    assert shares[0] == 0 and shares[-1] == heads * blocks and (np.diff(shares) >= 0).all()
+    for start, end in itertools.pairwise(shares):
+        assert abs(work[start:end].sum() - work.sum() / threads) <= work.max()
+
+
+def test_python_threads_do_not_disturb_each_other():
+    problems = [arrays(2, 2, T, T, 16) for T in (33, 50, 64)]
+    expected = [run(*problem, is_causal=True) for problem in problems]
+    results = [None] * 3
+
+    def work(i):
+        for _ in range(10):
+            results[i] = run(*problems[i], is_causal=True)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for actual, wanted in zip(results, expected):
+        assert all(np.array_equal(x, y) for x, y in zip(actual, wanted))
+
+
+@pytest.mark.parametrize("change, error, words", [
+    (dict(k=random(1, 2, 4, 5)), ValueError, r"\(B, H, Tk, D\)"),
+    (dict(v=random(1, 2, 4, 3, dtype=np.float64)), TypeError, "float64"),
+    (dict(mask=random(2, 4)), ValueError, "does not broadcast"),
+    (dict(rotation=random(4, 3)), ValueError, "an even number of features"),
+    (dict(zip("qkv", [random(1, 2, 4, 2)] * 3), rotation=random(3, 2)), ValueError, r"\(at least 4, 2\) of float32"),
+    (dict(zip("qkv", [random(1, 2, 4, 2)] * 3), rotation=random(4, 2, dtype=float)), ValueError, "of float64"),
+])
+def test_bad_input(change, error, words):
+    arguments = dict(q=random(1, 2, 4, 3), k=random(1, 2, 4, 3), v=random(1, 2, 4, 3), mask=None) | change
+    with pytest.raises(error, match=words):
+        attention_forward(**arguments, is_causal=False, scale=1.0)

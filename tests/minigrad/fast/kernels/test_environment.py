@@ -1,0 +1,41 @@
+"""What Numba's environment variables rule out ends in one line."""
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from minigrad.fast.kernels import environment
+
+REFUSED = [
+    ({"NUMBA_NUM_THREADS": "0"}, "NUMBA_NUM_THREADS must be a whole number from 1, got '0'"),
+    ({"NUMBA_NUM_THREADS": "-2"}, "NUMBA_NUM_THREADS must be a whole number from 1, got '-2'"),
+    ({"NUMBA_NUM_THREADS": "two"}, "NUMBA_NUM_THREADS must be a whole number from 1, got 'two'"),
+    ({"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT is set"),
+    ({"NUMBA_CPU_NAME": "nonsense"}, "NUMBA_CPU_NAME: LLVM knows no processor 'nonsense'"),
+    ({"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+nonsense"},
+     "NUMBA_CPU_FEATURES: LLVM knows no feature '+nonsense'"),
+    ({"NUMBA_THREADING_LAYER": "nonsense"}, "NUMBA_THREADING_LAYER: Numba cannot load 'nonsense'"),
+]
+
+
+@pytest.mark.parametrize("variables, message", REFUSED[:-1])  # the last one is checked later, by threads.py
+def test_kernels_are_refused(variables, message):
+    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}[^\n]*unset it[^\n]*$"):
+        environment.check(variables)
+
+
+@pytest.mark.parametrize("variables", [
+    {}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "16"}, {"NUMBA_DISABLE_JIT": "0"}, {"NUMBA_CPU_NAME": "generic"},
+])
+def test_what_kernels_can_run_with_is_taken(variables, capfd):
+    environment.check(variables)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("variables, message", [REFUSED[0], REFUSED[3], REFUSED[-1]])
+def test_the_error_comes_at_the_import(variables, message):
+    result = subprocess.run([sys.executable, "-c", "import minigrad"], env=os.environ | variables, capture_output=True,
+                            text=True, check=False)
+    assert result.returncode == 1 and result.stderr.splitlines()[-1].startswith(f"RuntimeError: {message}")

@@ -1,0 +1,65 @@
+"""Positions among many: one that is out of range, or set twice, is found wherever it stands."""
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
+
+SHAPE = (150, 200)  # more than a block of positions
+
+
+@pytest.mark.parametrize("place", [(0, 0), (77, 133), (149, 199)], ids=str)
+@pytest.mark.parametrize("bad", [-1, 200, 1 << 32])
+def test_a_position_out_of_range_is_found(bad, place):
+    positions = np.full(SHAPE, 199)
+    positions[place] = bad
+    with pytest.raises(IndexError, match=f"index {bad} is out of bounds"):
+        mg.zeros(*SHAPE).gather(1, mg.tensor(positions))
+
+
+@pytest.mark.parametrize("place", [(0, 0), (149, 199)], ids=str)
+def test_a_place_that_is_set_twice_is_refused(place):
+    positions = np.tile(np.arange(200), (150, 1))
+    source = mg.ones(*SHAPE)
+    assert mg.zeros(*SHAPE).scatter(1, mg.tensor(positions), source).tolist() == source.tolist()
+    positions[place] = 100
+    with pytest.raises(ValueError, match="an index occurs twice"):
+        mg.zeros(*SHAPE).scatter(1, mg.tensor(positions), source)
+
+
+def test_positions_may_be_written_to_afterwards():
+    positions = mg.tensor(np.tile(np.arange(200), (150, 1)))
+    x = mg.randn(*SHAPE, requires_grad=True)
+    out = x.gather(1, positions)
+    positions.data[...] = 0
+    out.backward(mg.ones(*SHAPE))
+    assert (x.grad.numpy() == 1).all()
+
+
+def moved(seed: int) -> list[bytes]:
+    """What is taken, put and added of so many elements that several threads share the work: as NumPy does."""
+    random, shape = np.random.default_rng(seed), (270, 500)
+    x, y = random.standard_normal((2, *shape)).astype(np.float32)
+    positions, rows = random.integers(500, size=shape), random.integers(270, size=270)
+    orders = random.permuted(np.tile(np.arange(500), (270, 1)), axis=1)
+    a, b = mg.tensor(x), mg.tensor(y)
+    found = [a.gather(1, mg.tensor(positions)), a.scatter(1, mg.tensor(orders), b), a.scatter_add(1, mg.tensor(positions), b),
+             a[mg.tensor(rows)], a.index_add(0, mg.tensor(rows), b), a.flip(1)]
+    added, rows_added, put = x.astype(np.float64), x.astype(np.float64), x.copy()
+    np.add.at(added, (np.arange(270)[:, None], positions), y)
+    np.add.at(rows_added, rows, y)
+    np.put_along_axis(put, orders, y, 1)
+    expected = [np.take_along_axis(x, positions, 1), put, added, x[rows], rows_added, x[:, ::-1]]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.numpy(), other, 1e-6, 1e-6)
+    return [one.numpy().tobytes() for one in found]
+
+
+def test_many_elements_are_moved_alike_by_any_number_of_threads():
+    threads = get_num_threads()
+    on_all = moved(0)
+    try:
+        set_num_threads(1)
+        assert moved(0) == on_all
+    finally:
+        set_num_threads(threads)

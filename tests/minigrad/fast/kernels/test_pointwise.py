@@ -1,0 +1,272 @@
+"""Formulas of single numbers, and the kernels that apply them to arrays."""
+import math
+
+import numpy as np
+import pytest
+
+from minigrad.fast.elementwise import FORMULAS
+from minigrad.fast.kernels import formulas, pointwise
+from minigrad.fast.kernels.pointwise import FLOAT, Formula, computed
+from minigrad.ops import arithmetic, binary_cross_entropy, difference_losses, elementary, statistics
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
+
+BITS = {  # formulas that have NumPy's bits, and these in NumPy's notation
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "absolute": np.abs,
+    "square": np.square, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "sqrt": np.sqrt, "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+    "greater": np.greater, "greater_equal": np.greater_equal, "maximum": np.maximum, "minimum": np.minimum,
+    "relu": lambda x: np.maximum(x, 0), "nothing": np.zeros_like,
+    "cube": lambda x: x * x * x, "fourth": lambda x: x * x * (x * x),
+    "where": np.where, "exp_backward": np.multiply, "log_backward": np.divide,
+    "div_backward_b": lambda dout, a, b: -(dout / b) * a / b,
+}
+CHOICES = "maximum", "minimum"  # whose zero may be either of two
+
+
+@pytest.mark.parametrize("name", BITS)
+@np.errstate(all="ignore")
+def test_formulas_of_one_rounding_have_numpys_bits(name):
+    """On all pairs of special numbers; of the formula itself, which its kernel compiles without liberties."""
+    formula = getattr(formulas, name)
+    count = formula._function.__code__.co_argcount
+    grid = [axis.ravel() for axis in np.meshgrid(*[np.array(SPECIAL, np.float32)] * count)]
+    if name == "where":
+        grid[0] = grid[0] > 0
+    expected = BITS[name](*grid)
+    got = np.array([formula._function(*numbers) for numbers in zip(*grid)], expected.dtype)
+    np.testing.assert_array_equal(got, expected)
+    if got.dtype == FLOAT and name not in CHOICES:
+        ok = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
+
+
+def sigmoid(x):
+    return np.where(x > 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x)))
+
+
+WIDE = np.concatenate([
+    np.array(SPECIAL + [88.72, 88.73, 89.5, -87.4, -103.9, -105, 1e-8, -1e-8], np.float32),
+    np.random.default_rng(0).normal(0, 3, 3000).astype(np.float32),
+    np.random.default_rng(1).uniform(-104, 89, 2000).astype(np.float32),
+    (10 ** np.random.default_rng(2).uniform(-38, 38, 2000)).astype(np.float32),
+])
+ACCURATE = {  # a reference in float64, and ulps
+    "exp": (np.exp, 2), "expm1": (np.expm1, 2), "log": (np.log, 2), "log1p": (np.log1p, 2), "tanh": (np.tanh, 3),
+    "sigmoid": (sigmoid, 3), "erf": (np.vectorize(math.erf, otypes=[float]), 3),
+    "erfc": (np.vectorize(math.erfc, otypes=[float]), 8), "silu": (lambda x: x * sigmoid(x), 3),
+    "logsigmoid": (lambda x: np.minimum(x, 0) - np.log1p(np.exp(-abs(x))), 3),
+    "mish": (lambda x: x * np.tanh(np.logaddexp(x, 0)), 6),
+    "exp2": (np.exp2, 1.1), "log2": (np.log2, 1), "log10": (np.log10, 1), "sin": (np.sin, 1.6), "cos": (np.cos, 1.6),
+    "tan": (np.tan, 4), "sinh": (np.sinh, 3), "cosh": (np.cosh, 3), "arctan": (np.arctan, 1.6),
+    "power": (np.power, 1), "arctan2": (np.arctan2, 1),
+}
+UNDERFLOW = "sigmoid", "silu", "mish"  # on the way: they are 0 where e^x, or e^-x, leaves float32
+
+
+def pairs():
+    """All pairs of special numbers; and others of all sizes, of about one size, and small whole ones"""
+    special = [axis.ravel() for axis in np.meshgrid(*[np.array(SPECIAL, np.float32)] * 2)]
+    whole = np.random.default_rng(3).integers(-9, 9, (2, 300)).astype(np.float32)
+    return [np.concatenate([x, y, z]) for x, y, z in zip(special, (WIDE, WIDE[::-1]), whole)]
+
+
+@pytest.mark.parametrize("name", ACCURATE)
+@np.errstate(all="ignore")
+def test_functions_are_exact_to_a_few_ulps(name):
+    reference, ulps = ACCURATE[name]
+    formula = getattr(formulas, name)
+    operands = (WIDE,) if formula._function.__code__.co_argcount == 1 else pairs()
+    got, exact = formula.of(*operands), reference(*[x.astype(np.float64) for x in operands])
+    expected = exact.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    is_finite = np.isfinite(expected)
+    np.testing.assert_array_equal(got[~is_finite], expected[~is_finite])
+    least = np.float32(1e-29 if name in UNDERFLOW else 0)
+    spacing = np.spacing(np.maximum(abs(expected[is_finite]), least))
+    assert (abs(got[is_finite] - exact[is_finite]) / spacing).max() <= ulps
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_of_angles_next_to_whole_quarters_the_rest_is_exact(name):
+    """It is as small as 1e-9 there; also beyond the angles that the formula is for"""
+    quarters = np.concatenate([np.arange(-90_000, 90_000), np.arange(0, 100_000_000, 997)])
+    x = (quarters * (np.pi / 2)).astype(np.float32)
+    got, exact = getattr(formulas, name).of(x), getattr(np, name)(x.astype(np.float64))
+    assert (abs(got - exact) <= ACCURATE[name][1] * np.spacing(abs(exact.astype(np.float32)))).all()
+
+
+QUOTIENTS = {
+    "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide,
+    "remainder_backward_b": lambda dout, a, b: -dout * np.floor_divide(a, b),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+@np.errstate(all="ignore")
+def test_quotients_and_what_remains_have_numpys_bits(name):
+    a, b = pairs()
+    operands = (np.full_like(a, 1.5), a, b) if name == "remainder_backward_b" else (a, b)
+    got, expected = getattr(formulas, name).of(*operands), QUOTIENTS[name](*operands)
+    np.testing.assert_array_equal(got, expected)
+    ok = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
+
+
+GRADIENTS = {  # formulas of several operands, and these in NumPy's notation
+    "root_backward": arithmetic.POWERS[0.5].gradient, "square_backward": arithmetic.POWERS[2].gradient,
+    "cube_backward": arithmetic.POWERS[3].gradient, "fourth_backward": arithmetic.POWERS[4].gradient,
+    "power_backward_a": arithmetic.power_backward_a, "power_backward_b": arithmetic.power_backward_b,
+    "arctan2_backward_a": elementary.arctan2_backward_a, "arctan2_backward_b": elementary.arctan2_backward_b,
+    "lerp": arithmetic.lerp, "lerp_backward_weight": arithmetic.lerp_backward_weight,
+    "scaled_difference": statistics.scaled_difference, "logaddexp": np.logaddexp,
+    "logaddexp_backward_a": elementary.logaddexp_backward_a,
+    **{f"{op.__name__.lower()}_backward": op.gradient
+       for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)},
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+@np.errstate(all="ignore")
+def test_gradients_are_those_of_numpys_notation(name):
+    formula = getattr(formulas, name)
+    random = np.random.default_rng(4)
+    operands = random.normal(0, 3, (4, 5000)).astype(np.float32)[:formula._function.__code__.co_argcount]
+    operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
+    np.testing.assert_allclose(formula.of(*operands), GRADIENTS[name](*operands), 2e-5, 1e-6)
+
+
+@np.errstate(all="ignore")
+def test_binary_cross_entropy_is_that_of_numpys_notation():
+    """Where p is 0, nearly 0 or 1, too."""
+    random = np.random.default_rng(5)
+    p, target, dout = random.uniform(0, 1, (3, 5000)).astype(np.float32)
+    p[:8] = [0, 1, 1e-30, 1e-44, math.nan, 0.5, 0, 1]
+    target[:8] = [0, 1, 1, 1, 0, math.nan, 1, 0]
+    for name in ("", "_backward_a", "_backward_b"):
+        operands = (dout, p, target)[0 if name else 1:]
+        got = getattr(formulas, f"binary_cross_entropy{name}").of(*operands)
+        wanted = getattr(binary_cross_entropy, f"loss{name}")(*operands)
+        np.testing.assert_allclose(got, wanted, 1e-5, 1e-6)
+
+
+@np.errstate(all="ignore")
+def test_binary_cross_entropy_of_logits_is_that_of_numpys_notation():
+    """Where they are large and infinite, too: there the loss of the right answer keeps its digits."""
+    random = np.random.default_rng(5)
+    x, target, dout, weight = random.standard_normal((4, 5000)).astype(np.float32)
+    x[:8] = [-80, 80, -20, 20, math.nan, math.inf, -math.inf, 0]
+    target[:8] = [0, 1, 0, 1, 0, 1, 0, 0]
+    for name in ("", "_backward_a", "_backward_b", "_backward_c"):
+        operands = (dout, x, target, weight)[0 if name else 1:]
+        got = getattr(formulas, f"logits_loss{name}").of(*operands)
+        wanted = getattr(binary_cross_entropy, f"logits_loss{name}")(*operands)
+        np.testing.assert_allclose(got, wanted, 1e-5, 1e-40)
+
+
+@pytest.mark.parametrize("name", ["SquaredError", "AbsoluteError", "Huber", "SmoothL1"])
+@np.errstate(all="ignore")
+def test_losses_of_differences_have_numpys_bits(name):
+    """At their kinks and at infinity, too."""
+    op, number = getattr(difference_losses, name), 0.75
+    x, target = np.random.default_rng(5).standard_normal((2, 5000)).astype(np.float32)
+    x[:9], target[:9] = [0.75, -0.75, 0, math.nan, math.inf, -math.inf, math.inf, 1e30, 0], [0, 0, 0, 0, 0, 0, math.inf, 0, 1e-40]
+    numbers = (number,) * len(op.numbers)
+    np.testing.assert_array_equal(FORMULAS[op.losses].of(x, target, *numbers), op.losses(x, target, *numbers))
+    for dout in (x[::-1].copy(), np.float32(-3)):
+        got, wanted = FORMULAS[op.gradient].of(dout, x, target, *numbers), op.gradient(dout, x, target, *numbers)
+        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
+
+
+@np.errstate(all="ignore")
+def test_casts_and_judgements_have_numpys_bits():
+    x = np.tile(np.array(SPECIAL, np.float32), 8000)
+    for (source, target), formula in formulas.CASTS.items():
+        values = x if source == FLOAT else np.nan_to_num(x, nan=0, posinf=3, neginf=-3).clip(-1e9, 1e9).astype(source)
+        np.testing.assert_array_equal(formula.of(values), values.astype(target), f"{source} to {target}")
+    for name in ("isnan", "isinf", "isfinite"):
+        np.testing.assert_array_equal(getattr(formulas, name).of(x), getattr(np, name)(x), name)
+    a, b = x > 0, x == x
+    for name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+        operands = (a, b)[:getattr(np, name).nin]
+        np.testing.assert_array_equal(getattr(formulas, name).of(*operands), getattr(np, name)(*operands), name)
+        assert getattr(formulas, name).of(a, 3) is None, "a number is no boolean"
+    np.testing.assert_array_equal(formulas.nan_to_num.of(x, 1.0, 2.0, 3.0), np.nan_to_num(x, nan=1, posinf=2, neginf=3))
+
+
+@Formula
+def weighted(a, b, c):
+    return a + np.float32(2) * b + np.float32(4) * c
+
+
+def laid_out():
+    """Operands of shape (100, 1, 90) when broadcast, more than a block, in many layouts."""
+    random = np.random.default_rng(0)
+    full = random.standard_normal((3, 100, 1, 90), np.float32)
+    row, column, wide = full[1, :1], full[2, :, :, :1], random.standard_normal((90, 1, 200), np.float32)
+    for others in ((full[1], full[2]), (full[1], 2.0), (row, 2.0), (column, 2.0), (row, column), (full[1, 0, 0], np.float32(3)),
+                   (wide.T[::2], row), (wide.T[::-2], column), (np.array(5, np.float32), full[1, ::-1])):
+        for first in (full[0], wide.T[:100], full[0, :, :, ::-1], np.asfortranarray(full[0]), column if others[1] is row else row):
+            yield first, *others
+    apart = random.standard_normal((100, 20 * 90), np.float32)
+    slices = [apart[:, ::step][:, :90] for step in (1, 2, -2, 3, 16, 20)]
+    slices += [frozen(np.asfortranarray(slices[0])), *(np.broadcast_to(x, (100, 90)) for x in (apart[0, :90], apart[:, :1]))]
+    slices += [np.repeat(slices[0], 2, 1)[:, ::2], np.repeat(slices[0], 2, 1)[::-1, ::-2], odd(slices[0]), frozen(slices[1])]
+    for first in slices:
+        for second in (slices[0], slices[1], slices[7], slices[9], slices[0][:, 0], first[:1], first[:, :1]):
+            second = second[:, None] if second.ndim == 1 else second
+            yield first, second, 2.0
+            yield second, first, first
+
+
+@pytest.fixture(autouse=True)
+def no_plan_from_before():
+    pointwise._plan.cache_clear()
+
+
+def odd(x):
+    """The same, at an address that is no multiple of its elements' size"""
+    memory = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    memory[...] = x
+    return memory
+
+
+def frozen(x):
+    x = x.view()
+    x.flags.writeable = False
+    return x
+
+
+def test_operands_may_lie_in_any_way():
+    for operands in laid_out():
+        where = str([getattr(x, "strides", x) for x in operands])
+        expected = operands[0] + np.float32(2) * operands[1] + np.float32(4) * operands[2]
+        before = [np.copy(x) for x in operands]
+        got = weighted.of(*operands)
+        np.testing.assert_array_equal(got, expected, where)
+        assert all(np.array_equal(x, copy) for x, copy in zip(operands, before)), where
+        assert not any(np.shares_memory(got, x) for x in operands if isinstance(x, np.ndarray)), where
+
+
+def test_slices_are_read_where_they_are(monkeypatch):
+    x = np.random.default_rng(3).standard_normal((100, 400), np.float32)
+    operands = [(x[:, :100], x[:, 100:200]), (x[:, :200:2], x[:, 100:200]), (x[::-1, ::4], x[0, :100]), (x[:, ::-2], x[:, 200:])]
+    expected = [weighted.of(a.copy(), b.copy(), 1.0) for a, b in operands]
+    monkeypatch.setattr(pointwise, "in_order", lambda view: view if view.size <= 100 else pytest.fail(f"copied: {view.shape}"))
+    for (a, b), result in zip(operands, expected):
+        np.testing.assert_array_equal(weighted.of(a, b, 1.0), result)
+
+
+def test_the_result_keeps_the_order_of_axes_in_memory():
+    x = np.ones((60, 90), np.float32)
+    assert formulas.silu.of(x.T).strides == x.T.strides and formulas.silu.of(x).flags.c_contiguous
+
+
+def test_what_no_kernel_serves_is_numpys():
+    """Small arrays, other dtypes, and what is on the tape."""
+    large = np.ones(pointwise.SINGLE_PASS, np.float32)
+    formula = Formula(lambda a, b: a, least=large.size)
+    for a, b in ((large[1:], 1.0), (large.astype(np.float64), 1.0), (large, np.float64(1)), (large, large > 0),
+                 (large, np.ones(1)), (large.astype(int), 1)):
+        assert computed(formula, lambda a, b: "NumPy", a, b) == "NumPy"

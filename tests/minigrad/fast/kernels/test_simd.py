@@ -1,0 +1,100 @@
+"""The vector functions against `math` in float64, over their whole range and at its ends."""
+import math
+
+import numpy as np
+import pytest
+
+from minigrad.fast.kernels import simd
+from minigrad.fast.kernels.jit import kernel
+
+
+@kernel
+def apply_all(x, out):
+    for i in range(x.size):
+        out[0, i], out[1, i], out[2, i] = simd.exp(x[i]), simd.erf(x[i]), simd.log(x[i])
+        out[3, i], out[4, i] = simd.normal(x[i])
+
+
+@kernel
+def largest(x, count):
+    return simd.row_max(simd.pointer(x, 0), count)
+
+
+@kernel
+def add_one(x):
+    second = simd.shift(simd.pointer(x, 0), 1)
+    second[0] = second[0] + simd.constant_like(second, 1)
+
+
+def density(x):
+    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def cumulative(x):
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+FUNCTIONS = [math.exp, math.erf, math.log, cumulative, density]
+DOMAINS = [(-87, 88.7), (-6, 6), (1e-37, 1e30), (-9, 9), (-9, 9)]
+RELATIVE = [2e-7, 3e-7, 2e-7, np.inf, np.inf]  # the last two: absolute errors count
+ABSOLUTE = [np.inf, 2e-7, np.inf, 3e-7, 1e-7]
+
+
+def compute(x):
+    out = np.empty((5, x.size), x.dtype)
+    with np.errstate(all="ignore"):
+        apply_all(x, out)
+    return out
+
+
+@pytest.mark.parametrize("row", range(5), ids=["exp", "erf", "log", "cumulative", "density"])
+def test_float32_is_close_to_math(row):
+    rng = np.random.default_rng(row)
+    low, high = DOMAINS[row]
+    x = rng.uniform(low, high, 20_001) if FUNCTIONS[row] is not math.log else np.exp(rng.uniform(-85, 69, 20_001))
+    x = np.concatenate([x, x * 1e-3, x * 1e-6 + (1.0 if FUNCTIONS[row] is math.log else 0.0)]).astype(np.float32)
+    expected = np.array([FUNCTIONS[row](v) for v in x.astype(np.float64)])
+    error = np.abs(compute(x)[row] - expected)
+    assert error.max() <= ABSOLUTE[row]
+    assert (error / np.maximum(np.abs(expected), 1e-37)).max() <= RELATIVE[row]
+
+
+@pytest.mark.parametrize("row", range(5))
+def test_float64_is_math_itself(row):
+    x = np.random.default_rng(0).uniform(0.01, 5, 50)
+    np.testing.assert_allclose(compute(x)[row], [FUNCTIONS[row](v) for v in x], rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ends_of_the_range(dtype):
+    inf, nan = np.inf, np.nan
+    x = np.array([nan, inf, -inf, 0, 1e4, -1e4], dtype)
+    expected = [
+        [nan, inf, 0, 1, inf, 0],
+        [nan, 1, -1, 0, 1, -1],
+        [nan, inf, nan, -inf, math.log(1e4), nan],
+        [nan, 1, 0, 0.5, 1, 0],
+        [nan, 0, 0, density(0), 0, 0],
+    ]
+    np.testing.assert_allclose(compute(x), expected, rtol=3e-7)
+
+
+def test_log_of_denormal_numbers():
+    x = np.array([1e-40, 2e-42], np.float32)
+    np.testing.assert_allclose(compute(x)[2], np.log(x.astype(np.float64)), rtol=2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_row_max(dtype):
+    x = np.random.default_rng(0).standard_normal(100).astype(dtype) - 5
+    for count in (1, 3, 16, 17, 33, 100):
+        assert largest(x, count) == x[:count].max()
+    assert largest(x, 0) == -np.inf
+    x[7] = np.nan
+    assert largest(x, 100) == np.nanmax(x)
+
+
+def test_pointers_reach_the_array():
+    x = np.zeros(3, np.float32)
+    add_one(x)
+    assert x.tolist() == [0, 1, 0]

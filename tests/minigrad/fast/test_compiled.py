@@ -1,0 +1,516 @@
+"""Recorded steps: a replay gives the bits of the step itself, or there is an error that says why not."""
+import contextlib
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from cases import CASES
+from layouts import EXPANDED, LAYOUTS, enlarge, mapped
+from minigrad.fast.compiling.capture import Capture
+from minigrad.fast import pool as pools
+from minigrad.fast.pool import Pool
+from minigrad.per_thread import this_thread
+from minigrad.tensor import apply
+from models import PRESETS, CausalTransformer
+from naive import Constant
+
+
+def permuted(array, seed):
+    """The same numbers in another order: where a function is defined, it stays so."""
+    return np.random.default_rng(seed).permutation(array.reshape(-1)).reshape(array.shape)
+
+
+def leaves_of(case, dtype):
+    arrays = [x.astype(dtype) if isinstance(x, np.ndarray) else x for x in case.inputs]
+    return [mg.Tensor(x, requires_grad=True) if isinstance(x, np.ndarray) and not isinstance(x, Constant) else x
+            for x in arrays]
+
+
+def results_of(step, leaves):
+    """The output and all gradients, which are cleared."""
+    tensors = [x for x in leaves if isinstance(x, mg.Tensor)]
+    out = step()
+    results = [out.numpy().copy()] + [None if x.grad is None else x.grad.numpy().copy() for x in tensors]
+    for x in tensors:
+        x.grad = None
+    return results
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_replay_has_the_bits_of_the_op(case, dtype):
+    leaves = leaves_of(case, dtype)
+
+    def step():
+        out = apply(case.op, *leaves, **case.options)
+        upstream = np.random.default_rng(3).standard_normal(out.shape)
+        (out * 1.5).backward(mg.Tensor(upstream, dtype=out.dtype))
+        return out.detach()
+
+    compiled = mg.compile(step)
+    for seed in range(6):  # captured, in calls 2 to 4 run by Python, and replayed twice
+        for original, leaf in zip(case.inputs, leaves):
+            if isinstance(leaf, mg.Tensor):
+                leaf.data[...] = permuted(original, seed).astype(dtype)
+        for got, expected in zip(results_of(compiled, leaves), results_of(step, leaves), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", ["any", "all", "argmax", "argmin", "count_nonzero"])
+def test_a_number_without_gradient_is_computed_anew(name):
+    x = mg.randn(3, 4)
+    compiled = mg.compile(lambda: getattr(x, name)())
+    for seed in range(3):
+        x.data[...] = np.random.default_rng(seed).standard_normal((3, 4)) > 0.4
+        assert compiled().item() == getattr(x, name)().item()
+
+
+COPIED = {name: (LAYOUTS | EXPANDED)[name] for name in (  # somewhere between an op and its kernel
+    "column by column", "rows with gaps", "read-only", "unaligned", "one row for all"
+)}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_replay_reads_arrays_as_they_lie(case):
+    """Each input and the upstream gradient by itself, and then all of them. (To rounding only: a captured step keeps results
+    in C order, where NumPy's have the order of the inputs, and a sum over them may go another way.)"""
+    arrays = [x.astype(np.float32) if isinstance(x, np.ndarray) else x for x in case.inputs]
+    arrays.append(np.asarray(apply(case.op, *arrays, **case.options).array) + 1)
+    places = [i for i, x in enumerate(arrays) if isinstance(x, np.ndarray)]
+    for name, layout in COPIED.items():
+        for chosen in [*([place] for place in places), places]:
+            laid_out = [mapped(layout if i in chosen else np.array, np.asarray(x) if i in places else x)
+                        for i, x in enumerate(arrays)]
+            *leaves, upstream = [mg.from_numpy(x) if i in places else x for i, x in enumerate(laid_out)]
+            for x, original in zip(leaves, case.inputs):
+                if isinstance(x, mg.Tensor):
+                    x.requires_grad_(not isinstance(original, Constant))
+
+            def step(leaves=leaves, upstream=upstream):
+                out = apply(case.op, *leaves, **case.options)
+                out.backward(upstream)
+                return out.detach()
+
+            compiled, wanted = mg.compile(step), [x for x in leaves if isinstance(x, mg.Tensor) and x.requires_grad]
+            for calls_before in (0, 3):  # captured, and, after those that Python runs, replayed
+                for _ in range(calls_before):
+                    results_of(compiled, wanted)
+                got, expected = results_of(compiled, wanted), results_of(step, wanted)
+                for a, b in zip(got, expected, strict=True):
+                    largest = np.max(np.abs(b), initial=1, where=np.isfinite(b))  # enlarged, some have no arcsin
+                    np.testing.assert_allclose(a, b, rtol=0, atol=1e-6 * largest, err_msg=f"{name}: {chosen}")
+                for i in places:
+                    enlarge(laid_out[i])
+
+
+def transformer_step(compiled, dropout=0.0):
+    """A training step of a small transformer with all that belongs to it, and its parameters."""
+    mg.manual_seed(0)
+    config = PRESETS["micro"].config
+    model = CausalTransformer(type(config)(layers=2, heads=2, width=32, context=32, dropout=dropout))
+    optimizer = nn.optim.AdamW(model.parameters(), lr=1e-2, max_grad_norm=1.0)
+
+    def step(tokens, targets):
+        optimizer.zero_grad()
+        loss = model(tokens, targets)[1]
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return (mg.compile(step) if compiled else step), model
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("threads", [1, mg.get_num_threads()])
+def test_training_is_the_same_to_the_bit(dropout, threads):
+    before = mg.get_num_threads()
+    mg.set_num_threads(threads)
+    try:
+        histories = []
+        for compiled in (False, True):
+            step, model = transformer_step(compiled, dropout)
+            mg.manual_seed(1)  # of dropout
+            generator = np.random.default_rng(0)
+            batches = [[mg.tensor(ids) for ids in generator.integers(96, size=(2, 4, 32))] for _ in range(5)]
+            losses = [step(*batch).item() for batch in batches]
+            histories.append((losses, [p.array for p in model.parameters()]))
+    finally:
+        mg.set_num_threads(before)
+    (eager, parameters), (replayed, others) = histories
+    assert eager == replayed
+    assert all(np.array_equal(a, b) for a, b in zip(parameters, others))
+
+
+TABLE = mg.Tensor(np.random.default_rng(0).normal(size=(3, 3)), requires_grad=True)
+
+
+def doubling():
+    """A compiled x -> 2 w x, and w."""
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        out = (2.0 * w * x).sum()
+        out.backward()
+        return out
+
+    return step, w
+
+
+@pytest.mark.parametrize("of_ids", [
+    lambda ids: F.nll_loss(TABLE.log_softmax(1), ids),
+    lambda ids: F.nll_loss(TABLE.log_softmax(1), ids, ignore_index=1, reduction="sum"),
+    lambda ids: F.cross_entropy(TABLE, ids, mg.tensor([1.0, 2.0, 3.0]), label_smoothing=0.1),
+    lambda ids: F.embedding(ids, TABLE, padding_idx=1), lambda ids: F.one_hot(ids, 3) * TABLE,
+])
+def test_what_is_computed_from_ids_is_computed_anew(of_ids):
+    def step(ids):
+        out = of_ids(ids)
+        (out * out).sum().backward()
+        return out.detach()
+
+    compiled, results = mg.compile(step), []
+    for function in (step, compiled):
+        for ids in ([0, 1, 2], [1, 1, 1], [2, 0, 1]):
+            out = function(mg.tensor(ids))
+            results.append([out.numpy(), TABLE.grad.numpy().copy()])
+            TABLE.grad = None
+    for plain, replayed in zip(results[:3], results[3:], strict=True):
+        np.testing.assert_array_equal(plain[0], replayed[0])
+        np.testing.assert_array_equal(plain[1], replayed[1])
+
+
+def test_gradients_accumulate_until_they_are_cleared(captures):
+    step, w = doubling()
+    x = mg.tensor([3.0, 4.0])
+    for count in range(1, 7):
+        step(x)
+        assert w.grad.tolist() == [6.0 * count, 8.0 * count]
+    w.grad = None
+    step(x)
+    assert w.grad.tolist() == [6.0, 8.0]
+    assert len(captures) == 1
+
+
+def test_a_second_backward_leaves_the_gradients_of_the_first():
+    """Gradients lie in the pool: their memory must not be used again before the step ends."""
+    weights = [mg.randn(100, 100, requires_grad=True) for _ in range(3)]
+
+    def step():
+        for w in weights:
+            (w * 2.0).tanh().sum().backward()
+
+    compiled = mg.compile(step)
+    for _ in range(2):  # captured, replayed
+        compiled()
+        got = [w.grad.numpy().copy() for w in weights]
+        for w in weights:
+            w.grad = None
+        step()
+        for w, gradient in zip(weights, got):
+            np.testing.assert_array_equal(gradient, w.grad.numpy())
+            w.grad = None
+
+
+def test_clearing_gradients_by_hand_reruns_forward():
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    for values in ([1.0, 1.0], [3.0, 4.0], [5.0, 6.0]):
+        step(mg.tensor(values))
+        assert w.grad.tolist() == values
+
+
+def test_results_are_copies():
+    step, _ = doubling()
+    first, second = step(mg.tensor([1.0, 0.0])), step(mg.tensor([0.0, 1.0]))
+    third = step(mg.tensor([1.0, 1.0]))
+    assert [first.item(), second.item(), third.item()] == [2.0, 4.0, 6.0]
+    assert not first.requires_grad
+
+
+def test_it_is_captured_anew_when_something_changes(captures):
+    step, w = doubling()
+    x = mg.tensor([3.0, 4.0])
+    step(x), step(x)
+    assert len(captures) == 1
+    step(mg.ones(5, 2)), step(x)
+    assert len(captures) == 2  # another shape; the first is kept
+    with mg.no_grad():
+        w *= 2.0
+    assert step(x).item() == 2 * (2 * 3 + 4 * 4)
+    assert len(captures) == 2  # values are not part of a captured step
+    w.data = np.array([1.0, 1.0], np.float32)
+    assert step(x).item() == 14.0
+    assert len(captures) == 3  # the parameter lies elsewhere
+    nn.Linear(1, 1).eval()
+    step(x)
+    assert len(captures) == 4  # a module has changed its mode, perhaps ours
+    step.forget()
+    step(x)
+    assert len(captures) == 5
+
+
+def test_dropout_follows_the_mode():
+    layer = nn.Dropout(0.5)
+    step = mg.compile(lambda x: layer(x))
+    x = mg.ones(1000)
+    assert 0 < (step(x).array == 0).mean() < 1 and 0 < (step(x).array == 0).mean() < 1
+    assert not np.array_equal(step(x).array, step(x).array)  # drawn anew
+    layer.eval()
+    assert (step(x).array == 1).all()
+
+
+DRAWN = {
+    "rand": lambda x: x + mg.rand(100),
+    "randn": lambda x: x + mg.randn_like(x),
+    "randint": lambda x: x + mg.randint(0, 1000, (100,)),
+    "randint_like": lambda x: mg.randint_like(x, 1000),
+    "randperm": lambda x: x + mg.randperm(100),
+    "multinomial": lambda x: (x + 1).multinomial(50),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_replay_draws_anew(name):
+    """As the step itself would, from the same generator."""
+    step, x, found = DRAWN[name], mg.ones(100), []
+    for function in (mg.compile(step), step):
+        mg.manual_seed(0)
+        found.append([function(x).tolist() for _ in range(3)])
+    assert found[0] == found[1]
+    assert found[0][1] != found[0][2]
+
+
+def test_weights_that_cannot_be_drawn_from_are_refused_in_a_replay():
+    step = mg.compile(lambda x: x.multinomial(1))
+    assert step(mg.tensor([0.0, 1.0])).item() == 1 and step(mg.tensor([1.0, 0.0])).item() == 0
+    with pytest.raises(ValueError, match="multinomial"):
+        step(mg.tensor([1.0, -1.0]))
+
+
+def test_ids_out_of_range_are_refused_in_a_replay():
+    weight = mg.randn(5, 3)
+    step = mg.compile(lambda ids: F.embedding(ids, weight))
+    assert np.array_equal(step(mg.tensor([1, 4])).array, weight.array[[1, 4]])
+    assert np.array_equal(step(mg.tensor([0, 2])).array, weight.array[[0, 2]])
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        step(mg.tensor([5, 2]))
+
+
+def test_comparisons_and_masks_are_replayed():
+    step = mg.compile(lambda x: mg.where((x > 0) & ~(x > 2), x, -1.0))
+    for values in ([-1.0, 1.0, 3.0], [1.0, 3.0, -1.0]):
+        x = mg.tensor(values)
+        assert step(x).tolist() == mg.where((x > 0) & ~(x > 2), x, -1.0).tolist()
+
+
+W = mg.tensor([1.0, 2.0], requires_grad=True)
+
+
+SCALE = mg.tensor(2.0)
+REPEATS = mg.tensor([2, 1])
+
+
+def with_hook(x):
+    y = W * x
+    y.register_hook(lambda gradient: gradient * 2)
+    y.sum().backward()
+
+
+def writing(x):
+    y = x * 2
+    y += 1
+    return y
+
+
+REFUSED = {
+    "item": (lambda x: x * x.sum().item(), "reads the values"),
+    "if": (lambda x: x if (x > 0).all() else -x, "reads the values"),
+    "float": (lambda x: x * float(x.sum()), "reads the values"),
+    "numpy": (lambda x: mg.tensor(np.asarray(x)), "reads the values"),
+    "data": (lambda x: mg.tensor(x.data + 1), "reads the values"),
+    "a parameter's value": (lambda x: x * W.sum(0).detach() * W[0].item(), "reads the values"),
+    "a parameter's item": (lambda x: x * SCALE.item(), "reads the values"),
+    "a parameter's data": (lambda x: x * mg.tensor(np.asarray(SCALE.data)), "reads the values"),
+    "list": (lambda x: mg.tensor(x.tolist()), "reads the values"),
+    "index": (lambda x: x[(x > 0)], "reads the values"),
+    "nonzero": (lambda x: x.nonzero(), "reads the values"),
+    "a parameter's nonzero": (lambda x: SCALE.nonzero(), "reads the values"),
+    "unique": (lambda x: x.unique(), "reads the values"),
+    "a parameter's unique": (lambda x: x * SCALE.unique(), "reads the values"),
+    "repeat_interleave": (lambda x: x.repeat_interleave(x.long()), "reads the values"),
+    "repeats from outside": (lambda x: x.repeat_interleave(REPEATS), "reads the values"),
+    "in place": (writing, "in place"),
+    "hook": (with_hook, "hook"),
+    "gradient": (lambda x: (W * x).sum().backward() or W.grad, "reads a gradient"),
+    "create_graph": (lambda x: (W * x).sum().backward(create_graph=True), "create_graph"),
+    "on the tape": (lambda x: W * x, "calls no backward"),
+}
+
+
+def test_a_model_is_no_step():
+    with pytest.raises(TypeError, match="expected a function, such as a training step, got a model .Linear."):
+        mg.compile(nn.Linear(2, 3))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_replayed_is_refused(name):
+    function, words = REFUSED[name]
+    with pytest.raises(RuntimeError, match=words):
+        mg.compile(function)(mg.tensor([1.0, 2.0]))
+    assert this_thread.runner is None
+    assert (mg.tensor([1.0]) + 1).item() == 2.0  # all is as before
+
+
+def test_inputs_and_results_are_tensors():
+    with pytest.raises(TypeError, match="takes Tensors, got float"):
+        mg.compile(lambda x: x)(1.0)
+    with pytest.raises(TypeError, match="returns Tensors, .*, got int"):
+        mg.compile(lambda x: 3)(mg.ones(2))
+    with pytest.raises(RuntimeError, match="input of a compiled step requires a gradient"):
+        mg.compile(lambda x: x)(W)
+
+
+def test_memory_is_used_again_within_a_captured_step():
+    def chain(x):
+        for _ in range(30):
+            x = F.gelu(x)
+        return x
+
+    with Capture() as step:
+        chain(mg.randn(512, 512))
+    assert step.pool.nbytes() <= 4 * 512 * 512 * 4
+
+
+def test_memory_of_a_captured_step_is_not_given_back():
+    held, x = [], mg.randn(4096, 1024)
+    with mg.no_grad(), Capture() as step:
+        for rows in range(256, 4097, 256):  # ever larger sizes, and at the end more memory unused than used
+            F.gelu(x[:rows] * 1.0)
+            held.append(step.pool.nbytes())
+    assert held == sorted(held) and held[-1] > 1 << 27
+
+
+def test_pool_gives_out_what_nobody_uses():
+    pool, dtype = Pool(), np.dtype(np.float32)
+    first = pool.empty((100, 1000), dtype)
+    address, view = first.ctypes.data, first[3:].T
+    assert address % 64 == 0
+    del first
+    assert pool.empty((100, 1000), dtype).ctypes.data != address  # the view still needs it
+    del view
+    assert address in {array.ctypes.data for array in [pool.empty((100, 1000), dtype) for _ in range(2)]}
+
+
+def test_pool_lends_no_byte_twice():
+    pool, generator, lent = Pool(), np.random.default_rng(0), []
+    for number in range(3000):
+        if len(lent) > 20:
+            for _ in range(generator.integers(1, 20)):
+                del lent[generator.integers(len(lent))]
+        array = pool.empty((int(generator.integers(1 << 16, 1 << 18)),), np.dtype(np.int8))
+        assert array.ctypes.data % 64 == 0
+        array[...] = number % 128
+        lent.append((array[10:], number % 128))
+        del array
+    assert all((array == number).all() for array, number in lent)
+    assert pool.nbytes() < 1 << 23
+
+
+def test_gradients_lie_where_activations_were():
+    """As in a transformer with four blocks: a step takes no more memory than the one before, and little that is unused."""
+    pool, held = Pool(), []
+
+    def empty(size: int) -> np.ndarray:
+        return pool.empty((size << 18,), np.dtype(np.uint8))
+
+    for _ in range(4):
+        saved, gradients = [], []
+        for _ in range(4):
+            saved.append([empty(size) for size in (2, 6, 2, 2, 8)])
+            hidden, out = empty(8), empty(2)
+            del hidden, out
+        upstream = empty(2)
+        while saved:
+            of_block = saved.pop()
+            hidden, of_hidden = empty(8), empty(8)
+            gradients += [empty(1), empty(1)]
+            upstream = empty(2)
+            del hidden, of_hidden, of_block[-2:]
+            packed = empty(6)
+            gradients.append(empty(1))
+            upstream = empty(2)
+            del packed, of_block
+        del upstream
+        gradients.clear()
+        held.append(pool.nbytes())
+    assert held == [102 << 18] * 4
+
+
+def test_pool_forgets_sizes_that_are_out_of_use():
+    pool, dtype = Pool(), np.dtype(np.uint8)
+    for size in range(1 << 22, 1 << 24, 1 << 19):
+        pool.empty((size,), dtype)
+    assert pool.nbytes() < 1 << 27
+
+
+def test_pool_keeps_what_the_next_step_needs(monkeypatch):
+    """Activations lie idle at the end of a step, and gradients at its start: neither is given back."""
+    pool, dtype, made = Pool(), np.dtype(np.uint8), []
+    monkeypatch.setattr(pools, "aligned", lambda size, make=pools.aligned: made.append(size) or make(size))
+    gradients = []
+    for _ in range(4):
+        gradients.clear()
+        made.clear()
+        activations = [pool.empty((4_000_000,), dtype) for _ in range(30)]
+        while activations:
+            activations.pop()
+            gradients.append(pool.empty((3_000_000,), dtype))
+    assert made == []
+
+
+def test_replays_call_machine_code():
+    """And no dispatcher, which would look for it each time."""
+    layer, x = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.GELU()), mg.ones(2, 3)
+    step = mg.compile(lambda x: layer(x).square().mean().backward())
+    step(x)
+    (captured,) = step._captured.values()
+    functions = [function for function, _ in captured.calls]
+    assert functions and not [function for function in functions if hasattr(function, "overloads")]
+
+
+def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
+    random, w = np.random.default_rng(0), nn.Parameter(mg.ones(400, 300))
+
+    def plain(x):
+        w.grad = None
+        y = ((x * w).tanh() * w).softmax(-1) - x
+        y.square().sum().backward()
+        return y
+
+    step = mg.compile(plain)
+    for is_textbook in (False, True, False, True):
+        for _ in range(6):
+            x = mg.tensor(random.standard_normal((400, 300)).astype(np.float32))
+            with mg.textbook() if is_textbook else contextlib.nullcontext():
+                expected, expected_grad = plain(x).detach().numpy(), w.grad.numpy()
+                got, got_grad = step(x).numpy(), w.grad.numpy()
+            assert got.tobytes() == expected.tobytes() and got_grad.tobytes() == expected_grad.tobytes()
+
+
+def test_a_step_does_not_enter_the_textbook():
+    def step(x):
+        with mg.textbook():
+            return x * 2
+
+    with pytest.raises(RuntimeError, match=r"enters or leaves textbook\(\).*enter it outside"):
+        mg.compile(step)(mg.ones(2))
+    assert not this_thread.is_textbook

@@ -1,0 +1,487 @@
+"""What changes between the calls of a compiled step is followed, or refused; never dropped. And gradients own their memory.
+
+Sides of matrices are on both sides of 32 kB, above which a captured step's memory is used again within the step.
+"""
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from minigrad.fast.compiling.capture import Capture
+from minigrad.per_thread import this_thread
+
+SIDES = [8, 128]
+both_sides = pytest.mark.parametrize("side", SIDES)
+
+
+class Study:
+    """A training step, and all that can be changed about it."""
+
+    def __init__(self, side: int):
+        mg.manual_seed(0)
+        self.layer = nn.Sequential(nn.Linear(side, side), nn.LayerNorm(side), nn.Dropout(0.5), nn.GELU())
+        self.scale, self.constant = nn.Parameter(mg.randn(side, side)), mg.randn(side)
+        self.x, self.ids, self.array = mg.randn(side, side), mg.randint(0, side, (side,)), np.ones(side, np.float32)
+        self.threshold, self.order = mg.zeros(side), mg.randperm(side)  # read by functions only, not by operations
+        self.optimizer = nn.optim.AdamW([*self.layer.parameters(), self.scale], lr=1e-2)
+        self.scheduler = nn.optim.LambdaLR(self.optimizer, lambda epoch: 1 / (1 + epoch))
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        y = self.layer(x * self.scale)[self.ids] + self.constant * self.array + mg.randn(x.shape[-1], dtype=x.dtype)
+        y = mg.where(self.constant > self.threshold, y, y.sort(-1).values)[self.order].gather(0, self.ids[None])
+        (y * y).mean().backward()
+        self.optimizer.step()
+        self.scheduler.step()
+        return y
+
+    def state(self):
+        tensors = [*self.layer.parameters(), self.scale]
+        gradients = [x.grad for x in tensors if x.grad is not None]
+        return [x.detach().numpy().copy() for x in tensors + gradients]
+
+
+def assigned(owner, name, value):
+    """A change that sets an attribute; owner and value are taken from the study."""
+    return lambda study: setattr(owner(study), name, value(study))
+
+
+def doubled(*given):
+    """A hook of any kind: what it was given last, doubled."""
+    return given[-1] * 2 if isinstance(given[-1], mg.Tensor) else None
+
+
+def to_double(study):
+    study.layer.double()
+    for name in ("x", "constant"):
+        setattr(study, name, getattr(study, name).double())
+    study.array = study.array.astype(np.float64)
+    study.scale.data, study.scale.requires_grad = study.scale.data, False
+    study.scale = nn.Parameter(study.scale.detach().double())
+    study.optimizer = nn.optim.SGD([*study.layer.parameters(), study.scale])
+
+
+def itself(study):
+    return study
+
+
+CHANGES = {
+    "nothing": lambda study: None,
+    "p": assigned(lambda study: study.layer[2], "p", lambda study: 0.1),
+    "eps": assigned(lambda study: study.layer[1], "eps", lambda study: 0.5),
+    "approximate": assigned(lambda study: study.layer[3], "approximate", lambda study: "tanh"),
+    "eval": lambda study: study.layer.eval(),
+    "eval of one": lambda study: study.layer[2].eval(),
+    "lr": lambda study: study.optimizer.param_groups[0].update(lr=0.5),
+    "max_grad_norm": assigned(lambda study: study.optimizer, "max_grad_norm", lambda study: 1e-3),
+    "optimizer": assigned(itself, "optimizer", lambda study: nn.optim.SGD([study.scale], lr=1.0)),
+    "state of the optimizer": lambda study: study.optimizer.load_state_dict(study.optimizer.state_dict()),
+    "frozen parameter": lambda study: study.layer[0].weight.requires_grad_(False),
+    "frozen and thawed": lambda study: study.scale.requires_grad_(False).requires_grad_(),
+    "constant that learns": lambda study: study.constant.requires_grad_(),
+    "swapped parameter": assigned(lambda study: study.layer[0], "weight", lambda study: nn.Parameter(study.x)),
+    "swapped tensor": assigned(lambda study: study.layer[0], "bias", lambda study: None),
+    "swapped module": lambda study: study.layer.__setitem__(3, nn.Tanh()),
+    "deleted module": lambda study: study.layer.__delitem__(3),
+    "inserted module": lambda study: study.layer.insert(3, nn.Tanh()),
+    "values of a parameter": lambda study: study.scale.data.fill(2.0),
+    "array of a parameter": assigned(lambda study: study.scale, "data", lambda study: -study.scale.data),
+    "values of a constant": lambda study: np.negative(study.constant.data, out=study.constant.data),
+    "array of a constant": assigned(lambda study: study.constant, "data", lambda study: -study.constant.data),
+    "values of a threshold": lambda study: study.threshold.data.fill(0.5),
+    "array of a threshold": assigned(lambda study: study.threshold, "data", lambda study: -study.constant.data),
+    "values of an index": lambda study: study.order.data.sort(),
+    "array of an index": assigned(lambda study: study.order, "data", lambda study: np.sort(study.order.data)),
+    "values of ids": lambda study: study.ids.data.sort(),
+    "array of ids": assigned(lambda study: study.ids, "data", lambda study: np.sort(study.ids.data)),
+    "values of an array": lambda study: study.array.fill(3.0),
+    "dtype": to_double,
+    "gradient": assigned(lambda study: study.scale, "grad", lambda study: mg.ones(study.scale.shape)),
+    "retain_grad of a leaf": lambda study: study.scale.retain_grad(),
+    "strides": assigned(itself, "x", lambda study: study.x.T),
+    "another shape": assigned(itself, "x", lambda study: study.x[:1]),
+    "seed": lambda study: mg.manual_seed(5),
+    "state of the generator": lambda study: mg.random.set_state(np.random.PCG64(9).state),
+    "hook of a parameter": lambda study: study.scale.register_hook(doubled),
+    "forward hook": lambda study: study.layer[0].register_forward_hook(doubled),
+    "pre-hook": lambda study: study.layer[0].register_forward_pre_hook(doubled),
+    "backward hook": lambda study: study.layer[0].register_full_backward_hook(doubled),
+}
+
+
+@both_sides
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_after_capturing_is_followed_or_refused(name, side):
+    histories = []
+    for wrap in (itself, mg.compile):
+        study = Study(side)
+        step = wrap(study.step)
+        history = [step(study.x).detach().numpy() for _ in range(2)]
+        CHANGES[name](study)
+        if wrap is mg.compile and "hook" in name:
+            with pytest.raises(RuntimeError, match="compile: .* hook"):
+                step(study.x)
+            return
+        histories.append(history + [step(study.x).detach().numpy() for _ in range(3)] + study.state())
+    for plain, compiled in zip(*histories, strict=True):
+        assert plain.dtype == compiled.dtype
+        np.testing.assert_array_equal(plain, compiled)
+
+
+def test_a_removed_hook_is_forgotten():
+    study = Study(8)
+    handle, step = study.layer[0].register_forward_hook(doubled), mg.compile(study.step)
+    with pytest.raises(RuntimeError, match="hooks"):
+        step(study.x)
+    handle.remove()
+    step(study.x)
+    handle = study.layer[0].register_forward_hook(doubled)
+    with pytest.raises(RuntimeError, match="hooks"):
+        step(study.x)
+
+
+def test_modes_of_the_thread_are_part_of_a_captured_step(captures):
+    w = mg.ones(4, requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        loss = (w * x).sum()
+        if mg.is_grad_enabled():
+            loss.backward()
+        return loss
+
+    x = mg.ones(4)
+    for _ in range(2):
+        step(x)
+        with mg.no_grad():
+            step(x)
+    assert len(captures) == 2 and w.grad.tolist() == [2.0] * 4
+
+
+def leaves_another_mode(x):
+    mg.set_grad_enabled(False)
+    return x * 2
+
+
+def with_graph_from_outside(x, made=mg.ones(2, requires_grad=True) * 2.0):
+    (made * x).sum().backward(retain_graph=True)
+
+
+def under_an_observer(x):
+    with mg.count_flops():
+        return x * 2
+
+
+REFUSED = {
+    "a mode left behind": (leaves_another_mode, "leaves another grad mode"),
+    "a graph from outside": (with_graph_from_outside, "Mul, which was applied outside of this step"),
+    "an observer inside": (under_an_observer, "observes operations"),
+    "a draw in Python": (lambda x: x * mg.random.generator().random(), "draws from the generator in Python"),
+    "a mask as index": (lambda x, mask=mg.tensor([True, False]): x[mask], "reads the values"),
+    "a mask to select": (lambda x, mask=mg.tensor([True, False]): x.masked_select(mask), "reads the values"),
+    "a number as index": (lambda x, i=mg.tensor(1): x[i], "reads the values"),
+    "equality": (lambda x: x if x.equal(mg.ones(2)) else x * 2, "reads the values"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_replay_would_drop_is_refused(name):
+    function, words = REFUSED[name]
+    try:
+        with pytest.raises(RuntimeError, match=words):
+            mg.compile(function)(mg.ones(2))
+    finally:
+        mg.set_grad_enabled(True)
+    assert this_thread.runner is None
+
+
+def test_an_input_that_requires_a_gradient_is_refused_after_capturing():
+    step = mg.compile(lambda x: (x * 2).detach())
+    step(mg.ones(2))
+    with pytest.raises(RuntimeError, match="input of a compiled step requires a gradient"):
+        step(mg.ones(2, requires_grad=True))
+
+
+def test_what_a_captured_step_leaves_behind_cannot_be_used():
+    kept = []
+
+    @mg.compile
+    def step(x):
+        kept.append(x * 2)
+        return kept[0] + 1  # in the second captured step, of the first
+
+    with pytest.raises(RuntimeError, match="this step changes kept .*test_compiled_changes.py:"):
+        step(mg.ones(2))
+    assert kept == []
+
+
+def test_tensors_of_a_captured_step_cannot_be_used_outside():
+    with Capture() as step:
+        made = mg.ones(2) * 2
+    with pytest.raises(RuntimeError, match="made while a step was captured"):
+        made + 1
+    with pytest.raises(RuntimeError, match="made while a step was captured"), Capture():
+        made + 1
+    assert step.calls
+
+
+def test_derivatives_and_functions_inside_a_step_are_replayed():
+    class Cube(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x, x * 2
+
+        @staticmethod
+        def backward(ctx, dcube, dtwice):
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * dcube + 2 * dtwice
+
+    w = mg.randn(100, 100, requires_grad=True)
+
+    def step(x):
+        cube, twice = Cube.apply(w * x)
+        (gradient,) = mg.grad((cube * twice).sum(), w)
+        return gradient + F.one_hot((x > 0).to(mg.int64), 2).sum(-1)
+
+    compiled = mg.compile(step)
+    for seed in range(3):
+        x = mg.from_numpy(np.random.default_rng(seed).standard_normal((100, 100), np.float32))
+        np.testing.assert_array_equal(compiled(x).numpy(), step(x).numpy())
+
+
+def test_inputs_and_results_inside_a_step_have_their_strides():
+    """NumPy goes through memory in its order: other strides, other bits of a sum."""
+    p = mg.from_numpy(np.random.default_rng(0).standard_normal((70, 65), np.float32))
+
+    class AlongMemory(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return mg.from_numpy(np.asarray(np.add.reduce(np.asarray(x.data), axis=None)))
+
+    def step(x):
+        values = mg.einsum("ij,kj->ik", p, x), x, x.cumsum(1), x.T * 2
+        return mg.stack([AlongMemory.apply(value) for value in values])
+
+    compiled, bits = mg.compile(step), set()
+    values = np.random.default_rng(1).standard_normal((70, 65), np.float32)
+    for layout in (np.ascontiguousarray, np.asfortranarray, lambda a: np.flip(np.flip(a, 1).copy(), 1), np.asfortranarray):
+        x = mg.from_numpy(layout(values))
+        for _ in range(2):
+            np.testing.assert_array_equal(compiled(x).numpy(), step(x).numpy())
+        bits.add(step(x).numpy().tobytes())
+    assert len(bits) > 1  # else this test would prove nothing
+
+
+# ---- gradients own their memory ----
+
+
+def gradients_of(side, backwards):
+    """A step with one product and a backward for each name, the expected gradient, and the parameter."""
+    mg.manual_seed(0)
+    w, x = mg.randn(side, side, requires_grad=True), mg.randn(side, side)
+    losses = {"product": lambda x: ((x @ w) ** 2).sum(), "square": lambda x: (w * w).sum(), "exp": lambda x: (w * x).exp().sum()}
+
+    def step(x):
+        w.grad = None
+        for name in backwards:
+            losses[name](x).backward()
+
+    step(x)
+    expected, w.grad = w.grad.numpy().copy(), None
+    return mg.compile(step), x, expected, w
+
+
+@both_sides
+@pytest.mark.parametrize("backwards", [("product", "square"), ("square", "product", "exp"), ("product",) * 5])
+def test_several_backwards_in_a_step(side, backwards):
+    step, x, expected, w = gradients_of(side, backwards)
+    for _ in range(3):
+        step(x)
+        np.testing.assert_array_equal(w.grad.numpy(), expected)
+
+
+@both_sides
+def test_gradients_stay_when_the_step_is_gone(side):
+    step, x, expected, w = gradients_of(side, ("product", "square"))
+    step(x), step(x)
+    del step
+    gc.collect()
+    junk = [np.full(w.shape, np.nan, np.float32) for _ in range(50)]
+    np.testing.assert_array_equal(w.grad.numpy(), expected)
+    assert len(junk) == 50
+
+
+@both_sides
+def test_gradients_stay_when_captured_steps_are_evicted(side):
+    w = mg.ones(side, side, requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        loss = (x @ w).sum()
+        loss.backward()
+        return loss
+
+    for rows in range(1, 40):  # only 8 captured steps are kept
+        step(mg.ones(rows, side))
+    step.forget()
+    assert np.all(w.grad.numpy() == sum(range(1, 40)))
+
+
+@both_sides
+def test_gradients_that_are_kept_stay(side):
+    """Each call's gradient is an array of its own, as long as somebody holds it."""
+    w = mg.zeros(side, side, requires_grad=True)
+
+    @mg.compile
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    kept = []
+    for k in range(5):
+        step(mg.full((side, side), float(k)))
+        kept.append(w.grad if k % 2 else w.grad[0])
+    assert [gradient.numpy().max() for gradient in kept] == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+@both_sides
+def test_gradients_of_compiled_and_plain_calls_add_up(side):
+    step, x, expected, w = gradients_of(side, ("square",))
+    plain = step.function
+    for call in (plain, step, step, plain, step):
+        call(x)
+        np.testing.assert_array_equal(w.grad.numpy(), expected)
+    accumulate = mg.compile(lambda x: (w * x).sum().backward())
+    w.grad = None
+    for _ in range(4):
+        accumulate(x)
+    np.testing.assert_array_equal(w.grad.numpy(), 4 * x.numpy())
+
+
+class Keeper(nn.optim.Optimizer):
+    """Keeps all gradients that it is given."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+        self.kept = []
+
+    def update(self, p, g, state, group):
+        self.kept.append(g)
+
+
+CLEARED = {"first": True, "zeros first": False, "after forward": True, "last": True, "outside": None, "never": None}
+
+
+@both_sides
+@pytest.mark.parametrize("cleared", CLEARED)
+def test_no_gradient_that_somebody_holds_is_written_to(side, cleared):
+    """Gradients lie where activations were, or where kernels write them. They are held by an optimizer, a hook, the user and
+    views; looked at after some calls only; and added to by a plain backward, and by another step of the same parameters."""
+
+    def gradients(compile):
+        mg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(side, side), nn.GELU(), nn.LayerNorm(side), nn.Linear(side, side))
+        one, other = mg.randn(side, side, requires_grad=True), mg.randn(side, side, requires_grad=True)
+        parameters = [*model.parameters(), one, other]
+        keeper, held = Keeper(parameters), []
+        model[0].bias.register_post_accumulate_grad_hook(lambda p: held.append(p.grad))
+
+        def clear(when):
+            if when == cleared:
+                keeper.zero_grad(set_to_none=CLEARED[when] is not False)
+
+        def step(x):
+            clear("first"), clear("zeros first")
+            loss = (model(x) + one + other).square().mean()  # one gradient for both
+            clear("after forward")
+            loss.backward()
+            clear("last")
+            return loss
+
+        def loss_of_weights(x):
+            sum((p * x[0]).square().sum() for p in parameters).backward()
+
+        step, again = compile(step), compile(loss_of_weights)
+        for k in range(9):
+            step(mg.randn(side, side))
+            if k in (0, 4):
+                keeper.step()
+            if k in (4, 7):
+                (loss_of_weights if k == 4 else again)(mg.randn(side, side))
+            if k % 3 == 1:
+                held += [p.grad for p in parameters if p.grad is not None]
+                held += [x.data[:1] for x in held[-2:]]
+            if k % 2 and cleared == "outside":
+                keeper.zero_grad()
+        return [np.array(x if isinstance(x, np.ndarray) else x.numpy()) for x in keeper.kept + held]
+
+    expected, got = gradients(lambda step: step), gradients(mg.compile)
+    assert len(expected) == len(got) > 2
+    for a, b in zip(expected, got):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+GLOBAL = 1.0
+
+
+def scaled(x):
+    return x * GLOBAL
+
+
+def test_variables_that_the_step_reads_are_part_of_a_captured_step(captures):
+    global GLOBAL
+    around = 1.0
+
+    class Owner:
+        scale = 1.0
+
+        def step(self, x):
+            return scaled(x) * around * self.scaled_too(1.0)
+
+        def scaled_too(self, x):
+            return sum(x * self.scale for _ in range(1))
+
+    owner = Owner()
+    step, x = mg.compile(owner.step), mg.ones(1)
+    assert [step(x).item() for _ in range(3)] == [1.0, 1.0, 1.0] and len(captures) == 1
+    GLOBAL = 2.0
+    assert [step(x).item() for _ in range(3)] == [2.0, 2.0, 2.0] and len(captures) == 2
+    around = 3.0
+    assert [step(x).item() for _ in range(3)] == [6.0, 6.0, 6.0] and len(captures) == 3
+    owner.scale = 5.0
+    assert [step(x).item() for _ in range(3)] == [30.0, 30.0, 30.0] and len(captures) == 4
+    GLOBAL = 1.0
+
+
+@both_sides
+def test_threads_have_captured_steps_of_their_own(side):
+    """Ten threads, each with parameters of its own, replay one compiled step at once."""
+    here = threading.local()
+
+    @mg.compile
+    def step(x):
+        here.w.grad = None
+        ((x @ here.w) ** 2).sum().backward()
+
+    failures = []
+
+    def work(seed):
+        here.w = mg.full((side, side), float(seed), requires_grad=True)
+        for k in range(20):
+            x = mg.full((side, side), float(k))
+            step(x)
+            wanted = 2.0 * side * side * k * k * seed
+            if not np.all(here.w.grad.numpy() == wanted):
+                failures.append((seed, k))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -1,0 +1,69 @@
+"""What stands in for the engine room does the same."""
+import collections
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import fast as engine
+from minigrad.fast import plain
+
+needs_kernels = pytest.mark.skipif(not engine.IS_FAST, reason="compares with kernels")
+
+
+def test_it_has_all_names_of_the_engine():
+    assert set(engine.__all__) - {"IS_FAST"} <= set(vars(plain))
+
+
+@needs_kernels
+@pytest.mark.parametrize("top_k", [None, 1, 3, 50])
+@pytest.mark.parametrize("top_p", [None, 0.3, 0.9, 1.0])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_sample_draws_what_the_kernel_draws(top_k, top_p, temperature, random):
+    logits = random.standard_normal((200, 11)).astype(np.float32)
+    logits[::3, ::2] = -np.inf
+    options = temperature, top_k, top_p, random.random(200)
+    assert np.array_equal(plain.sample(logits, *options), engine.sample(logits, *options))
+
+
+def test_sample_refuses_logits_that_are_not_finite():
+    for broken in ([np.nan, 1.0], [np.inf, 1.0], [-np.inf, -np.inf]):
+        with pytest.raises(ValueError, match="the model's logits are not finite"):
+            plain.sample(np.array([broken]), 1.0, None, None, np.array([0.5]))
+
+
+@needs_kernels
+def test_norm_is_the_kernels(random):
+    arrays = [random.standard_normal(shape).astype(dtype) for shape in ((3, 4), (1000,), (0,)) for dtype in ("f", "d")]
+    assert plain.norm(arrays) == pytest.approx(engine.norm(arrays), rel=1e-14)
+
+
+def test_compile_is_the_step_with_results_off_the_tape():
+    Pair = collections.namedtuple("Pair", "a b")
+    w = mg.tensor([2.0], requires_grad=True)
+
+    @plain.compile
+    def step(x):
+        y = w * x
+        y.sum().backward()
+        return {"pair": Pair(y, None), "list": [y, (y,)]}
+
+    found = step(mg.tensor([3.0]))
+    assert type(found["pair"]) is Pair and found["pair"].b is None and w.grad.item() == 3.0
+    assert [y.item() for y in (found["pair"].a, found["list"][0], found["list"][1][0])] == [6.0] * 3
+    assert not found["list"][0].requires_grad and step.constants() == [] and step.forget() is None
+    assert plain.compile(check=True)(lambda x: x)(w).requires_grad is False
+
+
+def test_results_of_compile_are_copies():
+    w = mg.tensor([2.0], requires_grad=True)
+    found = plain.compile(lambda x: (w, x))(mg.ones(1))
+    w.data[...] = 5.0
+    assert found[0].item() == 2.0 and not np.may_share_memory(found[0].numpy(), w.data)
+
+
+def test_threads_are_checked():
+    assert plain.get_num_threads() == 1
+    plain.set_num_threads(1)
+    with pytest.raises(ValueError, match="expected a number of threads from 1 to"):
+        plain.set_num_threads(0)
