@@ -82,5 +82,6 @@ def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, word
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules |= dict.fromkeys(['torch', 'mpi4py'])\n")
     run = subprocess.run([sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", *flags.split()],
                          cwd=tmp_path, check=False, capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{HERE}", "PYTEST_ADDOPTS": ""})
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (tmp_path, HERE.parent, HERE))),
+                                           "PYTEST_ADDOPTS": ""})
     assert (run.returncode, words in run.stdout + run.stderr) == (code, True), run.stdout + run.stderr
