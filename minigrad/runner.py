@@ -18,13 +18,11 @@ from . import backend
 from .arrays import versions
 from .backend import is_tensor
 from .per_thread import this_thread
+from .tape import taken
 
 
 class Runner:
     """Does the work."""
-
-    accumulates = True  # may an op add its gradient to what has arrived? (`Op.accumulates_into`)
-    completes_leaves_early = False  # are leaves given their gradients as soon as possible? To know when takes time
 
     def forward(self, op, inputs: Sequence, arrays: Sequence, options: dict) -> np.ndarray:
         """The output of an op for these inputs: Tensors and others; `arrays` are theirs."""
@@ -34,11 +32,15 @@ class Runner:
         """A Tensor has been made of a result."""
         return tensor
 
-    def backward(self, op, dout, accumulated: np.ndarray | None) -> tuple:
+    def early(self, roots: dict) -> dict:
+        """Which leaves come earlier in a walk from these roots than they are old: as if they had these orders."""
+        return {}
+
+    def backward(self, op, dout, sums: dict) -> tuple:
         """The gradients of an op's inputs; on the tape themselves if dout is a Tensor."""
         if type(dout) is not np.ndarray and is_tensor(dout):
             gradients = dout.through(op)
-        elif accumulated is None:
+        elif op.accumulates_into is None or (accumulated := taken(op, sums)) is None:
             gradients = op.backward(dout, *op.saved)
         else:
             gradients = op.backward(dout, *op.saved, accumulated=accumulated)
@@ -126,7 +128,6 @@ def textbook() -> Iterator[None]:
 class Observer(Runner):
     """Looks on, inside a `with` block, while the runner before does the work. Subclasses add to forward or backward."""
 
-    accumulates = False  # to see what each op makes by itself
     _inner: Runner | None = None  # the runner before, inside the block
 
     def __enter__(self):
@@ -148,8 +149,8 @@ class Observer(Runner):
     def made(self, tensor):
         return self._inner.made(tensor)
 
-    def backward(self, op, dout, accumulated):
-        return self._inner.backward(op, dout, accumulated)
+    def backward(self, op, dout, sums):
+        return self._inner.backward(op, dout, {})  # to see what each op makes by itself
 
 
 def current() -> Runner:

@@ -7,9 +7,9 @@ longer used is freed at once, without the garbage collector.
 This file knows no Tensor and no kernel. Gradients are arrays here, or whatever adds like arrays, and who computes with
 them is the `runner` that `walk` is given; see runner.py.
 """
-import collections
 from heapq import heappop, heappush
-from typing import Any, Callable, Iterable, Sequence
+from types import MappingProxyType
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -18,18 +18,16 @@ from .backend import is_tensor
 from .per_thread import this_thread
 
 
-READY = 1 << 62  # added to the order of a node that is to be next: more than any order
-
-
 class Node:
     """Where the gradient of one value arrives: the value's shape and dtype, and its age on the tape."""
 
+    is_leaf = True
+    parents: tuple["Node | None", ...] = ()
     grad = None  # what has accumulated here, for leaves and after retain_grad()
     retains_grad = False
     hooks: tuple[Callable, ...] = ()  # called with the whole gradient before it goes on; may replace it
     accumulation_hooks: tuple[Callable, ...] = ()  # of a leaf: called when `grad` has been added to
-    grad_memory: np.ndarray | None = None  # of a leaf: where a captured step puts `grad`, if that matters to somebody
-    grad_is_lent = False  # of a leaf: a captured step may write to `grad`'s memory again, so who looks at it gets a copy
+    grad_is_lent = False  # of a leaf: somebody will write to `grad`'s memory again, so who looks at it gets a copy
     name: str | None = None
     traced: Any = None  # what mg.trace has kept of the value here
 
@@ -37,6 +35,9 @@ class Node:
         self.shape = shape
         self.dtype = dtype
         self.order = versions.tick()
+
+    def __lt__(self, other: "Node") -> bool:
+        return self.order > other.order  # of two that may come at once, the younger one does
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state, order=versions.tick())  # what was pickled is as young as its copy
@@ -61,17 +62,14 @@ class Op(Node):
 
     textbook: "type[Op] | None" = None  # the op that this is an implementation of
 
-    parents: tuple[Node | None, ...] = ()
+    is_leaf = False
     saved: tuple | None = ()
     saved_for: tuple[tuple[int, ...], ...] | None = None  # per saved array: the inputs whose gradients need it; None: all
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
     passes_gradient = False  # True: backward returns dout itself, or views of parts that are apart: new if dout is
-    is_fixed = True  # does it do the same in each call? A user's Function may not
-    by_kernels = False  # True: contiguous arrays are computed by kernels alone, which `capture` can launch again
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
     accumulates_in_place = False  # True: it writes to `accumulated`, and returns that
-    reruns_forward: bool | None = None  # in a captured step: does a replay call forward again, or only launch its kernels?
 
     def forward(self, *arrays, **options) -> np.ndarray:
         raise NotImplementedError
@@ -145,8 +143,8 @@ class Op(Node):
         """Of an implementation: does it run for these inputs?"""
         return True
 
-    def input_gradients(self, dout, runner, accumulated: np.ndarray | None = None) -> tuple:
-        """One gradient per input, from backward. `accumulated`: see `accumulates_into`."""
+    def input_gradients(self, dout, runner, sums: Mapping = MappingProxyType({})) -> tuple:
+        """One gradient per input, from backward. `sums`: what has arrived at other nodes, see `taken`."""
         if self.saved is None:
             raise RuntimeError(
                 f"Trying to backward through the graph a second time: {self.title} has freed its saved arrays. Call "
@@ -154,12 +152,20 @@ class Op(Node):
             )
         if versions.latest > self.order:
             self._check_saved()
-        gradients = runner.backward(self, dout, accumulated)
+        gradients = runner.backward(self, dout, sums)
         if len(gradients) != len(self.parents):
             raise RuntimeError(
                 f"{self.title}.backward returned {len(gradients)} gradients for {len(self.parents)} inputs"
             )
         return gradients
+
+    def owns(self, gradient, owns_dout: bool) -> bool:
+        """May this gradient from backward be added to in place: is it no array, and no view of one, that others hold?"""
+        if not isinstance(gradient, np.ndarray):
+            return True
+        if self.fresh_gradients:
+            return gradient.flags.writeable  # a broadcast array is not
+        return owns_dout and self.passes_gradient and gradient.flags.carray
 
     def _check_saved(self) -> None:
         for array in self.saved:
@@ -229,131 +235,65 @@ def chosen(op: type[Op], inputs: Sequence) -> type[Op]:
     return op if other is None or this_thread.is_textbook or not other.takes(inputs) else other
 
 
-def is_contiguous(gradient) -> bool:
-    """Is this an array in C order that can be written to? A Tensor is none."""
-    return isinstance(gradient, np.ndarray) and gradient.flags.carray
-
-
-def is_writeable(gradient) -> bool:
-    """Can it be added to in place? A broadcast array cannot, of one element either."""
-    return not isinstance(gradient, np.ndarray) or gradient.flags.writeable
-
-
-def are_contiguous(arrays: Sequence) -> bool:
-    """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
-    for array in arrays:
-        if isinstance(array, np.ndarray) and not (array.flags.carray and array.size):
-            return False
-    return True
-
-
+@float_errors.ignored
 def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None = None, within: set | None = None) -> None:
     """Send gradients back from the roots, and let them accumulate in the leaves (and where retain_grad() asks for it).
 
+    A node passes its gradient on when all of it has arrived. With b = a + a and c = a * b, what c sends to a is not all: b
+    still owes it a part. A node is made after its inputs, so from the youngest to the oldest is such an order, and a heap
+    of the nodes reached so far gives it. A runner may let leaves, which are the oldest, come earlier.
+
+    Two gradients that meet are added, in place if the walk owns the first: if nobody else holds that array.
+
     With `found`, nothing accumulates; it is filled with the gradients of all nodes visited, which are those in `within`.
     """
-    token = float_errors.ignore()
-    try:
-        _walk(roots, runner, retain_graph, found, within)
-    finally:
-        float_errors.restore(token)
+    sums: dict[Node, tuple[Any, bool]] = {}  # what has arrived so far: (gradient, is it owned?)
+    waiting: list[tuple[int, Node]] = []
+    early = runner.early(roots) if found is None else {}
 
+    def arrive(node: Node, gradient, is_owned: bool) -> None:
+        known = sums.get(node)
+        if known is None:
+            heappush(waiting, (-early.get(node, node.order), node))
+        else:
+            gradient, is_owned = runner.add(known[0], gradient, known[1]), True
+        sums[node] = gradient, is_owned
 
-def _walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None, within: set | None) -> None:
-    arrived = _Arrived(roots, uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {})
-    waiting, sums, add = arrived.waiting, arrived.sums, arrived.add
+    for node, gradient in roots.items():
+        arrive(node, gradient, False)
     while waiting:
         _, node = heappop(waiting)
         if node not in sums:
-            continue  # a leaf that was complete early
-        dout, dout_is_fresh = sums.pop(node)
+            continue  # it has come already: its sum was taken out and put back, see `taken`
+        dout, is_owned = sums.pop(node)
         if node.hooks:
-            dout, dout_is_fresh = runner.run_hooks(node, dout), False
-        is_leaf = not isinstance(node, Op)
+            dout, is_owned = runner.run_hooks(node, dout), False
         if found is not None:
-            found[node], dout_is_fresh = dout, False
-        elif is_leaf or node.retains_grad:
-            runner.accumulate(node, dout, dout_is_fresh and is_leaf)
-        if is_leaf:
+            found[node], is_owned = dout, False
+        elif node.is_leaf or node.retains_grad:
+            runner.accumulate(node, dout, is_owned and node.is_leaf)
+        if node.is_leaf:
             continue
-        accumulated = arrived.to_accumulate_into(node, dout, runner) if node.accumulates_into is not None else None
-        parents, always_fresh, passes_fresh = node.parents, node.fresh_gradients, dout_is_fresh and node.passes_gradient
-        for i, gradient in enumerate(node.input_gradients(dout, runner, accumulated)):
-            parent = parents[i]
+        for i, (parent, gradient) in enumerate(zip(node.parents, node.input_gradients(dout, runner, sums))):
             if parent is None or gradient is None or within is not None and parent not in within:
                 continue
-            is_fresh = always_fresh and is_writeable(gradient) or passes_fresh and is_contiguous(gradient)
+            is_new = node.owns(gradient, is_owned)
             if gradient.shape != parent.shape or gradient.dtype is not parent.dtype:
-                fitted = runner.fit(gradient, parent, node, i)
-                gradient, is_fresh = fitted, is_fresh or fitted is not gradient
-            is_sum = accumulated is not None and i == node.accumulates_into  # backward has added what had arrived
-            add(parent, gradient, is_fresh, runner, is_sum)
-        if arrived.uses:
-            arrived.count_uses(node)
+                gradient, before = runner.fit(gradient, parent, node, i), gradient
+                is_new = is_new or gradient is not before
+            arrive(parent, gradient, is_new)
         if not retain_graph and node.saved:
             node.saved = None
 
 
-class _Arrived:
-    """The gradients that have arrived at nodes, added up, and the order in which nodes pass theirs on.
-
-    A node may do so only when all of its gradient has arrived. With b = a + a and c = a * b, sending the gradient of c to
-    a at once, and a's onward, would miss what b still owes to a. A node is made after all of its inputs, so going from the
-    youngest to the oldest is such an order, and a heap of the nodes reached so far gives it.
-
-    Leaves are the oldest, and would all come last. With `uses`, how many gradients each of them is to be given, a leaf
-    comes as soon as it has been given all, while those of earlier layers are still to be computed.
-    """
-
-    def __init__(self, roots: dict[Node, Any], uses: dict[Node, int]):
-        self.uses = uses
-        self.sums: dict[Node, tuple[Any, bool]] = {}  # (gradient, does nobody else hold it?)
-        self.waiting: list[tuple[int, Node]] = []
-        for node, gradient in roots.items():
-            self.add(node, gradient, False, None)
-
-    def add(self, node: Node, gradient, is_fresh: bool, runner, is_sum: bool = False) -> None:
-        """One more gradient for this node, or the sum of all of them."""
-        known = self.sums.get(node)
-        if known is None:
-            heappush(self.waiting, (-node.order, node))
-        elif not is_sum:
-            total, total_is_fresh = known
-            gradient, is_fresh = runner.add(total, gradient, total_is_fresh), True
-        self.sums[node] = gradient, is_fresh
-
-    def count_uses(self, op: Op) -> None:
-        """The op has given all that it owes; leaves that were only waiting for that are next."""
-        for parent in op.parents:
-            if parent in self.uses:
-                self.uses[parent] -= 1
-                if self.uses[parent] == 0 and parent in self.sums:
-                    heappush(self.waiting, (-READY - parent.order, parent))
-
-    def to_accumulate_into(self, op: Op, dout, runner) -> np.ndarray | None:
-        """What has arrived for the input that op accumulates into, if its backward can add to it."""
-        if not runner.accumulates or op.parents[op.accumulates_into] not in self.sums or is_tensor(dout):
-            return None
-        total, is_fresh = self.sums[op.parents[op.accumulates_into]]
-        if op.accumulates_in_place and not is_fresh:
-            return None
-        return total if isinstance(total, np.ndarray) and total.flags.carray else None
-
-
-def uses_of_leaves(roots: Iterable[Node]) -> dict[Node, int]:
-    """How often each leaf that the roots were computed from was an input."""
-    uses, seen, waiting = collections.Counter(), set(roots), list(roots)
-    while waiting:
-        node = waiting.pop()
-        for parent in node.parents if isinstance(node, Op) else ():
-            if parent is None:
-                continue
-            if not isinstance(parent, Op):
-                uses[parent] += 1
-            elif parent not in seen:
-                seen.add(parent)
-                waiting.append(parent)
-    return uses
+def taken(op: Op, sums: dict) -> np.ndarray | None:
+    """What has arrived for the input that op accumulates into, if backward can add to it: op has it then."""
+    parent = op.parents[op.accumulates_into]
+    total, is_owned = sums.get(parent, (None, False))
+    if not isinstance(total, np.ndarray) or not total.flags.carray or op.accumulates_in_place and not is_owned:
+        return None
+    del sums[parent]
+    return total
 
 
 def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner, retain_graph: bool) -> list:
@@ -373,12 +313,12 @@ def leading_to(wanted: Sequence[Node], roots: Iterable[Node]) -> set[Node]:
     reached, waiting = set(roots), list(roots)
     while waiting:
         node = waiting.pop()
-        for parent in node.parents if isinstance(node, Op) else ():
+        for parent in node.parents:
             if parent is not None and parent not in reached and parent.order >= oldest:
                 reached.add(parent)
                 waiting.append(parent)
     leading = set(wanted)
     for node in sorted(reached, key=lambda node: node.order):
-        if isinstance(node, Op) and any(parent in leading for parent in node.parents):
+        if any(parent in leading for parent in node.parents):
             leading.add(node)
     return leading

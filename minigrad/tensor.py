@@ -675,11 +675,3 @@ def check_current(name: str, inputs: Sequence) -> None:
                 "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
                 "row += y), take views of it anew, or clone() before writing"
             )
-
-
-def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
-    """From now on compiled steps put the leaf's gradient into this C-contiguous array; None: into memory of their own."""
-    if memory is not None and (memory.shape != leaf.shape or memory.dtype != leaf.dtype or not memory.flags.carray):
-        raise ValueError(f"keep_grad_in expects a contiguous array of shape {leaf.shape} and dtype {leaf.dtype}, got "
-                         f"{memory.shape} and {memory.dtype}")
-    leaf.node.grad_memory = memory

@@ -40,9 +40,9 @@ class detect_anomaly(Observer):
             )
         return output
 
-    def backward(self, op, dout, accumulated):
+    def backward(self, op, dout, sums):
         """RuntimeError if backward made a NaN or infinity from a finite gradient, or if a saved array has changed."""
-        gradients = super().backward(op, dout, accumulated)
+        gradients = super().backward(op, dout, sums)
         where = op.made_at or "a place outside detect_anomaly()"
         if op.made_at and [_checksum(array) for array in op.saved] != op.sums:
             raise RuntimeError(f"detect_anomaly: an array that {op.title} saved has changed since; applied in {where}")

@@ -10,6 +10,7 @@ from ..fast import FusedAdam, FusedMuon, FusedStep  # steps of optimisers, of al
 from ..fast import Program  # steps on rows of numbers, such as those of a model, run by one kernel call; None without
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
 from ..fast import compile_ahead  # compile_ahead(): other processes compile what a training step needs
+from ..fast import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): who runs parallel kernels
@@ -26,7 +27,6 @@ from ..runner import refuse_in_capture  # refuse_in_capture(what, instead): a Ru
 from ..tape import Op  # an operation: a class with forward and backward
 from ..tensor import HookHandle  # what registering a hook gives
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
-from ..tensor import keep_grad_in  # keep_grad_in(leaf, memory): where compiled steps put its gradient
 from .left_out import left_out  # left_out(module, table): the `__getattr__` that names what to take instead
 
 __all__ = [

@@ -10,18 +10,18 @@ IS_FAST = os.environ.get("MINIGRAD_FAST", "1") != "0" and importlib.util.find_sp
 
 if IS_FAST:
     from .installed import (
-        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads, norm,
-        sample, set_num_threads, threading_layer,
+        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads,
+        keep_grad_in, norm, sample, set_num_threads, threading_layer,
     )
 else:
     from .plain import (
-        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads, norm,
-        sample, set_num_threads, threading_layer,
+        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads,
+        keep_grad_in, norm, sample, set_num_threads, threading_layer,
     )
     if importlib.util.find_spec("numba") is None:
         print("minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba", file=sys.stderr)
 
 __all__ = [
     "ACTIVATIONS", "IS_FAST", "FusedAdam", "FusedMuon", "FusedStep", "Program", "cache_folder", "compile", "compile_ahead",
-    "get_num_threads", "norm", "sample", "set_num_threads", "threading_layer",
+    "get_num_threads", "keep_grad_in", "norm", "sample", "set_num_threads", "threading_layer",
 ]

@@ -11,9 +11,10 @@ from .. import backend
 from ..ops import arithmetic, binary_cross_entropy as bce, comparison, elementary, statistics
 from ..ops.difference_losses import DifferenceLoss
 from ..per_thread import this_thread
-from ..tape import Op, are_contiguous, implements
+from ..tape import Op, implements
 from .kernels import elementwise as kernels, formulas
 from .kernels.buffers import empty_like
+from .kernels.copying import are_contiguous
 from .kernels.pointwise import LARGE, Formula, are_alike, ndarray, is_apart
 
 FORMULAS: dict[Callable, Formula] = {  # of the functions that ops hand to `backend.elementwise`
@@ -48,7 +49,7 @@ BY_FORMULAS |= {row: (FORMULAS[row.function], FORMULAS[row.gradient]) for row in
 def is_by_kernels(op: Op, arrays: Sequence) -> bool:
     """Are these inputs computed by kernels alone, forward and backward? If some are copied on their way, or empty, no."""
     by_formulas = None if this_thread.is_textbook else BY_FORMULAS.get(type(op))
-    return are_alike(arrays, *by_formulas) if by_formulas else op.by_kernels and are_contiguous(arrays)
+    return are_alike(arrays, *by_formulas) if by_formulas else getattr(op, "by_kernels", False) and are_contiguous(arrays)
 
 
 def elementwise(function: Callable, *operands):

@@ -15,5 +15,6 @@ from . import (
     activations, attention, cross_entropy, cumulative, diagonal, dropout, einsum, elementwise, embedding, gather,
     indexing, layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting, statistics, windows,
 )
+from .compiling.capture import keep_grad_in
 from .compiling.compiled import compile
 from .fused_steps import FusedAdam, FusedMuon, FusedStep

@@ -79,6 +79,10 @@ def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: flo
     return np.array(drawn, np.int64)
 
 
+def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
+    """No step is compiled that would put gradients anywhere."""
+
+
 def compile_ahead() -> None:
     """There is nothing to compile."""
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..backend import with_axis_last, with_last_axis_at
 from ..ops import softmax
-from ..tape import are_contiguous, implements
+from ..tape import implements
 from .kernels import softmax as kernels
 from .kernels.buffers import empty_like
-from .kernels.copying import in_order
+from .kernels.copying import are_contiguous, in_order
 from .kernels.rows import as_rows
 
 

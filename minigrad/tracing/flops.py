@@ -30,9 +30,9 @@ class count_flops(Observer):
         _add(self.forward_counts, op, op.multiply_adds)
         return output
 
-    def backward(self, op, dout, accumulated):
+    def backward(self, op, dout, sums):
         _add(self.backward_counts, op, op.count_backward(getattr(op, "multiply_adds", 0)))
-        return super().backward(op, dout, accumulated)
+        return super().backward(op, dout, sums)
 
     @property
     def total(self) -> int:

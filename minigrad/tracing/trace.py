@@ -98,11 +98,11 @@ class Trace(Observer):
             self._expect_a_name(output, sys._getframe(1))
         return tensor
 
-    def backward(self, op, dout, accumulated):
+    def backward(self, op, dout, sums):
         step = self._step_of.get(op)
         is_nested, self._is_inside = self._is_inside, self._is_inside or not is_tensor(dout)
         try:
-            gradients = super().backward(op, dout, accumulated)
+            gradients = super().backward(op, dout, sums)
         finally:
             self._is_inside = is_nested
         if step is not None:

@@ -10,14 +10,11 @@ SABOTAGES = [
         "portion: ranks draw other keys": ("key_of_batch", "random_raw()", "random_raw(_rank + 1)[-1]"),
         "portion: it never ends": ("portion", "_rank = before", "pass"),
     }),
-    *edits(RANKS, "minigrad.tape", {
-        "leaves: all at the end": ("_walk", "uses_of_leaves(roots) if runner.completes_leaves_early and found is None else {}", "{}"),
-        "leaves: complete at their first gradient": ("_Arrived.count_uses", "self.uses[parent] == 0", "True"),
-        "leaves: used once each": ("uses_of_leaves", "uses[parent] += 1", "uses[parent] = 1"),
-    }),
     *edits(RANKS, "minigrad.fast.compiling.capture", {
+        "leaves: all at the end": ("Capture.early", "return early", "return {}"),
+        "leaves: complete at their first gradient": ("Capture.early", "min(op.order", "max(op.order"),
         "replay: no hooks of leaves": ("_Arrival.__call__", "for hook in node.accumulation_hooks", "for hook in ()"),
-        "replay: gradients in its own memory": ("_Arrival.__call__", "if node.grad_memory is not None", "if False"),
+        "replay: gradients in its own memory": ("Capture._arrival", "MEMORY.get(node)", "None"),
     }),
     *edits(RANKS, "minigrad.runner", {
         "eager: no hooks of leaves": ("Runner.accumulate", "for hook in node.accumulation_hooks", "for hook in ()"),

@@ -14,7 +14,7 @@ import minigrad
 from cases import CASES, ELEMENTWISE, NEED_AN_AXIS
 from minigrad import Tensor, runner, tape
 from minigrad.arrays import dtypes as arrays
-from minigrad.fast import pool
+from minigrad.fast import elementwise, pool
 from minigrad.fast.compiling import capture
 from minigrad.fast.kernels import jit
 from minigrad.ops import (
@@ -425,7 +425,7 @@ def without_broadcast_sum():
 
 
 def contiguous_is_enough():
-    tape.are_contiguous = lambda arrays: all(x.flags.c_contiguous and x.size for x in arrays if isinstance(x, np.ndarray))
+    elementwise.are_contiguous = lambda arrays: all(x.flags.c_contiguous and x.size for x in arrays if isinstance(x, np.ndarray))
 
 
 def gate_without(condition: str):

@@ -24,6 +24,7 @@ import contextlib
 import functools
 import gc
 import sys
+import weakref
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -31,7 +32,8 @@ import numpy as np
 from ...arrays.versions import tick
 from ...backend import is_tensor
 from ...per_thread import this_thread
-from ...runner import EAGER, Runner
+from ...runner import EAGER, Runner, outdate
+from ...tape import taken
 from ...tensor import Tensor
 from ..elementwise import is_by_kernels
 from ..kernels.buffers import with_strides_of
@@ -88,8 +90,6 @@ class _Address:
 class Capture(Runner):
     """The calls of a step in order, as (function, arguments), and the pool in which their results lie."""
 
-    completes_leaves_early = True
-
     def __init__(self, around: Surroundings | None = None, pool: Pool | None = None):
         self.around = around
         self.pool = pool or Pool(keeps_all=True)
@@ -102,6 +102,7 @@ class Capture(Runner):
         self.calls: list[tuple[Callable, Sequence]] = []
         self.opening = 0  # how many calls, of what is opaque, come before anything is computed
         self.arrivals: list[_Arrival] = []
+        self.launches = weakref.WeakKeyDictionary()  # of ops applied here: does a replay only launch their kernels?
         self.is_differentiated = False  # has a gradient arrived at a leaf?
         self.sources: dict[int, tuple] = {}  # Tensors from outside, by id, with the array and the node that they had
 
@@ -130,6 +131,7 @@ class Capture(Runner):
         for value in inputs:
             self.array_of(value)
         self.transcript.note(op.title, inputs, options, *op.described())
+        self.launches[op] = is_by_kernels(op, arrays)
         out = self._forward(op, arrays, options)
         if not (this_thread.grad_enabled and any(is_tensor(value) and value.requires_grad for value in inputs)):
             op.saved = ()  # the capture holds on to the op, and nobody will ask for these
@@ -138,12 +140,26 @@ class Capture(Runner):
     def made(self, tensor: Tensor) -> Tracer:
         return Tracer.of(tensor._array, tensor.node, self)
 
-    def backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
+    def early(self, roots: dict) -> dict:
+        """A leaf comes when the oldest op that it is an input of has run: its gradient is whole, and can go elsewhere."""
+        early, seen, waiting = {}, set(roots), list(roots)
+        while waiting:
+            op = waiting.pop()
+            for parent in op.parents:
+                if parent is not None and parent.is_leaf:
+                    early[parent] = min(op.order, early.get(parent, op.order))
+                elif parent is not None and parent not in seen:
+                    seen.add(parent)
+                    waiting.append(parent)
+        return early
+
+    def backward(self, op, dout: np.ndarray, sums: dict) -> tuple:
         if is_tensor(dout):
             self._refuse("compile: create_graph=True cannot be replayed; don't compile this step")
-        if op.reruns_forward is None:
+        if op not in self.launches:
             self._refuse(f"compile: backward reaches {op.title}, which was applied outside of this step, to make a "
                          f"tensor of shape {op.shape}; compute that inside, or pass it as an input, detached")
+        accumulated = None if op.accumulates_into is None else taken(op, sums)
         self.transcript.note(f"backward of {op.title}", accumulated is not None)
         gradients = self._backward(op, dout, accumulated)
         for gradient in gradients:
@@ -153,16 +169,15 @@ class Capture(Runner):
 
     def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
         options = {} if accumulated is None else {"accumulated": accumulated}
-        if not op.reruns_forward and dout.flags.carray and dout.size:
-            gradients = self._by_launches(op.backward, (dout, *op.saved), options)
-            return gradients if type(gradients) is tuple else (gradients,)
+        if self.launches[op] and dout.flags.carray and dout.size:
+            return _as_tuple(self._by_launches(op.backward, (dout, *op.saved), options))
         with self._suspended():
-            gradients = EAGER.backward(op, dout, accumulated)
+            gradients = _as_tuple(op.backward(dout, *op.saved, **options))
         gradients = [None if g is None else np.asarray(g) for g in gradients]
-        are_views = [g is not None and op.is_fixed and _is_view(g, [dout]) for g in gradients]
+        are_views = [g is not None and _is_fixed(op) and _is_view(g, [dout]) for g in gradients]
         gradients = [g if g is None or is_view else self.kept(g) for g, is_view in zip(gradients, are_views)]
         targets = [ABSENT if g is None else VIEW if is_view else self.lent(g) for g, is_view in zip(gradients, are_views)]
-        saved = None if op.reruns_forward else tuple(map(self.lent, op.saved))
+        saved = tuple(map(self.lent, op.saved)) if self.launches[op] else None
         if op.passes_gradient and targets[0] is VIEW:
             return tuple(gradients)  # a view of the same memory each time
         options = {name: self.lent(array) for name, array in options.items()}
@@ -189,10 +204,13 @@ class Capture(Runner):
             arrival()
 
     def _arrival(self, node, gradient: np.ndarray, is_fresh: bool) -> "_Arrival":
-        if is_fresh and gradient.flags.carray:
-            arrival = _Arrival(node, gradient, gradient)
+        memory = MEMORY.get(node)
+        if memory is None and is_fresh and gradient.flags.carray:
+            arrival = _Arrival(node, gradient, gradient, True)
+        elif memory is None:
+            arrival = _Arrival(node, self.lent(gradient), np.empty(gradient.shape, gradient.dtype), True)
         else:
-            arrival = _Arrival(node, self.lent(gradient), np.empty(gradient.shape, gradient.dtype))
+            arrival = _Arrival(node, self.lent(gradient), memory, False)
         self.arrivals.append(arrival)
         self.calls.append((arrival, ()))
         return arrival
@@ -281,12 +299,11 @@ class Capture(Runner):
         return copy
 
     def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
-        op.reruns_forward = not is_by_kernels(op, arrays)
-        if not op.reruns_forward:
+        if self.launches[op]:
             return self._by_launches(op.forward, arrays, options)
         with self._suspended():
             out = op.forward(*arrays, **options)
-        is_view = op.is_fixed and _is_view(out, arrays)
+        is_view = _is_fixed(op) and _is_view(out, arrays)
         if is_view and op.passes_gradient:
             return out
         out = out if is_view else self.kept(np.asarray(out))
@@ -335,11 +352,12 @@ class Rehearsal(Capture):
             self.ran[code] = frame.f_globals, first if id(first) in self.around.known else None
 
     def _forward(self, op, arrays: Sequence, options: dict) -> np.ndarray:
-        op.reruns_forward = True  # it was applied inside
         return self.call(functools.partial(op.forward, **options), *arrays)
 
     def _backward(self, op, dout: np.ndarray, accumulated: np.ndarray | None) -> tuple:
-        return tuple(None if g is None else np.asarray(g) for g in self.call(EAGER.backward, op, dout, accumulated))
+        options = {} if accumulated is None else {"accumulated": accumulated}
+        gradients = _as_tuple(self.call(functools.partial(op.backward, **options), dout, *op.saved))
+        return tuple(None if g is None else np.asarray(g) for g in gradients)
 
     def call(self, function: Callable, *arguments) -> Any:
         this_thread.runner, profile = None, sys.getprofile()
@@ -359,32 +377,50 @@ class _Arrival:
     the step is replayed, to be added to, is copied then (`leave`). If the leaf says where gradients are to lie, they do.
     """
 
-    __slots__ = ("gradient", "memory", "node")  # there is one for each parameter, and each is called in each replay
+    __slots__ = ("gradient", "is_lent", "memory", "node")  # there is one for each parameter, called in each replay
 
-    def __init__(self, node, gradient: np.ndarray, memory: np.ndarray):
-        self.node, self.gradient, self.memory = node, gradient, memory
+    def __init__(self, node, gradient: np.ndarray, memory: np.ndarray, is_lent: bool):
+        self.node, self.gradient, self.memory, self.is_lent = node, gradient, memory, is_lent
 
     def __call__(self) -> None:
         node = self.node
         if node.grad is not None:
             EAGER.accumulate(node, self.gradient, is_fresh=False)
             return
-        node.grad = self.memory
-        node.grad_is_lent = True
-        if node.grad_memory is not None:
-            node.grad, node.grad_is_lent = node.grad_memory, False
-        if node.grad is not self.gradient:
-            np.copyto(node.grad, self.gradient)
+        node.grad, node.grad_is_lent = self.memory, self.is_lent
+        if self.memory is not self.gradient:
+            np.copyto(self.memory, self.gradient)
         for hook in node.accumulation_hooks:
             hook()
 
     def leave(self) -> None:
         """The memory is about to be written to: what the leaf has there goes elsewhere."""
-        if self.node.grad is self.memory:
+        if self.is_lent and self.node.grad is self.memory:
             self.node.grad, self.node.grad_is_lent = self.memory.copy(), False
 
 
+MEMORY = weakref.WeakKeyDictionary()  # of leaves that say where their gradients are to lie
+
+
+def keep_grad_in(leaf: Tensor, memory: np.ndarray | None) -> None:
+    """From now on compiled steps put the leaf's gradient into this C-contiguous array; None: into memory of their own."""
+    if memory is not None and (memory.shape != leaf.shape or memory.dtype != leaf.dtype or not memory.flags.carray):
+        raise ValueError(f"keep_grad_in expects a contiguous array of shape {leaf.shape} and dtype {leaf.dtype}, got "
+                         f"{memory.shape} and {memory.dtype}")
+    MEMORY[leaf.node] = memory
+    outdate()
+
+
 ABSENT, VIEW = object(), object()  # a gradient that is None, or lies in memory that is written to anyway
+
+
+def _as_tuple(gradients: Any) -> tuple:
+    return gradients if type(gradients) is tuple else (gradients,)
+
+
+def _is_fixed(op) -> bool:
+    """Does the op do the same in each call? A user's Function may not."""
+    return getattr(op, "is_fixed", True)
 
 
 def _is_view(result: Any, arguments: Sequence) -> bool:
@@ -407,7 +443,7 @@ def _call_into(target: np.ndarray, function: Callable, *arguments) -> None:
 
 def _backward_into(targets: Sequence, op, saved: tuple | None, dout: np.ndarray, options: dict) -> None:
     gradients = op.backward(dout, *(op.saved if saved is None else saved), **options)
-    for target, gradient in zip(targets, gradients if type(gradients) is tuple else (gradients,)):
+    for target, gradient in zip(targets, _as_tuple(gradients)):
         if (target is ABSENT) != (gradient is None):
             came = "no gradient" if gradient is None else "a gradient"
             raise RuntimeError(f"compile: {op.title}.backward returns {came} where it did not when the step was captured; "

@@ -9,7 +9,7 @@ from .surroundings import is_ours
 
 # By name, as Python finds attributes in half the time while nobody has asked for __dict__.
 OF_TENSOR = "_array", "node", "frozen"
-OF_LEAF = "grad", "grad_is_lent", "grad_memory", "hooks", "accumulation_hooks", "retains_grad", "name"
+OF_LEAF = "grad", "grad_is_lent", "hooks", "accumulation_hooks", "retains_grad", "name"
 
 
 class Undo:

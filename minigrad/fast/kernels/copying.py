@@ -5,6 +5,7 @@ line for each element of the other. Here squares are transposed in registers, so
 they are at hand. Elements are moved by their size, so there is one kernel for float64 and int64.
 """
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,6 +22,14 @@ from .thresholds import COPIED, COPIED_SLOWLY, MOVED
 BLOCK = 1 << 14  # elements per block
 NARROW = 16  # columns; fewer are copied one by one
 MOVED_AS = {4: np.empty(0, np.float32), 8: np.empty(0, np.float64)}  # by size; booleans are for NumPy
+
+
+def are_contiguous(arrays: Sequence) -> bool:
+    """Do kernels take all arrays among these as they are: in C order, aligned, writeable, not empty? They copy others."""
+    for array in arrays:
+        if isinstance(array, np.ndarray) and not (array.flags.carray and array.size):
+            return False
+    return True
 
 
 def copied(x: np.ndarray) -> np.ndarray:
