@@ -166,7 +166,7 @@ SABOTAGES = [
         "compile: what is added to is written to": ("_Arrival.leave", "self.node.grad is self.memory", "False"),
         "compile: all gradients are where they were computed": ("Capture._arrival", "is_fresh and", ""),
         "compile: gradients anywhere in the step's pool": ("Capture._arrival", "np.empty(gradient.shape, gradient.dtype)", "self.lent(gradient)"),
-        "compile: lent gradients are shown": ("_Arrival.__call__", "node.grad_is_lent = True", "pass"),
+        "compile: lent gradients are shown": ("_Arrival.__call__", "node.grad_is_lent = self.memory, self.is_lent", "node.grad_is_lent = self.memory, False"),
     }),
     *edits(COMPILED, "minigrad.fast.compiling.compiled", {
         "compile: what is added to is left to replays of backward": ("_Captured", "step.calls[: step.opening], step.calls[step.opening :]", "step.calls, []"),
