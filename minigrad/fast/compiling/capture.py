@@ -283,7 +283,9 @@ class Capture(Runner):
         return value._array
 
     def lent(self, value: Any) -> Any:
-        """The same array for a noted call: if its memory is the pool's, without holding on to it."""
+        """The same array for a noted call: if its memory is the pool's, without holding on to it; so in a tuple."""
+        if type(value) is tuple:
+            return tuple(map(self.lent, value))
         if isinstance(value, np.ndarray) and self.pool.owns(value):
             return np.asarray(_Address(value))
         return value

@@ -30,7 +30,7 @@ from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
 from .parallel import available_threads, parallel_for
-from .simd import INDEX, address, fields, pointer, shift
+from .simd import INDEX, address, pointer, shift
 from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
 
 # Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
@@ -53,10 +53,31 @@ class Matrix(NamedTuple):
     column: int
 
 
+class Operand(NamedTuple):
+    """A block of A or a panel of B, how it is to be packed, and where to."""
+
+    matrix: Matrix
+    state: int
+    packed: types.CPointer
+
+
+class Sum(NamedTuple):
+    """A part of C, and what the products are added to, if `adding`: C itself, or a bias, whose rows are 0 apart."""
+
+    matrix: Matrix
+    source: Matrix
+    adding: int
+
+
 @jit
 def at(matrix, i, j):
     """The matrix that begins at row i, column j of another one."""
     return Matrix(shift(matrix.start, i * matrix.row + j * matrix.column), matrix.row, matrix.column)
+
+
+@jit
+def _sum_at(C, i, j):
+    return Sum(at(C.matrix, i, j), at(C.source, i, j), C.adding)
 
 
 @jit
@@ -84,9 +105,8 @@ def _add_bias(C, M, N, bias):
 
 
 @jit
-def _multiply_panel(A, a_state, packed_a, panel, packing_b, packed_b, C, rows, columns, depth, adding, source, ahead,
-                    columns_ahead):
-    """A block of rows of A times a panel of B, one tile wide. If `packing_b`, the first tile packs the panel.
+def _multiply_panel(A, B, C, rows, columns, depth, ahead, columns_ahead):
+    """A block of rows of A times a panel of B, one tile wide. The first tile packs B, if PACKS_B is its state.
 
     A transposed A is packed in strips that hold whole vectors and whole tiles, [strip][k][row]: 48 rows in AVX-512, less
     in the last one. The first tile of a strip packs it.
@@ -94,56 +114,55 @@ def _multiply_panel(A, a_state, packed_a, panel, packing_b, packed_b, C, rows, c
     What is to be packed later, (depth, columns_ahead) at `ahead`, is fetched on the way: by each tile a quarter of two
     vectors' columns, a row in each round of its loop.
     """
-    lanes, tile_rows, tile_vectors = shape(C.start)
+    lanes, tile_rows, tile_vectors = shape(C.matrix.start)
     vectors, strip = -(-columns // lanes), lanes * tile_rows // 2
     rounds, row_fetched, column_fetched = depth // UNROLLED, 0, 0
     for i in range(0, rows, tile_rows):
-        own_a, packing = at(A, i, 0), packing_b
+        own_a, packs_a = at(A.matrix, i, 0), 0
         first = i // strip * strip
-        width, packed_strip = min(strip, rows - first), shift(packed_a, first * depth)
-        if a_state == TO_PACK and i == first and width == strip and vectors == tile_vectors:
-            packing += PACKS_A
-        elif a_state != STAYS:
-            if a_state == TO_PACK and i == first:
-                _pack(Matrix(own_a.start, A.column, 1), depth, width, packed_strip)
+        width, packed_strip = min(strip, rows - first), shift(A.packed, first * depth)
+        if A.state == TO_PACK and i == first and width == strip and vectors == tile_vectors:
+            packs_a = PACKS_A
+        elif A.state != STAYS:
+            if A.state == TO_PACK and i == first:
+                _pack(Matrix(own_a.start, A.matrix.column, 1), depth, width, packed_strip)
             own_a = Matrix(shift(packed_strip, i - first), 1, -(-width // lanes) * lanes)
-        multiply_tile(min(tile_rows, rows - i), vectors, packing, depth, own_a, panel, at(C, i, 0), columns, adding,
-                      at(source, i, 0), packed_strip, packed_b, at(ahead, row_fetched, column_fetched))
-        if packing == 0 and ahead.row != 0:
+        multiply_tile(min(tile_rows, rows - i), vectors, depth, columns, Operand(own_a, packs_a, packed_strip), B,
+                      _sum_at(C, i, 0), at(ahead, row_fetched, column_fetched))
+        if packs_a + B.state == 0 and ahead.row != 0:
             row_fetched += rounds
             if row_fetched + rounds > depth:
                 row_fetched, column_fetched = 0, column_fetched + 2 * lanes
                 if column_fetched >= columns_ahead:
                     ahead, column_fetched = Matrix(ahead.start, 0, 1), 0
-        if packing_b:
-            panel, packing_b = Matrix(packed_b, vectors * lanes, 1), 0
+        if B.state == PACKS_B:
+            B = Operand(Matrix(B.packed, vectors * lanes, 1), 0, B.packed)
 
 
 @jit
-def _multiply_block(A, packing_a, packed_a, next_a, next_rows, B, b_state, ragged_state, packed_b, C, rows, columns, depth,
-                    adding, source):
-    """A block of rows of A times a strip of B, panel by panel; the first one packs A. `next_a` is packed after that."""
-    lanes, tile_rows, tile_vectors = shape(C.start)
+def _multiply_block(A, next_a, next_rows, B, ragged_state, C, rows, columns, depth):
+    """A block of rows of A times a strip of B, panel by panel; the first one packs A, if it is to be. `next_a` is packed
+    after that; `ragged_state` is that of B's last panel, if it ends amid a vector."""
+    lanes, tile_rows, tile_vectors = shape(C.matrix.start)
     tile_columns = lanes * tile_vectors
     for j in range(0, columns, tile_columns):
         n = min(tile_columns, columns - j)
-        panel, packed, packing_b = at(B, 0, j), shift(packed_b, j * depth), 0
-        state = b_state if n % lanes == 0 else ragged_state
-        if state == TO_PACK and B.column == 1 and n == tile_columns and rows >= tile_rows:
-            packing_b = PACKS_B
+        panel, packed, packs_b = at(B.matrix, 0, j), shift(B.packed, j * depth), 0
+        state = B.state if n % lanes == 0 else ragged_state
+        if state == TO_PACK and B.matrix.column == 1 and n == tile_columns and rows >= tile_rows:
+            packs_b = PACKS_B
         elif state != STAYS:
             if state == TO_PACK:
                 _pack(panel, depth, n, packed)
             panel = Matrix(packed, -(-n // lanes) * lanes, 1)
-        a_state = STAYS if not packing_a else TO_PACK if j == 0 else IS_PACKED
         ahead, columns_ahead = Matrix(next_a.start, 0, 1), next_rows
         if j + tile_columns < columns:
-            if b_state == TO_PACK and B.column == 1:
-                ahead, columns_ahead = at(B, 0, j + tile_columns), tile_columns
-        elif packing_a and next_rows > 0:
-            ahead = Matrix(next_a.start, A.column, 1)
-        _multiply_panel(A, a_state, packed_a, panel, packing_b, packed, at(C, 0, j), rows, n, depth, adding,
-                        at(source, 0, j), ahead, columns_ahead)
+            if B.state == TO_PACK and B.matrix.column == 1:
+                ahead, columns_ahead = at(B.matrix, 0, j + tile_columns), tile_columns
+        elif A.state != STAYS and next_rows > 0:
+            ahead = Matrix(next_a.start, next_a.column, 1)
+        own_a = Operand(A.matrix, IS_PACKED if A.state == TO_PACK and j > 0 else A.state, A.packed)
+        _multiply_panel(own_a, Operand(panel, packs_b, packed), _sum_at(C, 0, j), rows, n, depth, ahead, columns_ahead)
 
 
 @jit
@@ -157,16 +176,16 @@ def _multiply_few_rows(A, B, C, M, N, K, bias, flags):
 
 
 @library
-def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, workspace):
-    """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], on pointers, with strides counted in elements.
+def _multiply_serial(A, B, C, M, N, K, bias, flags, workspace):
+    """C[0:M, 0:N] = [C +] A[0:M, 0:K] @ B[0:K, 0:N] [+ bias], for tuples of what a `Matrix` has.
 
     One stride of A and one of B is 1; so is the column stride of C. M, N, K >= 1. The workspace has WORKSPACE elements,
     aligned to 64 bytes.
     """
-    lanes, tile_rows, tile_vectors = shape(A)
+    A, B, C = Matrix(A[0], A[1], A[2]), Matrix(B[0], B[1], B[2]), Matrix(C[0], C[1], 1)
+    lanes, tile_rows, tile_vectors = shape(A.start)
     tile_columns = lanes * tile_vectors
-    A, B, C = Matrix(A, row_a, column_a), Matrix(B, row_b, column_b), Matrix(C, row_c, 1)
-    if column_b != 1 and column_a == 1 and M < tile_rows:  # to transpose B would take longer than the product
+    if B.column != 1 and A.column == 1 and M < tile_rows:  # to transpose B would take longer than the product
         _multiply_few_rows(A, B, C, M, N, K, bias, flags)
         return
     first_source = C  # what the first panels' products are added to
@@ -177,30 +196,30 @@ def _multiply_serial(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, 
 
     # Tiles read whole vectors. Past B's last column they may where a caller says so, or in aligned vectors: those lie in
     # one page of memory.
-    aligned = row_b % lanes == 0 and address(B.start) % 64 == 0
-    ragged_b_stays = column_b == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
-    b_stays = ragged_b_stays or column_b == 1 and M <= 3 * tile_rows
-    packing_a = column_a > 64 and N > tile_columns
+    aligned = B.row % lanes == 0 and address(B.start) % 64 == 0
+    ragged_b_stays = B.column == 1 and (flags & B_IN_PLACE != 0 or aligned and N <= tile_columns)
+    b_stays = ragged_b_stays or B.column == 1 and M <= 3 * tile_rows
+    a_state = TO_PACK if A.column > 64 and N > tile_columns else STAYS
     most = panel_depth()
     depth_of_panels = -(-K // (-(-K // most) * UNROLLED)) * UNROLLED
     for column in range(0, N, STRIP_COLUMNS):
         columns = min(STRIP_COLUMNS, N - column)
         for k in range(0, K, depth_of_panels):
             depth = min(depth_of_panels, K - k)
-            adding = k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0
-            source = C if k > 0 else first_source
+            adding = 1 if k > 0 or flags & (ACCUMULATE | ADD_BIAS) != 0 else 0
+            panels_of_c = Sum(C, C if k > 0 else first_source, adding)
             for row in range(0, M, BLOCK_ROWS):
                 rows = min(BLOCK_ROWS, M - row)
-                b_state = TO_PACK if row == 0 else IS_PACKED
+                state = TO_PACK if row == 0 else IS_PACKED
                 next_row, next_k = (row + BLOCK_ROWS, k) if row + BLOCK_ROWS < M else (0, k + depth)
                 next_rows = min(BLOCK_ROWS, M - next_row)
                 if next_k == K:
                     next_k = next_rows = 0
-                _multiply_block(
-                    at(A, row, k), packing_a, workspace, at(A, next_row, next_k), next_rows,
-                    at(B, k, column), STAYS if b_stays else b_state, STAYS if ragged_b_stays else b_state,
-                    shift(workspace, PACKED_B), at(C, row, column), rows, columns, depth, adding, at(source, row, column),
-                )
+                block_of_a = Operand(at(A, row, k), a_state, workspace)
+                strip_of_b = Operand(at(B, k, column), STAYS if b_stays else state, shift(workspace, PACKED_B))
+                ragged_state = STAYS if ragged_b_stays else state
+                _multiply_block(block_of_a, at(A, next_row, next_k), next_rows, strip_of_b, ragged_state,
+                                _sum_at(panels_of_c, row, column), rows, columns, depth)
 
 
 def symbol(dtype: types.Type) -> str:
@@ -212,8 +231,9 @@ def symbol(dtype: types.Type) -> str:
 def register(dtype: np.dtype) -> None:
     """Compile or load the product of a dtype and name it to the linker, before a kernel that uses `gemm` is called."""
     number = numba.from_dtype(dtype)
-    matrix = types.CPointer(number)
-    signature = (matrix, INDEX, INDEX, matrix, INDEX, INDEX, matrix, INDEX, INDEX, INDEX, INDEX, matrix, INDEX, matrix)
+    start = types.CPointer(number)
+    matrix = types.Tuple([start, INDEX, INDEX])
+    signature = (matrix, matrix, matrix, INDEX, INDEX, INDEX, start, INDEX, start)
     binding.add_symbol(symbol(number), entry_point(_multiply_serial, signature))
 
 
@@ -222,11 +242,9 @@ def gemm(typing_context, A, B, C, M, N, K, bias, flags, workspace):
     """`_multiply_serial` of matrices, called as an external function by its symbol."""
 
     def codegen(context, builder, signature, arguments):
-        A, B, C, *others = arguments
-        values = [*fields(builder, A, 3), *fields(builder, B, 3), *fields(builder, C, 2), *others]
-        function_type = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        function_type = ir.FunctionType(ir.VoidType(), [value.type for value in arguments])
         name = symbol(signature.args[6].dtype)
-        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), values)
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
         return context.get_dummy_value()
 
     return types.void(A, B, C, INDEX, INDEX, INDEX, bias, INDEX, workspace), codegen
@@ -276,10 +294,10 @@ def _item(A, B, C, offsets, item):
 
 
 @jit
-def _multiply_portion(part, A, B, C, M, N, K, bias, flags, offsets, workspaces, cut):
+def _multiply_portion(part, A, B, C, sizes, bias, flags, offsets, workspaces, cut):
     """One of items * rows * columns parts: some items of the batch, and of each some rows and columns of C."""
     _, tile_rows, _ = shape(C.start)
-    items, rows, columns, unit = cut
+    (M, N, K), (items, rows, columns, unit) = sizes, cut
     first, last = bounds(len(offsets), 1, part // (rows * columns), items)
     top, bottom = _bounds_of_rows(M, tile_rows, part // columns % rows, rows)
     left, right = bounds(N, unit, part % columns, columns)
@@ -291,13 +309,13 @@ def _multiply_portion(part, A, B, C, M, N, K, bias, flags, offsets, workspaces, 
 
 
 @kernel(parallel=True)
-def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, bias, flags, offsets, workspaces):
-    """A batch of products: A, B, C are arrays that begin where the matrices do, offsets (batch, 3) in elements.
+def _multiply_batch(A, B, C, M, N, K, bias, flags, offsets, workspaces):
+    """A batch of products: A, B, C are (array, row, column), the array begins where the matrices do; offsets (batch, 3).
 
     The threads share the batch, or if it is too small each matrix C, or if that is small as well one does it all.
     """
-    A, B = Matrix(pointer(A, 0), row_a, column_a), Matrix(pointer(B, 0), row_b, column_b)
-    C = Matrix(pointer(C, 0), row_c, 1)
+    A, B = Matrix(pointer(A[0], 0), A[1], A[2]), Matrix(pointer(B[0], 0), B[1], B[2])
+    C = Matrix(pointer(C[0], 0), C[1], 1)
     bias, workspaces = pointer(bias, 0), pointer(workspaces, 0)
     lanes, tile_rows, tile_vectors = shape(C.start)
     batch = len(offsets)
@@ -311,12 +329,12 @@ def _multiply_batch(A, row_a, column_a, B, row_b, column_b, C, row_c, M, N, K, b
     items, rows, columns = threads, 1, 1
     if batch < threads or (batch < 4 * threads and batch % threads and M * N * K >= PRODUCT_ON_THREADS):
         items = 1
-        is_aligned = row_c % lanes == 0 and address(C.start) % 64 == 0
-        rows, columns = _cut(M, N, K, threads, tile_rows, lanes, column_a != 1, column_b != 1, is_aligned)
+        is_aligned = C.row % lanes == 0 and address(C.start) % 64 == 0
+        rows, columns = _cut(M, N, K, threads, tile_rows, lanes, A.column != 1, B.column != 1, is_aligned)
     unit = lanes * tile_vectors if N >= 4 * lanes * tile_vectors * columns else lanes
     parts = items * rows * columns
     parallel_for(_multiply_portion, parts, WORTH_A_THREAD, (
-        A, B, C, M, N, K, bias, flags, offsets, workspaces, (items, rows, columns, unit),
+        A, B, C, (M, N, K), bias, flags, offsets, workspaces, (items, rows, columns, unit),
     ))
 
 
@@ -386,14 +404,13 @@ def _corner(array: np.ndarray) -> tuple[np.ndarray, int, int]:
 _compiled: dict[np.dtype, Callable] = {}  # `_multiply_batch`, by the dtype of the matrices
 
 
-def _launch(a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, bias, flags, offsets):
-    """Of a, b, out only where they begin counts."""
-    dtype = out.dtype
+def _launch(A, B, C, M, N, K, bias, flags, offsets):
+    """A, B, C: (array, row stride, column stride); of the arrays only where they begin counts."""
+    dtype = C[0].dtype
     packed = own.workspaces.get(("gemm", dtype.char))
     if packed is None:
         packed = gemm_workspaces(dtype)
-    arguments = (a, row_a, column_a, b, row_b, column_b, out, row_out, M, N, K, packed if bias is None else ready(bias),
-                 flags, offsets, packed)
+    arguments = A, B, C, M, N, K, packed if bias is None else ready(bias), flags, offsets, packed
     multiply = _compiled.get(dtype)
     if multiply is not None and own.observe_launch is None:
         multiply(*arguments)
@@ -431,15 +448,15 @@ def matmul(
         np.add(out if accumulate else 0, 0 if bias is None else bias, out=out)
         return out
     flags = (ACCUMULATE if accumulate else 0) | (0 if bias is None else ADD_BIAS)
-    a, row_a, column_a = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
-    b, row_b, column_b = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
-    corner, row_out, _ = (out, N, 1) if is_usual else _corner(out)
-    if N == 1 < M and bias is None and row_out == 1:  # a column: the row b^T @ a^T, whose elements lie side by side
-        a, row_a, column_a, b, row_b, column_b = b, K, row_b, a, column_a, row_a
-        M, N, row_out = 1, M, M
-    elif N == 1 and row_b == 1:  # a dot product: b seen as a transposed row
-        column_b = K
-    _launch(a, row_a, column_a, b, row_b, column_b, corner, row_out, M, N, K, bias, flags, NO_BATCH)
+    A = (a, K, 1) if is_usual and a.flags.carray else _corner(a)
+    B = (b, N, 1) if is_usual and b.flags.carray else _corner(b)
+    C = (out, N, 1) if is_usual else _corner(out)
+    if N == 1 < M and bias is None and C[1] == 1:  # a column: the row b^T @ a^T, whose elements lie side by side
+        A, B, C = (B[0], K, B[1]), (A[0], A[2], A[1]), (C[0], M, 1)
+        M, N = 1, M
+    elif N == 1 and B[1] == 1:  # a dot product: b seen as a transposed row
+        B = B[0], 1, K
+    _launch(A, B, C, M, N, K, bias, flags, NO_BATCH)
     return out
 
 
@@ -477,8 +494,7 @@ def batched_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray = None) -> np.n
     elif b.ndim == 2 and a.flags.c_contiguous and out.flags.c_contiguous:  # one product with many rows
         matmul(a.reshape(-1, K), b, out.reshape(-1, N))
     else:
-        (a, *steps_a), (b, *steps_b), (_, row_out, _) = _readable(a), _readable(b), _readable(out)
-        offsets = _offsets(batch, *[(x.shape[:-2], x.strides[:-2], x.itemsize) for x in (a, b, out)])
-        a, b, corner = [x[CORNERS[x.ndim]] for x in (a, b, out)]
-        _launch(a, *steps_a, b, *steps_b, corner, row_out, M, N, K, None, 0, offsets)
+        found = [_readable(x) for x in (a, b, out)]
+        offsets = _offsets(batch, *[(x.shape[:-2], x.strides[:-2], x.itemsize) for x, _, _ in found])
+        _launch(*[(x[CORNERS[x.ndim]], row, column) for x, row, column in found], M, N, K, None, 0, offsets)
     return out

@@ -185,22 +185,23 @@ def _tile_table(context, builder, dtype):
 
 
 @intrinsic
-def multiply_tile(typing_context, rows, vectors, packing, K, A, B, C, n, adding, source, packed_a, packed_b, ahead):
-    """One tile of C, see `_Tile`, of matrices (`gemm.Matrix`); packing is the sum of PACKS_A and PACKS_B, and nonzero only
-    for a full tile."""
+def multiply_tile(typing_context, rows, vectors, K, n, A, B, C, ahead):
+    """One tile of C, see `_Tile`, for A and B (`gemm.Operand`), C (`gemm.Sum`), and a matrix; the state of A is PACKS_A or
+    0, that of B is PACKS_B or 0, and nonzero only for a full tile."""
 
     def codegen(context, builder, signature, arguments):
-        rows, vectors, packing, K, A, B, C, n, adding, source, packed_a, packed_b, ahead = arguments
-        dtype = signature.args[10].dtype
-        tile_rows = vector_shape(context)[1]
-        number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(tile_rows)), rows)
-        number = builder.sub(builder.add(number, packing), constant(1))  # those that pack stand behind the full one
-        slot = builder.gep(_tile_table(context, builder, dtype), [constant(0), number])
-        A, B, C, source, ahead = (fields(builder, *matrix) for matrix in ((A, 3), (B, 2), (C, 2), (source, 2), (ahead, 2)))
-        builder.call(builder.load(slot), [K, *A, *B, *C, n, adding, *source, packed_a, packed_b, *ahead])
+        rows, vectors, K, n, *tuples, ahead = arguments
+        A, B, C = (fields(builder, values, 3) for values in tuples)
+        number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(vector_shape(context)[1])), rows)
+        number = builder.add(builder.add(number, A[1]), B[1])  # those that pack stand behind the full one
+        table = _tile_table(context, builder, signature.args[-1][0].dtype)
+        slot = builder.gep(table, [constant(0), builder.sub(number, constant(1))])
+        a, b, c, source, ahead = (
+            fields(builder, *matrix) for matrix in ((A[0], 3), (B[0], 2), (C[0], 2), (C[1], 2), (ahead, 2)))
+        builder.call(builder.load(slot), [K, *a, *b, *c, n, C[2], *source, A[2], B[2], *ahead])
         return context.get_dummy_value()
 
-    return types.void(INDEX, INDEX, INDEX, INDEX, A, B, C, INDEX, INDEX, source, packed_a, packed_b, ahead), codegen
+    return types.void(INDEX, INDEX, INDEX, INDEX, A, B, C, ahead), codegen
 
 
 @intrinsic
