@@ -23,15 +23,15 @@ class ScaledDotProductAttention(attention.ScaledDotProductAttention):
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
         self.is_causal, self.dropout = is_causal, (dropout_p, key)
         self.scale = default_scale(q) if scale is None else scale
-        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation, *self.dropout)
+        out, logsumexp = kernels.attention_forward(q, k, v, mask, is_causal, self.scale, rotation, self.dropout)
         self.save(q, k, v, mask, rotation, out, logsumexp)
         return out
 
     def backward(self, dout, q, k, v, mask, rotation, out, logsumexp):
-        dq, dk, dv = (empty_like(x) for x in (q, k, v))
-        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, out, logsumexp, dout, dq, dk, dv,
-                                   rotation, *self.dropout)
-        return dq, dk, dv, None, None
+        gradients = empty_like(q), empty_like(k), empty_like(v)
+        kernels.attention_backward(q, k, v, mask, self.is_causal, self.scale, (out, logsumexp), dout, gradients, rotation,
+                                   self.dropout)
+        return *gradients, None, None
 
 
 @implements(attention.PackedAttention)
@@ -42,7 +42,7 @@ class PackedAttention(attention.PackedAttention):
         self.num_heads, self.is_causal, self.dropout = num_heads, is_causal, (dropout_p, key)
         q, k, v = split_heads(packed, num_heads)
         self.scale = default_scale(q)
-        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation, *self.dropout)
+        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation, self.dropout)
         self.save(packed, rotation, out, logsumexp)
         return merge_heads(out)
 
@@ -50,9 +50,8 @@ class PackedAttention(attention.PackedAttention):
         dpacked = empty_like(packed)
         batch, time, width = dout.shape
         dout = np.swapaxes(dout.reshape(batch, time, self.num_heads, width // self.num_heads), 1, 2)
-        gradients = split_heads(dpacked, self.num_heads)
         kernels.attention_backward(
-            *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, out, logsumexp, dout, *gradients,
-            rotation, *self.dropout,
+            *split_heads(packed, self.num_heads), None, self.is_causal, self.scale, (out, logsumexp), dout,
+            split_heads(dpacked, self.num_heads), rotation, self.dropout,
         )
         return dpacked, None

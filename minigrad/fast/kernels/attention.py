@@ -1,10 +1,11 @@
-"""Scaled dot-product attention that holds no (Tq, Tk) array: the algorithm in NumPy first, and then the kernels.
+"""Scaled dot-product attention that holds no (Tq, Tk) array.
 
 Nothing is kept but tiles of TILE keys x BLOCK queries: memory is linear in the keys (k and v, packed), and causal time is
 half. Forward goes along the keys with the softmax of what it has seen: where a tile has a larger score than those before,
 the sum and out shrink. The logsumexp of each query is saved; backward computes the weights again from it.
 
-What the kernels do in another way than `tiled_attention`, with the same numbers of passes:
+docs/backprop_through_attention.md has the algorithm in NumPy, `flash_forward` and `flash_backward`. What the kernels do in
+another way, where `square` counts the keys of a tile that come before those on the diagonal:
 
 - A tile is transposed, (keys, queries), so that what belongs to a query lies in one lane: see attention_passes.py.
 - On the diagonal a product takes a strip of STRIP keys or queries at a time, and only what they see.
@@ -19,7 +20,6 @@ Blocks of queries are independent in forward, and are divided among the threads;
 """
 import functools
 import math
-from collections.abc import Iterator
 
 import numba
 import numpy as np
@@ -35,73 +35,12 @@ from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, Matrix, at, gemm,
 from .internals import entry_point
 from .jit import jit, kernel, library
 from .parallel import parallel_for
-from .simd import INDEX, call, consecutive, constant_like, log, pointer, shift, shift_each
+from .simd import INDEX, call, consecutive, constant_like, log, pointer, pointers, shift, shift_each
 from .thresholds import ATTENTION_ON_THREADS, WORTH_A_THREAD
 
 TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
 SPAN = 1024  # keys: whole tiles
 ARRAYS = 11  # that the kernels are given
-
-
-def tiled_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, is_causal: bool,
-                    scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """`attention_forward` of one head: out (Tq, D) and logsumexp (Tq,) for q (Tq, D), k and v (Tk, D).
-
-    The gradient of the scores goes back through 3., 2., 1. in `tiled_attention_backward`.
-    """
-    out, logsumexp = np.zeros_like(q), np.empty(len(q), q.dtype)
-    for first, queries in _blocks(q):
-        largest, total = np.full(len(q[queries]), -np.inf, q.dtype), np.zeros(len(q[queries]), q.dtype)
-        for keys in _tiles(k, first, is_causal):
-            # 1. scores = q @ k.T * scale
-            scores = _scores(q, k, queries, keys, is_causal, scale)
-            # 2. weights = softmax(scores), not yet divided by the sums
-            before, largest = largest, np.maximum(largest, scores.max(axis=1))
-            shrinking, weights = np.exp(before - largest), np.exp(scores - largest[:, None])
-            total = total * shrinking + weights.sum(axis=1)
-            # 3. out = weights @ v
-            out[queries] = out[queries] * shrinking[:, None] + weights @ v[keys]
-        logsumexp[queries] = largest + np.log(total)
-        out[queries] /= total[:, None]
-    return out, logsumexp
-
-
-def tiled_attention_backward(q: np.ndarray, k: np.ndarray, v: np.ndarray, is_causal: bool, scale: float, out: np.ndarray,
-                             logsumexp: np.ndarray, dout: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """dq, dk, dv of `tiled_attention`; 3., 2., 1. stand for the line that is differentiated."""
-    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    for first, queries in _blocks(q):
-        delta = (out[queries] * dout[queries]).sum(axis=1)  # = sum(weights * dweights, axis=1) over all keys
-        for keys in _tiles(k, first, is_causal):
-            # 1. scores = q @ k.T * scale
-            scores = _scores(q, k, queries, keys, is_causal, scale)
-            # 3. dweights = dout @ v.T
-            dweights = dout[queries] @ v[keys].T
-            # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - sum(out * dout))
-            weights = np.exp(scores - logsumexp[queries, None])
-            dscores = weights * (dweights - delta[:, None])
-            # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
-            dv[keys] += weights.T @ dout[queries]
-            dk[keys] += dscores.T @ q[queries] * scale
-            # 1. dq += dscores @ k * scale
-            dq[queries] += dscores @ k[keys] * scale
-    return dq, dk, dv
-
-
-def _blocks(q: np.ndarray) -> Iterator[tuple[int, slice]]:
-    return ((first, slice(first, min(first + BLOCK, len(q)))) for first in range(0, len(q), BLOCK))
-
-
-def _tiles(k: np.ndarray, first: int, is_causal: bool) -> Iterator[slice]:
-    """Those keys that any query of a block sees."""
-    seen = min(len(k), first + BLOCK) if is_causal else len(k)
-    return (slice(start, min(start + TILE, seen)) for start in range(0, seen, TILE))
-
-
-def _scores(q, k, queries, keys, is_causal, scale):
-    scores = q[queries] @ k[keys].T * scale
-    is_future = np.arange(keys.start, keys.stop) > np.arange(queries.start, queries.stop)[:, None]
-    return np.where(is_future, -np.inf, scores) if is_causal else scores
 
 
 @jit
@@ -161,13 +100,12 @@ def _copy_mask(mask, row_mask, column_mask, queries, keys, tile):
 
 
 @library
-def _drop(weights, dscores, minus_delta, is_backward, keys, square, columns, counter, per_strip, key, threshold, scale):
+def _drop(weights, dscores, minus_delta, is_backward, keys, square, columns, dropping):
     """Drop weights of a tile. Only a model with dropout compiles this; the portions call it by its address."""
     if is_backward:
-        drop_weights_backward(weights, dscores, minus_delta, keys, square, columns, counter, per_strip, key, threshold,
-                              scale)
+        drop_weights_backward(weights, dscores, minus_delta, keys, square, columns, dropping)
     else:
-        drop_weights(weights, keys, square, columns, counter, per_strip, key, threshold, scale)
+        drop_weights(weights, keys, square, columns, dropping)
 
 
 @jit
@@ -175,16 +113,17 @@ def _drop_tile(dropping, head, first, start, weights, dscores, minus_delta, is_b
     """Drop weights of the tile of queries from `first` on and keys from `start` on."""
     drop, key, position, threshold, strips, per_strip, scale = dropping
     counter = position // SLOTS + (head * strips + first // STRIP) * per_strip + start // SLOTS * LANES
-    call(drop, (weights, dscores, minus_delta, is_backward, keys, square, columns, counter, per_strip, key, threshold,
-                scale))
+    call(drop, (weights, dscores, minus_delta, is_backward, keys, square, columns,
+                (counter, per_strip, key, threshold, scale)))
 
 
 @library
 def _forward_portion(begin, end, given, space, work):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
-    pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping = given
-    H, Tq, Tk, D, row_size, blocks, is_masked, column_mask, is_causal, is_rotated = sizes
+    starts, (batch_strides, head_strides, row_strides, column_strides), sizes, scale, dropping = given
+    H, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated = sizes
     row_q, row_k, row_v, row_mask, row_rotation, row_out = row_strides[:6]
+    column_mask = column_strides[3]
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
     block = BLOCK * row_size
     keys_packed, values, q_packed, queries, scores, largest, total, shrinking = consecutive(
@@ -192,7 +131,7 @@ def _forward_portion(begin, end, given, space, work):
     )
     tile = Matrix(scores, BLOCK, 1)
     for head in range(begin // blocks, -(-end // blocks)):
-        from_batch = shift_each(pointers, batch_strides, head // H)
+        from_batch = shift_each(starts, batch_strides, head // H)
         q, k, v, mask, rotation, out, logsumexp = shift_each(from_batch, head_strides, head % H)[:7]
         start_of_queries = max(0, begin - head * blocks) * BLOCK
         end_of_queries = min(Tq, (end - head * blocks) * BLOCK)
@@ -246,9 +185,10 @@ def _forward_portion(begin, end, given, space, work):
 @library
 def _backward_portion(begin, end, given, space, work):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
-    pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping = given
-    H, Tq, Tk, D, row_size, _, is_masked, column_mask, is_causal, is_rotated = sizes
+    starts, (batch_strides, head_strides, row_strides, column_strides), sizes, scale, dropping = given
+    H, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated = sizes
     row_q, row_k, row_v, row_mask, row_rotation, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
+    column_mask = column_strides[3]
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
     block = BLOCK * row_size
     (keys_packed, values, q_packed, dout_packed, queries, douts, scores, dscores, subtracted, minus_delta,
@@ -260,7 +200,7 @@ def _backward_portion(begin, end, given, space, work):
     last = (Tq - 1) // BLOCK * BLOCK
     seen = min(Tk, Tq) if is_causal else Tk
     for head in range(begin, end):
-        from_batch = shift_each(pointers, batch_strides, head // H)
+        from_batch = shift_each(starts, batch_strides, head // H)
         q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv = shift_each(from_batch, head_strides, head % H)
         pack(v, row_v, seen, D, one, values, row_size, check)
         pack(k, row_k, seen, D, scale, keys_packed, row_size, check)
@@ -329,15 +269,13 @@ def _part(part, portion, given, cuts, space, spaces, works):
 
 
 @kernel(parallel=True)
-def _on_threads(portion, q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv, batch_strides, head_strides,
-                row_strides, sizes, scale, drop, key, threshold, keep_scale, cuts, space, spaces, works):
+def _on_threads(portion, arrays, strides, sizes, scale, dropping, cuts, space, spaces, works):
     """Call the machine code of `_forward_portion` or `_backward_portion`, thread by thread, from cut to cut."""
-    pointers = (pointer(q, 0), pointer(k, 0), pointer(v, 0), pointer(mask, 0), pointer(rotation, 0), pointer(out, 0),
-                pointer(logsumexp, 0), pointer(dout, 0), pointer(dq, 0), pointer(dk, 0), pointer(dv, 0))
     _, Tq, Tk = sizes[:3]
+    drop, key, threshold, keep_scale = dropping
     strips, per_strip = (Tq + LANES - 1) // LANES, (Tk + SLOTS - 1) // SLOTS * LANES
-    dropping = drop, key[0], key[1], threshold, strips, per_strip, keep_scale
-    given = pointers, batch_strides, head_strides, row_strides, sizes, scale, dropping
+    dropping_at = drop, key[0], key[1], threshold, strips, per_strip, keep_scale
+    given = pointers(arrays, 0), strides, sizes, scale, dropping_at
     parallel_for(_part, len(cuts) - 1, WORTH_A_THREAD, (portion, given, cuts, space, spaces, works))
 
 
@@ -346,8 +284,8 @@ def _machine_code(portion, dtype: np.dtype) -> int:
     """The address of a portion's machine code, which is compiled once: Numba would optimise it again in each caller."""
     register(dtype)
     number = numba.from_dtype(dtype)
-    array, strides = types.CPointer(number), types.UniTuple(INDEX, ARRAYS)
-    given = types.Tuple([types.UniTuple(array, ARRAYS), strides, strides, strides, types.UniTuple(INDEX, 10), number,
+    array, strides = types.CPointer(number), types.UniTuple(types.UniTuple(INDEX, ARRAYS), 4)
+    given = types.Tuple([types.UniTuple(array, ARRAYS), strides, types.UniTuple(INDEX, 9), number,
                          types.Tuple([INDEX] * 6 + [number])])
     return entry_point(portion, (INDEX, INDEX, given, array, array))
 
@@ -355,7 +293,8 @@ def _machine_code(portion, dtype: np.dtype) -> int:
 @functools.cache
 def _machine_code_of_drop(dtype: np.dtype) -> int:
     number = numba.from_dtype(dtype)
-    return entry_point(_drop, (types.CPointer(number),) * 3 + (INDEX,) * 8 + (number,))
+    array = types.CPointer(number)
+    return entry_point(_drop, (array, array, array, INDEX, INDEX, INDEX, INDEX, types.Tuple([INDEX] * 4 + [number])))
 
 
 CORNER = (slice(1),) * 4
@@ -372,23 +311,6 @@ def _readable(array: np.ndarray, rows_only: bool = True) -> np.ndarray:
     if _is_readable(array, rows_only):
         return array
     return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-
-
-def _broadcast_mask(mask, q):
-    """(mask, strides): a readable mask of four axes, and its strides in bytes as if it were (B, H, Tq, Tk)."""
-    if mask is None:
-        return q, (0, 0, 0, 0)
-    mask = _readable(mask.astype(q.dtype.newbyteorder("="), copy=False), rows_only=False)
-    mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape) if mask.ndim < 4 else mask
-    return mask, tuple(0 if n == 1 else stride for n, stride in zip(mask.shape, mask.strides))
-
-
-def _rows_of_rotation(rotation, q):
-    """(rotation, strides): a readable rotation of four axes, and its strides in bytes as if it were (B, H, T, D)."""
-    if rotation is None:
-        return q, (0, 0, 0, 0)
-    rotation = _readable(rotation)
-    return rotation[None, None], (0, 0, *rotation.strides)
 
 
 def _check(q, k, v, mask, rotation):
@@ -429,39 +351,39 @@ def _in_elements(itemsize: int, *strides: tuple[int, ...]) -> tuple[tuple[int, .
     return tuple(zip(*([n // itemsize for n in strides[min(i, len(strides) - 1)]] for i in range(ARRAYS))))
 
 
-def _launch(portion, mask, rotation, is_causal, scale, dropout_p, key, q, k, v, out, logsumexp, *gradients):
+def _launch(portion, inputs, is_causal, scale, dropout, out, logsumexp, *gradients):
     """Run a portion on all threads; the arrays are passed as corners, with strides beside them: one specialisation."""
-    dtype = q.dtype
-    B, H, Tq, D = q.shape
-    Tk = k.shape[2]
-    is_masked, is_rotated = mask is not None, rotation is not None
-    mask, mask_strides = _broadcast_mask(mask, q)
-    rotation, rotation_strides = _rows_of_rotation(rotation, q)
-    corners = [x[CORNER] for x in (q, k, v, mask, rotation, out, logsumexp, *gradients)]
+    q, k, v, mask, rotation = inputs
+    (B, H, Tq, D), Tk, dtype = q.shape, k.shape[2], q.dtype
+    if mask is not None:
+        mask = _readable(mask.astype(dtype, copy=False), rows_only=False)
+        mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    arrays = [q, k, v, q if mask is None else mask, q if rotation is None else _readable(rotation)[None, None], out,
+              logsumexp[..., None], *gradients]
+    strides = [x.strides for x in arrays]
+    if mask is not None:
+        strides[3] = tuple(0 if n == 1 else stride for n, stride in zip(mask.shape, mask.strides))
+    corners = [x[CORNER] for x in arrays]
     corners += corners[-1:] * (ARRAYS - len(corners))  # forward has no gradients
-    batch_strides, head_strides, row_strides, column_strides = _in_elements(
-        dtype.itemsize, q.strides, k.strides, v.strides, mask_strides, rotation_strides,
-        *(x.strides for x in (out, logsumexp, *gradients)),
-    )
     blocks = 1 if gradients else -(-Tq // BLOCK)  # all queries of a head add to its dk and dv
     threads = 1 if B * H * Tq * Tk * D < ATTENTION_ON_THREADS else min(numba.get_num_threads(), B * H * blocks)
     row_size = -(-D // 16) * 16  # of packed features: whole vectors
     space = 2 * Tk * row_size + BLOCK * (4 * row_size + 2 * TILE + 3)  # what `_backward_portion` divides up
+    dropout_p, key = dropout
     drop, key = (_machine_code_of_drop(dtype), key) if dropout_p > 0 else (0, NO_KEY)
     threshold, keep_scale = threshold_and_scale(dropout_p, dtype)
-    # One thread needs no turn, and no microseconds at the gate, which corners pass anyway.
-    launch = _on_threads.ungated if threads == 1 else _on_threads
-    launch(
-        _machine_code(portion, dtype), *corners, batch_strides, head_strides, row_strides,
-        (H, Tq, Tk, D, row_size, blocks, int(is_masked), column_strides[3], int(is_causal), int(is_rotated)),
-        dtype.type(scale), drop, key, threshold, keep_scale, cuts(B * H, blocks, threads, is_causal), space,
-        workspace("attention", threads * space, dtype), gemm_workspaces(dtype),
+    _on_threads.ungated(  # corners would pass the gate
+        _machine_code(portion, dtype), tuple(corners), _in_elements(dtype.itemsize, *strides),
+        (H, Tq, Tk, D, row_size, blocks, int(mask is not None), int(is_causal), int(rotation is not None)),
+        dtype.type(scale), (drop, key, threshold, keep_scale),
+        cuts(B * H, blocks, threads, is_causal), space, workspace("attention", threads * space, dtype),
+        gemm_workspaces(dtype),
     )
 
 
 def attention_forward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
-    rotation: np.ndarray | None = None, dropout_p: float = 0.0, key: np.ndarray | None = None,
+    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None),
 ) -> tuple[np.ndarray, np.ndarray]:
     """out = dropout(softmax(q @ k^T * scale + mask)) @ v and the logsumexp of the scores.
 
@@ -469,7 +391,7 @@ def attention_forward(
     (B, H, Tq, Tk); rotation: None, or cosines and sines in turn (at least Tq and Tk, D), by which pairs of features of
     the queries and keys are turned first. Causal: query i sees the keys 0 to i. out (B, H, Tq, D) lies in memory as
     (B, Tq, H, D) if q does, as heads that were split from rows; logsumexp (B, H, Tq). A row in which everything is masked
-    gives zeros. Weights are dropped with probability dropout_p: see dropout.py, with a key (2,).
+    gives zeros. dropout: (the probability with which weights are dropped, a key (2,) for dropout.py).
     """
     _check(q, k, v, mask, rotation)
     B, H, Tq, D = q.shape
@@ -480,26 +402,25 @@ def attention_forward(
     if q.size == 0 or k.size == 0:
         out[...], logsumexp[...] = 0, -np.inf
         return out, logsumexp
-    _launch(_forward_portion, mask, rotation, is_causal, scale, dropout_p, key, q, k, v, out, logsumexp[..., None])
+    _launch(_forward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, out, logsumexp)
     return out, logsumexp
 
 
 def attention_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float,
-    out: np.ndarray, logsumexp: np.ndarray, dout: np.ndarray, dq: np.ndarray, dk: np.ndarray, dv: np.ndarray,
-    rotation: np.ndarray | None = None, dropout_p: float = 0.0, key: np.ndarray | None = None,
+    saved: tuple[np.ndarray, np.ndarray], dout: np.ndarray, gradients: tuple[np.ndarray, np.ndarray, np.ndarray],
+    rotation: np.ndarray | None = None, dropout: tuple[float, np.ndarray | None] = (0.0, None),
 ) -> None:
-    """The gradients of `attention_forward`, written into dq, dk, dv, of the shapes of q, k, v and any strides."""
+    """The gradients of `attention_forward`, which gave `saved`, written into dq, dk, dv, of the shapes of q, k, v and any
+    strides."""
     _check(q, k, v, mask, rotation)
-    gradients = dq, dk, dv
     if q.size == 0 or k.size == 0:
         for gradient in gradients:
             gradient[...] = 0
         return
     written = [x if _is_readable(x) else np.empty(x.shape, q.dtype.newbyteorder("=")) for x in gradients]
-    q, k, v, out, dout = map(_readable, (q, k, v, out, dout))
-    _launch(_backward_portion, mask, rotation, is_causal, scale, dropout_p, key, q, k, v, out, logsumexp[..., None], dout,
-            *written)
+    q, k, v, out, dout = map(_readable, (q, k, v, saved[0], dout))
+    _launch(_backward_portion, (q, k, v, mask, rotation), is_causal, scale, dropout, out, saved[1], dout, *written)
     for gradient, result in zip(gradients, written):
         if gradient is not result:
             gradient[...] = result

@@ -16,7 +16,7 @@ from numba.core import cgutils
 
 from .dropout import LANES, SLOTS, Factors
 from .microkernel import emit_transpose_square
-from .simd import EXP, EXP_2, INT32, LN_2_HIGH, LN_2_LOW, LOG2_E, SMALLEST_EXPONENT, constant, vector_pass
+from .simd import EXP, EXP_2, INT32, LN_2_HIGH, LN_2_LOW, LOG2_E, SMALLEST_EXPONENT, constant, fields, vector_pass
 
 BLOCK = 64  # queries
 STRIP = 16
@@ -225,13 +225,15 @@ def softmax_backward(vectors, scores, dscores, keys, square, columns, logsumexp)
 
 
 @contextlib.contextmanager
-def _each_counter(vectors, keys, square, columns, factors, first, per_strip):
+def _each_counter(vectors, keys, square, columns, dropping):
     """A loop over groups of SLOTS keys x vectors of queries: (first key, first column, a factor for each of the keys).
 
-    `first` is the counter of the tile's corner; each strip has `per_strip`. The last keys of a group may not exist, but
-    have room in the tile.
+    dropping: the counter of the tile's corner, how many each strip has, and what `Factors` takes. The last keys of a group
+    may not exist, but have room in the tile.
     """
     builder = vectors.builder
+    first, per_strip, *key_and_more = fields(builder, dropping, 5)
+    factors = Factors(vectors, *key_and_more)
     with _each_column(vectors, keys, square, columns) as (column, rows):
         strip = builder.sdiv(column, constant(STRIP))
         start = builder.add(first, builder.add(builder.mul(strip, per_strip), builder.and_(column, constant(STRIP - 1))))
@@ -240,26 +242,23 @@ def _each_counter(vectors, keys, square, columns, factors, first, per_strip):
 
 
 @vector_pass
-def drop_weights(vectors, weights, keys, square, columns, counter, per_strip, key, threshold, scale):
+def drop_weights(vectors, weights, keys, square, columns, dropping):
     """weights *= factors"""
     builder = vectors.builder
-    factors = Factors(vectors, key, threshold, scale)
-    with _each_counter(vectors, keys, square, columns, factors, counter, per_strip) as (row, column, each):
+    with _each_counter(vectors, keys, square, columns, dropping) as (row, column, each):
         for i, factor in enumerate(each):
             address = _address(vectors, weights, builder.add(row, constant(i)), constant(BLOCK), column)
             vectors.store(builder.fmul(vectors.load(address), factor), address)
 
 
 @vector_pass
-def drop_weights_backward(vectors, weights, dscores, minus_delta, keys, square, columns, counter, per_strip, key, threshold,
-                          scale):
+def drop_weights_backward(vectors, weights, dscores, minus_delta, keys, square, columns, dropping):
     """dscores = dscores * factors + weights * minus_delta;  weights *= factors
 
     dscores comes as weights * (dout @ v.T), the weights times the gradient of what is left of them.
     """
     builder = vectors.builder
-    factors = Factors(vectors, key, threshold, scale)
-    with _each_counter(vectors, keys, square, columns, factors, counter, per_strip) as (row, column, each):
+    with _each_counter(vectors, keys, square, columns, dropping) as (row, column, each):
         delta = vectors.load(builder.gep(minus_delta, [column]))
         for i, factor in enumerate(each):
             row_of_slot = builder.add(row, constant(i))

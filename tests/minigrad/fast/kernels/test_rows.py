@@ -118,6 +118,6 @@ def test_the_bits_of_attention_do_not_depend_on_where_its_arrays_lie(time, size,
             array[...] = value
         q, k, v, dout, *gradients = arrays
         out, logsumexp = attention.attention_forward(q, k, v, None, True, 0.3)
-        attention.attention_backward(q, k, v, None, True, 0.3, out, logsumexp, dout, *gradients)
+        attention.attention_backward(q, k, v, None, True, 0.3, (out, logsumexp), dout, gradients)
         results.add(b"".join(array.tobytes() for array in (out, *gradients)))
     assert len(results) == 1
