@@ -8,7 +8,7 @@ import numpy as np
 from ..backend import is_tensor
 from ..runner import Observer
 
-PACKAGE = os.path.dirname(__file__)
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
 INSIDE = PACKAGE + os.sep, os.path.join(os.path.dirname(PACKAGE), "nn") + os.sep  # what is not the user's code
 
 
