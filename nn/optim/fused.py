@@ -126,20 +126,25 @@ def _step_in_numpy(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | 
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                _check_gradient(parameter)
                 state, names = optimizer.state.get(parameter, {}), optimizer.state_names(group)
+                _check(parameter, state)
                 for name in state.keys() - set(names):  # as amsgrad has been switched off
                     del state[name]
     if max_grad_norm is not None:
         gradients = [parameter.grad_array() for optimizer in optimizers for parameter in optimizer._parameters()]
         grad_norm = norm([gradient for gradient in gradients if gradient is not None])
         clip = clip_coefficient(grad_norm, max_grad_norm)
-    for optimizer in optimizers:
-        optimizer.step_one_by_one(clip)
+    with np.errstate(all="ignore"):  # as kernels do: inf * 0, and what comes of a NaN
+        for optimizer in optimizers:
+            optimizer.step_one_by_one(clip)
     return grad_norm
 
 
-def _check_gradient(parameter: Tensor) -> None:
+def _check(parameter: Tensor, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        if name != "step" and (value.shape, value.dtype) != (parameter.shape, parameter.dtype):
+            raise RuntimeError(f"a parameter has become {parameter.shape}, {parameter.dtype} since the optimizer was made "
+                               "for it; make the optimizer after model.to(dtype)")
     gradient = parameter.grad_array()
     if gradient is not None and (gradient.shape, gradient.dtype) != (parameter.shape, parameter.dtype):
         raise ValueError(f"gradient of shape {gradient.shape} and dtype {gradient.dtype} for a parameter of shape "

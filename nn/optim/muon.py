@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import Tensor
-from minigrad.extend import FusedMuon
+from minigrad.extend import FusedMuon, norm
 from nn.optim.fused import FusedOptimizer
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # PyTorch's: large steps for small singular values, which end within 0.7 to 1.2
@@ -100,7 +100,7 @@ def orthogonalised(x: np.ndarray, polynomials: Iterable[tuple[float, float, floa
     array([[0.72, 0.  ],
            [0.  , 1.12]])
     """
-    x = x / max(np.linalg.norm(x), eps)
+    x = x / max(norm([x]), eps)
     for a, b, c in polynomials:
         gram = x @ x.T
         x = a * x + (b * gram + c * (gram @ gram)) @ x

@@ -93,10 +93,7 @@ class Optimizer:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     state, gradient = self.state.get(parameter, {}), parameter.grad.array  # which update may keep
-                    if clip != 1.0:
-                        with np.errstate(invalid="ignore"):  # inf * 0
-                            gradient = gradient * clip
-                    self.update(parameter.array, gradient, state, group)
+                    self.update(parameter.array, gradient if clip == 1.0 else gradient * clip, state, group)
                     note_write(parameter.array)  # a graph made with the old values can't be walked back any more
                     if state:
                         self.state[parameter] = state
@@ -151,7 +148,8 @@ class Optimizer:
             if any(shape not in ((), parameter.shape) for shape in shapes.values()):
                 raise ValueError(f"loaded state of parameter {number} has shapes {shapes}, the parameter has "
                                  f"{parameter.shape}")
-            state[parameter] = {name: np.array(value) for name, value in entries.items()}
+            state[parameter] = {name: np.array(value, None if name == "step" else parameter.dtype)
+                                for name, value in entries.items()}
         for group, loaded in zip(self.param_groups, options):
             group.update(loaded)
         self.state = state

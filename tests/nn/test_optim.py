@@ -177,6 +177,18 @@ def test_state_round_trips_bit_for_bit_through_json_and_arrays(optimizer, refere
         np.testing.assert_array_equal(a.data, b.data)
 
 
+@case
+def test_a_loaded_state_has_the_dtype_of_the_parameters(optimizer, reference, options):
+    [wide], [p] = make_parameters(shapes=[(5,)]), make_parameters(dtype=np.float32, shapes=[(5,)])
+    first, second = optimizer([wide], **options), optimizer([p], **options)
+    set_gradients([wide], seed=0)
+    first.step()
+    second.load_state_dict(first.state_dict())
+    set_gradients([p], seed=1)
+    second.step()
+    assert {value.dtype for value in second.state.get(p, {}).values() if np.ndim(value)} <= {p.dtype}
+
+
 @pytest.mark.parametrize("optimizer", [Adam, AdamW])
 def test_amsgrad_of_one_group_among_several(optimizer):
     """Each group by itself, and the state of each is what it needs."""
