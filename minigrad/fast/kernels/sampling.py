@@ -104,14 +104,7 @@ def sample_forward(logits, temperature, top_k, top_p, uniform, heap, sums, drawn
 
 def sample(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None,
            uniform: np.ndarray) -> np.ndarray:
-    """A class (B,), int64, for each row of logits (B, V), by a float64 (B,) that was drawn evenly from 0 to 1.
-
-    Classes stand side by side on the line from 0 to 1, the likeliest first, each as wide as its probability; the number
-    falls on one of them. ValueError if the largest logit of a row is not finite.
-
-    >>> sample(np.log([[0.1, 0.6, 0.3]] * 3), 1.0, None, None, np.array([0.59, 0.61, 0.91]))
-    array([1, 2, 0])
-    """
+    """A class (B,) for each row of logits (B, V): what `sample` of fast/plain.py says, and draws too."""
     if logits.dtype.char not in "fd":
         logits = logits.astype(np.float64)
     B, V = logits.shape
