@@ -118,12 +118,27 @@ def broadcast_error(name: str, *values) -> ValueError:
     )
 
 
-def check_dim(name: str, x, dim: int) -> int:
-    """A valid axis, counted from the front."""
-    ndim = x.ndim or 1
+def check_dim(name: str, x, dim: int, new: int = 0) -> int:
+    """A valid axis, counted from the front; also one that is yet to be, if `new` is 1."""
+    ndim = x.ndim + new or 1
     if not -ndim <= dim < ndim:
         raise IndexError(f"{name}: dim {dim} is out of range for a tensor of shape {x.shape}")
     return dim % ndim
+
+
+def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
+    """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
+    if dim is None or isinstance(dim, (tuple, list)) and not dim:
+        return None
+    axes = tuple([check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))])
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{name}: a dim appears multiple times in {dim}")
+    return axes if x.ndim else None
+
+
+def at(dim: int, index) -> tuple:
+    """An index along one axis: x[at(1, i)] is x[:, i]."""
+    return (slice(None),) * dim + (index,)
 
 
 def rows_of(x):
@@ -160,13 +175,3 @@ def methods_with_numpy_names(family: type) -> type:
     for name, method in inspect.getmembers(family, inspect.isfunction):
         setattr(family, name, with_numpy_names(method))
     return family
-
-
-def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
-    """dim as a tuple of axes, counted from the front; None, for all, if it is None or empty."""
-    if dim is None or isinstance(dim, (tuple, list)) and not dim:
-        return None
-    axes = tuple([check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))])
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"{name}: a dim appears multiple times in {dim}")
-    return axes if x.ndim else None

@@ -9,7 +9,7 @@ from ..backend import concatenate, copied, copy, empty, is_tensor
 from ..tape import Op
 from .indexing import Index
 from .numpy_protocol import answers
-from .operands import cast, check_dim, common_dtype, sizes
+from .operands import at, cast, check_dim, checked_axes, common_dtype, sizes
 
 
 class Clone(Op):
@@ -72,9 +72,7 @@ class Concatenate(Op):
         return concatenate(arrays, self.axis)
 
     def backward(self, dout):
-        before = (slice(None),) * self.axis
-        starts = [0] + self.ends[:-1]
-        return tuple([dout[before + (slice(start, end),)] for start, end in zip(starts, self.ends)])
+        return tuple([dout[at(self.axis, slice(start, end))] for start, end in zip([0] + self.ends, self.ends)])
 
 
 class Stack(Op):
@@ -84,12 +82,10 @@ class Stack(Op):
 
     def forward(self, *arrays, axis):
         self.axis = axis % (arrays[0].ndim + 1)
-        place = (slice(None),) * self.axis + (None, ...)
-        return concatenate([a[place] for a in arrays], self.axis)
+        return concatenate([a[at(self.axis, None)] for a in arrays], self.axis)
 
     def backward(self, dout):
-        before = (slice(None),) * self.axis
-        return tuple([dout[before + (i, ...)] for i in range(dout.shape[self.axis])])
+        return tuple([dout[(*at(self.axis, i), ...)] for i in range(dout.shape[self.axis])])  # views, not elements
 
 
 class Flip(Op):
@@ -113,9 +109,9 @@ class Roll(Op):
 
     def forward(self, x, *, shift, dim):
         self.shift, self.dim = shift, dim
-        before, n = (slice(None),) * dim, x.shape[dim]
+        n = x.shape[dim]
         first = n - shift % n if n else 0  # the place of what comes first
-        return concatenate([x[(*before, slice(first, None))], x[(*before, slice(first))]], dim)
+        return concatenate([x[at(dim, slice(first, None))], x[at(dim, slice(first))]], dim)
 
     def backward(self, dout):
         return Roll.call(dout, shift=-self.shift, dim=self.dim)
@@ -155,10 +151,8 @@ def cat(tensors: Sequence, dim: int = 0):
 def stack(tensors: Sequence, dim: int = 0):
     """The tensors side by side along a new axis."""
     tensors = _of_one_dtype("stack", [t if is_tensor(t) else np.asarray(t) for t in tensors])
-    shape = tensors[0].shape
-    if not -len(shape) - 1 <= dim <= len(shape):
-        raise IndexError(f"stack: dim {dim} is out of range for tensors of shape {shape}")
-    if any([t.shape != shape for t in tensors]):
+    dim = check_dim("stack", tensors[0], dim, new=1)
+    if any([t.shape != tensors[0].shape for t in tensors]):
         raise ValueError(f"stack: expected tensors of one shape, got {[t.shape for t in tensors]}")
     return Stack.call(*tensors, axis=dim)
 
@@ -225,15 +219,6 @@ def pad(x, widths: Sequence[int], value: float = 0.0):
     return x.apply_op(Pad, kept, index=place, shape=shape, value=value)
 
 
-def _filled(x, dim: int, lengths: Sequence[int]) -> tuple[int, ...]:
-    """The lengths that axis dim is unflattened to, with -1 replaced."""
-    lengths, known = tuple(lengths), math.prod(n for n in lengths if n != -1)
-    filled = tuple(x.shape[dim] // max(known, 1) if n == -1 else n for n in lengths)
-    if lengths.count(-1) > 1 or math.prod(filled) != x.shape[dim]:
-        raise ValueError(f"unflatten: {lengths} don't multiply up to {x.shape[dim]}, axis {dim} of {x.shape}")
-    return filled
-
-
 class ShapeMethods:
     def clone(self):
         """A copy, on the tape."""
@@ -278,8 +263,11 @@ class ShapeMethods:
 
     def unflatten(self, dim: int, sizes: Sequence[int]):
         """One axis as several, whose lengths (one may be -1) multiply to its own."""
-        dim = check_dim("unflatten", self, dim)
-        return self.reshape(self.shape[:dim] + _filled(self, dim, sizes) + self.shape[dim + 1 :])
+        dim, lengths, known = check_dim("unflatten", self, dim), tuple(sizes), math.prod(n for n in sizes if n != -1)
+        filled = tuple(self.shape[dim] // max(known, 1) if n == -1 else n for n in lengths)
+        if lengths.count(-1) > 1 or math.prod(filled) != self.shape[dim]:
+            raise ValueError(f"unflatten: {lengths} don't multiply up to {self.shape[dim]}, axis {dim} of {self.shape}")
+        return self.reshape(self.shape[:dim] + filled + self.shape[dim + 1 :])
 
     @answers(np.squeeze)
     def squeeze(self, dim: int | Sequence[int] | None = None):
@@ -292,11 +280,8 @@ class ShapeMethods:
 
     @answers(np.expand_dims)
     def unsqueeze(self, dim: int):
-        shape = self.shape
-        if not -len(shape) - 1 <= dim <= len(shape):
-            raise IndexError(f"unsqueeze: dim {dim} is out of range for a tensor of shape {shape}")
-        dim %= len(shape) + 1
-        return self.apply_op(Reshape, self, shape=shape[:dim] + (1,) + shape[dim:])
+        dim = check_dim("unsqueeze", self, dim, new=1)
+        return self.apply_op(Reshape, self, shape=self.shape[:dim] + (1,) + self.shape[dim:])
 
     def permute(self, *dims):
         axes = tuple([check_dim("permute", self, d) for d in sizes(dims)])
@@ -379,10 +364,7 @@ class ShapeMethods:
 
     def flip(self, *dims):
         """A copy with the order along the axes reversed."""
-        axes = [check_dim("flip", self, d) for d in sizes(dims)]
-        if len(set(axes)) != len(axes):
-            raise ValueError(f"flip: dim {max(axes, key=axes.count)} appears multiple times in {sizes(dims)}")
-        return self.apply_op(Flip, self, axes=axes)
+        return self.apply_op(Flip, self, axes=checked_axes("flip", self, sizes(dims)) or ())
 
     @answers(np.roll, shift="shifts", axis="dims")
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
@@ -412,9 +394,8 @@ class ShapeMethods:
             split_size = [min(split_size, n - start) for start in range(0, n, split_size)] or [0]
         if sum(split_size) != n:
             raise ValueError(f"split: sizes {list(split_size)} do not add up to {n}, axis {dim} of {self.shape}")
-        before = (slice(None),) * dim
         ends = itertools.accumulate(map(int, split_size))
-        return tuple([self[before + (slice(end - size, end),)] for size, end in zip(split_size, ends)])
+        return tuple([self[at(dim, slice(end - size, end))] for size, end in zip(split_size, ends)])
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple:
         """At most `chunks` pieces of equal size along dim; the last may be smaller."""
@@ -424,19 +405,19 @@ class ShapeMethods:
 
     def unbind(self, dim: int = 0) -> tuple:
         """All slices along dim, without that axis."""
-        before = (slice(None),) * check_dim("unbind", self, dim)
-        return tuple([self.apply_op(Index, self, index=before + (i,)) for i in range(self.shape[dim])])
+        dim = check_dim("unbind", self, dim)
+        return tuple([self.apply_op(Index, self, index=at(dim, i)) for i in range(self.shape[dim])])
 
     def narrow(self, dim: int, start: int, length: int):
         """`length` elements along dim, from `start`."""
         dim = check_dim("narrow", self, dim)
         if length < 0 or not 0 <= start <= self.shape[dim] - length:
             raise IndexError(f"narrow: start {start} and length {length} leave axis {dim} of shape {self.shape}")
-        return self[(slice(None),) * dim + (slice(start, start + length),)]
+        return self[at(dim, slice(start, start + length))]
 
     def select(self, dim: int, index: int):
         """The slice at `index` along dim, without that axis."""
-        return self[(slice(None),) * check_dim("select", self, dim) + (index,)]
+        return self[at(check_dim("select", self, dim), index)]
 
 
 answers(np.transpose)(lambda x, axes=None: x.T if axes is None else x.permute(axes))
