@@ -1,12 +1,13 @@
 """Slices or elements taken along one axis by their positions, and what puts or adds them there: their transposes."""
 import numpy as np
 
+from ..arrays.dtypes import bool_
 from ..backend import add_at, along, copied, copied_with_range, is_tensor, takes_twice
 from ..runner import compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, passed_on, started
 from .numpy_protocol import answers
-from .operands import check_dim, promote
+from .operands import at, check_dim, common_dtype, operand, promote
 
 
 class Gather(Op):
@@ -60,7 +61,7 @@ class Scatter(Op):
 
     def backward(self, dout):
         dx = Scatter.call(dout, 0.0, dim=self.dim, indices=self.indices, is_checked=True)
-        return dx, Gather.call(dout, dim=self.dim, indices=self.indices)
+        return dx, Gather.call(dout, dim=self.dim, indices=self.indices) if self.needs(1) else None
 
 
 def checked_indices(name: str, x, dim: int, index) -> tuple[int, np.ndarray]:
@@ -74,35 +75,24 @@ def _checked_indices(name: str, shape: tuple[int, ...], dim: int, index) -> np.n
     if given.dtype.kind != "i":
         raise TypeError(f"{name}: expected integers as index, got {given.dtype}")
     indices, lowest, highest = copied_with_range(given)  # nobody writes to the copy
-    if shape and not indices.ndim:  # a number is a vector of one, as in PyTorch
-        indices = indices.reshape(1)
-    lengths, size = shape or (1,), indices.shape or (1,)
-    if len(size) != len(lengths) or any(size[i] > n for i, n in enumerate(lengths) if i != dim):
+    indices = indices if indices.ndim else indices.reshape(1)  # a number is a vector of one, as in PyTorch
+    if indices.ndim != len(shape) or any(indices.shape[i] > n for i, n in enumerate(shape) if i != dim):
         raise ValueError(
             f"{name}: expected an index with {len(shape)} axes, no longer than {shape} except along dim {dim}, got "
             f"{indices.shape}"
         )
-    if lowest < 0 or highest >= lengths[dim]:
-        bad = given[(given < 0) | (given >= lengths[dim])]
-        raise IndexError(
-            f"{name}: index {bad[0]} is out of bounds for dimension {dim} with size {lengths[dim]}"
-        )
+    if lowest < 0 or highest >= shape[dim]:
+        bad = given[(given < 0) | (given >= shape[dim])]
+        raise IndexError(f"{name}: index {bad[0]} is out of bounds for dimension {dim} with size {shape[dim]}")
     return indices
 
 
-def _used(name: str, x, indices: np.ndarray, src):
-    """The part of src that the indices send to places of x."""
-    src = src.reshape(1) if x.ndim and not src.ndim else src
+def _used(name: str, indices: np.ndarray, src):
+    """The part of src that the indices send somewhere; a number is a vector of one."""
+    src = src if src.ndim else src.reshape(1)
     if src.ndim != indices.ndim or any(n > m for n, m in zip(indices.shape, src.shape)):
         raise ValueError(f"{name}: an index of shape {indices.shape} does not fit into src, {src.shape}")
     return src if src.shape == indices.shape else src[tuple(slice(n) for n in indices.shape)]
-
-
-def _marked(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> np.ndarray:
-    """Where x[index] of `along` is."""
-    marks = np.zeros(shape, bool)
-    marks[along(dim, indices) if shape else ()] = True
-    return marks
 
 
 def _checked_positions(name: str, shape: tuple[int, ...], dim: int, index) -> np.ndarray:
@@ -122,8 +112,6 @@ def take_along_dim(x, indices, dim: int | None = None):
     dim = check_dim("take_along_dim", x, dim)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_dim: expected as many axes as {x.shape} has, got {indices.shape}")
-    if indices.shape == x.shape[:dim] + indices.shape[dim : dim + 1] + x.shape[dim + 1 :]:  # nothing to broadcast
-        return x.gather(dim, indices)
     before, after = (
         np.broadcast_shapes(x.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
     )
@@ -138,9 +126,9 @@ answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices
 class GatherMethods:
     def gather(self, dim: int, index):
         """out[i, j] = self[i, index[i, j]] for dim = 1, and so on; an index used twice gets two gradients."""
-        dim, indices = checked_indices("gather", self, dim, index)
         if not self.ndim:
-            return self.expand(indices.shape).clone()
+            return self.reshape(1).gather(dim, index)
+        dim, indices = checked_indices("gather", self, dim, index)
         picked = self.apply_op(Gather, self, dim=dim, indices=indices)
         return picked if getattr(index, "ndim", 0) else picked.reshape(())
 
@@ -153,25 +141,23 @@ class GatherMethods:
         >>> zeros(2, 3).scatter(1, tensor([[2], [0]]), 1.0).tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
+        if not self.ndim:
+            return self.reshape(1).scatter(dim, index, src).reshape(())
         dim, indices = checked_indices("scatter", self, dim, index)
         if not is_tensor(src):
-            out = self.masked_fill(compute(_marked, self.shape, dim, indices), src)
-            if out.dtype != self.dtype:
+            if common_dtype(self, operand(src)) != self.dtype != bool_:
                 raise TypeError(f"scatter: {src!r} does not fit into a tensor of {self.dtype}")
-            return out
+            return self.apply_op(Scatter, self, src, dim=dim, indices=indices, is_checked=True)
         if src.dtype != self.dtype:
             raise TypeError(f"scatter: expected src of {self.dtype}, got {src.dtype}; convert with .to(dtype)")
-        used = _used("scatter", self, indices, src)
-        if self.ndim == 0:
-            return self.reshape(1).scatter(0, indices.reshape(-1), used.reshape(-1)).reshape(())
-        return self.apply_op(Scatter, self, used, dim=dim, indices=indices)
+        return self.apply_op(Scatter, self, _used("scatter", indices, src), dim=dim, indices=indices)
 
     def scatter_add(self, dim: int, index, src):
         """A copy of self with out[i, index[i, j]] += src[i, j] for dim = 1, and so on: the transpose of gather."""
+        if not self.ndim:
+            return self.reshape(1).scatter_add(dim, index, src).reshape(())
         dim, indices = checked_indices("scatter_add", self, dim, index)
-        used = _used("scatter_add", self, indices, src)
-        if self.ndim == 0:
-            return self.reshape(1).scatter_add(0, indices.reshape(-1), used.reshape(-1)).reshape(())
+        used = _used("scatter_add", indices, src)
         return self.apply_op(ScatterAdd, *promote(used, self), dim=dim, indices=indices, shape=self.shape)
 
     def index_select(self, dim: int, index):
@@ -180,7 +166,7 @@ class GatherMethods:
         if indices.ndim != 1 or indices.dtype.kind != "i":
             raise ValueError(f"index_select: expected a vector of integers, got {indices.dtype} {indices.shape}")
         if self.ndim:
-            return self[(slice(None),) * dim + (indices,)]
+            return self[at(dim, indices)]
         if indices.size != 1:
             raise ValueError(f"index_select: a single number has one position, got {indices.size} indices")
         return self.reshape(1)[indices].reshape(())
@@ -197,6 +183,5 @@ class GatherMethods:
             )
         if not self.ndim:
             return self + source * alpha
-        index = (slice(None),) * dim + (indices,)
         added = source if alpha == 1 else source * alpha
-        return self.apply_op(AddAt, *promote(added, self), index=index, shape=self.shape)
+        return self.apply_op(AddAt, *promote(added, self), index=at(dim, indices), shape=self.shape)

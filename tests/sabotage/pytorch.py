@@ -67,12 +67,11 @@ SABOTAGES: list[Sabotage] = [
         "Module.to: device ignored": ("Module.to", "dtype, device)", "dtype)"),
     }),
     *edits(COMPOSED, "minigrad.ops.gather", {
-        "scatter: a number of another kind changes the dtype": ("GatherMethods.scatter", "out.dtype != self.dtype", "False"),
+        "scatter: a number of another kind changes the dtype": ("GatherMethods.scatter", "common_dtype(self, operand(src)) != self.dtype != bool_", "False"),
         "scatter: dtypes are not compared": ("GatherMethods.scatter", "src.dtype != self.dtype", "False"),
         "scatter: all of src": ("_used", "src[tuple(slice(n) for n in indices.shape)]", "src"),
         "scatter: src may be too small": ("_used", "any(n > m for n, m in zip(indices.shape, src.shape))", "False"),
-        "scatter: a number everywhere but there": ("_marked", "marks[along(dim, indices) if shape else ()] = True",
-            "marks[...] = True; marks[along(dim, indices) if shape else ()] = False"),
+        "scatter: a number may stand nowhere twice": ("GatherMethods.scatter", ", is_checked=True", ""),
     }),
     *edits(COMPOSED, "minigrad.ops.arithmetic", {
         "addcmul: value ignored": ("ArithmeticMethods.addcmul", ", value)", ", 1)"),
