@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy import ndarray
 
 from .arrays import float_errors, versions
 from .backend import is_tensor
@@ -61,6 +62,7 @@ class Op(Node):
     """
 
     textbook: "type[Op] | None" = None  # the op that this is an implementation of
+    implementation: "type[Op] | None" = None  # of this very op, see `implements`
 
     is_leaf = False
     saved: tuple | None = ()
@@ -70,6 +72,9 @@ class Op(Node):
     passes_gradient = False  # True: backward returns dout itself, or views of parts that are apart: new if dout is
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
     accumulates_in_place = False  # True: it writes to `accumulated`, and returns that
+
+    def __init_subclass__(cls) -> None:
+        cls.implementation = None
 
     def forward(self, *arrays, **options) -> np.ndarray:
         raise NotImplementedError
@@ -161,11 +166,9 @@ class Op(Node):
 
     def owns(self, gradient, owns_dout: bool) -> bool:
         """May this gradient from backward be added to in place: is it no array, and no view of one, that others hold?"""
-        if not isinstance(gradient, np.ndarray):
-            return True
         if self.fresh_gradients:
-            return gradient.flags.writeable  # a broadcast array is not
-        return owns_dout and self.passes_gradient and gradient.flags.carray
+            return type(gradient) is ndarray and gradient.flags.writeable  # a broadcast array is not
+        return owns_dout and self.passes_gradient and type(gradient) is ndarray and gradient.flags.carray
 
     def _check_saved(self) -> None:
         for array in self.saved:
@@ -204,9 +207,6 @@ class Fused(Op):
         return (cls.textbook or cls).blank().forward(*inputs, **options)
 
 
-_implementations: dict[type[Op], type[Op]] = {}
-
-
 def implements(op: type[Op]) -> Callable:
     """Decorate a subclass of an op, of the same name, which does the same in another way for arrays that it `takes`.
 
@@ -217,25 +217,19 @@ def implements(op: type[Op]) -> Callable:
     def install(implementation: type[Op]) -> type[Op]:
         if implementation.__name__ != op.__name__:
             raise TypeError(f"an implementation of {op.__name__} has its name, got {implementation.__name__}")
-        implementation.textbook, _implementations[op] = op, implementation
+        implementation.textbook, op.implementation = op, implementation
         implementation.__doc__ = implementation.__doc__ or op.__doc__
         return implementation
 
     return install
 
 
-def implementations() -> dict[type[Op], type[Op]]:
-    """By the op that each is one of."""
-    return dict(_implementations)
-
-
 def chosen(op: type[Op], inputs: Sequence) -> type[Op]:
     """Who runs an op for these inputs: an implementation that takes them, or the op itself."""
-    other = _implementations.get(op)
+    other = op.implementation
     return op if other is None or this_thread.is_textbook or not other.takes(inputs) else other
 
 
-@float_errors.ignored
 def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None = None, within: set | None = None) -> None:
     """Send gradients back from the roots, and let them accumulate in the leaves (and where retain_grad() asks for it).
 
@@ -246,6 +240,7 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
     Two gradients that meet are added, in place if the walk owns the first: if nobody else holds that array.
 
     With `found`, nothing accumulates; it is filled with the gradients of all nodes visited, which are those in `within`.
+    The caller ignores NumPy's errors.
     """
     sums: dict[Node, tuple[Any, bool]] = {}  # what has arrived so far: (gradient, is it owned?)
     waiting: list[tuple[int, Node]] = []
@@ -254,7 +249,7 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
     def arrive(node: Node, gradient, is_owned: bool) -> None:
         known = sums.get(node)
         if known is None:
-            heappush(waiting, (-early.get(node, node.order), node))
+            heappush(waiting, (-(early[node] if node in early else node.order), node))
         else:
             gradient, is_owned = runner.add(known[0], gradient, known[1]), True
         sums[node] = gradient, is_owned
@@ -296,6 +291,7 @@ def taken(op: Op, sums: dict) -> np.ndarray | None:
     return total
 
 
+@float_errors.ignored
 def gradients(roots: dict[Node, Any], wanted: Sequence[Node], runner, retain_graph: bool) -> list:
     """The gradients of sum(value * gradient), over the roots, at the wanted nodes; None where nothing leads there.
 

@@ -207,11 +207,13 @@ class Tensor(ops.Methods):
         """
         upstream = self.upstream(gradient, create_graph)
         before, this_thread.grad_enabled = this_thread.grad_enabled, create_graph
+        token = float_errors.ignore()
         try:
             runner = this_thread.runner or EAGER
             runner.differentiate((self,), ())
             tape.walk({self.node: upstream}, runner, create_graph if retain_graph is None else retain_graph)
         finally:
+            float_errors.restore(token)
             this_thread.grad_enabled = before
 
     def upstream(self, gradient: "Tensor | None", on_tape: bool = False) -> "np.ndarray | Tensor":
@@ -316,7 +318,7 @@ class Tensor(ops.Methods):
             else:
                 arrays.append(value)
         parents = places_of(inputs, arrays) if wants_gradient and this_thread.grad_enabled else None
-        op = blank(chosen(operation, arrays))
+        op = blank(operation if operation.implementation is None else chosen(operation, arrays))
         if parents is not None:
             op.parents = parents
         token = float_errors.ignore()

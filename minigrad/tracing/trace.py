@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import tape
 from ..autograd.grad_mode import no_grad
+from ..arrays import float_errors
 from ..backend import is_tensor
 from ..drawing.graph import Graph, graph_of
 from ..runner import Observer, current, unbroadcast
@@ -323,7 +324,8 @@ def trace(function: Callable | None = None, *inputs: Any, gradient: Any = None, 
             raise TypeError(f"trace: a gradient was given, but the function returned {type(result).__name__}, no Tensor")
         if is_tensor(result) and (gradient is not None or result.node is not None and result.numel() == 1):
             with no_grad():
-                tape.walk({result.node: result.upstream(gradient)}, current(), retain_graph=True, found={})
+                walk = float_errors.ignored(tape.walk)
+                walk({result.node: result.upstream(gradient)}, current(), retain_graph=True, found={})
     return kept
 
 

@@ -1008,7 +1008,7 @@ OPTIM = [
         "Optimizer: zero_grad ignores set_to_none": ("Optimizer.zero_grad", "set_to_none)\n", "True)\n"),
         "Optimizer: load ignores options": ("Optimizer.load_state_dict", "group.update(loaded)", "pass"),
         "Optimizer: load ignores the state": ("Optimizer.load_state_dict", "self.state = state", "pass"),
-        "Optimizer: load shares arrays": ("Optimizer.load_state_dict", "np.array(value)", "np.asarray(value)"),
+        "Optimizer: load shares arrays": ("Optimizer.load_state_dict", "np.array(value,", "np.asarray(value,"),
         "Optimizer: load does not check shapes": (
             "Optimizer.load_state_dict", "any(shape not in ((), parameter.shape) for shape in shapes.values())",
             "False"),

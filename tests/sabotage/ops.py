@@ -21,7 +21,7 @@ from minigrad.ops import (
     arithmetic, attention, comparison, cross_entropy, cumulative, dtypes, einsum, embedding, indexing, layer_norm, matmul,
     rms_norm, shape,
 )
-from minigrad.tape import Fused, implementations
+from minigrad.tape import Fused
 from naive import Constant
 
 from .base import Sabotage
@@ -82,7 +82,7 @@ def first_place(share, parent):
 
 def of_all_forms(apply: Callable, op: type, *arguments) -> None:
     """apply(op, *arguments), and the same of its implementation."""
-    for form in (op, implementations().get(op)):
+    for form in (op, op.implementation):
         if form is not None and ("forward" in vars(form) or "backward" in vars(form)):
             apply(form, *arguments)
 
@@ -320,7 +320,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
         return f"backward {name}", test, functools.partial(of_all_forms, backward_with, op, change)
 
     def attribute(name, test, **values):
-        return name, test, lambda: [setattr(form, *item) for form in (op, implementations().get(op, op)) for item in values.items()]
+        return name, test, lambda: [setattr(form, *item) for form in (op, (op.implementation or op)) for item in values.items()]
 
     yield forward("refuses empty arrays", VALUE, refusing(lambda array: array.size == 0))
     if op not in NEED_AN_AXIS:
@@ -372,7 +372,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
             yield f"definition ignores {name}", DEFINITION, functools.partial(ignore_in_definition, op, name)
 
     if op not in (shape.Permute, shape.Expand):  # which compute nothing: there is nothing to replay
-        test = REPLAY_OF_LAYOUTS if getattr(implementations().get(op, op), "by_kernels", False) or op in OFTEN_BY_KERNELS else REPLAY
+        test = REPLAY_OF_LAYOUTS if getattr((op.implementation or op), "by_kernels", False) or op in OFTEN_BY_KERNELS else REPLAY
         yield "claims to be kernels alone", test, functools.partial(claim_to_be_kernels, op)
 
 
