@@ -1,21 +1,21 @@
 """Matrix products by kernels; in Linear and MLP, leading axes are rows of one product."""
 import numpy as np
 
+from ..backend import sum
 from ..ops import matmul
 from ..ops.arithmetic import product
 from ..tape import implements
-from .kernels import dot, elementwise, gemm
+from .kernels import elementwise, gemm
 from .kernels.rows import as_rows, sum_rows
+from .kernels.thresholds import SMALL_TO_SUM
 
 
-class OfFloats:
+@implements(matmul.MatMul)
+class MatMul(matmul.MatMul):
     @classmethod
     def takes(cls, arrays):
         return arrays[0].dtype.kind == "f"
 
-
-@implements(matmul.MatMul)
-class MatMul(OfFloats, matmul.MatMul):
     def forward(self, a, b):
         self.save(a, b)
         if a.ndim == b.ndim == 2:
@@ -26,10 +26,16 @@ class MatMul(OfFloats, matmul.MatMul):
 
 
 @implements(matmul.Dot)
-class Dot(OfFloats, matmul.Dot):
+class Dot(matmul.Dot):
+    """A long sum in float32 would cost digits."""
+
+    @classmethod
+    def takes(cls, arrays):
+        return arrays[0].dtype.kind == "f" and arrays[0].size > SMALL_TO_SUM
+
     def forward(self, a, b):
         self.save(a, b)
-        return dot.dot(a, b)
+        return np.asarray(sum(product(a, b)))
 
 
 @implements(matmul.Linear)
