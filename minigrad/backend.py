@@ -220,8 +220,8 @@ def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
 
 @_replaceable
 def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
-    """np.argwhere: (count, ndim)."""
-    return in_order(np.argwhere(x))
+    """np.argwhere, (count, ndim): over several axes, NumPy's own takes several times as long."""
+    return np.stack(np.unravel_index(np.flatnonzero(x), x.shape), axis=1) if x.ndim else np.argwhere(x)
 
 
 @_replaceable

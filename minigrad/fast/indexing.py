@@ -121,22 +121,6 @@ def takes_twice(shape: tuple[int, ...], index) -> bool:
     return np.count_nonzero(marks) < count
 
 
-def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
-    """Of many from positions in the flat array: NumPy is three times as slow where there are several axes."""
-    if not x.size or not x.ndim:
-        return np.argwhere(x)
-    if x.size < LARGE:
-        return np.array(x.nonzero(), np.int64, order="F").T
-    places = np.flatnonzero(x)
-    out = np.empty((places.size, x.ndim), np.int64)
-    for axis in range(x.ndim - 1, 0, -1):
-        above = places // x.shape[axis]
-        np.subtract(places, above * x.shape[axis], out=out[:, axis])
-        places = above
-    out[:, 0] = places
-    return out
-
-
 def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """In memory that is used again if it is large."""
     if math.prod(shape) < LARGE:
@@ -146,4 +130,4 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return out
 
 
-replaced_by(add_at=add_at, takes_twice=takes_twice, positions_of_nonzero=positions_of_nonzero, zeros=zeros)
+replaced_by(add_at=add_at, takes_twice=takes_twice, zeros=zeros)

@@ -1,94 +1,15 @@
-"""Reductions of many elements: by kernels, and maxima by looking only at what is extreme."""
+"""Positions and counts of extremes and the like, along axes where NumPy is slow."""
 from collections.abc import Callable
 
 import numpy as np
 
 from ..backend import replaced_by, with_axis_last, with_last_axis_at
-from ..ops import reduce
-from ..ops.reduce import count, keep_axes
-from ..tape import implements
-from .kernels import formulas, row_reductions as kernels
-from .kernels.buffers import empty
-from .kernels.copying import copy, in_order
+from .kernels import formulas
+from .kernels.copying import in_order
 from .kernels.pointwise import computed, is_apart
-from .kernels.reduce import normalized, wide_sum
-from .kernels.rows import as_rows
+from .kernels.reduce import wide_sum
 
 LARGE = 1 << 13  # elements
-
-
-class OfMany:
-    @classmethod
-    def takes(cls, arrays):
-        return arrays[0].size >= LARGE
-
-
-@implements(reduce.Max)
-class Max(OfMany, reduce.Max):
-    def backward(self, dout, x, out):
-        is_extreme = x == keep_axes(out, x.shape, self.axis)
-        if np.isnan(out).any():
-            is_extreme |= x != x
-        places = np.flatnonzero(is_extreme)
-        results = np.arange(out.size).reshape(keep_axes(out, x.shape, self.axis).shape)
-        to = np.broadcast_to(results, x.shape)[np.unravel_index(places, x.shape)]  # which result each of them is
-        ties = np.bincount(to, minlength=out.size)
-        dx = empty(x.shape, dout.dtype)
-        copy(np.zeros((), dout.dtype), dx)
-        dx.reshape(-1)[places] = (dout.reshape(-1) / np.maximum(ties, 1).astype(dout.dtype))[to]
-        return dx
-
-
-@implements(reduce.Min)
-class Min(Max, reduce.Min):
-    reduction = reduce.Min.reduction
-
-
-def rows_along(x: np.ndarray, axis) -> tuple[np.ndarray, list[int]]:
-    """x (N, C) with all axes that are reduced in C, and the order of x's axes that they come in."""
-    axes = normalized(axis, x.ndim)
-    order = [i for i in range(x.ndim) if i not in axes] + list(axes)
-    return in_order(x.transpose(order)).reshape(-1, count(x.shape, axes)), order
-
-
-def from_rows(rows: np.ndarray, shape: tuple[int, ...], order: list[int]) -> np.ndarray:
-    """The view with the shape of before of what `rows_along` has made."""
-    return rows.reshape([shape[i] for i in order]).transpose(np.argsort(order))
-
-
-@implements(reduce.LogSumExp)
-class LogSumExp(OfMany, reduce.LogSumExp):
-    def forward(self, x, *, axis=None, keepdims=False):
-        self.axis = axis
-        rows, _ = rows_along(x, axis)
-        out = np.empty(rows.shape[0], x.dtype)
-        kernels.logsumexp_forward(rows, out)
-        out = keep_axes(out, x.shape, axis)
-        out = out if keepdims else np.squeeze(out, axis=axis)
-        self.save(x, out)
-        return out
-
-    def backward(self, dout, x, out):
-        rows, order = rows_along(x, self.axis)
-        dx = empty(rows.shape, x.dtype)
-        kernels.logsumexp_backward(rows, out.reshape(-1), dout.reshape(-1), dx)
-        return from_rows(dx, x.shape, order)
-
-
-@implements(reduce.Prod)
-class Prod(OfMany, reduce.Prod):
-    def forward(self, x):
-        if x.dtype != np.float32:
-            return super().forward(x)
-        self.save(x)
-        out = np.empty(x.shape[:-1], x.dtype)
-        kernels.prod_forward(as_rows(in_order(x)), out.reshape(-1))
-        return out
-
-    def backward(self, dout, x):
-        dx = empty(x.shape, x.dtype)
-        kernels.prod_backward(as_rows(in_order(x)), dout.reshape(-1), as_rows(dx))
-        return dx
 
 
 def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Windows that slide along an axis, and their transpose, which adds them back where they overlap."""
 import numpy as np
 
-from ..backend import add_at, copied, zeros
+from ..backend import copied, zeros
 from ..tape import Op
 from .operands import check_dim
 
@@ -25,20 +25,22 @@ class Fold(Op):
     fresh_gradients = True
 
     def forward(self, x, *, length, step):
-        self.size, self.step = x.shape[-1], step
-        out = zeros(x.shape[:-2] + (length,), x.dtype)
-        add_at(out, (..., windows_of(np.arange(length), self.size, step)), x)
-        return out
+        count, self.size = x.shape[-2:]
+        self.step = step
+        sums = zeros(x.shape[:-2] + (length,), np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype)
+        for j in range(self.size):  # the j-th of all windows are apart
+            sums[..., j : j + step * (count - 1) + 1 : step] += x[..., j]
+        return sums.astype(x.dtype, copy=False)
 
     def backward(self, dout):
         return Unfold.call(dout, size=self.size, step=self.step)
 
 
-def windows_of(x: np.ndarray, size: int, step: int, writeable: bool = False) -> np.ndarray:
+def windows_of(x: np.ndarray, size: int, step: int) -> np.ndarray:
     """All windows of the last axis, one every `step`: a view."""
     *before, stride = x.strides
     shape = (*x.shape[:-1], (x.shape[-1] - size) // step + 1, size)
-    return np.lib.stride_tricks.as_strided(x, shape, (*before, step * stride, stride), writeable=writeable)
+    return np.lib.stride_tricks.as_strided(x, shape, (*before, step * stride, stride), writeable=False)
 
 
 class WindowMethods:
