@@ -15,4 +15,4 @@ def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
 
 
 replaced_by(empty=empty, lasting=lasting, copy=copying.copy, copied=copying.copied, astype=astype, sum=reduce.sum,
-            wide_sum=reduce.wide_sum, running_sum=reduce.running_sum)
+            wide_sum=reduce.wide_sum)

@@ -342,7 +342,7 @@ def of_one_op(op: type) -> Iterator[tuple[str, str, Callable]]:
             yield backward(f"{name} of dout", LAYOUTS, misread_dout(misread))
         if saves:
             # the same for all layouts of the input:
-            made_by_kernels = family in ("softmax", "normalize") or op in SCALARS and family == "cross_entropy"
+            made_by_kernels = family == "softmax" or op in SCALARS and family == "cross_entropy"
             yield backward(f"{name} of what was saved", GRADIENT if made_by_kernels else LAYOUTS, misread_saved(misread))
     yield backward("writes to dout", PRIVATE, dout_written_to)
     if saves:

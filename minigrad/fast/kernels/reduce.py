@@ -76,31 +76,6 @@ def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims:
     return _sum_of_long(x, axes, keepdims, WIDE)
 
 
-def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
-    """np.cumsum, each sum rounded once to the dtype of x; `reverse` begins at the end.
-
-    >>> running_sum(np.array([1.0, 2.0, 3.0]), 0), running_sum(np.array([1.0, 2.0, 3.0]), 0, reverse=True)
-    (array([1., 3., 6.]), array([6., 5., 3.]))
-    """
-    axis %= x.ndim
-    is_float = x.dtype.kind == "f"
-    if not is_float or x.size <= SMALL or x.shape[axis] == 1:
-        x = np.flip(x, axis) if reverse else x
-        out = np.cumsum(x, axis=axis, dtype=WIDE).astype(x.dtype) if is_float else np.cumsum(x, axis=axis)
-        return np.flip(out, axis) if reverse else out
-    x, loops = _with_plan(loops_of, x, (axis,))
-    cuts = cut(loops.shape)
-    before = np.full((math.prod(loops.shape[:2]), 1, loops.shape[3]), -0.0)
-    if cuts[1] > 1:  # with what stands before each block of rows, threads can share the blocks
-        sums = _partial_sums(x, loops, cuts, is_whole=False)
-        before = np.concatenate([before, sums[:, :0:-1] if reverse else sums[:, :-1]], axis=1).cumsum(axis=1)
-        before = np.ascontiguousarray(before[:, ::-1]) if reverse else before
-    order = tuple(itertools.chain(*loops.axes))
-    out = empty(tuple(x.shape[i] for i in order), x.dtype)
-    running_sum_forward(address(x), loops.shape, *loops.strides, cuts, before, reverse, out.reshape(-1))
-    return out.transpose(inverse(order))
-
-
 def normalized(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     """The axes, counted from the front and in order"""
     if axis is None:
@@ -273,31 +248,3 @@ def sum_forward(address, shape, strides, cuts, is_whole, like, partial):
             first = i * row_blocks * inner
             for row_block in range(1, row_blocks):
                 add_to(pointer(partial, first), pointer(partial, first + row_block * inner), inner)
-
-
-@jit
-def _running_sum_block(block, address, shape, strides, cuts, before, reverse, out):
-    first, end, row_block, row, rows, column, columns = _block_of(block, shape, cuts)
-    n, inner, stride, last = shape[2], shape[3], strides[3], rows - 1
-    for i in range(first, end):
-        x = _source(out, address, i, row, column, shape, strides)
-        so_far = pointer(before, (i * cuts[1] + row_block) * inner)
-        y, total = pointer(out, (i * n + row) * inner + column), so_far[column]
-        for k in range(rows):
-            at = last - k if reverse else k
-            if columns == 1:  # in a register
-                total += x[at * strides[2]]
-                y[at * inner] = total
-            else:
-                for j in range(columns):
-                    so_far[column + j] += x[at * strides[2] + j * stride]
-                for j in range(columns):
-                    y[at * inner + j] = so_far[column + j]
-
-
-@kernel(parallel=True)
-def running_sum_forward(address, shape, strides, cuts, before, reverse, out):
-    """The `Loops` of an array at an address, of the dtype of out, -> out (outer * n * inner,), before
-    (outer, row_blocks, inner) float64 holds what is to be added to each block of rows, and is lost."""
-    parallel_for(_running_sum_block, _count_blocks(shape, cuts), out.size,
-                 (address, shape, strides, cuts, before, reverse, out))
