@@ -22,6 +22,7 @@ import numba
 import numpy
 
 from . import internals
+from .interrupts import postponed
 from .pages import give_back
 
 try:
@@ -227,7 +228,7 @@ class KernelCache:
         KernelCache.seconds += time.perf_counter() - self._begun
 
     def _load(self, path, target_context):
-        with internals.between_passes():  # outside of try: what a handler of Ctrl-C raises is no fault of the file
+        with postponed():  # outside of try: what a handler of Ctrl-C raises is no fault of the file
             try:
                 payload = _read(path)
                 if payload is None:

@@ -3,18 +3,17 @@
 A new version may change any of it. So setup.cfg allows none that was not tried, and test_numba.py has a row for each name
 of Numba's that is used here: it fails, and says where to look, if that is not what it was. No other file uses such a name.
 """
-import contextlib
 import ctypes
 import functools
 import gc
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import llvmlite.binding
 from llvmlite import ir
 from llvmlite.binding import Linkage, ffi, parse_assembly
 from numba import _dynfunc, types
-from numba.core import codegen, compiler, event, extending, runtime, serialize
+from numba.core import codegen, compiler, extending, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.np.ufunc import parallel
@@ -133,7 +132,7 @@ class KernelCompiler(_Compiler):
         is_collecting = gc.isenabled()
         gc.disable()
         try:
-            with between_passes():
+            with postponed():
                 return super()._compile_core()
         finally:
             if is_collecting:
@@ -143,27 +142,6 @@ class KernelCompiler(_Compiler):
         self.state.library = _SelfContained(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         self.state.library.enable_object_caching()
         return super().define_pipelines()
-
-
-class _EachPass(event.Listener):
-    """Calls a function at the start of each pass."""
-
-    def __init__(self, function: Callable):
-        self._function = function
-
-    def on_start(self, event) -> None:
-        self._function()
-
-    def on_end(self, event) -> None:
-        """Nothing: an error of the pass comes first."""
-
-
-@contextlib.contextmanager
-def between_passes() -> Iterator[None]:
-    """Inside, Ctrl-C waits for the start of a pass, or the end: Python would obey it also in a function that LLVM calls,
-    where its exception is lost, or the process crashes."""
-    with postponed() as obey, event.install_listener("numba:run_pass", _EachPass(obey)):
-        yield
 
 
 # --------------------------------------------------------------------------------------------- who may call a function

@@ -35,8 +35,6 @@ INTERNALS = {  # who uses it in kernels/internals.py, and if it is a function, h
     "numba.core.compiler:Compiler._compile_core": ("PartCompiler and KernelCompiler", "(self)"),
     "numba.core.compiler:Flags.no_compile": ("PartCompiler", None),
     "numba.core.compiler_machinery:PassManager.run": ("_Compiler", "(self, state)"),
-    "numba.core.event:install_listener": ("between_passes", "(kind, listener)"),
-    "numba.core.event:Listener.on_start": ("_EachPass", "(self, event)"),
     "numba.core.cpu:CPUContext.insert_user_function": ("PartCompiler", "(self, func, fndesc, libs=())"),
     "numba.core.cpu:CPUContext.active_code_library": ("linked", None),
     "numba.core.cpu:CPUContext.declare_function": ("emit_call", "(self, module, fndesc)"),
