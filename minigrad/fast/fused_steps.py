@@ -10,7 +10,7 @@ from ..arrays.versions import note_write
 from ..tensor import Tensor
 from .kernels.adamw import adamw_step, cut_into_blocks, sums_of_squares
 from .kernels.buffers import workspace
-from .kernels.gemm import gemm_workspaces, register
+from .kernels.gemm import gemm_workspaces
 from .kernels.jit import address, ready
 from .kernels.muon import muon_step, work, workspace_size
 
@@ -29,15 +29,17 @@ class FusedStep:
         members = [(parameter, group) for group, options in enumerate(param_groups)
                    for parameter in options["params"] if parameter.dtype == dtype and parameter.numel()]
         self.dtype, self.state, self.names = dtype, state, names
+        self.tiny = 16 * float(np.finfo(dtype).tiny)  # moments that are smaller become 0
         self.parameters = [parameter for parameter, _ in members]
-        self.groups = np.array([group for _, group in members], np.int64)
         sizes = [parameter.numel() for parameter in self.parameters]
+        self.table = np.zeros((5, len(sizes)), np.int64)  # what kernels know of each parameter
+        self.groups, self.offsets, self.steps, self.addresses, self.gradients = self.table
+        self.groups[...] = [group for _, group in members]
+        self.offsets[1:] = np.cumsum(sizes)[:-1]
         self.blocks = cut_into_blocks(sizes)
         self.sums = np.empty(len(self.blocks))
-        self.offsets = np.cumsum([0] + sizes, dtype=np.int64)[:-1]
         of_moments = [[name for name in own if name != COUNTER] for own in names]
         self.moments = np.zeros((max(map(len, of_moments)), sum(sizes)), dtype)
-        self.steps = np.zeros(len(sizes), np.int64)
         for i, (parameter, size, offset) in enumerate(zip(self.parameters, sizes, self.offsets)):
             group = self.groups[i]
             own = {COUNTER: self.steps[i : i + 1].reshape(())} if COUNTER in names[group] else {}
@@ -48,9 +50,7 @@ class FusedStep:
                 own[name][...] = before[name]
             state[parameter] = own
         self.arrays: list[np.ndarray | None] = [None] * len(sizes)  # whose addresses these are:
-        self.addresses = np.zeros(len(sizes), np.int64)
         self.gradient_arrays: list[Callable] = [lambda: None] * len(sizes)  # weak references, as they are freed early
-        self.gradients = np.zeros(len(sizes), np.int64)
         self.held: list[np.ndarray | None] = []  # the gradients, from collect() to update()
         self.copies: dict[int, np.ndarray] = {}  # of parameters that a kernel can't take as they are
 
@@ -119,13 +119,11 @@ class FusedAdam(FusedStep):
     def __init__(self, *arguments, decoupled_decay: bool):
         super().__init__(*arguments)
         self.decoupled_decay = decoupled_decay
-        self.tiny = 16 * float(np.finfo(self.dtype).tiny)
 
     def _launch(self, param_groups: list[dict], clip: float) -> None:
         settings = np.array([(group["lr"], *group["betas"], group["eps"], group["weight_decay"],
                               -1 if group["maximize"] else 1, group["amsgrad"]) for group in param_groups], np.float64)
-        adamw_step(self.blocks, self.offsets, self.addresses, self.gradients, self.steps, self.groups, settings,
-                   self.moments, clip, self.decoupled_decay, self.tiny)
+        adamw_step(self.blocks, self.table, settings, self.moments, clip, self.decoupled_decay, self.tiny)
 
 
 class FusedMuon(FusedStep):
@@ -136,7 +134,6 @@ class FusedMuon(FusedStep):
                  blocks_of: Callable, polynomials_of: Callable, scale_of: Callable):
         super().__init__(dtype, param_groups, state, names)
         self.blocks_of, self.polynomials_of, self.scale_of = blocks_of, polynomials_of, scale_of
-        self.tiny = 16 * float(np.finfo(dtype).tiny)
         self.cut: list[tuple[int, int]] = []  # the blocks of each group, by which the matrices were cut:
         self.matrices, self.starts = np.zeros((0, 6), np.int64), np.zeros(1, np.int64)
 
@@ -160,15 +157,15 @@ class FusedMuon(FusedStep):
         polynomials = [self.polynomials_of(group) for group in param_groups]
         settings = np.array([(group["lr"], group["weight_decay"], group["momentum"], group["nesterov"], group["eps"],
                               len(own)) for group, own in zip(param_groups, polynomials)], np.float64)
-        table = np.zeros((len(polynomials), max(map(len, polynomials)), 3))
-        for own, rows in zip(polynomials, table):
+        rows_of_polynomials = np.zeros((len(polynomials), max(map(len, polynomials)), 3))
+        for own, rows in zip(polynomials, rows_of_polynomials):
             rows[: len(own)] = np.reshape(own, (-1, 3))
         scales = np.array([self.scale_of(param_groups[group], (rows, columns))
                            for _, _, rows, columns, _, group in self.matrices.tolist()])
-        memory = workspace("muon", (len(self.starts) - 1) * self.memory_size, self.dtype)
-        register(self.dtype)
-        muon_step(self.starts, self.matrices, self.addresses, self.gradients, self.offsets, settings, table, scales,
-                  self.moments, clip, self.tiny, memory, self.memory_size, gemm_workspaces(self.dtype))
+        shares = len(self.starts) - 1
+        memory = workspace("muon", shares * self.memory_size, self.dtype)[: shares * self.memory_size]
+        muon_step(self.starts, self.matrices, self.table, settings, rows_of_polynomials, scales, self.moments, clip,
+                  self.tiny, memory.reshape(shares, -1), gemm_workspaces(self.dtype))
 
 
 def shared(work: Sequence[float], shares: int) -> list[list[int]]:

@@ -73,23 +73,23 @@ def _moments(m, v, i, gradient, beta1, beta2, gamma1, gamma2, tiny):
 
 
 @jit
-def _step_block(k, blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny):
+def _step_block(k, blocks, table, settings, moments, clip, decoupled, tiny):
     which, first, end = blocks[k]
-    if gradients[which] == 0:
+    group, offset, count, parameter, gradients = table[:, which]
+    if gradients == 0:
         return
     real = moments.dtype.type
-    lr, beta1, beta2, eps, decay, sign, keeps_largest = settings[groups[which]]
-    step = np.float64(steps[which])
+    lr, beta1, beta2, eps, decay, sign, keeps_largest = settings[group]
+    step = np.float64(count)
     step_size, root = real(lr / (1.0 - beta1 ** step)), real(1.0 / np.sqrt(1.0 - beta2 ** step))
     shrink, l2 = (real(1.0 - lr * decay), real(0.0)) if decoupled else (real(1.0), real(decay))
     gamma1, gamma2 = real(1.0 - beta1), real(1.0 - beta2)
     beta1, beta2, eps, clip, tiny = real(beta1), real(beta2), real(eps), real(sign * clip), real(tiny)
-    m = pointer(moments, offsets[which] + first)
-    v = pointer(moments, moments.shape[1] + offsets[which] + first)
-    p = pointer_like(m, parameters[which] + first * moments.itemsize)
-    g = pointer_like(m, gradients[which] + first * moments.itemsize)
+    m, v = pointer(moments, offset + first), pointer(moments, moments.shape[1] + offset + first)
+    p = pointer_like(m, parameter + first * moments.itemsize)
+    g = pointer_like(m, gradients + first * moments.itemsize)
     if keeps_largest != 0.0:
-        largest = pointer(moments, 2 * moments.shape[1] + offsets[which] + first)
+        largest = pointer(moments, 2 * moments.shape[1] + offset + first)
         for i in range(end - first):
             mean, square = _moments(m, v, i, clip * g[i] + l2 * p[i], beta1, beta2, gamma1, gamma2, tiny)
             square = largest[i] if square <= largest[i] else square  # NaN stays NaN
@@ -102,14 +102,14 @@ def _step_block(k, blocks, offsets, parameters, gradients, steps, groups, settin
 
 
 @kernel(parallel=True)
-def adamw_step(blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny):
+def adamw_step(blocks, table, settings, moments, clip, decoupled, tiny):
     """One step of Adam, in one pass over all arrays.
 
-    blocks (K, 3) of `cut_into_blocks`; for each parameter (N,): its `offset` in the moments, the addresses of the
-    parameter and its gradient (0: leave it alone), `steps` with this one counted, and which row of `settings`
-    (G, 7: lr, beta1, beta2, eps, decay, sign, amsgrad) holds for it. moments (2, total) have the dtype of all arrays, and
-    are updated as the parameters are; with amsgrad they are (3, total). `clip` and the sign multiply gradients;
-    `decoupled` decay (AdamW) shrinks p, else it is added to g:
+    blocks (K, 3) of `cut_into_blocks`. table (5, N), of each parameter: which row of the settings holds for it, where it
+    begins in the moments, its steps with this one, and the addresses of it and its gradient (0: leave it alone).
+    settings (G, 7): lr, beta1, beta2, eps, decay, sign, amsgrad. moments (2, total), with amsgrad (3, total), have the
+    dtype of all arrays, and are updated as the parameters are. `clip` and the sign multiply gradients; `decoupled` decay
+    (AdamW) shrinks p, else it is added to g:
 
         m = beta1 m + (1 - beta1) g,    v = beta2 v + (1 - beta2) g²
         p = (1 - lr decay) p - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
@@ -120,6 +120,5 @@ def adamw_step(blocks, offsets, parameters, gradients, steps, groups, settings, 
     - Moments below `tiny` become 0: those of dead weights would decay into denormals, which are 40 times as slow.
     - There are two loops, so that the one without amsgrad neither asks nor reads anything for it.
     """
-    parallel_for(_step_block, len(blocks), _elements(blocks), (
-        blocks, offsets, parameters, gradients, steps, groups, settings, moments, clip, decoupled, tiny
-    ))
+    given = blocks, table, settings, moments, clip, decoupled, tiny
+    parallel_for(_step_block, len(blocks), _elements(blocks), given)

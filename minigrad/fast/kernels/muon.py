@@ -113,9 +113,9 @@ def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed)
 
 
 @jit
-def _add_orthogonalised(p, row_p, x, y, row_x, rows, columns, squares, polynomials, steps, factor, packed):
-    """p += factor times what the iteration makes of x. y is memory for such a matrix, `squares` for four of its smaller
-    side."""
+def _add_orthogonalised(p, x, y, row_x, rows, columns, squares, polynomials, steps, factor, packed):
+    """p, a `Matrix`, += factor times what the iteration makes of x. y is memory for such a matrix, `squares` for four of
+    its smaller side."""
     size, depth = (rows, columns) if rows < columns else (columns, rows)
     row = padded(size)
     A, P, Q, other = squares, shift(squares, row * row), shift(squares, 2 * row * row), shift(squares, 3 * row * row)
@@ -130,7 +130,7 @@ def _add_orthogonalised(p, row_p, x, y, row_x, rows, columns, squares, polynomia
             _symmetric_product(Matrix(x, 1, row_x), Matrix(x, row_x, 1), A, row, size, depth, packed)
         scale = factor if is_last else constant_like(x, 1.0)
         found = _iterate(A, P, Q, other, row, size, polynomials, step, end, scale, packed)
-        target, flags = (Matrix(p, row_p, 1), ACCUMULATE) if is_last else (Matrix(y, row_x, 1), 0)
+        target, flags = (p, ACCUMULATE) if is_last else (Matrix(y, row_x, 1), 0)
         left, right = Matrix(found, row, 1), Matrix(x, row_x, 1)
         if rows > columns:
             left, right = right, left
@@ -141,55 +141,50 @@ def _add_orthogonalised(p, row_p, x, y, row_x, rows, columns, squares, polynomia
 
 
 @jit
-def _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
-                 packed):
+def _step_matrix(i, given, memory, packed):
+    matrices, table, settings, polynomials, scales, moments, clip, tiny = given
     which, first, rows, columns, stride, group = matrices[i]
-    if gradients[which] == 0:
+    _, offset, _, parameter, gradient = table[:, which]
+    if gradient == 0:
         return
     lr, decay, momentum, nesterov, eps, steps = settings[group]
     real = moments.dtype.type
-    m = pointer(moments, offsets[which] + first)
-    p = pointer_like(m, addresses[which] + first * moments.itemsize)
-    g = pointer_like(m, gradients[which] + first * moments.itemsize)
+    m = pointer(moments, offset + first)
+    p = pointer_like(m, parameter + first * moments.itemsize)
+    g = pointer_like(m, gradient + first * moments.itemsize)
     row_x = padded(columns)
     x, elements = memory, -(-rows // 16) * 16 * row_x
     length = _take_gradient(g, m, stride, x, row_x, rows, columns, real((1.0 - momentum) * clip), real(momentum),
                             nesterov != 0.0, real(tiny))
     _scale(x, row_x, rows, columns, real(1.0 / (eps if length < eps else length)))
     _scale(p, stride, rows, columns, real(1.0 - lr * decay))
-    _add_orthogonalised(p, stride, x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements),
+    _add_orthogonalised(Matrix(p, stride, 1), x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements),
                         polynomials[group], np.int64(steps), real(-lr * scales[i]), packed)
 
 
 @jit
-def _step_share(share, starts, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny,
-                memory, memory_size, packed):
+def _step_share(share, starts, given, memory, packed):
     for i in range(starts[share], starts[share + 1]):
-        _step_matrix(i, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny,
-                     pointer(memory, share * memory_size), pointer(packed, share * WORKSPACE))
+        _step_matrix(i, given, pointer(memory, share * memory.shape[1]), pointer(packed, share * WORKSPACE))
 
 
 @kernel(parallel=True)
-def muon_step(starts, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
-              memory_size, packed):
+def muon_step(starts, matrices, table, settings, polynomials, scales, moments, clip, tiny, memory, packed):
     """One step of Muon of all matrices.
 
     matrices (J, 6): the number of a parameter, the first element, rows, columns, the elements from row to row, the group.
-    A share of them, from one of `starts` (S + 1,) to the next, is done one after the other. For each parameter:
-    `addresses` of it and `gradients` (0: leave it alone), `offsets` in the moments. settings (G, 6): lr, decay, momentum,
-    nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total) have the dtype of all arrays. `clip`
-    multiplies gradients; moments below `tiny` become 0, as in `adamw_step`. With g = clip g:
+    A share of them, from one of `starts` (S + 1,) to the next, is done one after the other. table: that of `adamw_step`.
+    settings (G, 6): lr, decay, momentum, nesterov, eps, steps; polynomials (G, steps, 3); scales (J,). moments (1, total)
+    have the dtype of all arrays. `clip` multiplies gradients; moments below `tiny` become 0. With g = clip g:
 
         m = momentum m + (1 - momentum) g
         x = (1 - momentum) g + momentum m, or m;    x = x / max(|x|, eps)
         p = (1 - lr decay) p - lr scale Q x        with Q of the iteration
 
-    memory: `memory_size` elements for each share, see `workspace_size`; packed: those of `gemm_workspaces`.
+    memory (S, at least `workspace_size`); packed: `gemm_workspaces`.
 
     - |x| is summed in float64, and x is divided by it before anything is squared in float32.
     - The last product is added to p, with -lr scale in Q: what it would be is kept nowhere.
     """
-    parallel_for(_step_share, len(starts) - 1, 2 ** 40, (
-        starts, matrices, addresses, gradients, offsets, settings, polynomials, scales, moments, clip, tiny, memory,
-        memory_size, packed,
-    ))
+    given = matrices, table, settings, polynomials, scales, moments, clip, tiny
+    parallel_for(_step_share, len(starts) - 1, 2 ** 40, (starts, given, memory, packed))

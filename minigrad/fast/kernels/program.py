@@ -24,7 +24,7 @@ import numpy as np
 
 from .buffers import empty
 from .elementwise import ACTIVATIONS, activate
-from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, Matrix, bounds, gemm, gemm_workspaces
+from .gemm import ACCUMULATE, ADD_BIAS, WORKSPACE, Matrix, at, bounds, gemm, gemm_workspaces
 from .jit import address, jit, kernel, ready
 from .layer_norm import layer_norm_row
 from .parallel import available_threads, parallel_for
@@ -107,9 +107,11 @@ def _turn(x, angles, D):
 
 
 @inlined
-def _append(q, k, v, width, keys, values, T, slot, heads, D, scale, rotation):
-    """keys, values (slots, D) get the T rows of k and v, which lie `width` columns apart, from `slot` on. The queries of
-    `heads` heads at q are multiplied by the scale of the scores; by a rotation (slots, D), they and the keys are turned."""
+def _append(q, k, v, width, cache, T, slot, heads, D, scale, rotation):
+    """The cache, keys and values (slots, D), gets the T rows of k and v, which lie `width` columns apart, from `slot` on.
+    The queries of `heads` heads at q are multiplied by the scale of the scores; by a rotation (slots, D), they and the keys
+    are turned."""
+    keys, values = cache
     for t in range(T):
         queries, own = shift(q, t * width), shift(k, t * width)
         key, value = shift(keys, (slot + t) * D), shift(values, (slot + t) * D)
@@ -124,21 +126,22 @@ def _append(q, k, v, width, keys, values, T, slot, heads, D, scale, rotation):
 
 
 @inlined
-def _attend(q, row_of_q, rows, keys, values, out, row_of_out, slot, advance, D, step, at_zero, scores, work):
-    """Attention of `rows` queries, at q, q + row_of_q and so on, to the keys of one head, (slots, D).
+def _attend(q, rows, cache, out, slot, advance, D, step, at_zero, scores, work):
+    """Attention of `rows` queries, the rows of q, to the cached keys of one head, into those of out.
 
     With advance 1 they are those of a head for the tokens in the slots `slot`, `slot` + 1, ...; with 0 those of a group
     of heads for the one token in `slot`. If there is a table of what is added to the scores by distance, it is at BIAS, and
     the first head's begins `at_zero`.
     """
+    keys, values = cache
     window, distances = step[WINDOW], step[DISTANCES]
     for first in range(0, rows, QUERIES):
         count = min(QUERIES, rows - first)
         oldest = max(0, slot + advance * first + 1 - window)  # that one of them sees
         seen = slot + advance * (first + count - 1) + 1 - oldest
         weights = shift(scores, count * seen)
-        gemm(Matrix(shift(q, first * row_of_q), row_of_q, 1), Matrix(shift(keys, oldest * D), 1, D),
-             Matrix(scores, seen, 1), count, seen, D, scores, 0, work)
+        transposed_keys = Matrix(shift(keys, oldest * D), 1, D)
+        gemm(at(q, first, 0), transposed_keys, Matrix(scores, seen, 1), count, seen, D, scores, 0, work)
         for r in range(count):
             end = slot + advance * (first + r) + 1 - oldest  # its own key is the last of those that it sees
             begin = max(0, end - window)
@@ -153,14 +156,14 @@ def _attend(q, row_of_q, rows, keys, values, out, row_of_out, slot, advance, D, 
             softmax_row(shift(own, begin), shift(row, begin), end - begin)
             for future in range(end, seen):
                 row[future] = constant_like(row, 0)
-        gemm(Matrix(weights, seen, 1), Matrix(shift(values, oldest * D), D, 1),
-             Matrix(shift(out, first * row_of_out), row_of_out, 1), count, D, seen, scores, 0, work)
+        gemm(Matrix(weights, seen, 1), Matrix(shift(values, oldest * D), D, 1), at(out, first, 0), count, D, seen, scores,
+             0, work)
 
 
 @inlined
-def _attend_in_group(item, step, scale, rows, slot, keys, values, x, out, scores, work):
+def _attend_in_group(item, step, scale, rows, slot, caches, x, out, scores, work):
     """Attention of the queries that share a head of keys and values: item b * G + g is group g of sequence b."""
-    _, B, G, slots, D = keys.shape
+    _, B, G, slots, D = caches[0].shape
     T, width, width_of_out = rows // B, step[INPUTS], step[OUTPUTS]
     heads, b, group = width_of_out // D // G, item // G, item % G  # heads in the group
     queries = group * heads * D
@@ -168,29 +171,29 @@ def _attend_in_group(item, step, scale, rows, slot, keys, values, x, out, scores
     k = shift(x, b * T * width + width_of_out + group * D)
     v = shift(k, G * D)
     cached = (step[LAYER] * B * G + item) * slots * D
-    own_keys, own_values = pointer(keys, cached), pointer(values, cached)
-    _append(q, k, v, width, own_keys, own_values, T, slot, heads, D, scale, step[WEIGHT])
+    cache = pointer(caches[0], cached), pointer(caches[1], cached)
+    _append(q, k, v, width, cache, T, slot, heads, D, scale, step[WEIGHT])
     passes, row_of_q, row_of_out, queries, advance = heads, width, width_of_out, T, 1
     if T == 1:  # then the heads of a group are the rows of one product
         passes, row_of_q, row_of_out, queries, advance = 1, D, D, heads, 0
     distances = step[DISTANCES]
     for head in range(passes):
         at_zero = (group * heads + head) * (2 * distances + 1) + distances  # for distance 0, in the table by distance
-        _attend(shift(q, head * D), row_of_q, queries, own_keys, own_values, shift(out, head * D), row_of_out, slot,
+        _attend(Matrix(shift(q, head * D), row_of_q, 1), queries, cache, Matrix(shift(out, head * D), row_of_out, 1), slot,
                 advance, D, step, at_zero, scores, work)
 
 
 @jit
-def _do_part(part, parts, step, number, rows, slot, keys, values, x, out, activated, scores, room, works):
+def _do_part(part, parts, step, number, rows, slot, caches, registers, scores, room, works):
     """One of the parts of a step that threads share."""
-    work = pointer(works, part * WORKSPACE)
+    work, (x, out, activated) = pointer(works, part * WORKSPACE), registers
     if step[KIND] == LINEAR:
         _linear(part, parts, step, rows, x, out, activated, work)
     else:
-        first, end = bounds(keys.shape[1] * keys.shape[2], 1, part, parts)
+        first, end = bounds(caches[0].shape[1] * caches[0].shape[2], 1, part, parts)
         for item in range(first, end):
-            _attend_in_group(item, step, constant_like(x, number), rows, slot, keys, values, x, out,
-                             shift(scores, part * room), work)
+            _attend_in_group(item, step, constant_like(x, number), rows, slot, caches, x, out, shift(scores, part * room),
+                             work)
 
 
 @inlined
@@ -206,7 +209,7 @@ def _work(step, rows, T, slot):
 
 
 @kernel(parallel=True)
-def _run(steps, numbers, tokens, slot, keys, values, space, of_registers, room, works):
+def _run(steps, numbers, tokens, slot, caches, space, of_registers, room, works):
     """See `Program.run`. A register begins at as many elements of space as the columns before it have for all rows. Behind
     what is of registers, each thread has room for scores."""
     B, T = tokens.shape
@@ -226,7 +229,7 @@ def _run(steps, numbers, tokens, slot, keys, values, space, of_registers, room, 
             activated = pointer(space, step[ACTIVATED] * all_rows)
             threads = available_threads() if _work(step, rows, T, slot) >= WORTH_A_THREAD else 1
             parallel_for(_do_part, threads, WORTH_A_THREAD, (
-                threads, step, numbers[i], rows, slot, keys, values, x, out, activated, scores, room, works
+                threads, step, numbers[i], rows, slot, caches, (x, out, activated), scores, room, works
             ))
 
 
@@ -336,7 +339,7 @@ class Program:
         room = 2 * rows * min(self.slots, self.context + rows)  # of a thread, for their scores
         of_registers, works = self.columns * B * T, gemm_workspaces(self.dtype)
         space = empty((of_registers + numba.config.NUMBA_NUM_THREADS * room,), self.dtype)
-        _run.ungated(*self._table, ready(tokens), slot, keys, values, space, of_registers, room, works)
+        _run.ungated(*self._table, ready(tokens), slot, (keys, values), space, of_registers, room, works)
         return space[target * B * T : target * B * T + outputs * B].reshape(B, outputs)
 
     @functools.cached_property
