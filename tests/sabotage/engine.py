@@ -210,7 +210,7 @@ SABOTAGES = [
 }) + edits(("tests/minigrad/fast/kernels/test_jit.py", "-k", "once or by_name or cannot"), "minigrad.fast.kernels.internals", {
     "jit: a kernel from the disk is called by name": ("_OfParts.add_linking_library", "is_loaded or ", ""),
     "jit: a part is compiled for each constant": ("Part.get_call_template", "types.unliteral(kind)", "kind"),
-    "jit: Python can call what is for kernels": ("_ForKernels.__call__", "raise TypeError(", "return str("),
+    "jit: Python can call what is for kernels": ("Library.__call__", "raise TypeError(", "return str("),
 }) + edits(("tests/minigrad/fast/kernels/test_interrupts.py",), "minigrad.fast.kernels.interrupts", {
     "Ctrl-C: obeyed amid a pass": ("postponed", "noted.append(arguments)", "handler(*arguments)"),
     "Ctrl-C: lost": ("postponed", "if noted:", "if False:"),
@@ -222,7 +222,7 @@ SABOTAGES = [
     "cache: a process waits for itself": ("KernelCache.load_overload", " and path not in self._locks", ""),
     "cache: locks stay": ("KernelCache.save_overload", "self._unlock(path)", "pass"),
 }) + edits(("tests/minigrad/fast/kernels/test_cache.py", "-k", "sources or longest or announced"), "minigrad.fast.kernels.cache", {
-    "cache: beside the sources": ("cache_folder", "candidates = []", 'candidates = [SOURCES / "__pycache__"]'),
+    "cache: beside the sources": ("cache_folder", "in os.environ", 'in str(SOURCES / "__pycache__"), os.environ'),
     "cache: folders pile up": ("_remove_unused", "folders[MOST_FOLDERS:]", "folders[99:]"),
     "cache: folders in use go": ("cache_folder", "os.utime(folder)", "pass"),
     "cache: compiling is announced at once": ("KernelCache.load_overload", " and KernelCache.seconds > A_WHILE", ""),

@@ -10,7 +10,6 @@ import hashlib
 import os
 import pathlib
 import platform
-import stat
 import sys
 import tempfile
 import threading
@@ -27,10 +26,8 @@ from .pages import give_back
 
 try:
     import fcntl
-    import grp
-    import pwd
 except ImportError:  # Windows, where folders have no modes
-    fcntl = grp = pwd = None
+    fcntl = None
 
 SOURCES = pathlib.Path(__file__).parent
 MOST_FOLDERS = 8  # of other sources or versions, which other environments may use, with some 15 MB each
@@ -47,43 +44,22 @@ def _source_hash(sources: pathlib.Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _others_may_write(status: os.stat_result) -> bool:
-    """Its group counts, unless it is the user's own: many distributions make one for each, and let it write to all."""
-    if status.st_mode & stat.S_ISVTX and stat.S_ISDIR(status.st_mode):  # as /tmp: others may not touch what is ours
-        return False
-    return bool(status.st_mode & 0o002 or status.st_mode & 0o020 and not _is_private_group(status.st_gid))
-
-
-@functools.cache
-def _is_private_group(group_id: int) -> bool:
-    """Is this the group that belongs to nobody but the user, and has the user's name?"""
-    try:
-        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(group_id)
-    except KeyError:
-        return False
-    return group_id == user.pw_gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
-
-
 def _is_ours_alone(status: os.stat_result) -> bool:
-    """Is a file or folder the user's own, and can nobody else write to it?"""
-    return pwd is None or status.st_uid == os.getuid() and not status.st_mode & 0o022
+    """Is a file or folder the user's own, and can nobody else write to it?
 
-
-def _make(folder: pathlib.Path) -> None:
-    """Make a folder and those above it for the user alone, whatever the umask."""
-    for path in [*reversed(folder.parents), folder]:
-        if not path.is_dir():
-            path.mkdir(mode=0o700, exist_ok=True)
+    Each file that is read is asked this once it is open: so nothing is run that others wrote, even if they can exchange
+    folders.
+    """
+    return fcntl is None or status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _is_private_and_writable(folder: pathlib.Path) -> bool:
-    """Can files be made here, and by nobody else, nor the folder be put aside for another? What is in it is run."""
+    """Can files be made here, and by nobody else? What is missing is made for the user alone, whatever the umask."""
     try:
-        _make(folder)
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or not _is_ours_alone(status):
-            return False
-        if pwd is not None and any(_others_may_write(parent.stat()) for parent in folder.parents):
+        for path in [*reversed(folder.parents), folder]:
+            if not path.is_dir():
+                path.mkdir(mode=0o700, exist_ok=True)
+        if any(path.is_symlink() or not _is_ours_alone(path.stat()) for path in (folder, folder.parent)):
             return False
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -94,15 +70,11 @@ def _is_private_and_writable(folder: pathlib.Path) -> bool:
 @functools.cache
 def cache_folder() -> pathlib.Path | None:
     """Where compiled kernels are kept: below NUMBA_CACHE_DIR or in the user's cache; None if nowhere."""
-    candidates = []
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        candidates.append(pathlib.Path(os.environ["NUMBA_CACHE_DIR"]) / "minigrad")
-    try:
-        candidates.append(pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "minigrad")
-    except RuntimeError:  # no home folder
-        pass
-    for candidate in candidates:
-        folder = pathlib.Path(os.path.realpath(candidate), f"kernels-{_source_hash(SOURCES)}")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for parent in os.environ.get("NUMBA_CACHE_DIR"), home:
+        if not parent or parent.startswith("~"):  # there is no home folder
+            continue
+        folder = pathlib.Path(os.path.realpath(os.path.join(parent, "minigrad")), f"kernels-{_source_hash(SOURCES)}")
         if _is_private_and_writable(folder):
             os.utime(folder)
             _remove_unused(folder.parent)
@@ -113,7 +85,8 @@ def cache_folder() -> pathlib.Path | None:
 def _remove_unused(parent: pathlib.Path) -> None:
     """Delete the machine code that no process has used for the longest time."""
     try:
-        folders = sorted(parent.glob("kernels-*"), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        folders = [folder for folder in parent.glob("kernels-*") if not folder.is_symlink()]
+        folders.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
         for folder in folders[MOST_FOLDERS:]:
             for file in folder.iterdir():
                 file.unlink()
