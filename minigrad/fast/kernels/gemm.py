@@ -24,13 +24,13 @@ from numba.core import cgutils
 
 from ..per_thread import own
 from .buffers import empty, workspace
-from .internals import entry_point, intrinsic
+from .internals import entry_point
 from .jit import jit, kernel, library, ready, resolved
 from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
 from .parallel import available_threads, parallel_for
-from .simd import INDEX, address, pointer, shift
+from .simd import INDEX, address, instructions, pointer, shift
 from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
 
 # Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
@@ -171,7 +171,7 @@ def _multiply_few_rows(A, B, C, M, N, K, bias, flags):
     lanes, _, _ = shape(C.start)
     for j in range(0, N, lanes):
         for i in range(M):
-            dot_products(K, at(A, i, 0).start, at(B, 0, j).start, B.column, min(lanes, N - j), at(C, i, j).start,
+            dot_products(at(A, i, 0).start, K, at(B, 0, j).start, B.column, min(lanes, N - j), at(C, i, j).start,
                          shift(bias, j), flags & ADD_BIAS != 0, flags & ACCUMULATE != 0)
 
 
@@ -237,17 +237,13 @@ def register(dtype: np.dtype) -> None:
     binding.add_symbol(symbol(number), entry_point(_multiply_serial, signature))
 
 
-@intrinsic
-def gemm(typing_context, A, B, C, M, N, K, bias, flags, workspace):
+@instructions()
+def gemm(site, A, B, C, M, N, K, bias, flags, workspace):
     """`_multiply_serial` of matrices, called as an external function by its symbol."""
-
-    def codegen(context, builder, signature, arguments):
-        function_type = ir.FunctionType(ir.VoidType(), [value.type for value in arguments])
-        name = symbol(signature.args[6].dtype)
-        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
-        return context.get_dummy_value()
-
-    return types.void(A, B, C, INDEX, INDEX, INDEX, bias, INDEX, workspace), codegen
+    arguments = A, B, C, M, N, K, bias, flags, workspace
+    function_type = ir.FunctionType(ir.VoidType(), [value.type for value in arguments])
+    name = symbol(site.kinds[-1].dtype)
+    site.builder.call(cgutils.get_or_insert_function(site.builder.module, function_type, name), arguments)
 
 
 @jit

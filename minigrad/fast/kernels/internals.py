@@ -13,10 +13,9 @@ import llvmlite.binding
 from llvmlite import ir
 from llvmlite.binding import Linkage, ffi, parse_assembly
 from numba import _dynfunc, types
-from numba.core import codegen, compiler, extending, runtime, serialize
+from numba.core import codegen, compiler, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
-from numba.np.ufunc import parallel
 
 from .interrupts import postponed
 
@@ -147,36 +146,18 @@ class KernelCompiler(_Compiler):
 # --------------------------------------------------------------------------------------------- who may call a function
 
 
-class _ForKernels:
-    """A function that kernels call, without an interface to Python: as Numba makes it, the interpreter would jump to the
-    address 0."""
+class Library(CPUDispatcher):
+    """A function that kernels call. It has no interface to Python, which would jump to the address 0."""
 
     def __call__(self, *arguments, **options):
         raise TypeError(f"{self.__name__} is a part of kernels: they call it, Python cannot")
 
 
-class Library(_ForKernels, CPUDispatcher):
-    """A function that kernels call by its address."""
-
-
-class Part(_ForKernels, CPUDispatcher):
-    """A part of kernels. It is compiled once for all integers: Numba would compile it for each constant."""
+class Part(Library):
+    """One that becomes a part of each. It is compiled once for all integers: Numba would compile it for each constant."""
 
     def get_call_template(self, args, kws):
         return super().get_call_template([types.unliteral(kind) for kind in args], kws)
-
-
-class _Intrinsic(_ForKernels, extending._Intrinsic):
-    """A part of kernels that writes LLVM's instructions."""
-
-
-def intrinsic(function: Callable | None = None, **options) -> Callable:
-    """numba.extending.intrinsic, and Python that calls it is told that it cannot."""
-    if function is None:
-        return functools.partial(intrinsic, **options)
-    made = _Intrinsic(function.__name__, function, **options)
-    made._register()
-    return made
 
 
 def new_dispatcher(kind: type[CPUDispatcher], function: Callable, pipeline_class: type, cache=None,
@@ -237,11 +218,6 @@ def processor(target) -> tuple[str, str, str]:
 def llvm_library() -> str:
     """The path of the library that has LLVM."""
     return ffi.lib._name
-
-
-def start_threads() -> None:
-    """Start the threads of Numba's own, which names them to the linker; ValueError if it cannot load their library."""
-    parallel._launch_threads()
 
 
 # ------------------------------------------------------------------------------------------------ compiled code, kept

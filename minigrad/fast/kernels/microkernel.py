@@ -8,8 +8,7 @@ one function with all the loops would take LLVM much longer to compile.
 from llvmlite import ir
 from numba import types
 
-from .internals import intrinsic
-from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, fields, vector_shape
+from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, fields, instructions, vector_pass, vector_shape
 
 BYTES = ir.IntType(8).as_pointer()
 UNROLLED = 4  # values of k in a round of a full tile's loop
@@ -184,57 +183,40 @@ def _tile_table(context, builder, dtype):
     return builder.module.globals[name]
 
 
-@intrinsic
-def multiply_tile(typing_context, rows, vectors, K, n, A, B, C, ahead):
+@instructions()
+def multiply_tile(site, rows, vectors, K, n, A, B, C, ahead):
     """One tile of C, see `_Tile`, for A and B (`gemm.Operand`), C (`gemm.Sum`), and a matrix; the state of A is PACKS_A or
     0, that of B is PACKS_B or 0, and nonzero only for a full tile."""
-
-    def codegen(context, builder, signature, arguments):
-        rows, vectors, K, n, *tuples, ahead = arguments
-        A, B, C = (fields(builder, values, 3) for values in tuples)
-        number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(vector_shape(context)[1])), rows)
-        number = builder.add(builder.add(number, A[1]), B[1])  # those that pack stand behind the full one
-        table = _tile_table(context, builder, signature.args[-1][0].dtype)
-        slot = builder.gep(table, [constant(0), builder.sub(number, constant(1))])
-        a, b, c, source, ahead = (
-            fields(builder, *matrix) for matrix in ((A[0], 3), (B[0], 2), (C[0], 2), (C[1], 2), (ahead, 2)))
-        builder.call(builder.load(slot), [K, *a, *b, *c, n, C[2], *source, A[2], B[2], *ahead])
-        return context.get_dummy_value()
-
-    return types.void(INDEX, INDEX, INDEX, INDEX, A, B, C, ahead), codegen
+    builder = site.builder
+    A, B, C = (fields(builder, values, 3) for values in (A, B, C))
+    number = builder.add(builder.mul(builder.sub(vectors, constant(1)), constant(vector_shape(site.context)[1])), rows)
+    number = builder.add(builder.add(number, A[1]), B[1])  # those that pack stand behind the full one
+    table = _tile_table(site.context, builder, site.kinds[-1][0].dtype)
+    slot = builder.gep(table, [constant(0), builder.sub(number, constant(1))])
+    a, b, c, source, ahead = (
+        fields(builder, *matrix) for matrix in ((A[0], 3), (B[0], 2), (C[0], 2), (C[1], 2), (ahead, 2)))
+    builder.call(builder.load(slot), [K, *a, *b, *c, n, C[2], *source, A[2], B[2], *ahead])
 
 
-@intrinsic
-def shape(typing_context, pointer):
+@instructions(lambda pointer: types.UniTuple(INDEX, 3))
+def shape(site, pointer):
     """(lanes of a vector, rows of a tile, vectors of a tile) for this processor and the pointer's dtype."""
-
-    def codegen(context, builder, signature, arguments):
-        bits, rows, vectors, _ = vector_shape(context)
-        values = [constant(v) for v in (bits // signature.args[0].dtype.bitwidth, rows, vectors)]
-        return context.make_tuple(builder, signature.return_type, values)
-
-    return types.UniTuple(INDEX, 3)(pointer), codegen
+    bits, rows, vectors, _ = vector_shape(site.context)
+    return site.tuple([constant(value) for value in (bits // site.kinds[0].dtype.bitwidth, rows, vectors)])
 
 
-@intrinsic
-def panel_depth(typing_context):
+@instructions(INDEX)
+def panel_depth(site):
     """How many rows a panel of B has at most, on this processor."""
-    return INDEX(), lambda context, builder, signature, arguments: constant(vector_shape(context)[3])
+    return constant(vector_shape(site.context)[3])
 
 
-@intrinsic
-def copy_vector(typing_context, source, target, count, zeroing):
+@vector_pass
+def copy_vector(vectors, source, target, count, zeroing):
     """target[0:count] = source[0:count], count at most one vector; the other lanes become zero, or stay."""
-
-    def codegen(context, builder, signature, arguments):
-        source, target, count, zeroing = arguments
-        vectors = VectorBuilder(context, builder, signature.args[0].dtype)
-        mask = vectors.first(count)
-        written = builder.or_(mask, vectors.splat(builder.trunc(zeroing, BIT)))
-        vectors.store(vectors.load(source, mask), target, written)
-        return context.get_dummy_value()
-
-    return types.void(source, target, INDEX, INDEX), codegen
+    mask = vectors.first(count)
+    written = vectors.builder.or_(mask, vectors.splat(vectors.builder.trunc(zeroing, BIT)))
+    vectors.store(vectors.load(source, mask), target, written)
 
 
 def _emit_swap(vectors, x, y, step):
@@ -272,18 +254,13 @@ def emit_transpose_square(vectors, *arguments):
     vectors.builder.call(function, arguments)
 
 
-@intrinsic
-def transpose_square(typing_context, source, row_source, rows, columns, target, row_target):
+@vector_pass
+def transpose_square(vectors, source, row_source, rows, columns, target, row_target):
     """target[c, r] = source[r, c] for a square as wide as a vector.
 
     Rows from `rows` on are not read and come out as repetitions of the first; columns from `columns` on become zeros.
     """
-
-    def codegen(context, builder, signature, arguments):
-        emit_transpose_square(VectorBuilder(context, builder, signature.args[0].dtype), *arguments)
-        return context.get_dummy_value()
-
-    return types.void(source, INDEX, INDEX, INDEX, target, INDEX), codegen
+    emit_transpose_square(vectors, source, row_source, rows, columns, target, row_target)
 
 
 def _emit_sums(vectors, square):
@@ -296,7 +273,7 @@ def _emit_sums(vectors, square):
     return square[0]
 
 
-def _emit_dot_products(vectors, K, x, W, row_w, rows, out, bias, has_bias, accumulate):
+def _emit_dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accumulate):
     builder, lanes = vectors.builder, vectors.lanes
     row_pointers = []
     for row in range(lanes):
@@ -333,18 +310,12 @@ def _emit_dot_products(vectors, K, x, W, row_w, rows, out, bias, has_bias, accum
     vectors.store(result, out, existing)
 
 
-@intrinsic
-def dot_products(typing_context, K, x, W, row_w, rows, out, bias, has_bias, accumulate):
+@vector_pass
+def dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accumulate):
     """out[r] = [out[r] +] sum over k of x[k] W[r, k] [+ bias[r]], for at most as many rows as a vector has lanes."""
-
-    def codegen(context, builder, signature, arguments):
-        dtype = signature.args[1].dtype
-        name = f"dot_products.{VectorBuilder(context, builder, dtype).suffix}"
-        function = _internal_function(
-            builder, name, [argument.type for argument in arguments],
-            lambda body, args: _emit_dot_products(VectorBuilder(context, body, dtype), *args),
-        )
-        builder.call(function, arguments)
-        return context.get_dummy_value()
-
-    return types.void(INDEX, x, W, INDEX, INDEX, out, bias, INDEX, INDEX), codegen
+    arguments = x, K, W, row_w, rows, out, bias, has_bias, accumulate
+    function = _internal_function(
+        vectors.builder, f"dot_products.{vectors.suffix}", [argument.type for argument in arguments],
+        lambda body, args: _emit_dot_products(vectors.written_by(body), *args),
+    )
+    vectors.builder.call(function, arguments)

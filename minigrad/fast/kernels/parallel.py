@@ -7,10 +7,11 @@ and a function to the team of threads.py: 0.16 s, and 1.2 us. Where there is no 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 from . import threads
-from .internals import compile_part, emit_call, intrinsic, linked
-from .simd import INDEX, INT64
+from .internals import compile_part, emit_call, linked
+from .simd import INDEX, INT64, instructions
 from .threads import BYTES, LOOP_TYPE
 from .thresholds import WORTH_A_THREAD
 
@@ -41,10 +42,10 @@ def _emit_available(builder):
     return builder.call(function, [])
 
 
-@intrinsic
-def available_threads(typing_context):
+@instructions(INDEX)
+def available_threads(site):
     """get_num_threads(), in a kernel."""
-    return INDEX(), lambda context, builder, signature, values: _emit_available(builder)
+    return _emit_available(site.builder)
 
 
 @intrinsic

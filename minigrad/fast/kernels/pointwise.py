@@ -14,13 +14,13 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy import ndarray
 from numpy.lib.stride_tricks import as_strided
 
 from .axes import in_memory_order, inverse, runs
 from .buffers import empty
 from .copying import in_order
-from .internals import intrinsic
 from .jit import jit, kernel
 from .parallel import parallel_for
 from .simd import INDEX, INT64, pointer, stored

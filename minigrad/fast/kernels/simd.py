@@ -12,14 +12,16 @@ The polynomials are minimax fits of this project's own (Lawson's algorithm on Ch
 import copy
 import functools
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
-from .internals import intrinsic, processor
+from .internals import processor
 from .jit import PART, jit
 
 # For a few lines in one kernel: Numba copies them into the caller before it compiles. More of them take longer than `jit`.
@@ -69,20 +71,51 @@ def fused_multiply_add(typing_context, x, y, z):
     return x(x, x, x), lambda context, builder, signature, args: _emit_multiply_add(builder, *args, "fma")
 
 
-@intrinsic
-def polynomial(typing_context, x, coefficients):
+class Site(NamedTuple):
+    """Where LLVM's instructions are written, and for which types."""
+
+    context: object
+    builder: ir.IRBuilder
+    kinds: tuple[types.Type, ...]
+    result: types.Type
+
+    def tuple(self, values):
+        return self.context.make_tuple(self.builder, self.result, values)
+
+
+def instructions(result: types.Type | Callable = types.void) -> Callable:
+    """Make an intrinsic of emit(site, *values), which writes LLVM's instructions and returns the value of type `result`.
+
+    Integers and booleans come as indices, and floats in the dtype of the first argument, if that is a pointer. `result` may
+    be a function of the arguments' types.
+    """
+
+    def decorate(emit):
+        @functools.wraps(emit)
+        def typed(typing_context, *kinds):
+            real = kinds[0].dtype if kinds and isinstance(kinds[0], types.CPointer) else None
+            kinds = [INDEX if isinstance(kind, types.Integer | types.Boolean) else
+                     real if real and isinstance(kind, types.Float) else kind for kind in kinds]
+            kind_of_result = result if isinstance(result, types.Type) else result(*kinds)
+
+            def codegen(context, builder, signature, values):
+                made = emit(Site(context, builder, signature.args, signature.return_type), *values)
+                return context.get_dummy_value() if made is None else made
+
+            return kind_of_result(*kinds), codegen
+
+        return intrinsic(typed)
+
+    return decorate
+
+
+@instructions(lambda x, coefficients: x)
+def polynomial(site, x, coefficients):
     """Horner's rule over a global tuple of coefficients, unrolled, in the type of x."""
-
-    def codegen(context, builder, signature, arguments):
-        x, table = arguments
-        kind, coefficient_kinds = signature.args
-        values = [
-            context.cast(builder, builder.extract_value(table, i), coefficient_kinds[i], kind)
-            for i in range(len(coefficient_kinds))
-        ]
-        return functools.reduce(lambda result, value: _emit_multiply_add(builder, result, x, value), values)
-
-    return x(x, coefficients), codegen
+    kind, kinds = site.kinds
+    values = [site.context.cast(site.builder, site.builder.extract_value(coefficients, i), kinds[i], kind)
+              for i in range(len(kinds))]
+    return functools.reduce(lambda result, value: _emit_multiply_add(site.builder, result, x, value), values)
 
 
 @intrinsic
@@ -221,16 +254,10 @@ def _checked(array):
     return array
 
 
-@intrinsic
-def pointer(typing_context, array, offset):
+@instructions(lambda array, offset: types.CPointer(_checked(array).dtype))
+def pointer(site, array, offset):
     """The address of the array's element `offset`, counted from its first one as if it were one-dimensional."""
-    _checked(array)
-
-    def codegen(context, builder, signature, arguments):
-        array_type = signature.args[0]
-        return builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
-
-    return types.CPointer(array.dtype)(array, INDEX), codegen
+    return site.builder.gep(site.context.make_array(site.kinds[0])(site.context, site.builder, array).data, [offset])
 
 
 @intrinsic
@@ -239,21 +266,16 @@ def shift(typing_context, pointer, count):
     return pointer(pointer, INDEX), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
 
 
-@intrinsic
-def pointers(typing_context, arguments, offset):
+@instructions(lambda arguments, offset: types.Tuple([
+    types.CPointer(stored(_checked(kind).dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]))
+def pointers(site, arguments, offset):
     """A tuple of arguments, with `pointer(array, offset)` in the place of each array."""
-
-    def codegen(context, builder, signature, values):
-        arguments, offset = values
-        found = []
-        for i, kind in enumerate(signature.args[0]):
-            found.append(builder.extract_value(arguments, i))
-            if isinstance(kind, types.Array):
-                found[i] = builder.gep(context.make_array(kind)(context, builder, found[i]).data, [offset])
-        return context.make_tuple(builder, signature.return_type, found)
-
-    kinds = [types.CPointer(stored(_checked(kind).dtype)) if isinstance(kind, types.Array) else kind for kind in arguments]
-    return types.Tuple(kinds)(arguments, INDEX), codegen
+    found = fields(site.builder, arguments, len(site.result))
+    for i, kind in enumerate(site.kinds[0]):
+        if isinstance(kind, types.Array):
+            start = site.context.make_array(kind)(site.context, site.builder, found[i]).data
+            found[i] = site.builder.gep(start, [offset])
+    return site.tuple(found)
 
 
 def stored(dtype):
@@ -261,47 +283,29 @@ def stored(dtype):
     return types.uint8 if dtype == types.boolean else dtype
 
 
-@intrinsic
-def shift_each(typing_context, pointers, strides, count):
+@instructions(lambda pointers, strides, count: pointers)
+def shift_each(site, pointers, strides, count):
     """A tuple of pointers, each moved by its stride times `count`."""
-
-    def codegen(context, builder, signature, arguments):
-        pointers, strides, count = arguments
-        moved = [
-            builder.gep(builder.extract_value(pointers, i), [builder.mul(builder.extract_value(strides, i), count)])
-            for i in range(len(signature.return_type))
-        ]
-        return context.make_tuple(builder, signature.return_type, moved)
-
-    return pointers(pointers, strides, INDEX), codegen
+    pointers, strides = (fields(site.builder, values, len(site.result)) for values in (pointers, strides))
+    return site.tuple([site.builder.gep(pointer, [site.builder.mul(stride, count)])
+                       for pointer, stride in zip(pointers, strides)])
 
 
-@intrinsic
-def consecutive(typing_context, pointer, sizes):
+@instructions(lambda pointer, sizes: types.UniTuple(pointer, len(sizes)))
+def consecutive(site, pointer, sizes):
     """Pointers to arrays of the given sizes that lie one behind the other."""
-
-    def codegen(context, builder, signature, arguments):
-        pointer, sizes = arguments
-        pointers = [pointer]
-        for i in range(len(signature.return_type) - 1):
-            pointers.append(builder.gep(pointers[-1], [builder.extract_value(sizes, i)]))
-        return context.make_tuple(builder, signature.return_type, pointers)
-
-    return types.UniTuple(pointer, len(sizes))(pointer, sizes), codegen
+    pointers = [pointer]
+    for size in fields(site.builder, sizes, len(site.result) - 1):
+        pointers.append(site.builder.gep(pointers[-1], [size]))
+    return site.tuple(pointers)
 
 
-@intrinsic
-def call(typing_context, function, arguments):
-    """Call the machine code at an address, see `jit.entry_point`, with a tuple of arguments. Nothing comes back."""
-
-    def codegen(context, builder, signature, arguments):
-        function, values = arguments
-        values = [builder.extract_value(values, i) for i in range(len(signature.args[1]))]
-        function_type = ir.FunctionType(ir.VoidType(), [value.type for value in values])
-        builder.call(builder.inttoptr(function, function_type.as_pointer()), values)
-        return context.get_dummy_value()
-
-    return types.void(INDEX, arguments), codegen
+@instructions()
+def call(site, function, arguments):
+    """Call the machine code at an address, see `internals.entry_point`, with a tuple of arguments. Nothing comes back."""
+    values = fields(site.builder, arguments, len(site.kinds[1]))
+    function_type = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+    site.builder.call(site.builder.inttoptr(function, function_type.as_pointer()), values)
 
 
 @intrinsic
@@ -342,18 +346,15 @@ def pointer_like(typing_context, pointer, address):
     return pointer(pointer, INDEX), lambda context, builder, signature, args: builder.inttoptr(args[1], args[0].type)
 
 
-@functools.cache
-def _vector_shape(features: str) -> tuple[int, int, int, int]:
-    """(bits of a vector, rows, vectors, depth): the width to use, the tile of accumulators that the registers hold, and
-    how deep panels of the product are: the deeper, the fewer passes over C, if a strip of them stays in the L2 cache."""
-    available = {feature[1:] for feature in features.split(",") if feature.startswith("+")}
-    if "avx512fp16" in available:
-        return 512, 6, 4, 384  # 32 registers, and 2 MB of L2: Sapphire Rapids and later
-    if "avx512f" in available:
-        return 512, 6, 4, 256
-    if "avx2" in available and "fma" in available:
+def vector_shape(context) -> tuple[int, int, int, int]:
+    """(bits of a vector, rows, vectors, depth), for the processor that Numba compiles for: the width to use, the tile of
+    accumulators that the registers hold, and how deep panels of the product are: the deeper, the fewer passes over C, if a
+    strip of them stays in the L2 cache."""
+    if has_feature(context, "avx512f"):  # 32 registers, and from Sapphire Rapids on 2 MB of L2
+        return 512, 6, 4, 384 if has_feature(context, "avx512fp16") else 256
+    if has_feature(context, "avx2") and has_feature(context, "fma"):
         return 256, 6, 2, 256  # 16 registers
-    if "neon" in available or "fp-armv8" in available:
+    if has_feature(context, "neon") or has_feature(context, "fp-armv8"):
         return 128, 6, 4, 256  # 32 registers
     return 128, 4, 2, 256  # 16 registers, and a product needs one
 
@@ -362,12 +363,6 @@ def has_feature(context, name: str) -> bool:
     """Has the processor that Numba compiles for this one?"""
     _, _, features = processor(context.codegen())
     return f"+{name}" in features.split(",")
-
-
-def vector_shape(context) -> tuple[int, int, int, int]:
-    """`_vector_shape` of the processor that Numba compiles for."""
-    _, _, features = processor(context.codegen())
-    return _vector_shape(features)
 
 
 def constant(value: int) -> ir.Constant:
@@ -458,40 +453,26 @@ class VectorBuilder:
 
 
 def vector_pass(emit):
-    """Make an intrinsic without a result of `emit(vectors, ...)`; the first of its other arguments is a pointer.
-
-    `vectors` is a VectorBuilder of the pointer's dtype; integers come as indices, and floats in that dtype.
-    """
+    """Make an intrinsic of `emit(vectors, ...)`; its next argument is a pointer, and `vectors` a VectorBuilder of its
+    dtype."""
 
     @functools.wraps(emit)
-    def typed(typing_context, *kinds):
-        dtype = kinds[0].dtype
-        kinds = [INDEX if isinstance(k, types.Integer) else dtype if isinstance(k, types.Float) else k for k in kinds]
+    def emit_at(site, *values):
+        return emit(VectorBuilder(site.context, site.builder, site.kinds[0].dtype), *values)
 
-        def codegen(context, builder, signature, arguments):
-            emit(VectorBuilder(context, builder, dtype), *arguments)
-            return context.get_dummy_value()
-
-        return types.void(*kinds), codegen
-
-    return intrinsic(typed)
+    return instructions()(emit_at)
 
 
-@intrinsic
-def row_max(typing_context, row, count):
+@instructions(lambda row, count: row.dtype)
+def row_max(site, row, count):
     """The largest of row[0:count]; -inf if there is none. NaN is passed over."""
-
-    def codegen(context, builder, signature, arguments):
-        row, count = arguments
-        vectors = VectorBuilder(context, builder, signature.args[0].dtype)
-        least = vectors.full(-math.inf)
-        result = cgutils.alloca_once_value(builder, least)
-        whole = builder.and_(count, constant(-vectors.lanes))
-        with cgutils.for_range_slice(builder, constant(0), whole, constant(vectors.lanes)) as (i, _):
-            x = vectors.load(builder.gep(row, [i]))
-            builder.store(vectors.maximum(x, builder.load(result)), result)
-        mask = vectors.first(builder.sub(count, whole))
-        x = builder.select(mask, vectors.load(builder.gep(row, [whole]), mask), least)
-        return vectors.fold(vectors.maximum(x, builder.load(result)), vectors.maximum)
-
-    return row.dtype(row, INDEX), codegen
+    vectors, builder = VectorBuilder(site.context, site.builder, site.result), site.builder
+    least = vectors.full(-math.inf)
+    result = cgutils.alloca_once_value(builder, least)
+    whole = builder.and_(count, constant(-vectors.lanes))
+    with cgutils.for_range_slice(builder, constant(0), whole, constant(vectors.lanes)) as (i, _):
+        x = vectors.load(builder.gep(row, [i]))
+        builder.store(vectors.maximum(x, builder.load(result)), result)
+    mask = vectors.first(builder.sub(count, whole))
+    x = builder.select(mask, vectors.load(builder.gep(row, [whole]), mask), least)
+    return vectors.fold(vectors.maximum(x, builder.load(result)), vectors.maximum)

@@ -25,14 +25,13 @@ import sys
 
 import numba
 from llvmlite import binding, ir
-from numba import types
 from numba.core import cgutils
 
 from . import jit
 from .cache import prerequisites
-from .internals import entry_point, intrinsic, start_threads
+from .internals import entry_point
 from .jit import library
-from .simd import INDEX, INT64
+from .simd import INDEX, INT64, constant, instructions
 
 SYMBOL = "minigrad_fork_join"
 NAMES = SYMBOL, "get_num_threads", "numba_parallel_for"  # all that kernels call, see `start`
@@ -63,110 +62,79 @@ BYTES = ir.IntType(8).as_pointer()
 LOOP_TYPE = ir.FunctionType(ir.VoidType(), [BYTES.as_pointer(), INT64.as_pointer(), INT64.as_pointer(), BYTES])
 
 
-@intrinsic
-def _own_state(typing_context):
+@instructions(INDEX)
+def _own_state(site):
     """The words of the team, zero at first: memory that belongs to the machine code of the one function that asks."""
-
-    def codegen(context, builder, signature, arguments):
-        array = ir.ArrayType(INT64, WORDS)
-        state = ir.GlobalVariable(builder.module, array, "team")
-        state.linkage, state.initializer, state.align = "internal", ir.Constant(array, None), 64
-        return builder.ptrtoint(state, INT64)
-
-    return INDEX(), codegen
+    array = ir.ArrayType(INT64, WORDS)
+    state = ir.GlobalVariable(site.builder.module, array, "team")
+    state.linkage, state.initializer, state.align = "internal", ir.Constant(array, None), 64
+    return site.builder.ptrtoint(state, INT64)
 
 
-def _word(builder, state, word):
-    return builder.inttoptr(builder.add(state, builder.mul(word, ir.Constant(INT64, 8))), INT64.as_pointer())
+def _address(site, state, word):
+    return site.builder.add(state, site.builder.mul(word, constant(8)))
 
 
-@intrinsic
-def load(typing_context, state, word):
+def _word(site, state, word):
+    return site.builder.inttoptr(_address(site, state, word), INT64.as_pointer())
+
+
+@instructions(INDEX)
+def load(site, state, word):
     """state[word], with all that was written before it"""
-    return INDEX(INDEX, INDEX), lambda context, builder, signature, values: builder.load_atomic(
-        _word(builder, *values), "seq_cst", 8)
+    return site.builder.load_atomic(_word(site, state, word), "seq_cst", 8)
 
 
-@intrinsic
-def store(typing_context, state, word, value):
+@instructions()
+def store(site, state, word, value):
     """state[word] = value, after all that was written before"""
-
-    def codegen(context, builder, signature, values):
-        builder.store_atomic(values[2], _word(builder, *values[:2]), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(INDEX, INDEX, INDEX), codegen
+    site.builder.store_atomic(value, _word(site, state, word), "seq_cst", 8)
 
 
-@intrinsic
-def add(typing_context, state, word, value):
+@instructions(INDEX)
+def add(site, state, word, value):
     """state[word] += value in one step; what it was before"""
-    return INDEX(INDEX, INDEX, INDEX), lambda context, builder, signature, values: builder.atomic_rmw(
-        "add", _word(builder, *values[:2]), values[2], "seq_cst")
+    return site.builder.atomic_rmw("add", _word(site, state, word), value, "seq_cst")
 
 
-@intrinsic
-def swap(typing_context, state, word, value):
+@instructions(INDEX)
+def swap(site, state, word, value):
     """state[word] = value in one step; what it was before"""
-    return INDEX(INDEX, INDEX, INDEX), lambda context, builder, signature, values: builder.atomic_rmw(
-        "xchg", _word(builder, *values[:2]), values[2], "seq_cst")
+    return site.builder.atomic_rmw("xchg", _word(site, state, word), value, "seq_cst")
 
 
-@intrinsic
-def pause(typing_context):
+def _call(site, name, result, *arguments):
+    function_type = ir.FunctionType(result, [argument.type for argument in arguments])
+    return site.builder.call(cgutils.get_or_insert_function(site.builder.module, function_type, name), arguments)
+
+
+@instructions()
+def pause(site):
     """Tell the processor that this thread only waits."""
-
-    def codegen(context, builder, signature, values):
-        if "x86_64" in binding.get_process_triple():
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(ir.VoidType(), []), "llvm.x86.sse2.pause")
-            builder.call(function, [])
-        return context.get_dummy_value()
-
-    return types.void(), codegen
+    if "x86_64" in binding.get_process_triple():
+        _call(site, "llvm.x86.sse2.pause", ir.VoidType())
 
 
-@intrinsic
-def _clock(typing_context):
+@instructions(INDEX)
+def _clock(site):
     """The processor's clock, in cycles; 0 where there is none that is known."""
-
-    def codegen(context, builder, signature, values):
-        if not HAS_CLOCK:
-            return ir.Constant(INT64, 0)
-        name = "llvm.readcyclecounter"
-        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT64, []), name), [])
-
-    return INDEX(), codegen
+    return _call(site, "llvm.readcyclecounter", INT64) if HAS_CLOCK else constant(0)
 
 
-@intrinsic
-def futex(typing_context, state, word, operation, value):
+@instructions()
+def futex(site, state, word, operation, value):
     """FUTEX_WAIT: sleep while the word's lower half is `value`; FUTEX_WAKE: wake as many sleepers"""
-
-    def codegen(context, builder, signature, values):
-        state, word, operation, value = values
-        address = builder.add(state, builder.mul(word, ir.Constant(INT64, 8)))
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT64, [INT64] * 7), "syscall")
-        nothing = ir.Constant(INT64, 0)
-        builder.call(function, [ir.Constant(INT64, FUTEX_CALL), address, operation, value, nothing, nothing, nothing])
-        return context.get_dummy_value()
-
-    return types.void(INDEX, INDEX, INDEX, INDEX), codegen
+    _call(site, "syscall", INT64, constant(FUTEX_CALL), _address(site, state, word), operation, value,
+          *[constant(0)] * 3)
 
 
-@intrinsic
-def _call_loop(typing_context, loop, part, data):
+@instructions()
+def _call_loop(site, loop, part, data):
     """loop(part), see parallel.py"""
-
-    def codegen(context, builder, signature, values):
-        loop, part, data = values
-        first = cgutils.alloca_once(builder, BYTES)
-        one = cgutils.alloca_once_value(builder, ir.Constant(INT64, 1))
-        builder.store(builder.inttoptr(part, BYTES), first)
-        builder.call(builder.inttoptr(loop, LOOP_TYPE.as_pointer()), [first, one, one, builder.inttoptr(data, BYTES)])
-        return context.get_dummy_value()
-
-    return types.void(INDEX, INDEX, INDEX), codegen
+    builder = site.builder
+    first, one = cgutils.alloca_once(builder, BYTES), cgutils.alloca_once_value(builder, constant(1))
+    builder.store(builder.inttoptr(part, BYTES), first)
+    builder.call(builder.inttoptr(loop, LOOP_TYPE.as_pointer()), [first, one, one, builder.inttoptr(data, BYTES)])
 
 
 @jit.jit
@@ -265,7 +233,7 @@ def _stop(state):
 def _start_numbas() -> None:
     """Numba's own threads: this also names get_num_threads, and numba_parallel_for, to the linker."""
     try:
-        start_threads()
+        numba.get_num_threads()
     except ValueError:
         raise RuntimeError(f"NUMBA_THREADING_LAYER: Numba cannot load {numba.config.THREADING_LAYER!r} here; unset it"
                            ) from None

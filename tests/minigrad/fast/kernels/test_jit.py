@@ -180,9 +180,10 @@ def parts_of_kernels():
 @pytest.mark.parametrize("part", parts_of_kernels().values(), ids=parts_of_kernels())
 def test_python_cannot_call_what_is_for_kernels(part):
     """The interpreter would jump to the address 0."""
+    words = f"^{part.__name__} is a part of kernels: they call it, Python cannot$|is not usable in pure-python$"
     for arguments in (), (-1.0,), (np.zeros((2, 3)), np.zeros(3, np.float32)), (0,) * 30:
         for options in {}, {"x": 1}:
-            with pytest.raises(TypeError, match=rf"^{part.__name__} is a part of kernels: they call it, Python cannot$"):
+            with pytest.raises((TypeError, NotImplementedError), match=words):
                 part(*arguments, **options)
 
 

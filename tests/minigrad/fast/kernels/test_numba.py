@@ -52,8 +52,6 @@ INTERNALS = {  # who uses it in kernels/internals.py, and if it is a function, h
     "numba.core.dispatcher:Dispatcher.compile": ("entry_point", "(self, sig)"),
     "numba.core.dispatcher:Dispatcher.get_call_template": ("Part", "(self, args, kws)"),
     "numba.core.dispatcher:Dispatcher.typeof_pyval": ("machine_code", "(self, val)"),
-    "numba.core.extending:_Intrinsic._register": ("intrinsic", "(self)"),
-    "numba.np.ufunc.parallel:_launch_threads": ("start_threads", "()"),
     "llvmlite.binding.ffi:lib._name": ("llvm_library", None),
 }
 PUBLIC = "numba.types", "numba.extending", "numba.core.cgutils"  # Numba's manual shows how to use these
