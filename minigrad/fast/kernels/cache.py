@@ -22,7 +22,6 @@ import numpy
 
 from . import internals
 from .interrupts import postponed
-from .pages import give_back
 
 try:
     import fcntl
@@ -111,7 +110,7 @@ def _announce_loss(reason: str) -> None:
 
 
 # What has to be called before machine code is loaded or compiled; see threads.py too.
-prerequisites: list[Callable] = [give_back]
+prerequisites: list[Callable] = []
 
 
 def _meet_prerequisites() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import llvmlite.binding
 from llvmlite import ir
-from llvmlite.binding import Linkage, ffi, parse_assembly
+from llvmlite.binding import Linkage, parse_assembly
 from numba import _dynfunc, types
 from numba.core import codegen, compiler, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
@@ -213,11 +213,6 @@ def emit_call(context, builder: ir.IRBuilder, description, kinds: tuple[types.Ty
 def processor(target) -> tuple[str, str, str]:
     """(system, name of the processor, its features as LLVM writes them) that Numba compiles for."""
     return target.magic_tuple()
-
-
-def llvm_library() -> str:
-    """The path of the library that has LLVM."""
-    return ffi.lib._name
 
 
 # ------------------------------------------------------------------------------------------------ compiled code, kept
