@@ -4,9 +4,11 @@ It is there if Numba is installed, unless MINIGRAD_FAST=0 is set; else plain.py 
 """
 import importlib.util
 import os
-import sys
 
-IS_FAST = os.environ.get("MINIGRAD_FAST", "1") != "0" and importlib.util.find_spec("numba") is not None
+from ..per_thread import this_thread
+
+IS_WANTED = os.environ.get("MINIGRAD_FAST") != "0"
+IS_FAST = IS_WANTED and importlib.util.find_spec("numba") is not None
 
 if IS_FAST:
     from .installed import (
@@ -15,11 +17,11 @@ if IS_FAST:
     )
 else:
     from .plain import (
-        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads,
-        keep_grad_in, norm, sample, set_num_threads, threading_layer,
+        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, NoticeOfNumba, Program, cache_folder, compile, compile_ahead,
+        get_num_threads, keep_grad_in, norm, sample, set_num_threads, threading_layer,
     )
-    if importlib.util.find_spec("numba") is None:
-        print("minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba", file=sys.stderr)
+    if IS_WANTED:
+        this_thread.runner = NoticeOfNumba()
 
 __all__ = [
     "ACTIVATIONS", "IS_FAST", "FusedAdam", "FusedMuon", "FusedStep", "Program", "cache_folder", "compile", "compile_ahead",

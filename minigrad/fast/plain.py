@@ -2,14 +2,30 @@
 import functools
 import math
 import os
+import sys
 from typing import Any, Callable, Iterable
 
 import numpy as np
 
+from ..per_thread import this_thread
+from ..runner import Runner
 from ..tensor import Tensor
 
 FusedAdam = FusedMuon = FusedStep = Program = None  # optimizers step one parameter after the other, decoding has no cache
 ACTIVATIONS = ()
+
+
+class NoticeOfNumba(Runner):
+    """Runs the first op of this process, and says that it could be faster."""
+
+    def forward(self, op, inputs, arrays, options):
+        if this_thread.runner is self:  # and no observer is around it
+            this_thread.runner = None
+        if os.environ.get("MINIGRAD_FAST") != "0":
+            os.environ["MINIGRAD_FAST"] = "0"  # so that it is said once, and by no process that this one starts
+            print("minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba",
+                  file=sys.stderr)
+        return super().forward(op, inputs, arrays, options)
 
 
 def compile(function: Callable | None = None, *, check: bool = False) -> Callable:

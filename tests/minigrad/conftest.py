@@ -7,7 +7,7 @@ if IS_FAST:
 
 
 @pytest.fixture
-def captures(monkeypatch):
+def captures(monkeypatch, kernels):
     """Grows by one whenever a step is captured."""
     made, capture = [], compiled.Capture
     monkeypatch.setattr(compiled, "Capture", lambda *arguments: made.append(1) or capture(*arguments))

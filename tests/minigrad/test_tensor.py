@@ -159,7 +159,7 @@ def test_a_deep_copy_is_a_leaf_of_its_own():
     (lambda: mg.full((200, 300), True), 1), (lambda: copy.deepcopy(mg.from_numpy(np.full((200, 100), 3.0).T)), 3),
     (lambda: mg.empty(100, 200).zero_(), 0), (lambda: nn.init.constant_(nn.Linear(100, 200).weight, 2), 2),
 ], ids=["zeros", "ones", "full", "full of bool", "copy", "empty", "weight"])
-def test_large_tensors_begin_with_a_cache_line(make, value):
+def test_large_tensors_begin_with_a_cache_line(make, value, kernels):
     """To read weights that lie across two takes longer. NumPy aligns to 16 bytes, so some of several would not."""
     made = [make() for _ in range(4)]
     assert [tensor.array.ctypes.data % 64 for tensor in made] == [0] * 4

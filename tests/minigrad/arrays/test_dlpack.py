@@ -107,7 +107,7 @@ def test_what_cannot_be_shared_is_refused_in_one_line():
             mg.from_dlpack(np.zeros(2, dtype))
 
 
-def test_a_captured_step_does_not_give_its_memory_away():
+def test_a_captured_step_does_not_give_its_memory_away(kernels):
     with pytest.raises(RuntimeError, match="compile: this step reads the values"):
         mg.compile(lambda x: mg.from_numpy(np.from_dlpack(x * 2)))(mg.ones(2))
 

@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,14 +27,14 @@ as_module_and_script = pytest.mark.parametrize("way", ["-m minigrad", "bin/minig
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    """A function that runs Python with arguments, a line of shell; `numba` replaces that module."""
+    """A function that runs Python with arguments, a line of shell; `html` replaces that module, which the package imports."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # so that much is written at the exit only
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/minigrad").write_text(SCRIPT)
 
-    def run(arguments: str, numba: str | None = None) -> tuple[int, str, str]:
-        if numba is not None:
-            (tmp_path / "numba.py").write_text(numba)
+    def run(arguments: str, html: str | None = None) -> tuple[int, str, str]:
+        if html is not None:
+            (tmp_path / "html.py").write_text(html)
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path), ROOT)))
         process = subprocess.run(f"{sys.executable} {arguments}", shell=True, cwd=tmp_path, capture_output=True, text=True,
                                  check=False, preexec_fn=listen_to_ctrl_c)
@@ -54,9 +55,9 @@ def test_ctrl_c_while_the_command_itself_is_imported(start, tmp_path):
 
 
 @as_module_and_script
-@pytest.mark.parametrize("error", ["RuntimeError('NUMBA_NUM_THREADS\\nis 0')", "ImportError('NUMBA_NUM_THREADS is 0')"])
+@pytest.mark.parametrize("error", ["RuntimeError('so much\\nis lost')", "ImportError('so much is lost')"])
 def test_what_cannot_be_imported(start, way, error):
-    expected = "minigrad: error: cannot start: NUMBA_NUM_THREADS is 0\n"
+    expected = "minigrad: error: cannot start: so much is lost\n"
     assert start(f"{way} info", f"raise {error}") == (2, "", expected)
 
 
@@ -65,12 +66,31 @@ def test_mistakes_of_others_while_importing_have_their_traceback(start):
     assert (code, out) == (1, "") and err.count("Traceback") == 1 and err.endswith("\nKeyError: 'lost'\n")
 
 
-def test_settings_that_rule_kernels_out(start, monkeypatch):
+def test_settings_that_rule_kernels_out(start, monkeypatch, kernels):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
     line = "NUMBA_NUM_THREADS must be a whole number from 1, got '0'; unset it to use all cores"
     assert start("-m minigrad info") == (2, "", f"minigrad: error: cannot start: {line}\n")
     code, _, err = start("-c 'import models'")
     assert code == 1 and err.startswith("Traceback") and err.endswith(f"\nRuntimeError: {line}\n")
+
+
+NO_NUMBA = "import sys; sys.modules['numba'] = None; "  # it cannot be found then
+COMMAND = NO_NUMBA + "from minigrad.command import main; sys.exit(main('{}'.split()))"
+
+
+@pytest.mark.parametrize("code, is_told", [
+    (COMMAND.format("--help"), False), (COMMAND.format("gradcheck --help"), False), (COMMAND.format("info"), False),
+    (COMMAND.format("gradcheck --fly"), False), (COMMAND.format("sample --run nowhere"), False),
+    (COMMAND.format("gradcheck"), True), (NO_NUMBA + "import nn; nn.Linear(2, 2)", False),
+    (NO_NUMBA + "import minigrad as mg; x = mg.ones(2) + 1; x * x", True),
+    (NO_NUMBA + "import minigrad as mg\nwith mg.trace():\n x = mg.ones(2)*2\nx * 3.0", True),
+    (NO_NUMBA + "import subprocess, minigrad as mg; mg.ones(2) + 1; subprocess.run([sys.executable, '-c', "
+     "'import minigrad as mg; mg.ones(2) + 1'])", True),
+])
+def test_that_numba_is_missing_is_said_once_when_something_is_computed(start, monkeypatch, code, is_told):
+    monkeypatch.delenv("MINIGRAD_FAST", raising=False)
+    notice = "minigrad: Numba is not installed, so NumPy computes everything, slower: pip install numba\n"
+    assert start(f"-c {shlex.quote(code)}")[2].count(notice) == is_told
 
 
 def test_closed_output(start):

@@ -116,7 +116,7 @@ def test_looking_changes_nothing():
     assert x.node.grad is kept and type(kept) is np.ndarray
 
 
-def test_a_step_that_is_captured_shows_no_numbers():
+def test_a_step_that_is_captured_shows_no_numbers(kernels):
     @mg.compile
     def step(x):
         return x * (2.0 if x._repr_html_ is None else 3.0)

@@ -8,18 +8,15 @@ import minigrad as mg
 from minigrad import fast as engine
 from minigrad.fast import plain
 
-needs_kernels = pytest.mark.skipif(not engine.IS_FAST, reason="compares with kernels")
-
 
 def test_it_has_all_names_of_the_engine():
     assert set(engine.__all__) - {"IS_FAST"} <= set(vars(plain))
 
 
-@needs_kernels
 @pytest.mark.parametrize("top_k", [None, 1, 3, 50])
 @pytest.mark.parametrize("top_p", [None, 0.3, 0.9, 1.0])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_sample_draws_what_the_kernel_draws(top_k, top_p, temperature, random):
+def test_sample_draws_what_the_kernel_draws(top_k, top_p, temperature, random, kernels):
     logits = random.standard_normal((200, 11)).astype(np.float32)
     logits[::3, ::2] = -np.inf
     options = temperature, top_k, top_p, random.random(200)
@@ -32,8 +29,7 @@ def test_sample_refuses_logits_that_are_not_finite():
             plain.sample(np.array([broken]), 1.0, None, None, np.array([0.5]))
 
 
-@needs_kernels
-def test_norm_is_the_kernels(random):
+def test_norm_is_the_kernels(random, kernels):
     arrays = [random.standard_normal(shape).astype(dtype) for shape in ((3, 4), (1000,), (0,)) for dtype in ("f", "d")]
     assert plain.norm(arrays) == pytest.approx(engine.norm(arrays), rel=1e-14)
 

@@ -373,7 +373,7 @@ def test_an_error_leaves_the_trace_readable():
     assert t["y"].value.tolist() == (2 * x.array).tolist() and current() is EAGER
 
 
-def test_it_works_beside_other_observers_and_compiled_steps():
+def test_it_works_beside_other_observers_and_compiled_steps(kernels):
     x = leaf(3)
     step = mg.compile(lambda: weighted(x * 2.0))
     with mg.trace() as t, mg.detect_anomaly(), mg.count_flops():
