@@ -4,7 +4,6 @@ Backward puts the reduced axes back with length 1 (`keep_axes`), so that dout li
 those of `backend.sum`: exact to a rounding or a few along any axis, where NumPy's lose digits if they are long.
 Methods take PyTorch's `dim` and `keepdim`, and NumPy's `axis` and `keepdims`, which mean the same.
 """
-import functools
 import math
 from typing import Callable
 
@@ -165,23 +164,15 @@ class Prod(Op):
         return dout[..., None] * before * after
 
 
-def is_any(x: np.ndarray, axis, keepdims):
-    return in_order(np.logical_or.reduce(x, axis, None, None, keepdims))  # np.any takes twice as long for a few elements
-
-
-def are_all(x: np.ndarray, axis, keepdims):
-    return in_order(np.logical_and.reduce(x, axis, None, None, keepdims))
-
-
 def reduce(operation, x, dim, keepdim: bool, **options):
     axis = None if dim is None else checked_axes(operation.__name__.lower(), x, dim)
     return x.apply_op(operation, x, axis=axis, keepdims=keepdim, **options)
 
 
-def reduce_constant(name: str, function: Callable, x, dim, keepdim: bool):
-    """A reduction without gradient."""
+def reduce_constant(name: str, function: np.ufunc, x, dim, keepdim: bool):
+    """A reduction by NumPy's function of two elements, without gradient."""
     axes = checked_axes(name, x, dim)
-    return x.constant(function, x, axes, keepdim)
+    return x.constant(lambda array: in_order(function.reduce(array, axis=axes, keepdims=keepdim)), x)
 
 
 def position(function: Callable, x, dim: int | None, keepdim: bool):
@@ -225,17 +216,13 @@ class ReduceMethods:
     @answers(np.prod)
     def prod(self, dim=None, keepdim=False):
         """The product. Its gradient is right also where elements are zero."""
-        axes = checked_axes("prod", self, dim)
         if self.dtype.kind != "f":
-            return self.constant(functools.partial(np.prod, axis=axes, keepdims=keepdim), self)
-        if axes == (self.ndim - 1,):
-            out = self.apply_op(Prod, self)
-        else:
-            axes = range(self.ndim) if axes is None else axes
-            others = [d for d in range(self.ndim) if d not in axes]
-            kept, count = [self.shape[d] for d in others], math.prod(self.shape[d] for d in axes)
-            out = self.apply_op(Prod, self.permute(*others, *axes).reshape(kept + [count]))
-        return out.reshape([1 if d in axes else n for d, n in enumerate(self.shape)]) if keepdim else out
+            return reduce_constant("prod", np.multiply, self, dim, keepdim)
+        axes = checked_axes("prod", self, dim) or tuple(range(self.ndim))
+        others = [d for d in range(self.ndim) if d not in axes]
+        rows = self.permute(*others, *axes).reshape([self.shape[d] for d in others] + [count(self.shape, axes)])
+        out = self.apply_op(Prod, rows)
+        return keep_axes(out, self.shape, axes) if keepdim else out
 
     @answers(np.max)
     def amax(self, dim=None, keepdim=False):
@@ -265,11 +252,11 @@ class ReduceMethods:
 
     @answers(np.any)
     def any(self, dim=None, keepdim=False):
-        return reduce_constant("any", is_any, self, dim, keepdim)
+        return reduce_constant("any", np.logical_or, self, dim, keepdim)
 
     @answers(np.all)
     def all(self, dim=None, keepdim=False):
-        return reduce_constant("all", are_all, self, dim, keepdim)
+        return reduce_constant("all", np.logical_and, self, dim, keepdim)
 
     def count_nonzero(self, dim=None):
         return self.constant(count_nonzero, self, checked_axes("count_nonzero", self, dim))
