@@ -62,6 +62,13 @@ def linear(x, weight, bias):
     return out if bias is None else out + bias
 
 
+def linear_backward(op: Op, i: int, dout, x, weight) -> tuple:
+    """The gradients of x, weight and bias that op needs, where x is its input i, or what it made of the inputs before."""
+    dx = np.matmul(dout, weight) if i or op.needs(0) else None
+    dweight = np.matmul(np.swapaxes(rows_of(dout), 0, 1), rows_of(x)) if op.needs(i + 1) else None
+    return dx, dweight, column_sum(dout) if op.needs(i + 2) else None
+
+
 class Linear(Fused):
     """out = x @ weight^T + bias:  dx = dout @ weight,  dweight = dout^T @ x,  dbias = columnsum(dout)
 
@@ -75,9 +82,7 @@ class Linear(Fused):
         return linear(x, weight, bias)
 
     def backward(self, dout, x, weight):
-        dx = np.matmul(dout, weight) if self.needs(0) else None
-        dweight = np.matmul(np.swapaxes(rows_of(dout), 0, 1), rows_of(x)) if self.needs(1) else None
-        return dx, dweight, column_sum(dout) if self.needs(2) else None
+        return linear_backward(self, 0, dout, x, weight)
 
     def count(self, arrays, output):
         return output.size * arrays[0].shape[-1]
@@ -105,15 +110,9 @@ class MLP(Fused):
 
     def backward(self, dout, x, expand, expand_bias, project, project_bias, hidden):
         activated = Gelu.call(hidden, approximate=self.approximate)
-        dactivated, dproject, dproject_bias = self.linear_backward(dout, activated, project, 3)
-        dx, dexpand, dexpand_bias = self.linear_backward(dactivated * gelu_slope(hidden, self.approximate), x, expand, 1)
-        return dx, dexpand, dexpand_bias, dproject, dproject_bias
-
-    def linear_backward(self, dout, x, weight, i: int) -> tuple:
-        """Of x, weight and bias, where weight is input i, and those gradients are made that are needed."""
-        dx = np.matmul(dout, weight) if i > 1 or self.needs(0) else None
-        dweight = np.matmul(np.swapaxes(rows_of(dout), 0, 1), rows_of(x)) if self.needs(i) else None
-        return dx, dweight, column_sum(dout) if self.needs(i + 1) else None
+        dactivated, dproject, dproject_bias = linear_backward(self, 2, dout, activated, project)
+        dhidden = dactivated * gelu_slope(hidden, self.approximate)
+        return *linear_backward(self, 0, dhidden, x, expand), dproject, dproject_bias
 
     def count(self, arrays, output):
         x, expand, *_ = arrays
