@@ -13,13 +13,10 @@ import numpy as np
 from . import ops, tape
 from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
-from .arrays.dlpack import CPU_TYPE, exported
-from .arrays.dtypes import as_array, bool_, float32, float64, int64
+from .arrays.dtypes import as_array, float32, float64
 from .arrays.versions import VersionedArray
 from .backend import lasting
-from .drawing.html import html_of_tensor
-from .ops.comparison import Where
-from .ops.indexing import SetAt, integers_apart, joined_index, plain_index
+from .ops.in_place import check_current, refuse_write
 from .ops.operands import sizes
 from .per_thread import this_thread
 from .runner import EAGER, current, opaque, refuse_in_capture
@@ -223,8 +220,7 @@ class Tensor(ops.Methods):
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing below this tensor "
                 "has requires_grad=True, or it was computed under no_grad()"
             )
-        if versions.on_tape:
-            check_current("backward", (self,))
+        check_current("backward", (self,))
         if gradient is None:
             if self._array.size != 1:
                 raise RuntimeError(
@@ -300,6 +296,13 @@ class Tensor(ops.Methods):
         if self.node is None:
             raise RuntimeError("only a tensor that requires a gradient has a place on the tape to name")
         self.node.name = name
+
+    def _before(self) -> "Tensor":
+        """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
+        if not (self.requires_grad and this_thread.grad_enabled):
+            return self
+        check_current("in place", (self,))
+        return wrap(self._array.copy(), self.node)
 
     def detach(self) -> "Tensor":
         """The same data, off the tape: a constant, that shares memory. Detach anew after a write on the tape."""
@@ -377,108 +380,6 @@ class Tensor(ops.Methods):
     def dtype(self) -> np.dtype:
         return self._array.dtype
 
-    def size(self, dim: int | None = None):
-        return self.shape if dim is None else self.shape[dim]
-
-    def dim(self) -> int:
-        return self.ndim
-
-    def numel(self) -> int:
-        return self._array.size
-
-    def element_size(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    def stride(self, dim: int | None = None):
-        """By how many elements the next one along an axis is apart in memory."""
-        strides = tuple(n // self.dtype.itemsize for n in self._array.strides)
-        return strides if dim is None else strides[dim]
-
-    def is_contiguous(self) -> bool:
-        return self._array.flags.c_contiguous
-
-    def data_ptr(self) -> int:
-        """The address of the first element."""
-        return self._values().ctypes.data
-
-    def __len__(self) -> int:
-        if self.ndim == 0:
-            raise TypeError("len() of a 0-d tensor")
-        return len(self._array)
-
-    def item(self) -> int | float | bool:
-        """The one element, as a Python number."""
-        if self._array.size != 1:
-            raise ValueError(f"item: only one element can become a Python number; this tensor has shape {self.shape}")
-        return self._values().item()
-
-    def tolist(self):
-        return self._values().tolist()
-
-    def numpy(self) -> np.ndarray:
-        """The array, shared, as `data` is."""
-        if self.requires_grad:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        return self.data
-
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
-        if self.requires_grad:
-            raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
-        array = np.array(self._values(), dtype=dtype, copy=copy)
-        if array is self._array:  # np.asarray hands this on as a plain array, and would not tell of writes
-            array = array.view()
-            array.flags.writeable = False
-        return array
-
-    def __dlpack__(self, **options):
-        """The memory itself, for from_dlpack() of another library; see dlpack.py."""
-        return exported(self, **options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU_TYPE, 0
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "i" or self._array.size != 1:
-            raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
-        return self._values().item()
-
-    def __bool__(self) -> bool:
-        if self._array.size != 1:
-            raise ValueError(f"the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()")
-        return bool(self._values().item())
-
-    def __iter__(self):
-        if self.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return (self[i] for i in range(len(self)))
-
-    def __contains__(self, value) -> bool:
-        return bool(np.any(self._values() == as_array(value)))
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.ndim == 0 else repr(self)
-
-    def __repr__(self) -> str:
-        text = np.array2string(self._array, separator=", ", precision=4, prefix="tensor(")
-        extras = [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
-        if self.grad_fn is not None:
-            extras.append(f"grad_fn={self.grad_fn}")
-        elif self.requires_grad:
-            extras.append("requires_grad=True")
-        return f"tensor({', '.join([text] + extras)})"
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the numbers on colours, and the gradient beside them."""
-        place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
-        return html_of_tensor(self._array, self.grad_array(), f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}")
-
     def __deepcopy__(self, memo) -> "Tensor":
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
@@ -488,96 +389,6 @@ class Tensor(ops.Methods):
         copy._array[...] = self._values()
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy
-
-    # ------------------------------------------------------------------------------------------------ in place
-
-    def write(self, result: "Tensor | np.ndarray", is_there: bool = False) -> "Tensor":
-        """Put a result of the same shape into this tensor's memory: what all in-place methods come to.
-
-        On the tape, the result's place becomes this tensor's. An operation that has saved the old data refuses its
-        backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
-        gradient can only be written to under no_grad(). `is_there`: the op has written its result into this memory itself.
-        """
-        refuse_write()
-        self._refuse_leaf()
-        node = result.node if isinstance(result, Tensor) else None
-        on_tape = this_thread.grad_enabled and (self.node is not None or node is not None)
-        if this_thread.grad_enabled:
-            check_current("in place", (result,))
-        array = result.array if isinstance(result, Tensor) else result
-        if array.shape != self.shape:
-            raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
-        if not np.can_cast(array.dtype, self.dtype, "same_kind"):
-            raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
-        self._check_writable()
-        if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
-            node = apply(Where, array.astype(self.dtype), self, condition=np.True_).node
-        if not is_there:
-            self._array[...] = array
-        versions.note_write(self._array, is_on_tape=on_tape)
-        if on_tape:
-            self.node = placed_now(node, self._array)
-        return self
-
-    def _refuse_leaf(self) -> None:
-        if this_thread.grad_enabled and self.is_leaf and self.node is not None:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
-                "make a new tensor"
-            )
-
-    def _check_writable(self) -> None:
-        if not self._array.flags.writeable:
-            raise RuntimeError(
-                "unsupported operation: this memory cannot be written to; as after expand(), one element may stand in "
-                "several places. clone() the tensor before"
-            )
-
-    def _before(self) -> "Tensor":
-        """This tensor for an operation whose result will overwrite it: on the tape, that may need to save a copy."""
-        if not (self.requires_grad and this_thread.grad_enabled):
-            return self
-        check_current("in place", (self,))
-        return wrap(self._array.copy(), self.node)
-
-    def __setitem__(self, index, value) -> None:
-        refuse_write()
-        value = value if isinstance(value, Tensor) else Tensor(value)
-        if value.ndim and value.shape[0] == 1:  # leading axes of length 1 may be more than the item has
-            value = value.reshape(value.shape[next((i for i, n in enumerate(value.shape) if n != 1), value.ndim):])
-        basic, advanced = integers_apart(plain_index(index))
-        on_tape = this_thread.grad_enabled and (self.requires_grad or value.requires_grad)
-        self._check_writable()
-        if on_tape:
-            index = advanced if basic is None else joined_index(basic, advanced, self.shape)
-            value = value.to(self.dtype)
-            self._refuse_leaf()
-            check_current("SetAt", (self, value))  # all that can be wrong is found before anything is written
-            in_place = this_thread.runner is None  # an observer wants to see what was there before, too
-            self.write(apply(SetAt, self, value, index=index, in_place=in_place), is_there=in_place)
-        else:
-            if this_thread.grad_enabled:
-                check_current("in place", (value,))
-            target = self._array if basic is None else self._array[basic]
-            target[advanced] = value._array
-            versions.note_item_written(target, advanced)
-
-    def add_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() + _scaled(other, alpha))
-    def sub_(self, other, *, alpha: float = 1) -> "Tensor": return self.write(self._before() - _scaled(other, alpha))
-    def mul_(self, other) -> "Tensor": return self.write(self._before() * other)
-    def div_(self, other) -> "Tensor": return self.write(self._before() / other)
-    def __iadd__(self, other): return self.add_(other)
-    def __isub__(self, other): return self.sub_(other)
-    def __imul__(self, other): return self.mul_(other)
-    def __itruediv__(self, other): return self.div_(other)
-    def zero_(self) -> "Tensor": return self.fill_(0)
-
-    def copy_(self, source: "Tensor | np.ndarray") -> "Tensor":
-        """Take the source's values, broadcast, in this dtype."""
-        source = source if isinstance(source, Tensor) else Tensor(source)
-        return self.write(source.to(self.dtype).expand(self.shape))
-
-    def fill_(self, value: float) -> "Tensor": return self.write(np.full(self.shape, value, self.dtype))
 
     # ------------------------------------------------------------------------------------------------ new ones
 
@@ -626,54 +437,6 @@ def _tell_apart(arrays: list, parents: Sequence) -> None:
             arrays[i] = array.view()
 
 
-class Identity(Op):
-    """out = x, a place of its own on the tape:  dx = dout"""
-
-    passes_gradient = True
-
-    def forward(self, x):
-        return x
-
-    def backward(self, dout):
-        return dout
-
-
-def placed_now(parent: Node | None, array: np.ndarray) -> Node | None:
-    """A new place on the tape for a value that has just been changed in place; none for a constant."""
-    if parent is None:
-        return None
-    place = Identity.blank()
-    place.parents = (parent,)
-    place.record((array, array), {}, array)
-    return place
-
-
 def _placed(place: Node | None, array: Any) -> Any:
     """A Tensor of this array at a place on the tape; the array itself, if it has none."""
     return array if place is None else wrap(np.asarray(array), place)
-
-
-def refuse_write() -> None:
-    """RuntimeError in a compiled step: a write in place is not an op."""
-    refuse_in_capture("writes to a tensor in place", "make a new tensor, or don't compile this step")
-
-
-def _scaled(x, alpha: float):
-    """alpha * x, and booleans stay booleans by default"""
-    return x if alpha == 1 else x * alpha
-
-
-def check_current(name: str, inputs: Sequence) -> None:
-    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
-    if not versions.on_tape:
-        return
-    for i, value in enumerate(inputs):
-        if not isinstance(value, Tensor):
-            continue
-        age = value.made if value.node is None else value.node.order
-        if versions.last_write(value._array)[1] > age:
-            raise RuntimeError(
-                f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
-                "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
-                "row += y), take views of it anew, or clone() before writing"
-            )

@@ -2,7 +2,7 @@
 backward side by side, and the method or function that users call.
 
 `Methods` joins the methods of all families: it is the base of Tensor. They know `array`, `apply_op` and `constant` of it,
-those in place `write`.
+those in place and the conversions its place on the tape.
 """
 import inspect
 
@@ -12,6 +12,7 @@ from . import (
 from .activations import ActivationMethods
 from .arithmetic import ArithmeticMethods
 from .comparison import ComparisonMethods
+from .conversions import ConversionMethods
 from .cumulative import CumulativeMethods
 from .diagonal import DiagonalMethods
 from .dtypes import DtypeMethods
@@ -33,7 +34,7 @@ from .windows import WindowMethods
 class Methods(
     ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
     CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, GatherMethods,
-    WindowMethods, SortingMethods, MultinomialMethods, InPlaceMethods, DtypeMethods, NumpyProtocol,
+    WindowMethods, SortingMethods, MultinomialMethods, InPlaceMethods, DtypeMethods, ConversionMethods, NumpyProtocol,
 ):
     pass
 

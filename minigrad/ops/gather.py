@@ -7,7 +7,7 @@ from ..runner import compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, passed_on, started
 from .numpy_protocol import answers
-from .operands import at, check_dim, common_dtype, operand, promote
+from .operands import at, check_dim, common_dtype, operand, promote, scaled
 
 
 class Gather(Op):
@@ -183,5 +183,4 @@ class GatherMethods:
             )
         if not self.ndim:
             return self + source * alpha
-        added = source if alpha == 1 else source * alpha
-        return self.apply_op(AddAt, *promote(added, self), index=at(dim, indices), shape=self.shape)
+        return self.apply_op(AddAt, *promote(scaled(source, alpha), self), index=at(dim, indices), shape=self.shape)

@@ -1,8 +1,51 @@
-"""In-place forms: x.exp_() puts x.exp() into x's memory, on the tape, as `Tensor.write` says. And draws in place."""
+"""Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape. And draws in place."""
+from typing import Sequence
+
 import numpy as np
 
 from .. import random
+from ..arrays import versions
+from ..arrays.dtypes import as_array
+from ..backend import is_tensor
+from ..per_thread import this_thread
+from ..runner import refuse_in_capture
+from ..tape import Op
+from .comparison import Where
 from .numpy_protocol import named
+from .operands import data_of, scaled
+
+
+class Identity(Op):
+    """out = x, a place of its own on the tape:  dx = dout"""
+
+    passes_gradient = True
+
+    def forward(self, x):
+        return x
+
+    def backward(self, dout):
+        return dout
+
+
+def refuse_write() -> None:
+    """RuntimeError in a compiled step: a write in place is not an op."""
+    refuse_in_capture("writes to a tensor in place", "make a new tensor, or don't compile this step")
+
+
+def check_current(name: str, inputs: Sequence) -> None:
+    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
+    if not versions.on_tape:
+        return
+    for i, value in enumerate(inputs):
+        if not is_tensor(value):
+            continue
+        age = value.made if value.node is None else value.node.order
+        if versions.last_write(value._array)[1] > age:
+            raise RuntimeError(
+                f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
+                "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
+                "row += y), take views of it anew, or clone() before writing"
+            )
 
 
 def in_place(name: str):
@@ -15,13 +58,66 @@ def in_place(name: str):
 
 
 class InPlaceMethods:
+    def write(self, result, is_there: bool = False):
+        """Put a result, a Tensor or an array, of the same shape into this tensor's memory: what in-place methods come to.
+
+        On the tape, the result's place becomes this tensor's. An operation that has saved the old data refuses its
+        backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
+        gradient can only be written to under no_grad(). `is_there`: the op has written its result into this memory itself.
+        """
+        self.check_writable()
+        node, array = result.node if is_tensor(result) else None, data_of(result)
+        on_tape = this_thread.grad_enabled and (self.node is not None or node is not None)
+        if this_thread.grad_enabled:
+            check_current("in place", (result,))
+        if array.shape != self.shape:
+            raise ValueError(f"in place: a result of shape {array.shape} does not fit into a tensor of {self.shape}")
+        if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"in place: result type {array.dtype} can't be cast to {self.dtype}")
+        if on_tape and node is None:  # a constant: the old value's gradient is zero from here on
+            node = self.apply_op(Where, array.astype(self.dtype), self, condition=np.True_).node
+        if not is_there:
+            self._array[...] = array
+        versions.note_write(self._array, is_on_tape=on_tape)
+        if on_tape:
+            self.node = Identity.blank()
+            self.node.parents = (node,)
+            self.node.record((), {}, self._array)
+        return self
+
+    def check_writable(self) -> None:
+        """RuntimeError if nothing may be written to this memory now."""
+        refuse_write()
+        if this_thread.grad_enabled and self.is_leaf and self.node is not None:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "
+                "make a new tensor"
+            )
+        if not self._array.flags.writeable:
+            raise RuntimeError(
+                "unsupported operation: this memory cannot be written to; as after expand(), one element may stand in "
+                "several places. clone() the tensor before"
+            )
+
     abs_, ceil_, floor_, frac_, neg_, pow_, reciprocal_, remainder_, round_, sign_, square_, trunc_ = map(in_place, (
         "abs", "ceil", "floor", "frac", "neg", "pow", "reciprocal", "remainder", "round", "sign", "square", "trunc"))
     cos_, exp_, log_, log1p_, rsqrt_, sigmoid_, sin_, sqrt_, tanh_ = map(in_place, (
         "cos", "exp", "log", "log1p", "rsqrt", "sigmoid", "sin", "sqrt", "tanh"))
     addcdiv_, addcmul_, clamp_, clip_, lerp_, masked_fill_, nan_to_num_, relu_, tril_, triu_ = map(in_place, (
         "addcdiv", "addcmul", "clamp", "clip", "lerp", "masked_fill", "nan_to_num", "relu", "tril", "triu"))
-    index_add_, scatter_, scatter_add_ = map(in_place, ("index_add", "scatter", "scatter_add"))
+    div_, index_add_, mul_, scatter_, scatter_add_ = map(in_place, ("div", "index_add", "mul", "scatter", "scatter_add"))
+
+    def add_(self, other, *, alpha: float = 1): return self.write(self._before() + scaled(other, alpha))
+    def sub_(self, other, *, alpha: float = 1): return self.write(self._before() - scaled(other, alpha))
+    __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
+
+    def fill_(self, value: float): return self.write(np.full(self.shape, value, self.dtype))
+    def zero_(self): return self.fill_(0)
+
+    def copy_(self, source):
+        """Take the source's values, broadcast, in this dtype."""
+        source = source if is_tensor(source) else self.constant(as_array, source, None, True)
+        return self.write(source.to(self.dtype).expand(self.shape))
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: random.Generator | None = None):
         """Drawn anew: normal with this mean and standard deviation."""

@@ -3,9 +3,13 @@ import math
 
 import numpy as np
 
+from ..arrays import versions
+from ..arrays.dtypes import as_array
 from ..backend import add_at, copied, in_order, is_tensor, positions_of_nonzero, takes_twice, zeros
+from ..per_thread import this_thread
 from ..runner import compute
 from ..tape import Op
+from .in_place import check_current
 from .operands import check_dim, values_of
 
 
@@ -142,6 +146,25 @@ class IndexingMethods:
         basic, advanced = integers_apart(plain_index(index))
         x = self if basic is None else self.apply_op(Index, self, index=basic)
         return self.apply_op(Index, x, index=advanced)
+
+    def __setitem__(self, index, value):
+        self.check_writable()
+        value = value if is_tensor(value) else self.constant(as_array, value, None, True)
+        while value.shape[:1] == (1,):  # leading axes of length 1 may be more than the item has
+            value = value[0]
+        basic, advanced = integers_apart(plain_index(index))
+        if this_thread.grad_enabled and (self.requires_grad or value.requires_grad):
+            index = advanced if basic is None else joined_index(basic, advanced, self.shape)
+            value = value.to(self.dtype)
+            check_current("SetAt", (self, value))  # all that can be wrong is found before anything is written
+            in_place = this_thread.runner is None  # an observer wants to see what was there before, too
+            self.write(self.apply_op(SetAt, self, value, index=index, in_place=in_place), is_there=in_place)
+        else:
+            if this_thread.grad_enabled:
+                check_current("in place", (value,))
+            target = self._array if basic is None else self._array[basic]
+            target[advanced] = value._array
+            versions.note_item_written(target, advanced)
 
     def masked_select(self, mask):
         """The elements where mask holds, as a vector; both broadcast."""

@@ -99,6 +99,11 @@ def of_one_dtype(operation, a, *others, **options):
         raise broadcast_error(operation.__name__.lower(), a, *others) from None
 
 
+def scaled(x, alpha: float):
+    """alpha * x; booleans stay booleans if alpha is 1."""
+    return x if alpha == 1 else x * alpha
+
+
 def of_floats(operation, a, b):
     """An elementwise operation on two operands as floats."""
     a, b = promote(operand(a), operand(b))

@@ -14,9 +14,10 @@ from ..autograd.grad_mode import no_grad
 from ..arrays import float_errors
 from ..backend import is_tensor
 from ..drawing.graph import Graph, graph_of
+from ..ops.in_place import Identity
 from ..runner import Observer, current, unbroadcast
 from ..tape import Fused, Op
-from ..tensor import Identity, Tensor
+from ..tensor import Tensor
 from . import names as naming
 from . import page
 from .formulas import formula

@@ -1,0 +1,95 @@
+"""What a Tensor tells of itself, and what it becomes elsewhere: numbers of Python, arrays of NumPy, memory of another
+library, text. Nothing here is on the tape."""
+import numpy as np
+
+from ..arrays.dlpack import CPU_TYPE, exported
+from ..arrays.dtypes import as_array, bool_, float32, int64
+from ..drawing.html import html_of_tensor
+
+
+class ConversionMethods:
+    def dim(self) -> int: return self.ndim
+    def numel(self) -> int: return self._array.size
+    def size(self, dim: int | None = None): return self.shape if dim is None else self.shape[dim]
+    def is_contiguous(self) -> bool: return self._array.flags.c_contiguous
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def stride(self, dim: int | None = None):
+        """By how many elements the next one along an axis is apart in memory."""
+        strides = tuple(n // self.dtype.itemsize for n in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._values().ctypes.data
+
+    def item(self) -> int | float | bool:
+        """The one element, as a Python number."""
+        if self._array.size != 1:
+            raise ValueError(f"item: only one element can become a Python number; this tensor has shape {self.shape}")
+        return self._values().item()
+
+    def tolist(self): return self._values().tolist()
+    def __float__(self) -> float: return float(self.item())
+    def __int__(self) -> int: return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "i" or self._array.size != 1:
+            raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
+        return self.item()
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise ValueError(f"the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()")
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._array)
+
+    def __iter__(self):
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, value) -> bool: return bool(np.any(self._values() == as_array(value)))
+
+    def numpy(self) -> np.ndarray:
+        """The array, shared, as `data` is."""
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return self.data
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        if self.requires_grad:
+            raise RuntimeError("NumPy would lose the gradient of this tensor. Use tensor.detach().numpy() instead.")
+        array = np.array(self._values(), dtype=dtype, copy=copy)
+        if array is self._array:  # np.asarray hands this on as a plain array, and would not tell of writes
+            array = array.view()
+            array.flags.writeable = False
+        return array
+
+    def __dlpack__(self, **options):
+        """The memory itself, for from_dlpack() of another library; see dlpack.py."""
+        return exported(self, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]: return CPU_TYPE, 0
+    def __format__(self, spec: str) -> str: return format(self.item(), spec) if self.ndim == 0 else repr(self)
+
+    def __repr__(self) -> str:
+        text = np.array2string(self._array, separator=", ", precision=4, prefix="tensor(")
+        extras = [] if self.dtype in (float32, int64, bool_) else [f"dtype={self.dtype}"]
+        if self.grad_fn is not None:
+            extras.append(f"grad_fn={self.grad_fn}")
+        elif self.requires_grad:
+            extras.append("requires_grad=True")
+        return f"tensor({', '.join([text] + extras)})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the numbers on colours, and the gradient beside them."""
+        place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
+        return html_of_tensor(self._array, self.grad_array(), f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}")
