@@ -115,9 +115,9 @@ def take_along_dim(x, indices, dim: int | None = None):
     before, after = (
         np.broadcast_shapes(x.shape[part], indices.shape[part]) for part in (slice(dim), slice(dim + 1, None))
     )
-    shape = before + (indices.shape[dim],) + after
+    shape = before + indices.shape[dim : dim + 1] + after
     indices = indices.expand(shape) if is_tensor(indices) else np.broadcast_to(indices, shape)
-    return x.expand(before + (x.shape[dim],) + after).gather(dim, indices)
+    return x.expand(before + x.shape[dim : dim + 1] + after).gather(dim, indices)
 
 
 answers(np.take_along_axis)(lambda x, indices, dim=-1: take_along_dim(x, indices, dim))

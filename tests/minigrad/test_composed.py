@@ -83,6 +83,7 @@ COMPOSED = {
         lambda x: mg.scatter(x, 0, mg.tensor([[1, 1]]), 2.5), lambda x: np.array([x[0], [2.5, 2.5, x[1, 2]]]), normal(2, 3)),
     "scatter of a single number": (
         lambda x, y: x.scatter(0, mg.tensor(0), y), lambda x, y: 0 * x + y, normal(), normal()),
+    "take_along_dim of a single number": (lambda x: mg.take_along_dim(x, mg.tensor(0), 0), lambda x: x, normal()),
     "addcmul": (lambda a, b, c: mg.addcmul(a, b, c, value=-0.5), lambda a, b, c: a - 0.5 * b * c, *(normal(3, 1) for _ in "abc")),
     "addcdiv": (
         lambda a, b, c: a.addcdiv(b, c, value=3), lambda a, b, c: a + 3 * b / c, normal(3, 4), normal(4), far_from_integers(3, 1)),
