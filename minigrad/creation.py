@@ -15,12 +15,18 @@ from .ops.operands import sizes
 from .random import Generator
 from .tensor import Tensor, wrap
 
+Size = Sequence[int] | None
 
-def _fresh(array: np.ndarray, requires_grad: bool = False, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of an array that nobody else holds."""
+
+def _with_options(made: Tensor, requires_grad: bool = False, device: Any = None) -> Tensor:
     if device is not None:
         checked_device(device)
-    return wrap(as_array(array, dtype)).requires_grad_(requires_grad)
+    return made.requires_grad_(requires_grad)
+
+
+def _fresh(array: np.ndarray, requires_grad: bool, device: Any, dtype: Any = None) -> Tensor:
+    """A tensor of an array that nobody else holds."""
+    return _with_options(wrap(as_array(array, dtype)), requires_grad, device)
 
 
 def _given(data: Any, dtype: Any, copy: bool | None) -> Tensor:
@@ -35,7 +41,7 @@ def _floating(dtype: Any) -> np.dtype:
     return float32 if dtype is None else as_dtype(dtype)
 
 
-def _shape(shape: tuple, size: Sequence[int] | None) -> tuple[int, ...]:
+def _shape(shape: tuple, size: Size) -> tuple[int, ...]:
     """zeros(2, 3), zeros((2, 3)) and zeros(size=(2, 3)) mean the same."""
     return sizes(shape if size is None else (*shape, size))
 
@@ -46,18 +52,14 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    if device is not None:
-        checked_device(device)
-    return _given(data, dtype, True).requires_grad_(requires_grad)
+    return _with_options(_given(data, dtype, True), requires_grad, device)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """The data as a tensor: itself, or one that shares an array's memory, if nothing has to be converted."""
     if isinstance(data, Tensor):
         return data.to(dtype, device=device)
-    if device is not None:
-        checked_device(device)
-    return _given(data, dtype, None)
+    return _with_options(_given(data, dtype, None), device=device)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -88,29 +90,23 @@ def full(
     size: Sequence[int], fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
 ) -> Tensor:
     value = as_array(fill_value, dtype)
-    return _fresh(_filled(sizes((size,)), value, value.dtype), requires_grad, device=device)
+    return _fresh(_filled(sizes((size,)), value, value.dtype), requires_grad, device)
 
 
-def zeros(
-    *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
-    return _fresh(lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device=device)
+def zeros(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return _fresh(lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device)
 
 
-def ones(
-    *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
-    return _fresh(_filled(_shape(shape, size), 1, _floating(dtype)), requires_grad, device=device)
+def ones(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return _fresh(_filled(_shape(shape, size), 1, _floating(dtype)), requires_grad, device)
 
 
-def empty(
-    *shape, size: Sequence[int] | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
-    return _fresh(lasting(_shape(shape, size), _floating(dtype)), requires_grad, device=device)
+def empty(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return _fresh(lasting(_shape(shape, size), _floating(dtype)), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return _fresh(np.eye(n, m, dtype=_floating(dtype)), requires_grad, device=device)
+    return _fresh(np.eye(n, m, dtype=_floating(dtype)), requires_grad, device)
 
 
 def _in_kind_of(dtype: np.dtype, *numbers: float) -> Sequence[float]:
@@ -128,7 +124,7 @@ def arange(
     start, end, step = _in_kind_of(as_dtype(dtype), start, end, step)
     if step == 0 or (end - start) * step < 0 or not np.isfinite(end - start):
         raise ValueError(f"arange: step must be nonzero and lead from start to end, got {start}, {end} and step {step}")
-    return _fresh(np.arange(start, end, step), requires_grad, dtype, device)
+    return _fresh(np.arange(start, end, step), requires_grad, device, dtype)
 
 
 def linspace(
@@ -147,7 +143,7 @@ def linspace(
     place, step = np.arange(steps), (end - start) / max(steps - 1, 1)
     is_first_half = place < max(steps // 2, 1)  # each is counted from the nearer end
     numbers = np.where(is_first_half, start + step * place, end - step * (steps - 1 - place))
-    return _fresh(numbers, requires_grad, dtype, device)
+    return _fresh(numbers, requires_grad, device, dtype)
 
 
 def _drawn(
@@ -155,29 +151,24 @@ def _drawn(
     generator: Generator | None = None,
 ) -> Tensor:
     """A tensor of what draw(generator, *values) gives; a replay of a compiled step draws anew."""
-    if device is not None:
-        checked_device(device)
     dtype = None if dtype is None else as_dtype(dtype)
     drawn = Tensor.constant(lambda *arrays: as_array(draw(random.generator(generator), *arrays), dtype), *values)
-    return drawn.requires_grad_(requires_grad)
+    return _with_options(drawn, requires_grad, device)
 
 
-def rand(*shape, size: Sequence[int] | None = None, dtype: Any = None, **options) -> Tensor:
+def rand(*shape, size: Size = None, dtype: Any = None, **options) -> Tensor:
     """Uniform between 0 and 1. Options are requires_grad, device and generator, as of all that draw."""
     return _drawn(lambda generator: generator.random(_shape(shape, size), _floating(dtype)), **options)
 
 
-def randn(*shape, size: Sequence[int] | None = None, dtype: Any = None, **options) -> Tensor:
+def randn(*shape, size: Size = None, dtype: Any = None, **options) -> Tensor:
     """Standard normal."""
     return _drawn(lambda generator: generator.standard_normal(_shape(shape, size), _floating(dtype)), **options)
 
 
-def normal(
-    mean: Tensor | float, std: Tensor | float, size: Sequence[int] | None = None, dtype: Any = None, **options
-) -> Tensor:
+def normal(mean: Tensor | float, std: Tensor | float, size: Size = None, dtype: Any = None, **options) -> Tensor:
     """Normal with these means and standard deviations, one for each element or for all. The draw has no gradient."""
-    if dtype is None:
-        dtype = next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
+    dtype = dtype or next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
     shape = None if size is None else sizes((size,))
     return _drawn(lambda generator, mean, std: generator.normal(mean, std, shape), mean, std, dtype=dtype, **options)
 
@@ -199,36 +190,30 @@ def randperm(n: int, **options) -> Tensor:
     return _drawn(lambda generator: generator.permutation(n), **options)
 
 
-def _dtype_like(x: Tensor, dtype: Any) -> np.dtype:
-    return x.dtype if dtype is None else as_dtype(dtype)
-
-
 def zeros_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return zeros(x.shape, dtype=_dtype_like(x, dtype), requires_grad=requires_grad, device=device)
+    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device)
 
 
 def ones_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return ones(x.shape, dtype=_dtype_like(x, dtype), requires_grad=requires_grad, device=device)
+    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device)
 
 
-def full_like(
-    x: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
-    return full(x.shape, fill_value, _dtype_like(x, dtype), requires_grad, device)
+def full_like(x: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    return full(x.shape, fill_value, dtype or x.dtype, requires_grad, device)
 
 
 def empty_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return empty(x.shape, dtype=_dtype_like(x, dtype), requires_grad=requires_grad, device=device)
+    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device)
 
 
 def rand_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
-    return rand(x.shape, dtype=_dtype_like(x, dtype), **options)
+    return rand(x.shape, dtype=dtype or x.dtype, **options)
 
 
 def randn_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
-    return randn(x.shape, dtype=_dtype_like(x, dtype), **options)
+    return randn(x.shape, dtype=dtype or x.dtype, **options)
 
 
 def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None, **options) -> Tensor:
     """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of x."""
-    return randint(low, high, x.shape, dtype=_dtype_like(x, dtype), **options)
+    return randint(low, high, x.shape, dtype=dtype or x.dtype, **options)

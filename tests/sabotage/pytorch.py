@@ -20,8 +20,7 @@ SABOTAGES: list[Sabotage] = [
         "to: the dtype after a device is lost": ("dtype_of_to", "dtype = target if dtype is None else dtype", "dtype = target"),
     }),
     *edits(NAMES, "minigrad.creation", {
-        "new tensors: device is not looked at": ("_fresh", "        checked_device(device)\n", "        pass\n"),
-        "draws: device is not looked at": ("_drawn", "        checked_device(device)\n", "        pass\n"),
+        "new tensors: device is not looked at": ("_with_options", "        checked_device(device)\n", "        pass\n"),
         "draws: the generator is ignored": ("_drawn", "random.generator(generator)", "random.generator()"),
         "draws: the dtype is ignored": ("_drawn", "*arrays), dtype)", "*arrays))"),
         "new tensors: no dtype is float64": ("_floating", "float32 if dtype is None else ", ""),
