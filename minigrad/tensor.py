@@ -5,6 +5,7 @@ operation; `apply_op` unwraps the arrays, runs it, wraps the result, and puts it
 and its gradient, is in `ops`; who runs it, in runner.py.
 Users see the array as `data`, where writing is noted on the tape; who writes to `array` calls `versions.note_write`.
 """
+import functools
 import warnings
 from typing import Any, Callable, Sequence
 
@@ -28,10 +29,12 @@ ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backw
 
 
 class HookHandle:
-    """What registering a hook gives: `remove()` takes the hook off again."""
+    """A hook is registered, as one more of the tuple owner.attribute; `remove()` takes it off again."""
 
     def __init__(self, owner: Any, hook: Any, attribute: str = "hooks"):
-        self.owner, self.hook, self.attribute = owner, hook, attribute  # owner.attribute is the tuple of its hooks
+        refuse_in_capture("registers a hook", "register it outside")
+        self.owner, self.hook, self.attribute = owner, hook, attribute
+        setattr(owner, attribute, getattr(owner, attribute) + (hook,))
 
     def remove(self) -> None:
         hooks = getattr(self.owner, self.attribute)
@@ -248,8 +251,6 @@ class Tensor(ops.Methods):
         if self.node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
 
-        refuse_in_capture("registers a hook", "register it outside")
-
         def on_arrival(gradient):
             seen = gradient if isinstance(gradient, Tensor) else wrap(np.asarray(gradient))
             result = hook(seen)
@@ -260,7 +261,6 @@ class Tensor(ops.Methods):
                 raise RuntimeError(f"a hook must return None or a Tensor of shape {seen.shape}, got {came}")
             return result if isinstance(gradient, Tensor) else result.array.astype(gradient.dtype, copy=False)
 
-        self.node.hooks = self.node.hooks + (on_arrival,)
         return HookHandle(self.node, on_arrival)
 
     def register_post_accumulate_grad_hook(self, hook: "Callable[[Tensor], None]") -> "HookHandle":
@@ -277,14 +277,7 @@ class Tensor(ops.Methods):
         if self.node is None or not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors, or those that don't "
                                "require gradient")
-
-        refuse_in_capture("registers a hook", "register it outside")
-
-        def on_accumulation():
-            hook(self)
-
-        self.node.accumulation_hooks = self.node.accumulation_hooks + (on_accumulation,)
-        return HookHandle(self.node, on_accumulation, "accumulation_hooks")
+        return HookHandle(self.node, functools.partial(hook, self), "accumulation_hooks")
 
     @property
     def name(self) -> str | None:

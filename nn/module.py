@@ -92,10 +92,7 @@ class Module:
         return bool(self._hooks)
 
     def _register_hook(self, kind: str, hook: Callable) -> HookHandle:
-        refuse_in_capture("registers a hook", "register it outside")
-        entry = (kind, hook)
-        self._hooks += (entry,)  # which outdates compiled steps, as setting any attribute does
-        return HookHandle(self, entry, "_hooks")
+        return HookHandle(self, (kind, hook), "_hooks")  # outdates compiled steps, as setting any attribute does
 
     # ---- attributes ----
 

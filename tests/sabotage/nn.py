@@ -838,10 +838,11 @@ MODULE = [
         "hooks: outputs in tuples": ("call_with_hooks", "outputs if is_tuple else outputs[0]", "outputs[0]"),
     }),
     *edits(HOOKS, "nn.module", {
-        "hooks: all instances share them": ("Module._register_hook", "self._hooks += (entry,)",
-            "type(self)._hooks += (entry,)"),
-        "hooks: remove does nothing": ("Module._register_hook", 'self, entry, "_hooks"', 'self, (), "_hooks"'),
+        "hooks: all instances share them": ("Module._register_hook", "HookHandle(self,", "HookHandle(type(self),"),
         "hooks: has_hooks": ("Module.has_hooks", "bool(self._hooks)", "False"),
+    }),
+    *edits(HOOKS, "minigrad.tensor", {
+        "hooks: remove does nothing": ("HookHandle.remove", "is not self.hook", "is not self"),
     }),
 ]
 
