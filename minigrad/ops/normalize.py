@@ -27,5 +27,5 @@ class Normalize(Fused):
         return out
 
     def backward(self, dout, x, out, lengths):
-        along_out = out * np.sum(dout * out, axis=self.dim, keepdims=True)
-        return (dout - np.where(lengths > self.eps, along_out, 0.0)) / lengths
+        along_out = np.where(lengths > self.eps, np.sum(dout * out, axis=self.dim, keepdims=True), 0.0)
+        return (dout - out * along_out) / lengths

@@ -26,8 +26,8 @@ class Fold(Op):
 
     def forward(self, x, *, length, step):
         count, self.size = x.shape[-2:]
-        self.step = step
-        sums = zeros(x.shape[:-2] + (length,), np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype)
+        self.step, is_summed = step, self.size > step and x.dtype.kind == "f"
+        sums = zeros(x.shape[:-2] + (length,), np.dtype(np.float64) if is_summed else x.dtype)
         for j in range(self.size):  # the j-th of all windows are apart
             sums[..., j : j + step * (count - 1) + 1 : step] += x[..., j]
         return sums.astype(x.dtype, copy=False)
