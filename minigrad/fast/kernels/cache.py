@@ -160,10 +160,6 @@ class KernelCache:
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._locks: dict[pathlib.Path, int] = {}  # of what is being compiled
 
-    @property
-    def cache_path(self):
-        return str(cache_folder())
-
     def _file(self, signature, codegen) -> pathlib.Path:
         settings = [getattr(numba.config, name, None) for name in COMPILER_SETTINGS]
         key = hashlib.sha256(repr((signature, internals.processor(codegen), settings)).encode()).hexdigest()[:16]
@@ -228,16 +224,6 @@ class KernelCache:
         if held is not None:
             path.with_suffix(".lock").unlink(missing_ok=True)
             os.close(held)
-
-    def enable(self):
-        pass
-
-    def disable(self):
-        pass
-
-    def flush(self):
-        for path in cache_folder().glob(f"{self._name}-*.bin") if cache_folder() else ():
-            path.unlink(missing_ok=True)
 
 
 def _digest(path: pathlib.Path, payload: bytes) -> bytes:

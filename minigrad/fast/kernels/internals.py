@@ -3,7 +3,6 @@
 A new version may change any of it. So setup.cfg allows none that was not tried, and test_numba.py has a row for each name
 of Numba's that is used here: it fails, and says where to look, if that is not what it was. No other file uses such a name.
 """
-import ctypes
 import functools
 import gc
 import pickle
@@ -12,7 +11,7 @@ from collections.abc import Callable, Sequence
 import llvmlite.binding
 from llvmlite import ir
 from llvmlite.binding import Linkage, parse_assembly
-from numba import _dynfunc, types
+from numba import types
 from numba.core import codegen, compiler, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
@@ -102,9 +101,6 @@ class _Compiler(compiler.Compiler):
         return [pipeline]
 
 
-NOT_CALLABLE = ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value  # a TypeError, of what is no function
-
-
 class PartCompiler(_Compiler):
     """The compiler of functions that kernels call."""
 
@@ -114,12 +110,10 @@ class PartCompiler(_Compiler):
         return super().define_pipelines()
 
     def _compile_core(self):
-        """As Numba does it, but with nothing that Python could call."""
+        """As Numba does it, but the function of Python's by which it finds the part is one that takes no arguments."""
         result = super()._compile_core()
-        function = result.fndesc
-        nothing = _dynfunc.make_function(
-            function.lookup_module(), function.qualname, "for kernels", NOT_CALLABLE, result.environment, ())
-        self.state.targetctx.insert_user_function(nothing, function, [result.library])
+        nothing = {}.clear
+        self.state.targetctx.insert_user_function(nothing, result.fndesc, [result.library])
         return result._replace(entry_point=nothing)
 
 

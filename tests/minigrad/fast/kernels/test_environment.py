@@ -6,16 +6,13 @@ import sys
 
 import pytest
 
-from minigrad.fast.kernels import environment
+from minigrad.fast import kernels
 
 REFUSED = [
     ({"NUMBA_NUM_THREADS": "0"}, "NUMBA_NUM_THREADS must be a whole number from 1, got '0'"),
     ({"NUMBA_NUM_THREADS": "-2"}, "NUMBA_NUM_THREADS must be a whole number from 1, got '-2'"),
     ({"NUMBA_NUM_THREADS": "two"}, "NUMBA_NUM_THREADS must be a whole number from 1, got 'two'"),
     ({"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT is set"),
-    ({"NUMBA_CPU_NAME": "nonsense"}, "NUMBA_CPU_NAME: LLVM knows no processor 'nonsense'"),
-    ({"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+nonsense"},
-     "NUMBA_CPU_FEATURES: LLVM knows no feature '+nonsense'"),
     ({"NUMBA_THREADING_LAYER": "nonsense"}, "NUMBA_THREADING_LAYER: Numba cannot load 'nonsense'"),
 ]
 
@@ -23,15 +20,14 @@ REFUSED = [
 @pytest.mark.parametrize("variables, message", REFUSED[:-1])  # the last one is checked later, by threads.py
 def test_kernels_are_refused(variables, message):
     with pytest.raises(RuntimeError, match=f"^{re.escape(message)}[^\n]*unset it[^\n]*$"):
-        environment.check(variables)
+        kernels.check(variables)
 
 
 @pytest.mark.parametrize("variables", [
-    {}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "16"}, {"NUMBA_DISABLE_JIT": "0"}, {"NUMBA_CPU_NAME": "generic"},
+    {}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "16"}, {"NUMBA_DISABLE_JIT": "0"},
 ])
-def test_what_kernels_can_run_with_is_taken(variables, capfd):
-    environment.check(variables)
-    assert capfd.readouterr() == ("", "")
+def test_what_kernels_can_run_with_is_taken(variables):
+    kernels.check(variables)
 
 
 @pytest.mark.parametrize("variables, message", [REFUSED[0], REFUSED[3], REFUSED[-1]])

@@ -191,6 +191,6 @@ def test_a_part_that_a_kernel_has_compiled_cannot_be_called_either():
     centre(np.arange(4.0), np.empty(4))
     with pytest.raises(TypeError, match="^mean is a part of kernels: they call it, Python cannot$"):
         mean(np.arange(4.0))
-    with pytest.raises(TypeError, match="not callable"):
+    with pytest.raises(TypeError, match="takes no arguments"):
         mean.compile((float64[::1],))(np.arange(4.0))
     assert mean.py_func(np.arange(4.0)) == 1.5
