@@ -462,11 +462,9 @@ def _offsets(batch: tuple[int, ...], *operands: tuple[tuple[int, ...], tuple[int
     an element), broadcast."""
     columns = []
     for shape_of_operand, strides, itemsize in operands:
-        offsets = np.zeros((1,) * len(batch), np.int64)
-        for axis, (size, stride) in enumerate(zip(reversed(shape_of_operand), reversed(strides)), 1):
-            if size > 1:
-                steps = np.arange(size) * (stride // itemsize)
-                offsets = offsets + steps.reshape(size, *(1,) * (axis - 1))
+        offsets = np.zeros((), np.int64)
+        for axis, (size, stride) in enumerate(zip(reversed(shape_of_operand), reversed(strides))):
+            offsets = offsets + (np.arange(size) * (stride // itemsize)).reshape(size, *(1,) * axis)
         columns.append(np.broadcast_to(offsets, batch).ravel())
     return np.ascontiguousarray(np.stack(columns, axis=1))
 

@@ -7,6 +7,7 @@ one function with all the loops would take LLVM much longer to compile.
 """
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from .simd import BIT, INDEX, INT32, INT64, VectorBuilder, constant, fields, instructions, vector_pass, vector_shape
 
@@ -56,12 +57,19 @@ class _Tile:
         self.masks = [None] * (count - 1) + [last]  # of C and the source
 
     def emit(self):
-        for row in self._row_pointers(self.C, self.row_c):  # wanted at the end of the loop
+        builder, vectors = self.builder, self.vectors
+        rows_of_c = self._row_pointers(self.C, self.row_c)
+        for row in rows_of_c:  # wanted at the end of the loop
             self._prefetch(row, self.count, writing=1)
-        total = self._add_source(self._loop())
-        for i, row in enumerate(self._row_pointers(self.C, self.row_c)):
-            for j in range(self.count):
-                self.vectors.store(total[i][j], self._vector(row, j), self.masks[j])
+        totals = [cgutils.alloca_once_value(builder, total) for total in self._loop()]
+        places = [(i, j) for i in range(self.rows) for j in range(self.count)]
+        with builder.if_then(builder.icmp_signed("!=", self.adding, constant(0))):
+            sources = self._row_pointers(self.source, self.row_source)
+            for total, (i, j) in zip(totals, places):
+                source = vectors.load(self._vector(sources[i], j), self.masks[j])
+                builder.store(builder.fadd(builder.load(total), source), total)
+        for total, (i, j) in zip(totals, places):
+            vectors.store(builder.load(total), self._vector(rows_of_c[i], j), self.masks[j])
 
     def _row_pointers(self, base, stride):
         return [self.builder.gep(base, [self.builder.mul(constant(i), stride)]) for i in range(self.rows)]
@@ -77,7 +85,7 @@ class _Tile:
             self.vectors.call("llvm.prefetch.p0", ir.VoidType(), target, write, keep, data)
 
     def _loop(self):
-        """The products summed over k, in order of k: [row][vector]."""
+        """The products summed over k, in order of k: vector by vector of the rows."""
         builder = self.builder
         self.rows_of_a = [constant(0)] + [self._opaque(builder.mul(constant(i), self.row_a)) for i in range(1, self.rows)]
         self.ahead_in_a = self._opaque(builder.mul(constant(AHEAD), self.column_a))
@@ -88,8 +96,7 @@ class _Tile:
             state = self._repeat(builder.and_(self.K, constant(UNROLLED - 1)), 1, state)
         else:
             state = self._repeat(self.K, 1, state)
-        sums = state[len(pointers):]
-        return [sums[i : i + self.count] for i in range(0, len(sums), self.count)]
+        return state[len(pointers):]
 
     def _opaque(self, value):
         """The value, which LLVM can no longer see through: it makes of the addresses in A a chain of additions."""
@@ -137,25 +144,6 @@ class _Tile:
             totals += [vectors.multiply_add(a, b[j], sums[i * self.count + j]) for j in range(self.count)]
         column_of_a = self._opaque(builder.gep(column_of_a, [self.column_a]))
         return [column_of_a, builder.gep(row_of_b, [self.row_b]), packed_a, packed_b, ahead, *totals]
-
-    def _add_source(self, totals):
-        builder, vectors = self.builder, self.vectors
-        before, adding, join = builder.block, builder.append_basic_block("add"), builder.append_basic_block("join")
-        builder.cbranch(builder.icmp_signed("!=", self.adding, constant(0)), adding, join)
-        builder.position_at_end(adding)
-        sources = self._row_pointers(self.source, self.row_source)
-        added = [
-            [builder.fadd(total[j], vectors.load(self._vector(source, j), self.masks[j])) for j in range(self.count)]
-            for source, total in zip(sources, totals)
-        ]
-        builder.branch(join)
-        builder.position_at_end(join)
-        results = [[builder.phi(vectors.type) for _ in row] for row in totals]
-        for i in range(self.rows):
-            for j in range(self.count):
-                results[i][j].add_incoming(totals[i][j], before)
-                results[i][j].add_incoming(added[i][j], adding)
-        return results
 
 
 def _tile_table(context, builder, dtype):
