@@ -70,6 +70,7 @@ class Op(Node):
     made_at: str | None = None  # the line of the user's code, noted under detect_anomaly()
     fresh_gradients = False  # True: backward always returns new arrays, so they can be kept without a copy
     passes_gradient = False  # True: backward returns dout itself, or views of parts that are apart: new if dout is
+    is_in_order = False  # True: the output lies in C order, however the inputs lie; as what works along axes gives it
     accumulates_into: int | None = None  # the input whose gradient so far backward takes as `accumulated`, and adds to
     accumulates_in_place = False  # True: it writes to `accumulated`, and returns that
 
@@ -198,7 +199,7 @@ class Fused(Op):
     the way. To differentiate backward, forward is run again on Tensors, which makes that anew.
     """
 
-    fresh_gradients = True
+    fresh_gradients = is_in_order = True
     saves_inputs = False
 
     @classmethod

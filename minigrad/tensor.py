@@ -16,7 +16,7 @@ from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
 from .arrays.versions import VersionedArray
-from .backend import lasting
+from .backend import copied, lasting
 from .ops.in_place import check_current, refuse_write
 from .ops.operands import sizes
 from .per_thread import this_thread
@@ -327,6 +327,8 @@ class Tensor(ops.Methods):
             out = np.asarray(out)
         elif out is arrays[0]:
             out = out.view()
+        elif op.is_in_order and not out.flags.c_contiguous:
+            out = copied(out) if runner is None else runner.call(copied, out)
         if versions.on_tape and this_thread.grad_enabled:
             check_current(op.title, inputs)
         if parents is None:

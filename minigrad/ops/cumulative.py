@@ -39,7 +39,7 @@ class CumProd(Op):
     g_i is the whole gradient of out_i, as out_(i+1) = out_i x_(i+1). Nothing is divided, so zeros do no harm.
     """
 
-    fresh_gradients = True
+    fresh_gradients = is_in_order = True
 
     def forward(self, x):
         out = np.cumprod(x, axis=-1)

@@ -8,7 +8,7 @@ from typing import Callable, ClassVar
 
 import numpy as np
 
-from ..backend import elementwise
+from ..backend import elementwise, in_order
 from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import floating, of_floats
@@ -63,12 +63,12 @@ def sigmoid(x):
 
 def erf(x):
     """2/sqrt(pi) * integral of e^(-t^2) from 0 to x"""
-    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+    return np.vectorize(math.erf, otypes=[x.dtype])(in_order(x))
 
 
 def erfc(x):
     """1 - erf x, to the last digit also where erf x is nearly 1"""
-    return np.vectorize(math.erfc, otypes=[x.dtype])(x)
+    return np.vectorize(math.erfc, otypes=[x.dtype])(in_order(x))
 
 
 Exp = elementary("out = e^x:  dx = dout * out", np.exp, lambda dout, out: dout * out, saves="out")

@@ -140,6 +140,15 @@ def test_the_implementation_is_the_textbook(case, dtype):
     assert_close(got, expected, case.tolerance if dtype == np.float32 else 1e-12)
 
 
+@every_case
+def test_the_textbook_gives_in_one_piece_what_the_implementation_gives_so(case):
+    """So that a view of it can be taken."""
+    turned = [from_numpy(LAYOUTS["column by column"](x)) if isinstance(x, np.ndarray) else x for x in case.inputs]
+    out = apply(case.op, *turned, **case.options)
+    with minigrad.textbook():
+        assert apply(case.op, *turned, **case.options).is_contiguous() >= out.is_contiguous()
+
+
 class Probe(Op):
     """Notes the arrays that forward and backward are given."""
 

@@ -506,6 +506,29 @@ def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
             assert got.tobytes() == expected.tobytes() and got_grad.tobytes() == expected_grad.tobytes()
 
 
+def test_the_textbooks_results_are_replayed_in_one_piece(random):
+    """Where NumPy gives them column by column, as it was given their input, they are copied in each replay."""
+    w, inputs = random.standard_normal((4, 4)), [random.standard_normal((4, 3)) for _ in range(6)]
+
+    def run(compiled):
+        parameter, found = mg.from_numpy(w).requires_grad_(), []
+
+        def step(x):
+            y = (x.T @ parameter.T).softmax(0).T.softmax(0).view(12) * x.T.gelu().view(12)
+            (y * y).sum().backward()
+            return y
+
+        step = mg.compile(step) if compiled else step
+        for x in inputs:
+            parameter.grad = None
+            found += [step(mg.from_numpy(x)).data.copy(), parameter.grad.data.copy()]
+        return found
+
+    with mg.textbook():
+        for got, expected in zip(run(True), run(False), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
 def test_a_step_does_not_enter_the_textbook():
     def step(x):
         with mg.textbook():
