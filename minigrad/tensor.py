@@ -16,7 +16,7 @@ from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
 from .arrays.versions import VersionedArray
-from .backend import copied, lasting
+from .backend import copied
 from .ops.in_place import check_current, refuse_write
 from .ops.operands import sizes
 from .per_thread import this_thread
@@ -26,19 +26,6 @@ from .tape import Fused, Node, Op, chosen
 
 blank = object.__new__  # makes an object without calling __init__
 ONE = {dtype: np.ones((), dtype) for dtype in (float32, float64)}  # where backward starts
-
-
-class HookHandle:
-    """A hook is registered, as one more of the tuple owner.attribute; `remove()` takes it off again."""
-
-    def __init__(self, owner: Any, hook: Any, attribute: str = "hooks"):
-        refuse_in_capture("registers a hook", "register it outside")
-        self.owner, self.hook, self.attribute = owner, hook, attribute
-        setattr(owner, attribute, getattr(owner, attribute) + (hook,))
-
-    def remove(self) -> None:
-        hooks = getattr(self.owner, self.attribute)
-        setattr(self.owner, self.attribute, tuple(hook for hook in hooks if hook is not self.hook))
 
 
 class Tensor(ops.Methods):
@@ -64,6 +51,18 @@ class Tensor(ops.Methods):
         self.made = versions.tick()
         if requires_grad:
             self.requires_grad_()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._array.dtype
 
     @property
     def array(self) -> np.ndarray:
@@ -156,14 +155,10 @@ class Tensor(ops.Methods):
 
     @grad.setter
     def grad(self, gradient: "Tensor | None") -> None:
-        node = self.node or self.frozen
         if gradient is None:
-            if this_thread.runner is not None:
-                self._forget_gradient()
-            elif node is not None:
-                node.grad = None
-            return
+            return self._forget_gradient()
         refuse_write()
+        node = self.node or self.frozen
         if node is None:
             raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
         if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
@@ -361,30 +356,6 @@ class Tensor(ops.Methods):
             return wrap(np.asarray(function(*[x._array if isinstance(x, Tensor) else x for x in values])))
         return runner.made(wrap(np.asarray(runner.compute(function, *values))))
 
-    # ------------------------------------------------------------------------------------------------ what it is
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._array.shape
-
-    @property
-    def ndim(self) -> int:
-        return self._array.ndim
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._array.dtype
-
-    def __deepcopy__(self, memo) -> "Tensor":
-        if not self.is_leaf:
-            raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
-        copy = type(self).__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
-        copy._array[...] = self._values()
-        memo[id(self)] = copy.requires_grad_(self.requires_grad)
-        return copy
-
     # ------------------------------------------------------------------------------------------------ new ones
 
     def new_tensor(self, data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> "Tensor":
@@ -435,3 +406,16 @@ def _tell_apart(arrays: list, parents: Sequence) -> None:
 def _placed(place: Node | None, array: Any) -> Any:
     """A Tensor of this array at a place on the tape; the array itself, if it has none."""
     return array if place is None else wrap(np.asarray(array), place)
+
+
+class HookHandle:
+    """A hook is registered, as one more of the tuple owner.attribute; `remove()` takes it off again."""
+
+    def __init__(self, owner: Any, hook: Any, attribute: str = "hooks"):
+        refuse_in_capture("registers a hook", "register it outside")
+        self.owner, self.hook, self.attribute = owner, hook, attribute
+        setattr(owner, attribute, getattr(owner, attribute) + (hook,))
+
+    def remove(self) -> None:
+        hooks = getattr(self.owner, self.attribute)
+        setattr(self.owner, self.attribute, tuple(hook for hook in hooks if hook is not self.hook))

@@ -1,9 +1,10 @@
 """What a Tensor tells of itself, and what it becomes elsewhere: numbers of Python, arrays of NumPy, memory of another
-library, text. Nothing here is on the tape."""
+library, text, copies. Nothing here is on the tape."""
 import numpy as np
 
 from ..arrays.dlpack import CPU_TYPE, exported
 from ..arrays.dtypes import as_array, bool_, float32, int64
+from ..backend import lasting
 from ..drawing.html import html_of_tensor
 
 
@@ -93,3 +94,13 @@ class ConversionMethods:
         """For notebooks: the numbers on colours, and the gradient beside them."""
         place = f", {self.grad_fn}" if self.grad_fn is not None else ", requires_grad" if self.requires_grad else ""
         return html_of_tensor(self._array, self.grad_array(), f"{self.name or 'tensor'} {self.shape} {self.dtype}{place}")
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
+        copy = type(self).__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
+        copy._array[...] = self._values()
+        memo[id(self)] = copy.requires_grad_(self.requires_grad)
+        return copy

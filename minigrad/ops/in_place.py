@@ -1,5 +1,5 @@
 """Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape. And draws in place."""
-from typing import Sequence
+from typing import Self, Sequence
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def in_place(name: str):
 
 
 class InPlaceMethods:
-    def write(self, result, is_there: bool = False):
+    def write(self, result, is_there: bool = False) -> Self:
         """Put a result, a Tensor or an array, of the same shape into this tensor's memory: what in-place methods come to.
 
         On the tape, the result's place becomes this tensor's. An operation that has saved the old data refuses its
@@ -107,14 +107,14 @@ class InPlaceMethods:
         "addcdiv", "addcmul", "clamp", "clip", "lerp", "masked_fill", "nan_to_num", "relu", "tril", "triu"))
     div_, index_add_, mul_, scatter_, scatter_add_ = map(in_place, ("div", "index_add", "mul", "scatter", "scatter_add"))
 
-    def add_(self, other, *, alpha: float = 1): return self.write(self._before() + scaled(other, alpha))
-    def sub_(self, other, *, alpha: float = 1): return self.write(self._before() - scaled(other, alpha))
+    def add_(self, other, *, alpha: float = 1) -> Self: return self.write(self._before() + scaled(other, alpha))
+    def sub_(self, other, *, alpha: float = 1) -> Self: return self.write(self._before() - scaled(other, alpha))
     __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
 
-    def fill_(self, value: float): return self.write(np.full(self.shape, value, self.dtype))
-    def zero_(self): return self.fill_(0)
+    def fill_(self, value: float) -> Self: return self.write(np.full(self.shape, value, self.dtype))
+    def zero_(self) -> Self: return self.fill_(0)
 
-    def copy_(self, source):
+    def copy_(self, source) -> Self:
         """Take the source's values, broadcast, in this dtype."""
         source = source if is_tensor(source) else self.constant(as_array, source, None, True)
         return self.write(source.to(self.dtype).expand(self.shape))
