@@ -4,7 +4,7 @@ import operator
 import numpy as np
 
 from ..backend import replaced_by
-from .kernels import copying, formulas, reduce
+from .kernels import copying, formulas
 from .kernels.buffers import empty
 from .kernels.pointwise import computed
 from .pool import lasting
@@ -14,5 +14,4 @@ def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
     return computed(formulas.CASTS.get((x.dtype, dtype)), operator.methodcaller("astype", dtype, order), x)
 
 
-replaced_by(empty=empty, lasting=lasting, copy=copying.copy, copied=copying.copied, astype=astype, sum=reduce.sum,
-            wide_sum=reduce.wide_sum)
+replaced_by(empty=empty, lasting=lasting, copy=copying.copy, copied=copying.copied, astype=astype)

@@ -11,7 +11,7 @@ from .kernels.buffers import empty
 from .kernels.copying import copy
 from .kernels.embedding import add_rows
 from .kernels.gather import add_along, take
-from .kernels.reduce import FEW
+from .kernels.thresholds import FEW
 
 LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
 

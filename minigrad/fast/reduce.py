@@ -1,27 +1,52 @@
-"""Positions and counts of extremes and the like, along axes where NumPy is slow."""
+"""Sums of many terms, and counts and positions of extremes along axes where NumPy is slow."""
 from collections.abc import Callable
 
 import numpy as np
 
-from ..backend import replaced_by, with_axis_last, with_last_axis_at
-from .kernels import formulas
+from .. import backend
+from ..backend import normalized, replaced_by, with_axis_last, with_last_axis_at
+from ..ops.reduce import count
 from .kernels.copying import in_order
-from .kernels.pointwise import computed, is_apart
-from .kernels.reduce import wide_sum
+from .kernels.reduce import WIDE, exact_sum
+from .kernels.thresholds import FEW, LARGE, SMALL_TO_SUM
 
-LARGE = 1 << 13  # elements
+
+def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
+    """np.sum, exact to a rounding or a few also where the sum is long, in the dtype of x.
+
+    >>> x = np.full((1_000_000, 2), 0.1, np.float32)
+    >>> sum(x, axis=0), np.sum(x, axis=0)
+    (array([100000., 100000.], dtype=float32), array([100958.34, 100958.34], dtype=float32))
+    """
+    if x.dtype.kind != "f" or x.size <= FEW:
+        return np.add.reduce(x, axis=axis, keepdims=keepdims)
+    axes = normalized(axis, x.ndim)
+    is_pairwise = x.size <= SMALL_TO_SUM and axes in ((x.ndim - 1,), tuple(range(x.ndim))) and x.flags.c_contiguous
+    if is_pairwise or count(x.shape, axes) <= FEW and (x.size <= SMALL_TO_SUM or not _lie_inside(x, axes)):
+        return np.add.reduce(x, axis=axes, keepdims=keepdims)
+    return exact_sum(x, axes, keepdims, x.dtype)
+
+
+def _lie_inside(x: np.ndarray, axes: tuple[int, ...]) -> bool:
+    """Are the terms of a sum closer together in memory than what is summed beside each other? If they are few, NumPy takes
+    up each sum anew, 3 to 10 times as long as the kernel."""
+    inside = [abs(x.strides[i]) for i in axes if x.shape[i] > 1]
+    return bool(inside) and min(inside) < min(abs(x.strides[i]) for i in range(x.ndim) if i not in axes and x.shape[i] > 1)
+
+
+def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
+    """The sum of floats, in float64."""
+    axes = normalized(axis, x.ndim)
+    if x.size <= SMALL_TO_SUM or count(x.shape, axes) <= FEW:
+        return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=WIDE)
+    return exact_sum(x, axes, keepdims, WIDE)
 
 
 def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
-    """np.count_nonzero, which along axes takes longer than this."""
-    if axis is None:
-        if x.dtype == bool and x.ndim and is_apart(x):  # which NumPy counts one by one
-            return x.size - np.count_nonzero(computed(formulas.logical_not, np.logical_not, x))
-        return np.count_nonzero(x)
-    ones = x.view(np.uint8) if x.dtype == bool else (x != 0).view(np.uint8)
-    if x.size >= LARGE:
-        return wide_sum(ones, axis).astype(np.int64)
-    return np.add.reduce(ones, axis=axis, dtype=np.int64)
+    """Of 1e7 booleans along an axis, in a tenth of NumPy's time."""
+    if axis is None or x.size < LARGE:
+        return backend.count_nonzero.__wrapped__(x, axis)
+    return wide_sum((x if x.dtype == bool else x != 0).view(np.uint8), axis).astype(np.int64)
 
 
 def along_the_last_axis(function: Callable) -> Callable:
@@ -36,5 +61,5 @@ def along_the_last_axis(function: Callable) -> Callable:
     return position
 
 
-replaced_by(count_nonzero=count_nonzero, argmax=along_the_last_axis(np.ndarray.argmax),
+replaced_by(sum=sum, wide_sum=wide_sum, count_nonzero=count_nonzero, argmax=along_the_last_axis(np.ndarray.argmax),
             argmin=along_the_last_axis(np.ndarray.argmin))

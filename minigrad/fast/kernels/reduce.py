@@ -9,62 +9,28 @@ An array of any strides is seen as four nested loops (outer, outer, n, inner), o
 import functools
 import itertools
 import math
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from ...backend import normalized
 from .axes import Loops, in_memory_order, inverse, runs
 from .buffers import empty
 from .jit import address, jit, kernel
 from .parallel import parallel_for
 from .rows import ELEMENTS_TO_SUM, LANES, add_to, copy_to, number_of_blocks, sum_down
 from .simd import pointer, pointer_like
-from .thresholds import FEW, MOVED, SMALL_TO_SUM as SMALL
+from .thresholds import MOVED
 
 COLUMNS = 1 << 10  # per block
 LEAST_ROWS = 128  # per block, so that there are few partial sums
 WIDE = np.dtype(np.float64)
 
 
-def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
-    """np.sum, exact to a rounding or a few also where the sum is long, in the dtype of x.
+def exact_sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype) -> np.ndarray:
+    """The sum of floats over these axes, which count from the front, in float64 and rounded once to a dtype.
 
-    >>> x = np.full((1_000_000, 2), 0.1, np.float32)
-    >>> sum(x, axis=0), np.sum(x, axis=0)
-    (array([100000., 100000.], dtype=float32), array([100958.34, 100958.34], dtype=float32))
+    The kernel sums over the one loop with most terms; what is left then is short, and for NumPy.
     """
-    if x.dtype.kind != "f" or x.size <= FEW:
-        return np.add.reduce(x, axis=axis, keepdims=keepdims)
-    axes = normalized(axis, x.ndim)
-    is_pairwise = x.size <= SMALL and axes in ((x.ndim - 1,), tuple(range(x.ndim))) and x.flags.c_contiguous
-    if is_pairwise or count(x, axes) <= FEW and (x.size <= SMALL or not _lie_inside(x, axes)):
-        return np.add.reduce(x, axis=axes, keepdims=keepdims)
-    return _sum_of_long(x, axes, keepdims, x.dtype)
-
-
-def _lie_inside(x: np.ndarray, axes: tuple[int, ...]) -> bool:
-    """Are the terms of a sum closer together in memory than what is summed beside each other? If they are few, NumPy takes
-    up each sum anew, 3 to 10 times as long as the kernel."""
-    inside = [abs(x.strides[i]) for i in axes if x.shape[i] > 1]
-    return bool(inside) and min(inside) < min(abs(x.strides[i]) for i in range(x.ndim) if i not in axes and x.shape[i] > 1)
-
-
-def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
-    """The sum of floats, in float64."""
-    axes = normalized(axis, x.ndim)
-    if x.size <= SMALL or count(x, axes) <= FEW:
-        return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=WIDE)
-    return _sum_of_long(x, axes, keepdims, WIDE)
-
-
-def count(x: np.ndarray, axes: Sequence[int]) -> int:
-    """How many elements there are along these axes."""
-    return math.prod([x.shape[i] for i in axes])
-
-
-def _sum_of_long(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype) -> np.ndarray:
-    """The kernel sums over the one loop with most terms; what is left then is short, and for NumPy."""
     plan = _plan_of(x.shape, x.strides, x.itemsize, axes, keepdims) if x.flags.aligned and x.dtype.isnative else None
     if plan is None:  # it is scattered too much, or not as kernels take it
         x = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
