@@ -12,6 +12,10 @@ VECTORISED_IN_512 = VECTORISED if NUMPY_HAS_512_BITS else LARGE
 SINGLE_PASS = 1 << 16  # where memory is all that takes time
 BYTES = 1 << 19  # the same, for booleans
 
+# Elements that are taken, put or added at indices, sorted, or given another shape:
+TAKEN = 1 << 14
+FEW_KEYS = 8  # that are the least of a row: up to here, to keep them in order is faster than to partition all
+
 # Copies:
 COPIED = 1 << 17  # from which threads are faster
 COPIED_SLOWLY = 1 << 14  # the same where NumPy is slow: see copying.is_slow
