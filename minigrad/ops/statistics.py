@@ -22,6 +22,10 @@ def scaled_difference(share, x, high, low):
     return share * ((x - high) - low)
 
 
+def squared_error(x, mean):
+    return np.square(x - mean)
+
+
 class Var(Op):
     """out = sum of (x - mean)^2 over axis / (n - correction):  dx = dout * 2 (x - mean) / (n - correction)
 
@@ -37,10 +41,14 @@ class Var(Op):
         n = count(x.shape, axis)
         self.divisor = max(n - correction, 0)
         mean = np.divide(wide_sum(x, axis, True), n)
-        high, squares = mean.astype(x.dtype), wide_sum(np.square(x - mean), axis, True)
+        high, squares = mean.astype(x.dtype), self.squares(x, mean, axis)
         self.save(x, high, (mean - high).astype(x.dtype))
         out = self.of_variance(np.divide(squares, self.divisor)).astype(x.dtype)
         return in_order(out if keepdims else np.squeeze(out, axis=axis))
+
+    def squares(self, x, mean, axis):
+        """The sums of (x - mean)^2."""
+        return wide_sum(squared_error(x, mean), axis, True)
 
     def backward(self, dout, x, high, low):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
