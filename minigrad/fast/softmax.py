@@ -15,26 +15,21 @@ from .kernels.rows import as_rows
 
 @implements(softmax.Softmax)
 class Softmax(softmax.Softmax):
+    kernels = kernels.softmax_forward, kernels.softmax_backward
+
     def forward(self, x, *, dim):
         self.dim = dim
-        out = in_order(along_last_axis(kernels.softmax_forward, dim, x))
+        out = in_order(along_last_axis(self.kernels[0], dim, x))
         self.save(out)
         return out
 
     def backward(self, dout, out):
-        return along_last_axis(kernels.softmax_backward, self.dim, dout, out)
+        return along_last_axis(self.kernels[1], self.dim, dout, out)
 
 
 @implements(softmax.LogSoftmax)
-class LogSoftmax(softmax.LogSoftmax):
-    def forward(self, x, *, dim):
-        self.dim = dim
-        out = in_order(along_last_axis(kernels.log_softmax_forward, dim, x))
-        self.save(out)
-        return out
-
-    def backward(self, dout, out):
-        return along_last_axis(kernels.log_softmax_backward, self.dim, dout, out)
+class LogSoftmax(Softmax, softmax.LogSoftmax):
+    kernels = kernels.log_softmax_forward, kernels.log_softmax_backward
 
 
 def along_last_axis(kernel, dim: int, *arrays: np.ndarray) -> np.ndarray:
