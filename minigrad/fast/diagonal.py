@@ -1,18 +1,18 @@
 """Large triangles by kernels."""
 from ..ops import diagonal
 from ..tape import implements
-from .indexing import LARGE
 from .kernels import diagonal as kernels
 from .kernels.buffers import empty
 from .kernels.copying import in_order
 from .kernels.rows import as_rows
+from .kernels.thresholds import TAKEN
 
 
 @implements(diagonal.Triangle)
 class Triangle(diagonal.Triangle):
     @classmethod
     def takes(cls, arrays):
-        return arrays[0].size >= LARGE and arrays[0].dtype.kind == "f"
+        return arrays[0].size >= TAKEN and arrays[0].dtype.kind == "f"
 
     def forward(self, x, *, diagonal, upper):
         """In 256 x 256, a third of the time of np.tril."""

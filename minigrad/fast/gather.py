@@ -1,5 +1,4 @@
 """Many elements taken along one axis, put or added there, by kernels."""
-import functools
 import math
 
 import numpy as np
@@ -9,15 +8,15 @@ from ..backend import replaced_by
 from ..ops import gather
 from ..ops.indexing import OCCURS_TWICE, started
 from ..tape import implements
-from .indexing import LARGE
 from .kernels import gather as kernels
 from .kernels.copying import copied
+from .kernels.thresholds import TAKEN
 
 
 @implements(gather.Gather)
 class Gather(gather.Gather):
     def forward(self, x, *, dim, indices):
-        if indices.size < LARGE:
+        if indices.size < TAKEN:
             return super().forward(x, dim=dim, indices=indices)
         self.dim, self.indices, self.x_shape = dim, indices, x.shape
         return kernels.take(x[cropped(x.shape, dim, indices)], dim, indices, False)
@@ -30,7 +29,7 @@ class ScatterAdd(gather.ScatterAdd):
         return arrays[0].dtype.kind == "f"
 
     def forward(self, x, onto=None, *, dim, indices, shape):
-        if max(indices.size, math.prod(shape)) < LARGE:
+        if max(indices.size, math.prod(shape)) < TAKEN:
             return super().forward(x, onto, dim=dim, indices=indices, shape=shape)
         self.dim, self.indices = dim, indices
         part = cropped(shape, dim, indices)
@@ -48,7 +47,7 @@ class Scatter(gather.Scatter):
         if not is_for_kernel(x.shape, dim, indices, np.shape(value)):
             return super().forward(x, value, dim=dim, indices=indices, is_checked=is_checked)
         self.dim, self.indices, out = dim, indices, copied(x)
-        if kernels.put_along(out, dim, indices, np.asarray(value), finds_repeats=not is_checked):
+        if kernels.put_along(out, dim, indices, np.asarray(value)) and not is_checked:
             raise ValueError(OCCURS_TWICE)
         return out
 
@@ -56,7 +55,7 @@ class Scatter(gather.Scatter):
 def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, of_value: tuple[int, ...]) -> bool:
     """Can and should `put_along` set these values: many, and as many along the other axes as there are?"""
     is_full = indices.shape[:dim] + indices.shape[dim + 1 :] == shape[:dim] + shape[dim + 1 :]
-    return is_full and indices.size >= LARGE and of_value in ((), indices.shape)
+    return is_full and indices.size >= TAKEN and of_value in ((), indices.shape)
 
 
 def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slice, ...]:
@@ -64,26 +63,13 @@ def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slic
     return tuple(slice(n if i == dim else indices.shape[i]) for i, n in enumerate(shape))
 
 
-def along(dim: int, indices: np.ndarray) -> tuple:
-    """Counts only once, if that is not long."""
-    if indices.size >= LARGE:
-        return backend.along.__wrapped__(dim, indices)
-    return tuple([indices if i == dim else _counted(n, indices.ndim - 1 - i) for i, n in enumerate(indices.shape)])
-
-
-@functools.lru_cache(64)
-def _counted(n: int, axes_after: int) -> np.ndarray:
-    """0, 1, ... n - 1 along one axis of several"""
-    return np.arange(n).reshape((n,) + (1,) * axes_after)
-
-
 def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
     """Many as int32, if they fit."""
-    if positions.dtype == np.int64 and positions.size >= LARGE and positions.flags.c_contiguous:
+    if positions.dtype == np.int64 and positions.size >= TAKEN and positions.flags.c_contiguous:
         narrow, lowest, highest = kernels.copied_with_range(positions)
         if -(1 << 31) <= lowest and highest < 1 << 31:
             return narrow, lowest, highest
     return backend.copied_with_range.__wrapped__(positions)
 
 
-replaced_by(along=along, copied_with_range=copied_with_range)
+replaced_by(copied_with_range=copied_with_range)

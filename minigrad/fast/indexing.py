@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 
+from .. import backend
 from ..backend import replaced_by
 from ..ops import indexing
 from ..ops.indexing import is_basic, started
@@ -11,9 +12,7 @@ from .kernels.buffers import empty
 from .kernels.copying import copy
 from .kernels.embedding import add_rows
 from .kernels.gather import add_along, take
-from .kernels.thresholds import FEW
-
-LARGE = 1 << 14  # elements, from which the kernels are faster than NumPy
+from .kernels.thresholds import FEW, TAKEN
 
 
 def taken_axis(index) -> int | None:
@@ -46,7 +45,7 @@ class Index(indexing.Index):
     accumulates_into, accumulates_in_place = 0, True
 
     def forward(self, x, *, index):
-        dim = taken_axis(index) if x.size >= LARGE and x.ndim > 1 else None
+        dim = taken_axis(index) if x.size >= TAKEN and x.ndim > 1 else None
         if dim is None:
             return super().forward(x, index=index)
         self.index, self.x_shape = index, x.shape
@@ -68,7 +67,7 @@ class Index(indexing.Index):
 class AddAt(indexing.AddAt):
     def forward(self, x, onto=None, *, index, shape):
         self.index = index
-        dim = taken_axis(index) if max(x.size, math.prod(shape)) >= LARGE and x.dtype.kind == "f" else None
+        dim = taken_axis(index) if max(x.size, math.prod(shape)) >= TAKEN and x.dtype.kind == "f" else None
         if dim is not None and len(shape) > 1:
             return add_along(x, dim, from_zero(last_of(index), shape[dim]), True, shape[dim], onto)
         out = started(onto, shape, x.dtype)
@@ -83,28 +82,20 @@ class AddAt(indexing.AddAt):
 
 
 def add_at(out, index, x) -> None:
-    """In float64 only if an index may repeat often, and faster than np.add.at in the two usual cases."""
+    """Faster than np.add.at in the two usual cases, and in float64 only if an index may repeat often."""
+    parts = index if isinstance(index, tuple) else (index,)
+    is_usual = x.dtype.kind == "f" and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
     if x.size <= FEW:
         np.add.at(out, index, x)
-        return
-    parts = index if isinstance(index, tuple) else (index,)
-    integers = all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in parts)
-    if integers and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
+    elif is_usual and len(parts) == out.ndim:  # an index for every axis: one into the flat array, 7 times as fast
         places = np.ravel_multi_index(np.broadcast_arrays(*parts), out.shape, mode="wrap")
-        out, index, x = out.reshape(-1), places.reshape(-1), np.broadcast_to(x, places.shape).reshape(-1)
-        if x.dtype.kind == "f" and x.size > FEW:
-            out += np.bincount(index, x, len(out))  # float64 sums
-        else:
-            np.add.at(out, index, x)
-    elif integers and len(parts) == 1 and x.dtype.kind == "f" and x.size:  # whole rows
+        x = np.broadcast_to(x, places.shape).reshape(-1)
+        out += np.bincount(places.reshape(-1), x, out.size).reshape(out.shape)  # float64 sums
+    elif is_usual and len(parts) == 1:  # whole rows
         rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
         add_rows(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
-    elif x.dtype.kind == "f" and x.size > FEW:
-        sums = np.zeros(out.shape)
-        np.add.at(sums, index, x)
-        out += sums
     else:
-        np.add.at(out, index, x)
+        backend.add_at.__wrapped__(out, index, x)
 
 
 def takes_twice(shape: tuple[int, ...], index) -> bool:
@@ -123,7 +114,7 @@ def takes_twice(shape: tuple[int, ...], index) -> bool:
 
 def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """In memory that is used again if it is large."""
-    if math.prod(shape) < LARGE:
+    if math.prod(shape) < TAKEN:
         return np.zeros(shape, dtype)
     out = empty(shape, dtype)
     copy(np.zeros((), dtype), out)

@@ -9,15 +9,14 @@ from ..ops import shape
 from ..tape import implements
 from .kernels.buffers import empty
 from .kernels.copying import copied, copy
-
-LARGE = 1 << 14  # elements
+from .kernels.thresholds import TAKEN
 
 
 @implements(shape.Reshape)
 class Reshape(shape.Reshape):
     @classmethod
     def takes(cls, arrays):
-        return arrays[0].size >= LARGE
+        return arrays[0].size >= TAKEN
 
     def forward(self, x, *, shape):
         self.x_shape = x.shape
@@ -29,7 +28,7 @@ class Reshape(shape.Reshape):
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """np.reshape"""
-    if x.size < LARGE or x.flags.c_contiguous:
+    if x.size < TAKEN or x.flags.c_contiguous:
         return x.reshape(shape)
     try:
         return np.reshape(x, shape, copy=False)
@@ -39,7 +38,7 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def concatenate(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     size = sum([a.size for a in arrays])
-    if size < LARGE * len(arrays):
+    if size < TAKEN * len(arrays):
         return backend.concatenate.__wrapped__(arrays, axis)
     shapes = [a.shape[:axis] + a.shape[axis + 1 :] for a in arrays]
     if shapes.count(shapes[0]) < len(shapes):

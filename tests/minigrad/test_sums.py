@@ -235,7 +235,7 @@ assert table.tolist() == [[20_000.0] * 10] * 2 + [[0.0] * 10]
 assert (reduce.sum(x[:, ::2], 0) == 40_000).all() and reduce.sum(x) == 400_000
 x, places = x.reshape(1000, 400), np.tile(np.arange(400), (1000, 1))
 assert (gather.add_along(x, 1, places, False, 400) == 1).all()
-assert not gather.put_along(x, 1, places, x, True) and gather.put_along(x, 1, places // 2, x, True)
+assert not gather.put_along(x, 1, places, x) and gather.put_along(x, 1, places // 2, x)
 """
 
 

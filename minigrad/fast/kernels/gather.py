@@ -87,20 +87,20 @@ def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
     return out, int(ranges[:, 0].min()), int(ranges[:, 1].max())
 
 
-def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarray, finds_repeats: bool) -> bool:
+def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarray) -> bool:
     """out[i, positions[i, j]] = values[i, j] for dim = 1, and so on; out is in C order, one value is for all places.
 
-    True if a place was set twice, and that `finds_repeats`.
+    True if a place was set twice.
 
     >>> out = np.zeros((2, 3))
-    >>> put_along(out, 1, np.array([[2], [0]]), np.array([[1.0], [2.0]]), finds_repeats=True)
+    >>> put_along(out, 1, np.array([[2], [0]]), np.array([[1.0], [2.0]]))
     False
     >>> out.tolist()
     [[0.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
     """
     outer, count, inner = math.prod(out.shape[:dim]), positions.shape[dim], math.prod(out.shape[dim + 1 :])
     moved_as, values = MOVED_AS[out.itemsize], in_order(values.astype(out.dtype, copy=False))
-    repeats = np.zeros(outer if finds_repeats else 0, np.uint8)
+    repeats = np.empty(outer, np.uint8)
     put_forward(values.view(moved_as).reshape(-1), positions.reshape(outer, count, inner),
                 out.view(moved_as).reshape(outer, -1, inner), repeats)
     return bool(repeats.any())
@@ -165,45 +165,27 @@ def range_forward(positions, out, ranges):
 @jit
 def _put_block(block, values, step, positions, rows, out, repeats):
     n, inner, count = out.shape[1], out.shape[2], positions.shape[1]
-    is_met = np.empty(n * inner if repeats.size else 0, np.uint8)
+    marks = np.empty(n * inner, np.uint8)
     for i in range(block * rows, min(out.shape[0], (block + 1) * rows)):
-        target, start = pointer(out, i * n * inner), i * count * inner
+        target, start, is_met = pointer(out, i * n * inner), i * count * inner, pointer(marks, 0)
         source, at = pointer(values, start * step), pointer(positions, start)
-        if inner == 1:
-            for j in range(count):
-                target[at[j]] = source[j * step]
-        else:
-            for j in range(count):
-                for column in range(inner):
-                    k = j * inner + column
-                    target[at[k] * inner + column] = source[k * step]
-        if repeats.size:
-            is_met[:] = 0
-            repeats[i] = _repeats(at, count, inner, pointer(is_met, 0))
-
-
-@jit
-def _repeats(at, count, inner, is_met):
-    """Is there a column in which a position occurs twice? Pointers to positions (k, inner), and to a zero for each place"""
-    found = np.uint8(0)
-    if inner == 1:
-        for j in range(count):
-            found |= is_met[at[j]]
-            is_met[at[j]] = 1
-    else:
+        found = np.uint8(0)
+        marks[:] = 0
         for j in range(count):
             for column in range(inner):
-                place = at[j * inner + column] * inner + column
+                k = j * inner + column
+                place = at[k] * inner + column
+                target[place] = source[k * step]
                 found |= is_met[place]
                 is_met[place] = 1
-    return found
+        repeats[i] = found
 
 
 @kernel(parallel=True)
 def put_forward(values, positions, out, repeats):
     """values (outer * k * inner,) or (1,), positions (outer, k, inner) in range -> out (outer, n, inner), repeats (outer,):
-    out[o, position[o, j, i], i] = value[o, j, i]. Of those that meet, the last stays, and repeats[o] is 1 instead of 0, if
-    there are such."""
+    out[o, position[o, j, i], i] = value[o, j, i]. Of those that meet, the last stays; repeats[o] is 1 if there are such,
+    else 0."""
     rows = max(1, ELEMENTS // (positions.shape[1] * positions.shape[2]))
     step = 0 if values.size == 1 else 1
     blocks = number_of_blocks(out.shape[0], rows)
