@@ -61,11 +61,6 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 @_replaceable
-def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    return np.zeros(shape, dtype)
-
-
-@_replaceable
 def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
     """make(shape, dtype), np.empty or np.zeros, for what is kept, as parameters are."""
     return make(shape, dtype)
@@ -122,7 +117,6 @@ def with_last_axis_at(x: np.ndarray, axis: int) -> np.ndarray:
     return x.transpose(axes)
 
 
-@_replaceable
 def concatenate(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     """np.concatenate of arrays of one dtype, in C order."""
     return in_order(np.concatenate(arrays, axis))
@@ -196,7 +190,6 @@ def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
     out += sums
 
 
-@_replaceable
 def takes_twice(shape: tuple[int, ...], index: Any) -> bool:
     """Does an index take an element of an array of this shape twice?"""
     marks = np.zeros(shape, bool)
@@ -206,11 +199,10 @@ def takes_twice(shape: tuple[int, ...], index: Any) -> bool:
 
 def along(dim: int, indices: np.ndarray) -> tuple:
     """The index with which x[index][i, j] = x[i, indices[i, j]], for dim = 1, and so on."""
-    last = indices.ndim - 1
-    return tuple([indices if i == dim else np.arange(n).reshape((n,) + (1,) * (last - i)) for i, n in enumerate(indices.shape)])
+    return tuple([indices if i == dim else np.arange(n).reshape((n,) + (1,) * (indices.ndim - 1 - i))
+                  for i, n in enumerate(indices.shape)])
 
 
-@_replaceable
 def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
     """(a copy, the lowest, the highest) of integers; of none, 0 and -1 are these."""
     out = copied(positions)

@@ -3,8 +3,6 @@ import math
 
 import numpy as np
 
-from .. import backend
-from ..backend import replaced_by
 from ..ops import gather
 from ..ops.indexing import OCCURS_TWICE, started
 from ..tape import implements
@@ -61,15 +59,3 @@ def is_for_kernel(shape: tuple[int, ...], dim: int, indices: np.ndarray, of_valu
 def cropped(shape: tuple[int, ...], dim: int, indices: np.ndarray) -> tuple[slice, ...]:
     """The part of an array of this shape that indices along dim look at: they may be shorter along other axes."""
     return tuple(slice(n if i == dim else indices.shape[i]) for i, n in enumerate(shape))
-
-
-def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """Many as int32, if they fit."""
-    if positions.dtype == np.int64 and positions.size >= TAKEN and positions.flags.c_contiguous:
-        narrow, lowest, highest = kernels.copied_with_range(positions)
-        if -(1 << 31) <= lowest and highest < 1 << 31:
-            return narrow, lowest, highest
-    return backend.copied_with_range.__wrapped__(positions)
-
-
-replaced_by(copied_with_range=copied_with_range)

@@ -8,7 +8,6 @@ from ..backend import replaced_by
 from ..ops import indexing
 from ..ops.indexing import is_basic, started
 from ..tape import implements
-from .kernels.buffers import empty
 from .kernels.copying import copy
 from .kernels.embedding import add_rows
 from .kernels.gather import add_along, take
@@ -98,27 +97,4 @@ def add_at(out, index, x) -> None:
         backend.add_at.__wrapped__(out, index, x)
 
 
-def takes_twice(shape: tuple[int, ...], index) -> bool:
-    """Looks at one element of each slice, and not at all that are marked if their number is known."""
-    dim = taken_axis(index)
-    if dim is not None:
-        index, shape = last_of(index), shape[dim : dim + 1]
-    marks = np.zeros(shape, bool)
-    marks[index] = True
-    if isinstance(index, tuple) and all(isinstance(part, np.ndarray) and part.dtype.kind == "i" for part in index):
-        count = np.broadcast(*index).size * math.prod(shape[len(index) :])
-    else:
-        count = np.size(marks[index])
-    return np.count_nonzero(marks) < count
-
-
-def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """In memory that is used again if it is large."""
-    if math.prod(shape) < TAKEN:
-        return np.zeros(shape, dtype)
-    out = empty(shape, dtype)
-    copy(np.zeros((), dtype), out)
-    return out
-
-
-replaced_by(add_at=add_at, takes_twice=takes_twice, zeros=zeros)
+replaced_by(add_at=add_at)

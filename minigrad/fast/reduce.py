@@ -4,7 +4,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import backend
-from ..backend import elementwise, normalized, replaced_by, with_axis_last, with_last_axis_at, zeros
+from ..backend import elementwise, normalized, replaced_by, with_axis_last, with_last_axis_at
 from ..ops import reduce, statistics
 from ..ops.reduce import count, keep_axes
 from ..ops.statistics import squared_error
@@ -79,7 +79,7 @@ class Max(reduce.Max):
         results = np.broadcast_to(np.arange(out.size).reshape(kept.shape), x.shape)
         to = results[np.unravel_index(places, x.shape)]  # which result each of them is
         ties = np.maximum(np.bincount(to, minlength=out.size), 1).astype(dout.dtype)
-        dx = zeros(x.shape, dout.dtype)
+        dx = np.zeros(x.shape, dout.dtype)
         dx.reshape(-1)[places] = (dout.reshape(-1) / ties)[to]
         return dx
 

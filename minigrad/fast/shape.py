@@ -1,14 +1,9 @@
-"""Many elements are copied on all threads, in memory that is used again."""
-from typing import Sequence
-
+"""Many elements in another shape are copied on all threads, where that needs a copy."""
 import numpy as np
 
-from .. import backend
-from ..backend import replaced_by
 from ..ops import shape
 from ..tape import implements
-from .kernels.buffers import empty
-from .kernels.copying import copied, copy
+from .kernels.copying import copied
 from .kernels.thresholds import TAKEN
 
 
@@ -34,21 +29,3 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return np.reshape(x, shape, copy=False)
     except ValueError:
         return copied(x).reshape(shape)
-
-
-def concatenate(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
-    size = sum([a.size for a in arrays])
-    if size < TAKEN * len(arrays):
-        return backend.concatenate.__wrapped__(arrays, axis)
-    shapes = [a.shape[:axis] + a.shape[axis + 1 :] for a in arrays]
-    if shapes.count(shapes[0]) < len(shapes):
-        raise ValueError(f"all axes but {axis} must agree, got {[a.shape for a in arrays]}")
-    first, length = arrays[0], sum([a.shape[axis] for a in arrays])
-    out, end = empty(first.shape[:axis] + (length,) + first.shape[axis + 1 :], first.dtype), 0
-    for a in arrays:
-        start, end = end, end + a.shape[axis]
-        copy(a, out[(slice(None),) * axis + (slice(start, end),)])
-    return out
-
-
-replaced_by(concatenate=concatenate)

@@ -5,7 +5,7 @@ import numpy as np
 
 from ..arrays import versions
 from ..arrays.dtypes import as_array
-from ..backend import add_at, copied, in_order, is_tensor, positions_of_nonzero, takes_twice, zeros
+from ..backend import add_at, copied, in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
 from ..runner import compute
 from ..tape import Op
@@ -64,7 +64,7 @@ def passed_on(dout):
 
 def started(onto: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """What is added to: a copy, or zeros."""
-    return zeros(shape, dtype) if onto is None else copied(onto)
+    return np.zeros(shape, dtype) if onto is None else copied(onto)
 
 
 OCCURS_TWICE = "setting items: an index occurs twice, so the gradient would not be defined"

@@ -1,7 +1,7 @@
 """Windows that slide along an axis, and their transpose, which adds them back where they overlap."""
 import numpy as np
 
-from ..backend import copied, zeros
+from ..backend import copied
 from ..tape import Op
 from .operands import check_dim
 
@@ -27,7 +27,7 @@ class Fold(Op):
     def forward(self, x, *, length, step):
         count, self.size = x.shape[-2:]
         self.step, is_summed = step, self.size > step and x.dtype.kind == "f"
-        sums = zeros(x.shape[:-2] + (length,), np.dtype(np.float64) if is_summed else x.dtype)
+        sums = np.zeros(x.shape[:-2] + (length,), np.dtype(np.float64) if is_summed else x.dtype)
         for j in range(self.size):  # the j-th of all windows are apart
             sums[..., j : j + step * (count - 1) + 1 : step] += x[..., j]
         return sums.astype(x.dtype, copy=False)

@@ -37,29 +37,17 @@ def add_at(out, index, x):
     return out
 
 
-def along(dim, indices):
-    return np.broadcast_arrays(*backend.along(dim, indices))
-
-
 PLANES = [shape for shape in SHAPES if len(shape) > 1 and 0 not in shape]
 ROWS = [  # a function and its arguments
     *[(add_at, added(shape, dtype, index)) for shape in PLANES for dtype in (np.float32, np.float64)
       for index in indices_of(shape)],
-    *[(backend.takes_twice, (shape, index)) for shape in PLANES for index in indices_of(shape)],
-    *[(along, (dim, random.integers(0, 9, shape))) for shape in SHAPES for dim in range(len(shape))],
-    *[(backend.copied_with_range, (random.integers(low, high, shape),)) for shape in SHAPES
-      for low, high in ((0, 9), (-(1 << 31), 1 << 31), (-(1 << 40), 9), (0, 1 << 40))],
-    *[(backend.positions_of_nonzero, (numbers(shape, dtype),)) for shape in SHAPES for dtype in (np.float32, np.int64)],
     *[(backend.argsort, (x, axis, descending, *part)) for shape in SHAPES for dtype in (np.float32, np.float64, np.int64)
       for axis in range(len(shape)) for n in shape[axis : axis + 1] for descending in (False, True)
       for part in ((), (0, 1), (0, min(9, n)), (0, n), (0, 0), (n // 2, n // 2 + 1))
-      for x in (different(shape, dtype), *[numbers(shape, dtype)][: dtype == np.float32]) if part[1:] <= (n,)],
-    *[(backend.concatenate, ([numbers(shape)] * count, axis)) for shape in SHAPES for axis in range(len(shape))
-      for count in (1, 2, 5)],
+      for x in (different(shape, dtype), numbers(shape, dtype)) if part[1:] <= (n,)],
     *[(backend.sum_of_products, (subscripts, *[random.standard_normal(shape) for shape in shapes])) for subscripts, *shapes in (
         ("ij->ji", (3, 4)), ("ij,jk->ik", (3, 4), (4, 5)), ("ij,jk->ik", (1, 4), (4, 1)), ("ij,jk->ik", (3, 1), (4, 5)), ("i,i->", (3,), (3,)),
         ("bij,bkj->ikb", (2, 3, 4), (2, 5, 4)), ("ij,ij->ji", (3, 4), (3, 4)), ("ij,jk,k->i", (3, 4), (4, 5), (5,)))],
-    *[(backend.zeros, (shape, np.dtype(dtype))) for shape in SHAPES for dtype in (np.float32, np.int64)],
 ]
 
 

@@ -53,7 +53,7 @@ def in_order(x: np.ndarray) -> np.ndarray:
 def copy(x: np.ndarray, out: np.ndarray) -> None:
     """out[...] = x, which is broadcast."""
     if (out.size >= COPIED_SLOWLY and x.dtype == out.dtype and x.itemsize in MOVED_AS
-            and (out.size >= COPIED or is_slow(x, out))):
+            and (out.size >= COPIED or x.strides != out.strides and x.shape == out.shape)):
         x = np.asarray(x)  # a number of NumPy's has no address
         strides = x.strides if x.shape == out.shape else np.broadcast_to(x, out.shape).strides
         loops = common_loops(out.shape, strides, out.strides, x.itemsize) if x.flags.aligned and out.flags.aligned else None
@@ -61,22 +61,6 @@ def copy(x: np.ndarray, out: np.ndarray) -> None:
             copy_forward(address(x), address(out), loops.shape, *loops.strides, MOVED_AS[x.itemsize])
             return
     out[...] = x
-
-
-def is_slow(x: np.ndarray, out: np.ndarray) -> bool:
-    """Is NumPy slow at this copy? If the arrays' fastest axes differ, and if x is read backwards."""
-    if x.shape != out.shape or x.strides == out.strides:
-        return False
-    fastest = _axis_with_stride(x.itemsize, x)
-    of_out = _axis_with_stride(x.itemsize, out)
-    return fastest != of_out is not None and (fastest is not None or x.strides[of_out] == -x.itemsize)
-
-
-def _axis_with_stride(stride: int, x: np.ndarray) -> int | None:
-    for i, n in enumerate(x.shape):
-        if x.strides[i] == stride and n > 1:
-            return i
-    return None
 
 
 @functools.lru_cache(512)

@@ -17,7 +17,6 @@ from .simd import pointer, shift
 from .thresholds import FEW, MOVED
 
 ELEMENTS = 1 << 13  # per block
-INT32 = np.dtype(np.int32)
 COLUMNS = 64  # of inner, per block, at most
 SUMS = 1 << 16  # that a block holds at a time, if that leaves it some columns
 MOVED_AS = {1: np.uint8, 4: np.float32, 8: np.float64}  # elements that are only taken, by their size
@@ -71,20 +70,6 @@ def add_along(
         add_forward(dout.reshape(outer, count, inner), positions.reshape(-1), _strides(count, inner, for_all),
                     onto.reshape(-1), dx.reshape(outer, length, inner))
     return dx
-
-
-def copied_with_range(positions: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """(these int64 numbers, which are contiguous, as int32, the lowest, the highest), in one pass
-
-    If the lowest and the highest fit into int32, so do all; half the memory is read in half the time.
-
-    >>> copied_with_range(np.array([3, -1, 2]))
-    (array([ 3, -1,  2], dtype=int32), -1, 3)
-    """
-    out, source = empty(positions.shape, INT32), positions.reshape(-1)
-    ranges = np.empty((-(-source.size // ELEMENTS), 2), np.int64)
-    range_forward(source, out.reshape(-1), ranges)
-    return out, int(ranges[:, 0].min()), int(ranges[:, 1].max())
 
 
 def put_along(out: np.ndarray, dim: int, positions: np.ndarray, values: np.ndarray) -> bool:
@@ -146,20 +131,10 @@ def take_forward(x, positions, strides, out):
 
 
 @jit
-def _range_block(block, positions, out, ranges):
-    start = block * ELEMENTS
-    source, target = pointer(positions, start), pointer(out, start)
-    lowest = highest = source[0]
-    for j in range(min(ELEMENTS, positions.size - start)):
-        target[j] = np.int32(source[j])
-        lowest, highest = min(lowest, source[j]), max(highest, source[j])
-    ranges[block, 0], ranges[block, 1] = lowest, highest
-
-
-@kernel(parallel=True)
-def range_forward(positions, out, ranges):
-    """positions (N,) int64 -> out (N,) int32, the same, and ranges (blocks, 2): the lowest and the highest of each block"""
-    parallel_for(_range_block, ranges.shape[0], positions.size // MOVED, (positions, out, ranges))
+def _put(value, target, place, is_met):
+    """Is it the second value for this place? It stays."""
+    target[place], found, is_met[place] = value, is_met[place], 1
+    return found
 
 
 @jit
@@ -171,13 +146,12 @@ def _put_block(block, values, step, positions, rows, out, repeats):
         source, at = pointer(values, start * step), pointer(positions, start)
         found = np.uint8(0)
         marks[:] = 0
-        for j in range(count):
-            for column in range(inner):
-                k = j * inner + column
-                place = at[k] * inner + column
-                target[place] = source[k * step]
-                found |= is_met[place]
-                is_met[place] = 1
+        if inner == 1:
+            for j in range(count):
+                found |= _put(source[j * step], target, at[j], is_met)
+        else:
+            for k in range(count * inner):
+                found |= _put(source[k * step], target, at[k] * inner + k % inner, is_met)
         repeats[i] = found
 
 

@@ -18,7 +18,7 @@ FEW_KEYS = 8  # that are the least of a row: up to here, to keep them in order i
 
 # Copies:
 COPIED = 1 << 17  # from which threads are faster
-COPIED_SLOWLY = 1 << 14  # the same where NumPy is slow: see copying.is_slow
+COPIED_SLOWLY = 1 << 14  # the same where the arrays' strides differ
 
 # Sums: up to here they are NumPy's
 FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings at most, 9e-7

@@ -25,13 +25,6 @@ def test_squares_are_transposed_where_the_fastest_axes_differ():
     assert loops.shape == (1, 2, 70, 60) and loops.strides == ((0, 70, 1, 140), (0, 60, 120, 1))
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_numpy_is_slow_where_fastest_axes_differ_and_backwards(view):
-    x = VIEWS[view](np.empty((6, 7), np.float32))
-    expected = view in ("transposed", "reversed columns", "middle axis first")
-    assert x.ndim == 2 and copying.is_slow(x, np.empty(x.shape, np.float32)) == expected
-
-
 @pytest.mark.parametrize("shape", [(150, 230), (7, 30, 5, 19), (2, 9000), (9000, 3), (40_000,)], ids=str)
 @pytest.mark.parametrize("view", VIEWS)
 def test_copies_are_those_of_numpy(view, shape, monkeypatch):
