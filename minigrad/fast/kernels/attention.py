@@ -129,7 +129,7 @@ def _forward_portion(begin, end, given, space, work):
     keys_packed, values, q_packed, queries, scores, largest, total, shrinking = consecutive(
         space, (Tk * row_size, Tk * row_size, block, block, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
     )
-    tile = Matrix(scores, BLOCK, 1)
+    tile, all_keys, all_values = Matrix(scores, BLOCK, 1), Matrix(keys_packed, row_size, 1), Matrix(values, row_size, 1)
     for head in range(begin // blocks, -(-end // blocks)):
         from_batch = shift_each(starts, batch_strides, head // H)
         q, k, v, mask, rotation, out, logsumexp = shift_each(from_batch, head_strides, head % H)[:7]
@@ -145,8 +145,7 @@ def _forward_portion(begin, end, given, space, work):
             count = min(BLOCK, Tq - first)
             columns = -(-count // STRIP) * STRIP
             seen = min(Tk, first + count) if is_causal else Tk
-            block_of_out = shift(out, first * row_out)
-            block_of_q = shift(q, first * row_q)
+            block_of_q, block_of_out = shift(q, first * row_q), Matrix(shift(out, first * row_out), row_out, 1)
             if is_rotated:
                 pack(block_of_q, row_q, count, D, one, q_packed, row_size, total)
                 turn(q_packed, row_size, count, D, shift(rotation, first * row_rotation), row_rotation, one, total)
@@ -163,8 +162,8 @@ def _forward_portion(begin, end, given, space, work):
                 if is_masked:
                     _copy_mask(shift(mask, first * row_mask + start * column_mask), row_mask, column_mask, count, keys,
                                scores)
-                _tile(Matrix(shift(keys_packed, start * row_size), row_size, 1), Matrix(queries, BLOCK, 1), keys, square,
-                      columns, D, scores, B_IN_PLACE | adding, minus_infinity, tile, work)
+                _tile(at(all_keys, start, 0), Matrix(queries, BLOCK, 1), keys, square, columns, D, scores,
+                      B_IN_PLACE | adding, minus_infinity, tile, work)
                 # 2. weights = softmax(scores), not yet divided by the sums
                 online_softmax(scores, keys, square, columns, largest, total, shrinking)
                 if dropping[0] != 0:
@@ -172,14 +171,14 @@ def _forward_portion(begin, end, given, space, work):
                 # 3. out = weights @ v
                 adding = ACCUMULATE if start > 0 else 0
                 if start > 0:
-                    scale_rows(block_of_out, row_out, count, D, shrinking)
-                _sum_over_keys(tile, keys, square, Matrix(shift(values, start * row_size), row_size, 1), all_finite, count,
-                               D, Matrix(block_of_out, row_out, 1), B_IN_PLACE | adding, work)
+                    scale_rows(block_of_out.start, row_out, count, D, shrinking)
+                _sum_over_keys(tile, keys, square, at(all_values, start, 0), all_finite, count, D, block_of_out,
+                               B_IN_PLACE | adding, work)
             for c in range(count):
                 logsumexp[first + c] = largest[c] + log(total[c])
             for c in range(count):
                 total[c] = one / total[c] if total[c] != 0 else zero
-            scale_rows(block_of_out, row_out, count, D, total)
+            scale_rows(block_of_out.start, row_out, count, D, total)
 
 
 @library
@@ -197,6 +196,7 @@ def _backward_portion(begin, end, given, space, work):
         (Tk * row_size, Tk * row_size, block, block, block, block, BLOCK * TILE, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
     )
     tile, dtile = Matrix(scores, BLOCK, 1), Matrix(dscores, BLOCK, 1)
+    all_keys, all_values = Matrix(keys_packed, row_size, 1), Matrix(values, row_size, 1)
     last = (Tq - 1) // BLOCK * BLOCK
     seen = min(Tk, Tq) if is_causal else Tk
     for head in range(begin, end):
@@ -231,8 +231,7 @@ def _backward_portion(begin, end, given, space, work):
                 for start in range(low, high, TILE):
                     keys = min(TILE, high - start)
                     square = min(keys, first - start) if is_causal else keys
-                    tile_of_k = Matrix(shift(keys_packed, start * row_size), row_size, 1)
-                    tile_of_v = Matrix(shift(values, start * row_size), row_size, 1)
+                    tile_of_k, tile_of_v = at(all_keys, start, 0), at(all_values, start, 0)
                     # 1. scores = q @ k.T * scale + mask
                     adding = ACCUMULATE if is_masked else 0
                     if is_masked:
@@ -251,13 +250,13 @@ def _backward_portion(begin, end, given, space, work):
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
                     adding = ACCUMULATE if first < last else 0
                     _sum_over_queries(tile, keys, square, Matrix(dout_packed, row_size, 1), count, D,
-                                      Matrix(shift(dv, start * row_dv), row_dv, 1), B_IN_PLACE | adding, work)
+                                      at(Matrix(dv, row_dv, 1), start, 0), B_IN_PLACE | adding, work)
                     _sum_over_queries(dtile, keys, square, Matrix(q_packed, row_size, 1), count, D,
-                                      Matrix(shift(dk, start * row_dk), row_dk, 1), B_IN_PLACE | adding, work)
+                                      at(Matrix(dk, row_dk, 1), start, 0), B_IN_PLACE | adding, work)
                     # 1. dq += dscores @ k * scale
                     adding = ACCUMULATE if start > 0 else 0
                     _sum_over_keys(dtile, keys, square, tile_of_k, all_finite, count, D,
-                                   Matrix(shift(dq, first * row_dq), row_dq, 1), B_IN_PLACE | adding, work)
+                                   at(Matrix(dq, row_dq, 1), first, 0), B_IN_PLACE | adding, work)
         if is_rotated:
             turn(dq, row_dq, Tq, D, rotation, row_rotation, -one, check)
             turn(dk, row_dk, seen, D, rotation, row_rotation, -one, check)

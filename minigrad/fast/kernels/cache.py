@@ -109,7 +109,7 @@ def _announce_loss(reason: str) -> None:
           file=sys.stderr, flush=True)
 
 
-# What has to be called before machine code is loaded or compiled; see threads.py too.
+# What has to be called before machine code is loaded or compiled; see threads.py.
 prerequisites: list[Callable] = []
 
 

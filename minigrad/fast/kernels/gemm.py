@@ -20,7 +20,6 @@ import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
 
 from ..per_thread import own
 from .buffers import empty, workspace
@@ -30,7 +29,7 @@ from .microkernel import (
     PACKS_A, PACKS_B, UNROLLED, copy_vector, dot_products, multiply_tile, panel_depth, shape, transpose_square,
 )
 from .parallel import available_threads, parallel_for
-from .simd import INDEX, address, instructions, pointer, shift
+from .simd import INDEX, address, call_by_name, instructions, pointer, shift
 from .thresholds import PRODUCT_ON_THREADS, TINY_BATCH, WORTH_A_THREAD
 
 # Bits of `flags`; with B_IN_PLACE, the rows of B can be read to the end of their last vector.
@@ -240,10 +239,8 @@ def register(dtype: np.dtype) -> None:
 @instructions()
 def gemm(site, A, B, C, M, N, K, bias, flags, workspace):
     """`_multiply_serial` of matrices, called as an external function by its symbol."""
-    arguments = A, B, C, M, N, K, bias, flags, workspace
-    function_type = ir.FunctionType(ir.VoidType(), [value.type for value in arguments])
     name = symbol(site.kinds[-1].dtype)
-    site.builder.call(cgutils.get_or_insert_function(site.builder.module, function_type, name), arguments)
+    call_by_name(site.builder, name, ir.VoidType(), A, B, C, M, N, K, bias, flags, workspace)
 
 
 @jit

@@ -215,14 +215,19 @@ def _emit_swap(vectors, x, y, step):
     return vectors.shuffle(x, y, upper), vectors.shuffle(x, y, lower)
 
 
+def _row_pointers(vectors, start, row, rows):
+    """Where the rows of a square begin; the first one again for those from `rows` on."""
+    builder = vectors.builder
+    for i in range(vectors.lanes):
+        existing = builder.select(builder.icmp_signed("<", constant(i), rows), constant(i), constant(0))
+        yield builder.gep(start, [builder.mul(existing, row)])
+
+
 def _emit_transpose(vectors, source, row_source, rows, columns, target, row_target):
     """log2(lanes) rounds that swap the off-diagonal halves, quarters, ... of a square of registers."""
     builder, lanes = vectors.builder, vectors.lanes
     mask = vectors.first(columns)
-    square = []
-    for row in range(lanes):
-        existing = builder.select(builder.icmp_signed("<", constant(row), rows), constant(row), constant(0))
-        square.append(vectors.load(builder.gep(source, [builder.mul(existing, row_source)]), mask))
+    square = [vectors.load(pointer, mask) for pointer in _row_pointers(vectors, source, row_source, rows)]
     step = lanes // 2
     while step:
         for i in range(lanes):
@@ -263,10 +268,7 @@ def _emit_sums(vectors, square):
 
 def _emit_dot_products(vectors, x, K, W, row_w, rows, out, bias, has_bias, accumulate):
     builder, lanes = vectors.builder, vectors.lanes
-    row_pointers = []
-    for row in range(lanes):
-        existing = builder.select(builder.icmp_signed("<", constant(row), rows), constant(row), constant(0))
-        row_pointers.append(builder.gep(W, [builder.mul(existing, row_w)]))
+    row_pointers = list(_row_pointers(vectors, W, row_w, rows))
     entry, check, loop, rest = (builder.block, *(builder.append_basic_block() for _ in range(3)))
     builder.branch(check)
     builder.position_at_end(check)

@@ -68,72 +68,73 @@ def _scale(x, row_x, rows, columns, factor):
 
 
 @jit
-def _symmetric_product(A, B, C, row, size, depth, packed):
+def _symmetric_product(A, B, C, size, depth, packed):
     """C = A @ B, two matrices, which is known to be symmetric, (size, size)."""
-    lanes, _, _ = shape(C)
+    lanes, _, _ = shape(C.start)
     for j in range(0, size, PANEL):
         end = min(j + PANEL, size)
-        gemm(A, at(B, 0, j), Matrix(shift(C, j), row, 1), end, end - j, depth, C, 0, packed)
+        gemm(A, at(B, 0, j), at(C, 0, j), end, end - j, depth, C.start, 0, packed)
     for i in range(PANEL, size, lanes):
         for j in range(0, i // PANEL * PANEL, lanes):
-            transpose_square(shift(C, j * row + i), row, lanes, lanes, shift(C, i * row + j), row)
+            transpose_square(at(C, j, i).start, C.row, lanes, lanes, at(C, i, j).start, C.row)
 
 
 @jit
-def _polynomial(A, square, row, size, a, b, c):
+def _polynomial(A, square, size, a, b, c):
     """square = a + b A + c square"""
     for i in range(size):
-        of_a, of_square = shift(A, i * row), shift(square, i * row)
+        of_a, of_square = at(A, i, 0).start, at(square, i, 0).start
         for j in range(size):
             of_square[j] = b * of_a[j] + c * of_square[j]
         of_square[i] += a
 
 
 @jit
-def _iterate(A, P, Q, other, row, size, polynomials, first, end, factor, packed):
+def _iterate(A, P, Q, other, size, polynomials, first, end, factor, packed):
     """Q = factor times what the iteration's steps from `first` to `end` multiply x by, of A = x x^T; where it is."""
     if first == end:
         for i in range(size):
             for j in range(size):
-                Q[i * row + j] = factor if i == j else factor - factor
+                at(Q, i, j).start[0] = factor if i == j else factor - factor
     for step in range(first, end):
         a, b, c = polynomials[step]
-        scale = factor if step == end - 1 else constant_like(A, 1.0)
-        _symmetric_product(Matrix(A, row, 1), Matrix(A, row, 1), P, row, size, size, packed)
-        _polynomial(A, P, row, size, scale * constant_like(A, a), scale * constant_like(A, b), scale * constant_like(A, c))
+        scale = factor if step == end - 1 else constant_like(A.start, 1.0)
+        _symmetric_product(A, A, P, size, size, packed)
+        _polynomial(A, P, size, scale * constant_like(A.start, a), scale * constant_like(A.start, b),
+                    scale * constant_like(A.start, c))
         if step < end - 1:
-            _symmetric_product(Matrix(A, row, 1), Matrix(P, row, 1), other, row, size, size, packed)
-            _symmetric_product(Matrix(other, row, 1), Matrix(P, row, 1), A, row, size, size, packed)
+            _symmetric_product(A, P, other, size, size, packed)
+            _symmetric_product(other, P, A, size, size, packed)
         if step == first:
             Q, P = P, Q
         else:
-            _symmetric_product(Matrix(Q, row, 1), Matrix(P, row, 1), other, row, size, size, packed)
+            _symmetric_product(Q, P, other, size, size, packed)
             Q, other = other, Q
     return Q
 
 
 @jit
-def _add_orthogonalised(p, x, y, row_x, rows, columns, squares, polynomials, steps, factor, packed):
-    """p, a `Matrix`, += factor times what the iteration makes of x. y is memory for such a matrix, `squares` for four of
-    its smaller side."""
+def _add_orthogonalised(p, x, y, rows, columns, squares, polynomials, steps, factor, packed):
+    """p += factor times what the iteration makes of x, matrices. y is another one for that, `squares` memory for four of
+    their smaller side."""
     size, depth = (rows, columns) if rows < columns else (columns, rows)
     row = padded(size)
-    A, P, Q, other = squares, shift(squares, row * row), shift(squares, 2 * row * row), shift(squares, 3 * row * row)
+    A = Matrix(squares, row, 1)
+    P, Q, other = at(A, row, 0), at(A, 2 * row, 0), at(A, 3 * row, 0)
     at_once = steps if 4 * depth > 5 * size else 1  # of nearly square ones, x itself takes less work than Q and A
     step = 0
     while True:
         end = min(step + at_once, steps)
         is_last = end == steps
+        transposed = Matrix(x.start, 1, x.row)
         if rows <= columns:
-            _symmetric_product(Matrix(x, row_x, 1), Matrix(x, 1, row_x), A, row, size, depth, packed)
+            _symmetric_product(x, transposed, A, size, depth, packed)
         else:
-            _symmetric_product(Matrix(x, 1, row_x), Matrix(x, row_x, 1), A, row, size, depth, packed)
-        scale = factor if is_last else constant_like(x, 1.0)
-        found = _iterate(A, P, Q, other, row, size, polynomials, step, end, scale, packed)
-        target, flags = (p, ACCUMULATE) if is_last else (Matrix(y, row_x, 1), 0)
-        left, right = Matrix(found, row, 1), Matrix(x, row_x, 1)
-        if rows > columns:
-            left, right = right, left
+            _symmetric_product(transposed, x, A, size, depth, packed)
+        scale = factor if is_last else constant_like(x.start, 1.0)
+        found = _iterate(A, P, Q, other, size, polynomials, step, end, scale, packed)
+        target, flags = (p, ACCUMULATE) if is_last else (y, 0)
+        left, right = (x, found) if rows > columns else (found, x)
         gemm(left, right, target, rows, columns, size, target.start, flags, packed)
         if is_last:
             return
@@ -158,8 +159,8 @@ def _step_matrix(i, given, memory, packed):
                             nesterov != 0.0, real(tiny))
     _scale(x, row_x, rows, columns, real(1.0 / (eps if length < eps else length)))
     _scale(p, stride, rows, columns, real(1.0 - lr * decay))
-    _add_orthogonalised(Matrix(p, stride, 1), x, shift(x, elements), row_x, rows, columns, shift(x, 2 * elements),
-                        polynomials[group], np.int64(steps), real(-lr * scales[i]), packed)
+    _add_orthogonalised(Matrix(p, stride, 1), Matrix(x, row_x, 1), Matrix(shift(x, elements), row_x, 1), rows, columns,
+                        shift(x, 2 * elements), polynomials[group], np.int64(steps), real(-lr * scales[i]), packed)
 
 
 @jit

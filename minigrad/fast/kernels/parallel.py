@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 from . import threads
 from .internals import compile_part, emit_call, linked
-from .simd import INDEX, INT64, instructions
+from .simd import INDEX, INT64, call_by_name, constant, instructions
 from .threads import BYTES, LOOP_TYPE
 from .thresholds import WORTH_A_THREAD
 
@@ -31,21 +31,16 @@ def _emit_loop(context, module, body, packed_type, argument_types):
     first_part = builder.ptrtoint(builder.load(addresses), INT64)  # part p is given as the address p
     last_part = builder.add(first_part, builder.load(counts))
     first, last = (builder.sdiv(builder.mul(blocks, part), parts) for part in (first_part, last_part))
-    with cgutils.for_range_slice(builder, first, last, ir.Constant(INT64, 1)) as (block, _):
+    with cgutils.for_range_slice(builder, first, last, constant(1)) as (block, _):
         emit_call(context, builder, body, (INDEX, *argument_types), [block, *values])
     builder.ret_void()
     return loop
 
 
-def _emit_available(builder):
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT64, []), "get_num_threads")
-    return builder.call(function, [])
-
-
 @instructions(INDEX)
 def available_threads(site):
     """get_num_threads(), in a kernel."""
-    return _emit_available(site.builder)
+    return call_by_name(site.builder, "get_num_threads", INT64)
 
 
 @intrinsic
@@ -60,35 +55,26 @@ def parallel_for(typing_context, body, blocks, work, arguments):
 
     def codegen(context, builder, signature, values):
         _, blocks, work, packed = values
-        module = builder.module
-        one = ir.Constant(INT64, 1)
-        available = _emit_available(builder)
+        zero, one = constant(0), constant(1)
+        available = call_by_name(builder, "get_num_threads", INT64)
         parts = builder.select(builder.icmp_signed("<", available, blocks), available, blocks)
-        is_worth_it = builder.icmp_signed(">=", work, ir.Constant(INT64, WORTH_A_THREAD))
+        is_worth_it = builder.icmp_signed(">=", work, constant(WORTH_A_THREAD))
         several = builder.and_(is_worth_it, builder.icmp_signed(">", parts, one))
         parts = builder.select(several, parts, one)
 
-        everything = ir.LiteralStructType([INT64, INT64, packed.type])
-        data = cgutils.alloca_once(builder, everything)
-        for i, value in enumerate((blocks, parts, packed)):
-            builder.store(value, cgutils.gep_inbounds(builder, data, 0, i))
-        data = builder.bitcast(data, BYTES)
+        everything = cgutils.pack_struct(builder, (blocks, parts, packed))
+        data = builder.bitcast(cgutils.alloca_once_value(builder, everything), BYTES)
         first = cgutils.alloca_once_value(builder, ir.Constant(BYTES, None))
-        count = cgutils.alloca_once_value(builder, parts)
-        step = cgutils.alloca_once_value(builder, one)
+        count, step = (cgutils.alloca_once_value(builder, number) for number in (parts, one))
         part = linked(context, body, (INDEX, *argument_types))
-        loop = _emit_loop(context, module, part, everything, argument_types)
+        loop = _emit_loop(context, builder.module, part, everything.type, argument_types)
         with builder.if_else(several) as (then, otherwise):
             with then:
                 if threads.IS_SUPPORTED:
-                    launch_type = ir.FunctionType(INT64, [BYTES, BYTES, INT64])
-                    launch = cgutils.get_or_insert_function(module, launch_type, threads.SYMBOL)
-                    builder.call(launch, [builder.bitcast(loop, BYTES), data, parts])
+                    call_by_name(builder, threads.SYMBOL, INT64, builder.bitcast(loop, BYTES), data, parts)
                 else:
-                    launch_type = ir.FunctionType(ir.VoidType(), [BYTES] * 5 + [INT64] * 3)
-                    launch = cgutils.get_or_insert_function(module, launch_type, "numba_parallel_for")
                     pointers = [builder.bitcast(pointer, BYTES) for pointer in (loop, first, count, step, data)]
-                    builder.call(launch, [*pointers, ir.Constant(INT64, 0), one, parts])
+                    call_by_name(builder, "numba_parallel_for", ir.VoidType(), *pointers, zero, one, parts)
             with otherwise:
                 builder.call(loop, [first, count, step, data])
         return context.get_dummy_value()

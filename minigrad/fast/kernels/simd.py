@@ -50,13 +50,18 @@ SQRT_2, INVERSE_SQRT_2PI = np.float32(math.sqrt(2)), np.float32(1 / math.sqrt(2 
 TAIL_SCALE = np.float32(0.3)
 
 
+def call_by_name(builder, name: str, result: ir.Type, *arguments):
+    """Call what the linker, or LLVM, knows by a name."""
+    function_type = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
+
+
 def _emit_multiply_add(builder, x, y, z, intrinsic_name="fmuladd"):
     """x * y + z, scalar or vector. LLVM fuses the two where the processor can, and never reassociates this form."""
     element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
     suffix = "f32" if isinstance(element, ir.FloatType) else "f64"
     name = f"llvm.{intrinsic_name}." + (suffix if element is x.type else f"v{x.type.count}{suffix}")
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(x.type, [x.type] * 3), name)
-    return builder.call(function, [x, y, z])
+    return call_by_name(builder, name, x.type, x, y, z)
 
 
 @intrinsic
@@ -392,8 +397,7 @@ class VectorBuilder:
         return ir.Constant(self.type, [value] * self.lanes)
 
     def call(self, name, result, *arguments):
-        function_type = ir.FunctionType(result, [argument.type for argument in arguments])
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, function_type, name), arguments)
+        return call_by_name(self.builder, name, result, *arguments)
 
     def shuffle(self, x, y, order):
         indices = ir.Constant(ir.VectorType(INT32, len(order)), order)

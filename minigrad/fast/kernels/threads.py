@@ -31,7 +31,7 @@ from . import jit
 from .cache import prerequisites
 from .internals import entry_point
 from .jit import library
-from .simd import INDEX, INT64, constant, instructions
+from .simd import INDEX, INT64, call_by_name, constant, instructions
 
 SYMBOL = "minigrad_fork_join"
 NAMES = SYMBOL, "get_num_threads", "numba_parallel_for"  # all that kernels call, see `start`
@@ -103,29 +103,24 @@ def swap(site, state, word, value):
     return site.builder.atomic_rmw("xchg", _word(site, state, word), value, "seq_cst")
 
 
-def _call(site, name, result, *arguments):
-    function_type = ir.FunctionType(result, [argument.type for argument in arguments])
-    return site.builder.call(cgutils.get_or_insert_function(site.builder.module, function_type, name), arguments)
-
-
 @instructions()
 def pause(site):
     """Tell the processor that this thread only waits."""
     if "x86_64" in binding.get_process_triple():
-        _call(site, "llvm.x86.sse2.pause", ir.VoidType())
+        call_by_name(site.builder, "llvm.x86.sse2.pause", ir.VoidType())
 
 
 @instructions(INDEX)
 def _clock(site):
     """The processor's clock, in cycles; 0 where there is none that is known."""
-    return _call(site, "llvm.readcyclecounter", INT64) if HAS_CLOCK else constant(0)
+    return call_by_name(site.builder, "llvm.readcyclecounter", INT64) if HAS_CLOCK else constant(0)
 
 
 @instructions()
 def futex(site, state, word, operation, value):
     """FUTEX_WAIT: sleep while the word's lower half is `value`; FUTEX_WAKE: wake as many sleepers"""
-    _call(site, "syscall", INT64, constant(FUTEX_CALL), _address(site, state, word), operation, value,
-          *[constant(0)] * 3)
+    call_by_name(site.builder, "syscall", INT64, constant(FUTEX_CALL), _address(site, state, word), operation, value,
+                 *[constant(0)] * 3)
 
 
 @instructions()
