@@ -10,7 +10,6 @@ import os
 import sys
 import tempfile
 
-from numba import types
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
@@ -29,16 +28,6 @@ class Order(event.Listener):
 
     def on_end(self, event):
         """Nothing."""
-
-
-def described(kind: types.Type) -> str:
-    """A type, as ahead.py reads it."""
-    letters = {scalar: letter for letter, scalar in ahead.SCALARS.items()}
-    if isinstance(kind, types.BaseTuple):
-        return f"({' '.join(map(described, kind))})"
-    if isinstance(kind, types.Array):
-        return f"{letters[kind.dtype]}{kind.ndim}"
-    return f"{letters[kind.dtype]}*" if isinstance(kind, types.CPointer) else letters[kind]
 
 
 def kernels() -> dict[Dispatcher, str]:
@@ -61,8 +50,7 @@ def lines_of_a_step() -> list[str]:
         new_trainer({})[0].train_step()
     names = kernels()
     last_first = sorted(names, key=lambda kernel: -order.compiled.index(kernel) if kernel in order.compiled else 0)
-    return [f"{names[kernel]} ({' '.join(map(described, signature))})"
-            for kernel in last_first for signature in kernel.signatures]
+    return [f"{names[kernel]} {signature}" for kernel in last_first for signature in kernel.signatures]
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ SABOTAGES = [
     "ahead: other processes are not asked": ("start", "if held is None", "if False"),
     "ahead: any program is taken for Python": ("start", "not is_python or ", ""),
     "ahead: processes outlive their parent": ("compile_step", "os.getppid() != int(parent)", "False"),
-    "ahead: arrays have one axis more": ("_read_type", "int(form)", "int(form) + 1"),
+    "ahead: pointers are numbers": ("read_line", '"CPointer(\\1)"', '"\\1"'),
 }) + edits(("tests/minigrad/fast/kernels/test_jit.py", "-k", "once or by_name or cannot"), "minigrad.fast.kernels.internals", {
     "jit: a kernel from the disk is called by name": ("_OfParts.add_linking_library", "is_loaded or ", ""),
     "jit: a part is compiled for each constant": ("Part.get_call_template", "types.unliteral(kind)", "kind"),

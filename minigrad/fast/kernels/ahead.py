@@ -12,7 +12,6 @@ import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import numba
 from llvmlite import binding
@@ -23,7 +22,6 @@ from .cache import cache_folder, lock, prerequisites
 from .internals import CPUDispatcher, is_missing
 
 STEP = pathlib.Path(__file__).with_name("training_step.txt")  # tests/first_step.py writes it
-SCALARS = {"f": types.float32, "d": types.float64, "l": types.int64, "b": types.boolean}
 MOST = 6  # processes: one kernel takes an eighth of the time of all
 # Of minigrad kernels alone are imported. SciPy's BLAS, which Numba imports where it can, is in no kernel, and there is
 # little garbage to search for.
@@ -91,27 +89,14 @@ def compile_step(parent: str, step: str) -> None:
 
 
 def read_line(line: str) -> tuple[CPUDispatcher, tuple[types.Type, ...]]:
-    """(kernel, signature) of a line. A letter is a type, with the number of its axes that of an array, with a star that
-    of a pointer.
+    """(kernel, signature) of a line, which has the types as Numba writes them.
 
-    >>> kernel, signature = read_line("elementwise.add_forward ((f1 f1 f1))")
-    >>> kernel.py_func.__name__, signature
-    ('add_forward', (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),))
+    >>> kernel, signature = read_line("elementwise.add_forward (UniTuple(Array(float32, 1, 'C', False, aligned=True), 3),)")
+    >>> kernel.py_func.__name__, len(signature[0])
+    ('add_forward', 3)
     """
     name, _, signature = line.partition(" ")
     module, _, function = name.partition(".")
     kernel = getattr(importlib.import_module(f".{module}", __package__), function)
-    return getattr(kernel, "dispatcher", kernel), tuple(_read_type(iter(re.findall(r"[()]|[^() ]+", signature))))
-
-
-def _read_type(words: Iterator[str]) -> types.Type | None:
-    """The type that the next words describe; None if they end a tuple."""
-    word = next(words)
-    if word == "(":
-        return types.Tuple(list(iter(lambda: _read_type(words), None)))
-    if word == ")":
-        return None
-    scalar, form = SCALARS[word[0]], word[1:]
-    if form == "*":
-        return types.CPointer(scalar)
-    return types.Array(scalar, int(form), "C") if form else scalar
+    signature = re.sub(r"(\w+)\*", r"CPointer(\1)", signature)
+    return getattr(kernel, "dispatcher", kernel), eval(signature, dict(vars(types)))
