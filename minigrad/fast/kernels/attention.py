@@ -35,7 +35,9 @@ from .gemm import ACCUMULATE, ADD_BIAS, B_IN_PLACE, WORKSPACE, Matrix, at, gemm,
 from .internals import entry_point
 from .jit import jit, kernel, library
 from .parallel import parallel_for
-from .simd import INDEX, call, consecutive, constant_like, log, pointer, pointers, shift, shift_each
+from .simd import (
+    INDEX, call, consecutive, constant, constant_like, fields, instructions, log, pointer, pointers, shift, shift_each,
+)
 from .thresholds import ATTENTION_ON_THREADS, WORTH_A_THREAD
 
 TILE = 128  # keys: whole blocks, so that the diagonal lies in one tile; no more than a panel of the product is deep
@@ -89,14 +91,14 @@ def _sum_over_keys(tile, keys, square, x, all_finite, queries, size, out, flags,
 
 
 @jit
-def _copy_mask(mask, row_mask, column_mask, queries, keys, tile):
+def _copy_mask(mask, queries, keys, tile):
     """tile = mask.T"""
-    if column_mask == 1:
-        transpose(mask, row_mask, queries, keys, tile, BLOCK)
+    if mask.column == 1:
+        transpose(mask, queries, keys, tile)
         return
     for j in range(keys):
         for c in range(queries):
-            tile[j * BLOCK + c] = mask[c * row_mask + j * column_mask]
+            tile.start[j * BLOCK + c] = mask.start[c * mask.row + j * mask.column]
 
 
 @library
@@ -117,41 +119,52 @@ def _drop_tile(dropping, head, first, start, weights, dscores, minus_delta, is_b
                 (counter, per_strip, key, threshold, scale)))
 
 
+@instructions(lambda starts, rows: types.UniTuple(types.NamedTuple([starts.dtype, INDEX, INDEX], Matrix), len(rows)))
+def _matrices(site, starts, rows):
+    """A matrix for each stride of rows, that begin at these pointers."""
+    pairs = zip(*(fields(site.builder, values, len(site.result)) for values in (starts, rows)))
+    return site.tuple([site.context.make_tuple(site.builder, site.result.dtype, [*pair, constant(1)]) for pair in pairs])
+
+
+@jit
+def _of_head(given, head):
+    """The matrices of a head, in the order of `_launch`."""
+    starts, (batch_strides, head_strides, row_strides, _), sizes, _, _ = given
+    from_batch = shift_each(starts, batch_strides, head // sizes[0])
+    return _matrices(shift_each(from_batch, head_strides, head % sizes[0]), row_strides)
+
+
 @library
 def _forward_portion(begin, end, given, space, work):
     """out and logsumexp for the blocks of queries from `begin` to `end`, counted through all heads."""
-    starts, (batch_strides, head_strides, row_strides, column_strides), sizes, scale, dropping = given
-    H, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated = sizes
-    row_q, row_k, row_v, row_mask, row_rotation, row_out = row_strides[:6]
-    column_mask = column_strides[3]
+    _, strides, (_, Tq, Tk, D, row_size, blocks, is_masked, is_causal, is_rotated), scale, dropping = given
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
-    block = BLOCK * row_size
-    keys_packed, values, q_packed, queries, scores, largest, total, shrinking = consecutive(
-        space, (Tk * row_size, Tk * row_size, block, block, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
-    )
-    tile, all_keys, all_values = Matrix(scores, BLOCK, 1), Matrix(keys_packed, row_size, 1), Matrix(values, row_size, 1)
+    packed, block = Tk * row_size, BLOCK * row_size
+    memory = consecutive(space, (packed, packed, block, block, BLOCK * TILE, BLOCK, BLOCK, BLOCK))
+    k_packed, v_packed, q_packed, queries, tile = _matrices(memory, (row_size, row_size, row_size, BLOCK, BLOCK))
+    scores, largest, total, shrinking = memory[4:]
     for head in range(begin // blocks, -(-end // blocks)):
-        from_batch = shift_each(starts, batch_strides, head // H)
-        q, k, v, mask, rotation, out, logsumexp = shift_each(from_batch, head_strides, head % H)[:7]
+        q, k, v, mask, rotation, out, logsumexp = _of_head(given, head)[:7]
+        mask = Matrix(mask.start, mask.row, strides[3][3])
         start_of_queries = max(0, begin - head * blocks) * BLOCK
         end_of_queries = min(Tq, (end - head * blocks) * BLOCK)
         seen = min(Tk, end_of_queries) if is_causal else Tk
-        pack(k, row_k, seen, D, scale, keys_packed, row_size, total)
+        pack(k, seen, D, scale, k_packed, total)
         if is_rotated:
-            turn(keys_packed, row_size, seen, D, rotation, row_rotation, one, total)
-        pack(v, row_v, seen, D, one, values, row_size, total)
+            turn(k_packed, seen, D, rotation, one, total)
+        pack(v, seen, D, one, v_packed, total)
         all_finite = total[0] == 0
         for first in range(start_of_queries, end_of_queries, BLOCK):
             count = min(BLOCK, Tq - first)
             columns = -(-count // STRIP) * STRIP
             seen = min(Tk, first + count) if is_causal else Tk
-            block_of_q, block_of_out = shift(q, first * row_q), Matrix(shift(out, first * row_out), row_out, 1)
+            block_of_out = at(out, first, 0)
             if is_rotated:
-                pack(block_of_q, row_q, count, D, one, q_packed, row_size, total)
-                turn(q_packed, row_size, count, D, shift(rotation, first * row_rotation), row_rotation, one, total)
-                transpose(q_packed, row_size, count, D, queries, BLOCK)
+                pack(at(q, first, 0), count, D, one, q_packed, total)
+                turn(q_packed, count, D, at(rotation, first, 0), one, total)
+                transpose(q_packed, count, D, queries)
             else:
-                transpose(block_of_q, row_q, count, D, queries, BLOCK)
+                transpose(at(q, first, 0), count, D, queries)
             for c in range(BLOCK):
                 largest[c], total[c] = minus_infinity, zero
             for start in range(0, seen, TILE):
@@ -160,10 +173,9 @@ def _forward_portion(begin, end, given, space, work):
                 # 1. scores = q @ k.T * scale + mask
                 adding = ACCUMULATE if is_masked else 0
                 if is_masked:
-                    _copy_mask(shift(mask, first * row_mask + start * column_mask), row_mask, column_mask, count, keys,
-                               scores)
-                _tile(at(all_keys, start, 0), Matrix(queries, BLOCK, 1), keys, square, columns, D, scores,
-                      B_IN_PLACE | adding, minus_infinity, tile, work)
+                    _copy_mask(at(mask, first, start), count, keys, tile)
+                _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, B_IN_PLACE | adding,
+                      minus_infinity, tile, work)
                 # 2. weights = softmax(scores), not yet divided by the sums
                 online_softmax(scores, keys, square, columns, largest, total, shrinking)
                 if dropping[0] != 0:
@@ -171,95 +183,84 @@ def _forward_portion(begin, end, given, space, work):
                 # 3. out = weights @ v
                 adding = ACCUMULATE if start > 0 else 0
                 if start > 0:
-                    scale_rows(block_of_out.start, row_out, count, D, shrinking)
-                _sum_over_keys(tile, keys, square, at(all_values, start, 0), all_finite, count, D, block_of_out,
+                    scale_rows(block_of_out, count, D, shrinking)
+                _sum_over_keys(tile, keys, square, at(v_packed, start, 0), all_finite, count, D, block_of_out,
                                B_IN_PLACE | adding, work)
             for c in range(count):
-                logsumexp[first + c] = largest[c] + log(total[c])
+                logsumexp.start[first + c] = largest[c] + log(total[c])
             for c in range(count):
                 total[c] = one / total[c] if total[c] != 0 else zero
-            scale_rows(block_of_out.start, row_out, count, D, total)
+            scale_rows(block_of_out, count, D, total)
 
 
 @library
 def _backward_portion(begin, end, given, space, work):
     """dq, dk and dv of the heads from `begin` to `end`; 3., 2., 1. stand for the line that is differentiated."""
-    starts, (batch_strides, head_strides, row_strides, column_strides), sizes, scale, dropping = given
-    H, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated = sizes
-    row_q, row_k, row_v, row_mask, row_rotation, row_out, _, row_dout, row_dq, row_dk, row_dv = row_strides
-    column_mask = column_strides[3]
+    _, strides, (_, Tq, Tk, D, row_size, _, is_masked, is_causal, is_rotated), scale, dropping = given
     minus_infinity, zero, one = constant_like(space, -np.inf), constant_like(space, 0), constant_like(space, 1)
-    block = BLOCK * row_size
-    (keys_packed, values, q_packed, dout_packed, queries, douts, scores, dscores, subtracted, minus_delta,
-     check) = consecutive(
-        space,
-        (Tk * row_size, Tk * row_size, block, block, block, block, BLOCK * TILE, BLOCK * TILE, BLOCK, BLOCK, BLOCK)
-    )
-    tile, dtile = Matrix(scores, BLOCK, 1), Matrix(dscores, BLOCK, 1)
-    all_keys, all_values = Matrix(keys_packed, row_size, 1), Matrix(values, row_size, 1)
+    packed, block, of_scores = Tk * row_size, BLOCK * row_size, BLOCK * TILE
+    memory = consecutive(space, (packed, packed, block, block, block, block, of_scores, of_scores, BLOCK, BLOCK, BLOCK))
+    k_packed, v_packed, q_packed, dout_packed, queries, douts, tile, dtile = _matrices(
+        memory, (row_size, row_size, row_size, row_size, BLOCK, BLOCK, BLOCK, BLOCK))
+    scores, dscores, subtracted, minus_delta, check = memory[6:]
     last = (Tq - 1) // BLOCK * BLOCK
     seen = min(Tk, Tq) if is_causal else Tk
     for head in range(begin, end):
-        from_batch = shift_each(starts, batch_strides, head // H)
-        q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv = shift_each(from_batch, head_strides, head % H)
-        pack(v, row_v, seen, D, one, values, row_size, check)
-        pack(k, row_k, seen, D, scale, keys_packed, row_size, check)
+        q, k, v, mask, rotation, out, logsumexp, dout, dq, dk, dv = _of_head(given, head)
+        mask = Matrix(mask.start, mask.row, strides[3][3])
+        pack(v, seen, D, one, v_packed, check)
+        pack(k, seen, D, scale, k_packed, check)
         if is_rotated:
-            turn(keys_packed, row_size, seen, D, rotation, row_rotation, one, check)
+            turn(k_packed, seen, D, rotation, one, check)
         all_finite = check[0] == 0
         for j in range(seen, Tk):
             for c in range(D):
-                dk[j * row_dk + c] = dv[j * row_dv + c] = zero
+                at(dk, j, c).start[0] = at(dv, j, c).start[0] = zero
         # From the last block up: it sees the most keys, and writes their dk and dv; the others add to them.
         for low in range(0, seen, SPAN):
             for first in range(last, low - 1 if is_causal else -1, -BLOCK):
                 count = min(BLOCK, Tq - first)
                 columns = -(-count // STRIP) * STRIP
                 high = min(seen, low + SPAN, first + count) if is_causal else min(seen, low + SPAN)
-                block_of_q, block_of_dout = shift(q, first * row_q), shift(dout, first * row_dout)
-                pack(block_of_q, row_q, count, D, one, q_packed, row_size, check)
+                pack(at(q, first, 0), count, D, one, q_packed, check)
                 if is_rotated:
-                    turn(q_packed, row_size, count, D, shift(rotation, first * row_rotation), row_rotation, one, check)
-                transpose(q_packed, row_size, count, D, queries, BLOCK)
-                transpose(block_of_dout, row_dout, count, D, douts, BLOCK)
-                pack(q_packed, row_size, count, D, scale, q_packed, row_size, check)
-                pack(block_of_dout, row_dout, count, D, one, dout_packed, row_size, check)
-                dots(shift(out, first * row_out), row_out, dout_packed, row_size, count, D, -one, minus_delta)
+                    turn(q_packed, count, D, at(rotation, first, 0), one, check)
+                transpose(q_packed, count, D, queries)
+                transpose(at(dout, first, 0), count, D, douts)
+                pack(q_packed, count, D, scale, q_packed, check)
+                pack(at(dout, first, 0), count, D, one, dout_packed, check)
+                dots(at(out, first, 0), dout_packed, count, D, -one, minus_delta)
                 for c in range(count):  # if a query sees nothing, its weights become zeros
-                    value = logsumexp[first + c]
+                    value = logsumexp.start[first + c]
                     subtracted[c] = value if value != minus_infinity else -minus_infinity
                 for start in range(low, high, TILE):
                     keys = min(TILE, high - start)
                     square = min(keys, first - start) if is_causal else keys
-                    tile_of_k, tile_of_v = at(all_keys, start, 0), at(all_values, start, 0)
                     # 1. scores = q @ k.T * scale + mask
                     adding = ACCUMULATE if is_masked else 0
                     if is_masked:
-                        _copy_mask(shift(mask, first * row_mask + start * column_mask), row_mask, column_mask, count,
-                                   keys, scores)
-                    _tile(tile_of_k, Matrix(queries, BLOCK, 1), keys, square, columns, D, scores, B_IN_PLACE | adding,
+                        _copy_mask(at(mask, first, start), count, keys, tile)
+                    _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, B_IN_PLACE | adding,
                           minus_infinity, tile, work)
                     # 3. dweights = dout @ v.T - sum(out * dout); with dropout, the sum comes off later
                     adding = ADD_BIAS if dropping[0] == 0 else 0
-                    _tile(tile_of_v, Matrix(douts, BLOCK, 1), keys, square, columns, D, minus_delta, B_IN_PLACE | adding,
-                          zero, dtile, work)
+                    _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta, B_IN_PLACE | adding, zero,
+                          dtile, work)
                     # 2. weights = exp(scores - logsumexp);  dscores = weights * (what 3. made)
                     softmax_backward(scores, dscores, keys, square, columns, subtracted)
                     if dropping[0] != 0:
                         _drop_tile(dropping, head, first, start, scores, dscores, minus_delta, 1, keys, square, columns)
                     # 3. dv += weights.T @ dout;  1. dk += dscores.T @ q * scale
-                    adding = ACCUMULATE if first < last else 0
-                    _sum_over_queries(tile, keys, square, Matrix(dout_packed, row_size, 1), count, D,
-                                      at(Matrix(dv, row_dv, 1), start, 0), B_IN_PLACE | adding, work)
-                    _sum_over_queries(dtile, keys, square, Matrix(q_packed, row_size, 1), count, D,
-                                      at(Matrix(dk, row_dk, 1), start, 0), B_IN_PLACE | adding, work)
+                    flags = B_IN_PLACE | (ACCUMULATE if first < last else 0)
+                    _sum_over_queries(tile, keys, square, dout_packed, count, D, at(dv, start, 0), flags, work)
+                    _sum_over_queries(dtile, keys, square, q_packed, count, D, at(dk, start, 0), flags, work)
                     # 1. dq += dscores @ k * scale
                     adding = ACCUMULATE if start > 0 else 0
-                    _sum_over_keys(dtile, keys, square, tile_of_k, all_finite, count, D,
-                                   at(Matrix(dq, row_dq, 1), first, 0), B_IN_PLACE | adding, work)
+                    _sum_over_keys(dtile, keys, square, at(k_packed, start, 0), all_finite, count, D, at(dq, first, 0),
+                                   B_IN_PLACE | adding, work)
         if is_rotated:
-            turn(dq, row_dq, Tq, D, rotation, row_rotation, -one, check)
-            turn(dk, row_dk, seen, D, rotation, row_rotation, -one, check)
+            turn(dq, Tq, D, rotation, -one, check)
+            turn(dk, seen, D, rotation, -one, check)
 
 
 @jit

@@ -26,6 +26,12 @@ def _address(vectors, base, row, row_stride, column):
     return vectors.builder.gep(base, [vectors.builder.add(vectors.builder.mul(row, row_stride), column)])
 
 
+def _at(vectors, matrix, row, column):
+    """Where an element of a matrix is, whose columns are 1 apart."""
+    start, row_stride = fields(vectors.builder, matrix, 2)
+    return _address(vectors, start, row, row_stride, column)
+
+
 def _minimum(builder, x, y):
     return builder.select(builder.icmp_signed("<", x, y), x, y)
 
@@ -39,21 +45,21 @@ def _each_vector(vectors, columns):
 
 
 @vector_pass
-def pack(vectors, source, row_source, rows, columns, factor, target, row_target, check):
+def pack(vectors, source, rows, columns, factor, target, check):
     """target = source * factor, rows filled up with zeros to whole vectors; check[0] = 0, NaN if not all is finite."""
     builder = vectors.builder
     factor, zero = vectors.splat(factor), vectors.full(0.0)
     total = cgutils.alloca_once_value(builder, zero)
     with cgutils.for_range(builder, rows) as row, _each_vector(vectors, columns) as (column, mask):
-        x = vectors.load(_address(vectors, source, row.index, row_source, column), mask)
+        x = vectors.load(_at(vectors, source, row.index, column), mask)
         x = builder.fmul(x, factor)
-        vectors.store(x, _address(vectors, target, row.index, row_target, column))
+        vectors.store(x, _at(vectors, target, row.index, column))
         builder.store(vectors.multiply_add(x, zero, builder.load(total)), total)
     builder.store(vectors.fold(builder.load(total), builder.fadd), check)
 
 
 @vector_pass
-def turn(vectors, x, row_x, rows, columns, rotation, row_rotation, direction, check):
+def turn(vectors, x, rows, columns, rotation, direction, check):
     """Rotate the pairs of neighbours in each row of x, (rows, columns): by angles a whose cosines and sines are, in turn,
     the same row of the rotation, times the direction, 1 or -1.
 
@@ -65,9 +71,9 @@ def turn(vectors, x, row_x, rows, columns, rotation, row_rotation, direction, ch
     signs = builder.fmul(vectors.splat(direction), ir.Constant(vectors.type, [lane % 2 * 2.0 - 1.0 for lane in lanes]))
     total = cgutils.alloca_once_value(builder, vectors.full(0.0))
     with cgutils.for_range(builder, rows) as row, _each_vector(vectors, columns) as (column, mask):
-        address = _address(vectors, x, row.index, row_x, column)
+        address = _at(vectors, x, row.index, column)
         pairs = vectors.load(address, mask)
-        angles = vectors.load(_address(vectors, rotation, row.index, row_rotation, column), mask)
+        angles = vectors.load(_at(vectors, rotation, row.index, column), mask)
         cosines = vectors.shuffle(angles, angles, [lane & ~1 for lane in lanes])
         sines = builder.fmul(vectors.shuffle(angles, angles, [lane | 1 for lane in lanes]), signs)
         swapped = vectors.shuffle(pairs, pairs, [lane ^ 1 for lane in lanes])
@@ -78,39 +84,38 @@ def turn(vectors, x, row_x, rows, columns, rotation, row_rotation, direction, ch
 
 
 @vector_pass
-def transpose(vectors, source, row_source, rows, columns, target, row_target):
+def transpose(vectors, source, rows, columns, target):
     """target[c, r] = source[r, c]; the target has room for whole squares of vectors."""
     builder, lanes = vectors.builder, constant(vectors.lanes)
+    (_, row_source), (_, row_target) = fields(builder, source, 2), fields(builder, target, 2)
     with cgutils.for_range_slice(builder, constant(0), rows, lanes) as (row, _):
         with cgutils.for_range_slice(builder, constant(0), columns, lanes) as (column, _):
             emit_transpose_square(
-                vectors, _address(vectors, source, row, row_source, column), row_source,
-                _minimum(builder, lanes, builder.sub(rows, row)),
-                _minimum(builder, lanes, builder.sub(columns, column)),
-                _address(vectors, target, column, row_target, row), row_target,
+                vectors, _at(vectors, source, row, column), row_source, _minimum(builder, lanes, builder.sub(rows, row)),
+                _minimum(builder, lanes, builder.sub(columns, column)), _at(vectors, target, column, row), row_target,
             )
 
 
 @vector_pass
-def scale_rows(vectors, x, row_x, rows, columns, factors):
+def scale_rows(vectors, x, rows, columns, factors):
     """x[r] *= factors[r]"""
     builder = vectors.builder
     with cgutils.for_range(builder, rows) as row:
         factor = vectors.splat(builder.load(builder.gep(factors, [row.index])))
         with _each_vector(vectors, columns) as (column, mask):
-            address = _address(vectors, x, row.index, row_x, column)
+            address = _at(vectors, x, row.index, column)
             vectors.store(builder.fmul(vectors.load(address, mask), factor), address, mask)
 
 
 @vector_pass
-def dots(vectors, x, row_x, y, row_y, rows, columns, factor, out):
+def dots(vectors, x, y, rows, columns, factor, out):
     """out[r] = x[r] @ y[r] * factor"""
     builder = vectors.builder
     with cgutils.for_range(builder, rows) as row:
         total = cgutils.alloca_once_value(builder, vectors.full(0.0))
         with _each_vector(vectors, columns) as (column, mask):
-            a = vectors.load(_address(vectors, x, row.index, row_x, column), mask)
-            b = vectors.load(_address(vectors, y, row.index, row_y, column), mask)
+            a = vectors.load(_at(vectors, x, row.index, column), mask)
+            b = vectors.load(_at(vectors, y, row.index, column), mask)
             builder.store(vectors.multiply_add(a, b, builder.load(total)), total)
         result = builder.fmul(vectors.fold(builder.load(total), builder.fadd), factor)
         builder.store(result, builder.gep(out, [row.index]))

@@ -190,7 +190,7 @@ def multiply_tile(site, rows, vectors, K, n, A, B, C, ahead):
 def shape(site, pointer):
     """(lanes of a vector, rows of a tile, vectors of a tile) for this processor and the pointer's dtype."""
     bits, rows, vectors, _ = vector_shape(site.context)
-    return site.tuple([constant(value) for value in (bits // site.kinds[0].dtype.bitwidth, rows, vectors)])
+    return site.tuple([constant(value) for value in (bits // site.element.bitwidth, rows, vectors)])
 
 
 @instructions(INDEX)

@@ -83,6 +83,7 @@ class Site(NamedTuple):
     builder: ir.IRBuilder
     kinds: tuple[types.Type, ...]
     result: types.Type
+    element: types.Type | None  # that the first argument points to, if it is a pointer, or a matrix
 
     def tuple(self, values):
         return self.context.make_tuple(self.builder, self.result, values)
@@ -91,20 +92,22 @@ class Site(NamedTuple):
 def instructions(result: types.Type | Callable = types.void) -> Callable:
     """Make an intrinsic of emit(site, *values), which writes LLVM's instructions and returns the value of type `result`.
 
-    Integers and booleans come as indices, and floats in the dtype of the first argument, if that is a pointer. `result` may
-    be a function of the arguments' types.
+    Integers and booleans come as indices, and floats as elements of the first argument, see `Site`. `result` may be a
+    function of the arguments' types.
     """
 
     def decorate(emit):
         @functools.wraps(emit)
         def typed(typing_context, *kinds):
-            real = kinds[0].dtype if kinds and isinstance(kinds[0], types.CPointer) else None
+            first = kinds[0] if kinds else None
+            first = first[0] if isinstance(first, types.BaseTuple) else first
+            element = first.dtype if isinstance(first, types.CPointer) else None
             kinds = [INDEX if isinstance(kind, types.Integer | types.Boolean) else
-                     real if real and isinstance(kind, types.Float) else kind for kind in kinds]
+                     element if element and isinstance(kind, types.Float) else kind for kind in kinds]
             kind_of_result = result if isinstance(result, types.Type) else result(*kinds)
 
             def codegen(context, builder, signature, values):
-                made = emit(Site(context, builder, signature.args, signature.return_type), *values)
+                made = emit(Site(context, builder, signature.args, signature.return_type, element), *values)
                 return context.get_dummy_value() if made is None else made
 
             return kind_of_result(*kinds), codegen
@@ -457,12 +460,12 @@ class VectorBuilder:
 
 
 def vector_pass(emit):
-    """Make an intrinsic of `emit(vectors, ...)`; its next argument is a pointer, and `vectors` a VectorBuilder of its
-    dtype."""
+    """Make an intrinsic of `emit(vectors, ...)`; its next argument is a pointer or a matrix, and `vectors` a VectorBuilder
+    of its elements."""
 
     @functools.wraps(emit)
     def emit_at(site, *values):
-        return emit(VectorBuilder(site.context, site.builder, site.kinds[0].dtype), *values)
+        return emit(VectorBuilder(site.context, site.builder, site.element), *values)
 
     return instructions()(emit_at)
 
