@@ -121,6 +121,12 @@ class Op(Node):
         if self.saved:  # to know the inputs and the output again among the saved arrays
             self.identities = tuple(map(id, values))
 
+    def __reduce__(self) -> tuple:
+        """An implementation is pickled as the op that it is one of: where that is loaded, it may be missing."""
+        op = vars(type(self)).get("textbook")
+        runs_again = op is not None and getattr(self, "saves_inputs", False)  # to save what the op's own backward needs
+        return _blank_again, (op or type(self), op is not None), self.__getstate__() | {"runs_again": runs_again}
+
     def __getstate__(self) -> dict:
         """Identities hold in this process, so which of the saved arrays they are of takes their place in a copy."""
         saved = list(map(id, self.saved or ()))
@@ -128,8 +134,12 @@ class Op(Node):
         return {**self.__dict__, "identities": found}
 
     def __setstate__(self, state: dict) -> None:
+        runs_again = state.pop("runs_again") and self.textbook is None
         super().__setstate__(state)
         self.identities = tuple(None if i is None else id(self.saved[i]) for i in self.identities)
+        if runs_again and self.saved:
+            with np.errstate(all="ignore"):
+                self.forward(*self.saved[: len(self.parents)], **self.options)
 
     @classmethod
     def call(cls, *inputs, **options):
@@ -206,6 +216,11 @@ class Fused(Op):
     def definition(cls, *inputs, **options):
         """What is computed, in primitives: forward, and on the tape if Tensors are given."""
         return (cls.textbook or cls).blank().forward(*inputs, **options)
+
+
+def _blank_again(op: type[Op], by_implementation: bool) -> Op:
+    """An application that was pickled, before it is filled in."""
+    return (op.implementation or op if by_implementation else op).blank()
 
 
 def implements(op: type[Op]) -> Callable:

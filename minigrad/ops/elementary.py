@@ -44,8 +44,8 @@ def elementary(
 ) -> type[Elementary]:
     """The op of a function, named after it: a row of the table below. The formula is its docstring."""
     name = name or function.__name__
-    row = dict(__doc__=formula, function=staticmethod(function), gradient=staticmethod(gradient), saves=saves,
-               numbers=numbers, row=name)
+    row = dict(__doc__=formula, __module__=gradient.__module__, function=staticmethod(function),
+               gradient=staticmethod(gradient), saves=saves, numbers=numbers, row=name)
     return type("".join(word.capitalize() for word in name.split("_")), (Elementary,), row)
 
 

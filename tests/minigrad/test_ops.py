@@ -1,5 +1,6 @@
 """Every check on every row of cases.py."""
 import inspect
+import pickle
 import re
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import minigrad
 from cases import CASES, NEED_AN_AXIS
 from layouts import EXPANDED, LAYOUTS, mapped
-from minigrad import Tensor, from_numpy, gradcheck
+from minigrad import Tensor, from_numpy, gradcheck, tape
 from minigrad.fast import pool
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.difference_losses import DifferenceLoss
@@ -147,6 +148,22 @@ def test_the_textbook_gives_in_one_piece_what_the_implementation_gives_so(case):
     out = apply(case.op, *turned, **case.options)
     with minigrad.textbook():
         assert apply(case.op, *turned, **case.options).is_contiguous() >= out.is_contiguous()
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["with the implementations", "without"])
+@every_case
+def test_a_graph_is_pickled_as_the_textbooks(case, is_there, monkeypatch):
+    """So it can be loaded where the implementation of an op is not."""
+    inputs = tensors(case)
+    out = apply(case.op, *inputs, **case.options)
+    stream = pickle.dumps((out, leaves(inputs)))
+    assert b"minigrad.fast" not in stream
+    out.backward(from_numpy(upstream_of(out)))
+    if not is_there:
+        monkeypatch.setattr(tape, "_implementations", {})
+    copy, copies = pickle.loads(stream)
+    copy.backward(from_numpy(upstream_of(out)))
+    assert_close([x.grad.data for x in copies], [x.grad.data for x in leaves(inputs)], 0 if is_there else 1e-12)
 
 
 class Probe(Op):
