@@ -30,6 +30,7 @@ import numpy as np
 
 from ..tape import Fused
 from .dropout import LANES, SLOTS, Dropout, factors
+from .softmax import shifted
 
 
 def default_scale(q) -> float:
@@ -82,14 +83,10 @@ def attention_weights(q, k, mask, is_causal: bool, scale: float):
     """softmax(q @ k^T * scale + mask). A row in which everything is masked gets zero weights, not NaN."""
     scores = masked_scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if is_causal:
-        allowed = np.tril(np.ones(scores.shape[-2:], bool))
-        masked_scores = np.where(allowed, scores, -np.inf)
+        masked_scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
     if mask is not None:
         masked_scores = masked_scores + mask
-    if scores.shape[-1] == 0:
-        return masked_scores
-    largest = np.max(masked_scores, axis=-1, keepdims=True)
-    e = np.exp(masked_scores - np.where(largest == -np.inf, 0.0, largest))
+    e = np.exp(shifted(masked_scores, -1))
     total = np.sum(e, axis=-1, keepdims=True)
     return e / np.where(total == 0.0, 1.0, total)
 
@@ -97,25 +94,6 @@ def attention_weights(q, k, mask, is_causal: bool, scale: float):
 def dropped(weights, p: float, key):
     """The weights times factors, keep / (1 - p): the same ones for the same key."""
     return WeightsDropout.call(weights, key=key, p=p) if p > 0.0 else weights
-
-
-def attend(q, k, v, mask, rotation, is_causal: bool, scale: float, p: float, key) -> tuple:
-    """out, and what `attend_backward` needs of what was made on the way: q and k as they were turned, weights."""
-    if rotation is not None:
-        q, k = turned(q, rotation), turned(k, rotation)
-    weights = attention_weights(q, k, mask, is_causal, scale)
-    return np.matmul(dropped(weights, p, key), v), (q, k, weights)
-
-
-def attend_backward(dout, v, rotation, scale: float, p: float, key, q, k, weights) -> tuple:
-    """dq, dk, dv"""
-    dv = np.matmul(np.swapaxes(dropped(weights, p, key), -1, -2), dout)
-    dweights = dropped(np.matmul(dout, np.swapaxes(v, -1, -2)), p, key)
-    dscores = weights * (dweights - np.sum(dweights * weights, axis=-1, keepdims=True))
-    dq, dk = np.matmul(dscores, k) * scale, np.matmul(np.swapaxes(dscores, -1, -2), q) * scale
-    if rotation is not None:
-        dq, dk = turned(dq, rotation, back=True), turned(dk, rotation, back=True)
-    return dq, dk, dv
 
 
 class ScaledDotProductAttention(Fused):
@@ -133,12 +111,19 @@ class ScaledDotProductAttention(Fused):
     def forward(self, q, k, v, mask=None, rotation=None, *, is_causal=False, scale=None, dropout_p=0.0, key=None):
         self.is_causal, self.dropout = is_causal, (dropout_p, key)
         self.scale = default_scale(q) if scale is None else scale
-        out, made = attend(q, k, v, mask, rotation, is_causal, self.scale, *self.dropout)
-        self.save(q, k, v, mask, rotation, *made)
-        return out
+        turned_q, turned_k = (q, k) if rotation is None else (turned(q, rotation), turned(k, rotation))
+        weights = attention_weights(turned_q, turned_k, mask, is_causal, self.scale)
+        self.save(q, k, v, mask, rotation, turned_q, turned_k, weights)
+        return np.matmul(dropped(weights, *self.dropout), v)
 
-    def backward(self, dout, q, k, v, mask, rotation, *made):
-        return (*attend_backward(dout, v, rotation, self.scale, *self.dropout, *made), None, None)
+    def backward(self, dout, q, k, v, mask, rotation, turned_q, turned_k, weights):
+        dv = np.matmul(np.swapaxes(dropped(weights, *self.dropout), -1, -2), dout)
+        dweights = dropped(np.matmul(dout, np.swapaxes(v, -1, -2)), *self.dropout)
+        dscores = weights * (dweights - np.sum(dweights * weights, axis=-1, keepdims=True))
+        dq, dk = np.matmul(dscores, turned_k) * self.scale, np.matmul(np.swapaxes(dscores, -1, -2), turned_q) * self.scale
+        if rotation is not None:
+            dq, dk = turned(dq, rotation, back=True), turned(dk, rotation, back=True)
+        return dq, dk, dv, None, None
 
     def count(self, arrays, output):
         (batch, heads, queries, size), keys = arrays[0].shape, arrays[1].shape[2]
@@ -167,7 +152,7 @@ def merge_heads(out):
     return np.reshape(np.swapaxes(out, 1, 2), (batch, time, heads * size))
 
 
-class PackedAttention(Fused):
+class PackedAttention(ScaledDotProductAttention):
     """out = attention of each head of q, k, v, where packed = [q | k | v]:  dpacked = [dq | dk | dv]
 
     Self-attention on q, k and v as one projection leaves them: packed (B, T, 3C) -> out (B, T, C); with a rotation
@@ -175,25 +160,19 @@ class PackedAttention(Fused):
     The same function as ScaledDotProductAttention between a split and a merge of heads.
     """
 
-    saves_inputs = True
-
-    def forward(self, packed, rotation=None, *, num_heads, is_causal=False, dropout_p=0.0, key=None):
-        self.num_heads, self.is_causal, self.dropout = num_heads, is_causal, (dropout_p, key)
-        q, k, v = split_heads(packed, num_heads)
-        self.scale = default_scale(q)
-        out, made = attend(q, k, v, None, rotation, is_causal, self.scale, *self.dropout)
-        self.save(packed, rotation, *made)
+    def forward(self, packed, rotation=None, *, num_heads, **options):
+        self.num_heads = num_heads
+        out = super().forward(*split_heads(packed, num_heads), None, rotation, **options)
+        *_, turned_q, turned_k, weights = self.saved
+        self.save(packed, rotation, turned_q, turned_k, weights)
         return merge_heads(out)
 
     def backward(self, dout, packed, rotation, *made):
         batch, time, width = dout.shape
         dout = np.swapaxes(np.reshape(dout, (batch, time, self.num_heads, width // self.num_heads)), 1, 2)
-        v = split_heads(packed, self.num_heads)[2]
-        gradients = attend_backward(dout, v, rotation, self.scale, *self.dropout, *made)
-        return np.concatenate([merge_heads(x) for x in gradients], axis=-1), None
+        dq, dk, dv, *_ = super().backward(dout, *split_heads(packed, self.num_heads), None, rotation, *made)
+        return np.concatenate([merge_heads(dx) for dx in (dq, dk, dv)], axis=-1), None
 
     def count(self, arrays, output):
         batch, time, width = output.shape
         return 2 * batch * width * count_pairs(time, time, self.is_causal)
-
-    count_backward = ScaledDotProductAttention.count_backward

@@ -99,12 +99,10 @@ def plain_index(index):
     """An index of ints, slices, None, ... and arrays of its own, which nobody writes to; a single integer is an int."""
     if isinstance(index, tuple):
         return tuple(plain_index(list(part) if isinstance(part, tuple) else part) for part in index)
-    if isinstance(index, list):
+    if isinstance(index, (list, range)):
         return np.array([values_of(part) for part in index], dtype=None if index else np.int64)
     if isinstance(index, (bool, np.bool_)):
         return np.array(index)
-    if isinstance(index, range):
-        return np.array(index, np.int64)
     if not is_tensor(index) and not isinstance(index, (np.ndarray, np.integer)):
         return index
     if index.dtype.kind not in "iu":  # what a mask picks depends on its values
