@@ -27,6 +27,8 @@ class CumSum(Op):
 
 def carried_back(dout, ratio):
     """g_i = dout_i + ratio_i g_(i+1) along the last axis: all of out_i's gradient, if ratio_i is d out_(i+1) / d out_i"""
+    if not dout.shape[-1]:
+        return dout
     g = [dout[..., -1]]
     for i in reversed(range(dout.shape[-1] - 1)):
         g.append(dout[..., i] + ratio[..., i] * g[-1])
@@ -47,8 +49,6 @@ class CumProd(Op):
         return out
 
     def backward(self, dout, x, out):
-        if not x.shape[-1]:
-            return np.zeros_like(x)
         g = carried_back(dout, x[..., 1:])
         return np.concatenate([g[..., :1], g[..., 1:] * out[..., :-1]], axis=-1)
 
@@ -69,8 +69,6 @@ class LogCumSumExp(Op):
         return out
 
     def backward(self, dout, x, out):
-        if not x.shape[-1]:
-            return np.zeros_like(x)
         finite = np.where(out == -np.inf, 0.0, out)
         ratio, weights = np.exp(out[..., :-1] - finite[..., 1:]), np.exp(x - finite)
         return weights * carried_back(dout, ratio)
