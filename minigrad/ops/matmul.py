@@ -12,7 +12,7 @@ import numpy as np
 from ..backend import is_tensor
 from ..tape import Fused, Op
 from .activations import Gelu, gelu_slope
-from .arithmetic import product
+from .arithmetic import Mul
 from .numpy_protocol import answers
 from .operands import check_dim, column_sum, operand, rows_of
 
@@ -39,18 +39,12 @@ class MatMul(Op):
         return output.size * arrays[0].shape[-1]
 
 
-class Dot(Op):
+class Dot(Mul):
     """out = sum of a * b, for vectors:  da = dout * b,  db = dout * a"""
-
-    fresh_gradients = True
-    saved_for = (1,), (0,)
 
     def forward(self, a, b):
         self.save(a, b)
         return np.asarray(np.dot(a, b))
-
-    def backward(self, dout, a, b):
-        return (product(dout, b) if self.needs(0) else None), (product(dout, a) if self.needs(1) else None)
 
     def count(self, arrays, output):
         return arrays[0].size
@@ -84,8 +78,7 @@ class Linear(Fused):
     def backward(self, dout, x, weight):
         return linear_backward(self, 0, dout, x, weight)
 
-    def count(self, arrays, output):
-        return output.size * arrays[0].shape[-1]
+    count = MatMul.count
 
     def count_backward(self, multiply_adds):
         return multiply_adds * (self.needs(0) + self.needs(1))
