@@ -53,16 +53,11 @@ class Tensor(ops.Methods):
             self.requires_grad_()
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self._array.shape
-
+    def shape(self) -> tuple[int, ...]: return self._array.shape
     @property
-    def ndim(self) -> int:
-        return self._array.ndim
-
+    def ndim(self) -> int: return self._array.ndim
     @property
-    def dtype(self) -> np.dtype:
-        return self._array.dtype
+    def dtype(self) -> np.dtype: return self._array.dtype
 
     @property
     def array(self) -> np.ndarray:
@@ -100,12 +95,9 @@ class Tensor(ops.Methods):
     # ------------------------------------------------------------------------------------------------ the tape
 
     @property
-    def requires_grad(self) -> bool:
-        return self.node is not None
-
+    def requires_grad(self) -> bool: return self.node is not None
     @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.requires_grad_(value)
+    def requires_grad(self, value: bool) -> None: self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Make this a leaf whose gradient is wanted, or not."""

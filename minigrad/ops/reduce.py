@@ -200,8 +200,7 @@ def values_and_indices(x, indices, dim: int, keepdim: bool):
 @methods_with_numpy_names
 class ReduceMethods:
     @answers(np.sum)
-    def sum(self, dim=None, keepdim=False):
-        return reduce(Sum, self, dim, keepdim)
+    def sum(self, dim=None, keepdim=False): return reduce(Sum, self, dim, keepdim)
 
     @answers(np.mean)
     def mean(self, dim=None, keepdim=False):
@@ -243,23 +242,14 @@ class ReduceMethods:
         return extreme(Min, type(self).minimum, argmin, self, dim, keepdim)
 
     @answers(np.argmax)
-    def argmax(self, dim=None, keepdim=False):
-        return position(argmax, self, dim, keepdim)
-
+    def argmax(self, dim=None, keepdim=False): return position(argmax, self, dim, keepdim)
     @answers(np.argmin)
-    def argmin(self, dim=None, keepdim=False):
-        return position(argmin, self, dim, keepdim)
-
+    def argmin(self, dim=None, keepdim=False): return position(argmin, self, dim, keepdim)
     @answers(np.any)
-    def any(self, dim=None, keepdim=False):
-        return reduce_constant("any", np.logical_or, self, dim, keepdim)
-
+    def any(self, dim=None, keepdim=False): return reduce_constant("any", np.logical_or, self, dim, keepdim)
     @answers(np.all)
-    def all(self, dim=None, keepdim=False):
-        return reduce_constant("all", np.logical_and, self, dim, keepdim)
-
-    def count_nonzero(self, dim=None):
-        return self.constant(count_nonzero, self, checked_axes("count_nonzero", self, dim))
+    def all(self, dim=None, keepdim=False): return reduce_constant("all", np.logical_and, self, dim, keepdim)
+    def count_nonzero(self, dim=None): return self.constant(count_nonzero, self, checked_axes("count_nonzero", self, dim))
 
     def logsumexp(self, dim, keepdim=False):
         """log(sum of e^x), without overflow."""

@@ -381,8 +381,7 @@ class ShapeMethods:
             x = x.apply_op(Roll, x, shift=int(shift), dim=check_dim("roll", x, dim))
         return x.clone() if x is self else x
 
-    def contiguous(self):
-        return self if self._array.flags.c_contiguous else self.clone()
+    def contiguous(self): return self if self._array.flags.c_contiguous else self.clone()
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple:
         """Pieces along dim: of one size (the last may be smaller), or of the given sizes."""
