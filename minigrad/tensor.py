@@ -65,8 +65,7 @@ class Tensor(ops.Methods):
         return self._array
 
     @array.setter
-    def array(self, array: np.ndarray) -> None:
-        self._array = array
+    def array(self, array: np.ndarray) -> None: self._array = array
 
     @property
     def data(self) -> VersionedArray:

@@ -65,7 +65,7 @@ class InPlaceMethods:
         backward afterwards; so does a view of this memory when it is used in another operation. A leaf that requires a
         gradient can only be written to under no_grad(). `is_there`: the op has written its result into this memory itself.
         """
-        self.check_writable()
+        self._check_writable()
         node, array = result.node if is_tensor(result) else None, data_of(result)
         on_tape = this_thread.grad_enabled and (self.node is not None or node is not None)
         if this_thread.grad_enabled:
@@ -85,7 +85,7 @@ class InPlaceMethods:
             self.node.record((), {}, self._array)
         return self
 
-    def check_writable(self) -> None:
+    def _check_writable(self) -> None:
         """RuntimeError if nothing may be written to this memory now."""
         refuse_write()
         if this_thread.grad_enabled and self.is_leaf and self.node is not None:

@@ -146,7 +146,7 @@ class IndexingMethods:
         return self.apply_op(Index, x, index=advanced)
 
     def __setitem__(self, index, value):
-        self.check_writable()
+        self._check_writable()
         value = value if is_tensor(value) else self.constant(as_array, value, None, True)
         while value.shape[:1] == (1,):  # leading axes of length 1 may be more than the item has
             value = value[0]
