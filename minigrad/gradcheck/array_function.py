@@ -2,13 +2,13 @@
 import contextlib
 import random as python_random
 import sys
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, ContextManager, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
 from .. import random
 from ..autograd.functional import grad
-from ..autograd.grad_mode import enable_grad, no_grad
+from ..autograd.grad_mode import set_grad_enabled
 from ..fast.compiling.surroundings import Surroundings
 from ..tensor import Tensor
 from .problem import input_names, mapped
@@ -23,7 +23,7 @@ class ArrayFunction:
     global one), Python and PyTorch. A module that is given NumPy arrays gets them as tensors of its own kind.
     """
 
-    def __init__(self, fn: Callable, inputs: Sequence[Any], library: "NumPy | Minigrad | Torch | None" = None):
+    def __init__(self, fn: Callable, inputs: Sequence[Any], library: "Library | None" = None):
         self.fn = fn
         self.inputs = inputs
         self.library = library or library_of(fn, inputs)
@@ -40,7 +40,7 @@ class ArrayFunction:
     def __call__(self, arrays: Arrays, seed: int) -> Arrays:
         """The outputs: all Tensors, arrays and numbers of what fn returns, however nested."""
         self._start(seed)
-        with self.library.without_gradients():
+        with self.library.recording(False):
             return [array_of(out) for out in self._outputs(self._arguments(arrays, ()))]
 
     def gradients(self, arrays: Arrays, seed: int, upstreams: Callable[[int, np.ndarray], Iterator[np.ndarray]]
@@ -50,7 +50,7 @@ class ArrayFunction:
         None for an output whose gradient is not known: it is no floating-point tensor.
         """
         self._start(seed)
-        with self.library.with_gradients():
+        with self.library.recording(True):
             is_float = [array.dtype.kind == "f" for array in arrays]
             arguments = self._arguments(arrays, [i for i, is_one in zip(self.varied, is_float) if is_one])
             leaves = [arguments[i] for i, is_one in zip(self.varied, is_float) if is_one]
@@ -59,12 +59,15 @@ class ArrayFunction:
                 if not (self.library.is_tensor(out) and array_of(out).dtype.kind == "f" and leaves):
                     found.append(None)
                     continue
-                rows = []
-                for upstream in upstreams(k, array_of(out)):
-                    given = iter(self.library.gradients(out, leaves, upstream))
-                    rows.append([next(given) if is_one else None for is_one in is_float])
-                found.append(rows)
+                rows = [iter(self._gradients(out, leaves, upstream)) for upstream in upstreams(k, array_of(out))]
+                found.append([[next(row) if is_one else None for is_one in is_float] for row in rows])
         return found
+
+    def _gradients(self, out: Any, leaves: list, upstream: np.ndarray) -> list[np.ndarray]:
+        given, found = self.library.tensor(upstream.astype(array_of(out).dtype), out, False), [None] * len(leaves)
+        if out.requires_grad:
+            found = self.library.grad(out, leaves, given, retain_graph=True, allow_unused=True)
+        return [np.zeros(tuple(leaf.shape)) if g is None else array_of(g) for leaf, g in zip(leaves, found)]
 
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
@@ -117,78 +120,32 @@ def outputs_of(result: Any) -> list:
     return found
 
 
-class NumPy:
-    """Functions of arrays. Their gradients are not known."""
+class Library(NamedTuple):
+    """Whose tensors a function takes and returns."""
 
-    without_gradients = with_gradients = contextlib.nullcontext
-
-    @staticmethod
-    def tensor(array: np.ndarray, like: Any, is_leaf: bool) -> np.ndarray:
-        return array
-
-    @staticmethod
-    def is_tensor(value: Any) -> bool:
-        return False
+    is_tensor: Callable[[Any], bool]
+    tensor: Callable[[np.ndarray, Any, bool], Any]  # (array, a tensor like it, is it a leaf?)
+    recording: Callable[[bool], ContextManager]
+    grad: Callable | None = None  # of NumPy's functions it is not known
 
 
-class Minigrad:
-    """Functions and modules of Tensors."""
-
-    without_gradients, with_gradients = no_grad, enable_grad
-
-    @staticmethod
-    def tensor(array: np.ndarray, like: Any, is_leaf: bool) -> Tensor:
-        return Tensor(array, requires_grad=is_leaf)
-
-    @staticmethod
-    def is_tensor(value: Any) -> bool:
-        return isinstance(value, Tensor)
-
-    @staticmethod
-    def gradients(out: Tensor, leaves: list[Tensor], upstream: np.ndarray) -> list[np.ndarray]:
-        if not out.requires_grad:
-            return [np.zeros(leaf.shape) for leaf in leaves]
-        found = grad(out, leaves, Tensor(upstream.astype(out.dtype)), retain_graph=True, allow_unused=True)
-        return [np.zeros(leaf.shape) if g is None else g.array.copy() for leaf, g in zip(leaves, found)]
+NUMPY = Library(lambda value: False, lambda array, like, is_leaf: array, contextlib.nullcontext)
+MINIGRAD = Library(lambda value: isinstance(value, Tensor),
+                   lambda array, like, is_leaf: Tensor(array, requires_grad=is_leaf), set_grad_enabled, grad)
 
 
-class Torch:
-    """Functions and modules of PyTorch, which is there if this is asked for."""
-
-    def without_gradients(self):
-        return sys.modules["torch"].no_grad()
-
-    def with_gradients(self):
-        return sys.modules["torch"].enable_grad()
-
-    @staticmethod
-    def tensor(array: np.ndarray, like: Any, is_leaf: bool):
-        made = sys.modules["torch"].from_numpy(array)
-        made = made.to(like.device, like.dtype) if is_torch(like) else made
-        return made.requires_grad_(is_leaf)
-
-    @staticmethod
-    def is_tensor(value: Any) -> bool:
-        return is_torch(value)
-
-    @staticmethod
-    def gradients(out, leaves: list, upstream: np.ndarray) -> list[np.ndarray]:
-        torch = sys.modules["torch"]
-        if not out.requires_grad:
-            return [np.zeros(tuple(leaf.shape)) for leaf in leaves]
-        given = torch.from_numpy(upstream).to(out.device, out.dtype)
-        found = torch.autograd.grad(out, leaves, given, retain_graph=True, allow_unused=True)
-        return [np.zeros(tuple(leaf.shape)) if g is None else array_of(g) for leaf, g in zip(leaves, found)]
-
-
-def library_of(fn: Callable, inputs: Sequence[Any]) -> NumPy | Minigrad | Torch:
-    """Whose tensors fn takes: those among the inputs, or those of the module that it is."""
+def library_of(fn: Callable, inputs: Sequence[Any]) -> Library:
+    """That of the tensors among the inputs, or of the module that fn is."""
     torch = sys.modules.get("torch")
     if any(map(is_torch, inputs)) or torch and isinstance(fn, torch.nn.Module):
-        return Torch()
-    if any(isinstance(x, Tensor) for x in inputs) or hasattr(fn, "named_parameters"):
-        return Minigrad()
-    return NumPy()
+        return Library(is_torch, tensor_of_torch, torch.set_grad_enabled, torch.autograd.grad)
+    return MINIGRAD if any(isinstance(x, Tensor) for x in inputs) or hasattr(fn, "named_parameters") else NUMPY
+
+
+def tensor_of_torch(array: np.ndarray, like: Any, is_leaf: bool) -> Any:
+    made = sys.modules["torch"].from_numpy(array)
+    made = made.to(like.device, like.dtype) if is_torch(like) else made
+    return made.requires_grad_(is_leaf)
 
 
 def is_torch(value: Any) -> bool:
