@@ -14,7 +14,7 @@ from ..fast import keep_grad_in  # keep_grad_in(leaf, memory): where compiled st
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): who runs parallel kernels
-from ..fast.compiling.surroundings import LIBRARIES  # packages whose code steps don't follow: it says itself what it reads
+from ..fast.compiling.code import LIBRARIES  # packages whose code steps don't follow: it says itself what it reads
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype

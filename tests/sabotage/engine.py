@@ -8,7 +8,7 @@ from minigrad import creation, per_thread, runner, tape
 from minigrad.autograd import function as custom
 from minigrad.fast.compiling import surroundings
 from minigrad.arrays import versions
-from minigrad.fast.compiling import capture, compiled, transcript, undo
+from minigrad.fast.compiling import capture, compiled, places, transcript
 from minigrad.tensor import wrap
 from sabotage.base import Sabotage
 from sabotage.edit import edit, edits
@@ -77,8 +77,9 @@ def always_fresh(original):
 
 SABOTAGES = [
     Sabotage(f"python: {name}", PYTHON, apply) for name, apply in {
-        "variables stay as a refused step has set them": replaced(surroundings.Surroundings, "restore", nothing),
-        "gradients and parameters stay so": replaced(undo.Undo, "restore", nothing),
+        "variables stay as a refused step has set them": edit(
+            "minigrad.fast.compiling.places:Undo.restore", "(*self._saved.values(), *self._found)", "self._saved.values()"),
+        "gradients and parameters stay so": replaced(places.Undo, "save", nothing),
         "places are not looked at": replaced(surroundings.Surroundings, "to_check", lambda original: lambda self: []),
         "what a step changes is taken": replaced(compiled, "_refuse_changes", nothing),
         "any transcript will do": replaced(transcript.Transcript, "difference", nothing),
@@ -90,27 +91,31 @@ SABOTAGES = [
     *edits(PYTHON, "minigrad.fast.compiling.surroundings", {
         f"python: {name}": row for name, row in {
             "defaults are not read": ("Surroundings._function", '"__code__", "__defaults__", "__kwdefaults__"', '"__code__",'),
-            "cells are not read": ("Surroundings._values", "name in scope.cells and", "False and"),
-            "contents are not read": ("Surroundings._follow", "self._contents_of(value, name)", "pass"),
-            "arrays are not read": ("Surroundings._follow", "value.nbytes <= LARGEST_ARRAY and", "False and"),
-            "other names are not followed": ("Surroundings._chain", 'load.opname.startswith("STORE_FAST") and found', "False"),
-            "strings are no names": ("Surroundings._read_code", "if names & BY_STRING:", "if False:"),
-            "super is not followed": ("Surroundings._read_code", 'if "super" in names:', "if False:"),
+            "cells are not read": ("Surroundings._roots", "chain.kind is CELL and name in scope.cells", "False"),
+            "contents are not read": ("Surroundings._inside", "_items(value) if is_container else ()", "()"),
+            "arrays are not read": ("Surroundings._inside", "> LARGEST_ARRAY", ">= 0"),
+            "super is not followed": ("Surroundings._read", 'if "super" in code.co_names:', "if False:"),
             "properties are not read": ("Surroundings._attribute", "(of_class.fget, of_class.fset)", "()"),
             "slots are not read": ("Surroundings._attribute", "isinstance(of_class, types.MemberDescriptorType)", "False"),
-            "wrappers are not seen through": ("Surroundings._function", "if isinstance(inner, types.FunctionType):", "if False:"),
+            "wrappers are not seen through": ("Surroundings._function", "in cells.values()", "in ()"),
             "arguments are not followed": ("Surroundings._function", "if owner is not MISSING and not code.co_argcount:", "if False:"),
-            "classes in between": ("Surroundings._of_class", "not is_library_class(base)", "False"),
+            "classes in between": ("Surroundings._of_class", "whose(base) is USERS", "False"),
             "operators are not read": ("Surroundings._object", '("forward", *_operators(type(value)))', '("forward",)'),
-            "generators are not looked at": ("Surroundings._follow", "(state := _state_of(value)) is not None", "False"),
-            "minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
         }.items()
+    }),
+    *edits(PYTHON, "minigrad.fast.compiling.code", {
+        "python: strings are no names": ("named", "names & BY_STRING", "set()"),
+        "python: what calls return is not looked at": ("named", "loose.add if chain is None", "set().add if chain is None"),
+    }),
+    *edits(PYTHON, "minigrad.fast.compiling.places", {
+        "python: generators are not looked at": ("inside", "return inside(value.bit_generator)", "return None"),
+        "python: minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
     }),
     *edits(PYTHON, "minigrad.fast.compiling.compiled", {
         f"python: {name}": row for name, row in {
             "Python runs it no more": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "True"),
             "Python always runs it": ("Compiled.__call__", "known.count & known.count - 1 and known.count != 3", "False"),
-            "checks compare nothing": ("_Captured.checked_replay", "a.shape != b.shape or a.dtype != b.dtype or", "False and"),
+            "checks compare nothing": ("_Captured.checked_replay", "not same_bits(a, b)", "False"),
             "lists are tuples": ("each", "return type(results)(each(value, function) for value in results)",
                                  "return tuple(each(value, function) for value in results)"),
             "names are lost": ("each", 'isinstance(results, tuple) and hasattr(results, "_fields")', "False"),

@@ -40,9 +40,10 @@ from ..kernels.buffers import with_strides_of
 from ..kernels.jit import resolved
 from ..per_thread import own
 from ..pool import Pool
-from .surroundings import Surroundings, is_of_library
-from .transcript import Outside, Transcript
-from .undo import Undo
+from .code import USERS, whose
+from .places import Nothing, Undo
+from .surroundings import Surroundings
+from .transcript import Transcript, outside
 
 class Refused(RuntimeError):
     """This step cannot be captured."""
@@ -94,7 +95,7 @@ class Capture(Runner):
         self.around = around
         self.pool = pool or Pool(keeps_all=True)
         self.transcript = Transcript(tick())
-        self.undo = Undo()
+        self.undo = Undo(places=around.places.values() if around else ())
         self.opaque_arguments: list = []
         self.inputs: list[Tracer] = []
         self.changed: list = []  # places that Python has changed
@@ -196,7 +197,7 @@ class Capture(Runner):
             self._refuse(f"compile: retain_grad() was called on a tensor of shape {node.shape}, which a replay would "
                          "not obey; return what you want to see, or don't compile this step")
         self.is_differentiated = True
-        self.transcript.note("accumulate", Outside(id(node), f"the gradient of a tensor of shape {node.shape}")
+        self.transcript.note("accumulate", outside(node, f"the gradient of a tensor of shape {node.shape}")
                              if node.order < self.transcript.began else node.shape)
         self.undo.save(node)
         arrival = self._arrival(node, gradient, is_fresh)
@@ -328,7 +329,7 @@ class Rehearsal(Capture):
 
     def __init__(self, around: Surroundings, pool: Pool):
         super().__init__(around, pool)
-        self.undo = Undo(keeps_nothing=True)  # what it does stands, and copies take memory
+        self.undo = Nothing()  # what it does stands, and copies take memory
         self.ran: dict = {}  # code of the user that ran, with its globals and its first argument
         self._apart = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # code that runs at any time
 
@@ -345,7 +346,7 @@ class Rehearsal(Capture):
     def _note_run(self, frame, event: str, _) -> None:
         code = frame.f_code
         module = frame.f_globals.get("__name__")  # none where a program has made the code
-        if event != "call" or code in self.ran or module is None or is_of_library(module):
+        if event != "call" or code in self.ran or module is None or whose(module) is not USERS:
             return
         if code in self._apart or code.co_name == "__del__" or frame.f_back and frame.f_back.f_code in self._apart:
             self._apart.add(code)

@@ -22,8 +22,10 @@ from ..kernels import ahead
 from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
 from .capture import Capture, Refused, Rehearsal, Tracer
-from .surroundings import Surroundings, same
-from .undo import Undo
+from .code import line_of
+from .places import REPLAYED, TOLD, Undo, same
+from .surroundings import Surroundings
+from .transcript import same_bits
 
 MOST_CAPTURED = 8  # of one step: for as many shapes of inputs; then the oldest goes
 
@@ -144,7 +146,7 @@ class Compiled:
             return []
         *_, last = self._captured.values()
         places = [Constant(place.name, "", place.value) for place in last.around.places.values()
-                  if not place.is_told and place.key != "__code__"]
+                  if place.kind not in (TOLD, REPLAYED) and place.key != "__code__"]
         return places + [Constant(*constant) for constant in last.transcript.constants()]
 
     def __copy__(self) -> "Compiled":
@@ -252,14 +254,13 @@ class _Captured:
         """The replay, compared with the function itself from the same state: results, tensors, gradients, optimizers."""
         touched = [tensor for tensor, _, _ in self.sources] + self.opaque
         self.around.begin()
-        before = Undo(*touched)
+        undo = Undo(*touched, places=self.around.places.values())
         expected = step.function(*[tensor.clone() for tensor in inputs])
         expected = [(name, value.copy()) for name, value in [*_leaves(expected, "the result"), *self._state()]]
-        before.restore()
-        self.around.restore()
+        undo.restore()
         result = self.replay(inputs)
         for (name, a), (_, b) in zip(expected, [*_leaves(result, "the result"), *self._state()]):
-            if a.shape != b.shape or a.dtype != b.dtype or a.tobytes() != b.tobytes():
+            if not same_bits(a, b):
                 raise RuntimeError(f"compile: check: at call {step.calls} the replay has other bits than the step itself "
                                    f"in {name}")
         return result
@@ -310,32 +311,25 @@ def captured(compiled: Compiled, inputs: Sequence[Tensor], before: _Captured | N
             raise Refused("compile: this step leaves another grad mode or number of threads than it found, which a replay "
                           "would not; set them outside, or in a with block")
         known = _Captured(step, arrays, results, compiled.calls)
-        if before is None:
-            _refuse_changes(around, step.changed)
+        _refuse_changes(around, step.changed)
     except Refused:
-        if before is None:
-            step.undo.restore()
-            around.restore()
+        step.undo.restore()
         raise
     finally:
         step.inputs = []  # they refer to the step
-    if before is None and known.may_write_to(inputs):  # it has read copies: once more, from where they lie
-        step.undo.restore()
-        around.restore()
-        return each(function(*inputs), _off_the_tape), None
     if before is not None:
-        _refuse_changes(around, step.changed)
         compiled._ran.update(step.ran)
         around.add(step.ran)
+    elif known.may_write_to(inputs):  # it has read copies: once more, from where they lie
+        step.undo.restore()
+        return each(function(*inputs), _off_the_tape), None
     return copied(results), known
 
 
 def as_given(array: np.ndarray, given: np.ndarray) -> np.ndarray:
     """An array for the values of an input, as the step sees it."""
-    if given.flags.writeable:
-        return array
     array = array.view()
-    array.flags.writeable = False
+    array.flags.writeable = given.flags.writeable
     return array
 
 
@@ -364,7 +358,7 @@ def verified(compiled: Compiled, inputs: Sequence[Tensor], known: _Captured) -> 
 def _refuse_changes(around: Surroundings, changed: list) -> None:
     changed = {place.name: place for place in (*changed, *around.changed())}
     if changed:
-        names = ", ".join(f"{name} ({around.line_of(place)})" for name, place in changed.items())
+        names = ", ".join(f"{name} ({line_of(around.codes, place.key)})" for name, place in changed.items())
         raise Refused(f"compile: this step changes {names}, which a replay would not; change it outside, pass it as an "
                       "input, or don't compile this step")
 
@@ -398,7 +392,7 @@ def each(results: Any, function: Callable) -> Any:
 
 
 def _off_the_tape(value: Tensor | None) -> Tensor | None:
-    return None if value is None else wrap(value.array.copy(order="K"))
+    return None if value is None else copied(value.array)
 
 
 def copied(results: Any) -> Any:

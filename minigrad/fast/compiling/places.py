@@ -1,15 +1,59 @@
-"""Setting back what a function has changed: Tensors, their gradients, and the objects of the library that hold them."""
-from typing import Any
+"""What may change: how it is looked at, compared, and set back."""
+import collections
+import functools
+import inspect
+import itertools
+import operator
+import pickle
+import random
+import types
+import weakref
+from contextvars import ContextVar
+from typing import Any, Callable, Collection, Iterable
 
 import numpy as np
 
+from ... import random as own_random
 from ...tape import Node
 from ...tensor import Tensor
-from .surroundings import is_ours
+from .code import OURS, whose
 
-# By name, as Python finds attributes in half the time while nobody has asked for __dict__.
-OF_TENSOR = "_array", "node", "frozen"
+MISSING = object()  # the value of a variable that is not there
+SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
+EQUAL = {int, float, str, bytes, bytearray, bool}  # equal ones are the same; of others, one object is
+CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
+
 OF_LEAF = "grad", "grad_is_lent", "hooks", "accumulation_hooks", "retains_grad", "name"
+LOOKED_AT = "looked at"  # before each replay
+TOLD = "told"  # captured steps are told when it is set
+DRAWN = "drawn from"  # a generator of random numbers, or an iterator: a step that draws from it is refused
+REPLAYED = "replayed"  # minigrad's own generator: a replay draws from it as the step does
+
+
+class Place:
+    """Something that may change: a variable, an attribute, what is inside of a value."""
+
+    def __init__(self, within: Any, key: str, name: str, read: Callable, write: Callable, kind: str = LOOKED_AT):
+        self.within, self.key, self.name, self.read, self.write, self.kind = within, key, name, read, write, kind
+        self.value = self.latest = read()  # when the function began; after what was last allowed to change it
+
+    def has_changed(self) -> bool:
+        return not same(self.read(), self.latest)
+
+    def restore(self) -> None:
+        if not same(self.read(), self.value):
+            self.write(self.value)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Are these one object, or equal numbers or strings, or tuples of such?"""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) is tuple:
+        return len(a) == len(b) and (all(map(operator.is_, a, b)) or all(map(same, a, b)))
+    return type(a) in EQUAL and a == b and (type(a) is not float or a != 0)  # 0.0 and -0.0 differ
 
 
 class Undo:
@@ -23,45 +67,126 @@ class Undo:
     {'lr': 0.1, 'moment': array([0., 0.])}
     """
 
-    def __init__(self, *values: Any, keeps_nothing: bool = False):
-        self.keeps_nothing = keeps_nothing
-        self._saved: dict[int, tuple[Any, Any]] = {}  # (value, what it was), by id
+    def __init__(self, *values: Any, places: Collection[Place] = ()):
+        self._found, self._saved = places, {}  # places that others have found; by id of a value, what is inside
         for value in values:
             self.save(value)
 
     def save(self, value: Any) -> None:
         """Remember what this is now, unless that is known."""
-        waiting = [] if self.keeps_nothing else [value]
+        waiting = [value]
         while waiting:
-            own = contents(waiting.pop())
-            if own is None or id(own) in self._saved:
-                continue
-            names = OF_TENSOR if isinstance(own, Tensor) else OF_LEAF if isinstance(own, Node) else None
-            before = {name: getattr(own, name) for name in names} if names else own.copy()
-            self._saved[id(own)] = own, before
-            if not isinstance(own, np.ndarray):
-                waiting += before.values() if isinstance(before, dict) else before
+            value = waiting.pop()
+            look = _attributes(value, *OF_LEAF) if type(value) is Node else inside(value)
+            if look is None and is_ours(type(value)) and not isinstance(value, (type, Node)):
+                value = getattr(value, "__dict__", None)
+                look = inside(value)
+            if look is not None and id(value) not in self._saved:
+                place = self._saved[id(value)] = Place(value, "", "", *look)
+                waiting += place.value if type(place.value) is tuple else ()
+            elif isinstance(value, tuple):
+                waiting += value
 
     def restore(self) -> None:
         """Set everything back to what it was."""
-        for own, before in self._saved.values():
-            if isinstance(own, (Tensor, Node)):
-                for name, value in before.items():
-                    setattr(own, name, value)
-            elif isinstance(own, dict):
-                own.clear()
-                own.update(before)
-            elif isinstance(own, list):
-                own[:] = before
-            elif own.flags.writeable:
-                own[...] = before
+        for place in (*self._saved.values(), *self._found):  # what was saved later, first
+            place.restore()
 
 
-def contents(value: Any) -> dict | list | np.ndarray | Tensor | Node | None:
-    """What of a value can change."""
-    if isinstance(value, (dict, list, np.ndarray, Tensor)) or type(value) is Node:
-        return value
-    if isinstance(value, tuple):
-        return list(value)
-    is_object = is_ours(type(value)) and not isinstance(value, (type, Node))
-    return getattr(value, "__dict__", None) if is_object else None
+class Nothing(Undo):
+    """Of a step whose doings stand."""
+
+    def save(self, value: Any) -> None: ...
+
+
+def is_ours(kind: type) -> bool:
+    """Is it a class of the library, or made from one?"""
+    return any(whose(base) == OURS for base in kind.__mro__)
+
+
+# ---------------------------------------------------------------------------------------------------- inside of values
+
+def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] | None:
+    """How to look at what is inside of a value and may change, how to set that back, and what kind of place it is."""
+    if isinstance(value, Tensor):
+        return _attributes(value, "_array", "node", "frozen")
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return None
+    if isinstance(value, own_random.Generator):
+        return *inside(value.numpy_generator)[:2], REPLAYED
+    if isinstance(value, np.random.Generator):
+        return inside(value.bit_generator)
+    for types_of, read, write, kind in INSIDE:
+        if isinstance(value, types_of):
+            return read(value), functools.partial(write, value), kind
+    if hasattr(type(value), "__next__") and hasattr(type(value), "__length_hint__"):
+        return value.__length_hint__, functools.partial(_leave, value), DRAWN
+    return None
+
+
+def _attributes(value: Any, *names: str) -> tuple[Callable, Callable, str]:
+    """As `inside`, of these attributes. By name: Python finds them in half the time while nobody has asked for __dict__."""
+    def write(before: tuple) -> None:
+        for name, part in zip(names, before):
+            setattr(value, name, part)
+
+    return functools.partial(operator.attrgetter(*names), value), write, LOOKED_AT
+
+
+def _leave(value: Any, before: Any) -> None:
+    """It cannot be set back."""
+
+
+def _refill(container: Any, items: Iterable) -> None:
+    kind = next(kind for kind in CONTAINERS if isinstance(container, kind))  # whatever a subclass makes of it
+    kind.clear(container)
+    (kind.extend if kind in (list, collections.deque) else kind.update)(container, items)
+
+
+def _refill_dict(container: dict, before: tuple) -> None:
+    half = len(before) // 2
+    _refill(container, zip(before[:half], before[half:]))
+
+
+def _bytes_of(array: np.ndarray) -> Callable[[], bytes | bytearray]:
+    """A function that returns what an array holds: the same object until that changes, so that nothing large is copied."""
+    if not (type(array) is np.ndarray and array.flags.c_contiguous and array.size):
+        return array.tobytes
+    now, before = memoryview(array.reshape(-1).view(np.uint8)), bytearray()
+
+    def read() -> bytearray:
+        nonlocal before
+        if before != now:
+            before = bytearray(now)
+        return before
+
+    return read
+
+
+def _refill_array(array: np.ndarray, data: bytes) -> None:
+    if array.flags.writeable:
+        array[...] = np.frombuffer(data, array.dtype).reshape(array.shape)
+
+
+def _refill_bytes(value: bytearray | memoryview, before: bytes) -> None:
+    (value if isinstance(value, bytearray) else value.cast("B"))[:] = before
+
+
+INSIDE = [  # types, how to look at it, how to set it back, what kind of place
+    (dict, lambda value: lambda: (*dict.keys(value), *dict.values(value)), _refill_dict, LOOKED_AT),
+    (types.MappingProxyType, lambda value: lambda: (*value, *value.values()), _leave, LOOKED_AT),
+    ((list, set, collections.deque), lambda value: functools.partial(tuple, value), _refill, LOOKED_AT),
+    (np.ndarray, _bytes_of, _refill_array, LOOKED_AT),
+    ((bytearray, memoryview), lambda value: functools.partial(bytes, value), _refill_bytes, LOOKED_AT),
+    (ContextVar, lambda value: functools.partial(value.get, MISSING), ContextVar.set, LOOKED_AT),
+    (weakref.ref, lambda value: lambda: id(value()), _leave, LOOKED_AT),  # it must not live longer by this
+    ((random.Random, np.random.RandomState, np.random.BitGenerator),
+     lambda value: lambda: pickle.dumps(value.__getstate__()),
+     lambda value, state: value.__setstate__(pickle.loads(state)), DRAWN),
+    (type(functools.lru_cache(len)), lambda value: lambda: value.cache_info().misses,
+     lambda value, before: value.cache_clear(), DRAWN),
+    (types.GeneratorType, lambda value: lambda: (getattr(value.gi_frame, "f_lasti", None),
+                                                 repr(inspect.getgeneratorlocals(value))), _leave, DRAWN),
+    (tuple(kind for kind in vars(itertools).values() if isinstance(kind, type)),
+     lambda value: functools.partial(repr, value), _leave, DRAWN),
+]

@@ -10,33 +10,44 @@ import functools
 import sys
 import types
 import weakref
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
 from ...arrays.versions import owner
 from ...backend import is_tensor
 from ...random import Generator
-from .surroundings import SIMPLE, is_of_library
+from .code import USERS, whose
+from .places import SIMPLE
+
+NUMBERS = float, complex, np.generic  # which are the same if their bits are
+PARTS = {  # what functions consist of
+    functools.partial: ("func", "args", "keywords"), types.FunctionType: ("__code__", "__closure__", "__defaults__"),
+    types.CellType: ("cell_contents",), types.MethodType: ("__func__", "__self__"),
+    staticmethod: ("__func__",), classmethod: ("__func__",),
+}
 
 
-class Made(NamedTuple):
-    """The n-th tensor that the step made; 0 for an array that it made."""
+class Thing(NamedTuple):
+    """What is the same if it has the same identity: a tensor that the step made, by its number; what it did not, by id."""
 
-    number: int
-
-
-class Outside(NamedTuple):
-    """A Tensor, or an object, that the step did not make."""
-
-    identity: int
+    identity: Any
     shown: str
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is Thing and self.identity == other.identity
+
+    def __repr__(self) -> str:
+        return self.shown
 
 
 class Given(NamedTuple):
     """An array that Python made, or that lies outside."""
 
     array: np.ndarray
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is Given and (self.array is other.array or same_bits(self.array, other.array))
 
     def __repr__(self) -> str:
         return np.array2string(self.array, threshold=8, edgeitems=2, separator=", ").replace("\n", "")
@@ -85,48 +96,42 @@ class Transcript:
         if isinstance(value, SIMPLE):
             return value
         if is_tensor(value):
-            number = getattr(value, "number", None)
-            if number is not None:
-                return Made(number)
-            is_outside = self.is_from_outside(value)
-            return Outside(id(value), f"a tensor of shape {value.shape}") if is_outside else self._fact(value._array)
+            if hasattr(value, "number"):
+                return made(value.number)
+            if not self.is_from_outside(value):
+                return self._fact(value._array)
+            return outside(value, f"a tensor of shape {value.shape}")
         if isinstance(value, np.ndarray):
             return self._of_array(value)
-        if isinstance(value, (tuple, list)):
-            return type(value).__name__, *map(self._fact, value)
-        if isinstance(value, dict):
-            return "dict", *[(key, self._fact(item)) for key, item in value.items()]
-        if isinstance(value, functools.partial):
-            return "partial", self._fact(value.func), self._fact(value.args), self._fact(value.keywords)
-        if isinstance(value, types.FunctionType):
-            cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return value.__code__, *map(self._fact, cells), self._fact(value.__defaults__)
-        if isinstance(value, types.MethodType):
-            return self._fact(value.__func__), self._fact(value.__self__)
-        if isinstance(value, (staticmethod, classmethod)):
-            return self._fact(value.__func__)
+        if isinstance(value, types.CodeType):
+            return Thing(value, f"the function {value.co_qualname}")
+        parts = next((names for kind, names in PARTS.items() if isinstance(value, kind)), None)
+        if parts is not None:
+            return tuple(self._fact(getattr(value, name)) for name in parts)
         if isinstance(value, type):
             return value.__qualname__, *[self._fact(part) for part in vars(value).values() if callable(part)]
+        if isinstance(value, (tuple, list, dict)):
+            items = value.items() if isinstance(value, dict) else value
+            return type(value).__name__, *map(self._fact, items)
         is_new = isinstance(value, Generator) and not self.is_from_outside(value)
-        return type(value).__qualname__ if is_new else Outside(id(value), type(value).__qualname__)
+        return type(value).__qualname__ if is_new else outside(value, type(value).__qualname__)
 
     def is_from_outside(self, value: Any) -> bool:
         """Was this Tensor or Generator there before the step began?"""
         return (value.made if getattr(value, "node", None) is None else value.node.order) <= self.began
 
-    def _of_array(self, array: np.ndarray) -> Made | Given:
+    def _of_array(self, array: np.ndarray) -> Thing | Given:
         memory = owner(array)
         reference = self._memories.get(id(memory))
-        return Made(0) if reference is not None and reference() is memory else Given(array)
+        return made(0) if reference is not None and reference() is memory else Given(array)
 
     def difference(self, before: "Transcript") -> str | None:
         """In words, how this step differs from one of before; None if it does not."""
         for now, then in zip(self.calls, before.calls):
             if now.title != then.title:
                 return f"it called {now}, where it had called {then}"
-            facts = list(_different(now.given, then.given))
-            if facts:
-                return f"it gave {now} {_shown(facts[0][0])}, where it had given {_shown(facts[0][1])}"
+            if pair := _different(now.given, then.given):
+                return "it gave {} {!r}, where it had given {!r}".format(now, *pair)
         more, fewer = (now, then) = self.calls[len(before.calls) :], before.calls[len(self.calls) :]
         if more:
             return f"it called {now[0]}, which it did not when it was captured"
@@ -136,62 +141,47 @@ class Transcript:
         """(what it was given to, where, value) of the numbers and arrays that are not computed anew."""
         found = []
         for call in self.calls:
-            found += [(call.title, call.where, _plain(fact)) for fact in _leaves(call.given)
-                      if isinstance(fact, (int, float, complex, np.generic, Given)) and not isinstance(fact, bool)]
+            found += [(call.title, call.where, getattr(fact, "array", fact)) for fact in _leaves(call.given)
+                      if isinstance(fact, (*NUMBERS, int, Given)) and not isinstance(fact, bool)]
         return found
 
 
 def users_line() -> str:
     """The line of the user's code that is running, as "file:line"."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and is_of_library(frame.f_globals.get("__name__")):
+    while frame.f_back is not None and whose(frame.f_globals.get("__name__")) is not USERS:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _different(a: Any, b: Any):
-    """The pairs of facts that differ."""
-    if type(a) is not type(b):
-        yield a, b
-    elif isinstance(a, Given):
-        if a.array is not b.array and not _same_bits(a.array, b.array):
-            yield a, b
-    elif isinstance(a, tuple) and not isinstance(a, (Made, Outside)):
-        if len(a) != len(b):
-            yield a, b
-        for pair in zip(a, b):
-            yield from _different(*pair)
-    elif isinstance(a, Outside):
-        if a.identity != b.identity:
-            yield a, b
-    elif isinstance(a, (float, complex, np.generic)):
-        if np.asarray(a).tobytes() != np.asarray(b).tobytes() or np.asarray(a).dtype != np.asarray(b).dtype:
-            yield a, b
-    elif a != b:
-        yield a, b
+def made(number: int) -> Thing:
+    """The tensor that the step made as its n-th; 0 for an array that it made."""
+    return Thing(number, f"tensor {number} of those that it made")
 
 
-def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+def outside(value: Any, kind: str) -> Thing:
+    """A Tensor, or an object, that the step did not make."""
+    return Thing((id(value),), f"another object ({kind})")
+
+
+def _different(a: Any, b: Any) -> tuple[Any, Any] | None:
+    """The first pair of facts that differ."""
+    if type(a) is type(b) is tuple and len(a) == len(b):
+        return next(filter(None, map(_different, a, b)), None)
+    if isinstance(a, NUMBERS) and type(a) is type(b):
+        is_same = same_bits(np.asarray(a), np.asarray(b))
+    else:
+        is_same = type(a) is type(b) and a == b
+    return None if is_same else (a, b)
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def _leaves(facts: Sequence):
+def _leaves(facts: Sequence) -> Iterator:
     for fact in facts:
-        if isinstance(fact, tuple) and not isinstance(fact, (Made, Outside, Given)):
+        if type(fact) is tuple:
             yield from _leaves(fact)
         else:
             yield fact
-
-
-def _plain(fact: Any) -> Any:
-    return fact.array if isinstance(fact, Given) else fact
-
-
-def _shown(fact: Any) -> str:
-    if isinstance(fact, Made):
-        return f"tensor {fact.number} of those that it made"
-    if isinstance(fact, Outside):
-        return f"another object ({fact.shown})"
-    if isinstance(fact, types.CodeType):
-        return f"the function {fact.co_qualname}"
-    return repr(fact)

@@ -14,7 +14,7 @@ import minigrad as mg
 import nn
 from fuzz.stateful import are_alike, flat
 from minigrad.fast.compiling import compiled
-from minigrad.fast.compiling import surroundings
+from minigrad.fast.compiling import code, surroundings
 from minigrad.fast.compiling.surroundings import Surroundings
 
 HEAD = """
@@ -100,6 +100,8 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
     "another name": ("class A: pass\na = A()\na.k = 2.0", "me = a\ny = y * me.k", "a.k = 3.0"),
     "argument": ("class A: pass\na = A()\na.k = 2.0\ndef f(x, me): return x * me.k", "y = f(y, a)", "a.k = 3.0"),
     "inner function": ("class A: pass\na = A()\na.k = 2.0", "def f(x): return x * a.k\ny = f(y)", "a.k = 3.0"),
+    "attribute of an attribute of what a call returns": (
+        "class A: pass\na, b = A(), A()\na.b, b.k = b, 2.0\nmade = [a]\ndef f(): return made[0]", "y = y * f().b.k", "b.k = 3.0"),
     "patched method": ("class A:\n    def f(self, x): return x * 2\na = A()", "y = a.f(y)", "A.f = lambda self, x: x * 3"),
     "default": ("def f(x, k=2.0): return x * k", "y = f(y)", "f.__defaults__ = (3.0,)"),
     "mutable default": ("def f(x, k=[2.0]): return x * k[0]", "y = f(y)", "f.__defaults__[0][0] = 3.0"),
@@ -156,8 +158,8 @@ def test_what_changes_outside_is_followed(name, after):
 
 def test_main_is_the_users_whoever_runs_it(monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "/lib/site-packages/pytest/__main__.py", raising=False)
-    surroundings._is_library.cache_clear()
-    assert not surroundings.is_of_library("__main__")
+    code._whose_package.cache_clear()
+    assert code.whose("__main__") is code.USERS
 
 
 SOURCES = ["NumPy array as a tensor", "Tensor of an array", "from_numpy", "as_tensor, converted", "labels", "Tensor of a tensor"]
