@@ -12,9 +12,8 @@ from .differences import (
 )
 from .kinks import judge_kinks
 from .problem import Point, Problem, generator_for
-from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of
+from .report import PROJECTED, GradcheckReport, InputReport, SideCheck, index_of, special_points, vacuous
 from .side_checks import saved_arrays, side_checks
-from .vacuity import special_points, vacuous
 
 SMALL_INPUT = 256  # up to so many elements, each is moved on its own
 SMALL_JACOBIAN = 4096  # up to so many derivatives, and SMALL_OUTPUT rows, each is judged on its own

@@ -3,13 +3,10 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .. import random
-from ..autograd.functional import grad
-from ..autograd.grad_mode import enable_grad
 from ..tape import Op
 from ..tensor import Tensor
 from .differences import FAIL, PASS
-from .problem import as_inputs, floats, generator_for, input_names, mapped, nodes_below, title_of, unused
+from .problem import Point, as_inputs, generator_for, input_names, mapped, nodes_below, problem_of, title_of
 from .report import PROJECTED, GradcheckReport, InputReport, index_of
 
 ROUNDING = 1e-6  # of the largest gradient of all inputs: what may remain where another one cancels
@@ -26,51 +23,38 @@ def compare_float32(fn: Callable[..., Any], inputs: Tensor | Sequence[Any], *, r
     True
     """
     inputs = as_inputs(inputs)
-    state = random.get_state()
-    try:
-        single, double = (gradients_in(np.dtype(dtype), fn, inputs, state, seed) for dtype in (np.float32, np.float64))
-    finally:
-        random.set_state(state)
-    largest = max((np.max(np.abs(g), initial=0.0) for _, g in double.values()), default=0.0)
+    single, double = (point_in(np.dtype(dtype), fn, inputs, seed) for dtype in (np.float32, np.float64))
+    largest = max(np.max(np.abs(g), initial=0.0) for g in double.gradients)
     reports, warnings_found = [], []
-    for name, (node, numeric) in double.items():
-        analytic = single[name][1]
+    for name, *both in zip(double.names, single.gradients, double.gradients):
+        analytic, numeric = (g.astype(np.float64).reshape(1, -1) for g in both)
         bound = np.full(numeric.shape, rtol * np.max(np.abs(numeric), initial=0.0) + ROUNDING * largest)
-        columns = [index_of(k, node.shape) for k in range(numeric.size)]
+        shape = both[1].shape
+        columns = [index_of(k, shape) for k in range(numeric.size)]
         verdicts = np.where(np.abs(analytic - numeric) <= bound, PASS, FAIL)
-        reports.append(InputReport(name, node.shape, analytic, numeric, bound, verdicts, [PROJECTED], columns,
+        reports.append(InputReport(name, shape, analytic, numeric, bound, verdicts, [PROJECTED], columns,
                                    f"all {numeric.size} entries", reference="float64"))
         if np.all(np.abs(numeric) <= bound):
             warnings_found.append(f"the gradient of {name} is zero, or nearly, so its float32 digits are rounding")
     return GradcheckReport(f"{title_of(fn) or 'fn'} in float32", reports, [], warnings_found, False, seed)
 
 
-def gradients_in(dtype: np.dtype, fn: Callable, inputs: tuple, state: Any, seed: int) -> dict[str, tuple]:
-    """{name: (node, gradient in float64)} of fn's inputs, with all of them in this dtype."""
-    leaves: dict[str, Tensor] = {}
+def point_in(dtype: np.dtype, fn: Callable, inputs: tuple, seed: int) -> Point:
+    """fn and its gradients where its inputs are, with all of them in this dtype."""
+    def convert(x: Any, _: str) -> Any:
+        is_float = isinstance(x, Tensor) and x.dtype.kind == "f"
+        return Tensor(x.array.astype(np.float32), x.requires_grad, dtype) if is_float else x
 
-    def convert(x: Any, name: str) -> Any:
-        if not isinstance(x, Tensor) or x.dtype.kind != "f":
-            return x
-        copy = Tensor(x.array.astype(np.float32), x.requires_grad, dtype)
-        return leaves.setdefault(unused(name, leaves), copy) if x.requires_grad else copy
-
-    copies = [mapped(x, convert, name) for x, name in zip(inputs, input_names(fn, inputs))]
-    if not leaves:
-        raise ValueError("compare_float32: no input requires a gradient; make one with requires_grad=True")
-    random.set_state(state)
-    with enable_grad():
-        outputs = [out for out in floats(fn(*copies)) if out.requires_grad]
-    if not outputs:
-        raise ValueError("compare_float32: no output depends on an input that requires a gradient")
-    wide = next((node for node in nodes_below(outputs) if isinstance(node, Op) and node.dtype != dtype), None)
-    if wide is not None:
-        raise TypeError(
-            f"compare_float32: {wide.title} is computed in {wide.dtype} though all inputs are {dtype}: the function "
-            "holds a tensor of that dtype; pass it as an input, or convert it with .to(x.dtype)"
-        )
-    generator = generator_for(seed)
-    upstreams = [Tensor(generator.standard_normal(out.shape), dtype=out.dtype) for out in outputs]
-    found = grad(outputs, tuple(leaves.values()), upstreams, allow_unused=True, materialize_grads=True)
-    return {name: (leaf.node, g.array.astype(np.float64).reshape(1, -1))
-            for (name, leaf), g in zip(leaves.items(), found)}
+    copies = [mapped(x, convert, "") for x in inputs]
+    problem = problem_of(fn, copies, names=input_names(fn, inputs), dtype=dtype)
+    with problem.preserved():
+        outputs = problem.outputs()
+        if not any(out.requires_grad for out in outputs):
+            raise ValueError("compare_float32: no output depends on an input that requires a gradient")
+        wide = next((node for node in nodes_below(outputs) if isinstance(node, Op) and node.dtype != dtype), None)
+        if wide is not None:
+            raise TypeError(
+                f"compare_float32: {wide.title} is computed in {wide.dtype} though all inputs are {dtype}: the function "
+                "holds a tensor of that dtype; pass it as an input, or convert it with .to(x.dtype)"
+            )
+        return Point(problem, outputs, generator_for(seed))

@@ -24,7 +24,7 @@ class Problem:
 
     def __init__(self, title: str, function: Callable[[], Any], leaves: dict[str, Tensor],
                  constants: dict[str, np.ndarray], state: Sequence[np.ndarray] = (),
-                 arguments: Sequence[tuple[str, Any]] = ()):
+                 arguments: Sequence[tuple[str, Any]] = (), dtype: np.dtype = np.dtype(np.float64)):
         self.title = title
         self.function = function
         self.leaves = leaves
@@ -37,7 +37,7 @@ class Problem:
         if not leaves:
             raise ValueError("gradcheck: no input or parameter requires a gradient; make one with requires_grad=True")
         for name, leaf in leaves.items():
-            if leaf.dtype != np.float64:
+            if leaf.dtype != dtype:
                 raise TypeError(
                     f"gradcheck: {name} is {leaf.dtype}; use .double(), differences need float64. To check the float32 "
                     "kernels, compare their gradients with float64's: minigrad.gradcheck.compare_float32"
@@ -178,7 +178,8 @@ def generator_for(seed: int) -> np.random.Generator:
 
 
 def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, names: Sequence[str] | None = None,
-               parameters: dict[str, Tensor] | None = None, state: Sequence[np.ndarray] = ()) -> Problem:
+               parameters: dict[str, Tensor] | None = None, state: Sequence[np.ndarray] = (),
+               dtype: np.dtype = np.dtype(np.float64)) -> Problem:
     """fn(*inputs), as a function of the inputs that require gradients and of fn's own `parameters`.
 
     Parameters are moved themselves, inputs copied. `title` and `names` of the inputs are by default fn's.
@@ -200,7 +201,8 @@ def problem_of(fn: Callable, inputs: Sequence[Any], title: str | None = None, na
 
     copies = [mapped(value, copy, name) for value, name in zip(inputs, names or input_names(fn, inputs))]
     arguments += (parameters or {}).items()
-    return Problem(title_of(fn) if title is None else title, lambda: fn(*copies), leaves, constants, state, arguments)
+    title = title_of(fn) if title is None else title
+    return Problem(title, lambda: fn(*copies), leaves, constants, state, arguments, dtype)
 
 
 def title_of(fn: Callable) -> str:

@@ -1,14 +1,14 @@
-"""What a gradient check found: a table for the terminal, and a picture."""
+"""What a gradient check found: a table for the terminal, and a picture; and when it proves nothing, or little."""
 import functools
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..drawing.figures import new_figure
 from ..drawing.html import html_of_report
 from .constants import constant_ratio, name_constant
 from .differences import FAIL, PASS, overall
-from .plot import plot_report
 
 PROJECTED = "sum(output * upstream)"  # the one number that backward(upstream) is the gradient of
 FEW_LINES = 3  # rows or columns of a Jacobian: so many are named
@@ -178,11 +178,37 @@ class GradcheckReport:
             raise GradcheckError(self)
 
     def plot(self, path: str | None = None):
-        """A figure: for each input the Jacobian from backward, from differences, and their difference.
+        """A figure: for each input, in a row, the Jacobian from backward, from differences, and their difference.
 
         Saved to `path` if one is given; returns matplotlib's figure.
         """
-        return plot_report(self, path)
+        shown = [entry for entry in self.inputs if entry.analytic.size]
+        rows = max(len(shown), 1)
+        figure, axes = new_figure(rows, 3, 11, 0.9 + 2.6 * rows, squeeze=False)
+        figure.suptitle(f"gradcheck of {self.title}: {self.verdict} (seed {self.seed})")
+        for row, entry in zip(axes, shown):
+            limit = max(float(np.max(np.abs(entry.numeric[np.isfinite(entry.numeric)]), initial=0.0)), 1e-300)
+            difference = entry.analytic - entry.numeric
+            worst = max(float(np.max(np.abs(difference[np.isfinite(difference)]), initial=0.0)), 1e-300)
+            pictures = {
+                f"{entry.name}: backward": (entry.analytic, limit),
+                entry.reference: (entry.numeric, limit),
+                f"backward - {entry.reference}: {entry.verdict}": (difference, worst),
+            }
+            for axis, (title, (values, scale)) in zip(row, pictures.items()):
+                image = axis.imshow(values, cmap="RdBu_r", vmin=-scale, vmax=scale, aspect="auto", interpolation="nearest")
+                axis.set_title(title, fontsize=9)
+                is_direction = entry.columns[0].startswith("direction")
+                axis.set_xlabel("direction" if is_direction else "element of the input", fontsize=8)
+                axis.set_ylabel("element of the output" if len(entry.rows) > 1 else entry.rows[0], fontsize=8)
+                axis.tick_params(labelsize=7)
+                for ticks, n in ((axis.set_xticks, values.shape[1]), (axis.set_yticks, values.shape[0])):
+                    if n <= 12:
+                        ticks(range(n))
+                figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
+        if path is not None:
+            figure.savefig(path, dpi=120)
+        return figure
 
 
 class GradcheckError(RuntimeError):
@@ -202,3 +228,51 @@ def table(rows: list[list[str]]) -> list[str]:
     """Rows of text in columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def vacuous(reports: list[InputReport]) -> bool:
+    """Are all true gradients zero? Then a backward that returns zeros passes. (Empty arrays show nothing.)"""
+    shown = [report for report in reports if report.analytic.size]
+    return any(report.rows for report in shown) and all(is_zero(report) for report in shown)
+
+
+def is_zero(report: InputReport) -> bool:
+    """Is the gradient right, and not to be told from zero?"""
+    return report.verdict == PASS and bool(np.all(np.abs(report.numeric) <= 10 * report.bound))
+
+
+def special_points(reports: list[InputReport], arrays: list[np.ndarray], constants: dict[str, np.ndarray]) -> list[str]:
+    """What these inputs cannot show."""
+    found = []
+    for report, array in zip(reports, arrays):
+        if report.analytic.size == 0:
+            found.append(f"{report.name} has no elements" if not report.columns else "the output has no elements")
+        elif is_zero(report):
+            found.append(f"the true gradient of {report.name} is zero: the function does not depend on it, or a sum "
+                         "over a softmax or a norm cancels it; weight the outputs with random numbers")
+        else:
+            found += [f"{report.name} {reason}" for reason in special(array)]
+    for name, ids in constants.items():
+        if ids.dtype.kind == "i" and ids.size > 1:
+            if len(np.unique(ids)) == ids.size:
+                found.append(f"{name} has no id twice: gradients of a repeated id, which add up, are not tested")
+            elif len(np.unique(ids)) == 1:
+                found.append(f"{name} has one id only: whether gradients go to the right row is hardly tested")
+    return found
+
+
+def special(array: np.ndarray) -> list[str]:
+    """Why an input is too special to tell mistakes apart."""
+    if array.size == 1:
+        return ["is one element: sums, axes and transposes are not tested"] if array.ndim else []
+    if np.all(array == array.flat[0]):
+        return [f"is {array.flat[0]:g} everywhere: a lost factor, axis or transpose may go unnoticed"]
+    reasons = []
+    if array.ndim >= 2:
+        if array.shape[-2] == 1 and array.ndim >= 3:
+            reasons.append("is one token (its last axis but one has length 1): nothing between tokens is tested")
+        elif array.shape[-2] > 1 and np.all(array == array[..., :1, :]):
+            reasons.append("has equal rows: nothing between rows is tested")
+        if array.shape[-1] == array.shape[-2] and np.array_equal(array, np.swapaxes(array, -1, -2)):
+            reasons.append("is symmetric: a missing transpose goes unnoticed")
+    return reasons
