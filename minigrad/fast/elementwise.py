@@ -1,6 +1,7 @@
 """Functions of single elements by kernels: one pass over memory, on all threads, for large float32 arrays.
 
-Each has a formula of single numbers in kernels/formulas, which says from what size on it is faster than NumPy.
+Their formulas are recorded from the functions that ops hand to `backend.elementwise`. This table says what else there is to
+say: from what size on a kernel is faster than NumPy, what it takes and gives but float32, and who has another form.
 """
 import operator
 from collections.abc import Callable, Sequence
@@ -8,42 +9,81 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import backend
-from ..ops import arithmetic, binary_cross_entropy as bce, comparison, elementary, statistics
-from ..ops.difference_losses import DifferenceLoss
+from ..ops import activations, arithmetic, elementary
 from ..per_thread import this_thread
 from ..tape import Op, implements
 from .kernels import elementwise as kernels, formulas
 from .kernels.buffers import empty_like
 from .kernels.copying import are_contiguous
-from .kernels.pointwise import LARGE, Formula, are_alike, ndarray, is_apart
+from .kernels.pointwise import BOOL, FLOAT, Formula, are_alike, is_apart, ndarray
+from .kernels.thresholds import BYTES, LARGE, SINGLE_PASS, VECTORISED, VECTORISED_IN_512
 
-FORMULAS: dict[Callable, Formula] = {  # of the functions that ops hand to `backend.elementwise`
-    operator.add: formulas.add, operator.sub: formulas.sub, operator.mul: formulas.mul, operator.truediv: formulas.div,
-    operator.neg: formulas.neg, operator.pow: formulas.power, np.where: formulas.where, np.zeros_like: formulas.nothing,
-    bce.loss: formulas.binary_cross_entropy, bce.loss_backward_a: formulas.binary_cross_entropy_backward_a,
-    bce.loss_backward_b: formulas.binary_cross_entropy_backward_b,
-    arithmetic.Remainder.of_divisor: formulas.remainder_backward_b, arithmetic.Fmod.of_divisor: formulas.fmod_backward_b,
-}
-FORMULAS |= {getattr(np, name): formula for name, formula in vars(formulas).items()
-             if isinstance(formula, Formula) and isinstance(getattr(np, name, None), np.ufunc)}
-FORMULAS |= {function: vars(formulas)[name] for family in (arithmetic, bce, comparison, elementary, statistics)
-             for name, function in vars(family).items() if isinstance(vars(formulas).get(name), Formula)}  # of one name
-for power, *names in ((0.5, "sqrt", "root_backward"), (2, "square", "square_backward"), (3, "cube", "cube_backward"),
-                      (4, "fourth", "fourth_backward")):
-    FORMULAS |= dict(zip(arithmetic.POWERS[power], map(vars(formulas).get, names)))
-for row in (*elementary.Elementary.__subclasses__(), *DifferenceLoss.__subclasses__()):
-    function = row.function if hasattr(row, "function") else row.losses
-    FORMULAS |= {code: vars(formulas)[name] for code, name in ((function, row.row), (row.gradient, f"{row.row}_backward"))
-                 if name in vars(formulas)}
+
+class Erf(Formula):
+    """NumPy has none, so small arrays and those of float64 are kernels' work, too."""
+
+    def of(self, x):
+        found = super().of(x) if x.size >= LARGE else None
+        if found is None:
+            found = kernels.empty_apart(x)
+            kernels.erf_forward(x.reshape(-1), found.reshape(-1))
+        return found
+
+
+class Formulas(dict):
+    """By function; None if NumPy's own is all that there is."""
+
+    def __missing__(self, function: Callable) -> Formula | None:
+        is_numpys = isinstance(function, np.ufunc) and function not in formulas.SCALARS
+        self[function] = None if is_numpys else Formula(function)
+        return self[function]
+
+
+def cast(dtype: np.dtype, order: str) -> Callable:
+    def astype(x):
+        return x.astype(dtype, order)
+
+    return astype
+
+
+CASTS = {(source, dtype, order): cast(dtype, order) for other in map(np.dtype, (np.float64, np.int64, np.bool_))
+         for source, dtype in ((FLOAT, other), (other, FLOAT)) for order in "CK"}
+
+SINGLE = dict(least=SINGLE_PASS, only_moves=True)
+PREDICATE = dict(SINGLE, dtype=BOOL, least_apart=LARGE)  # it is true or false
+
+FORMULAS = Formulas()
+for options, *functions in (
+    (SINGLE, operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, np.abs, np.square, np.sqrt, np.sign,
+     np.floor, np.ceil, np.trunc, np.rint, np.maximum, np.minimum, np.zeros_like, elementary.Exp.gradient,
+     elementary.Log.gradient),
+    (dict(least=VECTORISED, least_apart=LARGE),  # NumPy has vector code for neighbours
+     np.exp, np.expm1, np.exp2, np.log, np.log1p, np.tanh, elementary.rsqrt, elementary.Log1p.gradient,
+     elementary.Sqrt.gradient, activations.Relu.function),
+    (dict(least=VECTORISED_IN_512), np.log2, np.log10, np.tan),
+    (PREDICATE, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+     np.isnan, np.isinf, np.isfinite),
+    (dict(PREDICATE, least=BYTES, takes=(BOOL, BOOL)), np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
+     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert),
+    (dict(takes=(BOOL,)), np.where),
+    *((dict(SINGLE, least_apart=LARGE, takes=(source,), dtype=dtype), astype)
+      for (source, dtype, _), astype in CASTS.items()),
+    *((dict(form=form), function) for form, function in (
+        (formulas.erfc, elementary.erfc), (formulas.elu_backward, activations.Elu.gradient),
+        (formulas.mish, activations.Mish.function), (formulas.mish_backward, activations.Mish.gradient),
+        (formulas.power_backward_b, arithmetic.power_backward_b),
+        (formulas.arctan2_backward_a, elementary.arctan2_backward_a),
+        (formulas.arctan2_backward_b, elementary.arctan2_backward_b))),
+):
+    FORMULAS |= {function: Formula(function, **options) for function in functions}
+FORMULAS[elementary.erf] = Erf(elementary.erf, least=0, form=formulas.erf)
 
 # Of ops that kernels can be all of, the formulas of forward and backward.
-BY_FORMULAS: dict[type[Op], tuple[Formula, ...]] = {
-    arithmetic.Sub: (formulas.sub, formulas.neg), arithmetic.Mul: (formulas.mul,), arithmetic.Neg: (formulas.neg,),
-    arithmetic.Div: (formulas.div, formulas.div_backward_b),
-    arithmetic.Abs: (formulas.absolute, formulas.absolute_backward),
-}
-BY_FORMULAS |= {row: (FORMULAS[row.function], FORMULAS[row.gradient]) for row in elementary.Elementary.__subclasses__()
-                if row.function in FORMULAS and row.gradient in FORMULAS}
+BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(FORMULAS.__getitem__, functions)) for op, *functions in (
+    (arithmetic.Sub, operator.sub, operator.neg), (arithmetic.Mul, operator.mul), (arithmetic.Neg, operator.neg),
+    (arithmetic.Div, operator.truediv, arithmetic.div_backward_b), (arithmetic.Abs, np.abs, arithmetic.absolute_backward),
+    *[(row, row.function, row.gradient) for row in elementary.Elementary.__subclasses__()],
+) if None not in map(FORMULAS.__getitem__, functions)}
 
 
 def is_by_kernels(op: Op, arrays: Sequence) -> bool:
@@ -53,7 +93,7 @@ def is_by_kernels(op: Op, arrays: Sequence) -> bool:
 
 
 def elementwise(function: Callable, *operands):
-    formula = FORMULAS.get(function)
+    formula = FORMULAS[function]
     if formula is not None:
         for x in operands:
             if type(x) is ndarray and (x.size >= formula.least or x.size >= formula.least_apart and is_apart(x)):
@@ -61,16 +101,36 @@ def elementwise(function: Callable, *operands):
                 if result is not None:
                     return result
                 break
-    return erf(*operands) if function is elementary.erf else function(*operands)
+    return function(*operands)
 
 
-def erf(x):
-    out = kernels.empty_apart(x)
-    kernels.erf_forward(x.reshape(-1), out.reshape(-1))
-    return out
+def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
+    function = CASTS.get((x.dtype, dtype, order))
+    return x.astype(dtype, order) if function is None else elementwise(function, x)
 
 
-backend.replaced_by(elementwise=elementwise)
+backend.replaced_by(elementwise=elementwise, astype=astype)
+
+POWERS = {  # that are faster without np.power, and their gradients
+    0.5: (np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a))),
+    2: (np.square, lambda dout, a: dout * (2 * a)),
+    3: (lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a))),
+    4: (lambda a: a * a * (a * a), lambda dout, a: dout * (4 * (a * a * a))),
+}
+
+
+@implements(arithmetic.Pow)
+class Pow(arithmetic.Pow):
+    @classmethod
+    def takes(cls, arrays):
+        return isinstance(arrays[1], (int, float)) and arrays[1] in POWERS
+
+    def forward(self, a, b):
+        self.save(a, b)
+        return elementwise(POWERS[b][0], a)
+
+    def backward(self, dout, a, b):
+        return elementwise(POWERS[b][1], dout, a), None
 
 
 @implements(arithmetic.Add)

@@ -23,8 +23,7 @@ def log_of_one_plus_exp(x):
 
 
 def softplus(x, beta, threshold):
-    smooth = log_of_one_plus_exp(beta * x) / beta
-    return smooth if threshold == math.inf else np.where(beta * x > threshold, x, smooth)
+    return np.where(beta * x > threshold, x, log_of_one_plus_exp(beta * x) / beta)
 
 
 def logsigmoid(x):
@@ -32,12 +31,12 @@ def logsigmoid(x):
 
 
 def elu(x, alpha, scale, stretch):
-    below = alpha * np.expm1(np.minimum(stretch * x, 0))  # e^x of what isn't chosen doesn't overflow
+    below = alpha * np.expm1(np.minimum(0, stretch * x))  # e^x of what isn't chosen doesn't overflow
     return scale * np.where(x > 0, x, below)
 
 
 def elu_slope(x, alpha, scale, stretch):
-    return scale * np.where(x > 0, 1.0, alpha * stretch * np.exp(np.minimum(stretch * x, 0)))
+    return scale * np.where(x > 0, 1.0, alpha * stretch * np.exp(np.minimum(0, stretch * x)))
 
 
 def hardsigmoid(x):

@@ -4,7 +4,7 @@ Broadcasting copies a value to many places, so its gradient is the sum over them
 """
 import functools
 import operator
-from typing import Callable, NamedTuple
+from typing import Callable
 
 import numpy as np
 
@@ -89,21 +89,6 @@ class Neg(Op):
         return negative(dout)
 
 
-class Power(NamedTuple):
-    """A power that is faster without np.power, and its gradient"""
-
-    function: Callable
-    gradient: Callable
-
-
-POWERS = {
-    0.5: Power(np.sqrt, lambda dout, a: dout * (0.5 / np.sqrt(a))),
-    2: Power(np.square, lambda dout, a: dout * (2 * a)),
-    3: Power(lambda a: a * a * a, lambda dout, a: dout * (3 * (a * a))),
-    4: Power(lambda a: a * a * (a * a), lambda dout, a: dout * (4 * (a * a * a))),
-}
-
-
 def power_backward_a(dout, a, b):
     if isinstance(b, (int, float)):
         return dout * (b * Pow.call(a, b - 1)) if b != 0 else dout * 0.0
@@ -118,9 +103,6 @@ def power_backward_b(dout, a, b):
 
 def lerp(a, b, w):
     way = b - a
-    w = np.asarray(w, way.dtype)
-    if w.ndim == 0:
-        return a + w * way if abs(w) < 0.5 else b - (1 - w) * way
     return np.where(abs(w) < 0.5, a + w * way, b - (1 - w) * way)
 
 
@@ -139,7 +121,7 @@ class Lerp(Op):
 
     def forward(self, a, b, w):
         self.save(a, b, w)
-        return elementwise(lerp, a, b, w)
+        return elementwise(lerp, a, b, np.asarray(w, a.dtype))
 
     def backward(self, dout, a, b, w):
         da = product(dout, 1 - w) if self.needs(0) else None
@@ -156,13 +138,9 @@ class Pow(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        if isinstance(b, (int, float)) and b in POWERS:
-            return elementwise(POWERS[b].function, a)
         return elementwise(operator.pow, a, b)
 
     def backward(self, dout, a, b):
-        if isinstance(b, (int, float)) and b in POWERS:
-            return elementwise(POWERS[b].gradient, dout, a), None
         da = elementwise(power_backward_a, dout, a, b) if self.needs(0) else None
         return da, (elementwise(power_backward_b, dout, a, b) if self.needs(1) else None)
 

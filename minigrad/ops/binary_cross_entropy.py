@@ -40,7 +40,7 @@ def loss(p, target):
 
 
 def loss_backward_a(dout, p, target):
-    return dout * (p - target) / np.clip(p * (1 - p), LEAST_VARIANCE, None)
+    return dout * (p - target) / np.maximum(p * (1 - p), LEAST_VARIANCE)
 
 
 def loss_backward_b(dout, p, target):

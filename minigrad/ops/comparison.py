@@ -97,7 +97,7 @@ class Minimum(Op):
 
 
 def clamp(x, low, high):
-    return np.minimum(np.maximum(x, low), high)
+    return np.minimum(high, np.maximum(low, x))  # where two are equal, the latter is chosen
 
 
 def clamp_backward(dout, x, low, high):

@@ -54,11 +54,8 @@ def rsqrt(x):
 
 
 def sigmoid(x):
-    """1 / (1 + e^-x): where e^-x overflows, 0. (1 + tanh(x/2)) / 2 could not, but has no digits left long before that."""
-    out = np.negative(x, out=np.empty(x.shape, x.dtype))
-    np.exp(out, out=out)
-    out += 1
-    return np.reciprocal(out, out=out)
+    """Where e^-x overflows, 0. (1 + tanh(x/2)) / 2 could not, but has no digits left long before that."""
+    return 1 / (1 + np.exp(-x))
 
 
 def erf(x):

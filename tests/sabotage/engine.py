@@ -246,5 +246,6 @@ SABOTAGES = [
     "formulas: rows that lie apart are a run": ("_step", "len(found) > 1", "False"),
     "formulas: what lies at odd addresses is read": ("_seen_in_place", " or not x.flags.behaved", ""),
     "formulas: numbers are rows": ("_seen_as_run", '"n", (0, 0)', '"e", (0, 1)'),
-    "formulas: NumPy is forgotten": ("computed", "function(*operands) if result is None else result", "result"),
+}) + edits(("tests/minigrad/fast/kernels/test_pointwise.py",), "minigrad.fast.elementwise", {
+    "formulas: NumPy is forgotten": ("elementwise", "result is not None", "True"),
 })  # fmt: skip

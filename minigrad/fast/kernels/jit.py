@@ -44,6 +44,10 @@ def jit(function: Callable | None = None, **options) -> Callable:
     return new_dispatcher(Part, function, **PART | options)
 
 
+# Without FAST_MATH: sums, products and quotients have the bits that NumPy gives them, and -0 stays -0.
+exact = functools.partial(jit, fastmath=False)
+
+
 def library(function: Callable) -> Callable:
     """Compile a function that kernels call by its address: once, while a `jit` function is optimised in each caller."""
     return _compile(Library, function, no_cpython_wrapper=True)

@@ -1,11 +1,11 @@
 """Formulas of single elements, and kernels that apply them to large arrays: one loop for all of them.
 
-formulas/ has the formulas. Each is a function of numbers, of float32 if it doesn't say otherwise; its kernel is compiled
-when a large array first needs it, in a quarter of a second. An operand is an array, or a number; operands of different
-shapes are broadcast. Against NumPy a kernel makes one pass over memory, on all threads, into memory that has been used
-before.
+A formula is a function in NumPy's notation, of which recorded.py makes one of numbers; its kernel is compiled when a large
+array first needs it, in a quarter of a second. An operand is an array, or a number; operands of different shapes are
+broadcast. Against NumPy a kernel makes one pass over memory, on all threads, into memory that has been used before.
 """
 import functools
+import hashlib
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -21,35 +21,33 @@ from numpy.lib.stride_tricks import as_strided
 from .axes import in_memory_order, inverse, runs
 from .buffers import empty
 from .copying import in_order
-from .jit import jit, kernel
+from .formulas.values import Scalar
+from .jit import exact, jit, kernel
 from .parallel import parallel_for
+from .recorded import Recorded
 from .simd import INDEX, INT64, pointer, stored
-from .thresholds import BYTES, LARGE, MOVED, SINGLE_PASS, VECTORISED
+from .thresholds import LARGE, MOVED
 
 ELEMENTS = 8192  # per block
 NEAR = 64  # bytes: elements no further apart are read where they are
 LONG = 64  # elements: shorter runs are copied
 FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
 
-# Without FAST_MATH: sums, products and quotients have the bits that NumPy gives them, and -0 stays -0.
-exact = functools.partial(jit, fastmath=False)
-
 
 class Formula:
-    """A function of single numbers; `of` applies it to arrays.
+    """A function in NumPy's notation; `of` applies it to arrays, by a kernel.
 
     `takes` are the dtypes of the first operands; those that follow are float32. If memory is all that takes time, it
-    `only_moves`: then threads share larger arrays only. A formula may hold for usual operands only,
-    so that it has no branches and is vectorised. Then `rare` tells for which it doesn't, and `exception` computes those.
+    `only_moves`: then threads share larger arrays only. Of single numbers it may have another `form`, with fewer roundings
+    or passes than it has as a function of arrays.
     """
 
     def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
-                 least_apart: int | None = None, rare: Callable | None = None, exception: Callable | None = None,
-                 only_moves: bool = False):
-        self.name, self.dtype, self.least = function.__name__, dtype, least  # dtype of the result, elements at least
+                 least_apart: int | None = None, only_moves: bool = False, form: Scalar | Callable | None = None):
+        self.function, self.dtype, self.least = function, dtype, least  # dtype of the result, elements at least
         self.least_apart = least if least_apart is None else least_apart  # the same, of elements that are no neighbours
         self._takes, self._share = takes, MOVED if only_moves else 1
-        self._function, self._rare, self._exception = function, rare, exception
+        self._form = form and Recorded.as_it_is(form)
         self._kernels: dict[str, Callable] = {}  # by pattern
 
     def of(self, *operands) -> np.ndarray | None:
@@ -70,8 +68,9 @@ class Formula:
     def _kernel(self, pattern: str) -> Callable:
         found = self._kernels.get(pattern)
         if found is None:
-            found = self._kernels[pattern] = _kernel(
-                self._function, pattern, self._rare, self._exception, self._share)
+            source, form = self._form or Recorded.of(self.function, len(pattern))
+            name = f"{self.function.__name__.strip('<>')}_{pattern}_{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+            found = self._kernels[pattern] = _kernel(name, form, pattern, self._share)
         return found
 
     def _computed(self, launch: Callable, plan: "_Plan", vectors: Iterable[np.ndarray]) -> np.ndarray:
@@ -79,30 +78,6 @@ class Formula:
         vector = out.reshape(-1)
         launch(plan.rows, plan.columns, plan.strides, vector.view(BYTE) if self.dtype is BOOL else vector, *vectors)
         return out if plan.order is None else out.transpose(plan.order)
-
-
-# What decorates a function of single numbers:
-formula = Formula
-vectorised = functools.partial(Formula, least=VECTORISED, least_apart=LARGE)  # NumPy has vector code for neighbours
-single_pass = functools.partial(Formula, least=SINGLE_PASS, only_moves=True)
-predicate = functools.partial(single_pass, dtype=BOOL, least_apart=LARGE)  # it is true or false
-of_booleans = functools.partial(predicate, takes=(BOOL, BOOL), least=BYTES)
-choice = functools.partial(Formula, takes=(BOOL,))  # its first argument is true or false
-
-
-def unless(rare: Callable, exception: Callable, **options) -> Callable:
-    """What decorates a formula that doesn't hold where rare(*operands); exception(*operands) does there."""
-    return functools.partial(Formula, rare=rare, exception=exception, **options)
-
-
-def computed(formula: Formula | None, function: Callable, *operands):
-    """function(*operands), in NumPy's notation; if they are large arrays, by the formula's kernel."""
-    if formula is not None:
-        for x in operands:
-            if type(x) is ndarray and (x.size >= formula.least or x.size >= formula.least_apart and is_apart(x)):
-                result = formula.of(*operands)
-                return function(*operands) if result is None else result
-    return function(*operands)
 
 
 # -------------------------------------------------------------------------------------------------- what lies where
@@ -272,6 +247,7 @@ def _unless_in_order(x: np.ndarray, view: np.ndarray) -> tuple | None:
 
 def _loop(function: Callable, pattern: str) -> Callable:
     """The loop of a formula: it has no branches, and is vectorised. To that end the formula stands in it, of any length."""
+    function = getattr(function, "py_func", function)
     code, (first, elements) = exact(function, forceinline=True), _elements_of(pattern)
 
     @exact
@@ -283,10 +259,10 @@ def _loop(function: Callable, pattern: str) -> Callable:
     return loop
 
 
-def _loop_with_exceptions(function: Callable, pattern: str, rare: Callable, exception: Callable) -> Callable:
+def _loop_with_exceptions(form: Scalar, pattern: str) -> Callable:
     """The same, and where there is any exception to the formula, a second loop for the exceptions."""
-    usual, (first, elements) = _loop(function, pattern), _elements_of(pattern)
-    rare, exception = (code if hasattr(code, "py_func") else exact(code) for code in (rare, exception))
+    usual, (first, elements) = _loop(form.usual, pattern), _elements_of(pattern)
+    rare, exception = exact(form.rare), exact(form.exception)
 
     @exact
     def loop(count, out, operands):
@@ -303,12 +279,11 @@ def _loop_with_exceptions(function: Callable, pattern: str, rare: Callable, exce
     return loop
 
 
-def _kernel(function: Callable, pattern: str, rare: Callable | None, exception: Callable | None, share: int) -> Callable:
+def _kernel(name: str, form: Scalar, pattern: str, share: int) -> Callable:
     """The kernel of a formula, for operands that lie as the pattern says: see `_Plan`. For threads, `share` elements are
     worth one."""
     side_by_side = pattern.replace("s", "e")
-    loop = (_loop(function, side_by_side) if rare is None else
-            _loop_with_exceptions(function, side_by_side, rare, exception))
+    loop = _loop_with_exceptions(form, side_by_side) if form.rare else _loop(form.usual, side_by_side)
     gathered = _gathered(pattern)
 
     @jit
@@ -322,8 +297,7 @@ def _kernel(function: Callable, pattern: str, rare: Callable | None, exception: 
         blocks = _number_of_blocks(rows, columns)
         parallel_for(compute_block, blocks, out.size // share, (rows, columns, strides, out, operands))
 
-    launch.__module__ = function.__module__
-    launch.__name__ = launch.__qualname__ = f"{function.__name__}_{pattern}"
+    launch.__name__ = launch.__qualname__ = name
     return kernel(launch, parallel=True)
 
 

@@ -1,42 +1,42 @@
-"""What elementwise kernels compute: a formula of single float32 numbers for each op, and one for its gradient.
+"""What functions of NumPy's are in kernels, of which `recorded` makes formulas; and formulas that have a form of their own.
 
-The gradient of `f` is `f_backward`; where f has two operands a and b, those are `f_backward_a` and `f_backward_b`.
-
-An op of `minigrad.ops` says the same in NumPy's notation, for small arrays and other dtypes. Where a formula only adds,
-multiplies, divides, compares and takes roots, its bits are NumPy's, so nobody can tell which of them computed a result. So
-are those of quotients and what remains of them, as float64 has room for both.
+Sums, products, quotients, comparisons and roots have NumPy's bits, so nobody can tell which of them computed a result. So
+have quotients that are rounded, and what remains then, as float64 has room for both.
 Others, such as e^x and all that is made of it, may differ in the last digit or two: from an array to a larger one, as from
 one library to another. NaN goes through, infinities give the limits, and -0 keeps its sign, as in NumPy.
 """
-from .activations import (
-    elu, elu_backward, hardsigmoid, hardsigmoid_backward, hardswish, hardswish_backward, hardtanh, hardtanh_backward,
-    leaky_relu, leaky_relu_backward, logsigmoid, logsigmoid_backward, mish, mish_backward, relu, relu_backward, silu,
-    silu_backward, softplus, softplus_backward, softsign, softsign_backward, tanhshrink, tanhshrink_backward,
-)
-from .arithmetic import (
-    absolute, absolute_backward, add, ceil, cube, cube_backward, div, div_backward_b, floor, floor_divide, fmod,
-    fmod_backward_b, fourth, fourth_backward, lerp, lerp_backward_weight, mul, neg, nothing, power, power_backward_a,
-    power_backward_b, remainder, remainder_backward_b, rint, root_backward, scaled_difference, sign, square,
-    square_backward, sub, trunc,
-)
-from .casts import CASTS
-from .comparison import (
-    bitwise_and, bitwise_or, bitwise_xor, clamp, clamp_backward, equal, greater, greater_equal, invert, isfinite, isinf,
-    isnan, less, less_equal, logical_and, logical_not, logical_or, logical_xor, maximum, maximum_backward_a, minimum,
-    nan_to_num, not_equal, where,
-)
-from .elementary import (
-    arccosh_backward, arcsinh_backward, arctanh_backward, cosh, cosh_backward, erf, erf_backward, erfc, erfc_backward,
-    exp, exp2, exp2_backward, exp_backward, expm1, expm1_backward, log, log10, log10_backward, log1p, log1p_backward,
-    log2, log2_backward, log_backward, logaddexp, logaddexp_backward_a, rsqrt, rsqrt_backward, sigmoid, sigmoid_backward,
-    sinh, sinh_backward, sqrt, sqrt_backward, tanh, tanh_backward,
-)
-from .losses import (
-    absolute_error, absolute_error_backward, binary_cross_entropy, binary_cross_entropy_backward_a,
-    binary_cross_entropy_backward_b, huber, huber_backward, logits_loss, logits_loss_backward_a, logits_loss_backward_b,
-    logits_loss_backward_c, smooth_l1, smooth_l1_backward, squared_error, squared_error_backward,
-)
-from .trigonometric import (
-    arccos_backward, arcsin_backward, arctan, arctan2, arctan2_backward_a, arctan2_backward_b, arctan_backward, cos,
-    cos_backward, sin, sin_backward, tan, tan_backward,
-)
+import operator
+
+import numpy as np
+
+from ..jit import exact
+from ..simd import INFINITY, ZERO, log
+from .arithmetic import floor_divide, fmod, power, power_backward_b, remainder
+from .elementary import cosh, elu_backward, erf, erfc, log2, log10, logaddexp, mish, mish_backward, sinh
+from .trigonometric import arctan, arctan2, arctan2_backward_a, arctan2_backward_b, cos, sin, tan
+from .values import Scalar, exp2_value, exp_value, expm1_value, log1p_value, sign_value, tanh_value
+
+SCALARS = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.divide: operator.truediv,
+    np.negative: operator.neg, np.absolute: abs, np.square: exact(lambda x: x * x), np.sign: sign_value, np.sqrt: np.sqrt,
+    np.floor: np.floor, np.ceil: np.ceil, np.trunc: np.trunc, np.rint: np.rint, np.zeros_like: exact(lambda x: ZERO),
+    np.equal: operator.eq, np.not_equal: operator.ne, np.less: operator.lt, np.less_equal: operator.le,
+    np.greater: operator.gt, np.greater_equal: operator.ge,
+    np.float32: np.float32, np.float64: np.float64, np.int64: np.int64, np.bool_: exact(lambda x: x != ZERO),
+    np.isnan: exact(lambda x: x != x), np.isinf: exact(lambda x: abs(x) == INFINITY),
+    np.isfinite: exact(lambda x: abs(x) < INFINITY),
+    np.logical_and: operator.and_, np.logical_or: operator.or_, np.logical_xor: operator.xor,
+    np.logical_not: exact(lambda x: x ^ np.uint8(1)),
+    np.where: exact(lambda condition, a, b: a if condition else b),
+    np.maximum: exact(lambda a, b: a if a > b or a != a else b),
+    np.minimum: exact(lambda a, b: a if a < b or a != a else b),
+    np.clip: exact(lambda x, low, high: low if x < low else (high if x > high else x)),
+    np.nan_to_num: exact(lambda x, nan, most, least: (
+        x if abs(x) < INFINITY else (nan if x != x else (most if x > ZERO else least)))),
+    np.exp: exp_value, np.exp2: exp2_value, np.expm1: expm1_value, np.log: log, np.log1p: log1p_value, np.log2: log2,
+    np.log10: log10, np.logaddexp: logaddexp, np.tanh: tanh_value, np.sinh: sinh, np.cosh: cosh, np.sin: sin, np.cos: cos,
+    np.tan: tan, np.arctan: arctan, np.arctan2: arctan2, np.power: power, np.fmod: fmod, np.remainder: remainder,
+    np.floor_divide: floor_divide,
+}
+SCALARS |= {np.bitwise_and: operator.and_, np.bitwise_or: operator.or_, np.bitwise_xor: operator.xor,
+            np.invert: SCALARS[np.logical_not]}  # of booleans

@@ -1,12 +1,11 @@
-"""Formulas of sines and tangents, and of angles: of points in float64, of which rounding leaves the last digit right."""
+"""Sines and tangents, and of angles: of points in float64, of which rounding leaves the last digit right."""
 import math
 
 import numpy as np
 
-from ..pointwise import exact, formula, unless
+from ..jit import exact
 from ..simd import HALF, INFINITY, ONE, ZERO, fused_multiply_add, multiply_add, polynomial
-from ..thresholds import VECTORISED_IN_512
-from .values import TWICE, WHOLE, wide
+from .values import TWICE, WHOLE, unless, wide
 
 # Coefficients, highest power first:
 SIN = (-1.951726024e-4, 8.332177904e-3, -1.666665494e-1)  # (sin(r) - r) / r^3 of r^2, |r| < pi / 4
@@ -59,44 +58,25 @@ def _is_no_point(a, b):
     return not ((abs(a) < INFINITY) & (abs(b) < INFINITY) & (a != ZERO))
 
 
-@unless(_is_far, lambda x: math.sin(x))
+@unless(_is_far, lambda x: np.float32(math.sin(x)))
 def sin(x):
     sine, _ = _sin_and_cos(x)
     return sine if x != ZERO else x
 
 
-@unless(lambda dout, x: _is_far(x), lambda dout, x: dout * np.float32(math.cos(x)))
-def sin_backward(dout, x):
-    _, cosine = _sin_and_cos(x)
-    return dout * cosine
-
-
-@unless(_is_far, lambda x: math.cos(x))
+@unless(_is_far, lambda x: np.float32(math.cos(x)))
 def cos(x):
     _, cosine = _sin_and_cos(x)
     return cosine
 
 
-@unless(lambda dout, x: _is_far(x), lambda dout, x: -dout * np.float32(math.sin(x)))
-def cos_backward(dout, x):
-    sine, _ = _sin_and_cos(x)
-    return -dout * sine
-
-
-@unless(_is_far, lambda x: math.tan(x), least=VECTORISED_IN_512)
+@unless(_is_far, lambda x: np.float32(math.tan(x)))
 def tan(x):
     sine, cosine = _sin_and_cos(x)
     return sine / cosine if x != ZERO else x
 
 
-@unless(lambda dout, x: _is_far(x), lambda dout, x: dout * (ONE + np.float32(math.tan(x)) * np.float32(math.tan(x))))
-def tan_backward(dout, x):
-    sine, cosine = _sin_and_cos(x)
-    t = sine / cosine
-    return dout * (ONE + t * t)
-
-
-@unless(_is_no_point, lambda a, b: math.atan2(a, b))
+@unless(_is_no_point, lambda a, b: np.float32(math.atan2(a, b)))
 def arctan2(a, b):
     return np.float32(_angle(a, b))
 
@@ -108,17 +88,17 @@ def _change_of_angle(dout, a, b):
     return wide(dout) / square if square != np.float64(0) else np.float64(0)
 
 
-@formula
+@exact
 def arctan2_backward_a(dout, a, b):
     return np.float32(_change_of_angle(dout, a, b) * wide(b))
 
 
-@formula
+@exact
 def arctan2_backward_b(dout, a, b):
     return np.float32(_change_of_angle(dout, a, b) * -wide(a))
 
 
-@formula
+@exact
 def arctan(x):
     """Of |x|, or of 1 / |x| the rest of a quarter of a turn"""
     size = abs(x)
@@ -127,18 +107,3 @@ def arctan(x):
     slope = multiply_add(polynomial(square, ARCTAN) * square, t, t)
     angle = QUARTER - (slope - QUARTER_LOW) if size > ONE else slope
     return angle if x > ZERO else (-angle if x < ZERO else x)
-
-
-@formula
-def arcsin_backward(dout, x):
-    return dout * (ONE / np.sqrt((ONE - x) * (ONE + x)))
-
-
-@formula
-def arccos_backward(dout, x):
-    return dout * (-ONE / np.sqrt((ONE - x) * (ONE + x)))
-
-
-@formula
-def arctan_backward(dout, x):
-    return dout * (ONE / (ONE + x * x))

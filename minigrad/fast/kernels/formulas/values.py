@@ -1,14 +1,31 @@
-"""Functions of single numbers that formulas are made of."""
+"""Functions of single float32 numbers that others are made of."""
 import functools
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from ..pointwise import exact
+from ..jit import exact
 from ..simd import (
     EXP, HALF, INFINITY, LN_2_HIGH, LN_2_LOW, LOG, LOG2_E, ONE, SMALLEST_NORMAL, TWO, ZERO, exponent_and_rest,
     float_of_bits, log as log_value, multiply_add, polynomial,
 )
+
+
+class Scalar(NamedTuple):
+    """A function of single numbers. It may hold for usual operands only, so that it has no branches and is vectorised: then
+    `rare` tells for which it doesn't, and `exception` computes those."""
+
+    usual: Callable
+    rare: Callable | None = None
+    exception: Callable | None = None
+
+
+def unless(rare: Callable, exception: Callable) -> Callable:
+    """What decorates a function that doesn't hold where rare(*operands); exception(*operands) does there."""
+    return lambda usual: Scalar(exact(usual, forceinline=True), rare, exact(exception))
+
 
 LN_2 = np.float32(math.log(2))
 LOWEST, HIGHEST = np.float32(-104), np.float32(89)  # beyond them, e^x is 0 or infinite

@@ -1,42 +1,51 @@
-"""Formulas of single numbers, and the kernels that apply them to arrays."""
+"""Formulas recorded from functions in NumPy's notation, and the kernels that apply them to arrays."""
 import math
+import operator
 
 import numpy as np
 import pytest
 
-from minigrad.fast.elementwise import FORMULAS
-from minigrad.fast.kernels import formulas, pointwise
-from minigrad.fast.kernels.pointwise import FLOAT, Formula, computed
-from minigrad.ops import arithmetic, binary_cross_entropy, difference_losses, elementary, statistics
+from minigrad.fast.elementwise import CASTS, FORMULAS, POWERS, elementwise
+from minigrad.fast.kernels import pointwise
+from minigrad.fast.kernels.pointwise import FLOAT, Formula
+from minigrad.fast.kernels.recorded import Recorded
+from minigrad.ops import activations, arithmetic, binary_cross_entropy, comparison, difference_losses, elementary, statistics
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 3.0, 1e-40, -1e-40, 1e-20, 3e38, -3e38, math.inf, -math.inf, math.nan]
+COUNTS = {operator.neg: 1, np.where: 3, np.zeros_like: 1}  # of operands
 
-BITS = {  # formulas that have NumPy's bits, and these in NumPy's notation
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "absolute": np.abs,
-    "square": np.square, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
-    "sqrt": np.sqrt, "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
-    "greater": np.greater, "greater_equal": np.greater_equal, "maximum": np.maximum, "minimum": np.minimum,
-    "relu": lambda x: np.maximum(x, 0), "nothing": np.zeros_like,
-    "cube": lambda x: x * x * x, "fourth": lambda x: x * x * (x * x),
-    "where": np.where, "exp_backward": np.multiply, "log_backward": np.divide,
-    "div_backward_b": lambda dout, a, b: -(dout / b) * a / b,
-}
-CHOICES = "maximum", "minimum"  # whose zero may be either of two
+
+def count_of(function):
+    code = getattr(function, "__code__", None)
+    return code.co_argcount if code else COUNTS.get(function) or getattr(function, "nin", 2)
+
+
+def named(functions):
+    return {f"{i} {function.__name__}": function for i, function in enumerate(functions)}
+
+
+BITS = named([  # functions whose formulas have NumPy's bits
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, np.abs, np.square, np.sign, np.floor, np.ceil,
+    np.trunc, np.rint, np.sqrt, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.maximum,
+    np.minimum, np.where, np.zeros_like, np.isnan, np.isinf, np.isfinite, np.fmod, np.remainder, np.floor_divide,
+    activations.Relu.function, elementary.Exp.gradient, elementary.Log.gradient, arithmetic.div_backward_b,
+    arithmetic.Remainder.of_divisor, *[function for row in POWERS.values() for function in row],
+])
+CHOICES = np.maximum, np.minimum, activations.Relu.function  # whose zero may be either of two
 
 
 @pytest.mark.parametrize("name", BITS)
 @np.errstate(all="ignore")
 def test_formulas_of_one_rounding_have_numpys_bits(name):
-    """On all pairs of special numbers; of the formula itself, which its kernel compiles without liberties."""
-    formula = getattr(formulas, name)
-    count = formula._function.__code__.co_argcount
-    grid = [axis.ravel() for axis in np.meshgrid(*[np.array(SPECIAL, np.float32)] * count)]
-    if name == "where":
-        grid[0] = grid[0] > 0
-    expected = BITS[name](*grid)
-    got = np.array([formula._function(*numbers) for numbers in zip(*grid)], expected.dtype)
+    function = BITS[name]
+    a, b = pairs()
+    operands = (np.full_like(a, 1.5), a, b)[-count_of(function):]
+    if function is np.where:
+        operands = a > 0, a, b
+    got, expected = FORMULAS[function].of(*operands), function(*operands)
+    assert got.dtype == expected.dtype
     np.testing.assert_array_equal(got, expected)
-    if got.dtype == FLOAT and name not in CHOICES:
+    if got.dtype == FLOAT and function not in CHOICES:
         ok = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
 
@@ -61,6 +70,7 @@ ACCURATE = {  # a reference in float64, and ulps
     "tan": (np.tan, 4), "sinh": (np.sinh, 3), "cosh": (np.cosh, 3), "arctan": (np.arctan, 1.6),
     "power": (np.power, 1), "arctan2": (np.arctan2, 1),
 }
+BY_NAME = {row.row: row.function for row in elementary.Elementary.__subclasses__()}
 UNDERFLOW = "sigmoid", "silu", "mish"  # on the way: they are 0 where e^x, or e^-x, leaves float32
 
 
@@ -75,9 +85,9 @@ def pairs():
 @np.errstate(all="ignore")
 def test_functions_are_exact_to_a_few_ulps(name):
     reference, ulps = ACCURATE[name]
-    formula = getattr(formulas, name)
-    operands = (WIDE,) if formula._function.__code__.co_argcount == 1 else pairs()
-    got, exact = formula.of(*operands), reference(*[x.astype(np.float64) for x in operands])
+    function = BY_NAME.get(name) or getattr(np, name)
+    operands = (WIDE,) if count_of(function) == 1 else pairs()
+    got, exact = FORMULAS[function].of(*operands), reference(*[x.astype(np.float64) for x in operands])
     expected = exact.astype(np.float32)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
     is_finite = np.isfinite(expected)
@@ -92,48 +102,25 @@ def test_of_angles_next_to_whole_quarters_the_rest_is_exact(name):
     """It is as small as 1e-9 there; also beyond the angles that the formula is for"""
     quarters = np.concatenate([np.arange(-90_000, 90_000), np.arange(0, 100_000_000, 997)])
     x = (quarters * (np.pi / 2)).astype(np.float32)
-    got, exact = getattr(formulas, name).of(x), getattr(np, name)(x.astype(np.float64))
+    got, exact = FORMULAS[getattr(np, name)].of(x), getattr(np, name)(x.astype(np.float64))
     assert (abs(got - exact) <= ACCURATE[name][1] * np.spacing(abs(exact.astype(np.float32)))).all()
 
 
-QUOTIENTS = {
-    "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide,
-    "remainder_backward_b": lambda dout, a, b: -dout * np.floor_divide(a, b),
-}
-
-
-@pytest.mark.parametrize("name", QUOTIENTS)
-@np.errstate(all="ignore")
-def test_quotients_and_what_remains_have_numpys_bits(name):
-    a, b = pairs()
-    operands = (np.full_like(a, 1.5), a, b) if name == "remainder_backward_b" else (a, b)
-    got, expected = getattr(formulas, name).of(*operands), QUOTIENTS[name](*operands)
-    np.testing.assert_array_equal(got, expected)
-    ok = ~np.isnan(expected)
-    np.testing.assert_array_equal(np.signbit(got)[ok], np.signbit(expected)[ok])
-
-
-GRADIENTS = {  # formulas of several operands, and these in NumPy's notation
-    "root_backward": arithmetic.POWERS[0.5].gradient, "square_backward": arithmetic.POWERS[2].gradient,
-    "cube_backward": arithmetic.POWERS[3].gradient, "fourth_backward": arithmetic.POWERS[4].gradient,
-    "power_backward_a": arithmetic.power_backward_a, "power_backward_b": arithmetic.power_backward_b,
-    "arctan2_backward_a": elementary.arctan2_backward_a, "arctan2_backward_b": elementary.arctan2_backward_b,
-    "lerp": arithmetic.lerp, "lerp_backward_weight": arithmetic.lerp_backward_weight,
-    "scaled_difference": statistics.scaled_difference, "logaddexp": np.logaddexp,
-    "logaddexp_backward_a": elementary.logaddexp_backward_a,
-    **{f"{op.__name__.lower()}_backward": op.gradient
-       for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)},
-}
+GRADIENTS = named([  # functions of several operands
+    arithmetic.power_backward_a, arithmetic.power_backward_b, elementary.arctan2_backward_a, elementary.arctan2_backward_b,
+    arithmetic.lerp, arithmetic.lerp_backward_weight, statistics.scaled_difference, np.logaddexp,
+    elementary.logaddexp_backward_a,
+    *[op.gradient for op in (elementary.Exp2, elementary.Sin, elementary.Cos, elementary.Tan, elementary.Sinh, elementary.Cosh)],
+])
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 @np.errstate(all="ignore")
 def test_gradients_are_those_of_numpys_notation(name):
-    formula = getattr(formulas, name)
-    random = np.random.default_rng(4)
-    operands = random.normal(0, 3, (4, 5000)).astype(np.float32)[:formula._function.__code__.co_argcount]
+    function = GRADIENTS[name]
+    operands = np.random.default_rng(4).normal(0, 3, (4, 5000)).astype(np.float32)[:count_of(function)]
     operands[-2:, :6] = [[0, 0, -np.inf, 2, 0, 1], [0, 2, -np.inf, 0, -1, 0]][-len(operands) + 1:]
-    np.testing.assert_allclose(formula.of(*operands), GRADIENTS[name](*operands), 2e-5, 1e-6)
+    np.testing.assert_allclose(FORMULAS[function].of(*operands), function(*operands), 2e-5, 1e-6)
 
 
 @np.errstate(all="ignore")
@@ -144,10 +131,8 @@ def test_binary_cross_entropy_is_that_of_numpys_notation():
     p[:8] = [0, 1, 1e-30, 1e-44, math.nan, 0.5, 0, 1]
     target[:8] = [0, 1, 1, 1, 0, math.nan, 1, 0]
     for name in ("", "_backward_a", "_backward_b"):
-        operands = (dout, p, target)[0 if name else 1:]
-        got = getattr(formulas, f"binary_cross_entropy{name}").of(*operands)
-        wanted = getattr(binary_cross_entropy, f"loss{name}")(*operands)
-        np.testing.assert_allclose(got, wanted, 1e-5, 1e-6)
+        operands, function = (dout, p, target)[0 if name else 1:], getattr(binary_cross_entropy, f"loss{name}")
+        np.testing.assert_allclose(FORMULAS[function].of(*operands), function(*operands), 1e-5, 1e-6)
 
 
 @np.errstate(all="ignore")
@@ -158,10 +143,8 @@ def test_binary_cross_entropy_of_logits_is_that_of_numpys_notation():
     x[:8] = [-80, 80, -20, 20, math.nan, math.inf, -math.inf, 0]
     target[:8] = [0, 1, 0, 1, 0, 1, 0, 0]
     for name in ("", "_backward_a", "_backward_b", "_backward_c"):
-        operands = (dout, x, target, weight)[0 if name else 1:]
-        got = getattr(formulas, f"logits_loss{name}").of(*operands)
-        wanted = getattr(binary_cross_entropy, f"logits_loss{name}")(*operands)
-        np.testing.assert_allclose(got, wanted, 1e-5, 1e-40)
+        operands, function = (dout, x, target, weight)[0 if name else 1:], getattr(binary_cross_entropy, f"logits_loss{name}")
+        np.testing.assert_allclose(FORMULAS[function].of(*operands), function(*operands), 1e-5, 1e-40)
 
 
 @pytest.mark.parametrize("name", ["SquaredError", "AbsoluteError", "Huber", "SmoothL1"])
@@ -180,19 +163,30 @@ def test_losses_of_differences_have_numpys_bits(name):
 
 
 @np.errstate(all="ignore")
-def test_casts_and_judgements_have_numpys_bits():
+def test_casts_and_logic_have_numpys_bits():
     x = np.tile(np.array(SPECIAL, np.float32), 8000)
-    for (source, target), formula in formulas.CASTS.items():
+    for (source, target, _), cast in CASTS.items():
         values = x if source == FLOAT else np.nan_to_num(x, nan=0, posinf=3, neginf=-3).clip(-1e9, 1e9).astype(source)
-        np.testing.assert_array_equal(formula.of(values), values.astype(target), f"{source} to {target}")
-    for name in ("isnan", "isinf", "isfinite"):
-        np.testing.assert_array_equal(getattr(formulas, name).of(x), getattr(np, name)(x), name)
+        np.testing.assert_array_equal(FORMULAS[cast].of(values), values.astype(target), f"{source} to {target}")
     a, b = x > 0, x == x
-    for name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
-        operands = (a, b)[:getattr(np, name).nin]
-        np.testing.assert_array_equal(getattr(formulas, name).of(*operands), getattr(np, name)(*operands), name)
-        assert getattr(formulas, name).of(a, 3) is None, "a number is no boolean"
-    np.testing.assert_array_equal(formulas.nan_to_num.of(x, 1.0, 2.0, 3.0), np.nan_to_num(x, nan=1, posinf=2, neginf=3))
+    for function in (np.logical_and, np.logical_or, np.logical_xor, np.logical_not):
+        operands = (a, b)[:function.nin]
+        np.testing.assert_array_equal(FORMULAS[function].of(*operands), function(*operands), function.__name__)
+        assert FORMULAS[function].of(a, 3) is None, "a number is no boolean"
+    got = FORMULAS[comparison.nan_to_num].of(x, 1.0, 2.0, 3.0)
+    np.testing.assert_array_equal(got, np.nan_to_num(x, nan=1, posinf=2, neginf=3))
+
+
+def test_a_formula_has_no_branch():
+    with pytest.raises(TypeError, match="no branch"):
+        Recorded.of(lambda x: x if x > 0 else -x, 1)
+
+
+def test_another_function_has_a_kernel_of_another_name():
+    """By which it is kept on the disk."""
+    names = {Formula(function)._kernel("ee").__name__ for function in (
+        lambda a, b: a + 2 * b, lambda a, b: a + 3 * b, lambda a, b: 2 * b + a, lambda a, b: 2.0 * b + a)}
+    assert len(names) == 3
 
 
 @Formula
@@ -259,14 +253,16 @@ def test_slices_are_read_where_they_are(monkeypatch):
 
 
 def test_the_result_keeps_the_order_of_axes_in_memory():
-    x = np.ones((60, 90), np.float32)
-    assert formulas.silu.of(x.T).strides == x.T.strides and formulas.silu.of(x).flags.c_contiguous
+    silu, x = FORMULAS[activations.Silu.function], np.ones((60, 90), np.float32)
+    assert silu.of(x.T).strides == x.T.strides and silu.of(x).flags.c_contiguous
 
 
 def test_what_no_kernel_serves_is_numpys():
     """Small arrays, other dtypes, and what is on the tape."""
-    large = np.ones(pointwise.SINGLE_PASS, np.float32)
-    formula = Formula(lambda a, b: a, least=large.size)
+    large = np.ones(pointwise.LARGE, np.float32)
+    function = lambda a, b: "NumPy" if isinstance(a, np.ndarray) else a  # noqa: E731
     for a, b in ((large[1:], 1.0), (large.astype(np.float64), 1.0), (large, np.float64(1)), (large, large > 0),
                  (large, np.ones(1)), (large.astype(int), 1)):
-        assert computed(formula, lambda a, b: "NumPy", a, b) == "NumPy"
+        assert elementwise(function, a, b) == "NumPy"
+    np.testing.assert_array_equal(elementwise(function, large, 1.0), large)
+    FORMULAS.pop(function)

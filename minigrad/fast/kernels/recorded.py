@@ -1,0 +1,94 @@
+"""Formulas of single float32 numbers, recorded from functions in NumPy's notation, as ops have them.
+
+A function is called with symbols in place of arrays, and what it does with them is written down: a function of numbers,
+whose constants are float32, and whose functions are those that kernels have for NumPy's.
+"""
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from .formulas import SCALARS
+from .formulas.values import Scalar
+
+
+class Recorded(NamedTuple):
+    """The function of numbers that a function of arrays is, and its source.
+
+    >>> print(Recorded.of(lambda dout, out: dout * (1 - out * out), 2).source)
+    def formula(x0, x1):
+        v0 = multiply(x1, x1)
+        v1 = subtract(number(1.0), v0)
+        v2 = multiply(x0, v1)
+        return v2
+    """
+
+    source: str
+    scalar: Scalar
+
+    @classmethod
+    def of(cls, function: Callable, count: int) -> "Recorded":
+        """`count` is that of its operands."""
+        steps: dict[str, str] = {}
+        scalars: dict[str, Scalar] = {}
+        operands = [Symbol(f"x{i}", steps, scalars) for i in range(count)]
+        result = _named(function(*operands))
+        head = f"def formula({', '.join(map(_named, operands))}):"
+        body = [f"    {name} = {call}" for call, name in steps.items()]
+        source = "\n".join([head, *body, f"    return {result}"])
+        usual = _compiled(source, {name: scalar.usual for name, scalar in scalars.items()})
+        rare = {f"rare_{name}": scalar.rare for name, scalar in scalars.items() if scalar.rare}
+        if not rare:
+            return cls(source, Scalar(usual))
+        is_rare = " | ".join([f"rare_{call}" for call in steps if f"rare_{call.partition('(')[0]}" in rare])
+        return cls(source, Scalar(
+            usual, _compiled("\n".join([head, *body, f"    return {is_rare}"]), usual.__globals__ | rare),
+            _compiled(source, {name: scalar.exception or scalar.usual for name, scalar in scalars.items()})))
+
+    @classmethod
+    def as_it_is(cls, form: Scalar | Callable) -> "Recorded":
+        """A function of numbers that was written as such: kernels' sources are known to the cache."""
+        scalar = _as_scalar(form)
+        return cls(scalar.usual.__name__, scalar)
+
+
+class Symbol(NDArrayOperatorsMixin):
+    """A number of a formula that is being recorded; what is made of it is another. Steps have names by their calls."""
+
+    def __init__(self, name: str, steps: dict[str, str], scalars: dict[str, Scalar]):
+        self._name, self._steps, self._scalars = name, steps, scalars
+
+    def __array_ufunc__(self, ufunc, method, *inputs):
+        return self.__array_function__(ufunc, (), inputs, {})
+
+    def __array_function__(self, function, types, inputs, options):
+        name = function.__name__
+        self._scalars[name] = _as_scalar(SCALARS[function])
+        call = f"{name}({', '.join(map(_named, (*inputs, *options.values())))})"
+        return Symbol(self._steps.setdefault(call, f"v{len(self._steps)}"), self._steps, self._scalars)
+
+    def astype(self, dtype, order):
+        return self.__array_function__(dtype.type, (), (self,), {})
+
+    def apply_op(self, op, *inputs, **options):
+        """Ops take it for a Tensor, which runs them in this way."""
+        return op.blank().forward(*inputs, **options)
+
+    def __bool__(self):
+        raise TypeError("a formula of single numbers has no branch; write np.where(condition, a, b)")
+
+
+def _as_scalar(function: Scalar | Callable) -> Scalar:
+    return function if isinstance(function, Scalar) else Scalar(function)
+
+
+def _named(value: Symbol | float) -> str:
+    return value._name if isinstance(value, Symbol) else f"number({float(value)!r})"
+
+
+def _compiled(source: str, names: dict[str, Callable]) -> Callable:
+    names = dict(names, number=np.float32, inf=math.inf, nan=math.nan)
+    exec(source, names)
+    return names["formula"]
