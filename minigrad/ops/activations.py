@@ -85,6 +85,7 @@ Tanhshrink = elementary("out = x - tanh x:  dx = dout * (tanh x)^2",
 SQRT_2 = math.sqrt(2.0)
 SQRT_2_PI = math.sqrt(2.0 * math.pi)
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+FAR = 40.0  # beyond +-40 Phi is 0 or 1 to the last bit, and x that is infinite, or its square, would make NaN of 0
 
 
 class Gelu(Fused):
@@ -101,7 +102,7 @@ class Gelu(Fused):
     def forward(self, x, *, approximate="none"):
         self.approximate = approximate
         self.save(x)
-        return x * gelu_probability(x, approximate)
+        return np.maximum(x, -FAR) * gelu_probability(x, approximate)
 
     def backward(self, dout, x):
         return dout * gelu_slope(x, self.approximate)
@@ -116,6 +117,7 @@ def gelu_probability(x, approximate: str):
 
 def gelu_slope(x, approximate: str):
     """Phi(x) + x * Phi'(x)"""
+    x = np.clip(x, -FAR, FAR)
     probability = gelu_probability(x, approximate)
     if approximate == "tanh":
         t = 2.0 * probability - 1.0
