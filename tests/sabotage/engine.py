@@ -242,7 +242,7 @@ SABOTAGES = [
     "formulas: a column is a row": ("_seen_as_matrix", '"n", (1, 0)', '"e", (0, 1)'),
     "formulas: a row is read on and on": ("_seen_as_matrix", '"e", (0, 1), _unless', '"e", (columns, 1), _unless'),
     "formulas: slices are copied": ("_seen_as_matrix", "_seen_in_place(x, split) if x.shape == shape else None", "None"),
-    "formulas: a step is one": ("_seen_in_place", '"e" if along == 1 else "s"', '"e"'),
+    "formulas: a step is one": ("_seen_in_place", "along != 1", "along is None"),
     "formulas: rows that lie apart are a run": ("_step", "len(found) > 1", "False"),
     "formulas: what lies at odd addresses is read": ("_seen_in_place", " or not x.flags.behaved", ""),
     "formulas: numbers are rows": ("_seen_as_run", '"n", (0, 0)', '"e", (0, 1)'),
