@@ -229,12 +229,11 @@ def softmax_backward(vectors, scores, dscores, keys, square, columns, logsumexp)
             vectors.store(builder.fmul(weight, vectors.load(daddress)), daddress)
 
 
-@contextlib.contextmanager
-def _each_counter(vectors, keys, square, columns, dropping):
-    """A loop over groups of SLOTS keys x vectors of queries: (first key, first column, a factor for each of the keys).
+def _drop(vectors, weights, keys, square, columns, dropping, dscores=None, minus_delta=None):
+    """weights *= factors; and before that, if there are dscores, dscores = dscores * factors + weights * minus_delta
 
-    dropping: the counter of the tile's corner, how many each strip has, and what `Factors` takes. The last keys of a group
-    may not exist, but have room in the tile.
+    dropping: the counter of the tile's corner, how many each strip has, and what `Factors` takes. A group of SLOTS keys and
+    a query have a counter. The last keys of a group may not exist, but have room in the tile.
     """
     builder = vectors.builder
     first, per_strip, *key_and_more = fields(builder, dropping, 5)
@@ -242,18 +241,24 @@ def _each_counter(vectors, keys, square, columns, dropping):
     with _each_column(vectors, keys, square, columns) as (column, rows):
         strip = builder.sdiv(column, constant(STRIP))
         start = builder.add(first, builder.add(builder.mul(strip, per_strip), builder.and_(column, constant(STRIP - 1))))
+        delta = vectors.load(builder.gep(minus_delta, [column])) if minus_delta else None
         with cgutils.for_range_slice(builder, constant(0), rows, constant(SLOTS)) as (row, _):
-            yield row, column, factors.of(builder.add(start, builder.mul(row, constant(LANES // SLOTS))))
+            counter = builder.add(start, builder.mul(row, constant(LANES // SLOTS)))
+            for i, factor in enumerate(factors.of(counter)):
+                place = builder.add(row, constant(i)), constant(BLOCK), column
+                address = _address(vectors, weights, *place)
+                weight = vectors.load(address)
+                if delta:
+                    daddress = _address(vectors, dscores, *place)
+                    subtracted = builder.fmul(weight, delta)
+                    vectors.store(vectors.multiply_add(vectors.load(daddress), factor, subtracted), daddress)
+                vectors.store(builder.fmul(weight, factor), address)
 
 
 @vector_pass
 def drop_weights(vectors, weights, keys, square, columns, dropping):
     """weights *= factors"""
-    builder = vectors.builder
-    with _each_counter(vectors, keys, square, columns, dropping) as (row, column, each):
-        for i, factor in enumerate(each):
-            address = _address(vectors, weights, builder.add(row, constant(i)), constant(BLOCK), column)
-            vectors.store(builder.fmul(vectors.load(address), factor), address)
+    _drop(vectors, weights, keys, square, columns, dropping)
 
 
 @vector_pass
@@ -262,13 +267,4 @@ def drop_weights_backward(vectors, weights, dscores, minus_delta, keys, square, 
 
     dscores comes as weights * (dout @ v.T), the weights times the gradient of what is left of them.
     """
-    builder = vectors.builder
-    with _each_counter(vectors, keys, square, columns, dropping) as (row, column, each):
-        delta = vectors.load(builder.gep(minus_delta, [column]))
-        for i, factor in enumerate(each):
-            row_of_slot = builder.add(row, constant(i))
-            address, daddress = (_address(vectors, x, row_of_slot, constant(BLOCK), column) for x in (weights, dscores))
-            weight = vectors.load(address)
-            subtracted = builder.fmul(weight, delta)
-            vectors.store(vectors.multiply_add(vectors.load(daddress), factor, subtracted), daddress)
-            vectors.store(builder.fmul(weight, factor), address)
+    _drop(vectors, weights, keys, square, columns, dropping, dscores, minus_delta)

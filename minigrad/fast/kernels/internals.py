@@ -35,6 +35,9 @@ class _OfParts(codegen.JITCodeLibrary):
                 set.add(function.attributes, WIDEST_VECTORS)  # llvmlite's `add` knows attributes without a value only
         super().add_ir_module(module)
 
+    def _optimize_functions(self, module):
+        module.data_layout = self._codegen._data_layout  # they are optimised once, with all that they call
+
     def add_linking_library(self, library: codegen.JITCodeLibrary) -> None:
         is_loaded = next(library._final_module.functions, None) is None  # from the disk, as machine code alone
         if is_loaded or isinstance(library, _SelfContained):  # which the next process loads
@@ -47,9 +50,6 @@ class _Part(_OfParts):
 
     Numba does both for each function by itself as well, for all who may call it: that took a third of the time.
     """
-
-    def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self):
         """It is not final."""
@@ -73,9 +73,6 @@ class _SelfContained(_OfParts):
     are optimised in each kernel anew, and order their sums in other ways. So a kernel's results would depend on what was
     compiled or loaded before it.
     """
-
-    def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout  # they are optimised once, with all that they call
 
     def _finalize_final_module(self):
         for function in self._final_module.functions:

@@ -17,7 +17,7 @@ SETUP.read(pathlib.Path(__file__).parents[4] / "setup.cfg")
 INTERNALS = {  # who uses it in kernels/internals.py, and if it is a function, how it is called
     "numba.core.codegen:JITCodeLibrary.add_ir_module": ("_OfParts", "(self, ir_module)"),
     "numba.core.codegen:JITCodeLibrary._finalize_final_module": ("_Part and _SelfContained", "(self)"),
-    "numba.core.codegen:JITCodeLibrary._optimize_functions": ("_Part and _SelfContained", "(self, ll_module)"),
+    "numba.core.codegen:JITCodeLibrary._optimize_functions": ("_OfParts", "(self, ll_module)"),
     "numba.core.codegen:JITCodeLibrary._optimize_final_module": ("_Part", "(self)"),
     "numba.core.codegen:JITCodeLibrary._get_module_for_linking": ("_Part", "(self)"),
     "numba.core.codegen:JITCodeLibrary._ensure_finalized": ("_Part", "(self)"),
