@@ -10,7 +10,8 @@ def postponed() -> Iterator[None]:
     """Inside, Ctrl-C waits for the end: Python would obey it also in a function that LLVM calls, where its exception is
     lost, or the process crashes. Only the main thread gets signals.
 
-    A kernel takes up to 3 s to compile, and its longest pass up to 60% of that: to obey between passes saves little.
+    The longest pass takes a third to three quarters of the time in which a kernel is compiled: to obey between passes would
+    save little.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):  # ignored, or another program's
