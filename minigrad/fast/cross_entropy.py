@@ -5,8 +5,6 @@ Forward already computes the slope dloss_n/dx_n; it is saved beside the inputs.
 import numpy as np
 
 from ..ops import cross_entropy
-from ..ops.arithmetic import product
-from ..ops.softmax import LogSoftmax
 from ..tape import implements
 from .kernels import cross_entropy as kernels
 from .kernels.buffers import empty, empty_like
@@ -30,20 +28,3 @@ class CrossEntropy(cross_entropy.CrossEntropy):
         kernels.cross_entropy_backward(slope, self.targets, self.ignore_index, dout.reshape(-1), int(dout.size > 1), share,
                                        dx)
         return dx
-
-
-@implements(cross_entropy.CrossEntropyOfDistributions)
-class CrossEntropyOfDistributions(cross_entropy.CrossEntropyOfDistributions):
-    saves_inputs = True
-
-    def forward(self, x, q):
-        losses, slope = np.zeros(x.shape[:1], x.dtype), empty_like(x)
-        if x.size:
-            kernels.cross_entropy_of_distributions(x, q, losses, slope)
-        self.save(x, q, slope)
-        return losses
-
-    def backward(self, dout, x, q, slope):
-        dout = dout[:, None]
-        dx = product(slope, dout) if self.needs(0) else None
-        return dx, (-dout * LogSoftmax.call(x, dim=-1) if self.needs(1) else None)

@@ -9,7 +9,7 @@ from ..ops import indexing
 from ..ops.indexing import is_basic, started
 from ..tape import implements
 from .kernels.copying import copy
-from .kernels.embedding import add_rows
+from .kernels.embedding import embedding_backward
 from .kernels.gather import add_along, take
 from .kernels.thresholds import FEW, TAKEN
 
@@ -92,7 +92,7 @@ def add_at(out, index, x) -> None:
         out += np.bincount(places.reshape(-1), x, out.size).reshape(out.shape)  # float64 sums
     elif is_usual and len(parts) == 1:  # whole rows
         rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
-        add_rows(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows)
+        embedding_backward(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows, rows)
     else:
         backend.add_at.__wrapped__(out, index, x)
 

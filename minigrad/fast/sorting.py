@@ -4,7 +4,7 @@ import numpy as np
 from .. import backend
 from ..backend import replaced_by, with_axis_last, with_last_axis_at
 from .kernels.copying import in_order
-from .kernels.sorting import least_keys, places, sorting_keys
+from .kernels.sorting import places, sorting_keys
 from .kernels.thresholds import FEW_KEYS, LARGE
 
 
@@ -13,10 +13,9 @@ def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, 
     if x.size < LARGE or x.dtype != np.float32:
         return backend.argsort.__wrapped__(x, axis, descending, start, end)
     x = with_axis_last(x, axis)
-    if end and end <= FEW_KEYS and not start:
-        keys = least_keys(x, end, descending)
-    else:
-        keys = sorting_keys(x, descending)
+    is_few = end and end <= FEW_KEYS and not start
+    keys = sorting_keys(x, descending, end if is_few else None)
+    if not is_few:
         if end:
             keys.partition((start, end - 1) if start else end - 1)
         keys = keys[..., start:end]

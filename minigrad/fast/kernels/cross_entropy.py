@@ -64,25 +64,3 @@ def cross_entropy_backward(row, size, slope, targets, ignore_index, dout, step, 
     slope, dx = shift(slope, row * size), shift(dx, row * size)
     for j in range(size):
         dx[j] = dloss * slope[j]
-
-
-@row_kernel
-def cross_entropy_of_distributions(row, size, x, q, losses, slope):
-    """x, q, slope (N, V), losses (N,), V > 0:
-
-    1. e^(x - max)  2. loss = sum of q * (log(sum of these) - (x - max))  3. slope = e^(x - max) / sum * (sum of q) - q
-    """
-    x, q, slope = shift(x, row * size), shift(q, row * size), shift(slope, row * size)
-    largest, total = exponentials(x, slope, size)
-    expected, mass = 0.0, 0.0
-    for start in range(0, size, RUN):
-        run, part = constant_like(x, 0), constant_like(x, 0)
-        for j in range(start, min(size, start + RUN)):
-            run += q[j] * (x[j] - largest)
-            part += q[j]
-        expected += run
-        mass += part
-    losses[row] = mass * log(total) - expected
-    share = constant_like(x, mass / total)
-    for j in range(size):
-        slope[j] = slope[j] * share - q[j]

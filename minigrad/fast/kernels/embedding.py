@@ -79,11 +79,6 @@ def embedding_backward(dout, ids, dweight, onto=None):
     _backward(dout, ids, onto, dweight, np.empty(ids.size, np.int64), np.empty(len(dweight) + 2, np.int64))
 
 
-def add_rows(dout, ids, out):
-    """dout (N, C), ids (N,) in range: out (V, C)[v] += the sum of dout[n] over all n with ids[n] = v"""
-    embedding_backward(dout, ids, out, onto=out)
-
-
 @jit
 def _positions_block(block, dout, dpositions):
     width, first = dout.shape[1] * dout.shape[2], block * ELEMENTS

@@ -67,27 +67,20 @@ def least_keys_forward(row, size, x, keys, count, descending):
                     last = sign * x[np.int64(keys[count - 1] & PLACE)]
 
 
-def sorting_keys(x: np.ndarray, descending: bool = False) -> np.ndarray:
+def sorting_keys(x: np.ndarray, descending: bool = False, least: int | None = None) -> np.ndarray:
     """A key for each element along the last axis of a float32 array: they sort as the elements do, equal ones by place.
 
-    >>> keys = sorting_keys(np.array([[2.0, -1.0, np.nan, 2.0]], np.float32))
-    >>> keys.sort()
-    >>> places(keys)
-    array([[1, 0, 3, 2]])
-    """
-    keys = empty(x.shape, np.dtype(np.uint64))
-    keys_forward(as_rows(in_order(x)), as_rows(keys), int(descending))
-    return keys
+    Or the `least` first of the sorted keys, if there is such a number: the fewer, the faster.
 
-
-def least_keys(x: np.ndarray, count: int, descending: bool) -> np.ndarray:
-    """The first `count` of the sorted keys along the last axis, 0 < count; the fewer, the faster.
-
-    >>> places(least_keys(np.array([[2.0, -1.0, np.nan, 2.0]], np.float32), 3, True))
+    >>> places(sorting_keys(np.array([[2.0, -1.0, np.nan, 2.0]], np.float32), True, 3))
     array([[2, 0, 3]])
     """
-    keys = empty(x.shape[:-1] + (count,), np.dtype(np.uint64))
-    least_keys_forward(as_rows(in_order(x)), as_rows(keys), count, int(descending))
+    keys = empty(x.shape[:-1] + (least or x.shape[-1],), np.dtype(np.uint64))
+    rows = as_rows(in_order(x)), as_rows(keys)
+    if least:
+        least_keys_forward(*rows, least, int(descending))
+    else:
+        keys_forward(*rows, int(descending))
     return keys
 
 
