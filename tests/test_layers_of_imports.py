@@ -99,7 +99,7 @@ BY_NAME = {  # files that import by a name which is not in the import statement,
     "minigrad.gradcheck.doctor": "study.mistakes.doctor, when a name of it is asked for",
     "minigrad.gradcheck.mutants": "study.mistakes, when a name of it is asked for",
     "minigrad.autograd": "gradient checks",
-    "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; gradient checks",
+    "minigrad": "the packages in minigrad.ABOVE, when a file written for PyTorch asks for them; minigrad.LATER",
     "minigrad.drawing.figures": "matplotlib",
     "models.extras": "libraries of others that only some commands need",
     "study.exercises.worker.guard": "NumPy's modules, to watch them",
@@ -122,7 +122,10 @@ def test_packages_above_are_attributes_that_importing_minigrad_does_not_import()
     script = f"""
 import sys, minigrad
 assert not {{"nn", "models", "study"}} & sys.modules.keys(), sys.modules.keys()
-assert "minigrad.gradcheck" not in sys.modules
+for name, module in {minigrad.LATER!r}.items():
+    assert "minigrad." + module not in sys.modules, module
+for name, module in {minigrad.LATER!r}.items():
+    assert getattr(minigrad, name) is getattr(sys.modules["minigrad." + module], name)
 assert minigrad.gradcheck.mutants and minigrad.gradcheck.doctor and "study" not in sys.modules
 import study.mistakes.doctor
 for offered, package in (minigrad.gradcheck.mutants, study.mistakes), (minigrad.gradcheck.doctor, study.mistakes.doctor):

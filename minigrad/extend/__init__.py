@@ -6,6 +6,7 @@ from ..arrays.devices import dtype_of_to  # dtype_of_to(target, dtype, device): 
 from ..arrays.versions import latest_write  # latest_write(): when any array was last written to, by the engine's clock
 from ..arrays.versions import note_write  # note_write(array): a backward that needs its old values is refused
 from ..fast import ACTIVATIONS  # the numbers by which programs name activations
+from ..fast import LIBRARIES  # packages whose code steps don't follow: it says itself what it reads
 from ..fast import FusedAdam, FusedMuon, FusedStep  # steps of optimisers, of all parameters at once; None without kernels
 from ..fast import Program  # steps on rows of numbers, such as those of a model, run by one kernel call; None without
 from ..fast import cache_folder  # cache_folder(): where compiled kernels are kept
@@ -14,7 +15,6 @@ from ..fast import keep_grad_in  # keep_grad_in(leaf, memory): where compiled st
 from ..fast import norm  # norm(arrays): the 2-norm of all their elements, summed in float64
 from ..fast import sample  # sample(logits, temperature, top_k, top_p, uniform): a class for each row
 from ..fast import threading_layer  # threading_layer(): who runs parallel kernels
-from ..fast.compiling.code import LIBRARIES  # packages whose code steps don't follow: it says itself what it reads
 from ..ops.operands import binary  # binary(op, a, b, **options): an op of two operands, in their common dtype
 from ..ops.operands import check_dim  # check_dim(name, x, dim): a valid axis, counted from the front
 from ..ops.operands import floating, promote  # dtypes: integers as float32; two operands in their common dtype

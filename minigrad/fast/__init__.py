@@ -12,18 +12,18 @@ IS_FAST = IS_WANTED and importlib.util.find_spec("numba") is not None
 
 if IS_FAST:
     from .installed import (
-        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead, get_num_threads,
-        keep_grad_in, norm, sample, set_num_threads, threading_layer,
+        ACTIVATIONS, LIBRARIES, FusedAdam, FusedMuon, FusedStep, Program, cache_folder, compile, compile_ahead,
+        get_num_threads, keep_grad_in, norm, sample, set_num_threads, threading_layer,
     )
 else:
     from .plain import (
-        ACTIVATIONS, FusedAdam, FusedMuon, FusedStep, NoticeOfNumba, Program, cache_folder, compile, compile_ahead,
-        get_num_threads, keep_grad_in, norm, sample, set_num_threads, threading_layer,
+        ACTIVATIONS, LIBRARIES, FusedAdam, FusedMuon, FusedStep, NoticeOfNumba, Program, cache_folder, compile,
+        compile_ahead, get_num_threads, keep_grad_in, norm, sample, set_num_threads, threading_layer,
     )
     if IS_WANTED:
         this_thread.runner = NoticeOfNumba()
 
 __all__ = [
-    "ACTIVATIONS", "IS_FAST", "FusedAdam", "FusedMuon", "FusedStep", "Program", "cache_folder", "compile", "compile_ahead",
-    "get_num_threads", "keep_grad_in", "norm", "sample", "set_num_threads", "threading_layer",
+    "ACTIVATIONS", "IS_FAST", "LIBRARIES", "FusedAdam", "FusedMuon", "FusedStep", "Program", "cache_folder", "compile",
+    "compile_ahead", "get_num_threads", "keep_grad_in", "norm", "sample", "set_num_threads", "threading_layer",
 ]

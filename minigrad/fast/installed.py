@@ -17,4 +17,5 @@ from . import (
 )
 from .compiling.capture import keep_grad_in
 from .compiling.compiled import compile
+from .compiling.code import LIBRARIES
 from .fused_steps import FusedAdam, FusedMuon, FusedStep

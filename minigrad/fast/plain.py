@@ -12,7 +12,7 @@ from ..runner import Runner
 from ..tensor import Tensor
 
 FusedAdam = FusedMuon = FusedStep = Program = None  # optimizers step one parameter after the other, decoding has no cache
-ACTIVATIONS = ()
+ACTIVATIONS, LIBRARIES = (), set()
 
 
 class NoticeOfNumba(Runner):
