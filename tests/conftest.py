@@ -17,6 +17,7 @@ if importlib.util.find_spec("numba") is None:
     os.environ["MINIGRAD_FAST"] = "0"  # which nobody has to be told, in processes that tests start either
 
 from browser import Browser, missing
+from minigrad import fast
 from minigrad.fast import IS_FAST
 
 
@@ -90,6 +91,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not IS_FAST:  # nor are examples in the engine room's own text, or of it
+        room = pathlib.Path(fast.__file__).parent
+        rooms = {*room.iterdir(), room.parents[1] / "docs" / "architecture.md"} - {room / "plain.py"}
+        config.option.ignore = [*(config.option.ignore or ()), *map(str, rooms)]
     if unknown := must_run(config) - {*GROUPS}:
         raise pytest.UsageError(f"--must-run: no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}")
 
