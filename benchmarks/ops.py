@@ -23,6 +23,8 @@ from benchmarks.contest import ALLOCATOR
 from benchmarks.op_rows import ROWS, Row
 from benchmarks.report import describe_machine
 from minigrad import ops
+from minigrad.ops.conversions import ConversionMethods
+from minigrad.ops.in_place import Identity
 from minigrad.runner import Observer
 from minigrad.tape import Fused, Op
 from nn import functional as F
@@ -42,7 +44,7 @@ BLOCK_SECONDS = 2e-5
 # Public names that compute nothing, or are spelled by operators and other names.
 NO_OPS = {
     "astype", "bfloat16", "class_ids", "cpu", "cuda", "device", "half", "int", "is_cuda", "is_floating_point",
-    "row_of_padding", "to", "type", "type_as",
+    "row_of_padding", "to", "type", "type_as", "write", *vars(ConversionMethods),
 }
 
 
@@ -190,7 +192,7 @@ def missing() -> list[str]:
                 wanted = [x for x in leaves if x.requires_grad]
                 out = row.function(mg, F, *leaves)
                 mg.grad((out * out).sum(), wanted, create_graph=True, allow_unused=True)
-    concrete = {op for op in below(Op) if op.__module__.startswith("minigrad.ops.") and op not in (Op, Fused)}
+    concrete = {op for op in below(Op) if op.__module__.startswith("minigrad.ops.") and op not in (Op, Fused, Identity)}
     absent += [op.__name__ for op in concrete - seen.ops if not op.__subclasses__() or op in seen.ops]
     return absent
 
