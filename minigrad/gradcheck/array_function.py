@@ -72,26 +72,19 @@ class ArrayFunction:
     @contextlib.contextmanager
     def preserved(self) -> Iterator[None]:
         """Whatever happens inside, buffers and random states are afterwards what they were."""
-        torch = sys.modules.get("torch")
-        states = random.get_state(), np.random.get_state(), python_random.getstate(), torch and torch.get_rng_state()
+        states = [(put_back, state()) for state, put_back, _ in sources_of_chance()]
         try:
             with np.errstate(all="ignore"):
                 yield
         finally:
             self._restore_buffers()
-            random.set_state(states[0])
-            np.random.set_state(states[1])
-            python_random.setstate(states[2])
-            if torch:
-                torch.set_rng_state(states[3])
+            for put_back, state in states:
+                put_back(state)
 
     def _start(self, seed: int) -> None:
         self._restore_buffers()
-        random.manual_seed(seed)
-        np.random.seed(seed)
-        python_random.seed(seed)
-        if "torch" in sys.modules:
-            sys.modules["torch"].manual_seed(seed)
+        for *_, start in sources_of_chance():
+            start(seed)
 
     def _restore_buffers(self) -> None:
         for buffer, before in zip(self.buffers, self.buffers_before):
@@ -108,6 +101,16 @@ class ArrayFunction:
 
     def _outputs(self, arguments: list) -> list:
         return outputs_of(self.fn(*arguments))
+
+
+def sources_of_chance() -> list[tuple[Callable, Callable, Callable]]:
+    """Of each generator that a function may draw from: how to ask for its state, to put that back, and to seed it."""
+    torch = sys.modules.get("torch")
+    return [
+        (random.get_state, random.set_state, random.manual_seed),
+        (np.random.get_state, np.random.set_state, np.random.seed),
+        (python_random.getstate, python_random.setstate, python_random.seed),
+    ] + ([(torch.get_rng_state, torch.set_rng_state, torch.manual_seed)] if torch else [])
 
 
 def outputs_of(result: Any) -> list:

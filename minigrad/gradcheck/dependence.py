@@ -2,6 +2,7 @@
 
 A mask that leaks gives no error and no wrong shape, only a loss that is too good. `is_causal` finds it.
 """
+import contextlib
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -194,15 +195,12 @@ def is_causal(fn: Callable, tokens: Any, *, axis: int | None = None, seed: int =
         raise ValueError("is_causal: expected tokens (T,) or (B, T), or vectors (T, C) or (B, T, C), got a single number")
     with function.preserved():
         try:
-            (out, *_) = function(function.arrays, seed)
+            out = function(function.arrays, seed)[0]
         except Exception:
-            if len(shape) > 1:
-                raise
             function = ArrayFunction(lambda token: outputs_of(fn(token[None]))[0][0], (tokens,), function.library)
-            try:
-                (out, *_) = function(function.arrays, seed)
-            except Exception:  # noqa: BLE001
-                out = None  # it was not that fn takes batches only
+            out = None
+            with contextlib.suppress(Exception):
+                out = function(function.arrays, seed)[0] if len(shape) == 1 else None  # perhaps fn takes batches only
             if out is None:
                 raise
         if out.shape[: len(shape)] != shape:

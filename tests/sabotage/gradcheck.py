@@ -77,11 +77,11 @@ SABOTAGES = [
     *edits(DEPENDENCE, "minigrad.gradcheck.array_function", {
         "depends: the caller's own array": ("ArrayFunction._arguments", "array.copy()", "array"),
         "depends: buffers stay changed": ("ArrayFunction._restore_buffers", "in zip(self.buffers,", "in zip([],"),
-        "depends: minigrad's random state": ("ArrayFunction.preserved", "random.set_state(states[0])", "pass"),
-        "depends: NumPy's random state": ("ArrayFunction.preserved", "np.random.set_state(states[1])", "pass"),
-        "depends: Python's random state": ("ArrayFunction.preserved", "python_random.setstate(states[2])", "pass"),
-        "depends: PyTorch's random state": ("ArrayFunction.preserved", "torch.set_rng_state(states[3])", "pass"),
-        "depends: draws go on": ("ArrayFunction._start", "np.random.seed(seed)", "pass"),
+        "depends: minigrad's random state": ("sources_of_chance", "random.set_state, random.m", "len, random.m"),
+        "depends: NumPy's random state": ("sources_of_chance", "np.random.set_state", "len"),
+        "depends: Python's random state": ("sources_of_chance", "python_random.setstate", "len"),
+        "depends: PyTorch's random state": ("sources_of_chance", "torch.set_rng_state", "len"),
+        "depends: draws go on": ("sources_of_chance", "np.random.seed", "abs"),
         "depends: modules in closures are not found": ("modules_of", "*Surroundings(fn).known.values()", ""),
     }),
 ]  # fmt: skip
