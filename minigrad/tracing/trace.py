@@ -22,8 +22,7 @@ from . import names as naming
 from . import page
 from .formulas import formula
 from .plain import plain
-from .steps import Step, TracedTensor
-from .table import Text, as_table
+from .steps import Step, Text, TracedTensor, as_table
 
 
 class Trace(Observer):

@@ -62,7 +62,7 @@ SABOTAGES = [
         "json: 64 bits as a number": ("plain", "value if abs(value) <= 2**53 else str(value)", "value"),
         "json: infinities positive": ("plain", 'if value > 0 else "-Infinity"', 'if True else "-Infinity"'),
     }),
-    *edits(TRACE, "minigrad.tracing.table", {
+    *edits(TRACE, "minigrad.tracing.steps", {
         "table: backward in forward's order": ("as_table", "reversed(ran)", "ran"),
         "table: gradients left out": ("as_table", "if totals:", "if False:"),
         "table: what was sent left out": ("as_table", "if sent is not None]", "if False]"),
