@@ -91,7 +91,7 @@ SABOTAGES = [
     *edits(PYTHON, "minigrad.fast.compiling.surroundings", {
         f"python: {name}": row for name, row in {
             "defaults are not read": ("Surroundings._function", '"__code__", "__defaults__", "__kwdefaults__"', '"__code__",'),
-            "cells are not read": ("Surroundings._roots", "chain.kind is CELL and name in scope.cells", "False"),
+            "cells are not read": ("Surroundings._root", "if chain.kind is not CELL or", "if True or"),
             "contents are not read": ("Surroundings._inside", "_items(value) if is_container else ()", "()"),
             "arrays are not read": ("Surroundings._inside", "> LARGEST_ARRAY", ">= 0"),
             "super is not followed": ("Surroundings._read", 'if "super" in code.co_names:', "if False:"),

@@ -34,11 +34,11 @@ NOTHING: dict = {}
 
 
 class Scope(NamedTuple):
-    """The variables of code: globals, those of functions around it, and locals as far as their values are known."""
+    """The variables of code: globals, those of functions around it, and the first argument, by name, if it is known."""
 
     variables: dict
     cells: dict[str, types.CellType]
-    locals: dict[str, list[tuple[Any, str]]]
+    first: dict[str, Any]
 
 
 class Surroundings:
@@ -128,7 +128,7 @@ class Surroundings:
     def _follow(self, value: Any, name: str) -> None:
         """A value that the function has in hand: it may call it, look into it, or hand it on."""
         is_simple = isinstance(value, (*SIMPLE, types.CodeType, weakref.WeakKeyDictionary))  # the latter is a cache
-        if is_simple or id(value) in self._seen or len(self._seen) > MOST_OBJECTS:
+        if value is MISSING or is_simple or id(value) in self._seen or len(self._seen) > MOST_OBJECTS:
             return
         if isinstance(value, types.MethodType):  # made anew each time that it is looked up
             if inside(value.__self__):
@@ -281,50 +281,47 @@ class Surroundings:
         self._loose |= names.loose
         self._strings.update(names.strings)
         if "super" in code.co_names:
-            for owner, name in scope.locals.get(code.co_varnames[0], []) if code.co_varnames else ():
-                for base in type(owner).__mro__:
-                    self._methods(base, set(code.co_names) & vars(base).keys(), owner, name)
+            owner = scope.first.get((*code.co_varnames, "")[0])
+            for base in type(owner).__mro__:
+                self._methods(base, set(code.co_names) & vars(base).keys(), owner, code.co_varnames[0])
         for chain in names.chains:
-            for value, name in self._ends(chain, scope):
-                if names.reads_all:
-                    self._read_whole.add(id(value))
-                self._follow(value, name)
+            value, name = self._end(chain, scope)
+            if names.reads_all:
+                self._read_whole.add(id(value))
+            self._follow(value, name)
         for inner in names.inner:
             if inner not in self.codes:
                 self._read(inner, scope)
 
-    def _ends(self, chain: Chain, scope: Scope) -> list[tuple[Any, str]]:
-        """What a chain may lead to, with names; nothing if that is known only when the code runs."""
-        found = self._roots(chain, scope)
+    def _end(self, chain: Chain, scope: Scope) -> tuple[Any, str]:
+        """What a chain leads to, and its name; MISSING if that is known only when the code runs."""
+        value, name = self._root(chain, scope), chain.name
         for key in chain.attributes:
-            before, found = found, [(part, f"{name}.{key}") for value, name in found
-                                    if (part := self._attribute(value, key, name)) is not MISSING]
-            if len(found) < max(1, len(before)):
+            value = MISSING if value is MISSING else self._attribute(value, key, name)
+            name = f"{name}.{key}"
+            if value is MISSING:
                 self._loose.add(key)
-        return found
+        return value, name
 
-    def _roots(self, chain: Chain, scope: Scope) -> list[tuple[Any, str]]:
-        """What the variable may be at which a chain begins."""
-        name, value = chain.name, MISSING
-        if chain.kind is not GLOBAL and name in scope.locals:
-            return scope.locals[name]
-        if chain.kind is CELL and name in scope.cells:
-            cell = scope.cells[name]
-            put = functools.partial(_set_attribute, cell, "cell_contents")
-            self._note(cell, name, name, functools.partial(_contents, cell), put)
-            value = _contents(cell)
-        elif chain.kind is IMPORT:
-            value = sys.modules.get(name, MISSING)
-        elif chain.kind is GLOBAL:
+    def _root(self, chain: Chain, scope: Scope) -> Any:
+        """The value of the variable at which a chain begins."""
+        name = chain.name
+        if chain.kind is IMPORT:
+            return sys.modules.get(name, MISSING)
+        if chain.kind is GLOBAL:
             is_builtin = name not in scope.variables and hasattr(builtins, name)
-            value = getattr(builtins, name) if is_builtin else self._variable(scope.variables, name, name)
-        return [] if value is MISSING else [(value, name)]
+            return getattr(builtins, name) if is_builtin else self._variable(scope.variables, name, name)
+        if name in scope.first:
+            return scope.first[name]
+        if chain.kind is not CELL or name not in scope.cells:
+            return MISSING
+        read, put = functools.partial(_contents, scope.cells[name]), functools.partial(_set_attribute, scope.cells[name])
+        self._note(scope.cells[name], name, name, read, functools.partial(put, "cell_contents"))
+        return read()
 
 
-def _first(code: types.CodeType, owner: Any) -> dict[str, list]:
-    """The first argument, by name, if it is known."""
-    first = code.co_varnames[0] if code.co_argcount else None
-    return {} if owner is MISSING or first is None else {first: [(owner, first)]}
+def _first(code: types.CodeType, owner: Any) -> dict[str, Any]:
+    return {} if owner is MISSING or not code.co_argcount else {code.co_varnames[0]: owner}
 
 
 def _items(container: Any) -> list[tuple[Any, Any]]:
