@@ -9,14 +9,14 @@ import random
 import types
 import weakref
 from contextvars import ContextVar
-from typing import Any, Callable, Collection, Iterable
+from typing import Any, Callable, Collection
 
 import numpy as np
 
 from ... import random as own_random
 from ...tape import Node
 from ...tensor import Tensor
-from .code import OURS, whose
+from .code import OURS, USERS, whose
 
 MISSING = object()  # the value of a variable that is not there
 SIMPLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
@@ -137,15 +137,15 @@ def _leave(value: Any, before: Any) -> None:
     """It cannot be set back."""
 
 
-def _refill(container: Any, items: Iterable) -> None:
-    kind = next(kind for kind in CONTAINERS if isinstance(container, kind))  # whatever a subclass makes of it
+def _refill(container: Any, before: tuple) -> None:
+    """Put back what it held, whatever a subclass of the user's makes of its methods."""
+    kind = next(base for base in type(container).__mro__ if whose(base) is not USERS)
     kind.clear(container)
-    (kind.extend if kind in (list, collections.deque) else kind.update)(container, items)
-
-
-def _refill_dict(container: dict, before: tuple) -> None:
-    half = len(before) // 2
-    _refill(container, zip(before[:half], before[half:]))
+    if isinstance(container, dict):
+        for key, value in zip(before[: len(before) // 2], before[len(before) // 2 :]):
+            kind.__setitem__(container, key, value)
+    else:
+        (kind.update if isinstance(container, set) else kind.extend)(container, before)
 
 
 def _bytes_of(array: np.ndarray) -> Callable[[], bytes | bytearray]:
@@ -173,7 +173,7 @@ def _refill_bytes(value: bytearray | memoryview, before: bytes) -> None:
 
 
 INSIDE = [  # types, how to look at it, how to set it back, what kind of place
-    (dict, lambda value: lambda: (*dict.keys(value), *dict.values(value)), _refill_dict, LOOKED_AT),
+    (dict, lambda value: lambda: (*dict.keys(value), *dict.values(value)), _refill, LOOKED_AT),
     (types.MappingProxyType, lambda value: lambda: (*value, *value.values()), _leave, LOOKED_AT),
     ((list, set, collections.deque), lambda value: functools.partial(tuple, value), _refill, LOOKED_AT),
     (np.ndarray, _bytes_of, _refill_array, LOOKED_AT),
