@@ -81,7 +81,7 @@ FORMULAS[elementary.erf] = Erf(elementary.erf, least=0, form=formulas.erf)
 # Of ops that kernels can be all of, the formulas of forward and backward.
 BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(FORMULAS.__getitem__, functions)) for op, *functions in (
     (arithmetic.Sub, operator.sub, operator.neg), (arithmetic.Mul, operator.mul), (arithmetic.Neg, operator.neg),
-    (arithmetic.Div, operator.truediv, arithmetic.div_backward_b), (arithmetic.Abs, np.abs, arithmetic.absolute_backward),
+    (arithmetic.Div, operator.truediv, arithmetic.div_backward_b),
     *[(row, row.function, row.gradient) for row in elementary.Elementary.__subclasses__()],
 ) if None not in map(FORMULAS.__getitem__, functions)}
 

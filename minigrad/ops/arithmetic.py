@@ -12,6 +12,7 @@ from ..arrays.dtypes import bool_, int64
 from ..backend import elementwise, is_tensor
 from ..runner import compute
 from ..tape import Op
+from .elementary import elementary
 from .numpy_protocol import answers, named
 from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dtype, operand, promote
 
@@ -145,19 +146,7 @@ class Pow(Op):
         return da, (elementwise(power_backward_b, dout, a, b) if self.needs(1) else None)
 
 
-def absolute_backward(dout, x):
-    return dout * np.sign(x)
-
-
-class Abs(Op):
-    """out = |x|:  dx = dout * sign x, 0 at 0"""
-
-    def forward(self, x):
-        self.save(x)
-        return elementwise(np.abs, x)
-
-    def backward(self, dout, x):
-        return elementwise(absolute_backward, dout, x)
+Abs = elementary("out = |x|:  dx = dout * sign x, 0 at 0", np.abs, lambda dout, x: dout * np.sign(x), name="abs")
 
 
 class Remainder(Op):
@@ -228,51 +217,36 @@ def times(x, value):
     return x if type(value) is int and value == 1 else x * value
 
 
+def both_ways(ufunc: np.ufunc, name: str, apply: Callable, operation) -> tuple[Callable, Callable]:
+    """The method of an operator, which answers to `ufunc`, and that for a left operand that is no Tensor."""
+    def method(self, other):
+        return apply(operation, self, other)
+
+    def reflected(self, other):
+        return apply(operation, other, self)
+
+    return answers(ufunc)(named(method, name)), named(reflected, name)
+
+
 def step(function: np.ufunc) -> Callable:
     """The method that rounds with `function`, and which answers to it."""
-
-    @answers(function)
     def method(self):
         return self.apply_op(Step, self, function=function)
 
-    return named(method, function.__name__)
+    return answers(function)(named(method, function.__name__))
 
 
 class ArithmeticMethods:
-    @answers(np.add)
-    def __add__(self, other): return binary(Add, self, other)
-    def __radd__(self, other): return binary(Add, other, self)
-    add = __add__
-
-    @answers(np.subtract)
-    def __sub__(self, other): return binary(Sub, self, other)
-    def __rsub__(self, other): return binary(Sub, other, self)
-    sub = __sub__
-
-    @answers(np.multiply)
-    def __mul__(self, other): return binary(Mul, self, other)
-    def __rmul__(self, other): return binary(Mul, other, self)
-    mul = __mul__
-
-    @answers(np.divide)
-    def __truediv__(self, other): return of_floats(Div, self, other)
-    def __rtruediv__(self, other): return of_floats(Div, other, self)
-    div = __truediv__
-
-    @answers(np.power)
-    def __pow__(self, other): return binary(Pow, self, other)
-    def __rpow__(self, other): return binary(Pow, other, self)
-    pow = __pow__
-
-    @answers(np.remainder)
-    def __mod__(self, other): return whole_quotient(Remainder, self, other)
-    def __rmod__(self, other): return whole_quotient(Remainder, other, self)
-    remainder = __mod__
-
-    @answers(np.floor_divide)
-    def __floordiv__(self, other): return whole_quotient(FloorDivide, self, other)
-    def __rfloordiv__(self, other): return whole_quotient(FloorDivide, other, self)
-    floor_divide = __floordiv__
+    __add__, __radd__ = both_ways(np.add, "add", binary, Add)
+    __sub__, __rsub__ = both_ways(np.subtract, "sub", binary, Sub)
+    __mul__, __rmul__ = both_ways(np.multiply, "mul", binary, Mul)
+    __truediv__, __rtruediv__ = both_ways(np.divide, "div", of_floats, Div)
+    __pow__, __rpow__ = both_ways(np.power, "pow", binary, Pow)
+    __mod__, __rmod__ = both_ways(np.remainder, "remainder", whole_quotient, Remainder)
+    __floordiv__, __rfloordiv__ = both_ways(np.floor_divide, "floor_divide", whole_quotient, FloorDivide)
+    add, sub, mul, div, pow = __add__, __sub__, __mul__, __truediv__, __pow__
+    remainder, floor_divide = __mod__, __floordiv__
+    fmod = both_ways(np.fmod, "fmod", whole_quotient, Fmod)[0]
 
     @answers(np.negative)
     def __neg__(self): return self.apply_op(Neg, self)
@@ -282,9 +256,6 @@ class ArithmeticMethods:
     @answers(np.abs)
     def __abs__(self): return self.apply_op(Abs, self)
     abs = __abs__
-
-    @answers(np.fmod)
-    def fmod(self, other): return whole_quotient(Fmod, self, other)
 
     def frac(self):
         x = floating(self)
@@ -311,7 +282,4 @@ class ArithmeticMethods:
         dtype = common_dtype(*values)
         return of_one_dtype(Lerp, *[cast(value, dtype) for value in values])
 
-    floor = step(np.floor)
-    ceil = step(np.ceil)
-    round = step(np.rint)
-    trunc = step(np.trunc)
+    floor, ceil, round, trunc = map(step, (np.floor, np.ceil, np.rint, np.trunc))

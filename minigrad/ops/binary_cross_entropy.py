@@ -4,38 +4,22 @@ import math
 import numpy as np
 
 from ..backend import elementwise
-from ..tape import Op
-from .activations import Softplus
-from .elementary import Sigmoid
-
+from .activations import log_of_one_plus_exp
+from .elementary import Elementwise, Sigmoid
 
 LEAST_LOG = -100.0  # of a probability
 LEAST_VARIANCE = 1e-12  # of a coin
 
 
-class BinaryCrossEntropy(Op):
-    """out = -(target * log p + (1 - target) * log(1 - p)), with logarithms of at least -100:
-    dp = dout * (p - target) / (p (1 - p)),  dtarget = dout * (log(1 - p) - log p)
-
-    dp is -target / p + (1 - target) / (1 - p), over one denominator. That is at least 1e-12, so that where p is 0 or 1,
-    dp is finite and points from p to the target.
-    """
-
-    def forward(self, p, target):
-        self.save(p, target)
-        return elementwise(loss, p, target)
-
-    def backward(self, dout, p, target):
-        dp = dtarget = None
-        if self.needs(0):
-            dp = elementwise(loss_backward_a, dout, p, target)
-        if self.needs(1):
-            dtarget = elementwise(loss_backward_b, dout, p, target)
-        return dp, dtarget
+def logarithms(p):
+    """log p and log(1 - p), at least -100; what is raised to that has gradient 0."""
+    is_never, is_always = p < math.exp(LEAST_LOG), p == 1
+    log_p = np.where(is_never, LEAST_LOG, np.log(np.where(is_never, 1.0, p)))
+    return log_p, np.where(is_always, LEAST_LOG, np.log1p(-np.where(is_always, 0.0, p)))
 
 
 def loss(p, target):
-    log_p, log_not_p = _logarithms(p)
+    log_p, log_not_p = logarithms(p)
     return -(target * log_p + (1 - target) * log_not_p)
 
 
@@ -44,38 +28,23 @@ def loss_backward_a(dout, p, target):
 
 
 def loss_backward_b(dout, p, target):
-    log_p, log_not_p = _logarithms(p)
+    log_p, log_not_p = logarithms(p)
     return dout * (log_not_p - log_p)
 
 
-def _logarithms(p):
-    """log p and log(1 - p), at least -100; what is raised to that has gradient 0."""
-    is_never, is_always = p < math.exp(LEAST_LOG), p == 1
-    log_p = np.where(is_never, LEAST_LOG, np.log(np.where(is_never, 1.0, p)))
-    return log_p, np.where(is_always, LEAST_LOG, np.log1p(-np.where(is_always, 0.0, p)))
+class BinaryCrossEntropy(Elementwise):
+    """out = -(target * log p + (1 - target) * log(1 - p)), with logarithms of at least -100:
+    dp = dout * (p - target) / (p (1 - p)),  dtarget = dout * (log(1 - p) - log p)
 
-
-class BinaryCrossEntropyWithLogits(Op):
-    """out = weight * target * s(-x) + (1 - target) * s(x), with s(x) = log(1 + e^x):
-    dx = dout * ((1 - target) * sigmoid(x) - weight * target * sigmoid(-x)),
-    dtarget = dout * (weight * s(-x) - s(x)),  dweight = dout * target * s(-x)
-
-    With p = sigmoid(x), s(-x) is -log p and s(x) is -log(1 - p), and ds/dx is sigmoid(x).
+    dp is -target / p + (1 - target) / (1 - p), over one denominator. That is at least 1e-12, so that where p is 0 or 1,
+    dp is finite and points from p to the target.
     """
 
-    fresh_gradients = True
+    gradients = loss_backward_a, loss_backward_b
 
-    def forward(self, x, target, weight):
-        self.save(x, target, weight)
-        return elementwise(logits_loss, x, target, weight)
-
-    def backward(self, dout, *saved):
-        rules = logits_loss_backward_a, logits_loss_backward_b, logits_loss_backward_c
-        return tuple(elementwise(rule, dout, *saved) if self.needs(i) else None for i, rule in enumerate(rules))
-
-
-def log_of_one_plus_exp(x):
-    return Softplus.call(x, threshold=math.inf)
+    def forward(self, p, target):
+        self.save(p, target)
+        return elementwise(loss, p, target)
 
 
 def logits_loss(x, target, weight):
@@ -92,3 +61,18 @@ def logits_loss_backward_b(dout, x, target, weight):
 
 def logits_loss_backward_c(dout, x, target, weight):
     return dout * (target * log_of_one_plus_exp(-x))
+
+
+class BinaryCrossEntropyWithLogits(Elementwise):
+    """out = weight * target * s(-x) + (1 - target) * s(x), with s(x) = log(1 + e^x):
+    dx = dout * ((1 - target) * sigmoid(x) - weight * target * sigmoid(-x)),
+    dtarget = dout * (weight * s(-x) - s(x)),  dweight = dout * target * s(-x)
+
+    With p = sigmoid(x), s(-x) is -log p and s(x) is -log(1 - p), and ds/dx is sigmoid(x).
+    """
+
+    gradients = logits_loss_backward_a, logits_loss_backward_b, logits_loss_backward_c
+
+    def forward(self, x, target, weight):
+        self.save(x, target, weight)
+        return elementwise(logits_loss, x, target, weight)

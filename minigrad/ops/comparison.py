@@ -8,6 +8,7 @@ from ..arrays.dtypes import as_array, bool_
 from ..backend import elementwise, is_tensor
 from ..runner import compute
 from ..tape import Op
+from .elementary import Elementwise
 from .numpy_protocol import answers, named
 from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
 
@@ -69,31 +70,33 @@ def _mask(condition) -> np.ndarray:
     return as_array(condition, bool_, copy=True)
 
 
-def maximum_backward_a(dout, a, b):
-    """dout where a > b, half of it where they are equal; NaN, which is the result, takes all"""
+def gradient_of_larger(dout, a, b):
+    """Of a: dout where a > b, half of it where they are equal; NaN, which is the result, takes all"""
     return select(a < b, 0.0, select(a == b, 0.5 * dout, dout))
 
 
-class Maximum(Op):
+def gradient_of_smaller(dout, a, b):
+    return gradient_of_larger(dout, b, a)
+
+
+class Maximum(Elementwise):
     """out = max(a, b) elementwise:  da = dout where a > b, dout / 2 where a = b, else 0,  db = the same from b's side"""
+
+    gradients = gradient_of_larger, gradient_of_smaller
 
     def forward(self, a, b):
         self.save(a, b)
         return elementwise(np.maximum, a, b)
 
-    def backward(self, dout, a, b):
-        return elementwise(maximum_backward_a, dout, a, b), elementwise(maximum_backward_a, dout, b, a)
 
-
-class Minimum(Op):
+class Minimum(Elementwise):
     """out = min(a, b) elementwise:  da = dout where a < b, dout / 2 where a = b, else 0,  db = the same from b's side"""
+
+    gradients = gradient_of_smaller, gradient_of_larger
 
     def forward(self, a, b):
         self.save(a, b)
         return elementwise(np.minimum, a, b)
-
-    def backward(self, dout, a, b):
-        return elementwise(maximum_backward_a, dout, b, a), elementwise(maximum_backward_a, dout, a, b)
 
 
 def clamp(x, low, high):
@@ -116,13 +119,14 @@ class Clamp(Op):
         return elementwise(clamp_backward, dout, x, self.low, self.high)
 
 
-def comparison(ufunc: np.ufunc) -> Callable:
-    """The method for a comparison or a logical function of two operands, which has no gradient and answers to `ufunc`."""
-
+def judgement(ufunc: np.ufunc) -> Callable:
+    """The method for a comparison, or a logical function, which has no gradient and answers to `ufunc`."""
     compute_it = functools.partial(elementwise, ufunc)
 
-    @answers(ufunc)
-    def method(self, other):
+    def of_one(self):
+        return self.constant(compute_it, self)
+
+    def of_two(self, other):
         tensor = self if is_tensor(self) else other
         if not (is_tensor(self) and is_tensor(other)):
             self, other = operand(self), operand(other)
@@ -131,40 +135,24 @@ def comparison(ufunc: np.ufunc) -> Callable:
         except ValueError:
             raise broadcast_error(ufunc.__name__, self, other) from None
 
-    return named(method, ufunc.__name__)
-
-
-def predicate(ufunc: np.ufunc) -> Callable:
-    """The method for a function of one operand that has no gradient, and which answers to it."""
-    compute_it = functools.partial(elementwise, ufunc)
-
-    @answers(ufunc)
-    def method(self):
-        return self.constant(compute_it, self)
-
-    return named(method, ufunc.__name__)
+    return answers(ufunc)(named(of_one if ufunc.nin == 1 else of_two, ufunc.__name__))
 
 
 class ComparisonMethods:
     __hash__ = object.__hash__
 
-    eq = __eq__ = comparison(np.equal)
-    ne = __ne__ = comparison(np.not_equal)
-    lt = __lt__ = comparison(np.less)
-    le = __le__ = comparison(np.less_equal)
-    gt = __gt__ = comparison(np.greater)
-    ge = __ge__ = comparison(np.greater_equal)
-    __and__ = __rand__ = comparison(np.bitwise_and)
-    __or__ = __ror__ = comparison(np.bitwise_or)
-    __xor__ = __rxor__ = comparison(np.bitwise_xor)
-    __invert__ = predicate(np.invert)
-    logical_and = comparison(np.logical_and)
-    logical_or = comparison(np.logical_or)
-    logical_xor = comparison(np.logical_xor)
-    logical_not = predicate(np.logical_not)
-    isnan = predicate(np.isnan)
-    isinf = predicate(np.isinf)
-    isfinite = predicate(np.isfinite)
+    eq = __eq__ = judgement(np.equal)
+    ne = __ne__ = judgement(np.not_equal)
+    lt = __lt__ = judgement(np.less)
+    le = __le__ = judgement(np.less_equal)
+    gt = __gt__ = judgement(np.greater)
+    ge = __ge__ = judgement(np.greater_equal)
+    __and__ = __rand__ = judgement(np.bitwise_and)
+    __or__ = __ror__ = judgement(np.bitwise_or)
+    __xor__ = __rxor__ = judgement(np.bitwise_xor)
+    __invert__ = judgement(np.invert)
+    logical_and, logical_or, logical_xor = map(judgement, (np.logical_and, np.logical_or, np.logical_xor))
+    logical_not, isnan, isinf, isfinite = map(judgement, (np.logical_not, np.isnan, np.isinf, np.isfinite))
 
     def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
         """|self - other| <= atol + rtol |other|, elementwise."""

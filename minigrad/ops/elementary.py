@@ -14,6 +14,17 @@ from .numpy_protocol import answers, named
 from .operands import floating, of_floats
 
 
+class Elementwise(Op):
+    """out = f(*x) of several inputs, all of which forward saves:  dx[i] = gradients[i](dout, *x)"""
+
+    fresh_gradients = True
+    gradients: tuple[Callable, ...]
+
+    def backward(self, dout, *x):
+        return tuple([None if parent is None else elementwise(gradient, dout, *x)
+                      for parent, gradient in zip(self.parents, self.gradients)])
+
+
 class Elementary(Op):
     """out = f(x):  dx = gradient(dout, x), or gradient(dout, out) if `saves` is "out"
 
@@ -122,21 +133,17 @@ def arctan2_backward_b(dout, a, b):
     return -change * a
 
 
-class Atan2(Op):
+class Atan2(Elementwise):
     """out = angle of the point (b, a), from -pi to pi:  da = dout * b / (a^2 + b^2),  db = -dout * a / (a^2 + b^2)
 
     At the origin, which has no angle, both are 0. The larger of |a| and |b| is taken out, as its square may overflow.
     """
 
-    fresh_gradients = True
+    gradients = arctan2_backward_a, arctan2_backward_b
 
     def forward(self, a, b):
         self.save(a, b)
         return elementwise(np.arctan2, a, b)
-
-    def backward(self, dout, a, b):
-        da = elementwise(arctan2_backward_a, dout, a, b) if self.needs(0) else None
-        return da, (elementwise(arctan2_backward_b, dout, a, b) if self.needs(1) else None)
 
 
 def logaddexp_backward_a(dout, a, b):
@@ -144,61 +151,41 @@ def logaddexp_backward_a(dout, a, b):
     return dout * Sigmoid.call(np.where(is_nothing, -math.inf, a - b))
 
 
-class LogAddExp(Op):
+def logaddexp_backward_b(dout, a, b):
+    return logaddexp_backward_a(dout, b, a)
+
+
+class LogAddExp(Elementwise):
     """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a)
 
     Both are 0 where a = b = -inf.
     """
 
-    fresh_gradients = True
+    gradients = logaddexp_backward_a, logaddexp_backward_b
 
     def forward(self, a, b):
         self.save(a, b)
         return elementwise(np.logaddexp, a, b)
 
-    def backward(self, dout, a, b):
-        return elementwise(logaddexp_backward_a, dout, a, b), elementwise(logaddexp_backward_a, dout, b, a)
-
-
-def method(op: type[Elementary]) -> Callable:
-    """The method of a row, which the row's function calls for Tensors."""
-
-    @answers(op.function)
-    def of_self(self):
-        return self.apply_op(op, floating(self))
-
-    return named(of_self, op.function.__name__)
-
 
 class ElementaryMethods:
-    exp = method(Exp)
-    exp2 = method(Exp2)
-    expm1 = method(Expm1)
-    log = method(Log)
-    log2 = method(Log2)
-    log10 = method(Log10)
-    log1p = method(Log1p)
-    sqrt = method(Sqrt)
-    rsqrt = method(Rsqrt)
-    sin = method(Sin)
-    cos = method(Cos)
-    tan = method(Tan)
-    sinh = method(Sinh)
-    cosh = method(Cosh)
-    tanh = method(Tanh)
-    sigmoid = method(Sigmoid)
-    asin = arcsin = method(Arcsin)
-    acos = arccos = method(Arccos)
-    atan = arctan = method(Arctan)
-    asinh = arcsinh = method(Arcsinh)
-    acosh = arccosh = method(Arccosh)
-    atanh = arctanh = method(Arctanh)
-    erf = method(Erf)
-    erfc = method(Erfc)
-
     @answers(np.arctan2)
     def atan2(self, other): return of_floats(Atan2, self, other)
     @answers(np.logaddexp)
     def logaddexp(self, other): return of_floats(LogAddExp, self, other)
 
     arctan2 = atan2
+
+
+def method(op: type[Elementary]) -> Callable:
+    """The method of a row, which the row's function calls for Tensors."""
+    def of_self(self):
+        return self.apply_op(op, floating(self))
+
+    return answers(op.function)(named(of_self, op.row))
+
+
+for op in Elementary.__subclasses__():
+    setattr(ElementaryMethods, op.row, method(op))
+    if op.row.startswith("arc"):  # PyTorch's name of arcsin is asin
+        setattr(ElementaryMethods, f"a{op.row[3:]}", getattr(ElementaryMethods, op.row))

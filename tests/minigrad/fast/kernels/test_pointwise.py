@@ -144,7 +144,9 @@ def test_binary_cross_entropy_of_logits_is_that_of_numpys_notation():
     target[:8] = [0, 1, 0, 1, 0, 1, 0, 0]
     for name in ("", "_backward_a", "_backward_b", "_backward_c"):
         operands, function = (dout, x, target, weight)[0 if name else 1:], getattr(binary_cross_entropy, f"logits_loss{name}")
-        np.testing.assert_allclose(FORMULAS[function].of(*operands), function(*operands), 1e-5, 1e-40)
+        got, wanted = FORMULAS[function].of(*operands), function(*operands)
+        np.testing.assert_allclose(got, wanted, 1e-5, 2e-7)
+        np.testing.assert_allclose(got[:8], wanted[:8], 1e-5, 1e-40)
 
 
 @pytest.mark.parametrize("name", ["SquaredError", "AbsoluteError", "Huber", "SmoothL1"])
