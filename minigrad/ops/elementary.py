@@ -1,7 +1,7 @@
 """Elementary functions, of single elements: e^x, log x, sin x, ... For out = f(x), dx = dout * f'(x).
 
-Each is a row of the table, where f' is written in x, or in out if that is cheaper; and a method below. The row's formula
-is what a reader reads, and its code may be another form of it, which keeps more digits.
+Each is a row of the table, where f' is written in x, or in out if that is cheaper; and so a method. The row's formula is
+what a reader reads, and its code may be another form of it, which keeps more digits.
 """
 import math
 from typing import Callable, ClassVar

@@ -96,18 +96,13 @@ def variance(operation, x, dim, unbiased: bool, keepdim: bool, correction: float
 @with_numpy_names
 def var_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
     """(x.var(...), x.mean(...))"""
-    return x.var(dim, unbiased, keepdim, correction=correction), _mean_beside(x, dim, keepdim)
+    return x.var(dim, unbiased, keepdim, correction=correction), x.mean(None if isinstance(dim, bool) else dim, keepdim)
 
 
 @with_numpy_names
 def std_mean(x, dim=None, unbiased=True, keepdim=False, *, correction=None) -> tuple:
     """(x.std(...), x.mean(...))"""
-    return x.std(dim, unbiased, keepdim, correction=correction), _mean_beside(x, dim, keepdim)
-
-
-def _mean_beside(x, dim, keepdim: bool):
-    """The mean for the arguments of var, where a boolean in place of dim is `unbiased`."""
-    return x.mean(None if isinstance(dim, bool) else dim, keepdim)
+    return x.std(dim, unbiased, keepdim, correction=correction), x.mean(None if isinstance(dim, bool) else dim, keepdim)
 
 
 def middle(x: np.ndarray, dim: int) -> np.ndarray:
