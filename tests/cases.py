@@ -484,6 +484,8 @@ CASES += [  # the same for the others
     Case(softmax.LogSoftmax, [normal(0, 5)], lambda x, dim: x, dict(dim=1)),
     Case(softmax.LogSoftmax, [normal(180, 97)], naive.log_softmax, dict(dim=1)),
     Case(layer_norm.LayerNorm, [normal(0, 5), normal(5), normal(5)], lambda x, weight, bias: x),
+    Case(layer_norm.LayerNorm, [normal(3, 0), normal(0), normal(0)], lambda x, weight, bias: x),
+    Case(rms_norm.RMSNorm, [normal(3, 0), normal(0)], lambda x, weight: x),
     Case(layer_norm.LayerNorm, [normal(180, 97), normal(97), normal(97)], naive.layer_norm),
     Case(rms_norm.RMSNorm, [normal(0, 5), normal(5)], lambda x, weight: x),
     Case(rms_norm.RMSNorm, [normal(180, 97), normal(97)], naive.rms_norm),

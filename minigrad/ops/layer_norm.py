@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..tape import Fused
-from .operands import column_sum
+from .operands import column_sum, row_mean
 
 
 class LayerNorm(Fused):
@@ -24,9 +24,9 @@ class LayerNorm(Fused):
     saves_inputs = True
 
     def forward(self, x, weight=None, bias=None, *, eps=1e-5):
-        mean = np.mean(x, axis=-1, keepdims=True)  # 1
+        mean = row_mean(x)  # 1
         centred = x - mean
-        rstd = 1 / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)  # 2
+        rstd = 1 / np.sqrt(row_mean(centred * centred) + eps)  # 2
         x_hat = centred * rstd  # 3
         out = x_hat if weight is None else x_hat * weight  # 4
         out = out if bias is None else out + bias
@@ -36,5 +36,5 @@ class LayerNorm(Fused):
     def backward(self, dout, x, weight, bias, x_hat, rstd):
         dbias, dweight = column_sum(dout), column_sum(dout * x_hat)  # 4
         dx_hat = dout if weight is None else dout * weight
-        along_x_hat = x_hat * np.mean(dx_hat * x_hat, axis=-1, keepdims=True)  # 3, 2, 1
-        return rstd * (dx_hat - np.mean(dx_hat, axis=-1, keepdims=True) - along_x_hat), dweight, dbias
+        along_x_hat = x_hat * row_mean(dx_hat * x_hat)  # 3, 2, 1
+        return rstd * (dx_hat - row_mean(dx_hat) - along_x_hat), dweight, dbias

@@ -156,6 +156,11 @@ def column_sum(x):
     return np.sum(rows_of(x), axis=0)
 
 
+def row_mean(x):
+    """(..., C) -> (..., 1): the mean of each row; 0 of rows without elements, of which NumPy warns"""
+    return np.mean(x, axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
+
+
 def sizes(shape: tuple) -> tuple[int, ...]:
     """f(2, 3) and f((2, 3)) mean the same."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):

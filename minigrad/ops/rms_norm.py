@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..tape import Fused
-from .operands import column_sum
+from .operands import column_sum, row_mean
 
 
 class RMSNorm(Fused):
@@ -19,7 +19,7 @@ class RMSNorm(Fused):
     saves_inputs = True
 
     def forward(self, x, weight=None, *, eps=1e-5):
-        rrms = 1 / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)  # 1
+        rrms = 1 / np.sqrt(row_mean(x * x) + eps)  # 1
         x_hat = x * rrms  # 2
         self.save(x, weight, x_hat, rrms)
         return x_hat if weight is None else x_hat * weight
@@ -27,4 +27,4 @@ class RMSNorm(Fused):
     def backward(self, dout, x, weight, x_hat, rrms):
         dweight = column_sum(dout * x_hat)  # 2
         dx_hat = dout if weight is None else dout * weight
-        return rrms * (dx_hat - x_hat * np.mean(dx_hat * x_hat, axis=-1, keepdims=True)), dweight  # 2, 1
+        return rrms * (dx_hat - x_hat * row_mean(dx_hat * x_hat)), dweight  # 2, 1
