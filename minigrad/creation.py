@@ -168,7 +168,8 @@ def randn(*shape, size: Size = None, dtype: Any = None, **options) -> Tensor:
 
 def normal(mean: Tensor | float, std: Tensor | float, size: Size = None, dtype: Any = None, **options) -> Tensor:
     """Normal with these means and standard deviations, one for each element or for all. The draw has no gradient."""
-    dtype = dtype or next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
+    if dtype is None:
+        dtype = next((x.dtype for x in (mean, std) if isinstance(x, Tensor)), float32)
     shape = None if size is None else sizes((size,))
     return _drawn(lambda generator, mean, std: generator.normal(mean, std, shape), mean, std, dtype=dtype, **options)
 
@@ -191,29 +192,29 @@ def randperm(n: int, **options) -> Tensor:
 
 
 def zeros_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device)
+    return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
 
 
 def ones_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device)
+    return ones(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
 
 
 def full_like(x: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return full(x.shape, fill_value, dtype or x.dtype, requires_grad, device)
+    return full(x.shape, fill_value, x.dtype if dtype is None else dtype, requires_grad, device)
 
 
 def empty_like(x: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device)
+    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
 
 
 def rand_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
-    return rand(x.shape, dtype=dtype or x.dtype, **options)
+    return rand(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
 
 
 def randn_like(x: Tensor, dtype: Any = None, **options) -> Tensor:
-    return randn(x.shape, dtype=dtype or x.dtype, **options)
+    return randn(x.shape, dtype=x.dtype if dtype is None else dtype, **options)
 
 
 def randint_like(x: Tensor, low: int = 0, high: int | None = None, dtype: Any = None, **options) -> Tensor:
     """Integers from low to high - 1, or from 0 to low - 1 if only one bound is given, in the shape and dtype of x."""
-    return randint(low, high, x.shape, dtype=dtype or x.dtype, **options)
+    return randint(low, high, x.shape, dtype=x.dtype if dtype is None else dtype, **options)
