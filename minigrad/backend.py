@@ -1,9 +1,10 @@
 """What ops need of arrays beyond NumPy's own functions: in NumPy, each in a few lines.
 
 Another function may do the same in another way for the arrays that it is made for (`replaced_by`), as one that launches
-kernels. Ops don't know of it, and inside `textbook` what stands here runs.
+kernels. Ops don't know of it: they call `backend.sum`, whoever that is. Inside `textbook` what stands here runs.
 """
 import functools
+from types import SimpleNamespace
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -16,36 +17,37 @@ def is_tensor(value: Any) -> bool:
     return hasattr(type(value), "apply_op")  # of the class: an object's own __getattr__ is not asked
 
 
-def _replaceable(function: Callable) -> Callable:
-    other = None
-
-    @functools.wraps(function)
-    def call(*arguments):
-        if other is None or this_thread.is_textbook:
-            return function(*arguments)
-        return other(*arguments)
-
-    def replace_by(replacement: Callable) -> None:
-        nonlocal other
-        other = replacement
-
-    call.replace_by = replace_by
-    return call
+plain = SimpleNamespace()  # what stands here of what has been replaced
 
 
 def replaced_by(**functions: Callable) -> None:
     """From now on these do what the functions of their names do: for the same arguments, the same to a rounding or two.
 
-    A function of the name `x` calls `x.__wrapped__` for what it leaves to NumPy.
+    What they leave to NumPy, they hand to `plain`.
     """
     for name, function in functions.items():
-        globals()[name].replace_by(function)
+        vars(plain).setdefault(name, globals()[name])
+        globals()[name] = function
+
+
+def ask_threads() -> bool:
+    """From now on each call asks whether its thread is inside `textbook`, which takes time; is that new?"""
+    replaced = {name: globals()[name] for name in vars(plain) if not hasattr(globals()[name], "__wrapped__")}
+    globals().update({name: _unless_textbook(getattr(plain, name), function) for name, function in replaced.items()})
+    return bool(replaced)
+
+
+def _unless_textbook(function: Callable, other: Callable) -> Callable:
+    @functools.wraps(function)
+    def call(*arguments):
+        return function(*arguments) if this_thread.is_textbook else other(*arguments)
+
+    return call
 
 
 # -------------------------------------------------------------------------------------------------- elements
 
 
-@_replaceable
 def elementwise(function: Callable, *operands):
     """function(*operands), which are arrays that broadcast, and numbers: element by element."""
     return function(*operands)
@@ -54,25 +56,21 @@ def elementwise(function: Callable, *operands):
 # -------------------------------------------------------------------------------------------------- memory
 
 
-@_replaceable
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array for a result."""
     return np.empty(shape, dtype)
 
 
-@_replaceable
 def lasting(shape: tuple[int, ...], dtype: np.dtype, make: Callable = np.empty) -> np.ndarray:
     """make(shape, dtype), np.empty or np.zeros, for what is kept, as parameters are."""
     return make(shape, dtype)
 
 
-@_replaceable
 def copy(x: np.ndarray, out: np.ndarray) -> None:
     """out[...] = x, which is broadcast."""
     out[...] = x
 
 
-@_replaceable
 def copied(x: np.ndarray) -> np.ndarray:
     """A copy in C order.
 
@@ -82,7 +80,6 @@ def copied(x: np.ndarray) -> np.ndarray:
     return np.array(x, order="C")
 
 
-@_replaceable
 def astype(x: np.ndarray, dtype: np.dtype, order: str) -> np.ndarray:
     """The values in another dtype, in new memory."""
     return x.astype(dtype, order)
@@ -125,7 +122,6 @@ def concatenate(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
 # -------------------------------------------------------------------------------------------------- sums, products
 
 
-@_replaceable
 def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
     """The sum in the dtype of x; floats are added in float64 and rounded once.
 
@@ -138,13 +134,11 @@ def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool
     return np.asarray(total, x.dtype if wide else None)
 
 
-@_replaceable
 def wide_sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
     """The sum in float64."""
     return np.add.reduce(x, axis=axis, keepdims=keepdims, dtype=np.float64)
 
 
-@_replaceable
 def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
     """np.cumsum, each sum rounded once to the dtype of x; `reverse` begins at the end.
 
@@ -156,24 +150,20 @@ def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
     return np.flip(out, axis) if reverse else out
 
 
-@_replaceable
 def count_nonzero(x: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
     return np.asarray(np.count_nonzero(x, axis))
 
 
-@_replaceable
 def argmax(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
     """Where the largest element is, the first of equal ones."""
     return np.argmax(x, axis, keepdims=keepdims)
 
 
-@_replaceable
 def argmin(x: np.ndarray, axis: int | None = None, keepdims: bool = False) -> np.ndarray:
     """Where the smallest element is, the first of equal ones."""
     return np.argmin(x, axis, keepdims=keepdims)
 
 
-@_replaceable
 def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     """np.einsum"""
     return np.einsum(subscripts, *factors, optimize=len(factors) > 1)
@@ -182,7 +172,6 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
 # -------------------------------------------------------------------------------------------------- indices
 
 
-@_replaceable
 def add_at(out: np.ndarray, index: Any, x: np.ndarray) -> None:
     """out[index] += x, where an index that repeats adds each time, floats in float64."""
     sums = np.zeros(out.shape, np.float64 if x.dtype.kind == "f" else x.dtype)
@@ -219,7 +208,6 @@ def positions_of_nonzero(x: np.ndarray) -> np.ndarray:
     return np.stack([places, *found[::-1]], axis=1) if x.ndim else np.argwhere(x)
 
 
-@_replaceable
 def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
     """The indices that sort x along an axis, or those at the places from `start` to `end` in that order.
 

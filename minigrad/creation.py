@@ -10,7 +10,7 @@ from . import random
 from .arrays.devices import device as checked_device
 from .arrays.dlpack import imported
 from .arrays.dtypes import as_array, as_dtype, float32, int64
-from .backend import lasting
+from . import backend
 from .ops.operands import sizes
 from .random import Generator
 from .tensor import Tensor, wrap
@@ -81,7 +81,7 @@ def from_dlpack(source: Any) -> Tensor:
 
 
 def _filled(shape: tuple[int, ...], value: float | np.ndarray, dtype: np.dtype) -> np.ndarray:
-    array = lasting(shape, dtype)
+    array = backend.lasting(shape, dtype)
     array[...] = value
     return array
 
@@ -94,7 +94,7 @@ def full(
 
 
 def zeros(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return _fresh(lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device)
+    return _fresh(backend.lasting(_shape(shape, size), _floating(dtype), np.zeros), requires_grad, device)
 
 
 def ones(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -102,7 +102,7 @@ def ones(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = Fal
 
 
 def empty(*shape, size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    return _fresh(lasting(_shape(shape, size), _floating(dtype)), requires_grad, device)
+    return _fresh(backend.lasting(_shape(shape, size), _floating(dtype)), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:

@@ -118,6 +118,8 @@ def textbook() -> Iterator[None]:
     tensor([0.5, 0.5])
     """
     refuse_in_capture("enters or leaves textbook()", "enter it outside")
+    if backend.ask_threads():
+        outdate()
     before, this_thread.is_textbook = this_thread.is_textbook, True
     try:
         yield

@@ -16,7 +16,7 @@ from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
 from .arrays.versions import VersionedArray
-from .backend import copied
+from . import backend
 from .ops.in_place import check_current, refuse_write
 from .ops.operands import sizes
 from .per_thread import this_thread
@@ -146,10 +146,14 @@ class Tensor(ops.Methods):
 
     @grad.setter
     def grad(self, gradient: "Tensor | None") -> None:
-        if gradient is None:
-            return self._forget_gradient()
-        refuse_write()
         node = self.node or self.frozen
+        if gradient is None:
+            if this_thread.runner is not None:
+                self._forget_gradient()
+            elif node is not None:
+                node.grad = None
+            return
+        refuse_write()
         if node is None:
             raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
         if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
@@ -209,7 +213,8 @@ class Tensor(ops.Methods):
                 "element 0 of tensors does not require grad and does not have a grad_fn: nothing below this tensor "
                 "has requires_grad=True, or it was computed under no_grad()"
             )
-        check_current("backward", (self,))
+        if versions.on_tape:
+            check_current("backward", (self,))
         if gradient is None:
             if self._array.size != 1:
                 raise RuntimeError(
@@ -314,7 +319,7 @@ class Tensor(ops.Methods):
         elif out is arrays[0]:
             out = out.view()
         elif op.is_in_order and not out.flags.c_contiguous:
-            out = copied(out) if runner is None else runner.call(copied, out)
+            out = backend.copied(out) if runner is None else runner.call(backend.copied, out)
         if versions.on_tape and this_thread.grad_enabled:
             check_current(op.title, inputs)
         if parents is None:

@@ -3,7 +3,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import astype, is_tensor
+from .. import backend
+from ..backend import is_tensor
 from . import float_errors
 
 float32, float64, int64, bool_ = np.dtype("float32"), np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
@@ -65,4 +66,4 @@ def as_array(data: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 @float_errors.ignored
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The values in another dtype; what does not fit has no warning."""
-    return astype(array, dtype, "C" if 0 in array.strides else "K")  # what was expanded has no order of its own
+    return backend.astype(array, dtype, "C" if 0 in array.strides else "K")  # what was expanded has no order of its own

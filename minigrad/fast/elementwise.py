@@ -30,13 +30,12 @@ class Erf(Formula):
         return found
 
 
-class Formulas(dict):
-    """By function; None if NumPy's own is all that there is."""
-
-    def __missing__(self, function: Callable) -> Formula | None:
+def formula_of(function: Callable) -> Formula | None:
+    """None if NumPy's own is all that there is."""
+    if function not in FORMULAS:
         is_numpys = isinstance(function, np.ufunc) and function not in formulas.SCALARS
-        self[function] = None if is_numpys else Formula(function)
-        return self[function]
+        FORMULAS[function] = None if is_numpys else Formula(function)
+    return FORMULAS[function]
 
 
 def cast(dtype: np.dtype, order: str) -> Callable:
@@ -52,7 +51,7 @@ CASTS = {(source, dtype, order): cast(dtype, order) for other in map(np.dtype, (
 SINGLE = dict(least=SINGLE_PASS, only_moves=True)
 PREDICATE = dict(SINGLE, dtype=BOOL, least_apart=LARGE)  # it is true or false
 
-FORMULAS = Formulas()
+FORMULAS: dict[Callable, Formula | None] = {}
 for options, *functions in (
     (SINGLE, operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, np.abs, np.square, np.sqrt, np.sign,
      np.floor, np.ceil, np.trunc, np.rint, np.maximum, np.minimum, np.zeros_like, elementary.Exp.gradient,
@@ -79,11 +78,11 @@ for options, *functions in (
 FORMULAS[elementary.erf] = Erf(elementary.erf, least=0, form=formulas.erf)
 
 # Of ops that kernels can be all of, the formulas of forward and backward.
-BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(FORMULAS.__getitem__, functions)) for op, *functions in (
+BY_FORMULAS: dict[type[Op], list[Formula]] = {op: list(map(formula_of, functions)) for op, *functions in (
     (arithmetic.Sub, operator.sub, operator.neg), (arithmetic.Mul, operator.mul), (arithmetic.Neg, operator.neg),
     (arithmetic.Div, operator.truediv, arithmetic.div_backward_b),
     *[(row, row.function, row.gradient) for row in elementary.Elementary.__subclasses__()],
-) if None not in map(FORMULAS.__getitem__, functions)}
+) if None not in map(formula_of, functions)}
 
 
 def is_by_kernels(op: Op, arrays: Sequence) -> bool:
@@ -93,10 +92,10 @@ def is_by_kernels(op: Op, arrays: Sequence) -> bool:
 
 
 def elementwise(function: Callable, *operands):
-    formula = FORMULAS[function]
+    formula = FORMULAS[function] if function in FORMULAS else formula_of(function)
     if formula is not None:
         for x in operands:
-            if type(x) is ndarray and (x.size >= formula.least or x.size >= formula.least_apart and is_apart(x)):
+            if type(x) is ndarray and x.size >= formula.smallest and (x.size >= formula.least or is_apart(x)):
                 result = formula.of(*operands)
                 if result is not None:
                     return result

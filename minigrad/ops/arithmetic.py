@@ -9,7 +9,8 @@ from typing import Callable
 import numpy as np
 
 from ..arrays.dtypes import bool_, int64
-from ..backend import elementwise, is_tensor
+from .. import backend
+from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
 from .elementary import elementary
@@ -18,11 +19,11 @@ from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dt
 
 
 def product(a, b):
-    return elementwise(operator.mul, a, b)
+    return backend.elementwise(operator.mul, a, b)
 
 
 def negative(x):
-    return elementwise(operator.neg, x)
+    return backend.elementwise(operator.neg, x)
 
 
 def div_backward_b(dout, a, b):
@@ -33,7 +34,7 @@ class Add(Op):
     """out = a + b:  da = dout,  db = dout"""
 
     def forward(self, a, b):
-        return elementwise(operator.add, a, b)
+        return backend.elementwise(operator.add, a, b)
 
     def backward(self, dout):
         return dout, dout
@@ -43,7 +44,7 @@ class Sub(Op):
     """out = a - b:  da = dout,  db = -dout"""
 
     def forward(self, a, b):
-        return elementwise(operator.sub, a, b)
+        return backend.elementwise(operator.sub, a, b)
 
     def backward(self, dout):
         return dout, (negative(dout) if self.needs(1) else None)
@@ -71,11 +72,11 @@ class Div(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return elementwise(operator.truediv, a, b)
+        return backend.elementwise(operator.truediv, a, b)
 
     def backward(self, dout, a, b):
-        da = elementwise(operator.truediv, dout, b) if self.needs(0) else None
-        return da, (elementwise(div_backward_b, dout, a, b) if self.needs(1) else None)
+        da = backend.elementwise(operator.truediv, dout, b) if self.needs(0) else None
+        return da, (backend.elementwise(div_backward_b, dout, a, b) if self.needs(1) else None)
 
 
 class Neg(Op):
@@ -122,12 +123,12 @@ class Lerp(Op):
 
     def forward(self, a, b, w):
         self.save(a, b, w)
-        return elementwise(lerp, a, b, np.asarray(w, a.dtype))
+        return backend.elementwise(lerp, a, b, np.asarray(w, a.dtype))
 
     def backward(self, dout, a, b, w):
         da = product(dout, 1 - w) if self.needs(0) else None
         db = product(dout, w) if self.needs(1) else None
-        dw = elementwise(lerp_backward_weight, dout, a, b) if self.needs(2) else None
+        dw = backend.elementwise(lerp_backward_weight, dout, a, b) if self.needs(2) else None
         return da, db, dw
 
 
@@ -139,11 +140,11 @@ class Pow(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return elementwise(operator.pow, a, b)
+        return backend.elementwise(operator.pow, a, b)
 
     def backward(self, dout, a, b):
-        da = elementwise(power_backward_a, dout, a, b) if self.needs(0) else None
-        return da, (elementwise(power_backward_b, dout, a, b) if self.needs(1) else None)
+        da = backend.elementwise(power_backward_a, dout, a, b) if self.needs(0) else None
+        return da, (backend.elementwise(power_backward_b, dout, a, b) if self.needs(1) else None)
 
 
 Abs = elementary("out = |x|:  dx = dout * sign x, 0 at 0", np.abs, lambda dout, x: dout * np.sign(x), name="abs")
@@ -158,10 +159,10 @@ class Remainder(Op):
 
     def forward(self, a, b):
         self.save(a, b)
-        return elementwise(self.function, a, b)
+        return backend.elementwise(self.function, a, b)
 
     def backward(self, dout, a, b):
-        return dout, (elementwise(self.of_divisor, dout, a, b) if self.needs(1) else None)
+        return dout, (backend.elementwise(self.of_divisor, dout, a, b) if self.needs(1) else None)
 
 
 class Fmod(Remainder):
@@ -175,7 +176,7 @@ class FloorDivide(Op):
     """out = floor(a / b):  da = 0,  db = 0, as it is constant between its jumps"""
 
     def forward(self, a, b):
-        return elementwise(np.floor_divide, a, b)
+        return backend.elementwise(np.floor_divide, a, b)
 
     def backward(self, dout):
         return np.zeros_like(dout), np.zeros_like(dout)
@@ -189,10 +190,10 @@ class Step(Op):
     def forward(self, x, *, function):
         if x.dtype.kind != "f":
             return function(x).astype(x.dtype, copy=False)  # integers stay integers
-        return elementwise(function, x)
+        return backend.elementwise(function, x)
 
     def backward(self, dout):
-        return elementwise(np.zeros_like, dout)
+        return backend.elementwise(np.zeros_like, dout)
 
 
 def whole_quotient(operation, a, b):
@@ -259,7 +260,7 @@ class ArithmeticMethods:
 
     def frac(self):
         x = floating(self)
-        return x - x.constant(functools.partial(elementwise, np.trunc), x)
+        return x - x.constant(functools.partial(backend.elementwise, np.trunc), x)
 
     @answers(np.reciprocal)
     def reciprocal(self): return of_floats(Div, 1.0, self)

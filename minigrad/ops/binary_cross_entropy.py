@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from ..backend import elementwise
+from .. import backend
 from .activations import log_of_one_plus_exp
 from .elementary import Elementwise, Sigmoid
 
@@ -44,7 +44,7 @@ class BinaryCrossEntropy(Elementwise):
 
     def forward(self, p, target):
         self.save(p, target)
-        return elementwise(loss, p, target)
+        return backend.elementwise(loss, p, target)
 
 
 def logits_loss(x, target, weight):
@@ -75,4 +75,4 @@ class BinaryCrossEntropyWithLogits(Elementwise):
 
     def forward(self, x, target, weight):
         self.save(x, target, weight)
-        return elementwise(logits_loss, x, target, weight)
+        return backend.elementwise(logits_loss, x, target, weight)

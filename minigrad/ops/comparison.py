@@ -5,7 +5,8 @@ from typing import Callable
 import numpy as np
 
 from ..arrays.dtypes import as_array, bool_
-from ..backend import elementwise, is_tensor
+from .. import backend
+from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
 from .elementary import Elementwise
@@ -15,7 +16,7 @@ from .operands import binary, broadcast_error, common_dtype, operand, promote, v
 
 def select(condition, a, b):
     """np.where, for formulas on arrays and Tensors"""
-    return elementwise(np.where, condition, a, b)
+    return backend.elementwise(np.where, condition, a, b)
 
 
 class Where(Op):
@@ -60,7 +61,7 @@ def _nan_to_num(x: np.ndarray, nan, posinf, neginf):
         return nan_to_num(x, nan, posinf, neginf)
     most = np.finfo(x.dtype).max
     numbers = nan, most if posinf is None else posinf, -most if neginf is None else neginf
-    return elementwise(nan_to_num, x, *map(float, numbers))
+    return backend.elementwise(nan_to_num, x, *map(float, numbers))
 
 
 def _mask(condition) -> np.ndarray:
@@ -86,7 +87,7 @@ class Maximum(Elementwise):
 
     def forward(self, a, b):
         self.save(a, b)
-        return elementwise(np.maximum, a, b)
+        return backend.elementwise(np.maximum, a, b)
 
 
 class Minimum(Elementwise):
@@ -96,7 +97,7 @@ class Minimum(Elementwise):
 
     def forward(self, a, b):
         self.save(a, b)
-        return elementwise(np.minimum, a, b)
+        return backend.elementwise(np.minimum, a, b)
 
 
 def clamp(x, low, high):
@@ -113,15 +114,15 @@ class Clamp(Op):
     def forward(self, x, *, low, high):
         self.low, self.high = low, high
         self.save(x)
-        return elementwise(clamp, x, low, high)
+        return backend.elementwise(clamp, x, low, high)
 
     def backward(self, dout, x):
-        return elementwise(clamp_backward, dout, x, self.low, self.high)
+        return backend.elementwise(clamp_backward, dout, x, self.low, self.high)
 
 
 def judgement(ufunc: np.ufunc) -> Callable:
     """The method for a comparison, or a logical function, which has no gradient and answers to `ufunc`."""
-    compute_it = functools.partial(elementwise, ufunc)
+    compute_it = functools.partial(backend.elementwise, ufunc)
 
     def of_one(self):
         return self.constant(compute_it, self)
@@ -166,7 +167,7 @@ class ComparisonMethods:
     def equal(self, other) -> bool:
         """Have both the same shape and the same elements?"""
         a, b = values_of(self), np.asarray(values_of(other))
-        return a.shape == b.shape and not np.count_nonzero(elementwise(np.not_equal, a, b))
+        return a.shape == b.shape and not np.count_nonzero(backend.elementwise(np.not_equal, a, b))
 
     @answers(np.maximum)
     def maximum(self, other): return binary(Maximum, self, other)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..arrays.dlpack import CPU_TYPE, exported
 from ..arrays.dtypes import as_array, bool_, float32, int64
-from ..backend import lasting
+from .. import backend
 from ..drawing.html import html_of_tensor
 
 
@@ -100,7 +100,7 @@ class ConversionMethods:
             raise RuntimeError("only leaf tensors can be deep-copied; use detach() or clone()")
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy._array, copy.node, copy.frozen = lasting(self.shape, self.dtype), None, None
+        copy._array, copy.node, copy.frozen = backend.lasting(self.shape, self.dtype), None, None
         copy._array[...] = self._values()
         memo[id(self)] = copy.requires_grad_(self.requires_grad)
         return copy

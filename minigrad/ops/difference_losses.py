@@ -7,7 +7,7 @@ from typing import Callable, ClassVar
 
 import numpy as np
 
-from ..backend import elementwise, sum
+from .. import backend
 from ..tape import Op
 
 
@@ -23,16 +23,16 @@ class DifferenceLoss(Op):
     def forward(self, x, target, *, reduction="mean", **options):
         self.values = tuple((self.numbers | options).values())
         self.save(x, target)
-        losses = elementwise(self.losses, x, target, *self.values)
+        losses = backend.elementwise(self.losses, x, target, *self.values)
         self.divisor = losses.size if reduction == "mean" else 1
         if reduction == "none":
             return losses
-        total = sum(losses)
+        total = backend.sum(losses)
         return total / self.divisor if reduction == "mean" else total
 
     def backward(self, dout, x, target):
         share = dout if self.divisor == 1 else dout / max(self.divisor, 1)
-        dx = elementwise(self.gradient, share, x, target, *self.values)
+        dx = backend.elementwise(self.gradient, share, x, target, *self.values)
         return dx, -dx if self.needs(1) else None
 
 

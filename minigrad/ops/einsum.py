@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from ..backend import in_order, is_tensor, sum_of_products
+from .. import backend
+from ..backend import in_order, is_tensor
 from ..tape import Op
 from .numpy_protocol import answers
 
@@ -27,7 +28,7 @@ class Einsum(Op):
         self.inputs = inputs.split(",")
         self.saved_for = all_others(len(factors))
         self.save(*factors)
-        out = sum_of_products(subscripts, *factors)
+        out = backend.sum_of_products(subscripts, *factors)
         return out if out.ndim == factors[0].ndim and len(factors) == 1 else in_order(out)  # or a view, with axes reordered
 
     def backward(self, dout, *factors):

@@ -8,7 +8,8 @@ from typing import Callable, ClassVar
 
 import numpy as np
 
-from ..backend import elementwise, in_order
+from .. import backend
+from ..backend import in_order
 from ..tape import Op
 from .numpy_protocol import answers, named
 from .operands import floating, of_floats
@@ -21,7 +22,7 @@ class Elementwise(Op):
     gradients: tuple[Callable, ...]
 
     def backward(self, dout, *x):
-        return tuple([None if parent is None else elementwise(gradient, dout, *x)
+        return tuple([None if parent is None else backend.elementwise(gradient, dout, *x)
                       for parent, gradient in zip(self.parents, self.gradients)])
 
 
@@ -42,12 +43,12 @@ class Elementary(Op):
     def forward(self, x, **options):
         if self.numbers:
             self.values = tuple((self.numbers | options).values())
-        out = elementwise(self.function, x, *self.values)
+        out = backend.elementwise(self.function, x, *self.values)
         self.save(out if self.saves == "out" else x)
         return out
 
     def backward(self, dout, saved):
-        return elementwise(self.gradient, dout, saved, *self.values)
+        return backend.elementwise(self.gradient, dout, saved, *self.values)
 
 
 def elementary(
@@ -143,7 +144,7 @@ class Atan2(Elementwise):
 
     def forward(self, a, b):
         self.save(a, b)
-        return elementwise(np.arctan2, a, b)
+        return backend.elementwise(np.arctan2, a, b)
 
 
 def logaddexp_backward_a(dout, a, b):
@@ -165,27 +166,48 @@ class LogAddExp(Elementwise):
 
     def forward(self, a, b):
         self.save(a, b)
-        return elementwise(np.logaddexp, a, b)
+        return backend.elementwise(np.logaddexp, a, b)
+
+
+def method(op: type[Elementary]) -> Callable:
+    """The method of a row, which the row's function calls for Tensors."""
+
+    @answers(op.function)
+    def of_self(self):
+        return self.apply_op(op, floating(self))
+
+    return named(of_self, op.function.__name__)
 
 
 class ElementaryMethods:
+    exp = method(Exp)
+    exp2 = method(Exp2)
+    expm1 = method(Expm1)
+    log = method(Log)
+    log2 = method(Log2)
+    log10 = method(Log10)
+    log1p = method(Log1p)
+    sqrt = method(Sqrt)
+    rsqrt = method(Rsqrt)
+    sin = method(Sin)
+    cos = method(Cos)
+    tan = method(Tan)
+    sinh = method(Sinh)
+    cosh = method(Cosh)
+    tanh = method(Tanh)
+    sigmoid = method(Sigmoid)
+    asin = arcsin = method(Arcsin)
+    acos = arccos = method(Arccos)
+    atan = arctan = method(Arctan)
+    asinh = arcsinh = method(Arcsinh)
+    acosh = arccosh = method(Arccosh)
+    atanh = arctanh = method(Arctanh)
+    erf = method(Erf)
+    erfc = method(Erfc)
+
     @answers(np.arctan2)
     def atan2(self, other): return of_floats(Atan2, self, other)
     @answers(np.logaddexp)
     def logaddexp(self, other): return of_floats(LogAddExp, self, other)
 
     arctan2 = atan2
-
-
-def method(op: type[Elementary]) -> Callable:
-    """The method of a row, which the row's function calls for Tensors."""
-    def of_self(self):
-        return self.apply_op(op, floating(self))
-
-    return answers(op.function)(named(of_self, op.row))
-
-
-for op in Elementary.__subclasses__():
-    setattr(ElementaryMethods, op.row, method(op))
-    if op.row.startswith("arc"):  # PyTorch's name of arcsin is asin
-        setattr(ElementaryMethods, f"a{op.row[3:]}", getattr(ElementaryMethods, op.row))

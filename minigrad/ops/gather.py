@@ -2,7 +2,8 @@
 import numpy as np
 
 from ..arrays.dtypes import bool_
-from ..backend import add_at, along, copied, copied_with_range, is_tensor, takes_twice
+from .. import backend
+from ..backend import along, copied_with_range, is_tensor, takes_twice
 from ..runner import compute
 from ..tape import Op
 from .indexing import OCCURS_TWICE, AddAt, passed_on, started
@@ -33,7 +34,7 @@ class ScatterAdd(Op):
     def forward(self, x, onto=None, *, dim, indices, shape):
         self.dim, self.indices = dim, indices
         out = started(onto, shape, x.dtype)
-        add_at(out, along(dim, indices), x)
+        backend.add_at(out, along(dim, indices), x)
         return out
 
     def backward(self, dout):
@@ -55,7 +56,7 @@ class Scatter(Op):
         index = along(dim, indices)
         if not is_checked and takes_twice(x.shape, index):
             raise ValueError(OCCURS_TWICE)
-        out = copied(x)
+        out = backend.copied(x)
         out[index] = value
         return out
 

@@ -5,7 +5,8 @@ import numpy as np
 
 from ..arrays import versions
 from ..arrays.dtypes import as_array
-from ..backend import add_at, copied, in_order, is_tensor, positions_of_nonzero, takes_twice
+from .. import backend
+from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
 from ..runner import compute
 from ..tape import Op
@@ -49,7 +50,7 @@ class AddAt(Op):
     def forward(self, x, onto=None, *, index, shape):
         self.index = index
         out = started(onto, shape, x.dtype)
-        add_at(out, index, x)
+        backend.add_at(out, index, x)
         return out
 
     def backward(self, dout):
@@ -59,12 +60,12 @@ class AddAt(Op):
 
 def passed_on(dout):
     """A gradient that an op passes on as it is, beside fresh ones: a copy of an array."""
-    return dout if is_tensor(dout) else copied(dout)
+    return dout if is_tensor(dout) else backend.copied(dout)
 
 
 def started(onto: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """What is added to: a copy, or zeros."""
-    return np.zeros(shape, dtype) if onto is None else copied(onto)
+    return np.zeros(shape, dtype) if onto is None else backend.copied(onto)
 
 
 OCCURS_TWICE = "setting items: an index occurs twice, so the gradient would not be defined"
@@ -83,7 +84,7 @@ class SetAt(Op):
         self.index, self.value_ndim = index, np.ndim(value)
         if not (is_checked or is_basic(index)) and takes_twice(x.shape, index):
             raise ValueError(OCCURS_TWICE)
-        out = x if in_place else copied(x)
+        out = x if in_place else backend.copied(x)
         out[index] = value
         return out
 
@@ -107,7 +108,7 @@ def plain_index(index):
         return index
     if index.dtype.kind not in "iu":  # what a mask picks depends on its values
         return np.array(values_of(index))
-    return compute(copied, index) if index.ndim else values_of(index).item()
+    return compute(backend.copied, index) if index.ndim else values_of(index).item()
 
 
 def integers_apart(index) -> tuple:

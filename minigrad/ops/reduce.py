@@ -9,7 +9,8 @@ from typing import Callable
 
 import numpy as np
 
-from ..backend import argmax, argmin, copy, count_nonzero, empty, in_order, normalized, sum
+from .. import backend
+from ..backend import in_order, normalized
 from ..tape import Op
 from .arithmetic import Mul
 from .comparison import select
@@ -37,8 +38,8 @@ def spread(reduced, shape: tuple[int, ...], axis):
     kept = keep_axes(reduced, shape, axis)
     if not isinstance(kept, np.ndarray):
         return np.broadcast_to(kept, shape)
-    out = empty(shape, kept.dtype)
-    copy(kept, out)
+    out = backend.empty(shape, kept.dtype)
+    backend.copy(kept, out)
     return out
 
 
@@ -49,7 +50,7 @@ class Sum(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
-        return in_order(sum(x, axis, keepdims))
+        return in_order(backend.sum(x, axis, keepdims))
 
     def backward(self, dout):
         return spread(dout, self.x_shape, self.axis)
@@ -62,7 +63,7 @@ class Mean(Op):
 
     def forward(self, x, *, axis=None, keepdims=False):
         self.axis, self.x_shape = axis, x.shape
-        return in_order(sum(x, axis, keepdims)) / count(x.shape, axis)
+        return in_order(backend.sum(x, axis, keepdims)) / count(x.shape, axis)
 
     def backward(self, dout):
         share = dout / max(count(self.x_shape, self.axis), 1)
@@ -107,7 +108,7 @@ class LogSumExp(Op):
         self.axis = axis
         largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(largest), largest, 0.0)
-        out = np.log(sum(np.exp(x - shift), axis, True)) + shift
+        out = np.log(backend.sum(np.exp(x - shift), axis, True)) + shift
         out = in_order(out if keepdims else np.squeeze(out, axis=axis))
         self.save(x, out)
         return out
@@ -129,9 +130,9 @@ class Norm(Op):
     def forward(self, x, *, p=2.0, axis=None, keepdims=False):
         self.p, self.axis = p, axis
         if p == 2:
-            out = np.sqrt(in_order(sum(Mul.call(x, x), axis, keepdims)))
+            out = np.sqrt(in_order(backend.sum(Mul.call(x, x), axis, keepdims)))
         else:
-            out = in_order(sum(np.abs(x) ** p, axis, keepdims)) ** (1 / p)
+            out = in_order(backend.sum(np.abs(x) ** p, axis, keepdims)) ** (1 / p)
         self.save(x, out)
         return out
 
@@ -235,21 +236,23 @@ class ReduceMethods:
 
     def max(self, dim=None, keepdim=False):
         """max(): the maximum. max(dim): (values, indices), the first of equal ones. max(other): elementwise."""
-        return extreme(Max, type(self).maximum, argmax, self, dim, keepdim)
+        return extreme(Max, type(self).maximum, backend.argmax, self, dim, keepdim)
 
     def min(self, dim=None, keepdim=False):
         """min(): the minimum. min(dim): (values, indices), the first of equal ones. min(other): elementwise."""
-        return extreme(Min, type(self).minimum, argmin, self, dim, keepdim)
+        return extreme(Min, type(self).minimum, backend.argmin, self, dim, keepdim)
 
     @answers(np.argmax)
-    def argmax(self, dim=None, keepdim=False): return position(argmax, self, dim, keepdim)
+    def argmax(self, dim=None, keepdim=False): return position(backend.argmax, self, dim, keepdim)
     @answers(np.argmin)
-    def argmin(self, dim=None, keepdim=False): return position(argmin, self, dim, keepdim)
+    def argmin(self, dim=None, keepdim=False): return position(backend.argmin, self, dim, keepdim)
     @answers(np.any)
     def any(self, dim=None, keepdim=False): return reduce_constant("any", np.logical_or, self, dim, keepdim)
     @answers(np.all)
     def all(self, dim=None, keepdim=False): return reduce_constant("all", np.logical_and, self, dim, keepdim)
-    def count_nonzero(self, dim=None): return self.constant(count_nonzero, self, checked_axes("count_nonzero", self, dim))
+
+    def count_nonzero(self, dim=None):
+        return self.constant(backend.count_nonzero, self, checked_axes("count_nonzero", self, dim))
 
     def logsumexp(self, dim, keepdim=False):
         """log(sum of e^x), without overflow."""

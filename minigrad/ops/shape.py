@@ -5,7 +5,8 @@ from typing import Sequence
 
 import numpy as np
 
-from ..backend import concatenate, copied, copy, empty, is_tensor
+from .. import backend
+from ..backend import concatenate, is_tensor
 from ..tape import Op
 from .indexing import Index
 from .numpy_protocol import answers
@@ -18,7 +19,7 @@ class Clone(Op):
     passes_gradient = True
 
     def forward(self, x):
-        return copied(x)
+        return backend.copied(x)
 
     def backward(self, dout):
         return dout
@@ -96,7 +97,7 @@ class Flip(Op):
     def forward(self, x, *, axes):
         self.axes = axes
         backwards = [slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)]
-        return copied(x[(*backwards, ...)])
+        return backend.copied(x[(*backwards, ...)])
 
     def backward(self, dout):
         return Flip.call(dout, axes=self.axes)
@@ -124,9 +125,9 @@ class Pad(Op):
 
     def forward(self, x, *, index, shape, value):
         self.index = index
-        out = empty(shape, x.dtype)
-        copy(np.asarray(value).astype(x.dtype), out)
-        copy(x, out[(*index, ...)])
+        out = backend.empty(shape, x.dtype)
+        backend.copy(np.asarray(value).astype(x.dtype), out)
+        backend.copy(x, out[(*index, ...)])
         return out
 
     def backward(self, dout):

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import argsort, copied
+from .. import backend
 from ..runner import compute
 from .gather import Gather
 from .operands import check_dim
@@ -19,13 +19,13 @@ class ValuesAndIndices(NamedTuple):
 
 def order(x: np.ndarray, dim: int, descending: bool, count: int | None = None) -> np.ndarray:
     """The indices that sort x along dim, or the first of them; of a single number 0."""
-    found = argsort(np.atleast_1d(x), dim, descending, 0, count)
+    found = backend.argsort(np.atleast_1d(x), dim, descending, 0, count)
     return found if x.ndim else found.reshape(())
 
 
 def picked(x, dim: int, indices):
     """x.gather(dim, indices) of indices that were found in x: nobody has to look whether they are in range."""
-    return x.apply_op(Gather, x, dim=dim, indices=compute(copied, indices)) if x.ndim else x.gather(dim, indices)
+    return x.apply_op(Gather, x, dim=dim, indices=compute(backend.copied, indices)) if x.ndim else x.gather(dim, indices)
 
 
 class SortingMethods:

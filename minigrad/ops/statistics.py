@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from ..backend import argsort, elementwise, in_order, is_tensor, wide_sum
+from .. import backend
+from ..backend import in_order, is_tensor
 from ..tape import Op
 from .arithmetic import Mul, Sub
 from .operands import check_dim, floating, methods_with_numpy_names, with_numpy_names
@@ -40,7 +41,7 @@ class Var(Op):
         self.axis = axis
         n = count(x.shape, axis)
         self.divisor = max(n - correction, 0)
-        mean = np.divide(wide_sum(x, axis, True), n)
+        mean = np.divide(backend.wide_sum(x, axis, True), n)
         high, squares = mean.astype(x.dtype), self.squares(x, mean, axis)
         self.save(x, high, (mean - high).astype(x.dtype))
         out = self.of_variance(np.divide(squares, self.divisor)).astype(x.dtype)
@@ -48,13 +49,13 @@ class Var(Op):
 
     def squares(self, x, mean, axis):
         """The sums of (x - mean)^2."""
-        return wide_sum(squared_error(x, mean), axis, True)
+        return backend.wide_sum(squared_error(x, mean), axis, True)
 
     def backward(self, dout, x, high, low):
         share = keep_axes(dout, x.shape, self.axis) * (2.0 / self.divisor if self.divisor else math.nan)
         if is_tensor(x):  # to be differentiated itself: through the mean, too
             return Mul.call(share, centred(x, self.axis))
-        return elementwise(scaled_difference, share, x, high, low)
+        return backend.elementwise(scaled_difference, share, x, high, low)
 
 
 class Std(Var):
@@ -109,7 +110,7 @@ def middle(x: np.ndarray, dim: int) -> np.ndarray:
     """The index along dim of the middle element in order of size, of two the smaller; of the first NaN, if there is one."""
     row = np.atleast_1d(x)
     half = (row.shape[dim] - 1) // 2
-    found = argsort(row, dim, False, half, half + 1)
+    found = backend.argsort(row, dim, False, half, half + 1)
     is_nan = np.isnan(row)
     if is_nan.any():
         found = np.where(is_nan.any(dim, keepdims=True), is_nan.argmax(dim, keepdims=True), found)

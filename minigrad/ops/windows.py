@@ -1,7 +1,7 @@
 """Windows that slide along an axis, and their transpose, which adds them back where they overlap."""
 import numpy as np
 
-from ..backend import copied
+from .. import backend
 from ..tape import Op
 from .operands import check_dim
 
@@ -13,7 +13,7 @@ class Unfold(Op):
 
     def forward(self, x, *, size, step):
         self.step, self.length = step, x.shape[-1]
-        return copied(windows_of(x, size, step))
+        return backend.copied(windows_of(x, size, step))
 
     def backward(self, dout):
         return Fold.call(dout, length=self.length, step=self.step)

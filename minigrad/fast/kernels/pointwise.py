@@ -43,7 +43,7 @@ class Formula:
     def __init__(self, function: Callable, dtype: np.dtype = FLOAT, takes: tuple[np.dtype, ...] = (), least: int = LARGE,
                  least_apart: int | None = None, only_moves: bool = False, form: Scalar | Callable | None = None):
         self.function, self.dtype, self.least = function, dtype, least  # dtype of the result, elements at least
-        self.least_apart = least if least_apart is None else least_apart  # the same, of elements that are no neighbours
+        self.smallest = least if least_apart is None else min(least, least_apart)  # the same, of elements that lie apart
         self._takes, self._share = takes, MOVED if only_moves else 1
         self._form = form and Recorded.as_it_is(form)
         self._kernels: dict[str, Callable] = {}  # by pattern
