@@ -1,8 +1,12 @@
-"""What takes the place of a function of `backend` does the same, for few elements and for many, in which kernels differ."""
+"""What takes the place of a function of `backend` does the same: in all layouts, for sizes on both sides of the thresholds.
+
+Functions are looked up at each call: which of them runs is decided then.
+"""
 import numpy as np
 import pytest
 
 import minigrad as mg
+from layouts import LAYOUTS
 from minigrad import backend
 
 random = np.random.default_rng(0)
@@ -31,34 +35,97 @@ def added(shape, dtype, index):
     return out, index, random.standard_normal(out[index].shape).astype(dtype)
 
 
-def add_at(out, index, x):
-    out = out.copy()
-    backend.add_at(out, index, x)
-    return out
-
-
 PLANES = [shape for shape in SHAPES if len(shape) > 1 and 0 not in shape]
-ROWS = [  # a function and its arguments
-    *[(add_at, added(shape, dtype, index)) for shape in PLANES for dtype in (np.float32, np.float64)
+ROWS = [  # the name of a function, and its arguments
+    *[("add_at", added(shape, dtype, index)) for shape in PLANES for dtype in (np.float32, np.float64)
       for index in indices_of(shape)],
-    *[(backend.argsort, (x, axis, descending, *part)) for shape in SHAPES for dtype in (np.float32, np.float64, np.int64)
+    *[("argsort", (x, axis, descending, *part)) for shape in SHAPES for dtype in (np.float32, np.float64, np.int64)
       for axis in range(len(shape)) for n in shape[axis : axis + 1] for descending in (False, True)
       for part in ((), (0, 1), (0, min(9, n)), (0, n), (0, 0), (n // 2, n // 2 + 1))
       for x in (different(shape, dtype), numbers(shape, dtype)) if part[1:] <= (n,)],
-    *[(backend.sum_of_products, (subscripts, *[random.standard_normal(shape) for shape in shapes])) for subscripts, *shapes in (
+    *[("sum_of_products", (subscripts, *[random.standard_normal(shape) for shape in shapes])) for subscripts, *shapes in (
         ("ij->ji", (3, 4)), ("ij,jk->ik", (3, 4), (4, 5)), ("ij,jk->ik", (1, 4), (4, 1)), ("ij,jk->ik", (3, 1), (4, 5)), ("i,i->", (3,), (3,)),
         ("bij,bkj->ikb", (2, 3, 4), (2, 5, 4)), ("ij,ij->ji", (3, 4), (3, 4)), ("ij,jk,k->i", (3, 4), (4, 5), (5,)))],
 ]
 
 
-@pytest.mark.parametrize("name", sorted({function.__name__ for function, _ in ROWS}))
+def result(name, *arguments):
+    """What the function gives, or leaves in its first argument."""
+    if name != "add_at":
+        return getattr(backend, name)(*arguments)
+    out = arguments[0].copy()
+    backend.add_at(out, *arguments[1:])
+    return out
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in ROWS}))
 def test_it_does_what_numpy_does(name):
-    for function, arguments in ROWS:
-        if function.__name__ == name:
-            got = function(*arguments)
-            with mg.textbook():
-                expected = function(*arguments)
-            for a, b in zip(got, expected, strict=True) if isinstance(got, tuple) else [(got, expected)]:
-                a, b = np.asarray(a), np.asarray(b)
-                assert a.shape == b.shape and a.dtype.kind == b.dtype.kind and a.flags.c_contiguous >= b.flags.c_contiguous
-                np.testing.assert_allclose(a, b, 1e-6, 1e-6, err_msg=str(arguments))
+    for _, arguments in (row for row in ROWS if row[0] == name):
+        got = np.asarray(result(name, *arguments))
+        with mg.textbook():
+            expected = np.asarray(result(name, *arguments))
+        assert got.shape == expected.shape and got.dtype.kind == expected.dtype.kind
+        assert got.flags.c_contiguous >= expected.flags.c_contiguous
+        np.testing.assert_allclose(got, expected, 1e-6, 1e-6, err_msg=str(arguments))
+
+
+OF_LAYOUTS = [(), (0, 3), (3, 5), (70, 60), (4, 50, 51), (300, 450)]  # shapes, on both sides of the thresholds
+MOVES = {  # of x: exact
+    "copied": lambda x: backend.copied(x),
+    "copy": lambda x: copied_to(np.empty(x.shape, x.dtype), x),
+    "copy to another order": lambda x: copied_to(np.empty(x.shape[::-1], x.dtype).T, x),
+    "copy of a broadcast row": lambda x: copied_to(np.empty((20, *x.shape), x.dtype), x),
+    **{f"astype {dtype}": lambda x, dtype=np.dtype(dtype): backend.astype(x, dtype, "K") for dtype in ("f4", "f8", "i8", "?")},
+}
+OF_AXES = {  # of x and axes, with keepdims or without
+    "sum": lambda *arguments: backend.sum(*arguments), "wide_sum": lambda *arguments: backend.wide_sum(*arguments),
+    "count_nonzero": lambda x, axes, _: backend.count_nonzero(x, axes),
+}
+OF_AN_AXIS = {
+    "argmax": lambda *arguments: backend.argmax(*arguments), "argmin": lambda *arguments: backend.argmin(*arguments),
+    "running_sum": lambda x, axis, reverse: backend.running_sum(x, 0 if axis is None else axis, reverse),
+}
+
+
+def copied_to(out, x):
+    backend.copy(x, out)
+    return out
+
+
+def assert_same(function, *arguments):
+    with np.errstate(invalid="ignore"):
+        found = np.asarray(function(*arguments))
+        with mg.textbook():
+            expected = np.asarray(function(*arguments))
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    if found.dtype.kind != "f":
+        np.testing.assert_array_equal(found, expected)
+        return
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+    finite = np.isfinite(expected)
+    x, tolerance = arguments[0], 1e-6 if found.dtype == np.float32 else 1e-12
+    size = np.max(np.abs(x), initial=0, where=np.isfinite(x)) * x.size ** 0.5 if x.dtype.kind == "f" else 0
+    np.testing.assert_allclose(found[finite], expected[finite], rtol=tolerance, atol=tolerance * size)
+
+
+@pytest.mark.parametrize("dtype, is_finite", [("f4", True), ("f4", False), ("f8", True), ("f8", False), ("i8", True), ("?", True)])
+@pytest.mark.parametrize("shape", OF_LAYOUTS, ids=str)
+def test_it_does_so_in_all_layouts(shape, dtype, is_finite):
+    values = (2 * np.random.default_rng(0).standard_normal(shape)).round(1)  # some are equal, some are 0
+    values = np.asarray(values, dtype)
+    if not is_finite:
+        values.reshape(-1)[7::50], values.reshape(-1)[31::700] = np.inf, np.nan
+    for layout in LAYOUTS.values():
+        x = layout(values)
+        for function in MOVES.values():
+            assert_same(function, x)
+        for axis in (None, *range(x.ndim)):
+            for flag in (False, True):
+                for function in OF_AXES.values():
+                    assert_same(function, x, axis, flag)
+                if x.ndim and x.size:
+                    for function in OF_AN_AXIS.values():
+                        assert_same(function, x, axis, flag)
+        if x.ndim == 3:
+            for function in OF_AXES.values():
+                assert_same(function, x, (0, 2), True)
