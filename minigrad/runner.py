@@ -5,7 +5,7 @@ other function of arrays. It also tells the runner when Python reads values, or 
 
 - `EAGER`, which runs where nothing else was asked for, does the work and no more.
 - An `Observer` looks on inside a `with` block: `detect_anomaly`, `count_flops` and `trace` are such.
-- `Capture` (fast/capture.py) writes the work down, so that `compile` can do it again.
+- `Capture` (fast/compiling/capture.py) writes the work down, so that `compile` can do it again.
 """
 import contextlib
 import functools

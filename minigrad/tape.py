@@ -251,7 +251,7 @@ def walk(roots: dict[Node, Any], runner, retain_graph: bool, found: dict | None 
 
     A node passes its gradient on when all of it has arrived. With b = a + a and c = a * b, what c sends to a is not all: b
     still owes it a part. A node is made after its inputs, so from the youngest to the oldest is such an order, and a heap
-    of the nodes reached so far gives it. A runner may let leaves, which are the oldest, come earlier.
+    of the nodes reached so far gives it. Leaves are the oldest: they come last, or when `runner.early` says.
 
     Two gradients that meet are added, in place if the walk owns the first: if nobody else holds that array.
 

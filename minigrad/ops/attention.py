@@ -130,7 +130,7 @@ class ScaledDotProductAttention(Fused):
         return 2 * batch * heads * size * count_pairs(queries, keys, self.is_causal)
 
     def count_backward(self, multiply_adds):
-        return multiply_adds // 2 * 5  # scores, dv, dweights, dq, dk
+        return multiply_adds // 2 * 5  # dv, dweights, dq, dk, and scores once more where weights are not kept
 
 
 def count_pairs(queries: int, keys: int, is_causal: bool) -> int:

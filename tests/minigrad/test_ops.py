@@ -162,7 +162,7 @@ def test_a_graph_is_pickled_as_the_textbooks(case, is_there, monkeypatch):
     assert b"minigrad.fast" not in stream
     out.backward(from_numpy(upstream_of(out)))
     if not is_there:
-        monkeypatch.setattr(tape, "_implementations", {})
+        monkeypatch.setattr(case.op, "implementation", None)
     copy, copies = pickle.loads(stream)
     copy.backward(from_numpy(upstream_of(out)))
     assert_close([x.grad.data for x in copies], [x.grad.data for x in leaves(inputs)], 0 if is_there else 1e-12)

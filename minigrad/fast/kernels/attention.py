@@ -242,11 +242,11 @@ def _backward_portion(begin, end, given, space, work):
                         _copy_mask(at(mask, first, start), count, keys, tile)
                     _tile(at(k_packed, start, 0), queries, keys, square, columns, D, scores, B_IN_PLACE | adding,
                           minus_infinity, tile, work)
-                    # 3. dweights = dout @ v.T - sum(out * dout); with dropout, the sum comes off later
+                    # 3. dweights - rowsum(out * dout), dweights = dout @ v.T; with dropout, the sum comes off later
                     adding = ADD_BIAS if dropping[0] == 0 else 0
                     _tile(at(v_packed, start, 0), douts, keys, square, columns, D, minus_delta, B_IN_PLACE | adding, zero,
                           dtile, work)
-                    # 2. weights = exp(scores - logsumexp);  dscores = weights * (what 3. made)
+                    # 2. weights = exp(scores - logsumexp);  dscores = weights * (dweights - rowsum(out * dout))
                     softmax_backward(scores, dscores, keys, square, columns, subtracted)
                     if dropping[0] != 0:
                         _drop_tile(dropping, head, first, start, scores, dscores, minus_delta, 1, keys, square, columns)

@@ -45,7 +45,7 @@ class Formula:
         self.function, self.dtype, self.least = function, dtype, least  # dtype of the result, elements at least
         self.smallest = least if least_apart is None else min(least, least_apart)  # the same, of elements that lie apart
         self._takes, self._share = takes, MOVED if only_moves else 1
-        self._form = form and Recorded.as_it_is(form)
+        self.form = form and Recorded.as_it_is(form)
         self._kernels: dict[str, Callable] = {}  # by pattern
 
     def of(self, *operands) -> np.ndarray | None:
@@ -66,7 +66,7 @@ class Formula:
     def _kernel(self, pattern: str) -> Callable:
         found = self._kernels.get(pattern)
         if found is None:
-            source, form = self._form or Recorded.of(self.function, len(pattern))
+            source, form = self.form or Recorded.of(self.function, len(pattern))
             name = f"{self.function.__name__.strip('<>')}_{pattern}_{hashlib.sha256(source.encode()).hexdigest()[:8]}"
             found = self._kernels[pattern] = _kernel(name, form, pattern, self._share)
         return found

@@ -123,6 +123,21 @@ def test_gradients_are_those_of_numpys_notation(name):
     np.testing.assert_allclose(formula_of(function).of(*operands), function(*operands), 2e-5, 1e-6)
 
 
+FORMS = named([function for function, formula in FORMULAS.items() if formula and formula.form])
+
+
+@pytest.mark.parametrize("name", FORMS)
+@np.errstate(all="ignore")
+def test_a_form_of_its_own_is_the_same_function(name):
+    """Far out, and for NaN, too."""
+    function = FORMS[name]
+    x = WIDE[~np.isinf(WIDE)]
+    operands = {1: (x,), 2: (np.full_like(x, 1.5), x), 3: (np.full_like(x, 1.5), x, x[::-1])}[count_of(function)]
+    numbers = activations.Elu.numbers.values() if function is activations.Elu.gradient else ()
+    got, expected = formula_of(function).of(*operands, *numbers), function(*operands, *numbers)
+    np.testing.assert_allclose(got, expected, 2e-5, 1e-6)
+
+
 @np.errstate(all="ignore")
 def test_binary_cross_entropy_is_that_of_numpys_notation():
     """Where p is 0, nearly 0 or 1, too."""
