@@ -17,30 +17,34 @@ def is_tensor(value: Any) -> bool:
     return hasattr(type(value), "apply_op")  # of the class: an object's own __getattr__ is not asked
 
 
-plain = SimpleNamespace()  # what stands here of what has been replaced
+in_numpy = SimpleNamespace()  # what stands here of what has been replaced
+replacements: dict[str, Callable] = {}
+asks_threads = False  # does each call ask whether its thread is inside `textbook`?
 
 
 def replaced_by(**functions: Callable) -> None:
-    """From now on these do what the functions of their names do: for the same arguments, the same to a rounding or two.
+    """Put these in place of the functions of the same names, which ops call as `backend.x`.
 
-    What they leave to NumPy, they hand to `plain`.
+    They give the same results, to a rounding or two, and hand what they don't take to `backend.in_numpy`.
     """
     for name, function in functions.items():
-        vars(plain).setdefault(name, globals()[name])
-        globals()[name] = function
+        plain = vars(in_numpy).setdefault(name, globals()[name])
+        replacements[name] = function
+        globals()[name] = _unless_textbook(plain, function) if asks_threads else function
 
 
-def ask_threads() -> bool:
-    """From now on each call asks whether its thread is inside `textbook`, which takes time; is that new?"""
-    replaced = {name: globals()[name] for name in vars(plain) if not hasattr(globals()[name], "__wrapped__")}
-    globals().update({name: _unless_textbook(getattr(plain, name), function) for name, function in replaced.items()})
-    return bool(replaced)
+def ask_threads() -> None:
+    """From now on each call asks whether its thread is inside `textbook`: that takes time, so only if somebody ever is."""
+    global asks_threads
+    if not asks_threads:
+        asks_threads = True
+        replaced_by(**replacements)
 
 
-def _unless_textbook(function: Callable, other: Callable) -> Callable:
-    @functools.wraps(function)
-    def call(*arguments):
-        return function(*arguments) if this_thread.is_textbook else other(*arguments)
+def _unless_textbook(plain: Callable, replacement: Callable) -> Callable:
+    @functools.wraps(plain)
+    def call(*arguments, **options):
+        return (plain if this_thread.is_textbook else replacement)(*arguments, **options)
 
     return call
 
@@ -49,7 +53,10 @@ def _unless_textbook(function: Callable, other: Callable) -> Callable:
 
 
 def elementwise(function: Callable, *operands):
-    """function(*operands), which are arrays that broadcast, and numbers: element by element."""
+    """function(*operands), which are arrays that broadcast, and numbers: element by element.
+
+    The function lives as long as the program: a kernel may be made of it, and kept.
+    """
     return function(*operands)
 
 

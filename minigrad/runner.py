@@ -110,7 +110,9 @@ EAGER = Runner()
 
 @contextlib.contextmanager
 def textbook() -> Iterator[None]:
-    """Inside, and in this Python thread, ops run as `minigrad.ops` has them: in NumPy, and not as kernels.
+    """Ops that are applied inside, in this Python thread, run as `minigrad.ops` has them: in NumPy, and not as kernels.
+
+    An op keeps the backward that it was applied with, so both are in NumPy if the whole of a step stands inside.
 
     >>> import minigrad as mg
     >>> with mg.textbook():
@@ -118,8 +120,7 @@ def textbook() -> Iterator[None]:
     tensor([0.5, 0.5])
     """
     refuse_in_capture("enters or leaves textbook()", "enter it outside")
-    if backend.ask_threads():
-        outdate()
+    backend.ask_threads()
     before, this_thread.is_textbook = this_thread.is_textbook, True
     try:
         yield
@@ -191,7 +192,7 @@ def outdate() -> None:
 
 
 def changes() -> int:
-    """How often `outdate` was called: while this stays the same, no module has been given another attribute or hook."""
+    """How often `outdate` was called: as when a module was given another attribute or hook."""
     return generation
 
 

@@ -39,7 +39,7 @@ class Tensor(ops.Methods):
     """
 
     frozen: Node | None = None  # the place on the tape of a leaf while it does not require a gradient
-    made = 0  # when, of one that has no place on the tape
+    made = 0  # the age of one that has no place on the tape, as `node.order` is on it
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None):
         copy = None if isinstance(data, Tensor) else True

@@ -16,7 +16,7 @@ def sum_of_products(subscripts: str, *factors: np.ndarray) -> np.ndarray:
     shapes = [n for x in factors for n in x.shape]
     sizes = dict(zip(labels[0] + labels[1], shapes)) if labels else {}
     if not labels or [sizes[label] for label in labels[0] + labels[1]] != shapes:  # 1 may also stand for another length
-        return backend.plain.sum_of_products(subscripts, *factors)
+        return backend.in_numpy.sum_of_products(subscripts, *factors)
     a, b, output, batch, rows, summed, columns = labels
 
     def matrices(x, own, *groups):

@@ -94,7 +94,7 @@ def add_at(out, index, x) -> None:
         rows, ids = out.reshape(len(out), -1), parts[0].astype(np.int64) % len(out)
         embedding_backward(np.broadcast_to(x, ids.shape + out.shape[1:]).reshape(ids.size, -1), ids.reshape(-1), rows, rows)
     else:
-        backend.plain.add_at(out, index, x)
+        backend.in_numpy.add_at(out, index, x)
 
 
 replaced_by(add_at=add_at)

@@ -11,7 +11,7 @@ from .kernels.thresholds import FEW_KEYS, LARGE
 def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
     """Of 50,000 elements, the 20 largest are found in 0.07 ms, where sorting all takes 3.6."""
     if x.size < LARGE or x.dtype != np.float32:
-        return backend.plain.argsort(x, axis, descending, start, end)
+        return backend.in_numpy.argsort(x, axis, descending, start, end)
     x = with_axis_last(x, axis)
     is_few = end and end <= FEW_KEYS and not start
     keys = sorting_keys(x, descending, end if is_few else None)

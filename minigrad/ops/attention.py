@@ -102,8 +102,8 @@ class ScaledDotProductAttention(Fused):
     dq = dscores @ k * scale,  dk = dscores^T @ q * scale
 
     q (B, H, Tq, D), k and v (B, H, Tk, D), mask (B, H, Tq, Tk) or what broadcasts to it; with a rotation, see `turned`, of
-    q and k first. A causal query i sees the keys 0 to i. Weights are dropped with probability dropout_p, and which is
-    made again from `key` (random.key_of_batch). Saves its inputs, q and k as they were turned, and weights.
+    q and k first. A causal query i sees the keys 0 to i. Each weight is dropped with probability dropout_p: which ones,
+    `key` tells again (random.key_of_batch). Saves its inputs, q and k as they were turned, and weights.
     """
 
     saves_inputs = True

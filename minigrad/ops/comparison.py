@@ -120,9 +120,10 @@ class Clamp(Op):
         return backend.elementwise(clamp_backward, dout, x, self.low, self.high)
 
 
-def judgement(ufunc: np.ufunc) -> Callable:
+def predicate(ufunc: np.ufunc) -> Callable:
     """The method for a comparison, or a logical function, which has no gradient and answers to `ufunc`."""
-    compute_it = functools.partial(backend.elementwise, ufunc)
+    def compute_it(*operands):
+        return backend.elementwise(ufunc, *operands)
 
     def of_one(self):
         return self.constant(compute_it, self)
@@ -142,18 +143,18 @@ def judgement(ufunc: np.ufunc) -> Callable:
 class ComparisonMethods:
     __hash__ = object.__hash__
 
-    eq = __eq__ = judgement(np.equal)
-    ne = __ne__ = judgement(np.not_equal)
-    lt = __lt__ = judgement(np.less)
-    le = __le__ = judgement(np.less_equal)
-    gt = __gt__ = judgement(np.greater)
-    ge = __ge__ = judgement(np.greater_equal)
-    __and__ = __rand__ = judgement(np.bitwise_and)
-    __or__ = __ror__ = judgement(np.bitwise_or)
-    __xor__ = __rxor__ = judgement(np.bitwise_xor)
-    __invert__ = judgement(np.invert)
-    logical_and, logical_or, logical_xor = map(judgement, (np.logical_and, np.logical_or, np.logical_xor))
-    logical_not, isnan, isinf, isfinite = map(judgement, (np.logical_not, np.isnan, np.isinf, np.isfinite))
+    eq = __eq__ = predicate(np.equal)
+    ne = __ne__ = predicate(np.not_equal)
+    lt = __lt__ = predicate(np.less)
+    le = __le__ = predicate(np.less_equal)
+    gt = __gt__ = predicate(np.greater)
+    ge = __ge__ = predicate(np.greater_equal)
+    __and__ = __rand__ = predicate(np.bitwise_and)
+    __or__ = __ror__ = predicate(np.bitwise_or)
+    __xor__ = __rxor__ = predicate(np.bitwise_xor)
+    __invert__ = predicate(np.invert)
+    logical_and, logical_or, logical_xor = map(predicate, (np.logical_and, np.logical_or, np.logical_xor))
+    logical_not, isnan, isinf, isfinite = map(predicate, (np.logical_not, np.isnan, np.isinf, np.isfinite))
 
     def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
         """|self - other| <= atol + rtol |other|, elementwise."""

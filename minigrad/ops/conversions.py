@@ -38,7 +38,7 @@ class ConversionMethods:
     def __int__(self) -> int: return int(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "i" or self._array.size != 1:
+        if self.dtype.kind != "i" or self._array.size != 1:
             raise TypeError(f"only an integer tensor of one element is an index, got {self.dtype} {self.shape}")
         return self.item()
 

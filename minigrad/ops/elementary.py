@@ -29,7 +29,8 @@ class Elementwise(Op):
 class Elementary(Op):
     """out = f(x):  dx = gradient(dout, x), or gradient(dout, out) if `saves` is "out"
 
-    Outside of its domain, and at its poles, f is NaN or infinite without a warning. Both take the `numbers`, too.
+    Outside of its domain, and at its poles, f is NaN or infinite without a warning. After the arrays, both get the
+    `numbers`.
     """
 
     fresh_gradients = True

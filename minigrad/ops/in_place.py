@@ -49,7 +49,7 @@ def check_current(name: str, inputs: Sequence) -> None:
 
 
 def in_place(name: str):
-    """The method that computes another one of this name, and writes its result to the tensor itself."""
+    """The method `name_`: what the method `name` gives is written to the tensor itself."""
 
     def method(self, *arguments, **options):
         return self.write(getattr(self._before(), name)(*arguments, **options))
@@ -124,8 +124,11 @@ class InPlaceMethods:
         return self._drawn_anew("normal_", random.generator(generator).normal(mean, std, self.shape))
 
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: random.Generator | None = None):
-        """Drawn anew: uniform between low and high."""
-        return self._drawn_anew("uniform_", random.generator(generator).uniform(low, high, self.shape))
+        """Drawn anew: uniform from low up to, but not including, high."""
+        values = random.generator(generator).uniform(low, high, self.shape)
+        if low < high and self.dtype.kind == "f":  # in this dtype, the last of them would be rounded to high
+            values = np.minimum(values, np.nextafter(self.dtype.type(high), self.dtype.type(low)))
+        return self._drawn_anew("uniform_", values)
 
     def exponential_(self, lambd: float = 1.0, *, generator: random.Generator | None = None):
         """Drawn anew: waiting times for what happens `lambd` times per unit of time."""

@@ -116,7 +116,8 @@ def no_tensor(*values) -> TypeError:
 
 
 def broadcast_error(name: str, *values) -> ValueError:
-    shapes = " and ".join(str(np.shape(data_of(value))) for value in values if type(value) not in NUMBERS)
+    shapes = " and ".join(str(value.shape if is_tensor(value) else np.shape(value))
+                          for value in values if type(value) not in NUMBERS)
     return ValueError(
         f"{name}: shapes {shapes} do not broadcast; each pair of axes, counted from the last, must be equal or "
         "contain a 1"
@@ -137,7 +138,7 @@ def checked_axes(name: str, x, dim) -> tuple[int, ...] | None:
         return None
     axes = tuple([check_dim(name, x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))])
     if len(set(axes)) < len(axes):
-        raise ValueError(f"{name}: a dim appears multiple times in {dim}")
+        raise ValueError(f"{name}: dim {max(axes, key=axes.count)} appears multiple times in {dim}")
     return axes if x.ndim else None
 
 
@@ -157,7 +158,7 @@ def column_sum(x):
 
 
 def row_mean(x):
-    """(..., C) -> (..., 1): the mean of each row; 0 of rows without elements, of which NumPy warns"""
+    """(..., C) -> (..., 1): the mean of each row; 0 of an empty one, where np.mean would warn"""
     return np.mean(x, axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
 
 

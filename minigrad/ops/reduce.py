@@ -176,9 +176,9 @@ def reduce_constant(name: str, function: np.ufunc, x, dim, keepdim: bool):
     return x.constant(lambda array: in_order(function.reduce(array, axis=axes, keepdims=keepdim)), x)
 
 
-def position(function: Callable, x, dim: int | None, keepdim: bool):
+def position(name: str, function: Callable, x, dim: int | None, keepdim: bool):
     """argmax and argmin: the first of equal ones."""
-    dim = None if dim is None else check_dim(function.__name__, x, dim)
+    dim = None if dim is None else check_dim(name, x, dim)
     return x.constant(function, x, dim if x.ndim else None, keepdim)
 
 
@@ -189,7 +189,7 @@ def extreme(operation, elementwise, arg_function, x, dim, keepdim: bool):
     if not isinstance(dim, (int, np.integer)):
         return elementwise(x, dim)
     dim = check_dim(operation.__name__.lower(), x, dim)
-    return values_and_indices(x, position(arg_function, x, dim, True), dim, keepdim)
+    return values_and_indices(x, position(operation.__name__.lower(), arg_function, x, dim, True), dim, keepdim)
 
 
 def values_and_indices(x, indices, dim: int, keepdim: bool):
@@ -243,9 +243,9 @@ class ReduceMethods:
         return extreme(Min, type(self).minimum, backend.argmin, self, dim, keepdim)
 
     @answers(np.argmax)
-    def argmax(self, dim=None, keepdim=False): return position(backend.argmax, self, dim, keepdim)
+    def argmax(self, dim=None, keepdim=False): return position("argmax", backend.argmax, self, dim, keepdim)
     @answers(np.argmin)
-    def argmin(self, dim=None, keepdim=False): return position(backend.argmin, self, dim, keepdim)
+    def argmin(self, dim=None, keepdim=False): return position("argmin", backend.argmin, self, dim, keepdim)
     @answers(np.any)
     def any(self, dim=None, keepdim=False): return reduce_constant("any", np.logical_or, self, dim, keepdim)
     @answers(np.all)

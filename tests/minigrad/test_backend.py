@@ -2,6 +2,10 @@
 
 Functions are looked up at each call: which of them runs is decided then.
 """
+import functools
+import gc
+import sys
+
 import numpy as np
 import pytest
 
@@ -129,3 +133,31 @@ def test_it_does_so_in_all_layouts(shape, dtype, is_finite):
         if x.ndim == 3:
             for function in OF_AXES.values():
                 assert_same(function, x, (0, 2), True)
+
+
+def test_nobody_keeps_a_function_that_was_replaced():
+    """Ops look it up at each call, or they would never see the kernels."""
+    for name, function in vars(backend.in_numpy).items():
+        holders = gc.get_referrers(function)
+        partial = [holder for holder in holders if isinstance(holder, functools.partial)]
+        modules = [module for module in list(sys.modules.values()) if module.__name__.startswith("minigrad") and module is not backend
+                   and any(vars(module) is holder for holder in holders)]
+        assert (partial, modules) == ([], []), name
+
+
+def test_within_a_textbook_functions_take_what_they_take_outside():
+    x = np.ones((2, 3), np.float32)
+    outside = backend.sum(x, keepdims=True)
+    with mg.textbook():
+        np.testing.assert_array_equal(backend.sum(x, keepdims=True), outside)
+    np.testing.assert_array_equal(backend.sum(x, keepdims=True), outside)
+
+
+def test_a_function_that_is_replaced_inside_of_a_textbook_is_replaced_outside_alone(monkeypatch):
+    count_nonzero = backend.replacements["count_nonzero"]
+    monkeypatch.setitem(vars(backend), "count_nonzero", backend.count_nonzero)
+    monkeypatch.setitem(backend.replacements, "count_nonzero", count_nonzero)
+    with mg.textbook():
+        backend.replaced_by(count_nonzero=functools.wraps(count_nonzero)(lambda x, axis=None: 42))
+        assert backend.count_nonzero(np.ones(3)) == 3
+    assert backend.count_nonzero(np.ones(3)) == 42

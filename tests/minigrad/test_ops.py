@@ -9,7 +9,7 @@ import pytest
 import minigrad
 from cases import CASES, NEED_AN_AXIS
 from layouts import EXPANDED, LAYOUTS, mapped
-from minigrad import Tensor, from_numpy, gradcheck, tape
+from minigrad import Tensor, from_numpy, gradcheck
 from minigrad.fast import pool
 from minigrad.ops.diagonal import Diagonal
 from minigrad.ops.difference_losses import DifferenceLoss

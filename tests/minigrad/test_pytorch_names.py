@@ -147,6 +147,13 @@ def test_a_compiled_step_draws_from_its_generator_anew():
     assert [step(mg.zeros(2)).tolist() for _ in range(3)] == expected
 
 
+def test_uniform_draws_stay_below_the_upper_bound():
+    """Also where rounding to the dtype would reach it."""
+    high = float(np.nextafter(np.float32(1), np.float32(2)))
+    for x in (mg.zeros(100).uniform_(1.0, high), mg.zeros(100, dtype=mg.float64).uniform_(0.0, 5e-324)):
+        assert (x.numpy() < x.numpy().dtype.type(high)).all() and len(set(x.tolist())) == 1
+
+
 def test_draws_have_the_distribution_that_they_say():
     mg.manual_seed(0)
     n = 20_000

@@ -51,6 +51,7 @@ ERRORS = {
     "trace": (lambda: a23[0].trace(), ValueError, "trace: expected a matrix, got shape (3,)"),
     "index_add": (lambda: a23.index_add(1, mg.tensor([0, 3]), a22), IndexError,
                   "index 3 is out of bounds for dim 1 of (2, 3)"),
+    "argmax": (lambda: a23.argmax(2), IndexError, "argmax: dim 2 is out of range for a tensor of shape (2, 3)"),
     "index_add negative": (lambda: a23.index_add(1, mg.tensor([0, -1]), a22), IndexError, "index -1 is out of bounds"),
     "index_add source": (lambda: a23.index_add(1, mg.tensor([0]), a22), ValueError, "a source of shape (2, 1), got (2, 2)"),
     "repeat_interleave": (lambda: a23.repeat_interleave(mg.tensor([1, -2]), 0), ValueError,

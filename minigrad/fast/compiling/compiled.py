@@ -13,7 +13,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from ... import random
+from ... import backend, random
 from ...arrays import float_errors
 from ...per_thread import this_thread
 from ...runner import changes
@@ -178,9 +178,9 @@ def _form(x: Tensor) -> tuple:
     return array.shape, array.dtype, array.strides, array.flags.writeable
 
 
-def _modes() -> tuple[int, bool, bool]:
+def _modes() -> tuple[int, bool, bool, bool]:
     """What a computation depends on beside its inputs, in this Python thread."""
-    return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook
+    return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook, backend.asks_threads
 
 
 class _Captured:

@@ -3,6 +3,7 @@ import collections
 import functools
 import inspect
 import itertools
+import math
 import operator
 import pickle
 import random
@@ -53,7 +54,7 @@ def same(a: Any, b: Any) -> bool:
         return False
     if type(a) is tuple:
         return len(a) == len(b) and (all(map(operator.is_, a, b)) or all(map(same, a, b)))
-    return type(a) in EQUAL and a == b and (type(a) is not float or a != 0)  # 0.0 and -0.0 differ
+    return type(a) in EQUAL and a == b and (type(a) is not float or math.copysign(1, a) == math.copysign(1, b))
 
 
 class Undo:
@@ -89,12 +90,12 @@ class Undo:
 
     def restore(self) -> None:
         """Set everything back to what it was."""
-        for place in (*self._saved.values(), *self._found):  # what was saved later, first
+        for place in (*self._saved.values(), *self._found):  # which were seen before anything was saved
             place.restore()
 
 
 class Nothing(Undo):
-    """Of a step whose doings stand."""
+    """For a step that is not undone."""
 
     def save(self, value: Any) -> None: ...
 

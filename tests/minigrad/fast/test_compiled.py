@@ -370,6 +370,11 @@ def test_what_cannot_be_replayed_is_refused(name):
     assert (mg.tensor([1.0]) + 1).item() == 2.0  # all is as before
 
 
+def test_a_mistake_in_a_step_is_the_one_that_it_is_without_compile():
+    with pytest.raises(ValueError, match=r"add: shapes \(2,\) and \(5,\) do not broadcast"):
+        mg.compile(lambda x: x + mg.zeros(5))(mg.zeros(2))
+
+
 def test_inputs_and_results_are_tensors():
     with pytest.raises(TypeError, match="takes Tensors, got float"):
         mg.compile(lambda x: x)(1.0)

@@ -3,6 +3,7 @@
 Sides of matrices are on both sides of 32 kB, above which a captured step's memory is used again within the step.
 """
 import gc
+import math
 import threading
 
 import numpy as np
@@ -12,6 +13,7 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad.fast.compiling.capture import Capture
+from minigrad.fast.compiling.places import same
 from minigrad.per_thread import this_thread
 
 SIDES = [8, 128]
@@ -485,3 +487,7 @@ def test_threads_have_captured_steps_of_their_own(side):
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_a_zero_that_is_computed_anew_is_the_same_but_for_its_sign():
+    assert same(0.0, float("0.0")) and not same(0.0, -0.0) and not same(math.nan, float("nan"))
