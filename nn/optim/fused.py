@@ -126,10 +126,11 @@ def _step_in_numpy(optimizers: Sequence[FusedOptimizer], max_grad_norm: float | 
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                state, names = optimizer.state.get(parameter, {}), optimizer.state_names(group)
+                state = optimizer.state.get(parameter, {})
                 _check(parameter, state)
-                for name in state.keys() - set(names):  # as amsgrad has been switched off
-                    del state[name]
+                optimizer.state[parameter] = {  # all parameters have one, and nothing else, as after amsgrad, is in it
+                    name: state[name] if name in state else 0 if name == "step" else np.zeros_like(parameter.array)
+                    for name in optimizer.state_names(group)}
     if max_grad_norm is not None:
         gradients = [parameter.grad_array() for optimizer in optimizers for parameter in optimizer._parameters()]
         grad_norm = norm([gradient for gradient in gradients if gradient is not None])

@@ -15,6 +15,7 @@ import pytest
 
 import minigrad as mg
 import nn
+from minigrad import fast
 from minigrad.command import main
 from models import checkpoint as checkpoints
 from models import distributed
@@ -136,7 +137,7 @@ def test_gradients_are_summed_in_buckets(is_compiled, bytes_of_bucket, monkeypat
         with sums:
             step(ids)
         for name, p in model.named_parameters():
-            if is_compiled and expected[name] is not None:
+            if is_compiled and fast.IS_FAST and expected[name] is not None:
                 assert p.node.grad is sums.views[p]  # and was never copied
             if expected[name] is None:
                 assert p.grad is None
@@ -159,7 +160,7 @@ def test_gradients_of_several_dtypes_are_summed_each_in_its_own(dtypes):
         np.testing.assert_array_equal(parameter.grad.numpy(), 2 * gradient)
 
 
-def test_buckets_go_out_while_earlier_layers_are_still_to_be_computed(monkeypatch):
+def test_buckets_go_out_while_earlier_layers_are_still_to_be_computed(kernels, monkeypatch):
     monkeypatch.setattr(distributed, "BUCKET_BYTES", 1)
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     mpi = Doubling(model)
