@@ -175,7 +175,8 @@ def missing() -> list[str]:
         public |= {name: value for name, value in vars(family).items() if not (name.startswith("_") or name.endswith("_"))}
     public |= {name: value for name, value in vars(mg).items()
                if inspect.isfunction(value) and value.__module__.startswith("minigrad.ops.")}
-    public |= {name: value for name, value in vars(F).items() if inspect.isfunction(value)}
+    public |= {name: value for name, value in vars(F).items()
+               if inspect.isfunction(value) and value.__module__.startswith("nn.functional")}
     covered = {id(value) for name, value in public.items() if name in named}  # aliases are one function
     absent = [name for name, value in public.items() if name not in NO_OPS | named and id(value) not in covered]
 

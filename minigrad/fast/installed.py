@@ -13,7 +13,7 @@ from .kernels.threads import layer as threading_layer
 from . import backend
 from . import (
     activations, attention, cross_entropy, cumulative, diagonal, dropout, einsum, elementwise, embedding, gather,
-    indexing, layer_norm, matmul, reduce, rms_norm, shape, softmax, sorting,
+    indexing, layer_norm, matmul, normalize, reduce, rms_norm, shape, softmax, sorting,
 )
 from .compiling.capture import keep_grad_in
 from .compiling.compiled import compile
