@@ -17,7 +17,7 @@ def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, 
     keys = sorting_keys(x, descending, end if is_few else None)
     if not is_few:
         if end:
-            keys.partition((start, end - 1) if start else end - 1)
+            keys.partition(end - 1 if start in (0, end - 1) else (start, end - 1))  # two places take NumPy 6 times as long
         keys = keys[..., start:end]
         keys.sort()
     return in_order(with_last_axis_at(places(keys), axis))
