@@ -234,6 +234,7 @@ def implements(op: type[Op]) -> Callable:
         if implementation.__name__ != op.__name__:
             raise TypeError(f"an implementation of {op.__name__} has its name, got {implementation.__name__}")
         implementation.textbook, op.implementation = op, implementation
+        implementation.is_in_order = False  # it sees to that itself
         implementation.__doc__ = implementation.__doc__ or op.__doc__
         return implementation
 
