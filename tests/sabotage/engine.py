@@ -109,7 +109,7 @@ SABOTAGES = [
     }),
     *edits(PYTHON, "minigrad.fast.compiling.places", {
         "python: generators are not looked at": ("inside", "return inside(value.bit_generator)", "return None"),
-        "python: minus zero": ("same", "and (type(a) is not float or a != 0)", ""),
+        "python: minus zero": ("same", "and (type(a) is not float or math.copysign(1, a) == math.copysign(1, b))", ""),
     }),
     *edits(PYTHON, "minigrad.fast.compiling.compiled", {
         f"python: {name}": row for name, row in {
