@@ -27,6 +27,9 @@ def replaced_by(**functions: Callable) -> None:
 
     They give the same results, to a rounding or two, and hand what they don't take to `backend.in_numpy`.
     """
+    unknown = functions.keys() - globals().keys()
+    if unknown:
+        raise TypeError(f"backend: no function is called {', '.join(sorted(unknown))}")
     for name, function in functions.items():
         plain = vars(in_numpy).setdefault(name, globals()[name])
         replacements[name] = function

@@ -106,7 +106,7 @@ class Compiled:
         if named:
             raise TypeError(f"compile: a compiled step takes its Tensors by position, got {', '.join(named)} by name")
         self.calls += 1
-        key = (*map(_form, inputs), *first_places(inputs), this_thread.identity, *_modes())
+        key = (*map(_form, inputs), *first_places(inputs), this_thread.identity, backend.asks_threads, *_modes())
         known = self._captured.get(key)
         if known is not None and known.is_current():
             if known.may_write_to(inputs):
@@ -178,9 +178,9 @@ def _form(x: Tensor) -> tuple:
     return array.shape, array.dtype, array.strides, array.flags.writeable
 
 
-def _modes() -> tuple[int, bool, bool, bool]:
+def _modes() -> tuple[int, bool, bool]:
     """What a computation depends on beside its inputs, in this Python thread."""
-    return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook, backend.asks_threads
+    return get_num_threads(), this_thread.grad_enabled, this_thread.is_textbook
 
 
 class _Captured:

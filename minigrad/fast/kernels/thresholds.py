@@ -22,7 +22,6 @@ COPIED_SLOWLY = 1 << 14  # the same where the arrays' strides differ
 
 # Sums: up to here they are NumPy's
 FEW = 16  # terms; in float32, and any order, their sum is off by 15 roundings at most, 9e-7
-VERY_FEW = 4  # terms; a kernel's loop over so few takes longer than to begin it
 SMALL_TO_SUM = 1 << 12  # NumPy's pairwise sum of these is off by 23 roundings at most
 
 # Products, in multiply-adds:

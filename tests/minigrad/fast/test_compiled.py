@@ -1,5 +1,7 @@
 """Recorded steps: a replay gives the bits of the step itself, or there is an error that says why not."""
 import contextlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -510,6 +512,28 @@ def test_the_textbook_is_replayed_inside_of_it_and_kernels_outside():
                 expected, expected_grad = plain(x).detach().numpy(), w.grad.numpy()
                 got, got_grad = step(x).numpy(), w.grad.numpy()
             assert got.tobytes() == expected.tobytes() and got_grad.tobytes() == expected_grad.tobytes()
+
+
+def test_the_first_textbook_of_a_process_may_be_entered_while_a_step_is_captured():
+    """By another thread: the functions of the backend are others from then on."""
+    script = """
+import threading
+import minigrad as mg
+
+def enter():
+    with mg.textbook(): pass
+
+@mg.compile
+def step(x):
+    values, indices = x.sort(1)
+    thread = threading.Thread(target=enter)
+    thread.start(), thread.join()
+    return x.gather(1, indices)
+
+for _ in range(5):
+    assert step(mg.tensor([[2.0, 1.0]])).tolist() == [[1.0, 2.0]]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_textbooks_results_are_replayed_in_one_piece(random):
