@@ -86,6 +86,7 @@ def mpiexec() -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests marked as long too")
     parser.addoption("--must-run", metavar="GROUP,...", default="",
                      help=f"fail if a test of these groups is skipped, or none runs: {', '.join(GROUPS)}")
 
@@ -103,9 +104,9 @@ def must_run(config: pytest.Config) -> set[str]:
     return {*config.getoption("--must-run").split(",")} - {""}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test that needs an extra, by the library that it asks for, itself or for its whole file, or by the fixture:
-    none can be forgotten. A test that compares with PyTorch is of `oracle` alone."""
+    none can be forgotten. A test that compares with PyTorch is of `oracle` alone. Without --long, long tests are left out."""
     for item in items:
         if isinstance(item, pytest.Function):
             code = item.function.__code__
@@ -113,6 +114,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if mark := next((mark for name, mark in MARKS.items() if name in names), None):
                 item.add_marker(mark)
                 item.user_properties.append(("group", mark))
+    if not config.getoption("--long"):
+        short = [item for item in items if not item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = short
 
 
 def group_of(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -219,7 +219,8 @@ class Copy:
         scratch.mkdir(exist_ok=True)
         environment = os.environ | {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(scratch)}
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", *tests], cwd=self.folder,
+            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--numprocesses=0", "--long",
+             *tests], cwd=self.folder,
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)), errors="replace")
         try:

@@ -61,6 +61,7 @@ def test_what_can_be_skipped_for_want_of_an_extra_is_marked(path):
 
 NEEDS = 'import pytest\n{} = pytest.importorskip("{}")\ndef test(): pass\n'
 OF_TORCH, NOWHERE = NEEDS.format("torch", "torch"), NEEDS.format("nowhere", "nowhere")
+LONG = "import pytest\n@pytest.mark.long\ndef test(): pass\n"
 IN_TEST = 'import pytest\ndef test_here(): pass\ndef test(): pytest.importorskip("torch")\n'
 
 
@@ -74,11 +75,13 @@ IN_TEST = 'import pytest\ndef test_here(): pass\ndef test(): pytest.importorskip
     (IN_TEST, "--must-run core -n1", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import 'torch'"),
     (IN_TEST, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py::test: Skipped: could not import 'torch'"),
     (IN_TEST, "-m oracle", 0, "core: 0 tests ran\noracle: 0 tests ran; 1 tests skipped"),
+    (LONG, "", 5, "core: 0 tests ran"),
+    (LONG, "--long", 0, "core: 1 tests ran"),
     ("def test(mpiexec): pass", "--must-run mpi", 1, "--must-run mpi, but test_it.py::test: Skipped: needs mpi4py"),
 ])
 def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, words, tmp_path):
     (tmp_path / "test_it.py").write_text(content)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  oracle\n  hub\n  mpi\n  browser\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  long\n  oracle\n  hub\n  mpi\n  browser\n")
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules |= dict.fromkeys(['torch', 'mpi4py'])\n")
     run = subprocess.run([sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", *flags.split()],
                          cwd=tmp_path, check=False, capture_output=True, text=True,
