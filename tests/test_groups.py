@@ -35,28 +35,36 @@ MARKS = next(ast.literal_eval(node.value) for node in TREES[pathlib.Path("confte
 LIBRARIES_AT_TOP = {path.stem: set(at_top(tree)) for path, tree in TREES.items() if at_top(tree)}
 
 
-@pytest.mark.parametrize("path", TREES, ids=str)
-def test_what_can_be_skipped_for_want_of_an_extra_is_marked(path):
-    """conftest sees a library that a test itself, or the head of its file, asks for by name, and nothing else."""
+def unmarked(path: pathlib.Path) -> Iterator[str]:
+    """What can be skipped for want of an extra, and conftest does not see: it looks for a library that a test itself, or the
+    head of its file, asks for by name, and nothing else."""
     tree, helpers = TREES[path], []
     for call, functions in calls(tree, "importorskip"):
         library = ast.literal_eval(call.args[0])
-        assert library in MARKS, f"line {call.lineno}: conftest.MARKS has no group for {library}"
-        if functions:
-            assert functions[0].startswith("test_"), f"line {call.lineno}: the tests that use {functions[0]} are not marked"
-        else:
-            assert library in at_top(tree), f"line {call.lineno}: {library} is not the name of what is imported"
+        if library not in MARKS:
+            yield f"line {call.lineno}: conftest.MARKS has no group for {library}"
+        if functions and not functions[0].startswith("test_"):
+            yield f"line {call.lineno}: the tests that use {functions[0]} are not marked"
+        if not functions and library not in at_top(tree):
+            yield f"line {call.lineno}: {library} is not the name of what is imported"
     for call, functions in calls(tree, "skip"):
-        assert path.name == "conftest.py" and functions[0] in {*MARKS, "kernels"}, f"line {call.lineno}: skips a test that is not marked"
+        if path.name != "conftest.py" or functions[0] not in {*MARKS, "kernels"}:
+            yield f"line {call.lineno}: skips a test that is not marked"
     for call, _ in calls(tree, "skipif"):
-        assert not {"find_spec", "which", "missing"} & {*named(call)}, f"line {call.lineno}: not marked"
+        if {"find_spec", "which", "missing"} & {*named(call)}:
+            yield f"line {call.lineno}: not marked"
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
             helpers.append((node.module, {alias.name for alias in node.names}))
         elif isinstance(node, ast.Import):
             helpers += [(alias.name, set()) for alias in node.names]
     for helper, names in helpers:
-        assert names >= LIBRARIES_AT_TOP.get(helper, set()), f"imports {helper} without what it asks for"
+        if not names >= LIBRARIES_AT_TOP.get(helper, set()):
+            yield f"imports {helper} without what it asks for"
+
+
+def test_what_can_be_skipped_for_want_of_an_extra_is_marked():
+    assert [f"{path}: {problem}" for path in TREES for problem in unmarked(path)] == []
 
 
 NEEDS = 'import pytest\n{} = pytest.importorskip("{}")\ndef test(): pass\n'
@@ -65,26 +73,44 @@ LONG = "import pytest\n@pytest.mark.long\ndef test(): pass\n"
 IN_TEST = 'import pytest\ndef test_here(): pass\ndef test(): pytest.importorskip("torch")\n'
 
 
+# What would act on this process too
+PLUGINS = [f"-p no:{name}" for name in ("cacheprovider", "faulthandler", "threadexception", "unraisableexception")]
+
+
 @pytest.mark.parametrize("content, flags, code, words", [
     ("def test(): pass", "--must-run core", 0, "core: 1 tests ran\noracle: 0 tests ran\n"),
-    ("def test(): pass", "--must-run core,mpi -n1", 1, "mpi: 0 tests ran"),
+    ("def test(): pass", "--must-run core,mpi", 1, "mpi: 0 tests ran"),
     ("def test(): pass", "--must-run jax", 4, "no such group: jax; there are core, oracle, hub, browser, mpi"),
     (NOWHERE, "--must-run core", 1, "--must-run core, but test_it.py: Skipped: could not import 'nowhere'"),
     (OF_TORCH, "", 5, "oracle: 0 tests ran; 1 files skipped: could not import 'torch'"),
-    (OF_TORCH, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
-    (IN_TEST, "--must-run core -n1", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import 'torch'"),
+    (OF_TORCH, "--must-run oracle", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
+    (IN_TEST, "--must-run core", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import 'torch'"),
     (IN_TEST, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py::test: Skipped: could not import 'torch'"),
     (IN_TEST, "-m oracle", 0, "core: 0 tests ran\noracle: 0 tests ran; 1 tests skipped"),
     (LONG, "", 5, "core: 0 tests ran"),
     (LONG, "--long", 0, "core: 1 tests ran"),
+    *[pytest.param(*row, marks=pytest.mark.long) for row in (  # workers
+        ("def test(): pass", "--must-run core,mpi -n1", 1, "mpi: 0 tests ran"),
+        (OF_TORCH, "--must-run oracle -n1", 1, "--must-run oracle, but test_it.py: Skipped: could not import 'torch'"),
+        (IN_TEST, "--must-run core -n1", 0, "core: 1 tests ran\noracle: 0 tests ran; 1 tests skipped: could not import 'torch'"),
+    )],
     ("def test(mpiexec): pass", "--must-run mpi", 1, "--must-run mpi, but test_it.py::test: Skipped: needs mpi4py"),
 ])
-def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, words, tmp_path):
+def test_a_skip_in_a_group_that_must_run_is_a_failure(content, flags, code, words, tmp_path, monkeypatch, capsys):
     (tmp_path / "test_it.py").write_text(content)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  long\n  oracle\n  hub\n  mpi\n  browser\n")
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules |= dict.fromkeys(['torch', 'mpi4py'])\n")
-    run = subprocess.run([sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", *flags.split()],
-                         cwd=tmp_path, check=False, capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (tmp_path, HERE.parent, HERE))),
-                                           "PYTEST_ADDOPTS": ""})
-    assert (run.returncode, words in run.stdout + run.stderr) == (code, True), run.stdout + run.stderr
+    monkeypatch.setenv("PYTEST_ADDOPTS", "")
+    arguments = ["--rootdir", tmp_path, "-c", tmp_path / "pytest.ini", "--import-mode=importlib", "-p", "conftest", *PLUGINS,
+                 *flags.split(), tmp_path]
+    if "-n1" in flags:
+        path = os.pathsep.join(map(str, (tmp_path, HERE.parent, HERE)))
+        run = subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False, capture_output=True, text=True,
+                             env=os.environ | {"PYTHONPATH": path})
+        found, output = run.returncode, run.stdout + run.stderr
+    else:
+        for library in ("torch", "mpi4py"):
+            monkeypatch.setitem(sys.modules, library, None)
+        monkeypatch.delitem(sys.modules, "test_it", raising=False)  # the row's before
+        found, output = pytest.main([*map(str, arguments)]), "".join(capsys.readouterr())
+    assert (found, words in output) == (code, True), output
