@@ -14,53 +14,6 @@ X = np.random.default_rng(0).normal(size=(2, 5, 6))
 ACTIVATIONS = {"gelu": naive.gelu, "gelu_tanh": naive.gelu_tanh, "relu": lambda x: max(x, 0), "tanh": math.tanh,
                "sigmoid": naive.sigmoid, "silu": lambda x: x * naive.sigmoid(x)}
 
-LAYERS = {  # the same constructor in both libraries
-    "linear": lambda nn: nn.Linear(6, 4),
-    "linear without bias": lambda nn: nn.Linear(6, 4, bias=False),
-    "layer norm": lambda nn: nn.LayerNorm(6),
-    "layer norm without bias": lambda nn: nn.LayerNorm(6, bias=False),
-    "layer norm over two axes": lambda nn: nn.LayerNorm((5, 6), eps=1e-2),
-    "layer norm, plain": lambda nn: nn.LayerNorm([6], elementwise_affine=False),
-    "rms norm": lambda nn: nn.RMSNorm(6),
-    "rms norm over two axes": lambda nn: nn.RMSNorm((5, 6), eps=0.5),
-    "rms norm, plain": lambda nn: nn.RMSNorm([6], elementwise_affine=False),
-    "flatten": lambda nn: nn.Flatten(),
-    "flatten the first": lambda nn: nn.Flatten(0, 1),
-    "unflatten": lambda nn: nn.Unflatten(2, (2, -1)),
-    "softmin": lambda nn: nn.Softmin(dim=1),
-    "log softmax": lambda nn: nn.LogSoftmax(dim=0),
-    "gelu": lambda nn: nn.GELU(),
-    "gelu, tanh": lambda nn: nn.GELU(approximate="tanh"),
-    "relu": lambda nn: nn.ReLU(),
-    "tanh": lambda nn: nn.Tanh(),
-    "sigmoid": lambda nn: nn.Sigmoid(),
-    "softmax": lambda nn: nn.Softmax(dim=1),
-    "softmax of the last axis": lambda nn: nn.Softmax(dim=-1),
-    "identity": lambda nn: nn.Identity(),
-    "dropout in eval": lambda nn: nn.Dropout(0.5).eval(),
-}
-
-
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
-def test_layer_and_its_gradients_are_pytorchs(make):
-    torch = pytest.importorskip("torch")
-    ours, theirs = make(nn).double(), make(torch.nn).double()
-    rng = np.random.default_rng(1)
-    for parameter in ours.parameters():
-        init.normal_(parameter)
-    theirs.load_state_dict({name: torch.from_numpy(value.numpy()) for name, value in ours.state_dict().items()})
-    x, x_torch = mg.tensor(X, requires_grad=True), torch.tensor(X, requires_grad=True)
-    y, y_torch = ours(x), theirs(x_torch)
-    np.testing.assert_allclose(y.detach().numpy(), y_torch.detach().numpy(), atol=1e-12)
-    if y is not x:
-        upstream = rng.normal(size=y.shape)
-        y.backward(mg.tensor(upstream))
-        y_torch.backward(torch.from_numpy(upstream))
-        np.testing.assert_allclose(x.grad.numpy(), x_torch.grad.numpy(), atol=1e-12)
-    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
-        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-12, err_msg=name)
-
-
 def test_embedding_and_dropout():
     table = nn.Embedding(7, 3)
     ids = np.array([[1, 2], [2, 6]])

@@ -61,7 +61,7 @@ def test_rates_are_pytorchs(text):
         for group, their_group in zip(ours.param_groups, theirs.param_groups, strict=True):
             assert group["lr"] == pytest.approx(their_group["lr"], rel=1e-12)
         theirs.step()
-        for scheduler in sum(schedulers, []):
+        for scheduler in [*schedulers[0], *schedulers[1]]:
             scheduler.step()
 
 

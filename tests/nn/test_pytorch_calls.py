@@ -21,7 +21,8 @@ ARRAYS = {
 CONSTANTS = {
     "ids": rng.integers(0, C, T), "causal": np.triu(np.ones((T, T), bool), 1), "hidden": np.eye(T, S, dtype=bool),
     "by_head": np.stack([np.eye(T, S, k, dtype=bool) for k in (0, 1, 2, 3, 0, -1)]), "added": rng.normal(size=(T, S)),
-    "padding": np.array([[False] * 3 + [True], [False] * 4, [True] + [False] * 3]),
+    "padding": np.array([[False] * 3 + [True], [False] * 4, [True] + [False] * 3]), "added_by_head": rng.normal(size=(6, T, S)),
+    "square_by_head": np.stack([np.eye(T, k=k, dtype=bool) for k in (0, 1, 2, 3, -1, -2)]), "float_padding": rng.normal(size=(B, S)),
 }
 
 
@@ -79,6 +80,8 @@ CALLS = [  # (layer, call)
     (ATTENTION, "layer(x, y, y, padding, True, hidden)"),
     (ATTENTION, "layer(x, y, y, attn_mask=by_head, need_weights=False)"),
     (ATTENTION, "layer(x, y, y, attn_mask=added)"),
+    (ATTENTION, "layer(x, y, y, float_padding, attn_mask=added_by_head)"),
+    (ATTENTION, "layer(x, y, y, float_padding, attn_mask=added.masked_fill(hidden, -float('inf')))"),
     (ATTENTION, "layer(x, x, x, attn_mask=causal, is_causal=True)"),
     (ATTENTION, "layer(x, x, x, attn_mask=causal, is_causal=True, need_weights=False)"),
     ("nn.MultiheadAttention(8, 2, batch_first=True)", "layer(x, x, x)"),
@@ -86,6 +89,8 @@ CALLS = [  # (layer, call)
     ("nn.MultiheadAttention(8, 2, batch_first=True)", "layer(row, row, row, attn_mask=causal)"),
     ("nn.MultiheadAttention(8, 2, 0.0, False, False, False, 6, 6, True)",
      "layer(x.transpose(0, 1), narrow.transpose(0, 1), narrow.transpose(0, 1), padding)"),
+    ("nn.MultiheadAttention(8, 2, bias=False)", "layer(x, x, x)"),
+    ("nn.MultiheadAttention(8, 2, kdim=6)", "layer(x, narrow, y, padding, attn_mask=by_head)"),
     (RNN, "layer(x)"),
     (RNN, "layer(row)"),
     (RNN, "layer(row, h_row)"),
@@ -98,24 +103,42 @@ CALLS = [  # (layer, call)
     (ENCODER, "layer(y, None, padding)"),
     (ENCODER, "layer(row, causal)"),
     ("nn.TransformerEncoderLayer(8, 2, 9, 0.0, 'gelu', 1e-3, True, True)", "layer(x.transpose(0, 1), causal)"),
+    ("nn.TransformerEncoderLayer(8, 2, 9, 0.0, bias=False)", "layer(x)"),
+    (ENCODER, "layer(x, square_by_head)"),
+    (ENCODER, "layer(x, x[:, 0, :5].detach())"),
+    ("nn.TransformerDecoderLayer(8, 2, 9, 0.0, 'gelu', 0.5, norm_first=True)", "layer(x, y)"),
+    ("nn.TransformerDecoderLayer(8, 2, 9, 0.0, bias=False)", "layer(y, x, memory_mask=hidden.T, tgt_key_padding_mask=padding)"),
     (DECODER, "layer(x, y)"),
     (DECODER, "layer(x, y, causal, None, None, padding, True)"),
     (DECODER, "layer(row, other, memory_mask=hidden)"),
     (f"nn.TransformerEncoder({ENCODER}, 2, nn.LayerNorm(8))", "layer(x, causal)"),
     (f"nn.TransformerEncoder({ENCODER}, 2)", "layer(x, causal, is_causal=True)"),
+    (f"nn.TransformerDecoder({DECODER}, 2, nn.LayerNorm(8))", "layer(x, y)"),
     (f"nn.TransformerDecoder({DECODER}, 2)", "layer(x, y, causal, memory_key_padding_mask=padding)"),
     ("nn.Sequential(nn.Linear(8, 4), nn.ReLU(True), nn.LayerNorm(4), nn.Softmax(1))", "layer(x)"),
-    ("nn.RMSNorm(8)", "layer(x)"),
+    *[(source, "layer(x)") for source in (
+        "nn.Linear(8, 4)", "nn.Linear(8, 4, bias=False)", "nn.LayerNorm(8)", "nn.LayerNorm(8, bias=False)",
+        "nn.LayerNorm((3, 8), eps=1e-2)", "nn.LayerNorm([8], elementwise_affine=False)", "nn.RMSNorm(8)", "nn.RMSNorm((3, 8), eps=0.5)",
+        "nn.RMSNorm([8], elementwise_affine=False)", "nn.Flatten()", "nn.Flatten(0, 1)", "nn.Unflatten(2, (2, -1))", "nn.Identity()",
+        "nn.Softmin(dim=1)", "nn.LogSoftmax(dim=0)", "nn.Softmax(-1)", "nn.GELU()", "nn.GELU(approximate='tanh')", "nn.Sigmoid()",
+        "nn.Dropout(0.5).eval()")],
     ("nn.Sequential(nn.Flatten(), nn.Tanh())", "layer(x)"),
     ("nn.CrossEntropyLoss()", "layer(p, ids)"),
     ("nn.CrossEntropyLoss(weight.detach())", "layer(p, ids)"),
+    ("nn.CrossEntropyLoss(ignore_index=2)", "layer(p, ids)"),
+    ("nn.CrossEntropyLoss(weight.detach(), ignore_index=2, label_smoothing=0.3)", "layer(p, ids)"),
     ("nn.NLLLoss()", "layer(p, ids)"),
+    ("nn.NLLLoss(weight.detach(), ignore_index=2)", "layer(p, ids)"),
     ("nn.MSELoss()", "layer(p, q)"),
     ("nn.L1Loss()", "layer(p, q)"),
     ("nn.SmoothL1Loss()", "layer(p, q)"),
+    ("nn.SmoothL1Loss(beta=0.4)", "layer(p, q)"),
     ("nn.HuberLoss('sum', 0.3)", "layer(p, q)"),
     ("nn.BCELoss()", "layer(p, q.detach())"),
+    ("nn.BCELoss(weight.detach())", "layer(p, q.detach())"),
     ("nn.BCEWithLogitsLoss()", "layer(p, q)"),
+    ("nn.BCEWithLogitsLoss(weight.detach(), pos_weight=weight.detach())", "layer(p, q)"),
+    ("nn.KLDivLoss(log_target=True)", "layer(p, q)"),
     ("nn.KLDivLoss(reduction='batchmean')", "layer(p, q)"),
 ]
 FUNCTIONS = [
@@ -128,7 +151,7 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:reduction. 'mean' divides the total loss")  # PyTorch's
 @pytest.mark.parametrize("source, call", CALLS, ids=[f"{source} {call}" for source, call in CALLS])
 def test_a_layer_is_called_as_pytorchs_and_gives_the_same(source, call):
     assert_same(source, call)

@@ -56,30 +56,6 @@ def test_starts_from_zeros(kind, random):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_is_pytorch(kind, random):
-    torch = pytest.importorskip("torch")
-    ours = make(*kind)
-    num_layers, bidirectional = kind
-    theirs = torch.nn.RNN(INPUTS, HIDDEN, num_layers, bidirectional=bidirectional, batch_first=True).double()
-    theirs.load_state_dict({name: torch.tensor(parameter.array) for name, parameter in ours.named_parameters()})
-    count = num_layers * len(ours.directions)
-    x, h_0 = random.normal(size=(B, T, INPUTS)), random.normal(size=(count, B, HIDDEN))
-    upstreams = random.normal(size=(B, T, HIDDEN * len(ours.directions))), random.normal(size=(count, B, HIDDEN))
-    gradients = []
-    for layer, make_tensor in ((ours, mg.tensor), (theirs, torch.tensor)):
-        inputs = [make_tensor(array) for array in (x, h_0)]
-        for tensor in inputs:
-            tensor.requires_grad_()
-        states, last = layer(*inputs)
-        ((states * make_tensor(upstreams[0])).sum() + (last * make_tensor(upstreams[1])).sum()).backward()
-        parameters = [parameter for _, parameter in sorted(layer.named_parameters())]
-        gradients.append([tensor.detach().numpy() for tensor in (states, last)]
-                         + [tensor.grad.numpy() for tensor in (*inputs, *parameters)])
-    for a, b in zip(*gradients, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-13)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_gradients_through_time(kind, random):
     layer = make(*kind)
     count = layer.num_layers * len(layer.directions)
