@@ -29,12 +29,6 @@ ROWS = {  # what is broken: (file, old, new, the tests that are to notice)
     "only the last use's gradient": ("interpreter.js", "total[k] += data[k]", "total[k] = data[k]", "block"),
     "erf of large x": ("ops.js", "Math.exp(-x * x) / SQRT_PI / below", "Math.exp(-x * x) / SQRT_PI / x", "every_op"),
     "an index of negative steps": ("ops.js", "i += step) found", "i += Math.abs(step)) found", "every_op"),
-    "masks of other random numbers": ("ops.js", "ROTATIONS[n % 8]", "ROTATIONS[n % 7]", "every_op"),
-    "masks of weights row by row": ("ops.js", "16 * (j % 8) + i % 16", "8 * (i % 16) + j % 8", "every_op"),
-    "rotary positions: gradients turned on": ("ops.js", "isOdd === isBack", "!isOdd", "computed_too"),
-    "nothing below what is added": ("ops.js", "before ? c.m.add(before, added) : added", "added", "every_op"),
-    "nothing around what is padded": ("ops.js", "Number(c.options.value ?? 0)", "0", "every_op"),
-    "the upper middle as median": ("ops.js", "(all.length - 1) >> 1", "all.length >> 1", "every_op"),
     "another rule is used all the same": ("interpreter.js", "this.differs(step)", "null", "other_numbers"),
     "what is infinite in float32 is another rule": ("interpreter.js", "isExact ? x => x : Math.fround", "x => x", "finite"),
     "what leads through an unknown op can be edited": (

@@ -209,7 +209,7 @@ MISTAKES = [
                {"products": lambda h: h.dscores / h.scale}, "times scale", 0, "divided by the factor"),
     # ---- q @ k^T ----
     in_product("attention: dk without transpose", "dk not transposed", "dscores @ q for dscores^T @ q.",
-               {"k": lambda h: h.dproducts @ h.q}, "products", 1, "matmul: upstream of b transposed"),
+               {"k": lambda h: h.dproducts @ h.q}, "products", 1, "upstream transposed"),
     in_product("attention: dq from q", "dq from q", "dscores @ q for dscores @ k.", {"q": lambda h: h.dproducts @ h.q},
                "products", 0, "matmul: a for b"),
     in_product("attention: k has no gradient", "k is constant", "Only q and v get a gradient.", {"k": lambda h: 0 * h.k},

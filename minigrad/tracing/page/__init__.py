@@ -1,7 +1,8 @@
 """A traced computation as one HTML page, to be touched: forward above, backward below, every number with its terms.
 
 The page is one file that needs no network and no server. It shows the trace's own numbers; once one of them is edited, a
-switch is turned or a mistake is made, it computes all of them itself, with a small interpreter of the ops.
+switch is turned or a mistake is made, it computes all of them itself, with a small interpreter of the ops that attention, a
+block and fused ops spelled out are made of. Of any other op it shows the trace's numbers, which cannot be edited.
 
     page.html, page.css       what stands on the page, and how it looks
     ops.js                    the rule of each op, for one number: of its value, and of each input's gradient

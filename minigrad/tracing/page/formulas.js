@@ -198,7 +198,7 @@ function bare(node) {
 /* ------------------------------------------------------------------------------------------------ terms written out */
 
 const MOST_PARTS = 48; // of a sum that are written out
-const STRENGTH = {add: 1, sub: 1, sum: 1, neg: 1, mul: 2, prod: 2, div: 2, pow: 4};
+const STRENGTH = {add: 1, sub: 1, sum: 1, neg: 1, mul: 2, div: 2, pow: 4};
 
 /** A term in names, or in numbers, as nodes. `reference(node, text)` makes the span of a number that can be pointed at. */
 class Written {
@@ -209,7 +209,7 @@ class Written {
     const inside = this[node.is] ? this[node.is](node) : this.called(node.is, node.parts);
     const isSingle = ["source", "aside", "number"].includes(node.is);
     const isNegative = this.inNumbers && isSingle && within > 0 && node.value < 0;
-    const isOneSum = ["sum", "prod"].includes(node.is) && node.parts.length <= 1;
+    const isOneSum = node.is === "sum" && node.parts.length <= 1;
     return (strength <= within && !isOneSum) || isNegative ? ["(", ...inside, ")"] : inside;
   }
 
@@ -231,7 +231,7 @@ class Written {
 
   aside(node) { return this.inNumbers ? [shown(node.value)] : [element("em", {}, node.name), placed(node.index)]; }
   sum(node) { return this.joined(node.parts, " + ", 0.5); }
-  prod(node) { return node.parts.length ? this.joined(node.parts, " · ", 2) : ["1"]; }
+
   add({parts: [a, b]}) { return [...this.nodes(a), " + ", ...this.nodes(b, 0.5)]; }
   sub({parts: [a, b]}) { return [...this.nodes(a), " − ", ...this.nodes(b, 1)]; }
   mul({parts: [a, b]}) { return [...this.nodes(a, 1), " · ", ...this.nodes(b, b.is === "div" ? 2 : 1)]; }
