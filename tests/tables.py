@@ -2,6 +2,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pytest
+
 
 def each(rows: Iterable[Any] | Mapping[Any, Any], check: Callable[..., None]) -> None:
     """check(row) for each row, or check(name, row) for those of a dict; what fails is raised as one group, each by its name."""
@@ -10,9 +12,7 @@ def each(rows: Iterable[Any] | Mapping[Any, Any], check: Callable[..., None]) ->
     for name, row in named:
         try:
             check(name, row) if isinstance(rows, Mapping) else check(row)
-        except BaseException as error:  # noqa: BLE001  pytest.fail's is no Exception
-            if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                raise
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001
             error.add_note(f"row: {name}")
             failed.append(error)
     if failed:
