@@ -13,9 +13,9 @@ from .. import backend
 from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
-from .elementary import elementary
+from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
-from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dtype, operand, promote
+from .operands import binary, cast, common_dtype, floating, of_floats, of_one_dtype, operand, promote, scaled
 
 
 def product(a, b):
@@ -132,19 +132,13 @@ class Lerp(Op):
         return da, db, dw
 
 
-class Pow(Op):
+class Pow(Elementwise):
     """out = a^b:  da = dout * b * a^(b-1),  db = dout * a^b * log a, taken as 0 where a = 0 and b >= 0
 
     At b = 0 the function is constant in a, so da is 0 there, also where a = 0 makes a^(b-1) infinite.
     """
 
-    def forward(self, a, b):
-        self.save(a, b)
-        return backend.elementwise(operator.pow, a, b)
-
-    def backward(self, dout, a, b):
-        da = backend.elementwise(power_backward_a, dout, a, b) if self.needs(0) else None
-        return da, (backend.elementwise(power_backward_b, dout, a, b) if self.needs(1) else None)
+    function, gradients = operator.pow, (power_backward_a, power_backward_b)
 
 
 Abs = elementary("out = |x|:  dx = dout * sign x, 0 at 0", np.abs, lambda dout, x: dout * np.sign(x), name="abs")
@@ -213,11 +207,6 @@ def _check_divisor(name: str, dividend, divisor) -> np.ndarray:
     return np.asarray(divisor)
 
 
-def times(x, value):
-    """x * value; x itself if the value is the integer 1, which changes no dtype."""
-    return x if type(value) is int and value == 1 else x * value
-
-
 def both_ways(ufunc: np.ufunc, name: str, apply: Callable, operation) -> tuple[Callable, Callable]:
     """The method of an operator, which answers to `ufunc`, and that for a left operand that is no Tensor."""
     def method(self, other):
@@ -245,9 +234,11 @@ class ArithmeticMethods:
     __pow__, __rpow__ = both_ways(np.power, "pow", binary, Pow)
     __mod__, __rmod__ = both_ways(np.remainder, "remainder", whole_quotient, Remainder)
     __floordiv__, __rfloordiv__ = both_ways(np.floor_divide, "floor_divide", whole_quotient, FloorDivide)
-    add, sub, mul, div, pow = __add__, __sub__, __mul__, __truediv__, __pow__
-    remainder, floor_divide = __mod__, __floordiv__
+    mul, div, pow, remainder, floor_divide = __mul__, __truediv__, __pow__, __mod__, __floordiv__
     fmod = both_ways(np.fmod, "fmod", whole_quotient, Fmod)[0]
+
+    def add(self, other, *, alpha: float = 1): return binary(Add, self, scaled(other, alpha))
+    def sub(self, other, *, alpha: float = 1): return binary(Sub, self, scaled(other, alpha))
 
     @answers(np.negative)
     def __neg__(self): return self.apply_op(Neg, self)
@@ -271,11 +262,11 @@ class ArithmeticMethods:
 
     def addcmul(self, tensor1, tensor2, *, value: float = 1):
         """self + value * tensor1 * tensor2"""
-        return self + times(tensor1 * tensor2, value)
+        return self + scaled(tensor1 * tensor2, value)
 
     def addcdiv(self, tensor1, tensor2, *, value: float = 1):
         """self + value * tensor1 / tensor2"""
-        return self + times(tensor1 / tensor2, value)
+        return self + scaled(tensor1 / tensor2, value)
 
     def lerp(self, end, weight):
         """self + weight * (end - self); the weight is a number, or one for each element. Both ends are reached exactly."""

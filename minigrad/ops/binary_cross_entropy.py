@@ -3,7 +3,6 @@ import math
 
 import numpy as np
 
-from .. import backend
 from .activations import log_of_one_plus_exp
 from .elementary import Elementwise, Sigmoid
 
@@ -40,11 +39,7 @@ class BinaryCrossEntropy(Elementwise):
     dp is finite and points from p to the target.
     """
 
-    gradients = loss_backward_a, loss_backward_b
-
-    def forward(self, p, target):
-        self.save(p, target)
-        return backend.elementwise(loss, p, target)
+    function, gradients = staticmethod(loss), (loss_backward_a, loss_backward_b)
 
 
 def logits_loss(x, target, weight):
@@ -71,8 +66,5 @@ class BinaryCrossEntropyWithLogits(Elementwise):
     With p = sigmoid(x), s(-x) is -log p and s(x) is -log(1 - p), and ds/dx is sigmoid(x).
     """
 
+    function = staticmethod(logits_loss)
     gradients = logits_loss_backward_a, logits_loss_backward_b, logits_loss_backward_c
-
-    def forward(self, x, target, weight):
-        self.save(x, target, weight)
-        return backend.elementwise(logits_loss, x, target, weight)

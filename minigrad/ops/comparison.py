@@ -1,5 +1,6 @@
 """Comparisons and logic, and choosing between values: where, maximum, minimum, clamp."""
 import functools
+import math
 from typing import Callable
 
 import numpy as np
@@ -9,7 +10,7 @@ from .. import backend
 from ..backend import is_tensor
 from ..runner import compute
 from ..tape import Op
-from .elementary import Elementwise
+from .elementary import Elementwise, elementary
 from .numpy_protocol import answers, named
 from .operands import binary, broadcast_error, common_dtype, operand, promote, values_of
 
@@ -58,7 +59,7 @@ def nan_to_num(x, nan, posinf, neginf):
 
 def _nan_to_num(x: np.ndarray, nan, posinf, neginf):
     if x.dtype.kind != "f":
-        return nan_to_num(x, nan, posinf, neginf)
+        return x
     most = np.finfo(x.dtype).max
     numbers = nan, most if posinf is None else posinf, -most if neginf is None else neginf
     return backend.elementwise(nan_to_num, x, *map(float, numbers))
@@ -83,21 +84,13 @@ def gradient_of_smaller(dout, a, b):
 class Maximum(Elementwise):
     """out = max(a, b) elementwise:  da = dout where a > b, dout / 2 where a = b, else 0,  db = the same from b's side"""
 
-    gradients = gradient_of_larger, gradient_of_smaller
-
-    def forward(self, a, b):
-        self.save(a, b)
-        return backend.elementwise(np.maximum, a, b)
+    function, gradients = np.maximum, (gradient_of_larger, gradient_of_smaller)
 
 
 class Minimum(Elementwise):
     """out = min(a, b) elementwise:  da = dout where a < b, dout / 2 where a = b, else 0,  db = the same from b's side"""
 
-    gradients = gradient_of_smaller, gradient_of_larger
-
-    def forward(self, a, b):
-        self.save(a, b)
-        return backend.elementwise(np.minimum, a, b)
+    function, gradients = np.minimum, (gradient_of_smaller, gradient_of_larger)
 
 
 def clamp(x, low, high):
@@ -108,16 +101,8 @@ def clamp_backward(dout, x, low, high):
     return select((x >= low) & (x <= high), dout, 0.0)
 
 
-class Clamp(Op):
-    """out = min(max(x, low), high), low and high numbers:  dx = dout where low <= x <= high, the edges too"""
-
-    def forward(self, x, *, low, high):
-        self.low, self.high = low, high
-        self.save(x)
-        return backend.elementwise(clamp, x, low, high)
-
-    def backward(self, dout, x):
-        return backend.elementwise(clamp_backward, dout, x, self.low, self.high)
+Clamp = elementary("out = min(max(x, low), high), low and high numbers:  dx = dout where low <= x <= high, the edges too",
+                   clamp, clamp_backward, low=-math.inf, high=math.inf)
 
 
 def predicate(ufunc: np.ufunc) -> Callable:

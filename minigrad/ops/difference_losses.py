@@ -18,7 +18,6 @@ class DifferenceLoss(Op):
     losses: Callable  # of x and target
     gradient: Callable  # dx, of dout, x and target
     numbers: ClassVar[dict[str, float]] = {}  # that they depend on: options of the op, and their defaults
-    row: str  # its name in the table
 
     def forward(self, x, target, *, reduction="mean", **options):
         self.values = tuple((self.numbers | options).values())
@@ -38,13 +37,10 @@ class DifferenceLoss(Op):
 
 def difference_loss(formula: str, name: str, loss: Callable, slope: Callable, **numbers: float) -> type[DifferenceLoss]:
     """A row of the table: the formula is its docstring."""
-    def losses(x, target, *values):
-        return loss(x - target, *values)
+    def losses(x, target, *values): return loss(x - target, *values)
+    def gradient(dout, x, target, *values): return dout * slope(x - target, *values)
 
-    def gradient(dout, x, target, *values):
-        return dout * slope(x - target, *values)
-
-    row = dict(__doc__=formula, losses=staticmethod(losses), gradient=staticmethod(gradient), numbers=numbers, row=name)
+    row = dict(__doc__=formula, losses=staticmethod(losses), gradient=staticmethod(gradient), numbers=numbers)
     return type("".join(word.capitalize() for word in name.split("_")), (DifferenceLoss,), row)
 
 

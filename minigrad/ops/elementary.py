@@ -16,10 +16,15 @@ from .operands import floating, of_floats
 
 
 class Elementwise(Op):
-    """out = f(*x) of several inputs, all of which forward saves:  dx[i] = gradients[i](dout, *x)"""
+    """out = function(*x) of several inputs:  dx[i] = gradients[i](dout, *x)"""
 
     fresh_gradients = True
+    function: Callable
     gradients: tuple[Callable, ...]
+
+    def forward(self, *x):
+        self.save(*x)
+        return backend.elementwise(self.function, *x)
 
     def backward(self, dout, *x):
         return tuple([None if parent is None else backend.elementwise(gradient, dout, *x)
@@ -39,7 +44,6 @@ class Elementary(Op):
     saves = "x"
     numbers: ClassVar[dict[str, float]] = {}  # that f depends on: options of the op, and their defaults
     values: tuple[float, ...] = ()  # those of one application
-    row: str  # its name in the table
 
     def forward(self, x, **options):
         if self.numbers:
@@ -58,7 +62,7 @@ def elementary(
     """The op of a function, named after it: a row of the table below. The formula is its docstring."""
     name = name or function.__name__
     row = dict(__doc__=formula, __module__=gradient.__module__, function=staticmethod(function),
-               gradient=staticmethod(gradient), saves=saves, numbers=numbers, row=name)
+               gradient=staticmethod(gradient), saves=saves, numbers=numbers)
     return type("".join(word.capitalize() for word in name.split("_")), (Elementary,), row)
 
 
@@ -141,11 +145,7 @@ class Atan2(Elementwise):
     At the origin, which has no angle, both are 0. The larger of |a| and |b| is taken out, as its square may overflow.
     """
 
-    gradients = arctan2_backward_a, arctan2_backward_b
-
-    def forward(self, a, b):
-        self.save(a, b)
-        return backend.elementwise(np.arctan2, a, b)
+    function, gradients = np.arctan2, (arctan2_backward_a, arctan2_backward_b)
 
 
 def logaddexp_backward_a(dout, a, b):
@@ -158,16 +158,9 @@ def logaddexp_backward_b(dout, a, b):
 
 
 class LogAddExp(Elementwise):
-    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a)
+    """out = log(e^a + e^b):  da = dout * sigmoid(a - b),  db = dout * sigmoid(b - a), both 0 where a = b = -inf"""
 
-    Both are 0 where a = b = -inf.
-    """
-
-    gradients = logaddexp_backward_a, logaddexp_backward_b
-
-    def forward(self, a, b):
-        self.save(a, b)
-        return backend.elementwise(np.logaddexp, a, b)
+    function, gradients = np.logaddexp, (logaddexp_backward_a, logaddexp_backward_b)
 
 
 def method(op: type[Elementary]) -> Callable:
@@ -181,30 +174,11 @@ def method(op: type[Elementary]) -> Callable:
 
 
 class ElementaryMethods:
-    exp = method(Exp)
-    exp2 = method(Exp2)
-    expm1 = method(Expm1)
-    log = method(Log)
-    log2 = method(Log2)
-    log10 = method(Log10)
-    log1p = method(Log1p)
-    sqrt = method(Sqrt)
-    rsqrt = method(Rsqrt)
-    sin = method(Sin)
-    cos = method(Cos)
-    tan = method(Tan)
-    sinh = method(Sinh)
-    cosh = method(Cosh)
-    tanh = method(Tanh)
-    sigmoid = method(Sigmoid)
-    asin = arcsin = method(Arcsin)
-    acos = arccos = method(Arccos)
-    atan = arctan = method(Arctan)
-    asinh = arcsinh = method(Arcsinh)
-    acosh = arccosh = method(Arccosh)
-    atanh = arctanh = method(Arctanh)
-    erf = method(Erf)
-    erfc = method(Erfc)
+    exp, exp2, expm1, log, log2, log10, log1p = map(method, (Exp, Exp2, Expm1, Log, Log2, Log10, Log1p))
+    sqrt, rsqrt, sigmoid, erf, erfc = map(method, (Sqrt, Rsqrt, Sigmoid, Erf, Erfc))
+    sin, cos, tan, sinh, cosh, tanh = map(method, (Sin, Cos, Tan, Sinh, Cosh, Tanh))
+    arcsin, arccos, arctan = asin, acos, atan = tuple(map(method, (Arcsin, Arccos, Arctan)))
+    arcsinh, arccosh, arctanh = asinh, acosh, atanh = tuple(map(method, (Arcsinh, Arccosh, Arctanh)))
 
     @answers(np.arctan2)
     def atan2(self, other): return of_floats(Atan2, self, other)

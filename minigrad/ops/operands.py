@@ -99,9 +99,9 @@ def of_one_dtype(operation, a, *others, **options):
         raise broadcast_error(operation.__name__.lower(), a, *others) from None
 
 
-def scaled(x, alpha: float):
-    """alpha * x; booleans stay booleans if alpha is 1."""
-    return x if alpha == 1 else x * alpha
+def scaled(x, factor: float):
+    """x * factor; x itself if that is the integer 1, which changes no dtype."""
+    return x if type(factor) is int and factor == 1 else x * factor
 
 
 def of_floats(operation, a, b):

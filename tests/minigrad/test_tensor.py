@@ -195,3 +195,12 @@ def test_no_function_hides_a_module():
     modules = {module.name for module in pkgutil.iter_modules(mg.__path__)}
     hidden = {name for name in modules if not isinstance(getattr(mg, name, mg), types.ModuleType)}
     assert hidden == {"tensor"}  # whose Tensor is public itself
+
+
+def test_add_and_sub_take_alpha_a_factor_of_the_other():
+    x, y = mg.tensor([1.0, 2.0]), mg.tensor([10.0, 20.0], requires_grad=True)
+    assert mg.add(x, y, alpha=2).tolist() == [21.0, 42.0] and x.sub(y, alpha=0.5).tolist() == [-4.0, -8.0]
+    x.sub(y, alpha=3).backward(mg.tensor([1.0, 2.0]))
+    assert y.grad.tolist() == [-3.0, -6.0]
+    flags = mg.tensor([True])
+    assert flags.add(flags).dtype == mg.bool
