@@ -23,7 +23,7 @@ from benchmarks.contest import ALLOCATOR
 from benchmarks.op_rows import ROWS, Row
 from benchmarks.report import describe_machine
 from minigrad import ops
-from minigrad.ops.conversions import ConversionMethods
+from minigrad.arrays.conversions import ConversionMethods
 from minigrad.ops.in_place import Identity
 from minigrad.runner import Observer
 from minigrad.tape import Fused, Op

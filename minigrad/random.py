@@ -11,7 +11,7 @@ import numpy as np
 
 from .arrays.devices import CPU, device as checked_device
 from .arrays.versions import tick
-from .runner import opaque, refuse_in_capture
+from .runner import notice, opaque
 
 _generator = np.random.default_rng()
 _rank = 0  # see `portion`
@@ -63,7 +63,7 @@ class Generator:
 
 def generator(own: Generator | None = None) -> np.random.Generator:
     """NumPy's generator that is drawn from: the one of all, or `own`."""
-    refuse_in_capture("draws from the generator in Python", "draw with minigrad's functions, or outside")
+    notice("draws from the generator in Python")
     if own is None:
         return _generator
     if not isinstance(own, Generator):
@@ -90,7 +90,7 @@ def manual_seed(seed: int) -> np.random.Generator:
 
 def get_state() -> dict[str, Any]:
     """Where the generator is, as a dict that JSON can hold."""
-    refuse_in_capture("looks at the generator's state", "look at it outside")
+    notice("looks at the generator's state")
     return _generator.bit_generator.state
 
 

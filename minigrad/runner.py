@@ -95,17 +95,13 @@ class Runner:
         """function(*arguments, **options), which reads and writes Tensors in its own way."""
         return function(*arguments, **options)
 
-    def refuse(self, what: str, instead: str) -> None:
-        """Called when Python does something that a replay would not repeat; raises while a step is captured."""
-
-    def refuse_switch(self, tensor) -> None:
-        """Called when a Tensor is to require a gradient, or not; raises while a step is captured, if it is not new."""
-
-    def refuse_read(self, tensor) -> None:
-        """Called when Python reads a Tensor's values; raises while a step is captured."""
+    def notice(self, deed: str, tensor=None, instead: str | None = None) -> None:
+        """Told what Python does itself, beside ops: READS a tensor, WRITES to one, ... One that cannot have it raises, and
+        says what to do `instead`."""
 
 
 EAGER = Runner()
+READS, WRITES, SWITCHES = "reads a tensor", "writes to a tensor in place", "changes whether a tensor requires a gradient"
 
 
 @contextlib.contextmanager
@@ -119,7 +115,7 @@ def textbook() -> Iterator[None]:
     ...     print(mg.tensor([0.0, 0.0]).softmax(0))
     tensor([0.5, 0.5])
     """
-    refuse_in_capture("enters or leaves textbook()", "enter it outside")
+    notice("enters or leaves textbook()")
     backend.ask_threads()
     before, this_thread.is_textbook = this_thread.is_textbook, True
     try:
@@ -137,7 +133,7 @@ class Observer(Runner):
         if self._inner is not None:
             raise RuntimeError(f"{type(self).__name__}: this one is entered already; make another for the block inside")
         before = current()
-        before.refuse("observes operations (detect_anomaly, count_flops, trace)", "observe the whole step, from outside")
+        before.notice("observes operations (detect_anomaly, count_flops, trace)")
         self._inner = before
         this_thread.runner = self
         return self
@@ -177,9 +173,9 @@ def opaque(function: Callable) -> Callable:
     return wrapper
 
 
-def refuse_in_capture(what: str, instead: str = "don't compile this step") -> None:
-    """RuntimeError in a compiled step: this happens once, and a replay would not do it."""
-    current().refuse(what, instead)
+def notice(deed: str, tensor=None, instead: str | None = None) -> None:
+    """Tell the runner of this Python thread what Python does itself."""
+    current().notice(deed, tensor, instead)
 
 
 generation = 0  # incremented by changes that captured steps cannot detect, as when a module's attribute is set

@@ -15,12 +15,11 @@ from . import ops, tape
 from .arrays import float_errors, versions
 from .arrays.devices import dtype_of_to
 from .arrays.dtypes import as_array, float32, float64
-from .arrays.versions import VersionedArray
+from .arrays.versions import check_current
 from . import backend
-from .ops.in_place import check_current, refuse_write
 from .ops.operands import sizes
 from .per_thread import this_thread
-from .runner import EAGER, current, opaque, refuse_in_capture
+from .runner import EAGER, READS, SWITCHES, WRITES, current, notice, opaque
 from .tape import Fused, Node, Op, chosen
 
 
@@ -67,28 +66,9 @@ class Tensor(ops.Methods):
     @array.setter
     def array(self, array: np.ndarray) -> None: self._array = array
 
-    @property
-    def data(self) -> VersionedArray:
-        """The array, shared. Writing to it is allowed, and noted: a backward that needs the old values is refused.
-
-        Another array can be assigned, on the tape one of the same shape, which is converted to this dtype. Graphs of
-        before keep the old one.
-        """
-        return self._values().view(VersionedArray)
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        refuse_write()
-        array = as_array(value, None if self.node is None else self.dtype)
-        if array.shape != self.shape and self.node is not None:
-            raise ValueError(f"data: this tensor is on the tape with shape {self.shape}, got {array.shape}")
-        is_same_memory = array.__array_interface__ == self._array.__array_interface__  # as after `data += ...`
-        if not is_same_memory:
-            self._array = array
-
     def _values(self) -> np.ndarray:
-        """The array for Python that reads it, which a step that is captured must not do."""
-        current().refuse_read(self)
+        """The array for Python that looks at it, which the runner is told."""
+        notice(READS, self)
         return self._array
 
     # ------------------------------------------------------------------------------------------------ the tape
@@ -102,7 +82,7 @@ class Tensor(ops.Methods):
         """Make this a leaf whose gradient is wanted, or not."""
         if requires_grad == (self.node is not None):
             return self
-        current().refuse_switch(self)
+        notice(SWITCHES, self)
         if not requires_grad:
             if not self.is_leaf:
                 raise RuntimeError("only leaf tensors can stop requiring a gradient; use detach() on a computed one")
@@ -128,8 +108,7 @@ class Tensor(ops.Methods):
     def grad(self) -> "Tensor | None":
         """The gradient that has accumulated here: of a leaf, or of a computed tensor after retain_grad()."""
         if this_thread.runner is not None:
-            refuse_in_capture("reads a gradient in Python",
-                              "read it outside (an optimizer with max_grad_norm clips inside its step)")
+            notice("reads a gradient in Python")
         node = self.node or self.frozen
         if node is None or node.grad is None:
             if isinstance(node, Op) and not node.retains_grad:
@@ -153,7 +132,7 @@ class Tensor(ops.Methods):
             elif node is not None:
                 node.grad = None
             return
-        refuse_write()
+        notice(WRITES)
         if node is None:
             raise RuntimeError("this tensor does not require a gradient; call requires_grad_() first")
         if not isinstance(gradient, Tensor) or gradient.shape != self.shape:
@@ -408,7 +387,7 @@ class HookHandle:
     """A hook is registered, as one more of the tuple owner.attribute; `remove()` takes it off again."""
 
     def __init__(self, owner: Any, hook: Any, attribute: str = "hooks"):
-        refuse_in_capture("registers a hook", "register it outside")
+        notice("registers a hook")
         self.owner, self.hook, self.attribute = owner, hook, attribute
         setattr(owner, attribute, getattr(owner, attribute) + (hook,))
 

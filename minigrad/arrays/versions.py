@@ -16,6 +16,7 @@ tape) is noted as such: tensors made before, which see the new values but have t
 """
 import itertools
 import weakref
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -105,129 +106,17 @@ def last_write(array: np.ndarray) -> tuple[int, int]:
     return known.last_write(part(array)) if known else (0, 0)
 
 
-# ------------------------------------------------------------------------------------------------ tensor.data
-
-WRITERS = {  # functions that write to their first argument, and what they call it
-    np.copyto: ("dst",), np.put: ("a",), np.place: ("arr",), np.putmask: ("a",), np.put_along_axis: ("arr",),
-    np.fill_diagonal: ("a",),
-}  # fmt: skip
-
-
-def _writing(name: str):
-    """ndarray's method of this name, which writes to the array."""
-    method = getattr(np.ndarray, name)
-
-    def noting(self, *arguments, **options):
-        result = method(self, *arguments, **options)
-        note_write(self)
-        return result
-
-    return noting
-
-
-def _with_out(name: str):
-    """ndarray's method of this name, which makes a new array, or writes to `out`."""
-    method = getattr(np.ndarray, name)
-
-    def noting(self, *arguments, **options):
-        result = method(self, *arguments, **options)
-        _note(*(value for value in (*arguments, *options.values()) if value is result))
-        return _versioned_or_own(result)
-
-    return noting
-
-
-class VersionedArray(np.ndarray):
-    """`tensor.data`: an array over memory that an operation may have saved for backward.
-
-    Writing to it through NumPy (items, `+=`, `out=`, `flat`, `fill`, `np.copyto`, ...) changes the memory and tells the
-    tape: a backward that needs the old values is an error then, not a wrong gradient. What is computed from it is a
-    plain array; views of it do so too. What NumPy does not tell of is not seen, such as writing through
-    np.asarray(data), np.from_dlpack(data), a memoryview, np.nditer, or a random generator's `out=`.
-    """
-
-    def __setitem__(self, index, value):
-        super().__setitem__(index, value)
-        note_item_written(_plain(self), index)
-
-    def __getitem__(self, index):
-        return _versioned_or_own(super().__getitem__(index))
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        if any(map(is_tensor, inputs)):
-            return NotImplemented  # Tensors know what to do, also with an array as `out`
-        outputs = options.get("out", ())
-        if outputs:
-            options["out"] = tuple(map(_plain, outputs))
-        if "where" in options:
-            options["where"] = _plain(options["where"])
-        result = getattr(ufunc, method)(*map(_plain, inputs), **options)
-        _note(*outputs, *(inputs[:1] if method == "at" else ()))
-        return outputs[0] if len(outputs) == 1 else result
-
-    def __array_function__(self, function, types, arguments, options):
-        result = super().__array_function__(function, types, arguments, options)
-        if function in WRITERS:
-            _note(*arguments[:1], *(options.get(name) for name in WRITERS[function]))
-        _note(*(value for value in (*arguments, *options.values()) if value is result))  # an `out`
-        return _versioned_or_own(result)
-
-    fill, put, sort, partition, byteswap = map(_writing, ("fill", "put", "sort", "partition", "byteswap"))
-    take, dot, choose, compress = map(_with_out, ("take", "dot", "choose", "compress"))
-    copy, astype, flatten, repeat = map(_with_out, ("copy", "astype", "flatten", "repeat"))
-
-    @property
-    def flat(self) -> "VersionedElements":
-        return VersionedElements(self)
-
-    @flat.setter
-    def flat(self, values) -> None:
-        _plain(self).flat = values
-        note_write(self)
-
-    def __repr__(self):
-        return repr(_plain(self))
-
-    def __reduce__(self):
-        return _plain(self).__reduce__()
-
-
-class VersionedElements:
-    """`VersionedArray.flat`: all elements in order, as if in one row."""
-
-    def __init__(self, array: VersionedArray):
-        self._array, self._flat = array, array.view(np.ndarray).flat
-
-    def __setitem__(self, index, value):
-        self._flat[index] = value
-        note_write(self._array)
-
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._flat, name)
-
-    __hash__ = None
-
-    def __eq__(self, other): return self._flat == other
-    def __ne__(self, other): return self._flat != other
-    def __getitem__(self, index): return self._flat[index]
-    def __iter__(self): return iter(self._flat)
-    def __next__(self): return next(self._flat)
-    def __len__(self): return len(self._flat)
-    def __array__(self, dtype=None, copy=None): return np.array(self._flat, dtype=dtype)
-
-
-def _plain(value):
-    return value.view(np.ndarray) if isinstance(value, VersionedArray) else value
-
-
-def _versioned_or_own(result):
-    """What owns its memory is a plain array: nobody has saved it."""
-    return _plain(result) if isinstance(result, VersionedArray) and result.base is None else result
-
-
-def _note(*arrays) -> None:
-    for array in arrays:
-        if isinstance(array, VersionedArray):
-            note_write(array)
+def check_current(name: str, inputs: Sequence) -> None:
+    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
+    if not on_tape:
+        return
+    for i, value in enumerate(inputs):
+        if not is_tensor(value):
+            continue
+        age = value.made if value.node is None else value.node.order
+        if last_write(value._array)[1] > age:
+            raise RuntimeError(
+                f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
+                "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
+                "row += y), take views of it anew, or clone() before writing"
+            )

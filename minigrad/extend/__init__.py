@@ -21,9 +21,9 @@ from ..ops.operands import floating, promote  # dtypes: integers as float32; two
 from ..ops.shape import pad  # pad(x, widths, value)
 from ..runner import changes  # changes(): how often steps were outdated, as by setting an attribute of a module
 from ..runner import compute  # compute(function, *values): an array of arrays and those of Tensors, also in replays
+from ..runner import notice
 from ..runner import opaque  # decorate what reads and writes Tensors in its own way: a replay calls it
 from ..runner import outdate  # outdate(): what a compiled step has read has changed, so steps are captured anew
-from ..runner import refuse_in_capture  # refuse_in_capture(what, instead): a RuntimeError in a compiled step
 from ..tape import Op  # an operation: a class with forward and backward
 from ..tensor import HookHandle  # what registering a hook gives
 from ..tensor import apply  # apply(op, *inputs, **options): run an op on Tensors, on the tape if a gradient is wanted
@@ -37,3 +37,8 @@ __all__ = [
     "latest_write", "left_out", "norm", "note_write", "opaque", "outdate", "pad", "promote", "refuse_in_capture", "sample",
     "threading_layer",
 ]
+
+
+def refuse_in_capture(what: str, instead: str = "don't compile this step") -> None:
+    """RuntimeError in a compiled step: this happens once, and a replay would not do it."""
+    notice(what, instead=instead)

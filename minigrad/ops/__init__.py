@@ -6,13 +6,13 @@ those in place and the conversions its place on the tape.
 """
 import inspect
 
+from ..arrays.conversions import ConversionMethods
 from . import (
     attention, binary_cross_entropy, cross_entropy, difference_losses, dropout, embedding, layer_norm, normalize, rms_norm,
 )
 from .activations import ActivationMethods
 from .arithmetic import ArithmeticMethods
 from .comparison import ComparisonMethods
-from .conversions import ConversionMethods
 from .cumulative import CumulativeMethods
 from .diagonal import DiagonalMethods
 from .dtypes import DtypeMethods

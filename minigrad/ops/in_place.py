@@ -1,14 +1,15 @@
 """Writing to a tensor's memory: x.exp_() puts x.exp() there, on the tape. And draws in place."""
-from typing import Self, Sequence
+from typing import Self
 
 import numpy as np
 
 from .. import random
 from ..arrays import versions
+from ..arrays.versions import check_current
 from ..arrays.dtypes import as_array
 from ..backend import is_tensor
 from ..per_thread import this_thread
-from ..runner import refuse_in_capture
+from ..runner import WRITES, notice
 from ..tape import Op
 from .comparison import Where
 from .numpy_protocol import named
@@ -25,27 +26,6 @@ class Identity(Op):
 
     def backward(self, dout):
         return dout
-
-
-def refuse_write() -> None:
-    """RuntimeError in a compiled step: a write in place is not an op."""
-    refuse_in_capture("writes to a tensor in place", "make a new tensor, or don't compile this step")
-
-
-def check_current(name: str, inputs: Sequence) -> None:
-    """RuntimeError if an input shares memory with a tensor that was changed in place on the tape after it was made."""
-    if not versions.on_tape:
-        return
-    for i, value in enumerate(inputs):
-        if not is_tensor(value):
-            continue
-        age = value.made if value.node is None else value.node.order
-        if versions.last_write(value._array)[1] > age:
-            raise RuntimeError(
-                f"{name}, input {i}: its memory was changed by an inplace operation on another tensor, so its place on "
-                "the tape is out of date. Write through the tensor that is used afterwards (x[i] += y, not row = x[i]; "
-                "row += y), take views of it anew, or clone() before writing"
-            )
 
 
 def in_place(name: str):
@@ -87,7 +67,7 @@ class InPlaceMethods:
 
     def _check_writable(self) -> None:
         """RuntimeError if nothing may be written to this memory now."""
-        refuse_write()
+        notice(WRITES)
         if this_thread.grad_enabled and self.is_leaf and self.node is not None:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation; do it under no_grad(), or "

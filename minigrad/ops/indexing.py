@@ -5,12 +5,12 @@ import numpy as np
 
 from ..arrays import versions
 from ..arrays.dtypes import as_array
+from ..arrays.versions import check_current
 from .. import backend
 from ..backend import in_order, is_tensor, positions_of_nonzero, takes_twice
 from ..per_thread import this_thread
 from ..runner import compute
 from ..tape import Op
-from .in_place import check_current
 from .operands import check_dim, values_of
 
 

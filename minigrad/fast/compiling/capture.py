@@ -32,7 +32,7 @@ import numpy as np
 from ...arrays.versions import tick
 from ...backend import is_tensor
 from ...per_thread import this_thread
-from ...runner import EAGER, Runner, outdate
+from ...runner import EAGER, READS, SWITCHES, WRITES, Runner, outdate
 from ...tape import taken
 from ...tensor import Tensor
 from ..elementwise import is_by_kernels
@@ -44,6 +44,17 @@ from .code import USERS, whose
 from .places import Nothing, Undo
 from .surroundings import Surroundings
 from .transcript import Transcript, outside
+
+INSTEAD = {  # of what the engine tells a runner that Python does
+    WRITES: "make a new tensor, or don't compile this step",
+    "reads a gradient in Python": "read it outside (an optimizer with max_grad_norm clips inside its step)",
+    "registers a hook": "register it outside",
+    "enters or leaves textbook()": "enter it outside",
+    "observes operations (detect_anomaly, count_flops, trace)": "observe the whole step, from outside",
+    "draws from the generator in Python": "draw with minigrad's functions, or outside",
+    "looks at the generator's state": "look at it outside",
+}
+
 
 class Refused(RuntimeError):
     """This step cannot be captured."""
@@ -252,13 +263,16 @@ class Capture(Runner):
             self.around.allow()
         return result
 
-    def refuse(self, what: str, instead: str) -> None:
-        self._refuse(f"compile: this step {what}, which a replay would not do; {instead}")
-
-    def refuse_switch(self, tensor: Tensor) -> None:
-        is_input = any(tensor is given for given in self.inputs)
-        if is_input or type(tensor) is not Tracer and self.transcript.is_from_outside(tensor):
-            self.refuse(f"changes whether a tensor of shape {tensor.shape} requires a gradient", "change it outside")
+    def notice(self, deed: str, tensor: Tensor | None = None, instead: str | None = None) -> None:
+        """Refuse what a replay would not repeat."""
+        if deed == READS:
+            self.refuse_read(tensor)
+        if deed == SWITCHES:
+            is_input = any(tensor is given for given in self.inputs)
+            if not is_input and (type(tensor) is Tracer or not self.transcript.is_from_outside(tensor)):
+                return
+            deed, instead = f"changes whether a tensor of shape {tensor.shape} requires a gradient", "change it outside"
+        self._refuse(f"compile: this step {deed}, which a replay would not do; {instead or INSTEAD[deed]}")
 
     def refuse_read(self, tensor: Tensor) -> None:
         self._refuse(

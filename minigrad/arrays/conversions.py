@@ -1,11 +1,15 @@
 """What a Tensor tells of itself, and what it becomes elsewhere: numbers of Python, arrays of NumPy, memory of another
 library, text, copies. Nothing here is on the tape."""
+from typing import Any
+
 import numpy as np
 
-from ..arrays.dlpack import CPU_TYPE, exported
-from ..arrays.dtypes import as_array, bool_, float32, int64
 from .. import backend
 from ..drawing.html import html_of_tensor
+from ..runner import WRITES, notice
+from .dlpack import CPU_TYPE, exported
+from .dtypes import as_array, bool_, float32, int64
+from .versioned import VersionedArray
 
 
 class ConversionMethods:
@@ -26,6 +30,25 @@ class ConversionMethods:
     def data_ptr(self) -> int:
         """The address of the first element."""
         return self._values().ctypes.data
+
+    @property
+    def data(self) -> VersionedArray:
+        """The array, shared. Writing to it is allowed, and noted: a backward that needs the old values is refused.
+
+        Another array can be assigned, on the tape one of the same shape, which is converted to this dtype. Graphs of
+        before keep the old one.
+        """
+        return self._values().view(VersionedArray)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        notice(WRITES)
+        array = as_array(value, None if self.node is None else self.dtype)
+        if array.shape != self.shape and self.node is not None:
+            raise ValueError(f"data: this tensor is on the tape with shape {self.shape}, got {array.shape}")
+        is_same_memory = array.__array_interface__ == self._array.__array_interface__  # as after `data += ...`
+        if not is_same_memory:
+            self._array = array
 
     def item(self) -> int | float | bool:
         """The one element, as a Python number."""
