@@ -7,7 +7,7 @@ broadcast. Against NumPy a kernel makes one pass over memory, on all threads, in
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,18 +17,17 @@ from numba.extending import intrinsic
 from numpy import ndarray
 from numpy.lib.stride_tricks import as_strided
 
-from .axes import in_memory_order, inverse, runs
+from .axes import Loops, in_memory_order, inverse, runs
 from .buffers import empty
 from .copying import in_order
 from .formulas.values import Scalar
 from .jit import exact, jit, kernel
 from .parallel import parallel_for
 from .recorded import Recorded
-from .simd import INDEX, INT64, pointer, stored
+from .rows import ELEMENTS, number_of_blocks
+from .simd import INT64, pointer, pointers, shift_each
 from .thresholds import LARGE, MOVED
 
-ELEMENTS = 8192  # per block
-LONG = 64  # elements: shorter runs are copied
 FLOAT, BOOL, BYTE = np.dtype(np.float32), np.dtype(np.bool_), np.dtype(np.uint8)
 
 
@@ -60,7 +59,7 @@ class Formula:
             elif i < len(self._takes) or type(x) not in (float, int):  # no float32, or a Tensor
                 return None
         operands = [x if type(x) is ndarray else np.array(x, FLOAT) for x in operands]
-        plan = _plan(*[(x.shape, x.strides, x.dtype, x.flags.behaved) for x in operands])
+        plan = _plan(*[(x.shape, x.strides, x.itemsize, x.flags.behaved) for x in operands])
         return self._computed(self._kernel(plan.pattern), plan, map(_as_vector, operands, plan.copied))
 
     def _kernel(self, pattern: str) -> Callable:
@@ -74,41 +73,33 @@ class Formula:
     def _computed(self, launch: Callable, plan: "_Plan", vectors: Iterable[np.ndarray]) -> np.ndarray:
         out = empty(plan.shape, self.dtype)
         vector = out.reshape(-1)
-        launch(plan.rows, plan.columns, plan.strides, vector.view(BYTE) if self.dtype is BOOL else vector, *vectors)
+        launch(plan.loops, plan.strides, vector.view(BYTE) if self.dtype is BOOL else vector, *vectors)
         return out if plan.order is None else out.transpose(plan.order)
 
 
 # -------------------------------------------------------------------------------------------------- what lies where
 
 
-class _Seen(NamedTuple):
-    """How to see an operand as a matrix.
-
-    It is "e" if it has an element for each column, side by side, and "n" if it is one number along a row. An operand that
-    lies otherwise is copied: a view of it, in C order. To read x[:, ::2] in place took 0.55 of the time with 256 rows of
-    256, where one thread copies, but 1.1 to 3 times as long with a million elements and more.
-    """
-
-    kind: str
-    strides: tuple[int, int]  # of a row and of a column, in elements
-    copied: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # the view's shape and strides
-
-
 class _Plan(NamedTuple):
-    """How to see operands as matrices of (rows, columns)."""
+    """Four nested loops through operands that are broadcast.
+
+    Along the inner loop an operand is "e" if its elements lie side by side, and "n" if it is one number. An operand that
+    lies otherwise is copied first. To read x[:, ::2] in place took 0.55 of the time with 256 rows of 256, where one thread
+    copies, but 1.1 to 3 times as long with a million elements and more.
+    """
 
     shape: tuple[int, ...]  # of the result, in the order of memory
     order: tuple[int, ...] | None  # of its axes, if it is to be transposed
-    rows: int
-    columns: int
+    loops: tuple[int, ...]  # how long they are
     pattern: str  # the operands' kinds
-    strides: tuple[int, ...]
-    copied: tuple
+    strides: tuple[tuple[int, ...], ...]  # of each loop, those of the operands, in elements
+    copied: tuple  # of each operand the view to copy, or None
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None, columns: int, seen: list[_Seen]) -> "_Plan":
-        kinds, strides, copied = zip(*seen)
-        return cls(shape, order, math.prod(shape) // columns, columns, "".join(kinds), sum(strides, ()), copied)
+    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None, loops: tuple[int, ...],
+           strides: Sequence[tuple[int, ...]], copied: Sequence) -> "_Plan":
+        pattern = "".join(["e" if own[-1] else "n" for own in strides])
+        return cls(shape, order, loops, pattern, tuple(zip(*strides)), tuple(copied))
 
 
 def is_apart(x: np.ndarray) -> bool:
@@ -140,103 +131,39 @@ def _as_vector(x: np.ndarray, copied: tuple | None) -> np.ndarray:
 
 @functools.lru_cache(1024)
 def _plan_of_vectors(shape: tuple[int, ...], count: int) -> _Plan:
-    """How to see contiguous arrays of one shape."""
-    return _Plan.of(shape, None, max(math.prod(shape), 1), [_Seen("e", (0, 1))] * count)
+    """For contiguous arrays of one shape."""
+    return _Plan.of(shape, None, (1, 1, 1, math.prod(shape)), [(0, 0, 0, 1)] * count, [None] * count)
 
 
 @functools.lru_cache(1024)
-def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], np.dtype, bool]) -> _Plan:
-    """How to see arrays by their shape, strides, dtype, and whether a kernel can take them: they may lie in any way."""
-    operands = [as_strided(np.empty(0, dtype), shape, strides, writeable=is_behaved)  # whose elements nobody reads
-                for shape, strides, dtype, is_behaved in layouts]
-    shape = max([x.shape for x in operands], key=len)
-    if all(x.shape == shape or x.ndim == 0 for x in operands):
-        seen = [_seen_as_run(x) for x in operands]
-        if None not in seen:
-            return _Plan.of(shape, None, max(math.prod(shape), 1), seen)
-    shape = np.broadcast_shapes(*[x.shape for x in operands])
-    full = next((x for x in operands if x.shape == shape and 0 not in x.strides), None)
-    order = None
-    if full is not None and not full.flags.c_contiguous:  # the result has its axes in the same order in memory
-        sort = in_memory_order(full.strides)
-        order = inverse(sort)
-        operands = [x if x.size == 1 else _widened(x, shape).transpose(sort) for x in operands]
-        shape = full.transpose(sort).shape
-    columns = _columns(operands, shape)
-    seen = [_seen_as_matrix(x, shape, columns) for x in operands]
-    return _Plan.of(shape, order, columns, seen)
+def _plan(*layouts: tuple[tuple[int, ...], tuple[int, ...], int, bool]) -> _Plan:
+    """For arrays that lie in any way: their shape, strides, size of an element, and whether a kernel can take them."""
+    shape = np.broadcast_shapes(*[own for own, *_ in layouts])
+    wide = [(0,) * (len(shape) - len(own)) + tuple([stride if n > 1 else 0 for n, stride in zip(own, strides)])
+            for own, strides, *_ in layouts]
+    full = (strides for strides in wide if all(stride or n == 1 for n, stride in zip(shape, strides)))
+    order = in_memory_order(next(full, (0,) * len(shape)))  # of the result's axes, too
+    axes = [i for i in order if shape[i] != 1]
+    lengths, seen, copied = [shape[i] for i in axes], [], []
+    for (*_, itemsize, is_behaved), strides in zip(layouts, wide):
+        strides = tuple([strides[i] for i in axes])
+        once = tuple([n if stride else 1 for n, stride in zip(lengths, strides)])  # each element once
+        is_in_place = is_behaved and strides[-1:] in ((), (0,), (itemsize,))
+        seen.append(tuple([n // itemsize for n in strides]) if is_in_place else _in_order(once))
+        copied.append(None if is_in_place else (once, strides))
+    found = runs(lengths, range(len(axes)), *seen)
+    if len(found) > 4:
+        seen, found = [_in_order(lengths)] * len(layouts), [tuple(range(len(axes)))]
+        copied = [(tuple(lengths), tuple([strides[i] for i in axes])) for strides in wide]
+    loops = Loops.of(found, lengths, 1, *seen)
+    is_in_order = axes == sorted(axes)
+    return _Plan.of(shape if is_in_order else tuple([shape[i] for i in order]), None if is_in_order else inverse(order),
+                    loops.shape, loops.strides, copied)
 
 
-def _columns(operands: list[np.ndarray], shape: tuple[int, ...]) -> int:
-    """How many columns there are: the last few axes, up to where a broadcast operand begins or ceases to vary."""
-    for x in operands:
-        if x.size > 1 and 0 in (strides := np.broadcast_to(x, shape).strides):
-            varies, lengths = zip(*[(stride != 0, n) for stride, n in zip(strides, shape) if n > 1])
-            last = len(varies)
-            while last and varies[last - 1] == varies[-1]:
-                last -= 1
-            return math.prod(lengths[last:])
-    runs = [_length_of_runs(x) for x in operands if x.size > 1]
-    long = [length for length in runs if length >= LONG]
-    return min(long, default=max(math.prod(shape), 1))  # 1 in an array without elements
-
-
-def _length_of_runs(x: np.ndarray) -> int:
-    """Of how many elements, one step apart, are the last axes of x?"""
-    return math.prod([x.shape[i] for i in (_runs(x, slice(None)) or [()])[-1]])
-
-
-def _runs(x: np.ndarray, axes: slice) -> list[tuple[int, ...]]:
-    """Those of these axes that are longer than 1, together where elements are one step apart."""
-    return runs(x.shape, [i for i in range(x.ndim)[axes] if x.shape[i] > 1], x.strides)
-
-
-def _seen_as_run(x: np.ndarray) -> _Seen | None:
-    """A number, or all elements one step apart; None if it is neither."""
-    if x.ndim == 0:
-        return _Seen("n", (0, 0))
-    return _Seen("e", (0, 1)) if x.flags.c_contiguous else _seen_in_place(x, 0)
-
-
-def _seen_in_place(x: np.ndarray, split: int) -> _Seen | None:
-    """Rows of the axes before `split`, and columns of those after it; None if these aren't side by side."""
-    down, along = _step(x, slice(split)), _step(x, slice(split, None))
-    return None if down is None or along != 1 or not x.flags.behaved else _Seen("e", (down, along))
-
-
-def _step(x: np.ndarray, axes: slice) -> int | None:
-    """How far apart the elements along these axes are, in elements; None if that is not one number."""
-    found = _runs(x, axes)
-    if len(found) > 1:
-        return None
-    step, rest = divmod(x.strides[found[0][-1]], x.itemsize) if found else (0, 0)
-    return None if rest else step
-
-
-def _widened(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """np.broadcast_to, but an array that has the shape stays writeable: kernels take no other without a copy."""
-    return x if x.shape == shape else np.broadcast_to(x, shape)
-
-
-def _seen_as_matrix(x: np.ndarray, shape: tuple[int, ...], columns: int) -> _Seen:
-    if x.size == 1:
-        return _Seen("n", (0, 0))
-    if x.shape == shape and x.flags.c_contiguous:
-        return _Seen("e", (columns, 1), _unless_in_order(x, x))
-    wide, rows = np.broadcast_to(x, shape), math.prod(shape) // columns
-    once = wide[tuple(slice(None) if stride else slice(1) for stride in wide.strides)]  # each element once
-    split = next((i for i in range(len(shape)) if math.prod(shape[i:]) <= columns), len(shape))
-    if rows > 1 and once.size == columns == math.prod(once.shape[split:]):
-        return _Seen("e", (0, 1), _unless_in_order(x, once))
-    if columns > 1 and once.size == rows == math.prod(once.shape[:split]):
-        return _Seen("n", (1, 0), _unless_in_order(x, once))
-    in_place = _seen_in_place(x, split) if x.shape == shape else None
-    return in_place or _Seen("e", (columns, 1), _unless_in_order(x, wide))
-
-
-def _unless_in_order(x: np.ndarray, view: np.ndarray) -> tuple | None:
-    """What of x is to be copied. Of what can't be written to, kernels make a copy themselves: they need the whole view."""
-    return None if x.flags.behaved and view.flags.c_contiguous else (view.shape, view.strides)
+def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a contiguous array, in elements; 0 along axes of 1."""
+    return tuple([math.prod(shape[i + 1 :]) if n > 1 else 0 for i, n in enumerate(shape)])
 
 
 # ------------------------------------------------------------------------------------------------------ the kernel
@@ -282,53 +209,47 @@ def _kernel(name: str, form: Scalar, pattern: str, share: int) -> Callable:
     loop = _loop_with_exceptions(form, pattern) if form.rare else _loop(form.usual, pattern)
 
     @jit
-    def compute_block(block, rows, columns, strides, out, operands):
+    def compute_block(block, loops, strides, out, operands):
+        rows, columns = loops[0] * loops[1] * loops[2], loops[3]
         first, end, start, count = _part(block, rows, columns)
+        starts = shift_each(pointers(operands, 0), strides[3], start)
         for row in range(first, end):
-            loop(count, pointer(out, row * columns + start), _starts(operands, strides, row, start))
+            i, j, k = _place(row, loops)
+            of_row = shift_each(shift_each(shift_each(starts, strides[0], i), strides[1], j), strides[2], k)
+            loop(count, pointer(out, row * columns + start), of_row)
 
-    def launch(rows, columns, strides, out, *operands):
-        blocks = _number_of_blocks(rows, columns)
-        parallel_for(compute_block, blocks, out.size // share, (rows, columns, strides, out, operands))
+    def launch(loops, strides, out, *operands):
+        blocks = _number_of_blocks(loops[0] * loops[1] * loops[2], loops[3])
+        parallel_for(compute_block, blocks, out.size // share, (loops, strides, out, operands))
 
     launch.__name__ = launch.__qualname__ = name
     return kernel(launch, parallel=True)
 
 
 @jit
+def _place(row, loops):
+    """Where the outer loops are, at a row: the divisions, which take as long as a short one, only if there are several."""
+    if loops[0] * loops[1] == 1:
+        return 0, 0, row
+    return row // (loops[1] * loops[2]), row // loops[2] % loops[1], row % loops[2]
+
+
+@jit
 def _number_of_blocks(rows, columns):
     if columns >= ELEMENTS:
-        return rows * ((columns + ELEMENTS - 1) // ELEMENTS)
-    together = ELEMENTS // max(columns, 1)
-    return (rows + together - 1) // together
+        return rows * number_of_blocks(columns, ELEMENTS)
+    return number_of_blocks(rows, ELEMENTS // max(columns, 1))
 
 
 @jit
 def _part(block, rows, columns):
     """The first row of a block, its end, its first column and how many: a part of a row, or several rows."""
     if columns >= ELEMENTS:
-        parts = (columns + ELEMENTS - 1) // ELEMENTS
+        parts = number_of_blocks(columns, ELEMENTS)
         start = block % parts * ELEMENTS
         return block // parts, block // parts + 1, start, min(ELEMENTS, columns - start)
     together = ELEMENTS // max(columns, 1)
     return block * together, min(rows, (block + 1) * together), 0, columns
-
-
-@intrinsic
-def _starts(typing_context, arrays, strides, row, column):
-    """A pointer into each array, to this row and column."""
-
-    def codegen(context, builder, signature, arguments):
-        arrays, strides, row, column = arguments
-        found = []
-        for i, kind in enumerate(signature.args[0]):
-            data = context.make_array(kind)(context, builder, builder.extract_value(arrays, i)).data
-            down, right = (builder.mul(builder.extract_value(strides, 2 * i + k), n) for k, n in enumerate((row, column)))
-            found.append(builder.gep(data, [builder.add(down, right)]))
-        return context.make_tuple(builder, signature.return_type, found)
-
-    kinds = [types.CPointer(stored(kind.dtype)) for kind in arrays]
-    return types.Tuple(kinds)(arrays, strides, INDEX, INDEX), codegen
 
 
 @functools.cache

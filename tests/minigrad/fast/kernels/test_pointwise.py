@@ -220,6 +220,9 @@ def laid_out():
                    (wide.T[::2], row), (wide.T[::-2], column), (np.array(5, np.float32), full[1, ::-1])):
         for first in (full[0], wide.T[:100], full[0, :, :, ::-1], np.asfortranarray(full[0]), column if others[1] is row else row):
             yield first, *others
+    for axes in 4, 6:  # as many as a kernel has loops, and more
+        many = random.standard_normal((5,) * axes, np.float32)[:, *[slice(4)] * (axes - 1)]
+        yield from ((many, many[::-1], 2.0), (many[:4].T, many[:1], many[:4]))
     apart = random.standard_normal((100, 20 * 90), np.float32)
     slices = [apart[:, ::step][:, :90] for step in (1, 2, -2, 3, 16, 20)]
     slices += [frozen(np.asfortranarray(slices[0])), *(np.broadcast_to(x, (100, 90)) for x in (apart[0, :90], apart[:, :1]))]
