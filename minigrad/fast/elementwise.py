@@ -132,28 +132,6 @@ class Pow(arithmetic.Pow):
         return elementwise(POWERS[b][1], dout, a), None
 
 
-def lerp_from_start(a, b, w):
-    return a + w * (b - a)
-
-
-def lerp_from_end(a, b, w):
-    return b - (1 - w) * (b - a)
-
-
-@implements(arithmetic.Lerp)
-class Lerp(arithmetic.Lerp):
-    """By a number, of which one form is enough."""
-
-    @classmethod
-    def takes(cls, arrays):
-        return isinstance(arrays[2], (int, float))
-
-    def forward(self, a, b, w):
-        self.save(a, b, w)
-        w = np.asarray(w, a.dtype)
-        return elementwise(lerp_from_start if abs(w) < 0.5 else lerp_from_end, a, b, w)
-
-
 @implements(arithmetic.Add)
 class Add(arithmetic.Add):
     """Of both dtypes, and compiled ahead: large arrays of one shape, as in a residual connection."""
