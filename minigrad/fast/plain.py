@@ -10,6 +10,7 @@ import numpy as np
 from ..per_thread import this_thread
 from ..runner import Runner
 from ..tensor import Tensor
+from .compiling.places import each
 
 FusedAdam = FusedMuon = FusedStep = Program = None  # optimizers step one parameter after the other, decoding has no cache
 ACTIVATIONS, LIBRARIES = (), set()
@@ -35,20 +36,10 @@ def compile(function: Callable | None = None, *, check: bool = False) -> Callabl
 
     @functools.wraps(function)
     def step(*inputs: Tensor) -> Any:
-        return _detached(function(*inputs))
+        return each(function(*inputs), lambda value: value.detach().clone() if isinstance(value, Tensor) else value)
 
     step.forget, step.constants = lambda: None, list
     return step
-
-
-def _detached(results: Any) -> Any:
-    if isinstance(results, Tensor):
-        return results.detach().clone()
-    if isinstance(results, dict):
-        return {name: _detached(value) for name, value in results.items()}
-    if isinstance(results, tuple) and hasattr(results, "_fields"):
-        return type(results)(*map(_detached, results))
-    return type(results)(map(_detached, results)) if isinstance(results, (tuple, list)) else results
 
 
 def get_num_threads() -> int:

@@ -4,7 +4,6 @@ A replay is the step, or there is an error. What the step takes as given is foun
 at before each replay; and more and more rarely the step is run by Python again, and compared call by call (transcript.py).
 """
 import bisect
-import collections
 import functools
 import itertools
 import operator
@@ -23,7 +22,7 @@ from ..kernels.buffers import with_strides_of
 from ..kernels.jit import address, get_num_threads
 from .capture import Capture, Refused, Rehearsal, Tracer
 from .code import line_of
-from .places import REPLAYED, TOLD, Undo, same
+from .places import REPLAYED, TOLD, Undo, each, same
 from .surroundings import Surroundings
 from .transcript import same_bits
 
@@ -378,17 +377,6 @@ def _array_of(value: Any, step: Capture) -> np.ndarray | None:
         raise Refused("compile: a replay's results are off the tape, and this step calls no backward(); call it "
                       "inside, or compute under no_grad()")
     return step.array_of(value)
-
-
-def each(results: Any, function: Callable) -> Any:
-    """function of all that is in tuples, named ones too, lists and dicts, in the same form."""
-    if type(results) in (dict, collections.OrderedDict):
-        return type(results)((key, each(value, function)) for key, value in results.items())
-    if type(results) in (tuple, list):
-        return type(results)(each(value, function) for value in results)
-    if isinstance(results, tuple) and hasattr(results, "_fields"):
-        return type(results)(*[each(value, function) for value in results])
-    return function(results)
 
 
 def _off_the_tape(value: Tensor | None) -> Tensor | None:

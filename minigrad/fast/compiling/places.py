@@ -105,6 +105,17 @@ def is_ours(kind: type) -> bool:
     return any(whose(base) == OURS for base in kind.__mro__)
 
 
+def each(results: Any, function: Callable) -> Any:
+    """function of all that is in tuples, named ones too, lists and dicts, in the same form."""
+    if type(results) in (dict, collections.OrderedDict):
+        return type(results)((key, each(value, function)) for key, value in results.items())
+    if type(results) in (tuple, list):
+        return type(results)(each(value, function) for value in results)
+    if isinstance(results, tuple) and hasattr(results, "_fields"):
+        return type(results)(*[each(value, function) for value in results])
+    return function(results)
+
+
 # ---------------------------------------------------------------------------------------------------- inside of values
 
 def inside(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None], str] | None:
