@@ -1,29 +1,36 @@
-"""Do the tests notice a change of the library? This script makes many, one at a time, and names those that nobody noticed.
+"""Do the tests notice a change of the library? This script makes many, one at a time, and names those that no test noticed.
 
-    python tests/mutate.py [--count 300] [--seed 0] [--only WORD] [--minutes 60] [--jobs 1] [--results FILE]
+    python tests/mutate.py [--count 300] [--seed 0] [--packages nn,by_hand] [--only WORD] [--minutes 60] [--jobs 1]
 
-A mutant is the library with one expression or statement changed (see `variants`). Mutants are drawn at random, as many of
-each package; `--count 0` takes all. Each is put into a copy of the project, where the tests that speak of its file run, as
-many as `--seconds` allow, the nearest first (see `nearness`). It is killed if one fails, or if they do not end. One that
-survives is equivalent, or shows a hole in the tests.
+A mutant is the library with one expression or statement changed (see `variants`), or with one of the changes that no
+generator makes (tests/by_hand.py). They are drawn at random, equally many from each package. Each is put into a copy of the
+project, where the tests that speak of it run, the nearest first (tests/nearness.py), for as many CPU seconds as `--seconds`
+says. It is killed if one fails, or if they do not end. One that survives is equivalent, or shows a hole in the tests.
 
-What is found is a line of JSON in the file of results; a run that was interrupted goes on from there, and `--report` prints
-what is known. Some of the library ends processes: `unshare --pid --fork --mount-proc python tests/mutate.py` sees to it
-that no mutant ends those of others.
+Results are lines of JSON in the file `--results`; a run that was interrupted goes on from there, and `--report` prints what
+is known. To compare two suites, judge the same mutants with the tests of another checkout, and list what only one noticed:
+
+    python tests/mutate.py --results new.jsonl
+    python tests/mutate.py --results old.jsonl --mutants new.jsonl --checkout ../old
+    python tests/mutate.py --results new.jsonl --report --beside old.jsonl
+
+A mutant may end the processes of others: `unshare --pid --fork --mount-proc python tests/mutate.py` keeps it from that.
 """
 import argparse
 import ast
 import collections
 import compileall
-import concurrent.futures
-import functools
+import contextlib
+import importlib
 import itertools
 import json
+import math
+import multiprocessing
 import os
 import pathlib
 import py_compile
-import queue
 import random
+import re
 import resource
 import shutil
 import signal
@@ -32,18 +39,32 @@ import sys
 import tempfile
 import textwrap
 import time
+import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+
+import pytest
+
+import by_hand
+from nearness import Nearness
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = {  # a file is of the last that fits
-    "engine": "minigrad", "ops": "minigrad/ops", "gradcheck": "minigrad/gradcheck", "kernels": "minigrad/fast/kernels",
-    "nn": "nn", "models": "models", "mistakes": "study/mistakes", "exercises": "study/exercises",
+    "engine": "minigrad", "ops": "minigrad/ops", "kernels": "minigrad/fast/kernels", "gradcheck": "minigrad/gradcheck",
+    "nn": "nn", "models": "models", "study": "study", "mistakes": "study/mistakes", "exercises": "study/exercises",
+    "page": "minigrad/tracing/page",
 }
-USUAL = "engine,ops,gradcheck,nn,models,mistakes,exercises"  # a changed kernel has all of them compiled again
-SURVIVED, KILLED, NO_END = "survived", "killed", "no end"
+BY_HAND = "by_hand", "arrays"
+AT_END = -1
+LIBRARY = "minigrad", "nn", "models", "study"
+USUAL = ",".join([*PACKAGES, *BY_HAND]).replace(",page", "")  # the page's tests need a browser
+SURVIVED, KILLED, NO_END, NOT_MADE = "survived", "killed", "no end", "not made"
+OPTIONS = "-q", "--tb=line", "-p", "no:cacheprovider", "--numprocesses=0", "--long"
 MEMORY = 12 << 30  # bytes that a process may ask for
+LIMIT = 4  # times the seconds for a mutant: a process that takes more does not end
+STALLED = 60  # seconds in which a process that waits for nothing takes some of the CPU
+OF_OTHERS = "numba", "torch", "matplotlib.figure"  # are imported once, for all processes
 OTHERS = {  # operators, and what may stand for them
     ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Div,), ast.Div: (ast.Mult,), ast.FloorDiv: (ast.Div,),
     ast.BitAnd: (ast.BitOr,), ast.BitOr: (ast.BitAnd,), ast.And: (ast.Or,), ast.Or: (ast.And,),
@@ -54,28 +75,37 @@ OTHERS = {  # operators, and what may stand for them
 COMMUTATIVE = ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor
 UNTOUCHED = ast.JoinedStr, ast.Raise, ast.Import, ast.ImportFrom  # what is below; inside of f-strings, places are unknown
 UNTOUCHED_FIELDS = "annotation", "returns", "decorator_list"
+OF_SCRIPTS = {  # in JavaScript: what is replaced, a regular expression, by what
+    r" \+ ": " - ", r" - ": " + ", r" \* ": " / ", r" / ": " * ", r" && ": " || ", r" \|\| ": " && ", r" < ": " <= ",
+    r" <= ": " < ", r" > ": " >= ", r" >= ": " > ", r" === ": " !== ", r" !== ": " === ", r" \+= ": " = ", r"\bif \(": "if (!",
+    r"\breturn (?=\w)": "return void ", r"\bMath\.\w+(?=\()": "", r"\btrue\b": "false", r"\bfalse\b": "true",
+    r"(?<![\w.])\d+\b": "9", r"^ +[\w.]+\(.*\);$": ";",
+}
 
 
 @dataclass(frozen=True)
 class Mutant:
+    """`new` for `old` in a file: the nth place where its owner has this change."""
+
+    package: str
     path: str  # below the root
-    line: int
-    owner: str  # class and function
+    owner: str  # class and function; of one that is made by hand, its name
     old: str
     new: str
-    start: int  # the bytes of the file that `new` stands for
-    end: int
+    nth: int = 0  # AT_END: code by hand, added to the file
 
     def __str__(self):
         old, new = (textwrap.shorten(text, 120, placeholder=" ...") for text in (self.old, self.new))
-        return f"{self.path}:{self.line} {self.owner}: {old}  ->  {new}"
-
-    @property
-    def package(self) -> str:
-        return [name for name, folder in PACKAGES.items() if self.path.startswith(f"{folder}/")][-1]
+        return f"{self.path} {self.owner}: {old}  ->  {new}" + f" (place {self.nth + 1})" * (self.nth > 0)
 
     def source(self, original: bytes) -> bytes:
-        return original[: self.start] + self.new.encode() + original[self.end :]
+        """The file with the change. LookupError if it has no such place."""
+        if self.nth == AT_END:
+            return original + f"\n{by_hand.code(self.old, self.new)}\n".encode()
+        for place, (start, end) in places(self.path, original):
+            if place == self:
+                return original[:start] + self.new.encode() + original[end:]
+        raise LookupError(f"{self}: no such place")
 
 
 def variants(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -105,11 +135,18 @@ def variants(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         case ast.Constant(int(value) | float(value)):
             yield node, ast.Constant(value + 1)
         case ast.Call(function, arguments, keywords):
-            for keyword in keywords:  # its default instead
-                yield node, ast.Call(function, arguments, [other for other in keywords if other is not keyword])
-            if len(arguments) == 1 and not keywords and not isinstance(arguments[0], ast.Starred):
-                yield node, arguments[0]
-        case ast.Return(ast.AST() as value):
+            for keyword in keywords:  # its default instead; help is but wording
+                if keyword.arg != "help":
+                    yield node, ast.Call(function, arguments, [other for other in keywords if other is not keyword])
+            match arguments:
+                case [argument] if not keywords and not isinstance(argument, ast.Starred):
+                    yield node, argument
+                case [ast.Name() | ast.Attribute() as first, ast.Name() | ast.Attribute() as second, *rest]:
+                    yield node, ast.Call(function, [second, first, *rest], keywords)
+        case ast.Dict(keys, values):
+            for i in range(len(keys)):
+                yield node, ast.Dict([*keys[:i], *keys[i + 1 :]], [*values[:i], *values[i + 1 :]])
+        case ast.Return(ast.AST() as value) if not (isinstance(value, ast.Constant) and value.value is None):
             yield value, ast.Constant(None)
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.Expr(ast.Call()):
             yield node, ast.Pass()
@@ -117,16 +154,15 @@ def variants(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
             yield node, ast.Pass()
 
 
-def mutants_of(path: str) -> Iterator[Mutant]:
-    content = (ROOT / path).read_bytes()
+def changes_of_python(content: bytes) -> Iterator[tuple[str, str, int, int]]:
+    """(owner, new, the bytes that it replaces: start and end)"""
     starts = [0, *(i + 1 for i, byte in enumerate(content) if byte == 10)]
 
-    def below(node: ast.AST, owner: str) -> Iterator[Mutant]:
+    def below(node: ast.AST, owner: str) -> Iterator[tuple[str, str, int, int]]:
         for replaced, by in variants(node):
             start, end = (starts[line - 1] + column for line, column in (
                 (replaced.lineno, replaced.col_offset), (replaced.end_lineno, replaced.end_col_offset)))
-            new = ast.unparse(by) if isinstance(by, ast.stmt) else f"({ast.unparse(by)})"
-            yield Mutant(path, replaced.lineno, owner, content[start:end].decode(), new, start, end)
+            yield owner, ast.unparse(by) if isinstance(by, ast.stmt) else f"({ast.unparse(by)})", start, end
         if isinstance(node, UNTOUCHED):
             return
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
@@ -139,173 +175,277 @@ def mutants_of(path: str) -> Iterator[Mutant]:
     yield from below(ast.parse(content), "")
 
 
+def changes_of_script(content: bytes) -> Iterator[tuple[str, str, int, int]]:
+    """The same; a line is its own owner."""
+    start = 0
+    for line in content.splitlines(keepends=True):
+        if not line.lstrip().startswith((b"//", b"*", b"/*")):
+            for pattern, new in OF_SCRIPTS.items():
+                for found in re.finditer(pattern.encode(), line.rstrip(b"\n")):
+                    yield line.decode().strip(), new, start + found.start(), start + found.end()
+        start += len(line)
+
+
+def places(path: str, content: bytes) -> Iterator[tuple[Mutant, tuple[int, int]]]:
+    """All mutants of a file, and the bytes that they replace."""
+    seen: collections.Counter[tuple[str, str, str]] = collections.Counter()
+    for owner, new, start, end in (changes_of_script if path.endswith(".js") else changes_of_python)(content):
+        key = owner, content[start:end].decode(), new
+        yield Mutant(package_of(path), path, *key, seen[key]), (start, end)
+        seen[key] += 1
+
+
+def package_of(path: str) -> str:
+    return [name for name, folder in PACKAGES.items() if path.startswith(f"{folder}/")][-1]
+
+
 def is_python(mutant: Mutant) -> bool:
-    """And nothing that Python warns of, as of a number that is called."""
+    """And nothing that Python warns of, such as a number that is called."""
     with warnings.catch_warnings(action="error"):
         try:
-            return bool(compile(mutant.source((ROOT / mutant.path).read_bytes()), "", "exec"))
+            return not mutant.path.endswith(".py") or bool(compile(mutant.source((ROOT / mutant.path).read_bytes()), "", "exec"))
         except SyntaxError:  # warnings too
             return False
 
 
-def sources(packages: Iterable[str] = PACKAGES) -> list[str]:
-    paths = {path.relative_to(ROOT).as_posix() for package in packages for path in (ROOT / PACKAGES[package]).rglob("*.py")}
-    return sorted(path for path in paths if Mutant(path, 0, "", "", "", 0, 0).package in packages)
+def drawn(only: str, packages: list[str], count: int, seed: int) -> list[Mutant]:
+    """Equally many of each package, in a random order."""
+    found = {package: [Mutant(package, *row, AT_END) for row in by_hand.rows(package)] for package in packages}
+    for path in sorted(file.relative_to(ROOT).as_posix() for folder in LIBRARY for file in (ROOT / folder).rglob("*.[pj]*")):
+        if path.endswith((".py", ".js")) and package_of(path) in packages:
+            found[package_of(path)] += [mutant for mutant, _ in places(path, (ROOT / path).read_bytes())]
+    generator = random.Random(seed)
+    for package, mutants in found.items():
+        found[package] = [mutant for mutant in mutants if only in str(mutant)]
+        generator.shuffle(found[package])
+    rounds = (mutants[i] for i in range(max(map(len, found.values()))) for mutants in found.values() if i < len(mutants))
+    return list(itertools.islice(filter(is_python, rounds), count or None))
 
 
-# ---- which tests speak of a file ----
+class Chosen:
+    """A pytest plugin: the wanted tests alone, the nearest first, a few items of each before the rest, until time is up."""
 
-@functools.cache
-def tree(path: str) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    FEW = 6
+
+    def __init__(self, wanted: list[tuple[str, str]], weights: dict[str, float], is_left_out: Callable[[str], bool], seconds: float):
+        self.places = {test: place for place, test in enumerate(wanted)}
+        self.weights, self.is_left_out, self.seconds = weights, is_left_out, seconds
+        self.found = {"failed": [], "why": "", "ran": 0}
+
+    def place(self, item: pytest.Item | pytest.Collector, name: str) -> float | None:
+        """Of a test in the order of what is wanted; None if it is not wanted. Doctests come last."""
+        path = item.path.relative_to(item.config.rootpath).as_posix()
+        return self.places.get((path, name)) if path.startswith("tests/") else math.inf
+
+    def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> list | None:
+        return [] if name.startswith("test") and self.place(collector, name) is None else None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        places = {item: self.place(item, getattr(item, "originalname", item.name)) for item in items}
+        items.sort(key=lambda item: (places[item], -self.weight(item)))
+        of_file: dict[pathlib.Path, float] = {}  # the place of its first test
+        of_test: collections.Counter[float] = collections.Counter()
+        order = {}
+        for item in items:
+            of_test[places[item]] += 1
+            order[item] = (of_test[places[item]] > self.FEW, of_file.setdefault(item.path, places[item]), places[item])
+        items[:] = sorted((item for item in items if not self.is_left_out(item.nodeid)), key=order.get)
+
+    def weight(self, item: pytest.Item) -> float:
+        """How much the parameters of a test speak of the mutant."""
+        return max(self.weights.get(word, 0) for word in re.split(r"\W+", item.name.partition("[")[2]))
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        self.found["ran"] += 1
+        if used() > self.seconds:
+            item.session.shouldstop = "time is up"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.found["failed"].append(report.nodeid)
+            self.found["why"] = " ".join(str(crash.message if crash else report.longrepr).split())[:200]
+
+    pytest_collectreport = pytest_runtest_logreport
 
 
-@functools.cache
-def defined(path: str) -> frozenset[str]:
-    """Names of what a file of the library defines."""
-    return frozenset(name for node in ast.walk(tree(path)) for name in (
-        [node.name] if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else
-        [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Assign) else []))
+def used() -> float:
+    """CPU seconds of this process, and of those that it has waited for."""
+    usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-@functools.cache
-def mentioned(path: str) -> frozenset[str]:
-    """Names that a file of tests uses, itself or in the helpers that it imports."""
-    found, modules = set(), set()
-    for node in ast.walk(tree(path)):
-        match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(str(name)):
-                found.add(name)
-            case ast.ImportFrom(module=module, names=names):
-                modules.add(module)
-                found |= {alias.name for alias in names}
-            case ast.Import(names=names):
-                modules |= {alias.name for alias in names}
-    helpers = (f"tests/{module.replace('.', '/')}.py" for module in modules)
-    return frozenset(found).union(*(mentioned(helper) for helper in helpers if (ROOT / helper).exists()))
-
-
-@functools.cache
-def rareness() -> dict[str, float]:
-    """1 / the number of files of the library that define a name."""
-    counts = collections.Counter(name for path in sources() for name in defined(path))
-    return {name: 1 / count for name, count in counts.items()}
-
-
-def nearness(test: str, mutant: Mutant) -> float:
-    """How much a file of tests speaks of the mutant's: names of it that it uses, rare ones above all, those of the mutant's
-    own class and function three times; and whether it stands in the folder of its package, and is called as the file or the
-    file's folder is (tests/nn/test_optim.py)."""
-    names, path = mentioned(test), pathlib.PurePath(mutant.path)
-    own = set(mutant.owner.split(".")) & names
-    alike = pathlib.PurePath(test).stem in {f"test_{part}" for part in (*path.parts[:-1], path.stem)}
-    weights = rareness()
-    return (sum(weights[name] for name in defined(mutant.path) & names) + 3 * sum(weights.get(name, 0) for name in own)
-            + (1 + 5 * alike) * test.startswith(f"tests/{path.parts[0]}/"))
+def used_by_session(leader: int) -> float:
+    """CPU seconds of all processes that one has started, in its session."""
+    ticks = 0
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Copy:
-    """A copy of the project, in which one mutant lives at a time."""
+    """A copy of a checkout, in which one mutant lives at a time."""
 
-    def __init__(self, folder: pathlib.Path):
-        self.folder = folder
-        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "runs", "build", "__pycache__"))
-        # By content: a mutant of the same second and size must not run as what it was.
-        compileall.compile_dir(folder, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    def __init__(self, checkout: pathlib.Path, folder: pathlib.Path):
+        self.folder, self.nearness = folder, Nearness(checkout, LIBRARY)
+        shutil.copytree(checkout, folder, ignore=shutil.ignore_patterns(".*", "runs", "build", "__pycache__"))
+        for part in LIBRARY:  # by content: a mutant of the same second and size must not run as what it was
+            compileall.compile_dir(folder / part, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 
-    def run(self, tests: list[str], seconds: float) -> tuple[str, str]:
-        """How they end, and the first failure."""
+    def run(self, arguments: list[str], plugin: Chosen, environment: dict[str, str]) -> dict:
+        """What the plugin finds in a process that is forked from this one, which has imported what is not ours."""
         scratch = self.folder.with_suffix(".scratch")
-        scratch.mkdir(exist_ok=True)
-        environment = os.environ | {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(scratch)}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--numprocesses=0", "--long",
-             *tests], cwd=self.folder,
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)), errors="replace")
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return NO_END, ""
-        finally:
+        scratch.mkdir()
+        environment = environment | {"PYTHONPATH": str(self.folder), "TMPDIR": str(scratch)}
+        begin, process = time.monotonic(), os.fork()
+        if not process:
             try:
-                os.killpg(process.pid, signal.SIGKILL)  # and what it has left behind
-            except ProcessLookupError:
-                pass
-            process.communicate()
-            shutil.rmtree(scratch, ignore_errors=True)
-        lines = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        outcome = KILLED if process.returncode else SURVIVED
-        return outcome, lines[0][:200] if lines else output[-200:] * (outcome == KILLED)
+                os.setsid()
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+                resource.setrlimit(resource.RLIMIT_CPU, (int(LIMIT * plugin.seconds),) * 2)
+                for stream in (1, 2):
+                    os.dup2(os.open(scratch / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+                os.chdir(self.folder)
+                os.environ |= environment
+                tempfile.tempdir = None
+                sys.path[:] = [str(self.folder), *(path for path in sys.path if not pathlib.Path(path).is_relative_to(ROOT))]
+                for name, module in [*sys.modules.items()]:  # the copy has its own
+                    if str(getattr(module, "__file__", "")).startswith(f"{ROOT}/"):
+                        del sys.modules[name]
+                code = pytest.main([*OPTIONS, *arguments], plugins=[plugin])
+                plugin.found["outcome"] = KILLED if plugin.found["failed"] or code in (3, 4) else SURVIVED
+            except BaseException:  # noqa: BLE001  whatever it is: this process ends here
+                plugin.found |= {"outcome": NOT_MADE, "why": traceback.format_exc()[-500:]}
+            (scratch / "part").write_text(json.dumps(plugin.found))
+            (scratch / "part").rename(scratch / "found.json")
+            os._exit(0)
+        had, since = 0.0, begin
+        while not os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            time.sleep(min(1.0, 0.02 * (time.monotonic() - begin)))
+            if time.monotonic() - since > STALLED:
+                before, had, since = had, used_by_session(process), time.monotonic()
+                if had == before or had > LIMIT * plugin.seconds:
+                    os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)  # what it has left behind
+        usage = os.wait4(process, 0)[2]
+        path = scratch / "found.json"
+        found = json.loads(path.read_text()) if path.exists() else {"outcome": NO_END}
+        shutil.rmtree(scratch, ignore_errors=True)
+        return found | {"seconds": round(usage.ru_utime + usage.ru_stime, 1)}
 
-    def judge(self, mutant: Mutant, tests: list[str], seconds: float) -> tuple[str, str]:
+    def judge(self, mutant: Mutant, without: set[str], seconds: float) -> dict:
         path = self.folder / mutant.path
         original = path.read_bytes()
-        path.write_bytes(mutant.source(original))
         try:
-            return self.run(tests, seconds)
+            path.write_bytes(mutant.source(original))
+            is_left_out = without.__contains__
+            if mutant.nth == AT_END:
+                file, word = by_hand.tests(mutant.owner)
+                wanted, weights = self.nearness.in_files(file), {}
+                is_left_out = lambda nodeid: nodeid in without or word not in nodeid  # noqa: E731
+                if path.suffix == ".py" and (why := self.fails_to_import(mutant.path)):
+                    return {"outcome": NOT_MADE, "why": why}
+            elif path.suffix == ".js":
+                wanted, weights = self.nearness.in_files("tests/minigrad/tracing/test_page"), {}
+            else:
+                wanted = self.nearness.tests(mutant.path, mutant.owner)
+                weights = self.nearness.weights(mutant.path, mutant.owner)
+            files = [*dict.fromkeys(file for file, _ in wanted if file not in without), *[mutant.path] * (mutant.nth != AT_END and path.suffix == ".py")]
+            own_kernels = {"NUMBA_CACHE_DIR": str(self.folder.with_suffix(".scratch"))} if mutant.package == "kernels" else {}
+            return self.run(["-x", *files], Chosen(wanted, weights, is_left_out, seconds), own_kernels)
+        except (OSError, LookupError) as error:
+            return {"outcome": NOT_MADE, "why": str(error)}
         finally:
             path.write_bytes(original)
 
+    def fails_to_import(self, path: str) -> str:
+        """The error that a module ends with, if it does."""
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        run = subprocess.run([sys.executable, "-c", f"import {module}"], cwd=self.folder, capture_output=True, text=True, check=False)
+        return run.stderr[-200:] if run.returncode else ""
+
 
 class Results:
-    """The file of results: one line for each file of tests as things are, and for each mutant."""
+    """The file of results: a line for each mutant that was judged, and for each test that noticed one."""
 
     def __init__(self, path: pathlib.Path):
-        self.path, self.seconds, self.mutants = path, {}, {}
-        for line in path.read_text().splitlines() if path.exists() else []:
-            self._know(json.loads(line))
-
-    def _know(self, line: dict) -> None:
-        if "mutant" in line:
-            self.mutants[Mutant(**line["mutant"])] = line["outcome"]
-        else:
-            self.seconds[line["test"]] = line["seconds"]
+        self.path, self.mutants, self.passes = path, {}, {}
+        for line in map(json.loads, path.read_text().splitlines() if path.exists() else []):
+            if "mutant" in line:
+                self.mutants[Mutant(**line["mutant"])] = line
+            else:
+                self.passes[line["test"]] = line["passes"]
 
     def add(self, **line) -> None:
-        self._know(line)
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
+    def unchecked(self) -> set[str]:
+        """Tests that failed with a mutant, and of which it is not known that they pass without."""
+        return {line["failed"][0] for line in self.mutants.values() if line.get("failed")} - self.passes.keys()
+
+    def is_known(self, mutant: Mutant) -> bool:
+        """Unless it was a test that fails anyway that noticed it."""
+        line = self.mutants.get(mutant)
+        return line is not None and all(self.passes.get(test, True) for test in line.get("failed", ()))
+
+    def survivors(self) -> list[Mutant]:
+        return [mutant for mutant, line in self.mutants.items() if line["outcome"] == SURVIVED]
+
     def report(self) -> str:
         """Rates by package, then the survivors."""
-        found = {name: {m: outcome for m, outcome in self.mutants.items() if m.package == name} for name in PACKAGES}
-        survivors = {name: [m for m, outcome in of_it.items() if outcome == SURVIVED] for name, of_it in found.items()}
-        rates = [f"{name}: {len(of_it) - len(survivors[name])} of {len(of_it)} killed"
-                 for name, of_it in found.items() if of_it]
-        return "\n".join(rates + [f"{SURVIVED}: {mutant}" for mutants in survivors.values() for mutant in mutants])
+        rows = ["package    killed     of  CPU seconds each"]
+        for package in [*PACKAGES, *BY_HAND, "all"]:
+            lines = [line for mutant, line in self.mutants.items() if package in (mutant.package, "all")]
+            lines = [line for line in lines if line["outcome"] != NOT_MADE]
+            if lines:
+                killed = sum(line["outcome"] != SURVIVED for line in lines)
+                seconds = sum(line["seconds"] for line in lines) / len(lines)
+                rows.append(f"{package:10} {killed:6} {len(lines):6}  {seconds:6.1f}  {killed / len(lines):.0%}")
+        others = sorted((line["outcome"], str(mutant), line.get("why", "")) for mutant, line in self.mutants.items()
+                        if line["outcome"] in (SURVIVED, NOT_MADE))
+        return "\n".join(rows + [f"{outcome}: {mutant} {why}" for outcome, mutant, why in others])
+
+    def beside(self, other: "Results") -> str:
+        """What the other's tests noticed and these did not."""
+        lost = [mutant for mutant in self.survivors() if other.mutants.get(mutant, {}).get("outcome") in (KILLED, NO_END)]
+        both = [m for m in self.mutants.keys() & other.mutants.keys()
+                if NOT_MADE not in (self.mutants[m]["outcome"], other.mutants[m]["outcome"])]
+        kills = [sum(results.mutants[m]["outcome"] != SURVIVED for m in both) for results in (self, other)]
+        return "\n".join([f"of {len(both)} mutants in both: {kills[0]} killed here, {kills[1]} there; not here, but there:",
+                          *(f"{mutant}\n    {' '.join(other.mutants[mutant].get('failed', ()))}" for mutant in lost)])
 
 
-def tests_for(mutant: Mutant, copy: Copy, results: Results, seconds: float) -> tuple[list[str], float]:
-    """Files of tests, the nearest first, and the doctests of its own; and how long they take as things are."""
-    tests = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
-    chosen, left = [], seconds
-    for test in sorted(tests, key=lambda test: -nearness(test, mutant)):
-        if left < 0.1 * seconds or not nearness(test, mutant):
-            break
-        if test not in results.seconds:
-            begin = time.monotonic()
-            outcome, failure = copy.run([test], seconds)
-            needed = round(time.monotonic() - begin, 1) if outcome == SURVIVED else None  # of no use
-            results.add(test=test, seconds=needed, failure=failure)
-        if (needed := results.seconds[test]) is not None and needed <= left:
-            chosen.append(test)
-            left -= needed
-    return [*chosen, mutant.path], seconds - left
-
-
-def drawn(only: str, packages: list[str], count: int, seed: int) -> list[Mutant]:
-    """As many of each package, in a random order."""
-    found: dict[str, list[Mutant]] = {package: [] for package in packages}
-    for path in sources(packages):
-        for mutant in mutants_of(path):
-            if only in str(mutant):
-                found[mutant.package].append(mutant)
-    generator = random.Random(seed)
-    for mutants in found.values():
-        generator.shuffle(mutants)
-    rounds = (mutants[i] for i in range(max(map(len, found.values()))) for mutants in found.values() if i < len(mutants))
-    return list(itertools.islice(filter(is_python, rounds), count or None))
+def work(mutants: list[Mutant], options: argparse.Namespace, folder: pathlib.Path) -> None:
+    """Judge mutants until they are done, or time is up; then see that the tests that noticed them pass without."""
+    for name in OF_OTHERS:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    copy = Copy(options.checkout, folder)
+    results = Results(options.results)
+    while waiting := [mutant for mutant in mutants if not results.is_known(mutant)]:
+        for mutant in waiting:
+            if time.monotonic() > options.end:
+                break
+            failing = {test for test, passes in Results(options.results).passes.items() if not passes}
+            found = copy.judge(mutant, failing, options.seconds)
+            results.add(mutant=asdict(mutant), **found)
+            print(f"{found['outcome']}: {mutant}", flush=True)
+        results = Results(options.results)
+        if tests := sorted(results.unchecked()):
+            plugin = Chosen([], {}, lambda nodeid: False, seconds=10 * options.seconds)
+            plugin.place = lambda item, name: 0
+            failed = copy.run(["--continue-on-collection-errors", *tests], plugin, {}).get("failed", tests)
+            for test in tests:
+                results.add(test=test, passes=test not in failed)
+            results = Results(options.results)
+        if time.monotonic() > options.end:
+            return
 
 
 def main() -> int:
@@ -313,44 +453,35 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="how many in all, 0 for all that there are (default: 300)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", metavar="WORD", help="mutants whose line contains this")
-    parser.add_argument("--packages", default=USUAL, help=f"of {','.join(PACKAGES)} (default: {USUAL})")
+    parser.add_argument("--packages", default=USUAL, help=f"of {','.join([*PACKAGES, *BY_HAND])} (default: all but page)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after this time")
-    parser.add_argument("--seconds", type=float, default=120, help="of tests for each mutant (default: 120)")
+    parser.add_argument("--seconds", type=float, default=60, help="of CPU for the tests of each mutant (default: 60)")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time (default: 1)")
     parser.add_argument("--results", type=pathlib.Path, default="mutants.jsonl", help="(default: mutants.jsonl)")
+    parser.add_argument("--mutants", type=pathlib.Path, metavar="FILE", help="those in this file of results, instead of new ones")
+    parser.add_argument("--checkout", type=pathlib.Path, default=ROOT, help="whose library and tests to take (default: this)")
     parser.add_argument("--report", action="store_true", help="print what is in the file of results, run nothing")
+    parser.add_argument("--beside", type=pathlib.Path, metavar="FILE", help="of the report: other results of the same mutants")
     parser.add_argument("--list", action="store_true", help="list the mutants, run nothing")
     options = parser.parse_args()
+    if not options.report:
+        chosen = ([*Results(options.mutants).mutants] if options.mutants else
+                  drawn(options.only, options.packages.split(","), options.count, options.seed))
+        if options.list:
+            print(*chosen, f"{len(chosen)} mutants", sep="\n")
+            return 0
+        options.end = time.monotonic() + 60 * options.minutes
+        with tempfile.TemporaryDirectory() as scratch:
+            workers = [multiprocessing.get_context("fork").Process(
+                target=work, args=(chosen[job :: options.jobs], options, pathlib.Path(scratch) / str(job)))
+                for job in range(options.jobs)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
     results = Results(options.results)
-    if options.report:
-        print(results.report())
-        return 0
-    chosen = drawn(options.only, options.packages.split(","), options.count, options.seed)
-    if options.list:
-        print(*chosen, f"{len(chosen)} mutants", sep="\n")
-        return 0
-    end = time.monotonic() + 60 * options.minutes
-    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
-        for job in range(options.jobs):
-            copies.put(Copy(pathlib.Path(scratch) / str(job)))
-
-        def judge(mutant: Mutant) -> None:
-            if mutant in results.mutants or time.monotonic() > end:
-                return
-            copy = copies.get()
-            try:
-                tests, seconds = tests_for(mutant, copy, results, options.seconds)
-                outcome, failure = copy.judge(mutant, tests, 60 + 3 * seconds)
-                results.add(mutant=asdict(mutant), outcome=outcome, failure=failure, tests=tests)
-                print(f"{outcome}: {mutant}", flush=True)
-            finally:
-                copies.put(copy)
-
-        for _ in pool.map(judge, chosen):
-            pass
-    print(results.report())
-    return any(results.mutants.get(mutant) == SURVIVED for mutant in chosen)
+    print(results.beside(Results(options.beside)) if options.beside else results.report())
+    return int(bool(results.survivors()))
 
 
 if __name__ == "__main__":

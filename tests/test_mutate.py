@@ -1,9 +1,11 @@
-"""The changes that tests/mutate.py makes of a line."""
+"""The changes that tests/mutate.py makes of a line, and the tests that it picks."""
 import ast
 
 import pytest
 
-from mutate import ROOT, drawn, variants
+import by_hand
+from mutate import ROOT, Mutant, drawn, variants
+from nearness import Nearness
 
 
 @pytest.mark.parametrize("line, expected", [
@@ -23,6 +25,9 @@ from mutate import ROOT, drawn, variants
     ("x.y = a", {"pass"}),
     ("x += a", {"pass"}),
     ("raise a", {"pass"}),
+    ("f(a, b.c)", {"f(b.c, a)", "pass"}),
+    ("{a: b, c: d}", {"{a: b}", "{c: d}"}),
+    ("return None", set()),
 ])
 def test_what_is_made_of_a_line(line, expected):
     found = {ast.unparse(by) for node in ast.walk(ast.parse(line)) for _, by in variants(node)}
@@ -30,12 +35,34 @@ def test_what_is_made_of_a_line(line, expected):
 
 
 def test_mutants_are_drawn_evenly_and_change_one_place():
-    packages = ["nn", "exercises"]
+    packages = ["nn", "by_hand"]
     mutants = drawn("", packages, 6, seed=0)
     assert [mutant.package for mutant in mutants] == 3 * packages and mutants == drawn("", packages, 6, seed=0)
-    for mutant in mutants:
-        with open(ROOT / mutant.path, "rb") as file:
-            original = file.read()
+    for mutant in mutants[::2]:
+        original = (ROOT / mutant.path).read_bytes()
         source = mutant.source(original)
-        assert source != original and source.startswith(original[: mutant.start]) and mutant.old in original.decode()
+        assert source != original and mutant.new in source.decode() and mutant.old in original.decode()
+        assert mutant.source(b"# above\n" + original) == b"# above\n" + source
         ast.parse(source)
+
+
+def test_what_is_no_longer_there_is_not_changed():
+    with pytest.raises(LookupError, match="no such place"):
+        Mutant("nn", "nn/linear.py", "f", "a", "b").source(b"def f(): return a + 1")
+
+
+def test_the_nearest_tests_are_of_the_function(tmp_path):
+    for path, text in {
+        "nn/clip.py": "def clip(): return _norm()\ndef _norm(): return 1\ndef other(): return 2",
+        "tests/helpers.py": "from nn.clip import clip\ndef clipped(): return clip()",
+        "tests/test_all.py": "from helpers import clipped\ndef test_far(): other\ndef test_near(): clipped()\ndef test_none(): 1",
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert [test for _, test in Nearness(tmp_path, ("nn",)).tests("nn/clip.py", "_norm")] == ["test_near", "test_far"]
+
+
+def test_changes_by_hand_name_tests_and_what_they_change():
+    for package in by_hand.TABLES:
+        for path, name, *_ in by_hand.rows(package):
+            assert (ROOT / path).exists() and any(ROOT.glob(f"{by_hand.tests(name)[0]}*")), name

@@ -1,0 +1,127 @@
+"""Which tests speak of a part of the library? It is read from names: no test is run, and none is imported."""
+import ast
+import collections
+import functools
+import math
+import pathlib
+from collections.abc import Iterator
+
+MOST = 80  # tests that are named for one mutant
+STEPS = 4  # from a function to those that call it, to those that call these, ...
+Names = frozenset[str]
+
+
+def mentioned(node: ast.AST) -> Names:
+    """Names, attributes, arguments and short strings."""
+    found = set()
+    for part in ast.walk(node):
+        match part:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                found.add(name)
+            case ast.Constant(str(text)) if len(text) < 100:
+                found.update(text.split()[:4])
+            case ast.ImportFrom(names=names):
+                found.update(alias.name for alias in names)
+    return frozenset(found)
+
+
+def definitions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """(name, what defines it) of the functions, classes and variables of a module, methods too."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            yield node.name, node
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=targets):
+                yield from ((target.id, node.value) for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.AST() as value):
+                yield name, value
+
+
+class Nearness:
+    """Of the tests of a checkout to its library."""
+
+    def __init__(self, checkout: pathlib.Path, library: tuple[str, ...]):
+        self.root = checkout
+        self.defined: dict[str, Names] = {}  # by files of the library
+        self.definers: collections.Counter[str] = collections.Counter()  # how many define a name
+        self.callers: dict[str, set[str]] = collections.defaultdict(set)  # of a name: what mentions it in its definition
+        for path in sorted(file for folder in library for file in (checkout / folder).rglob("*.py")):
+            found = list(definitions(ast.parse(path.read_bytes())))
+            self.defined[path.relative_to(checkout).as_posix()] = frozenset(name for name, _ in found)
+            self.definers.update(name for name, _ in found)
+            for name, node in found:
+                for other in mentioned(node) - {name}:
+                    self.callers[other].add(name)
+        self.of_tests = {test: names for file in sorted((checkout / "tests").rglob("test_*.py"))
+                         for test, names in self._tests(file.relative_to(checkout).as_posix())}
+        self.speakers = collections.Counter(name for names in self.of_tests.values() for name in names)
+
+    # ---- what a test speaks of ----
+
+    @functools.cache  # noqa: B019  there are one or two
+    def _module(self, path: str) -> tuple[dict[str, Names], tuple[str, ...]]:
+        """What each definition of a file of tests mentions, and the modules beside it that the file imports."""
+        tree, own, modules = ast.parse((self.root / path).read_bytes()), collections.defaultdict(frozenset), []
+        for name, node in definitions(tree):
+            own[name] |= mentioned(node)
+        for node in ast.walk(tree):
+            match node:
+                case ast.ImportFrom(module=str(module)):
+                    modules.append(module)
+                case ast.Import(names=names):
+                    modules += [alias.name for alias in names]
+        folders = pathlib.PurePath(path).parents
+        near = [f"{folder}/conftest.py" for folder in folders] + [f"tests/{module.replace('.', '/')}.py" for module in modules]
+        return own, tuple(file for file in near if file != path and (self.root / file).exists())
+
+    def _spoken(self, path: str, name: str, seen: set[tuple[str, str]]) -> Names:
+        """What a definition mentions, and the definitions of tests and helpers that it names."""
+        own, near = self._module(path)
+        if (path, name) in seen:
+            return frozenset()
+        seen.add((path, name))
+        if name in own:
+            return own[name].union(*(self._spoken(path, other, seen) for other in own[name] - {name}))
+        return frozenset().union(*(self._spoken(file, name, seen) for file in near if name in self._module(file)[0]))
+
+    def _tests(self, path: str) -> Iterator[tuple[tuple[str, str], Names]]:
+        for name in self._module(path)[0]:
+            if name.startswith("test"):
+                yield (path, name), self._spoken(path, name, set())
+
+    # ---- which are near ----
+
+    def weights(self, path: str, owner: str) -> dict[str, float]:
+        """Of names, by how much who speaks of them speaks of a place in the library: its function, its class, what calls
+        them, and least the rest of its file. A name that many define says little."""
+        stem = pathlib.PurePath(path).stem
+        found = {name: 0.1 / self.definers[name] for name in self.defined.get(path, ())} | {stem: 0.3}
+        found |= {name: 1 / self.definers[name] for name in owner.split(".") if name in self.definers}
+        front = {name: found[name] for name in owner.split(".") if name in found} or {**found}
+        for _ in range(STEPS):
+            after: dict[str, float] = {}
+            for name, weight in front.items():
+                callers = self.callers[name]
+                for caller in callers:
+                    new = 0.7 * weight / self.definers[caller] / (1 + math.log(len(callers)))
+                    if new > max(found.get(caller, 0), 0.002):
+                        found[caller] = after[caller] = new
+            front = after
+        return found
+
+    def tests(self, path: str, owner: str) -> list[tuple[str, str]]:
+        """(file, function) of the tests that are near to a place, the nearest first."""
+        weights, parts = self.weights(path, owner), pathlib.PurePath(path).with_suffix("").parts
+        alike = {f"test_{part}" for part in parts}
+
+        def near(test: tuple[str, str]) -> float:
+            names, file = self.of_tests[test], pathlib.PurePath(test[0])
+            spoken = sum(weights[name] / (1 + math.log(self.speakers[name])) for name in names & weights.keys())
+            home = sum(a == b for a, b in zip(file.parts[1:], parts))
+            return spoken * (1 + 0.5 * home) * (1 + (file.stem in alike)) / (30 + len(names)) ** 0.4
+
+        return sorted((test for test in self.of_tests if near(test) > 0), key=near, reverse=True)[:MOST]
+
+    def in_files(self, beginning: str) -> list[tuple[str, str]]:
+        return [test for test in self.of_tests if test[0].startswith(beginning)]
