@@ -14,7 +14,6 @@ import nn
 import nn.functional as F
 from minigrad.fast.compiling.capture import Capture
 from minigrad.fast.compiling.places import same
-from minigrad.per_thread import this_thread
 
 SIDES = [8, 128]
 both_sides = pytest.mark.parametrize("side", SIDES)
@@ -164,43 +163,6 @@ def test_modes_of_the_thread_are_part_of_a_captured_step(captures):
     assert len(captures) == 2 and w.grad.tolist() == [2.0] * 4
 
 
-def leaves_another_mode(x):
-    mg.set_grad_enabled(False)
-    return x * 2
-
-
-def with_graph_from_outside(x, made=mg.ones(2, requires_grad=True) * 2.0):
-    (made * x).sum().backward(retain_graph=True)
-
-
-def under_an_observer(x):
-    with mg.count_flops():
-        return x * 2
-
-
-REFUSED = {
-    "a mode left behind": (leaves_another_mode, "leaves another grad mode"),
-    "a graph from outside": (with_graph_from_outside, "Mul, which was applied outside of this step"),
-    "an observer inside": (under_an_observer, "observes operations"),
-    "a draw in Python": (lambda x: x * mg.random.generator().random(), "draws from the generator in Python"),
-    "a mask as index": (lambda x, mask=mg.tensor([True, False]): x[mask], "reads the values"),
-    "a mask to select": (lambda x, mask=mg.tensor([True, False]): x.masked_select(mask), "reads the values"),
-    "a number as index": (lambda x, i=mg.tensor(1): x[i], "reads the values"),
-    "equality": (lambda x: x if x.equal(mg.ones(2)) else x * 2, "reads the values"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_a_replay_would_drop_is_refused(name):
-    function, words = REFUSED[name]
-    try:
-        with pytest.raises(RuntimeError, match=words):
-            mg.compile(function)(mg.ones(2))
-    finally:
-        mg.set_grad_enabled(True)
-    assert this_thread.runner is None
-
-
 def test_an_input_that_requires_a_gradient_is_refused_after_capturing():
     step = mg.compile(lambda x: (x * 2).detach())
     step(mg.ones(2))
@@ -335,23 +297,6 @@ def test_gradients_stay_when_captured_steps_are_evicted(side):
 
 
 @both_sides
-def test_gradients_that_are_kept_stay(side):
-    """Each call's gradient is an array of its own, as long as somebody holds it."""
-    w = mg.zeros(side, side, requires_grad=True)
-
-    @mg.compile
-    def step(x):
-        w.grad = None
-        (w * x).sum().backward()
-
-    kept = []
-    for k in range(5):
-        step(mg.full((side, side), float(k)))
-        kept.append(w.grad if k % 2 else w.grad[0])
-    assert [gradient.numpy().max() for gradient in kept] == [0.0, 1.0, 2.0, 3.0, 4.0]
-
-
-@both_sides
 def test_gradients_of_compiled_and_plain_calls_add_up(side):
     step, x, expected, w = gradients_of(side, ("square",))
     plain = step.function
@@ -426,38 +371,6 @@ def test_no_gradient_that_somebody_holds_is_written_to(side, cleared):
     assert len(expected) == len(got) > 2
     for a, b in zip(expected, got):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
-
-
-GLOBAL = 1.0
-
-
-def scaled(x):
-    return x * GLOBAL
-
-
-def test_variables_that_the_step_reads_are_part_of_a_captured_step(captures):
-    global GLOBAL
-    around = 1.0
-
-    class Owner:
-        scale = 1.0
-
-        def step(self, x):
-            return scaled(x) * around * self.scaled_too(1.0)
-
-        def scaled_too(self, x):
-            return sum(x * self.scale for _ in range(1))
-
-    owner = Owner()
-    step, x = mg.compile(owner.step), mg.ones(1)
-    assert [step(x).item() for _ in range(3)] == [1.0, 1.0, 1.0] and len(captures) == 1
-    GLOBAL = 2.0
-    assert [step(x).item() for _ in range(3)] == [2.0, 2.0, 2.0] and len(captures) == 2
-    around = 3.0
-    assert [step(x).item() for _ in range(3)] == [6.0, 6.0, 6.0] and len(captures) == 3
-    owner.scale = 5.0
-    assert [step(x).item() for _ in range(3)] == [30.0, 30.0, 30.0] and len(captures) == 4
-    GLOBAL = 1.0
 
 
 @both_sides

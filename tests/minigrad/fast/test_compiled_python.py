@@ -70,6 +70,8 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
     "global that appears": ("", "try: y = y * late\nexcept NameError: pass", "late = 3.0"),
     "global that disappears": ("early = 2.0", "try: y = y * early\nexcept NameError: pass", "del early"),
     "globals()": ("k = 2.0", 'y = y * globals()["k"]', "k = 3.0"),
+    "closure": ("def make(k): return lambda x: x * k\nf = make(2.0)", "y = f(y)", "f.__closure__[0].cell_contents = 3.0"),
+    "generator": ("class A: k = 2.0\na = A()", "y = sum(y * a.k for _ in range(2))", "a.k = 3.0"),
     "function": ("def f(x): return x * 2", "y = f(y)", "f = lambda x: x * 3"),
     "variable of a function": ("k = 2.0\ndef f(x): return x * k", "y = f(y)", "k = 3.0"),
     "behind no_grad": ("k = 2.0\n@mg.no_grad()\ndef f(): return mg.tensor(k)", "y = y * f()", "k = 3.0"),
@@ -149,11 +151,11 @@ FOLLOWED = {  # top of the file, what the step does to y, what is changed outsid
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("after", [1, 5])
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_what_changes_outside_is_followed(name, after):
+def test_what_changes_outside_is_followed(name):
     top, body, change = FOLLOWED[name]
-    assert lives({after: change}, top=top, body=body) is None
+    for after in (1, 5):
+        assert lives({after: change}, calls=after + 4, top=top, body=body) is None
 
 
 def test_main_is_the_users_whoever_runs_it(monkeypatch):
