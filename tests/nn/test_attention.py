@@ -313,60 +313,6 @@ def test_float32_is_float64_rounded():
         np.testing.assert_allclose(single.detach().numpy(), expected, atol=1e-5)
 
 
-# switches that contradict each other: both names, and the way out
-@pytest.mark.parametrize("switches, words", [
-    ({"query_key": "none", "key_size": 3}, ["query_key='none'", "key_size=3", "choose query_key='separate'"]),
-    ({"query_key": "none", "memory_width": 6}, ["query_key='none'", "memory_width", "choose query_key='separate'"]),
-    ({"query_key": "shared", "memory_width": 6},
-     ["query_key='shared'", "memory_width", "choose query_key='separate'"]),
-    ({"query_key": "none", "positions": "rotary"},
-     ["query_key='none'", "positions='rotary'", "choose query_key='separate'"]),
-    ({"value": False, "value_size": 3}, ["value=False", "value_size=3", "choose value=True"]),
-    ({"layout": "columns", "causal": "mask"}, ["layout='columns'", "causal='mask'", "choose layout='rows'"]),
-    ({"layout": "columns", "causal": "renormalise"},
-     ["layout='columns'", "causal='renormalise'", "choose layout='rows'"]),
-    ({"positions": "rotary", "key_size": 3}, ["rotary", "key_size must be even, got 3"]),
-    ({"key_value_heads": 3}, ["key_value_heads must divide heads, got 3 and 2"]),
-    ({"key_value_heads": 1, "value": False}, ["key_value_heads=1", "query_key='separate' and value=True", "value=False"]),
-    ({"key_value_heads": 1, "query_key": "shared"}, ["key_value_heads=1", "query_key='shared'"]),
-    ({"key_value_heads": 0}, ["key_value_heads must be a positive integer, got 0"]),
-    ({"window": 2}, ["window=2", "choose causal='mask'"]),
-    ({"window": 2, "causal": "renormalise"}, ["window=2", "causal='renormalise'"]),
-    ({"window": 0, "causal": "mask"}, ["window must be a positive integer, got 0"]),
-    ({"rotary_base": 5.0}, ["rotary_base and rotary_scaling are of positions='rotary'", "positions='none'"]),
-    ({"rotary_scaling": "linear:2", "positions": "relative"}, ["positions='rotary'", "positions='relative'"]),
-    ({"rotary_scaling": "linear", "positions": "rotary"}, ["rotary_scaling must be", "'linear:FACTOR'", "got 'linear'"]),
-    ({"residual": True, "output_projection": "none", "value_size": 5},
-     ["residual=True", "value_size=5", "choose output_projection='concat'"]),
-])
-def test_switches_that_contradict_each_other(switches, words):
-    with pytest.raises(ValueError) as raised:
-        nn.Attention(D, H, **switches)(mg.zeros(B, T, D))
-    assert all(word in str(raised.value) for word in words), raised.value
-
-
-@pytest.mark.parametrize("misuse, words", [
-    (lambda: nn.Attention(D, query_key="both"), "query_key must be one of 'none', 'shared', 'separate', got 'both'"),
-    (lambda: nn.Attention(D, scale="d_v"), "scale must be 'none', 'd_k', 'd_model' or a number, got 'd_v'"),
-    (lambda: nn.Attention(D, heads=0), "heads must be a positive integer"),
-    (lambda: nn.Attention(D, value_size=0), "value_size must be a positive integer"),
-    (lambda: nn.Attention(D, dropout=2), "dropout must be a probability"),
-    (lambda: nn.Attention(D)(mg.zeros(B, T, D + 1)), "x must have shape (B, T, 4) for layout='rows'"),
-    (lambda: nn.Attention(D, layout="columns")(mg.zeros(B, T, D)), "x must have shape (B, 4, T) for layout='columns'"),
-    (lambda: nn.Attention(D)(mg.zeros(B, T, D), mg.zeros(B, S, D + 1)), "memory must have shape (B, T, 4)"),
-    (lambda: nn.Attention(D)(mg.zeros(B, T, D), mg.zeros(B + 1, S, D)), "the same B"),
-    (lambda: nn.Attention(D, causal="mask")(mg.zeros(B, S, D), mg.zeros(B, T, D)), "causal=False"),
-    (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.zeros(B, T)), "key_padding_mask must be boolean"),
-    (lambda: nn.Attention(D)(mg.zeros(B, T, D), key_padding_mask=mg.ones(B, T).bool()), "hides all keys of sequence 0"),
-    (lambda: nn.AdditiveAttention(D, D, 3)(mg.zeros(B, T, D), mg.zeros(B, S, D), mg.ones(B, S).bool()),
-     "AdditiveAttention: key_padding_mask hides all keys of sequence 0"),
-])
-def test_misuse(misuse, words):
-    with pytest.raises(ValueError) as raised:
-        misuse()
-    assert words in str(raised.value)
-
-
 def test_a_padding_mask_that_hides_all_keys_is_seen_in_a_replay():
     layer, x = nn.Attention(D), mg.zeros(B, T, D)
     step = mg.compile(lambda mask: layer(x, key_padding_mask=mask).detach())

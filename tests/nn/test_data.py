@@ -1,6 +1,5 @@
 """Datasets and loaders: what comes in which batch; and a training loop written for PyTorch, start to end."""
 import collections
-import re
 
 import numpy as np
 import pytest
@@ -83,9 +82,6 @@ def test_a_split_has_no_overlap_and_leaves_nothing_out():
         assert sorted(part[i] for part in parts for i in range(len(part))) == list(range(10))
     again = random_split(range(10), [10], generator=mg.Generator().manual_seed(3))[0]
     assert again.indices == random_split(range(10), [1.0], mg.Generator().manual_seed(3))[0].indices != list(range(10))
-    for lengths in ([5, 4], [0.5, 0.4], [11, -1], [0.5, 0.6]):
-        with pytest.raises(ValueError, match="random_split: expected lengths that add up to 10"):
-            random_split(range(10), lengths)
 
 
 def test_samples_of_any_structure_are_collated():
@@ -96,10 +92,6 @@ def test_samples_of_any_structure_are_collated():
     assert batch["pair"][1] == ["a"] * 3
     assert isinstance(batch["point"], Point) and batch["point"].x.dtype == mg.int64 and batch["point"].y.dtype == mg.bool
     assert batch["list"][0].shape == (3, 2)
-    with pytest.raises(TypeError, match="default_collate: expected tensors.*got set; give collate_fn"):
-        default_collate([{1}])
-    with pytest.raises(ValueError, match=re.escape("samples of one batch have [1, 2] elements")):
-        default_collate([(1,), (1, 2)])
 
 
 def test_a_stream_comes_in_its_own_order():
@@ -114,26 +106,6 @@ def test_the_last_of_several_datasets_is_found_from_both_ends():
     for index in (5, -6):
         with pytest.raises(IndexError, match="out of range for 5 samples"):
             both[index]
-
-
-@pytest.mark.parametrize("options, message", {
-    (("num_workers", 2),): "num_workers can only be 0, got 2",
-    (("batch_size", 0),): "batch_size must be a positive integer or None, got 0",
-    (("batch_size", 2.0),): "batch_size must be a positive integer or None, got 2.0",
-    (("shuffle", True), ("sampler", (0,))): "shuffle excludes sampler",
-    (("batch_sampler", ((0,),)), ("drop_last", True)): "batch_sampler excludes",
-    (("batch_size", None), ("drop_last", True)): "no last one to drop",
-}.items())
-def test_what_a_loader_cannot_do_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        DataLoader(Squares(3), **dict(options))
-
-
-def test_datasets_of_different_lengths_are_refused():
-    with pytest.raises(ValueError, match=re.escape("TensorDataset: expected tensors with as many rows, got [(2,), (3,)]")):
-        TensorDataset(mg.zeros(2), mg.zeros(3))
-    with pytest.raises(TypeError, match="TensorDataset: expected Tensors, got Tensor, ndarray"):
-        TensorDataset(mg.zeros(2), np.zeros(2))
 
 
 def test_a_training_loop_written_for_pytorch_learns(tmp_path):

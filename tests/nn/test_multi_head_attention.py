@@ -193,37 +193,3 @@ def test_repr():
     text = repr(nn.MultiHeadAttention(8, 2, dropout=0.5))
     assert text.startswith("MultiHeadAttention(\n  embed_dim=8, num_heads=2, dropout=0.5\n  (out_proj): Linear(")
     assert "dropout=0.0, batch_first=True\n" in repr(nn.MultiheadAttention(8, 2, batch_first=True))
-
-
-X, PYTORCHS = mg.zeros(2, 5, 8), nn.MultiheadAttention(8, 2)
-
-
-@pytest.mark.parametrize("misuse, error, words", [
-    (lambda a: nn.MultiHeadAttention(8, 3), ValueError, "embed_dim must be divisible by num_heads, got 8 and 3"),
-    (lambda a: nn.MultiHeadAttention(8, 0), ValueError, "num_heads must be a positive integer"),
-    (lambda a: nn.MultiHeadAttention(8, 2, kdim=0), ValueError, "kdim must be a positive integer"),
-    (lambda a: nn.MultiHeadAttention(8, 2, vdim=2.5), ValueError, "vdim must be a positive integer"),
-    (lambda a: nn.MultiHeadAttention(8, 2, dropout=1.5), ValueError, "dropout must be a probability"),
-    (lambda a: nn.MultiHeadAttention(8, 2, positions="learned"), ValueError, "positions must be 'none' or 'rotary'"),
-    (lambda a: nn.MultiHeadAttention(6, 2, positions="rotary"), ValueError, "key_size must be even, got 3"),
-    *[(lambda a, base=base: nn.MultiHeadAttention(8, 2, positions="rotary", rotary_base=base), ValueError,
-       f"rotary_base must be a positive number, got {base!r}") for base in (-1, 0, np.nan, "x")],
-    (lambda a: nn.MultiHeadAttention(8, 2, rotary_base=5.0), ValueError, "rotary_scaling are of positions='rotary'"),
-    (lambda a: a(mg.zeros(5, 8)), ValueError, "query must have shape (B, T, 8), got (5, 8)"),
-    (lambda a: a(X, mg.zeros(2, 5, 7)), ValueError, "key must have shape (B, T, 8), got (2, 5, 7)"),
-    (lambda a: a(X, mg.zeros(3, 5, 8)), ValueError, "the same B"),
-    (lambda a: a(X, attn_mask=mg.zeros(5, 4)), ValueError, "attn_mask must have shape (5, 5) or (4, 5, 5), got (5, 4)"),
-    (lambda a: a(X, key_padding_mask=mg.zeros(5, 5)), ValueError, "key_padding_mask must have shape (2, 5)"),
-    (lambda a: a(X, attn_mask=mg.zeros(5, 5).long()), TypeError, "boolean or floating point, got int64"),
-    (lambda a: nn.MultiheadAttention(8, 2, add_bias_kv=True), ValueError, "add_bias_kv and add_zero_attn are left out"),
-    (lambda a: nn.MultiheadAttention(8, 2, add_zero_attn=True), ValueError, "add_bias_kv and add_zero_attn are left out"),
-    (lambda a: PYTORCHS(X[None], X[None], X[None]), ValueError, "(T, B, C) with batch_first=False, or (T, C), got (1, 2, 5, 8)"),
-    (lambda a: PYTORCHS(X, X, X[0]), ValueError, "(2, 5, 8) and (5, 8)"),
-    (lambda a: PYTORCHS(X, X, X, is_causal=True), ValueError, "Need attn_mask if specifying the is_causal hint"),
-    *[(lambda a, mask=mask: PYTORCHS(X, X, X, attn_mask=mask, is_causal=True), ValueError, "and it is another; leave is_causal")
-      for mask in (mg.zeros(2, 2), mg.zeros(2, 2, dtype=mg.bool), ~mg.tensor(FUTURE[:2, :2]))],
-])
-def test_misuse(misuse, error, words):
-    with pytest.raises(error) as raised:
-        misuse(nn.MultiHeadAttention(8, 2))
-    assert words in str(raised.value)

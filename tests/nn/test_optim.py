@@ -617,68 +617,9 @@ def test_joined_state_round_trips():
     assert_equal(firsts, thirds)
 
 
-# ---- misuse ----
-
-P, M = make_parameters([(2,)]), make_parameters([(4, 3)])
-TRIPLES = "ns_coefficients must be three finite numbers"
-
-
-@pytest.mark.parametrize("misuse, error, words", [
-    (lambda: SGD([]), ValueError, "empty parameter list"),
-    (lambda: SGD(P[0]), TypeError, "iterable"),
-    (lambda: SGD([1]), TypeError, "can only optimise Tensors"),
-    (lambda: SGD(nn.Linear(2, 2).named_parameters()), TypeError, "not named_parameters"),
-    (lambda: SGD([mg.arange(3)]), ValueError, "non-float"),
-    (lambda: SGD([P[0] * 2]), ValueError, "non-leaf"),
-    (lambda: AdamW(P + P), ValueError, "given twice"),
-    (lambda: AdamW([{"params": P}, {"params": P}]), ValueError, "given twice"),
-    (lambda: AdamW([{"parameters": P}]), TypeError, "'params'"),
-    (lambda: AdamW(P, lr=-1.0), ValueError, "AdamW: lr must be a finite number >= 0, got -1.0"),
-    (lambda: AdamW(P, lr=math.nan), ValueError, "lr must be"),
-    (lambda: AdamW(P, lr="fast"), ValueError, "lr must be"),
-    (lambda: AdamW([{"params": P, "lr": math.inf}]), ValueError, "lr must be"),
-    (lambda: AdamW(P, betas=(0.9, 1.0)), ValueError, "betas must be two numbers from 0 to below 1"),
-    (lambda: AdamW(P, betas=0.9), ValueError, "betas"),
-    (lambda: AdamW(P, eps=-1e-8), ValueError, "eps"),
-    (lambda: AdamW(P, weight_decay=-0.1), ValueError, "weight_decay"),
-    (lambda: AdamW(P, max_grad_norm=0.0), ValueError, "max_grad_norm must be positive"),
-    (lambda: SGD(P, momentum=math.nan), ValueError, "momentum"),
-    (lambda: SGD(P, nesterov=True), ValueError, "Nesterov momentum requires"),
-    (lambda: AdamW(P, amsgrad=1), ValueError, "amsgrad must be True or False, got 1"),
-    (lambda: SGD(P, maximize="no"), ValueError, "maximize must be True or False"),
-    (lambda: clip_grad_norm_(P, math.nan), ValueError, "max_norm must be positive"),
-    (lambda: clip_grad_norm_(P, 1.0, norm_type=0), ValueError, "norm_type must be positive, got 0.0"),
-    (lambda: clip_grad_value_(P, -1.0), ValueError, "clip_value must not be negative, got -1.0"),
-    (lambda: Optimizer(P, {}).update(P[0].data, P[0].data, {}, {}), NotImplementedError, "Optimizer has no update"),
-    (lambda: Muon(P), ValueError, "Muon only supports 2D parameters whereas we found a parameter with size: (2,)"),
-    (lambda: Muon(make_parameters([(3, 2, 2)])), ValueError, "Muon only supports 2D parameters"),
-    (lambda: Muon(M, blocks=3), ValueError, "blocks must divide the rows and columns of a matrix, got blocks=3 and a matrix of (4, 3)"),
-    (lambda: Muon(M, blocks=(2, 2)), ValueError, "blocks must divide the rows and columns"),
-    *[(lambda blocks=blocks: Muon(M, blocks=blocks), ValueError, f"blocks must be a whole number from 1, or two of them, got {blocks}")
-      for blocks in (0, 1.0, (1, 1, 1))],
-    (lambda: Muon(M, nesterov=1), ValueError, "nesterov must be True or False"),
-    (lambda: Muon(M, adjust_lr_fn="none"), ValueError, "adjust_lr_fn must be None, 'original' or 'match_rms_adamw', got 'none'"),
-    (lambda: Muon(M, ns_steps=100), ValueError, "ns_steps must be a whole number from 0 to 99"),
-    (lambda: Muon(M, ns_steps=2.0), ValueError, "ns_steps must be"),
-    *[(lambda triple=triple: Muon(M, ns_coefficients=triple), ValueError, TRIPLES)
-      for triple in ((1.0, 2.0), (1.0, 2.0, np.nan), ((1, 2, 3), (1, 2)))],
-    (lambda: Muon(M, ns_coefficients=(COEFFICIENTS,) * 4), ValueError, "or 5 of them, for ns_steps=5, got 4"),
-    (lambda: Joined([SGD(P)]), TypeError, "can only join Adam, AdamW and Muon, got SGD"),
-    (lambda: Joined(Muon(M)), TypeError, "expected a list of optimizers, got Muon"),
-    (lambda: Joined([]), ValueError, "expected at least one optimizer"),
-    (lambda: Joined([Muon(M), AdamW(M)]), ValueError, "a parameter was given to two optimizers"),
-    (lambda: Joined([AdamW(P, max_grad_norm=1.0)]), ValueError, "give max_grad_norm to Joined, not to AdamW"),
-    (lambda: Joined([AdamW(P)], -1.0), ValueError, "Joined: max_grad_norm must be positive"),
-    (lambda: Joined([AdamW(P)]).add_param_group({"params": M}), TypeError, "add the group to one of the optimizers"),
-])
-def test_misuse(misuse, error, words):
-    with pytest.raises(error) as raised:
-        misuse()
-    assert words in str(raised.value)
-
-
-@pytest.mark.parametrize("optimizer, group", [(Muon(M), {"params": P}), (SGD(M), {"params": P, "nesterov": True})])
+@pytest.mark.parametrize("optimizer, group", [(Muon, {}), (SGD, { "nesterov": True})])
 def test_a_bad_group_is_not_kept(optimizer, group):
+    optimizer = optimizer(make_parameters([(4, 3)]))
     with pytest.raises(ValueError):
-        optimizer.add_param_group(group)
+        optimizer.add_param_group({"params": make_parameters([(2,)]), **group})
     assert len(optimizer.param_groups) == 1

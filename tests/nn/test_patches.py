@@ -42,12 +42,3 @@ def test_gradients(images):
     assert mg.gradcheck(layer, x)
     assert mg.gradcheck_module(layer, x).verdict == "pass"
     assert mg.gradcheck(lambda x: nn.unpatchify(nn.patchify(x, SIZE) ** 2, SIZE, HEIGHT, WIDTH), x)
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="size must divide height and width, got size 3 and an image 4 x 6"):
-        nn.patchify(mg.zeros(1, 1, 4, 6), 3)
-    with pytest.raises(ValueError, match="size must divide height and width, got size 3 and an image 6 x 4"):
-        nn.patchify(mg.zeros(1, 1, 6, 4), 3)
-    with pytest.raises(ValueError, match="size"):
-        nn.PatchEmbedding(0, 1, 5)

@@ -78,24 +78,6 @@ def test_repr():
         "RNN(3, 4, num_layers=2, nonlinearity='tanh', batch_first=False, bidirectional=True)")
 
 
-def test_errors():
-    layer = nn.RNN(INPUTS, HIDDEN, batch_first=True)
-    with pytest.raises(ValueError, match=r"expected x of shape \(B, T, 3\) or \(T, 3\), got \(2, 5, 4\)"):
-        layer(mg.zeros(2, 5, 4))
-    with pytest.raises(ValueError, match=r"expected x of shape \(T, B, 3\) or \(T, 3\), got \(3,\)"):
-        nn.RNN(INPUTS, HIDDEN)(mg.zeros(3))
-    with pytest.raises(ValueError, match=r"expected h_0 of shape \(1, 2, 4\), got \(2, 4\)"):
-        layer(mg.zeros(2, 5, 3), mg.zeros(2, 4))
-    with pytest.raises(ValueError, match=r"expected h_0 of shape \(1, 4\), got \(1, 2, 4\)"):
-        layer(mg.zeros(5, 3), mg.zeros(1, 2, 4))
-    with pytest.raises(ValueError, match="nonlinearity must be 'tanh' or 'relu', got True"):
-        nn.RNN(3, 4, 2, True)  # not bidirectional, which comes later
-    with pytest.raises(ValueError, match="hidden_size"):
-        nn.RNN(3, 0)
-    with pytest.raises(ValueError, match="num_layers"):
-        nn.RNN(3, 4, num_layers=0)
-
-
 def test_dropout_acts_between_layers_while_training():
     x = mg.ones(T, B, INPUTS)
     all_dropped = nn.RNN(INPUTS, HIDDEN, 2, dropout=1.0)
