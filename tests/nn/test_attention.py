@@ -1,5 +1,4 @@
 """nn.Attention with all its switches against loops over heads and tokens, and its gradients against differences."""
-import functools
 import itertools
 import math
 
@@ -43,13 +42,6 @@ def is_allowed(switches) -> bool:
 
 
 ALLOWED = [(switches, SCALES[i % 4]) for i, switches in enumerate(filter(is_allowed, COMBINATIONS))]
-NOT_CAUSAL = [(switches, scale) for switches, scale in ALLOWED if not switches["causal"]]
-CAUSAL = [(switches, scale) for switches, scale in ALLOWED if switches["causal"]]
-
-
-def over(cases):
-    names = ["-".join(map(str, (*switches.values(), scale))) for switches, scale in cases]
-    return pytest.mark.parametrize("switches, scale", cases, ids=names)
 
 
 def tokens(*shape, seed=0) -> mg.Tensor:
@@ -80,8 +72,8 @@ def turned(x):
     return out
 
 
-def reference(layer, switches, scale, x, context):
-    """(y, weights) of one sequence in rows, x (Tq, D) and context (Tk, D)."""
+def reference(layer, switches, scale, x, context, padding):
+    """(y, weights) of one sequence in rows, x (Tq, D) and context (Tk, D), of which padding (Tk,) hides some."""
     modules = {name: getattr(layer, name, None) for name in ("query", "key", "value", "out")}
     modules["key"] = modules["query"] if switches["query_key"] == "shared" else modules["key"]
     heads, all_weights = [], []
@@ -96,8 +88,8 @@ def reference(layer, switches, scale, x, context):
             score = q[t] @ k[s] / divisor
             if switches["positions"] == "relative":
                 score += layer.relative_bias.data[h, min(max(t - s, -1), 1) + 1]
-            weights[t, s] = 0 if switches["causal"] and s > t else math.exp(score)
-        weights /= weights.sum(axis=1, keepdims=True)
+            weights[t, s] = 0 if padding[s] or switches["causal"] and s > t else math.exp(score)
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)  # a query that sees no key gets zeros
         heads.append(weights @ v)
         all_weights.append(weights)
     if switches["output_projection"] == "sum":
@@ -114,40 +106,60 @@ def test_which_combinations_there_are():
     assert len(COMBINATIONS) == 324 and len(ALLOWED) == 192
 
 
-@over(ALLOWED)
-def test_gradients(switches, scale):
-    layer = make(scale, **switches)
-    x = rows(layer, tokens(B, T, D).detach()).clone().requires_grad_()
-    report = mg.gradcheck_module(layer, [x], progress=False, fast_mode=True, directions=1)
-    assert {entry.name for entry in report.inputs} == {*dict(layer.named_parameters()), "x"}
+def computed(layer, leaves, padding, upstream, need_weights):
+    """(y, weights or None, gradients of x, context and parameters) in float64; the context may be None: x itself."""
+    layer.zero_grad()
+    leaves = [leaf if leaf is None else leaf.detach().clone().requires_grad_() for leaf in leaves]
+    result = layer(*leaves, key_padding_mask=padding, need_weights=need_weights)
+    y, weights = result if need_weights else (result, None)
+    y.backward(upstream)
+    gradients = [p.grad.numpy() for p in (*leaves, *layer.parameters()) if p is not None]
+    return y.detach(), weights, gradients
 
 
-@over(ALLOWED)
-def test_fused_is_spelled_out_is_loops(switches, scale):
-    layer = make(scale, **switches)
-    x = rows(layer, tokens(B, T, D))
-    context = x if switches["causal"] else rows(layer, tokens(B, S, D, seed=1))
-    upstream = None
-    outputs, gradients = [], []
-    for need_weights in (False, True):
-        layer.zero_grad()
-        leaf = x.detach().clone().requires_grad_()
-        result = layer(leaf, leaf if context is x else context.detach(), need_weights=need_weights)
-        y, weights = result if need_weights else (result, None)
-        upstream = tokens(*y.shape, seed=2).detach() if upstream is None else upstream
-        y.backward(upstream)
-        outputs.append(rows(layer, y).detach().numpy())
-        gradients.append([leaf.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
-    assert rows(layer, weights).shape == (B, H, T, context.shape[-2 if layer.layout == "rows" else -1])
+def assert_right(layer, switches, scale, leaves, padding):
+    """Fused, spelled out, and by loops, the same; and the gradients are differences along a random direction."""
+    x, context = ([leaf if leaf is None else rows(layer, leaf) for leaf in leaves])
+    context = x if context is None else context
+    upstream = rows(layer, tokens(B, T, layer.out_width, seed=2)).detach()
+    fused = computed(layer, leaves, padding, upstream, need_weights=False)
+    gradients = fused[2]
+    spelled_out = computed(layer, leaves, padding, upstream, need_weights=True)
+    hidden = np.zeros((B, context.shape[1]), bool) if padding is None else padding.numpy()
     for b in range(B):
-        expected, expected_weights = reference(layer, switches, scale, rows(layer, x).detach().numpy()[b],
-                                               rows(layer, context).detach().numpy()[b])
-        np.testing.assert_allclose(rows(layer, weights).detach().numpy()[b], expected_weights, atol=1e-12)
-        for y in outputs:
-            assert y.shape == (B, T, layer.out_width)
-            np.testing.assert_allclose(y[b], expected, atol=1e-12)
-    for fused, spelled_out in zip(*gradients, strict=True):
-        np.testing.assert_allclose(fused, spelled_out, atol=1e-12)
+        expected, expected_weights = reference(layer, switches, scale, x.numpy()[b], context.numpy()[b], hidden[b])
+        np.testing.assert_allclose(rows(layer, spelled_out[1]).detach().numpy()[b], expected_weights, atol=1e-12)
+        for found, _, _ in (fused, spelled_out):
+            np.testing.assert_allclose(rows(layer, found).numpy()[b], expected, atol=1e-12)
+    for one, other in zip(gradients, spelled_out[2], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+    if leaves[1] is not None:
+        assert not rows(layer, mg.tensor(gradients[1])).numpy()[hidden].any()
+    arrays = [p.data for p in (*leaves, *layer.parameters()) if p is not None]
+    steps, losses = [1e-6 * random.normal(size=array.shape) for array in arrays], []
+    for sign in (1, -2):
+        for array, step in zip(arrays, steps):
+            array += sign * step
+        losses.append((layer(*leaves, key_padding_mask=padding) * upstream).sum().item())
+    slope = sum((gradient * step).sum() for gradient, step in zip(gradients, steps))
+    assert (losses[0] - losses[1]) / 2e-6 == pytest.approx(slope / 1e-6, rel=1e-7, abs=1e-7)
+
+
+random = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("query_key, positions", [*itertools.product(SWITCHES["query_key"], SWITCHES["positions"])])
+def test_fused_is_spelled_out_is_loops(query_key, positions):
+    """With a context or without; padded at the end, or, if it is causal, at the start, where a query then sees no key."""
+    for switches, scale in ALLOWED:
+        if (switches["query_key"], switches["positions"]) == (query_key, positions):
+            layer = make(scale, **switches)
+            hidden = mg.tensor([[False, False, True, True][:S], [False] * S])
+            x, context = (rows(layer, tokens(B, length, D, seed=length)).detach() for length in (T, S))
+            settings = [((x, None), hidden[:, 1:].flip(1)), ((x, None), None)]
+            settings += [] if switches["causal"] else [((x, context), None), ((x, context), hidden)]
+            for leaves, padding in settings:
+                assert_right(layer, switches, scale, leaves, padding)
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])
@@ -168,73 +180,12 @@ def test_weights_that_are_returned_have_a_gradient(layout, batched):
     np.testing.assert_allclose(weights.grad.numpy(), expected if batched else expected[0], atol=1e-12)
 
 
-@over(CAUSAL)
-def test_the_past_does_not_depend_on_the_future(switches, scale):
-    layer = make(scale, **switches)
-    jacobian = mg.jacobian(layer, tokens(T, D)).numpy()
-    rounding = 1e-15 if switches["causal"] == "renormalise" else 0  # it divides by what it has computed of the future
-    for t, s in np.ndindex(T, T):
-        assert (np.abs(jacobian[t, :, s]).max() > rounding) == (s <= t)
-
-
-@over([case for case in NOT_CAUSAL if case[0]["layout"] == "rows" and case[0]["output_projection"] == "concat"])
-def test_gradients_with_a_longer_context(switches, scale):
-    layer = make(scale, **switches)
-    mg.gradcheck_module(layer, [tokens(B, T, D), tokens(B, S, D, seed=1)], progress=False, fast_mode=True, directions=1)
-
-
 @pytest.mark.parametrize("value", [False, True])
 def test_a_context_of_another_width(value):
     layer = nn.Attention(D, H, memory_width=6, value=value).double()
     x, context = tokens(B, T, D), tokens(B, S, 6, seed=1)
     assert layer(x, context).shape == (B, T, D)
     mg.gradcheck_module(layer, [x, context], progress=False)
-
-
-@pytest.mark.parametrize("need_weights", [False, True])
-@over([case for case in NOT_CAUSAL if case[0]["output_projection"] == "concat"])
-def test_padded_keys_are_as_if_they_were_not_there(switches, scale, need_weights):
-    """Padding is at the end of the first sequence; the second has none."""
-    layer = make(scale, **switches)
-    x, context = (rows(layer, x.detach()).clone().requires_grad_() for x in (tokens(B, T, D), tokens(B, S, D, seed=1)))
-    padding = mg.tensor([[False, False, True, True], [False] * S])
-    result = layer(x, context, padding, need_weights=need_weights)
-    y, weights = result if need_weights else (result, None)
-    shorter = rows(layer, rows(layer, context)[:1, :2].detach())
-    np.testing.assert_allclose(y.detach().numpy()[0], layer(x[:1], shorter).detach().numpy()[0], atol=1e-12)
-    np.testing.assert_allclose(y.detach().numpy()[1], layer(x[1:], context[1:]).detach().numpy()[0], atol=1e-12)
-    y.backward(tokens(*y.shape, seed=2).detach())
-    gradient = rows(layer, context.grad).numpy()
-    assert not gradient[0, 2:].any() and gradient[0, :2].all() and gradient[1].all()
-    if need_weights:
-        weights = rows(layer, weights).detach().numpy()
-        assert not weights[0, :, :, 2:].any()
-        np.testing.assert_allclose(weights.sum(-1), 1)
-
-
-@over([case for case in CAUSAL if case[0]["value"] and case[0]["output_projection"] == "concat"])
-def test_padding_at_the_start_of_a_causal_sequence(switches, scale):
-    """The first query sees no key then: it gets zeros, and no NaN comes of it in either direction."""
-    layer = make(scale, **switches)
-    padding, results = mg.tensor([[True, False, False], [False] * T]), []
-    for need_weights in (False, True):
-        layer.zero_grad()
-        x = tokens(B, T, D)
-        y = layer(x, key_padding_mask=padding, need_weights=need_weights)
-        y = y[0] if need_weights else y
-        y.backward(tokens(*y.shape, seed=2).detach())
-        results.append([y.detach().numpy(), x.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
-    np.testing.assert_allclose(results[0][0][0, 0], layer.out.bias.detach().numpy(), atol=1e-12)
-    for fused, spelled_out in zip(*results, strict=True):
-        np.testing.assert_allclose(fused, spelled_out, atol=1e-12)
-
-
-def test_gradients_with_padding():
-    for switches, scale in CAUSAL + NOT_CAUSAL:
-        if (switches["output_projection"], switches["value"], switches["query_key"]) == ("concat", True, "separate"):
-            layer, padding = make(scale, **switches), mg.tensor([[False, True, False], [False, False, True]])
-            x = rows(layer, tokens(B, T, D).detach()).clone().requires_grad_()
-            assert mg.gradcheck(functools.partial(layer, key_padding_mask=padding), [x])
 
 
 def test_unbatched_is_a_batch_of_one():
@@ -340,37 +291,25 @@ def test_scores_are_divided_by_the_root_of_the_key_size_by_default():
 def test_repr_names_what_is_not_the_default():
     text = repr(nn.Attention(8, 4, causal="mask", key_value_heads=2, window=5, positions="rotary"))
     assert "heads=4, key_value_heads=2, " in text and "causal='mask', positions='rotary', window=5" in text
-
-
-def test_repr():
     text = repr(nn.Attention(D, H, causal="mask", value=False, output_projection="none", query_key="none"))
     assert text == "Attention(4, heads=2, query_key='none', value=False, output_projection='none', causal='mask')"
-
-
-def test_additive_attention():
-    mg.manual_seed(0)
-    layer = nn.AdditiveAttention(D, 6, hidden=5).double()
-    s, h = tokens(B, T, D), tokens(B, S, 6, seed=1)
-    mg.gradcheck_module(layer, [s, h], progress=False)
-    padding = mg.tensor([[False, False, True, True], [False] * S])
-    assert mg.gradcheck(lambda s, h: layer(s, h, padding), [s, h])
-    c, weights = (out.detach().numpy() for out in layer(s, h, padding))
-    assert not weights[0, :, 2:].any()
-    np.testing.assert_allclose(c, weights @ h.detach().numpy(), atol=1e-12)
-    short, _ = layer(s[:1], h[:1, :2])
-    np.testing.assert_allclose(c[0], short.detach().numpy()[0], atol=1e-12)
 
 
 def test_additive_attention_is_one_matrix_times_the_concatenation():
     mg.manual_seed(0)
     layer = nn.AdditiveAttention(D, 6, hidden=5).double()
-    s, h = tokens(B, T, D).detach(), tokens(B, S, 6, seed=1).detach()
-    together = np.concatenate([layer.context.weight.detach().numpy(), layer.state.weight.detach().numpy()], axis=1)
+    s, h = tokens(B, T, D), tokens(B, S, 6, seed=1)
+    padding = np.array([[False, False, True, True], [False] * S])
+    mg.gradcheck_module(layer, [s, h], progress=False)
+    assert mg.gradcheck(lambda s, h: layer(s, h, mg.tensor(padding)), [s, h])
+    together = np.concatenate([layer.context.weight.data, layer.state.weight.data], axis=1)
     scores = np.zeros((B, T, S))
     for b, t, j in np.ndindex(B, T, S):
-        hidden = together @ np.concatenate([h.data[b, j], s.data[b, t]]) + layer.state.bias.detach().numpy()
-        scores[b, t, j] = layer.score.weight.detach().numpy()[0] @ np.tanh(hidden)
-    expected = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
-    c, weights = layer(s, h)
-    np.testing.assert_allclose(weights.detach().numpy(), expected, atol=1e-12)
-    np.testing.assert_allclose(c.detach().numpy(), expected @ h.numpy(), atol=1e-12)
+        hidden = together @ np.concatenate([h.data[b, j], s.data[b, t]]) + layer.state.bias.data
+        scores[b, t, j] = layer.score.weight.data[0] @ np.tanh(hidden)
+    for mask in (None, padding):
+        expected = np.exp(scores) * (1 if mask is None else ~mask[:, None])
+        expected /= expected.sum(axis=-1, keepdims=True)
+        c, weights = layer(s, h, mask if mask is None else mg.tensor(mask))
+        np.testing.assert_allclose(weights.data, expected, atol=1e-12)
+        np.testing.assert_allclose(c.data, expected @ h.data, atol=1e-12)

@@ -22,13 +22,12 @@ class WithoutInit(nn.Module):
 
 
 SCOPE = {
-    **vars(nn.position), **vars(nn.utils.data), **vars(nn.optim), **vars(nn), "mg": mg, "nn": nn, "np": np,
-    "F": nn.functional, "inf": math.inf, "nan": math.nan, "zeros": mg.zeros, "ones": mg.ones, "Block": Block, "WithoutInit": WithoutInit,
-    "make_parameters": make_parameters, "P": make_parameters([(2,)]), "M": make_parameters([(4, 3)]),
-    "x": mg.zeros(2, 3, 4), "memory": mg.zeros(2, 4, 4), "hidden": mg.ones(2, 3).bool(), "long": mg.tensor([0, 1]), "block": Block(),
+    **vars(nn.position), **vars(nn.utils.data), **vars(nn.optim), **vars(nn), **globals(), "F": nn.functional, "inf": math.inf,
+    "nan": math.nan, "zeros": mg.zeros, "ones": mg.ones, "P": make_parameters([(2,)]), "M": make_parameters([(4, 3)]),
+    "x": mg.zeros(2, 3, 4), "memory": mg.zeros(2, 4, 4), "hidden": mg.ones(2, 3).bool(), "long": mg.tensor([0, 1]),
     "tokens": mg.zeros(2, 5, 8), "own": nn.MultiHeadAttention(8, 2), "pytorchs": nn.MultiheadAttention(8, 2),
     "encoder": nn.TransformerEncoderLayer(6, 2, batch_first=True), "learned": nn.PositionEncoding("learned", 4, size=3),
-    "rnn": nn.RNN(3, 4, batch_first=True), "triple": (3.4445, -4.7750, 2.0315),
+    "rnn": nn.RNN(3, 4, batch_first=True), "triple": (3.4445, -4.7750, 2.0315), "block": Block(),
     "samples": nn.utils.data.TensorDataset(mg.arange(3)),
 }
 SCALINGS = ("", "yarn", "none:1", "linear", "linear:0", "linear:-2", "linear:nan", "linear:inf", "linear:1:2", "linear:x",
