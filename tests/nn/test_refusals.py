@@ -26,8 +26,8 @@ SCOPE = {
     "M": make_parameters([(4, 3)]), "x": mg.zeros(2, 3, 4), "memory": mg.zeros(2, 4, 4), "hidden": mg.ones(2, 3).bool(),
     "long": mg.tensor([0, 1]), "tokens": mg.zeros(2, 5, 8), "own": nn.MultiHeadAttention(8, 2),
     "pytorchs": nn.MultiheadAttention(8, 2), "encoder": nn.TransformerEncoderLayer(6, 2, batch_first=True),
-    "learned": nn.PositionEncoding("learned", 4, size=3), "rnn": nn.RNN(3, 4, batch_first=True), "triple": (3.4445, -4.7750, 2.0315), "block": Block(),
-    "samples": nn.utils.data.TensorDataset(mg.arange(3)),
+    "learned": nn.PositionEncoding("learned", 4, size=3), "rnn": nn.RNN(3, 4, batch_first=True),
+    "block": Block(), "triple": (3.4445, -4.7750, 2.0315), "samples": nn.utils.data.TensorDataset(mg.arange(3)),
 }
 SCALINGS = ("", "yarn", "none:1", "linear", "linear:0", "linear:-2", "linear:nan", "linear:inf", "linear:1:2", "linear:x",
             "llama3:8:1:4", "llama3:8:4:1:32", "llama3:8:4:4:32", None, 4)
@@ -197,7 +197,7 @@ REFUSED = {
     DataLoader(samples, batch_sampler=((0,),), drop_last=True)  # ValueError: batch_sampler excludes
     DataLoader(samples, None, drop_last=True)  # ValueError: no last one to drop
     TensorDataset(zeros(2), zeros(3))  # ValueError: TensorDataset: expected tensors with as many rows, got [(2,), (3,)]
-    TensorDataset(zeros(2), zeros(2).numpy())  # TypeError: TensorDataset: expected Tensors, got Tensor, ndarray
+    TensorDataset(zeros(2), zeros(2).numpy())  # TypeError: TensorDataset: expected Tensors, got Tensor, Versioned
     default_collate([{1}])  # TypeError: default_collate: expected tensors * got set; give collate_fn
     default_collate([(1,), (1, 2)])  # ValueError: samples of one batch have [1, 2] elements
     random_split(range(10), [5, 4])  # ValueError: random_split: expected lengths that add up to 10
