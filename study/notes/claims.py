@@ -1,10 +1,12 @@
 """What the lecture notes say, row by row, as functions that find out whether it is so.
 
-A claim is a function with the row's number, the note it stands in and a verdict; its docstring paraphrases the note. It
-computes, raises `Refuted` if the verdict does not hold, and returns in a sentence what was learnt, with the figures that
-it measured:
+A claim is a function with the row's number, the section it stands in and a verdict; its docstring paraphrases the note.
+It computes, raises `Refuted` if the verdict does not hold, and returns in a sentence what was learnt, with the figures
+that it measured:
 
-    @claim("A5", note="000", section="Causal attention", formula="A_ts = I[t >= s] A_ts / sum_s'<=t A_ts'",
+    claim = claims_of("000")
+
+    @claim("A5", "Causal attention", formula="A_ts = I[t >= s] A_ts / sum_s'<=t A_ts'",
            ours='nn.Attention(8, causal="renormalise")', code="nn/attention.py:Attention")
     def zeroing_and_renormalising_is_masking():
         \"\"\"Causal attention: set the weights of the future to zero and renormalise; the same as masking with -inf.\"\"\"
@@ -59,14 +61,18 @@ class Claim:
 CLAIMS: list[Claim] = []
 
 
-def claim(row: str, note: str, verdict: str = TRUE, **place) -> Callable[[Callable[[], str]], Callable[[], str]]:
-    """Register a function as the check of a row. `place`: the other fields of `Claim`."""
+def claims_of(note: str) -> Callable[..., Callable[[Callable[[], str]], Callable[[], str]]]:
+    """The decorator that registers a function as the check of a row of this note."""
 
-    def register(check: Callable[[], str]) -> Callable[[], str]:
-        CLAIMS.append(Claim(row, note, verdict, check, **place))
-        return check
+    def claim(row: str, section: str = "", verdict: str = TRUE, **fields):
+        """`fields`: the others of `Claim`."""
+        def register(check: Callable[[], str]) -> Callable[[], str]:
+            CLAIMS.append(Claim(row, note, verdict, check, section, **fields))
+            return check
 
-    return register
+        return register
+
+    return claim
 
 
 def require(condition: bool, otherwise: str) -> None:

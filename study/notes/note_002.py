@@ -5,11 +5,13 @@ import minigrad as mg
 import nn
 from models.tasks import TASKS
 from models.transformer import Block, TransformerConfig
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, largest, normal, normalised, over_seeds, plain_attention, refusal, require_equal, silence,
     softmax, trained,
 )
+
+claim = claims_of("002")
 
 N, D, K = 5, 8, 4  # tokens, features, features after a projection
 ATTENTION = "nn/attention.py:Attention"
@@ -24,10 +26,7 @@ def projecting_attention(query_key: str = "separate", layout: str = "rows", seed
     return layer
 
 
-# ---------------------------------------------------------------- modelling with tokens
-
-
-@claim("G10", note="002", section="Modelling with tokens", formula="One architecture, many applications",
+@claim("G10", "Modelling with tokens", formula="One architecture, many applications",
        ours="minigrad train --task sentiment, minigrad train --task stripes",
        code="models/encoder_decoder.py:Classifier, models/tasks.py", also=("000: Positional Encodings",))
 def one_architecture_learns_words_and_images():
@@ -49,10 +48,7 @@ def one_architecture_learns_words_and_images():
             f"{blind_words:.0%} and {blind_images:.0%} (5 seeds)")
 
 
-# ---------------------------------------------------------------- self-attention
-
-
-@claim("L2", note="002", section="Self-attention",
+@claim("L2", "Self-attention",
        formula="y_n = sum_n' x_n' A_n',n, that is Y^(m) = X^(m-1) A^(m), with sum_n' A_n',n = 1",
        ours='nn.Attention(D, layout="columns")', code=ATTENTION)
 def columns_are_rows_transposed():
@@ -83,7 +79,7 @@ def columns_are_rows_transposed():
             f"transposed: gradients of the tokens and of both projections are the same, within {backward:.0e}")
 
 
-@claim("A25", note="002", section="Self-attention",
+@claim("A25", "Self-attention",
        formula="attention weights are adaptive ...; in CNNs they are fixed and shared across all inputs",
        ours='nn.Attention(D); as fixed weights: positions="relative", with query and key zero', code=ATTENTION,
        also=("000: Connection to Convolutional Neural Networks (CNNs)",))
@@ -111,8 +107,7 @@ def attention_weights_are_adaptive():
             f"f(X + Z) is off f(X) + f(Z) by {bent['fixed']:.0e}, and by {bent['adaptive']:.1f} with adaptive ones")
 
 
-@claim("E2", note="002", verdict=FALSE, section="Self-attention",
-       formula="A_ij = exp(x_i^T x_j^T) / sum_n' exp(x_i^T x_n'^T)",
+@claim("E2", "Self-attention", FALSE, formula="A_ij = exp(x_i^T x_j^T) / sum_n' exp(x_i^T x_n'^T)",
        ours='nn.Attention(D, layout="columns"): sum_n\' exp(x_n\'^T x_j)', code=ATTENTION)
 def the_printed_sum_normalises_columns():
     """Similarities are exponentiated and divided by their sum over the second token, which normalises each column of
@@ -130,7 +125,7 @@ def the_printed_sum_normalises_columns():
             f"has to run over the first one (within {difference:.0e} of our layer)")
 
 
-@claim("A26", note="002", section="Self-attention",
+@claim("A26", "Self-attention",
        formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T), U in R^(K x D)",
        ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("000: Self-Attention",))
 def a_small_projection_leaves_components_out():
@@ -150,8 +145,7 @@ def a_small_projection_leaves_components_out():
             f"{changes[1]:.2f}")
 
 
-@claim("E1", note="002", verdict=FALSE, section="Self-attention",
-       formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T)",
+@claim("E1", "Self-attention", FALSE, formula="A_ij = exp(x_i^T U^T U x_j^T) / sum_n' exp(x_i^T U^T U x_n'^T)",
        ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION)
 def one_projection_makes_attention_symmetric():
     """With the same map U for both tokens the attention matrix is symmetric: any two tokens attend to each other with
@@ -180,7 +174,7 @@ def one_projection_makes_attention_symmetric():
             f"{separate:.0f} or more")
 
 
-@claim("E12", note="002", verdict=FALSE, section="Self-attention",
+@claim("E12", "Self-attention", FALSE,
        formula="exp(x_i^T x_j^T); X^(m) = (x_1, ..., x_N^(m)) given; x^(m)_n with n within the superscript",
        ours="exp(x_i^T x_j); X^(m-1); x_n^(m) = MLP(y_n^(m))", code=f"{ATTENTION}, models/transformer.py:MLP",
        also=("002: Multi-layer perceptron",))
@@ -208,9 +202,6 @@ def the_transposes_and_superscripts():
             f"X^(m), is off by {wrong_input:.1f}")
 
 
-# ---------------------------------------------------------------- several heads, and the block
-
-
 def mixed_block(heads: int = 2) -> Block:
     """The note's block in float64, with matrices that are not small."""
     mg.manual_seed(0)
@@ -221,7 +212,7 @@ def mixed_block(heads: int = 2) -> Block:
     return block
 
 
-@claim("E16", note="002", verdict=FALSE, section="Multi-head self-attention",
+@claim("E16", "Multi-head self-attention", FALSE,
        formula="a self-contained mathematical description ..., and a concise implementation; but of several heads only: "
                "In order to increase the capacity of the self-attention layer",
        ours="TransformerConfig(heads=H): note 000 has the formula, A10", code="models/transformer.py:Block",
@@ -247,7 +238,7 @@ def the_description_is_self_contained():
             "and the implementation, six in all")
 
 
-@claim("R5", note="002", section="Putting it together",
+@claim("R5", "Putting it together",
        formula="X' = LayerNorm(X), Y = X' + MHSA(X'), Y' = LayerNorm(Y), X = Y + MLP(Y')",
        ours='TransformerConfig(placement="mixed")', code="models/transformer.py:Block")
 def the_summary_block_is_mixed():

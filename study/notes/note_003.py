@@ -11,11 +11,13 @@ from models.task import FIRST
 from models.tasks import TASKS
 from models.transformer import MLP, Block, TransformerConfig
 from nn.position import sinusoidal
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     check_gradients, choices, fit, largest, layer_norm, matrices, normal, over_seeds, plain_attention, read_out_loss,
     refusal, require_equal, silence, softmax,
 )
+
+claim = claims_of("003")
 
 N, D = 6, 8  # tokens, features
 ATTENTION, POSITIONS, BLOCK = "nn/attention.py:Attention", "nn/position.py:PositionEncoding", "models/transformer.py:Block"
@@ -27,9 +29,6 @@ def random_double(module: nn.Module, std: float = 0.4) -> nn.Module:
         is_gain = name.startswith("ln") and name.endswith("weight")
         nn.init.normal_(parameter, mean=float(is_gain), std=0.1 if is_gain else std)
     return module.double()
-
-
-# ---- Attention ----
 
 
 class LastWord(nn.Module):
@@ -49,7 +48,7 @@ class LastWord(nn.Module):
             return self.attention(self.embedding(mg.tensor(tokens)), need_weights=True)[1].array[:, 0, -1]
 
 
-@claim("G31", note="003", section="Attention", formula="swam, river -> bank of a river; cash -> financial institution",
+@claim("G31", "Attention", formula="swam, river -> bank of a river; cash -> financial institution",
        ours="nn.Attention(D)(x, need_weights=True)", code=f"{ATTENTION}, models/tasks.py:bank")
 def bank_attends_to_the_telling_word():
     """To find out which bank is meant, a network should attend to specific words of the sentence, such as river or cash;
@@ -75,11 +74,7 @@ def bank_attends_to_the_telling_word():
             "is less, the words of one meaning alone are looked at")
 
 
-# ---- Network parameters ----
-
-
-@claim("A7", note="003", section="Network parameters",
-       formula="Q = X W^(q), K = X W^(k), V = X W^(v), Y = softmax(Q K^T) V",
+@claim("A7", "Network parameters", formula="Q = X W^(q), K = X W^(k), V = X W^(v), Y = softmax(Q K^T) V",
        ours='nn.Attention(D, key_size=D_k, value_size=D_v, scale="none", output_projection="none")', code=ATTENTION,
        also=("001: Sequence-Stacked form of attention", "004: Self-Attention"))
 def queries_keys_and_values():
@@ -107,7 +102,7 @@ def queries_keys_and_values():
             f"the identity it is softmax(X Xᵀ) X, which has no parameters, within {identity:.0e}")
 
 
-@claim("A44", note="003", section="Network parameters", verdict="true if no matrix W^(o) follows", formula="D_v = D",
+@claim("A44", "Network parameters", "true if no matrix W^(o) follows", formula="D_v = D",
        ours='nn.Attention(D, value_size=D, output_projection="none", residual=True)', code=ATTENTION)
 def values_as_wide_as_tokens():
     """If D_v = D, residual connections are easy to include, and layers can be put on top of each other."""
@@ -132,10 +127,9 @@ def values_as_wide_as_tokens():
             "makes D features of them again")
 
 
-@claim("E8", note="003", verdict=FALSE, section="Network parameters", code=ATTENTION,
-       formula="W^(q), W^(k): N x D_k, W^(v): N x D_v; C heads, W^(o): H D_v x D",
+@claim("E8", "Network parameters", FALSE, formula="W^(q), W^(k): N x D_k, W^(v): N x D_v; C heads, W^(o): H D_v x D",
        ours="nn.Attention(D, heads=C, key_size=D_k, value_size=D_v): W^(q) is D x C D_k, W^(o) is C D_v x D",
-       also=("003: Multi-head attention",))
+       code=ATTENTION, also=("003: Multi-head attention",))
 def the_shape_of_the_projections():
     """The matrices of queries and keys are N x D_k, that of values N x D_v. There are C heads, and W^(o) is H D_v x D."""
     D_k, D_v, C = 3, 5, 2
@@ -153,10 +147,7 @@ def the_shape_of_the_projections():
             f"for any number of tokens; H is C, so that W^(o) is {C * D_v} x {D} for {C} heads")
 
 
-# ---- Scaled self-attention ----
-
-
-@claim("A16", note="003", section="Scaled self-attention", formula="var(q^T k) = D_k; softmax(Q K^T / sqrt(D_k)) V",
+@claim("A16", "Scaled self-attention", formula="var(q^T k) = D_k; softmax(Q K^T / sqrt(D_k)) V",
        ours='nn.Attention(D_k, scale="d_k"), the default', code=f"{ATTENTION}._factor")
 def the_variance_of_a_dot_product():
     """If all entries of q and k are independent with mean 0 and variance 1, q . k has variance D_k; so logits should be
@@ -179,12 +170,9 @@ def the_variance_of_a_dot_product():
             f"the logits in a layer, read off its weights, is {', '.join(f'{v:.2f}' for v in scaled)}")
 
 
-# ---- Multi-head attention ----
-
-
-@claim("A13", note="003", section="Multi-head attention", formula="Y = (H_1, ..., H_C) W^(o)", code=ATTENTION,
+@claim("A13", "Multi-head attention", formula="Y = (H_1, ..., H_C) W^(o)",
        ours='nn.Attention(D, heads=C, output_projection="concat"), or "sum" of a matrix for each head',
-       also=("000: Queries, Keys, and Values", "001: Multi-headed attention", "004: Self-Attention"))
+       code=ATTENTION, also=("000: Queries, Keys, and Values", "001: Multi-headed attention", "004: Self-Attention"))
 def concatenated_heads_times_a_matrix():
     """The heads stand side by side, and one matrix makes the output of them, Y = (H_1, ..., H_C) W^(o)."""
     heads, D_v = 3, 5
@@ -240,7 +228,7 @@ class Neighbours(nn.Module):
         return y.reshape(*tokens.shape, 2, -1)
 
 
-@claim("A45", note="003", section="Multi-head attention", formula="H_c = Attention(Q_c, K_c, V_c), c = 1 ... C",
+@claim("A45", "Multi-head attention", formula="H_c = Attention(Q_c, K_c, V_c), c = 1 ... C",
        ours="nn.Attention(D, heads=C)", code=ATTENTION,
        also=("000: Multi-Headed Self-Attention", "001: Multi-headed attention"))
 def heads_attend_to_several_patterns():
@@ -266,17 +254,14 @@ def heads_attend_to_several_patterns():
             f"head, as wide as both, in {one:.0%}: it averages the two, and a read-out cannot tell which is which")
 
 
-# ---- Transformer layers ----
-
-
 def make_block(placement: str) -> Block:
     mg.manual_seed(0)
     config = TransformerConfig(width=D, heads=2, placement=placement, activation="relu")
     return random_double(Block(config, is_causal=False))
 
 
-@claim("R2", note="003", section="Transformer layers", code=BLOCK, ours='TransformerConfig(placement="post")',
-       formula="Z = LayerNorm(Y(X) + X), X~ = LayerNorm(MLP(Z) + Z)", also=("001: The Transformer Decoder",))
+@claim("R2", "Transformer layers", formula="Z = LayerNorm(Y(X) + X), X~ = LayerNorm(MLP(Z) + Z)",
+       ours='TransformerConfig(placement="post")', code=BLOCK, also=("001: The Transformer Decoder",))
 def norms_after_the_residual_connection():
     """Layer norm follows each residual connection: Z = LayerNorm(Y(X) + X), and then LayerNorm(MLP(Z) + Z)."""
     block = make_block("post")
@@ -300,8 +285,8 @@ def norms_after_the_residual_connection():
             f"within {max(means):.0e} and the deviation 1 within {max(deviations):.0e}")
 
 
-@claim("R3", note="003", section="Transformer layers", code=BLOCK, ours='TransformerConfig(placement="pre"), the default',
-       formula="Z = Y(LayerNorm(X)) + X, X~ = MLP(LayerNorm(Z)) + Z")
+@claim("R3", "Transformer layers", formula="Z = Y(LayerNorm(X)) + X, X~ = MLP(LayerNorm(Z)) + Z",
+       ours='TransformerConfig(placement="pre"), the default', code=BLOCK)
 def norms_before_attention_and_mlp():
     """Or layer norm comes first: Z = Y(LayerNorm(X)) + X, and then MLP(LayerNorm(Z)) + Z."""
     block = make_block("pre")
@@ -319,9 +304,6 @@ def norms_before_attention_and_mlp():
             "and so is its Jacobian, exactly")
 
 
-# ---- Computational complexity ----
-
-
 def counted(N: int, D: int) -> dict[str, int]:
     """Multiply-adds of the parts of a layer of attention with one head, spelled out, and of an MLP."""
     x = mg.zeros(1, N, D)
@@ -336,8 +318,7 @@ def counted(N: int, D: int) -> dict[str, int]:
             "in the kernel": of_kernel.forward_counts["ScaledDotProductAttention"], "MLP": of_mlp.total}
 
 
-@claim("C1", note="003", section="Computational complexity",
-       formula="Q, K, V: O(N D^2); Q K^T: O(N^2 D); Y: O(N^2 D); X~: O(N D^2)",
+@claim("C1", "Computational complexity", formula="Q, K, V: O(N D^2); Q K^T: O(N^2 D); Y: O(N^2 D); X~: O(N D^2)",
        ours="mg.count_flops()", code="minigrad/tracing/flops.py:count_flops")
 def what_a_layer_costs():
     """Queries, keys and values cost O(N D²), the products Q Kᵀ and A V O(N² D), the MLP O(N D²)."""
@@ -358,9 +339,6 @@ def what_a_layer_costs():
     require(at_crossover["Q Kᵀ and A V"] == at_crossover["Q, K, V"], f"no crossover at N = 1.5 D: {at_crossover}")
     return ("3 N D², 2 N² D and 8 N D² multiply-adds exactly, in the fused kernel too: the products overtake Q, K and V at "
             "N = 1.5 D, and these and the MLP together at N = 5.5 D")
-
-
-# ---- Positional encoding ----
 
 
 class PreviousToken(nn.Module):
@@ -386,9 +364,9 @@ def after_training(model: PreviousToken, seed: int, length: int = 8, steps: int 
     return model, loss
 
 
-@claim("P2", note="003", section="Positional encoding", verdict="true if parameters count; concatenation learns as well",
-       formula="[No] x~_n = (x_n, r_n), [Yes] x~_n = x_n + r_n", code=POSITIONS,
-       ours='nn.PositionEncoding("sinusoidal", D, combine="concatenate" or "add")')
+@claim("P2", "Positional encoding", "true if parameters count; concatenation learns as well",
+       formula="[No] x~_n = (x_n, r_n), [Yes] x~_n = x_n + r_n",
+       ours='nn.PositionEncoding("sinusoidal", D, combine="concatenate" or "add")', code=POSITIONS)
 def positions_are_added_and_not_concatenated():
     """A position's vector could be joined to the token or added to it; only the second is recommended."""
     width, symbols = 16, 8
@@ -413,10 +391,10 @@ def positions_are_added_and_not_concatenated():
             f"instead of {sizes[0]}, and a sum is the case of them in which tokens and positions share a matrix")
 
 
-@claim("P4", note="003", section="Positional encoding", code="nn/position.py:sinusoidal",
-       verdict="true if of the vectors: a model trained with them fails beyond its lengths",
+@claim("P4", "Positional encoding", "true if of the vectors: a model trained with them fails beyond its lengths",
        formula="r_ni = sin(n / L^(i/D)) if i is even, cos(n / L^((i-1)/D)) if i is odd",
-       ours='nn.PositionEncoding("sinusoidal", D)', also=("000: Positional Encodings",))
+       ours='nn.PositionEncoding("sinusoidal", D)', code="nn/position.py:sinusoidal",
+       also=("000: Positional Encodings",))
 def sinusoids_meet_the_demands():
     """Sines in the even and cosines in the odd places are bounded, differ at all positions, generalise to longer sequences
     than those of training, and tell distances alike wherever they start."""
@@ -468,9 +446,9 @@ def closest(table: np.ndarray) -> float:
     return float(min(np.linalg.norm(table[step:] - table[:-step], axis=1).min() for step in range(1, len(table))))
 
 
-@claim("E35", note="003", verdict="true if L is not 1; it is not given", section="Positional encoding",
-       formula="sin(n / L^(i/D)), without a word on L", ours="nn.position.sinusoidal(T, D, base=L), by default 10,000",
-       code="nn/position.py:sinusoidal")
+@claim("E35", "Positional encoding", "true if L is not 1; it is not given",
+       formula="sin(n / L^(i/D)), without a word on L",
+       ours="nn.position.sinusoidal(T, D, base=L), by default 10,000", code="nn/position.py:sinusoidal")
 def the_base_of_the_sinusoids_is_not_given():
     """The entries are sines and cosines of n / L^(i/D)."""
     T, bases = 2000, (1.0, 2.0, 100.0, 10_000.0)

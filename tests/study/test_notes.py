@@ -7,7 +7,7 @@ import pytest
 import minigrad as mg
 from minigrad.command import main
 from study.notes import CLAIMS, Claim, Refuted, document, plots, report
-from study.notes.claims import FALSE, TRUE, claim, require
+from study.notes.claims import FALSE, TRUE, claims_of, require
 from study.notes.contents import NOTES
 
 CHEAP = ["A2", "N5", "P1"]
@@ -87,7 +87,7 @@ def test_outcomes():
 def test_claims_are_registered_and_require_refutes():
     count = len(CLAIMS)
     try:
-        assert claim("Z1", "000", FALSE)(misprint) is misprint
+        assert claims_of("000")("Z1", "", FALSE)(misprint) is misprint
         assert CLAIMS[-1] == Claim("Z1", "000", FALSE, misprint) and CLAIMS[-1].name == "misprint"
     finally:
         del CLAIMS[count:]

@@ -24,8 +24,6 @@ from models.transformer import PLACEMENTS, Block
 from study.page import block, formulas, mistakes, pages, shares, trained
 from study.page.attention import DEFAULT, FROM_Q_K_V, FROM_X, Head, attention
 
-H_STEP = 1e-6  # of central differences
-
 
 @st.composite
 def heads(draw, from_x: bool | None = None) -> Head:
@@ -45,38 +43,6 @@ def heads(draw, from_x: bool | None = None) -> Head:
     return Head(arrays, arrays.pop("upstream"), draw(st.booleans()), draw(st.none() | st.floats(-2, 2)), bias)
 
 
-def reference(head: Head, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """All values of a head, number by number."""
-    a = dict(arrays)
-    if "x" in a:
-        a["q"], a["k"], a["v"] = (a["x"] @ a[name] for name in ("w_q", "w_k", "w_v"))
-    (queries, size), keys = a["q"].shape, len(a["k"])
-    scale = 1 / math.sqrt(size) if head.scale is None else head.scale
-    a["scores"] = np.array([[scale * sum(a["q"][i] * a["k"][j]) for j in range(keys)] for i in range(queries)])
-    a["scores"] += 0.0 if head.bias is None else head.bias
-    a["weights"] = np.zeros((queries, keys))
-    for i in range(queries):
-        seen = [j for j in range(keys) if j <= i or not head.causal]
-        e = [math.exp(a["scores"][i, j] - max(a["scores"][i, seen])) for j in seen]
-        a["weights"][i, seen] = np.array(e) / sum(e)
-    a["output"] = a["weights"] @ a["v"]
-    if "x" in a:
-        a["output"] = a["output"] @ a["w_o"]
-    a["loss"] = np.sum(a["output"] * head.upstream)
-    return a
-
-
-def differences(function, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Central differences of function(arrays), a number, in each entry."""
-    found = {}
-    for name, array in arrays.items():
-        found[name] = np.zeros(array.shape)
-        for index in np.ndindex(array.shape):
-            ends = [arrays | {name: array + sign * H_STEP * (np.indices(array.shape).T == index).all(-1).T} for sign in (1, -1)]
-            found[name][index] = (function(ends[0]) - function(ends[1])) / (2 * H_STEP)
-    return found
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Pages without the gradient checks of their mistakes, which take a second or more."""
@@ -85,19 +51,20 @@ def quick(monkeypatch):
 
 # ---- the computations ----
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(heads())
-def test_values_and_gradients_of_a_head(head):
-    trace = pages.trace_of(attention, head)
-    values = reference(head, head.inputs)
-    for name, value in values.items():
-        assert trace[name].value == pytest.approx(value, abs=1e-12), name
-    for name, gradient in differences(lambda arrays: reference(head, arrays)["loss"], head.inputs).items():
-        assert trace[name].gradient == pytest.approx(gradient, abs=1e-7 * max(1, abs(gradient).max())), name
-    assert trace["output"].gradient == pytest.approx(head.upstream, abs=0)
+def test_values_and_gradients_are_those_of_numpy(head):
+    trace, h = pages.trace_of(attention, head), mistakes.forward(head, head.inputs)
+    gradients = mistakes.backward(head, h, head.upstream, {})
+    names = {"scores", "weights", "output"} | ({"q", "k", "v", "attended"} if head.starts_from_x else set())
+    for name in names:
+        assert trace[name].value == pytest.approx(vars(h)[name], abs=1e-12), name
+    for name in gradients.keys() - {"products"}:  # which the trace has as it is before the scale
+        assert trace[name].gradient == pytest.approx(gradients[name], abs=1e-11), name
+    assert trace["loss"].value == pytest.approx((h.output * head.upstream).sum(), abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(heads(from_x=False))
 def test_a_head_is_what_the_fused_kernels_compute(head):
     tensors = head.tensors()
@@ -125,8 +92,7 @@ def test_masked_scores_stand_for_the_mask():
     assert (free["masked_scores"].value == free["scores"].value).all()
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("number_of_heads", [1, 2])
+@pytest.mark.parametrize("number_of_heads, causal", [(1, True), (2, False)])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_a_block_spelled_out_is_the_models_block(placement, number_of_heads, causal):
     numbers = block.draw(placement, number_of_heads, causal, seed=1)
@@ -152,8 +118,7 @@ def test_a_block_spelled_out_is_the_models_block(placement, number_of_heads, cau
     assert trace["w_in"].gradient.T == pytest.approx(expected["mlp.expand.weight"].grad.numpy(), abs=1e-12)
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("number_of_heads", [1, 2])
+@pytest.mark.parametrize("number_of_heads, causal", [(1, True), (2, False)])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_shares_add_up_and_are_what_each_way_sends(placement, number_of_heads, causal):
     numbers = block.draw(placement, number_of_heads, causal, seed=3)
@@ -179,15 +144,6 @@ def test_shares_add_up_and_are_what_each_way_sends(placement, number_of_heads, c
     if rule.residual is not None:
         sent = trace["attention_sum"].gradient
         assert found["the"] == pytest.approx(before_the_norm(sent) if rule.residual == "inner" else sent, abs=1e-12)
-
-
-def test_shares_of_a_head_are_those_of_q_k_and_v():
-    head = small_head(from_x=True)
-    trace = pages.trace_of(attention, head)
-    found = shares_of(trace, "x", list(shares.ways_to_x()["x"]))
-    for (name, _), share in found.items():
-        assert share == pytest.approx(trace[name].gradient @ head.inputs[f"w_{name}"].T, abs=1e-13)
-    assert sum(found.values()) == pytest.approx(trace["x"].gradient, rel=1e-12)
 
 
 # ---- pages ----
@@ -271,15 +227,6 @@ MUTANTS_OF_ATTENTION = [mistake for mistake in mistakes.MISTAKES if mistake.name
 MUTANTS_OF_SOFTMAX = [mistake for mistake in mistakes.MISTAKES if mistake.name.startswith("softmax: ")]
 
 
-@settings(max_examples=40, deadline=None)
-@given(heads())
-def test_the_right_backward_is_the_engines(head):
-    trace = pages.trace_of(attention, head)
-    found = mistakes.backward(head, mistakes.forward(head, head.inputs), head.upstream, {})
-    for name, gradient in found.items():
-        assert gradient == pytest.approx(trace[name].gradient, abs=1e-11), name
-
-
 @pytest.mark.parametrize("mistake", MUTANTS_OF_ATTENTION, ids=lambda mistake: mistake.name)
 def test_a_mistake_is_the_mutant_of_its_name(mistake):
     generator = np.random.default_rng(3)
@@ -320,36 +267,39 @@ def test_every_mistake_has_a_name_of_its_own_that_is_known():
     assert all(mistake.steps or mistake.mask or mistake.exchanges for mistake in mistakes.MISTAKES)
 
 
-@pytest.mark.parametrize("head", [DEFAULT, small_head(from_x=True)], ids=["qkv", "x"])
-def test_gradcheck_says_of_each_mistake_what_is_so(head):
-    for mistake in filter(lambda mistake: mistake.fits(head), mistakes.MISTAKES):
+LARGE = {"x": (9, 8), "w_q": (8, 5), "w_k": (8, 5), "w_v": (8, 7), "w_o": (7, 8)}
+CHECKED = {  # a head: what gradcheck's first line says that it saw
+    "qkv": (DEFAULT, "gradcheck"),
+    "x": (small_head(from_x=True), "gradcheck"),
+    "large": (Head({name: np.random.default_rng(0).normal(size=shape) for name, shape in LARGE.items()}, np.ones((9, 8)),
+                   bias=np.eye(9)), "gradcheck of 4 x 4 parts"),
+}
+
+
+def gradcheck_says_what_is_so(head: Head, seen: str, chosen: list[mistakes.Mistake]) -> None:
+    for mistake in filter(lambda mistake: mistake.fits(head), chosen):
         lines = mistakes.check(head, mistake)
-        assert lines[0] == f"gradcheck: {'PASS' if mistake.equivalent else 'FAIL'}", mistake.name
+        assert lines[0] == f"{seen}: {'PASS' if mistake.equivalent else 'FAIL'}", mistake.name
         assert len([line for line in lines if line.endswith((": pass", ": fail"))]) == len(head.inputs)
         assert max(map(len, lines)) <= mistakes.WIDTH
-    no_scale = next(mistake for mistake in mistakes.MISTAKES if mistake.name == "attention: no scale")
-    if head is DEFAULT:
-        reasons = " ".join(" ".join(mistakes.check(head, no_scale)).split())
-        assert "backward / differences is 1.73205 everywhere: sqrt(N) with N = 3 (dim 1 of q)" in reasons
+        assert "sum(output" not in " ".join(lines)  # as of Jacobians too large to be judged one by one
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CHECKED)
+def test_gradcheck_says_of_each_mistake_what_is_so(name):
+    gradcheck_says_what_is_so(*CHECKED[name], mistakes.MISTAKES)
 
 
 def test_the_page_has_what_gradcheck_says(monkeypatch):
     monkeypatch.setattr(pages, "check", mistakes.check)
     chosen = [mistake for mistake in mistakes.MISTAKES if mistake.name in ("attention: no scale", "attention: mask skipped")]
     monkeypatch.setattr(pages, "MISTAKES", chosen)
-    expected = ["\n".join(mistakes.check(DEFAULT, mistake)) for mistake in chosen]
-    assert [one["check"] for one in pages.page_of_head(DEFAULT).extras["mistakes"]] == expected
-
-
-def test_of_large_matrices_gradcheck_sees_a_corner():
-    generator = np.random.default_rng(0)
-    shapes = {"x": (9, 8), "w_q": (8, 5), "w_k": (8, 5), "w_v": (8, 7), "w_o": (7, 8)}
-    head = Head({name: generator.normal(size=shape) for name, shape in shapes.items()}, np.ones((9, 8)), bias=np.eye(9))
-    for mistake in filter(lambda mistake: mistake.fits(head), mistakes.MISTAKES):
-        verdict = "PASS" if mistake.equivalent else "FAIL"
-        first, *rest = mistakes.check(head, mistake)
-        assert first == f"gradcheck of 4 x 4 parts: {verdict}", mistake.name
-        assert "sum(output" not in " ".join(rest)  # as of Jacobians too large to be judged one by one
+    found = [one["check"] for one in pages.page_of_head(DEFAULT).extras["mistakes"]]
+    assert found == ["\n".join(mistakes.check(DEFAULT, mistake)) for mistake in chosen]
+    assert found[0].startswith("gradcheck: PASS") and ("backward / differences is 1.73205 everywhere: sqrt(N) with N = 3 "
+                                                       "(dim 1 of q)") in " ".join(found[1].split())
+    gradcheck_says_what_is_so(*CHECKED["large"], chosen)
 
 
 def test_a_mistake_that_the_shapes_would_give_away_is_left_out():
@@ -383,10 +333,9 @@ def random_model(**changes) -> CausalTransformer:
     return model
 
 
-@pytest.mark.parametrize("layer", [1, 3])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_weights_are_those_of_the_models_own_attention(variant, layer):
-    model = random_model(**VARIANTS[variant])
+def test_weights_are_those_of_the_models_own_attention(variant):
+    model, layer = random_model(**VARIANTS[variant]), 3
     inner = []
     ours = model.blocks[layer - 1].attention
     handle = ours.register_forward_pre_hook(lambda module, arguments: inner.append(arguments[0]))
@@ -429,20 +378,6 @@ def test_upstream_is_what_the_models_loss_sends_to_the_head(variant):
     slope = (loss(1e-5 * direction) - loss(-1e-5 * direction)) / 2e-5
     assert (trace["output"].gradient * direction).sum() == pytest.approx(slope, rel=1e-6)
     assert trace["output"].value == pytest.approx(given[0], abs=1e-12)
-
-
-@pytest.mark.parametrize("variant", ["learned", "no bias", "post", "one head"])
-def test_gradients_of_q_k_v_are_those_of_the_models_kernel(variant):
-    model = random_model(**VARIANTS[variant])
-    H, (T,) = model.config.heads, TOKENS.shape
-    targets = np.append(TOKENS[1:], -100)
-    whole = mg.trace(lambda: model(mg.tensor(TOKENS[None]), mg.tensor(targets[None]))[1])
-    packed = [step for step in whole.steps if step.op == "PackedAttention"][1].gradients[0].reshape(T, 3, H, -1)
-    for head in range(H):
-        trace = pages.trace_of(attention, trained.head_of_model(model, TOKENS, 2, head + 1))
-        for i, name in enumerate(FROM_Q_K_V):
-            expected = packed[:, i, head]
-            assert trace[name].gradient == pytest.approx(expected, abs=1e-5 * float(abs(expected).max())), name
 
 
 def test_a_relative_bias_is_the_models_for_the_future_too():
@@ -548,8 +483,9 @@ def test_numbers_of_ones_own(run, given, options):
     values = {tensor["name"]: tensor["value"] for tensor in page["trace"]["tensors"]}
     arrays = {name: np.array(rows, dtype=float) for name, rows in given.items()}
     head = Head(arrays, arrays.pop("upstream"), options.get("causal", True), options.get("scale"))
-    for name, value in reference(head, arrays).items():
-        assert np.array(values[name]) == pytest.approx(value, abs=1e-12), name
+    h = mistakes.forward(head, arrays)
+    for name in ("q", "k", "v", "scores", "weights", "output"):
+        assert np.array(values[name]) == pytest.approx(vars(h)[name], abs=1e-12), name
     assert values["upstream"] == given["upstream"]
     assert page["extras"]["labels"].get("weights", {}).get("columns") == options.get("labels")
     assert set(page["extras"]["editable"]) == given.keys()
@@ -572,49 +508,34 @@ BAD_NUMBERS = [  # what stands in the file, and what is said of it
     ('{"q": [[1, 2],\n [3, 4]', "no JSON: expecting ',' delimiter in line 2, column 8"),
     ("[" * 100_000, "its lists are nested too deeply; a matrix is a list of rows"),
     ("[1]", "expected an object with q, k, v and upstream, got a list"),
-    ("3", "expected an object with q, k, v and upstream, got the number 3"),
-    ("{}", "it lacks q, k, v, upstream; give q, k, v and upstream"),
     ('{"q": [[1]], "q": [[2]]}', "'q' stands there twice"),
     (changed(v=None), "it lacks v; give q, k, v and upstream"),
-    ({**X, "w_o": None} | {"w_p": [[1]]}, "unknown 'w_p'; known are x, w_q, w_k, w_v, w_o, upstream, causal, scale, labels"),
     ({name: X[name] for name in ("x", "upstream")}, "it lacks w_q, w_k, w_v, w_o; give x, w_q, w_k, w_v, w_o and upstream"),
     (X | {"q": [[1]]}, "it has x, and also q; give q, k and v, or x with w_q, w_k, w_v and w_o"),
-    (changed(casual=True), "unknown 'casual'"),
     (changed(q=[[1, 2], [3]]), "q is ragged: row 0 has 2 numbers, row 1 has 1"),
     (changed(q=[[1, 2, 3], [4, 5, 6]]), "q and k must have as many columns; got q (2, 3), k (2, 2)"),
     (changed(v=[[1, 2]]), "k and v must have as many rows; got k (2, 2), v (1, 2)"),
     (changed(upstream=[[1, 2, 3]]), "upstream must have the output's shape, (2, 2); got q (2, 2), v (2, 2), upstream (1, 3)"),
     (X | {"w_q": [[1]]}, "x has 2 columns, and w_q must have as many rows; got x (2, 2), w_q (1, 1)"),
-    (X | {"w_v": [[1, 2]]}, "x has 2 columns, and w_v must have as many rows; got x (2, 2), w_v (1, 2)"),
     (X | {"w_k": [[1, 2], [3, 4]]}, "w_q and w_k must have the same shape; got w_q (2, 1), w_k (2, 2)"),
     (X | {"w_o": [[1, 2]]}, "w_v has 3 columns, and w_o must have as many rows; got w_v (2, 3), w_o (1, 2)"),
     (X | {"upstream": [[1], [2]]}, "upstream must have the output's shape, (2, 2); got x (2, 2), w_o (3, 2), upstream (2, 1)"),
     (changed(q=[[math.nan, 1], [1, 1]]), "NaN is no number; a page starts from finite ones"),
-    (changed(scale=-math.inf), "-Infinity is no number"),
     (json.dumps(Q_K_V).replace("0.5", "1e999"), "q[0][1] is inf; numbers go up to 1,000,000 here"),
-    (json.dumps(Q_K_V).replace("0.5", "9" * 5000), "q[0][1] is inf; numbers go up to 1,000,000 here"),
     (changed(v=[[1, 2], [3, -1e7]]), "v[1][1] is -1e+07; numbers go up to 1,000,000 here"),
     (changed(q=[[1, True], [0, 2]]), "q[0][1] must be a number, got true"),
     (changed(q=[[1, "2"], [0, 2]]), "q[0][1] must be a number, got the string '2'"),
-    (changed(q=[[1, None], [0, 2]]), "q[0][1] must be a number, got null"),
-    (changed(q=[[[1, 2]], [0]]), "q[0][0] must be a number, got a list"),
     (changed(q=[1, 2]), "q[0] must be a row, a list of numbers, got the number 1"),
     (changed(q=5), "q must be a list of rows of numbers, got the number 5"),
-    (changed(q=[]), "q must be a list of rows of numbers, got an empty list"),
     (changed(q=[[], []]), "q[0] must be a row, a list of numbers, got an empty list"),
-    (changed(q={"a": 1}), "q must be a list of rows of numbers, got an object"),
     (changed(causal=1), "causal must be true or false, got the number 1"),
-    (changed(causal="yes"), "causal must be true or false, got the string 'yes'"),
     (changed(scale=True), "scale must be a number, got true"),
-    (changed(scale="2"), "scale must be a number, got the string '2'"),
     (changed(labels="ab"), "labels must be a list of strings, got the string 'ab'"),
     (changed(labels=["a", 2]), "labels must be a list of strings, got a list"),
     (changed(labels=["a"]), "labels has 1 string for 2 tokens"),
     (changed(labels=["a", "b" * 13]), "labels[1] has 13 characters, expected 1 to 12"),
-    (changed(labels=["a", ""]), "labels[1] has 0 characters, expected 1 to 12"),
     (changed(k=[[1, 1]], v=[[1, 2]], labels=["a", "b"]), "labels has 2 strings for 2 queries and 1 keys; leave it out"),
     ({name: [[1.5] * 100] * 100 for name in Q_K_V}, "this makes more than the 6,000 numbers, values and gradients together, that a page shows; keep the first 4 rows of q, "),
-    ({name: [[1]] * 3_000 for name in Q_K_V}, "keep the first 26 rows of q, k, v and upstream"),
     ({"q": [[1.5] * 800] * 800}, "bytes, far more than a page can show; keep a few rows and columns of each matrix"),
 ]
 
@@ -666,7 +587,7 @@ def test_bad_usage(run, arguments, says):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Folders of runs of one step: a text, and tasks with models of other kinds."""
+    """Folders of runs of two steps: on texts, and on a task."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "text.txt").write_text("ab ba\ncd " * 500)
     tiny = ["--width", "8", "--steps", "2", "--batch-size", "2"]
@@ -675,8 +596,7 @@ def runs(tmp_path_factory):
         for kind, out in (("characters", "text"), ("bytes", "bytes")):
             assert main(["train", *tiny, "--layers", "2", "--heads", "2", "--context", "8", "--text", "text.txt", "--tokenizer", kind,
                          "--out", out]) == 0
-        for task, model in (("reverse", "rnn"), ("bank", "encoder"), ("copy", "causal")):
-            assert main(["train", *tiny, "--task", task, "--model", model, "--out", model, "--threads", "1"]) == 0
+        assert main(["train", *tiny, "--task", "reverse", "--model", "rnn", "--out", "rnn", "--threads", "1"]) == 0
     return folder
 
 
@@ -704,8 +624,6 @@ def test_a_head_of_a_trained_model(run, runs):
     ("bytes", ["--text", "ééééé"], "the text has 10 bytes; give at least 2, so that there is a next one, and at most 8"),
     ("text", ["--text", "abcdabcda"], "the text has 9 characters; give at least 2, so that there is a next one, and at most 8"),
     ("rnn", [], "RUN is a run on task 'reverse'; give one on a text, a causal transformer such as `minigrad train` makes"),
-    ("encoder", [], "RUN is a run on task 'bank'; give one on a text"),
-    ("causal", [], "RUN is a run on task 'copy'; give one on a text"),
 ])
 def test_bad_checkpoints(run, runs, name, flags, says):
     text = [] if "--text" in flags else ["--text", "abc"]

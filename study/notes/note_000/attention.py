@@ -5,16 +5,16 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, influence, largest, normal, over_seeds, plain_attention, refusal, require_equal,
 )
 from study.notes.note_000.shared import ATTENTION, attend
 
-# ---------------------------------------------------------------- attention
+claim = claims_of("000")
 
 
-@claim("A1", note="000", section="Attention", formula="Y = A X, sum_s A_ts = 1 for all t; causal: A_ts = 0 for all t < s",
+@claim("A1", "Attention", formula="Y = A X, sum_s A_ts = 1 for all t; causal: A_ts = 0 for all t < s",
        ours='nn.Attention(6, causal=False | "mask" | "renormalise")(x, need_weights=True)', code=ATTENTION,
        also=("003: Attention coefficients", "004: Self-Attention"))
 def attention_is_a_weighted_average():
@@ -36,10 +36,7 @@ def attention_is_a_weighted_average():
             f"outside the range of those that were averaged, within {worst:.0e}")
 
 
-# ---------------------------------------------------------------- self-attention
-
-
-@claim("A2", note="000", section="Self-Attention", formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}",
+@claim("A2", "Self-Attention", formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}",
        ours='nn.Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION,
        also=("002: Self-attention", "003: Self-attention", "004: Self-Attention"))
 def similarity_of_tokens_needs_no_parameters():
@@ -55,7 +52,7 @@ def similarity_of_tokens_needs_no_parameters():
             f"{difference:.0e}, and tokens have a gradient as queries, keys and values at once")
 
 
-@claim("A24", note="000", section="Self-Attention",
+@claim("A24", "Self-Attention",
        formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}: attention depends equally on all D dimensions",
        ours='nn.Attention(D, query_key="none"), and query_key="shared", key_size=K', code=ATTENTION,
        also=("003: Network parameters",))
@@ -79,7 +76,7 @@ def plain_attention_depends_equally_on_all_dimensions():
             f"dimension is special; with a projection to 2 of {D} features they change by {projected:.2f}")
 
 
-@claim("A3", note="000", section="Self-Attention",
+@claim("A3", "Self-Attention",
        formula="A_ts = exp{(U x_t)^T (U x_s)} / sum_s' exp{(U x_t)^T (U x_s')}, U in R^(K x D), K < D",
        ours='nn.Attention(D, query_key="shared", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
 def one_projection_gives_a_symmetric_numerator():
@@ -106,7 +103,7 @@ def one_projection_gives_a_symmetric_numerator():
             "(5 seeds)")
 
 
-@claim("A4", note="000", section="Self-Attention",
+@claim("A4", "Self-Attention",
        formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_s' exp{(U_q x_t)^T (U_k x_s')}, U_q, U_k in R^(K x D)",
        ours='nn.Attention(D, query_key="separate", key_size=K)', code=ATTENTION, also=("002: Self-attention",))
 def queries_and_keys_break_the_symmetry():
@@ -137,7 +134,7 @@ def queries_and_keys_break_the_symmetry():
             "without parameters")
 
 
-@claim("A5", note="000", section="Causal attention", verdict="true if the weights of the past do not underflow",
+@claim("A5", "Causal attention", "true if the weights of the past do not underflow",
        formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_(s'=1)^t exp{(U_q x_t)^T (U_k x_s')} * I[t >= s]",
        ours='nn.Attention(D, causal="renormalise") and nn.Attention(D, causal="mask")', code=ATTENTION,
        also=("001: 3. Masking the future in self-attention",))
@@ -165,7 +162,7 @@ def zeroing_and_renormalising_is_masking():
             f"mask and becomes {lost:.0f} when renormalised")
 
 
-@claim("G11", note="000", section="Comparison to RNNs",
+@claim("G11", "Comparison to RNNs",
        formula="a transformer with causal attention can directly attend to any one of the past tokens",
        ours='nn.Attention(D, causal="mask"), beside nn.RNN(D, D)', code=f"{ATTENTION}, nn/recurrent.py:RNN")
 def causal_attention_reaches_any_past_token_directly():
@@ -198,7 +195,7 @@ def causal_attention_reaches_any_past_token_directly():
             f"alone it goes on as before (within {at_once:.0e}), and without its gradient none reaches the past")
 
 
-@claim("A20", note="000", section="Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
+@claim("A20", "Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
        ours='nn.Attention(D, positions="relative"), with query and key zero', code=ATTENTION,
        also=("002: Self-attention",))
 def distance_only_attention_is_a_convolution():
@@ -245,10 +242,7 @@ def distance_only_attention_is_a_convolution():
             "causal, too, only for the identity: its first row is 1, 0, ..., 0")
 
 
-# ---------------------------------------------------------------- several heads
-
-
-@claim("A10", note="000", section="Multi-Headed Self-Attention",
+@claim("A10", "Multi-Headed Self-Attention",
        formula="Y^(h) = A^(h) X in R^(T x D), Y = sum_h Y^(h) (V^(h))^T, V^(h) in R^(D x D)",
        ours='nn.Attention(D, H, value=False, output_projection="sum", scale="none")', code=ATTENTION)
 def heads_with_full_rank_read_outs():
@@ -274,7 +268,7 @@ def heads_with_full_rank_read_outs():
             "H (2 K D + D²) parameters; one head whose read-out is I is attention without one")
 
 
-@claim("A11", note="000", section="Queries, Keys, and Values",
+@claim("A11", "Queries, Keys, and Values",
        formula="Y^(h) = A^(h) (X (U_v^(h))^T) in R^(T x K), Y = sum_h Y^(h) (U_o^(h))^T",
        ours='nn.Attention(D, H, value=True, value_size=K, output_projection="sum")', code=ATTENTION)
 def values_are_a_low_rank_read_out():
@@ -297,7 +291,7 @@ def values_are_a_low_rank_read_out():
             f"within {difference:.0e}; the rank of V is {ranks[0]} of {D}")
 
 
-@claim("E3", note="000", verdict=FALSE, section="Queries, Keys, and Values", formula="V = U_o U_v^T",
+@claim("E3", "Queries, Keys, and Values", FALSE, formula="V = U_o U_v^T",
        ours="layer.out_weights[h] @ layer.value.weight: V = U_o U_v", code=ATTENTION)
 def the_read_out_is_the_product_with_a_transpose():
     """Values and outputs correspond to a read-out of low rank, V = U_o U_v^T, where U_o is D x K and U_v is K x D."""

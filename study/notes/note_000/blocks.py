@@ -8,16 +8,16 @@ import nn
 from models.architectures import make_model
 from models.train import Trainer, TrainingConfig, TrainingError
 from models.transformer import MLP, Block, TransformerConfig
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, Spread, check_gradients, influence, largest, layer_norm, normal, over_seeds, require_equal, silence, trained,
 )
 from study.notes.note_000.shared import TRANSFORMER, make_block, mhsa, mlp, of_one_length, on_rows
 
-# ---------------------------------------------------------------- token-wise nonlinearity
+claim = claims_of("000")
 
 
-@claim("M1", note="000", section="Token-wise Nonlinearity", formula="x_t^(m) = mlp(y_t^(m))",
+@claim("M1", "Token-wise Nonlinearity", formula="x_t^(m) = mlp(y_t^(m))",
        ours='models.transformer.MLP, TransformerConfig(activation="gelu", mlp_ratio=4)', code=f"{TRANSFORMER}:MLP",
        also=("002: Multi-layer perceptron", "003: Transformer layers", "004: Transformers"))
 def the_mlp_works_token_by_token():
@@ -41,7 +41,7 @@ def the_mlp_works_token_by_token():
             f"tokens in another order give the same in that order, and each is the formula's, within {difference:.0e}")
 
 
-@claim("R0", note="000", section="Token-wise Nonlinearity", formula="Y = mhsa(X), x_t = mlp(y_t)",
+@claim("R0", "Token-wise Nonlinearity", formula="Y = mhsa(X), x_t = mlp(y_t)",
        ours='TransformerConfig(placement="none")', code=f"{TRANSFORMER}:Block")
 def a_block_without_residual_connections():
     """A block's output is that of the token-wise network, which is applied to what multi-headed self-attention gives."""
@@ -56,7 +56,7 @@ def a_block_without_residual_connections():
             "nothing is left of X nor of its gradient")
 
 
-@claim("C3", note="000", section="Computational Complexity", formula="O(T D^2)",
+@claim("C3", "Computational Complexity", formula="O(T D^2)",
        ours="mg.count_flops() of a block: 8 T D² of the MLP, 4 T D² + 2 T² D of attention",
        code=f"{TRANSFORMER}:Block, minigrad/tracing/flops.py", also=("003: Computational complexity",))
 def the_mlp_can_dominate():
@@ -77,10 +77,7 @@ def the_mlp_can_dominate():
             f"half at T = 2 D, {shares[2]:.0%} at T = 16 D")
 
 
-# ---------------------------------------------------------------- residual connections
-
-
-@claim("R1", note="000", section="Residual Connections", formula="Y = X + mhsa(X), X = Y + mlp(Y)",
+@claim("R1", "Residual Connections", formula="Y = X + mhsa(X), X = Y + mlp(Y)",
        ours='TransformerConfig(placement="residual")', code=f"{TRANSFORMER}:Block",
        also=("001: Residual Connections", "003: Transformer layers"))
 def residual_connections_start_at_the_identity():
@@ -97,7 +94,7 @@ def residual_connections_start_at_the_identity():
             "Jacobian I, exactly, so a network starts from passing on what it is given")
 
 
-@claim("R8", note="000", section="Residual Connections",
+@claim("R8", "Residual Connections",
        formula="the residual, which is typically smaller in magnitude than the overall function",
        ours='TransformerConfig(placement="residual")', code=f"{TRANSFORMER}:Block")
 def residuals_are_smaller_than_functions():
@@ -128,10 +125,7 @@ def residuals_are_smaller_than_functions():
             "sublayer where it is longest (5 seeds)")
 
 
-# ---------------------------------------------------------------- layer norm
-
-
-@claim("N1", note="000", verdict="true if no token is constant", section="Layer Norm",
+@claim("N1", "Layer Norm", "true if no token is constant",
        formula="layer-norm(x_t) = beta + gamma * (x_t - mean(x_t)) / std(x_t), both with 1/D",
        ours="nn.LayerNorm(D, eps=0.0)", code="nn/layer_norm.py:LayerNorm")
 def layer_norm_has_no_epsilon():
@@ -149,7 +143,7 @@ def layer_norm_has_no_epsilon():
             "becomes NaN, and with the usual eps of 1e-5 zeros")
 
 
-@claim("N6", note="000", section="Layer Norm", formula="(x_t - mean(x_t)) / std(x_t)",
+@claim("N6", "Layer Norm", formula="(x_t - mean(x_t)) / std(x_t)",
        ours="nn.LayerNorm(D, eps=0.0, elementwise_affine=False)", code="nn/layer_norm.py:LayerNorm")
 def layer_norm_is_a_z_score():
     """Layer norm amounts to z-scoring each token over its features."""
@@ -167,7 +161,7 @@ def layer_norm_is_a_z_score():
             f"{moved:.0e}; so no gradient passes along 1 or along x itself (within {along:.0e})")
 
 
-@claim("N7", note="000", section="Layer Norm",
+@claim("N7", "Layer Norm",
        formula='it is important to use other deep learning "tricks" like LayerNorm to stabilize training',
        ours='TransformerConfig(placement="residual" | "inner" | "pre")', code=f"{TRANSFORMER}:PLACEMENTS")
 def layer_norm_stabilises_training():
@@ -201,8 +195,7 @@ def layer_norm_stabilises_training():
             f"{peaks[2]:.1f}, and {right[2]:.0%} are right (5 seeds)")
 
 
-@claim("R4", note="000", section="Layer Norm",
-       formula="X' = layer-norm(X), Y = X' + mhsa(X'), Y' = layer-norm(Y), X = Y' + mlp(Y')",
+@claim("R4", "Layer Norm", formula="X' = layer-norm(X), Y = X' + mhsa(X'), Y' = layer-norm(Y), X = Y' + mlp(Y')",
        ours='TransformerConfig(placement="inner")', code=f"{TRANSFORMER}:Block")
 def layer_norm_before_both_halves():
     """Layer norm is typically applied before attention and before the MLP: X' = LN(X), Y = X' + mhsa(X'), Y' = LN(Y),
@@ -220,7 +213,7 @@ def layer_norm_before_both_halves():
             f"to X and to Y: with the same weights that differs by {apart:.2f}")
 
 
-@claim("E15", note="000", verdict=FALSE, section="Layer Norm",
+@claim("E15", "Layer Norm", FALSE,
        formula="Y = X + mhsa(X), X = Y + mlp(Y); but then Y = X' + mhsa(X'), X = Y' + mlp(Y')",
        ours='TransformerConfig(placement="residual"), and placement="inner"', code=f"{TRANSFORMER}:PLACEMENTS")
 def the_final_block_has_residual_connections():
@@ -242,7 +235,7 @@ def the_final_block_has_residual_connections():
             f"and which is the same for 1000 X (within {lost:.0e})")
 
 
-@claim("E13", note="000", verdict="false of this note, of 002, or of both", section="Layer Norm",
+@claim("E13", "Layer Norm", "false of this note, of 002, or of both",
        formula="000: X = Y' + mlp(Y');  002: X = Y + MLP(Y')",
        ours='TransformerConfig(placement="inner"), and placement="mixed"', code=f"{TRANSFORMER}:PLACEMENTS",
        also=("002: Putting it together",))

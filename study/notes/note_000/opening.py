@@ -7,14 +7,14 @@ import minigrad as mg
 import nn
 from models.encoder_decoder import Encoder
 from models.transformer import TransformerConfig
-from study.notes.claims import claim, require
+from study.notes.claims import claims_of, require
 from study.notes.helpers import largest, longest_chain, normal, normalised, plain_attention, require_equal
 from study.notes.note_000.shared import ATTENTION, attend
 
-# ---------------------------------------------------------------- the opening
+claim = claims_of("000")
 
 
-@claim("C2", note="000", section="Transformers", formula="RNN: O(T) time; attention: O(T^2) cost (Conclusion)",
+@claim("C2", "Transformers", formula="RNN: O(T) time; attention: O(T^2) cost (Conclusion)",
        ours="nn.RNN(D, D), nn.MultiHeadAttention(D, 2), mg.count_flops()",
        code="nn/recurrent.py:RNN, minigrad/tracing/flops.py",
        also=("000: Conclusion", "001: Lack of Parallelizability", "001: Problems"))
@@ -46,10 +46,7 @@ def attention_is_quadratic_and_an_rnn_sequential():
             "same chain")
 
 
-# ---------------------------------------------------------------- preliminaries
-
-
-@claim("L1", note="000", section="Preliminaries", formula="X^(0) in R^(T x D), with row x_t^(0) in R^D",
+@claim("L1", "Preliminaries", formula="X^(0) in R^(T x D), with row x_t^(0) in R^D",
        ours='nn.Embedding(V, D)(ids), nn.Attention(D, layout="rows")', code=f"nn/embedding.py:Embedding, {ATTENTION}",
        also=("001: Sequence-Stacked form of attention", "003: Transformer processing"))
 def rows_are_tokens():
@@ -69,7 +66,7 @@ def rows_are_tokens():
             f"{difference:.0e}; a matrix of columns, as in note 002, gives the transpose of it, within {columns:.0e}")
 
 
-@claim("L4", note="000", section="Preliminaries",
+@claim("L4", "Preliminaries",
        formula="the tokens could be a vector embedding of a word, sub-word, or character ... fixed or learned",
        ours="nn.Embedding(V, D), nn.Embedding(V, D).requires_grad_(False)", code="nn/embedding.py:Embedding")
 def embeddings_are_learned_or_fixed():
@@ -106,7 +103,7 @@ def embeddings_are_learned_or_fixed():
             f"layer above it moves by {moved:.2f}")
 
 
-@claim("L3", note="000", section="Preliminaries", formula="X^(m) = transformer-block(X^(m-1))",
+@claim("L3", "Preliminaries", formula="X^(m) = transformer-block(X^(m-1))",
        ours="models.Encoder(TransformerConfig(layers=M, final_norm=False))", code="models/encoder_decoder.py:Encoder",
        also=("002: Transformer block", "003: Transformer layers"))
 def blocks_keep_the_shape():

@@ -10,14 +10,14 @@ from minigrad import Tensor
 from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
 from models.transformer import CausalTransformer, TransformerConfig, scale_of_tokens
-from study.notes.claims import claim, require
+from study.notes.claims import claims_of, require
 from study.notes.helpers import EXACT, check_gradients, largest, normal, over_seeds, require_causal, require_equal, softmax
 from study.notes.note_000.shared import TRANSFORMER, small_model
 
-# ---------------------------------------------------------------- positions
+claim = claims_of("000")
 
 
-@claim("L5", note="000", section="Positional Encodings",
+@claim("L5", "Positional Encodings",
        formula="the transformer essentially treats the data as an unordered set of tokens",
        ours='TransformerConfig(positions="none"), nn.patchify(images, 2)', code="nn/patches.py:patchify",
        also=("002: Modelling with tokens", "004: Transformers"))
@@ -53,7 +53,7 @@ def sets_and_image_patches():
             "together again")
 
 
-@claim("P1", note="000", section="Positional Encodings", formula="x_t^(0) = c_t + p_t",
+@claim("P1", "Positional Encodings", formula="x_t^(0) = c_t + p_t",
        ours='nn.PositionEncoding("learned" | "sinusoidal", D), TransformerConfig(positions=...)',
        code="nn/position.py:PositionEncoding", also=("001: 1. Sequence order", "003: Positional encoding"))
 def positions_are_added_to_content():
@@ -85,9 +85,6 @@ def positions_are_added_to_content():
             f"batch there (difference {difference:.0e}, in the fused embedding {fused:.0e})")
 
 
-# ---------------------------------------------------------------- predicting the next token
-
-
 def read_out(model: CausalTransformer, tokens: Tensor) -> Tensor:
     """x_t^(M) for all t: what the model multiplies by W, (B, T, D)."""
     found = []
@@ -98,8 +95,9 @@ def read_out(model: CausalTransformer, tokens: Tensor) -> Tensor:
     return found[0]
 
 
-@claim("T1", note="000", section="Autoregressive Modeling", formula="l_(t+1) ~ Cat(softmax(W x_t^(M)))",
-       ours="models.CausalTransformer, models.generate", code=f"{TRANSFORMER}:CausalTransformer, models/generate.py:draw")
+@claim("T1", "Autoregressive Modeling", formula="l_(t+1) ~ Cat(softmax(W x_t^(M)))",
+       ours="models.CausalTransformer, models.generate",
+       code=f"{TRANSFORMER}:CausalTransformer, models/generate.py:draw")
 def the_next_token_is_drawn_from_a_softmax():
     """The next word, one of V, is drawn from a categorical distribution with the probabilities softmax(W x_t)."""
     V, T, count, scores = 50, 32, 20_000, normal(25, 8)
@@ -127,7 +125,7 @@ def the_next_token_is_drawn_from_a_softmax():
             f"{deviation:.1f} with 7 degrees of freedom (5 seeds)")
 
 
-@claim("T8", note="000", section="Autoregressive Modeling", formula="W in R^(V x D)",
+@claim("T8", "Autoregressive Modeling", formula="W in R^(V x D)",
        ours="model.token_embedding.weight; a W of its own is nn.Linear(D, V, bias=False)",
        code=f"{TRANSFORMER}:CausalTransformer")
 def the_read_out_is_a_matrix_of_its_own():
@@ -154,7 +152,7 @@ def the_read_out_is_a_matrix_of_its_own():
             f"{difference:.0e}")
 
 
-@claim("T9", note="000", section="Autoregressive Modeling",
+@claim("T9", "Autoregressive Modeling",
        formula="the final layer's representations x_t^(M) combine information from all tokens up to and including t",
        ours="models.CausalTransformer", code=f"{TRANSFORMER}:CausalTransformer")
 def the_last_layer_knows_all_that_is_past():

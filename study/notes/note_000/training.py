@@ -13,13 +13,14 @@ from models.task import FIRST
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import TransformerConfig
-from study.notes.claims import claim, require
+from study.notes.claims import claims_of, require
 from study.notes.helpers import EXACT, Spread, largest, normal, over_seeds, require_equal, softmax
 from study.notes.note_000.shared import of_one_length, small_model
 
-# ---------------------------------------------------------------- training
+claim = claims_of("000")
 
-@claim("T3", note="000", section="Training", formula="Standard practice is to use the Adam optimizer",
+
+@claim("T3", "Training", formula="Standard practice is to use the Adam optimizer",
        ours="nn.optim.Adam(parameters, lr), nn.optim.AdamW", code="nn/optim/adam.py:Adam")
 def adam():
     """Standard practice is to use the Adam optimiser."""
@@ -45,7 +46,7 @@ def adam():
             f"would be {uncorrected:.1f} times as far")
 
 
-@claim("T4", note="000", section="Training", formula="gradient clipping",
+@claim("T4", "Training", formula="gradient clipping",
        ours="nn.optim.clip_grad_norm_(parameters, 1.0), nn.optim.Adam(..., max_grad_norm=1.0)",
        code="nn/optim/adam.py:Adam")
 def gradients_are_clipped():
@@ -80,7 +81,7 @@ def gradients_are_clipped():
             f"the same within its step (difference {same:.0e})")
 
 
-@claim("T5", note="000", section="Training", formula="learning rate annealing schedules",
+@claim("T5", "Training", formula="learning rate annealing schedules",
        ours="nn.optim.warmup_annealing, nn.optim.CosineAnnealingLR, minigrad train --annealing",
        code="nn/optim/lr_scheduler.py:warmup_annealing")
 def learning_rates_are_annealed():
@@ -105,7 +106,7 @@ def learning_rates_are_annealed():
             f"PyTorch's form of the schedule, step by step, is the same, within {difference:.0e}")
 
 
-@claim("T6", note="000", section="Training", formula="increasing minibatch sizes",
+@claim("T6", "Training", formula="increasing minibatch sizes",
        ours="TrainingConfig(batch_size=4, final_batch_size=16), accumulation=4",
        code="models/training_config.py:TrainingConfig")
 def minibatches_grow():
@@ -145,7 +146,7 @@ def minibatches_grow():
             f"gradients in five steps of training, within {apart:.0e}")
 
 
-@claim("T7", note="000", section="Training", formula="dropout", ours="nn.Dropout(p), TransformerConfig(dropout=p)",
+@claim("T7", "Training", formula="dropout", ours="nn.Dropout(p), TransformerConfig(dropout=p)",
        code="nn/dropout.py:Dropout")
 def dropout():
     """Dropout is one of the usual tricks."""
@@ -175,10 +176,7 @@ def dropout():
             "evaluation nothing is dropped")
 
 
-# ---------------------------------------------------------------- conclusion
-
-
-@claim("T2", note="000", section="Conclusion",
+@claim("T2", "Conclusion",
        formula="predictions ... in parallel across an entire sequence, sampling ... still takes linear time",
        ours="model(tokens), and models.decode.CachedDecoder(model, batch_size=1).logits(tokens)",
        code="models/decode.py:CachedDecoder")

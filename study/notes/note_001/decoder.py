@@ -12,19 +12,20 @@ from models.architectures import make_model
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import PLACEMENTS, Block, CausalTransformer, TransformerConfig
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, fit, influence, largest, matrices, normal, normalised, over_seeds, plain_attention, refusal,
     require_causal, require_equal, silence, softmax, Spread, values,
 )
+
+claim = claims_of("001")
 
 NOTES_BLOCK = TransformerConfig(  # masked attention, Add & Norm, feed-forward, Add & Norm
     vocabulary_size=16, context=12, layers=2, heads=2, width=16, placement="post", final_norm=False, activation="relu",
     mlp_ratio=5)
 
 
-@claim("G1", note="001", section="The Transformer Decoder",
-       formula="Self-attention, Add & Norm, Feed-Forward, Add & Norm",
+@claim("G1", "The Transformer Decoder", formula="Self-attention, Add & Norm, Feed-Forward, Add & Norm",
        ours='CausalTransformer(TransformerConfig(placement="post"))', code="models/transformer.py:CausalTransformer")
 def a_decoder_block_is_attention_and_a_feed_forward_network_with_add_and_norm():
     """A decoder is a stack of blocks: masked multi-head attention, Add & Norm, a feed-forward network, Add & Norm."""
@@ -47,17 +48,13 @@ def a_decoder_block_is_attention_and_a_feed_forward_network_with_add_and_norm():
             f"{math.log(16):.2f} -> {loss:.3f} nats (5 seeds)")
 
 
-# ---- masked multi-head attention ----
-
-
 def centred_scores(weights: np.ndarray | Tensor) -> np.ndarray:
     """The scores that a softmax had, but for what is added to a whole row: each row's mean is 0."""
     logarithms = np.log(values(weights))
     return logarithms - logarithms.mean(axis=-1, keepdims=True)
 
 
-@claim("A8", note="001", section="Sequence-Stacked form of attention",
-       formula="output = softmax(XQ (XK)^T) XV in R^(n x d)",
+@claim("A8", "Sequence-Stacked form of attention", formula="output = softmax(XQ (XK)^T) XV in R^(n x d)",
        ours='nn.Attention(d, scale="none", output_projection="none")', code="nn/attention.py:Attention")
 def attention_of_stacked_rows_is_two_matrix_products():
     """With the inputs stacked as rows of X, all query-key products are one matrix multiplication, and all weighted
@@ -79,9 +76,8 @@ def attention_of_stacked_rows_is_two_matrix_products():
             f"X, Q, K and V are right within {error:.0e}")
 
 
-@claim("E14", note="001", section="Multi-headed attention", verdict=FALSE,
-       formula="x_i^T Q^T K x_j, and X Q_l K_l^T X^T", ours='nn.Attention(8, scale="none").query.weight, which is Q^T',
-       code="nn/attention.py:Attention")
+@claim("E14", "Multi-headed attention", FALSE, formula="x_i^T Q^T K x_j, and X Q_l K_l^T X^T",
+       ours='nn.Attention(8, scale="none").query.weight, which is Q^T', code="nn/attention.py:Attention")
 def two_conventions_for_the_same_matrices():
     """The score of words i and j is x_i^T Q^T K x_j, and all scores together are X Q K^T X^T."""
     mg.manual_seed(0)
@@ -112,9 +108,8 @@ def head_after_head(layer: nn.Attention, x: Tensor) -> Tensor:
     return layer.out(mg.cat(outputs, dim=-1))
 
 
-@claim("A12", note="001", section="Multi-headed attention",
-       formula="XQ in R^(n x d) -> R^(n x h x d/h) -> R^(h x n x d/h)", ours="nn.Attention(12, heads=3)",
-       code="nn/attention.py:Attention")
+@claim("A12", "Multi-headed attention", formula="XQ in R^(n x d) -> R^(n x h x d/h) -> R^(h x n x d/h)",
+       ours="nn.Attention(12, heads=3)", code="nn/attention.py:Attention")
 def heads_are_a_batch_axis_after_reshape_and_transpose():
     """Each of h heads has Q, K, V of d x d/h, and their outputs are combined by Y, d x d. All heads are computed at
     once: XQ is reshaped to n x h x d/h and transposed to h x n x d/h, so that the head axis is like a batch axis."""
@@ -142,7 +137,7 @@ def heads_are_a_batch_axis_after_reshape_and_transpose():
             f"no error, and is off by {mistake:.2f}")
 
 
-@claim("E25", note="001", section="Multi-headed attention", verdict=FALSE, formula="output_l in R^(d/h)",
+@claim("E25", "Multi-headed attention", FALSE, formula="output_l in R^(d/h)",
        ours='nn.Attention(12, heads=3, output_projection="none")', code="nn/attention.py:Attention")
 def a_heads_output_is_a_vector():
     """The output of a head, for all inputs X, is in R^(d/h)."""
@@ -159,8 +154,7 @@ def a_heads_output_is_a_vector():
             f"for each word (the layer's heads within {difference:.0e})")
 
 
-@claim("C4", note="001", section="Multi-headed attention",
-       verdict="true if multiply-adds are counted, and not the h n^2 exponentials",
+@claim("C4", "Multi-headed attention", "true if multiply-adds are counted, and not the h n^2 exponentials",
        formula="Even though we compute h many attention heads, it's not really more costly",
        ours="nn.Attention(16, heads=h)", code="nn/attention.py:Attention")
 def more_heads_cost_no_more():
@@ -183,9 +177,6 @@ def more_heads_cost_no_more():
             f"each; only the exponentials grow, {', '.join(map(str, exponentials))}")
 
 
-# ---- scaled dot product ----
-
-
 def jacobian_of_softmax(scores: np.ndarray) -> float:
     """The mean over rows of the norm of the diagonal of softmax's Jacobian, from our backward."""
     z = mg.tensor(scores, requires_grad=True)
@@ -204,8 +195,7 @@ def scores_of(scale: str, d: int) -> np.ndarray:
     return centred_scores(layer(queries, keys, need_weights=True)[1][0, 0])
 
 
-@claim("A17", note="001", section="Scaled Dot Product",
-       formula="inputs to the softmax function can be large, making the gradients small",
+@claim("A17", "Scaled Dot Product", formula="inputs to the softmax function can be large, making the gradients small",
        ours='nn.Attention(d, scale="none" or "d_k")', code="nn/attention.py:Attention",
        also=("003: Scaled self-attention",))
 def large_scores_make_gradients_of_softmax_small():
@@ -234,7 +224,7 @@ def scores_in_heads(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
     return scores - scores.mean(axis=-1, keepdims=True)
 
 
-@claim("E28", note="001", section="Scaled Dot Product", verdict=FALSE, formula="(nothing is printed)",
+@claim("E28", "Scaled Dot Product", FALSE, formula="(nothing is printed)",
        ours='nn.Attention(16, heads=h, scale="none")', code="nn/attention.py:Attention")
 def the_formula_without_the_scale_is_missing():
     """Instead of the self-attention function seen so far (then comes an empty formula), scores are divided."""
@@ -247,7 +237,7 @@ def the_formula_without_the_scale_is_missing():
             f"the scores of a layer without a scale within {max(differences):.0e}, for 1, 2, 4 heads")
 
 
-@claim("A15", note="001", section="Scaled Dot Product", formula="output_l = softmax(X Q_l K_l^T X^T / sqrt(d/h)) X V_l",
+@claim("A15", "Scaled Dot Product", formula="output_l = softmax(X Q_l K_l^T X^T / sqrt(d/h)) X V_l",
        ours='nn.Attention(16, heads=h, scale="d_k")', code="nn/attention.py:Attention",
        also=("003: Scaled self-attention",))
 def scores_are_divided_by_the_root_of_the_head_size():
@@ -272,10 +262,7 @@ def scores_are_divided_by_the_root_of_the_head_size():
             "heads")
 
 
-# ---- residual connections ----
-
-
-@claim("C6", note="001", section="Residual Connections", verdict="true if no norm stands on the residual path",
+@claim("C6", "Residual Connections", "true if no norm stands on the residual path",
        formula="X^(i) = X^(i-1) + Layer(X^(i-1))", ours='TransformerConfig(placement="residual" or "pre")',
        code="models/transformer.py:PLACEMENTS")
 def the_gradient_of_a_residual_connection_is_1():
@@ -327,7 +314,7 @@ def steps_until_learnt(placement: str, layers: int) -> Spread:
     return over_seeds(measure)
 
 
-@claim("R18", note="001", section="Residual Connections", formula="X^(i) = X^(i-1) + Layer(X^(i-1))",
+@claim("R18", "Residual Connections", formula="X^(i) = X^(i-1) + Layer(X^(i-1))",
        ours='TransformerConfig(placement="none" or "residual")', code="models/transformer.py:PLACEMENTS",
        also=("003: Transformer layers",))
 def residual_connections_help_models_train_better():
@@ -341,10 +328,7 @@ def residual_connections_help_models_train_better():
             f"how often each symbol occurs, {nothing:.2f} (5 seeds)")
 
 
-# ---- layer norm ----
-
-
-@claim("N18", note="001", section="Layer Normalization", verdict="true if the stack is deep, or norms come first",
+@claim("N18", "Layer Normalization", "true if the stack is deep, or norms come first",
        formula="Trick to help models train faster", ours='TransformerConfig(placement="residual" or "post" or "pre")',
        code="models/transformer.py:PLACEMENTS")
 def layer_norm_helps_models_train_faster():
@@ -362,9 +346,8 @@ def layer_norm_helps_models_train_faster():
             f"blocks {in_words[0]}; so Add & Norm pays in deep stacks (5 seeds)")
 
 
-@claim("N17", note="001", section="Layer Normalization",
-       formula="LayerNorm's success may be due to its normalizing gradients", ours="nn.LayerNorm(16)",
-       code="nn/layer_norm.py:LayerNorm")
+@claim("N17", "Layer Normalization", formula="LayerNorm's success may be due to its normalizing gradients",
+       ours="nn.LayerNorm(16)", code="nn/layer_norm.py:LayerNorm")
 def layer_norm_normalises_gradients():
     """It cuts down on uninformative variation in the hidden vectors; its success may be due to its normalizing
     gradients."""
@@ -385,8 +368,7 @@ def layer_norm_normalises_gradients():
             "due to that is not shown here")
 
 
-@claim("E4", note="001", section="Layer Normalization", verdict=FALSE,
-       formula="output = (x - mu) / (sqrt(sigma) + eps) * gamma + beta",
+@claim("E4", "Layer Normalization", FALSE, formula="output = (x - mu) / (sqrt(sigma) + eps) * gamma + beta",
        ours='nn.LayerNorm(64, eps_at="double_root"); meant is eps_at="outside"', code="nn/layer_norm.py:LayerNorm",
        formerly=("N2", "N3", "N4"))
 def layer_norm_gives_mean_1_and_divides_by_the_root_of_the_deviation():
@@ -417,7 +399,7 @@ def layer_norm_gives_mean_1_and_divides_by_the_root_of_the_deviation():
             f"within {difference:.0e} of its formula)")
 
 
-@claim("N5", note="001", section="Layer Normalization", formula="gamma in R^d and beta in R^d (Can omit!)",
+@claim("N5", "Layer Normalization", formula="gamma in R^d and beta in R^d (Can omit!)",
        ours="nn.LayerNorm(16, elementwise_affine=False)", code="nn/layer_norm.py:LayerNorm")
 def gain_and_bias_of_layer_norm_can_be_left_out():
     """The learned gain and bias of layer norm can be omitted."""

@@ -13,15 +13,17 @@ from models.task import FIRST
 from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
 from models.transformer import Block, CausalTransformer, TransformerConfig
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     check_gradients, fit, influence, largest, matrices, normal, over_seeds, require_causal, require_equal, softmax,
     Spread,
 )
 from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
 
+claim = claims_of("001")
 
-@claim("G2", note="001", section="Transformer Encoder", formula="we remove the masking in the self-attention",
+
+@claim("G2", "Transformer Encoder", formula="we remove the masking in the self-attention",
        ours="Encoder(config), of Block(config, is_causal=False)", code="models/encoder_decoder.py:Encoder")
 def an_encoder_is_a_decoder_without_the_mask():
     """A decoder constrains to unidirectional context. An encoder has bidirectional context, as a bidirectional RNN has:
@@ -43,8 +45,6 @@ def an_encoder_is_a_decoder_without_the_mask():
             f"(the weakest in two blocks {weakest:.3f}), as in a bidirectional RNN, and 21 in a decoder's; what "
             f"becomes of the last token, which sees all in both, is the same within {last:.0e}")
 
-
-# ---- encoder and decoder together ----
 
 SMALL = TransformerConfig(vocabulary_size=13, context=8, layers=1, heads=2, width=32)
 STEPS = 400
@@ -72,8 +72,8 @@ def changed_by_each(function, tokens: np.ndarray) -> np.ndarray:
     return np.abs(out[1:] - out[0]).max(axis=2).T
 
 
-@claim("G3", note="001", section="Putting them both together", formula="(a picture)",
-       ours='make_model(task, "encoder-decoder", config)', code="models/encoder_decoder.py:EncoderDecoder")
+@claim("G3", "Putting them both together", formula="(a picture)", ours='make_model(task, "encoder-decoder", config)',
+       code="models/encoder_decoder.py:EncoderDecoder")
 def an_encoder_and_a_decoder_are_put_together():
     """Encoder and decoder are put together: the decoder attends to the outputs of the encoder."""
     mg.manual_seed(0)
@@ -95,7 +95,7 @@ def an_encoder_and_a_decoder_are_put_together():
             f"{reversing:.1%} and sorts {sorting:.1%} of new sequences of 4 letters after {STEPS} steps (5 seeds)")
 
 
-@claim("A18", note="001", section="Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
+@claim("A18", "Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
        ours="nn.Attention(8, heads=2, memory_width=6)(z, h)", code="nn/attention.py:Attention")
 def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder():
     """In self-attention keys, queries and values come from the same source. In cross-attention keys and values are
@@ -126,7 +126,7 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
             f"z, h and all matrices, right within {error:.0e}; with h = z it is self-attention")
 
 
-@claim("E26", note="001", section="Cross-attention", verdict=FALSE,
+@claim("E26", "Cross-attention", FALSE,
        formula="h_1, ..., h_n output vectors of the encoder; x_i in R^d; z_1, ..., z_n, z_i in R^d",
        ours="EncoderDecoder(config)(source, inputs)", code="models/encoder_decoder.py:EncoderDecoder")
 def encoder_and_decoder_have_one_length():
@@ -145,9 +145,6 @@ def encoder_and_decoder_have_one_length():
     return ("it is h_i that is in R^d, and there are as many as the source has tokens, not the target: with a source "
             f"of 7 and 4 tokens said so far, h is 7 x 32 and the weights are {shape[0]} x {shape[1]}, each row with "
             "the sum 1")
-
-
-# ---- problems ----
 
 
 def rotated(x: np.ndarray) -> np.ndarray:
@@ -201,7 +198,7 @@ def told_within_and_beyond(positions: str) -> tuple[Spread, Spread]:
     return over_seeds(lambda seed: once(positions, seed)[0]), over_seeds(lambda seed: once(positions, seed)[1])
 
 
-@claim("P8", note="001", section="Problems", verdict="true if texts may be longer than in training",
+@claim("P8", "Problems", "true if texts may be longer than in training",
        formula="Simple absolute indices are not the best way to represent position",
        ours='nn.Attention(8, heads=2, positions="rotary" or "relative")', code="nn/attention.py:Attention")
 def absolute_indices_are_not_the_best_positions():

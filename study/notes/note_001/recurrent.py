@@ -8,10 +8,11 @@ import minigrad as mg
 import nn
 import nn.functional as F
 from minigrad import Tensor
-from study.notes.claims import claim, require
+from study.notes.claims import claims_of, require
 from study.notes.helpers import fit, influence, longest_chain, normal, over_seeds, require_equal
 
-# ---- word vectors ----
+claim = claims_of("001")
+
 
 WORD_CLASSES, WORDS_EACH, NEIGHBOURS_EACH = 3, 8, 4  # words of a class stand among the same neighbours
 WORDS = np.arange(WORD_CLASSES * WORDS_EACH)
@@ -65,7 +66,7 @@ def told_from_frozen(vectors: nn.Embedding) -> float:
     return float((found == unseen // WORDS_EACH).mean())
 
 
-@claim("L6", note="001", section="Premise", formula="Before 2017, Recurrent Neural Networks (RNNs) and Word2Vec models",
+@claim("L6", "Premise", formula="Before 2017, Recurrent Neural Networks (RNNs) and Word2Vec models",
        ours="nn.Embedding(36, 8), then .requires_grad_(False)", code="nn/embedding.py:Embedding")
 def word_vectors_were_used_to_understand_text():
     """Before 2017, recurrent neural networks and Word2Vec models were used to understand text with deep learning."""
@@ -80,9 +81,6 @@ def word_vectors_were_used_to_understand_text():
             f"{alike:.2f} within a class of words and {unlike:.2f} between classes; frozen, they tell the class of "
             f"{told:.0%} of the words that a classifier never saw, random vectors of {by_chance:.0%} (300 steps, 5 "
             "seeds)")
-
-
-# ---- distances ----
 
 
 def first_to_last(layer: Callable[[Tensor], Tensor], x: np.ndarray) -> tuple[np.ndarray, int]:
@@ -108,7 +106,7 @@ def recurrent_network(gain: float | None = None) -> nn.RNN:
     return rnn
 
 
-@claim("C7", note="001", section="Linear Interaction Distance",
+@claim("C7", "Linear Interaction Distance",
        formula="RNNs: O(sequence length) steps; attention: maximum interaction distance O(1)",
        ours="nn.RNN(8, 8), nn.Attention(8, heads=2)", code="nn/recurrent.py:RNN, nn/attention.py:Attention",
        also=("001: Attention: The savior", "004: Transformers"))
@@ -135,7 +133,7 @@ def norm_over(make: Callable[[], Callable[[Tensor], Tensor]], T: int) -> Callabl
     return lambda seed: np.linalg.norm(first_to_last(make(), 0.1 * normal(seed, 1, T, 8))[0])
 
 
-@claim("G8", note="001", section="Linear Interaction Distance", formula="RNN gradient problems", ours="nn.RNN(8, 32)",
+@claim("G8", "Linear Interaction Distance", formula="RNN gradient problems", ours="nn.RNN(8, 32)",
        code="nn/recurrent.py:RNN")
 def gradients_of_an_rnn_vanish_or_explode_with_distance():
     """Recurrent networks have gradient problems over long distances."""
@@ -190,8 +188,7 @@ def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: i
     return measure
 
 
-@claim("G22", note="001", section="Linear Interaction Distance",
-       formula="Long distance dependencies are difficult to learn",
+@claim("G22", "Linear Interaction Distance", formula="Long distance dependencies are difficult to learn",
        ours='nn.RNN(32, 32), nn.Attention(32, causal="mask")', code="nn/recurrent.py:RNN, nn/attention.py:Attention")
 def an_rnn_hardly_learns_from_far_away():
     """Long-distance dependencies are difficult to learn, because of the gradient problems of recurrent networks."""

@@ -8,18 +8,18 @@ import nn
 import nn.functional as F
 from models.encoder_decoder import Encoder
 from models.transformer import MLP, CausalTransformer, TransformerConfig
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     check_gradients, fit, influence, largest, matrices, normal, over_seeds, refusal, require_causal, require_equal,
     softmax,
 )
 
-# ---- 1. sequence order ----
+claim = claims_of("001")
 
 
-@claim("P3", note="001", section="Learned absolute position representations",
-       formula="p in R^(d x n), each p_i a column of that matrix", ours='nn.PositionEncoding("learned", d, size=n)',
-       code="nn/position.py:PositionEncoding", also=("004: Transformers: Wrapup",))
+@claim("P3", "Learned absolute position representations", formula="p in R^(d x n), each p_i a column of that matrix",
+       ours='nn.PositionEncoding("learned", d, size=n)', code="nn/position.py:PositionEncoding",
+       also=("004: Transformers: Wrapup",))
 def learned_positions_end_where_their_table_ends():
     """Let all position vectors be parameters, one for each index. This is flexible, each position can fit the data; but
     it cannot extrapolate beyond index n."""
@@ -42,7 +42,7 @@ def learned_positions_end_where_their_table_ends():
             f"\"{message.split(';')[0]}\"")
 
 
-@claim("E27", note="001", section="Learned absolute position representations", verdict="true if p is transposed",
+@claim("E27", "Learned absolute position representations", "true if p is transposed",
        formula="p in R^(d x n), x̄_i = x_i + p_i; X in R^(n x d)",
        ours="nn.PositionEncoding(...).weight, which is n x d", code="nn/position.py:PositionEncoding")
 def positions_are_columns_and_tokens_are_rows():
@@ -59,9 +59,6 @@ def positions_are_columns_and_tokens_are_rows():
             f"be added: \"{message.split(';')[0]}\"")
 
 
-# ---- 2. adding non-linearities ----
-
-
 def stacked_attention(X: np.ndarray) -> tuple:
     """Two layers without read-out; what they make of X together; their weights A, and their matrices V."""
     mg.manual_seed(0)
@@ -75,7 +72,7 @@ def stacked_attention(X: np.ndarray) -> tuple:
     return layers, y.array, weights, [matrices(layer)[2] for layer in layers]
 
 
-@claim("M3", note="001", section="2. Adding non-linearities", verdict="true if the weights are held fixed",
+@claim("M3", "2. Adding non-linearities", "true if the weights are held fixed",
        formula="o_i = sum_k alpha*_ij V* x_k", ours='nn.Attention(8, output_projection="none"), twice',
        code="nn/attention.py:Attention", also=("003: Transformer layers",), formerly=("C8",))
 def two_attention_layers_without_nonlinearity_are_one():
@@ -94,8 +91,7 @@ def two_attention_layers_without_nonlinearity_are_one():
             f"and |f(2X) - 2 f(X)| is {twice:.2f}")
 
 
-@claim("E5", note="001", section="2. Adding non-linearities", verdict=FALSE,
-       formula="sum_k (alpha_jk sum_i alpha_ij) V^(2) V^(1) x_k",
+@claim("E5", "2. Adding non-linearities", FALSE, formula="sum_k (alpha_jk sum_i alpha_ij) V^(2) V^(1) x_k",
        ours='nn.Attention(8, output_projection="none"), twice', code="nn/attention.py:Attention")
 def stacked_weights_are_a_product_with_sums_of_columns():
     """Two stacked layers have the weights alpha*, which are alpha_jk times the sum of alpha_ij over i."""
@@ -113,8 +109,7 @@ def stacked_weights_are_a_product_with_sums_of_columns():
             "instead of 1")
 
 
-@claim("M2", note="001", section="2. Adding non-linearities",
-       formula="h_FF = W_2 ReLU(W_1 h_self-attention + b_1) + b_2",
+@claim("M2", "2. Adding non-linearities", formula="h_FF = W_2 ReLU(W_1 h_self-attention + b_1) + b_2",
        ours='MLP(TransformerConfig(activation="relu", mlp_ratio=5))', code="models/transformer.py:MLP")
 def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
     """A feed-forward network is applied to each token independently, and is much wider inside than the model, often 5
@@ -139,9 +134,8 @@ def the_feed_forward_network_is_two_layers_with_a_wide_relu_between():
             "choice)")
 
 
-@claim("E6", note="001", section="2. Adding non-linearities", verdict=FALSE,
-       formula="W_1 in R^(5d x d), W_2 in R^(5d x d)", ours="mlp.expand.weight, mlp.project.weight",
-       code="models/transformer.py:MLP")
+@claim("E6", "2. Adding non-linearities", FALSE, formula="W_1 in R^(5d x d), W_2 in R^(5d x d)",
+       ours="mlp.expand.weight, mlp.project.weight", code="models/transformer.py:MLP")
 def both_matrices_of_the_feed_forward_network_have_the_same_shape():
     """W_1 and W_2 of the feed-forward network are both of shape 5d x d."""
     d, h = 4, mg.tensor(normal(0, 4))
@@ -155,10 +149,7 @@ def both_matrices_of_the_feed_forward_network_have_the_same_shape():
             f"\"{message.split(':')[0]}\"")
 
 
-# ---- 3. masking the future ----
-
-
-@claim("A34", note="001", section="3. Masking the future in self-attention",
+@claim("A34", "3. Masking the future in self-attention",
        formula="change the set of keys and queries to include only past words (Inefficient !!!)",
        ours="layer(x[:, t : t + 1], x[:, : t + 1]) for each t", code="nn/attention.py:Attention")
 def keys_of_the_past_only_can_be_given_at_each_step():
@@ -185,8 +176,8 @@ def keys_of_the_past_only_can_be_given_at_each_step():
             f"made anew, and {ratios[1]:.1f} times if queries are, too")
 
 
-@claim("E7", note="001", section="3. Masking the future in self-attention", verdict=FALSE,
-       formula="e_ij = -inf for j > i", ours='nn.Attention(8, causal="mask")', code="nn/attention.py:Attention")
+@claim("E7", "3. Masking the future in self-attention", FALSE, formula="e_ij = -inf for j > i",
+       ours='nn.Attention(8, causal="mask")', code="nn/attention.py:Attention")
 def scores_of_zero_hide_the_future():
     """Attention to future words is masked out by setting attention scores to zero."""
     mg.manual_seed(0)
@@ -205,9 +196,8 @@ def scores_of_zero_hide_the_future():
             f"weights within {difference:.0e})")
 
 
-@claim("A6", note="001", section="3. Masking the future in self-attention",
-       formula="e_ij = q_i^T k_j if j <= i, -inf if j > i", ours='nn.Attention(8, heads=2, causal="mask")',
-       code="nn/attention.py:Attention")
+@claim("A6", "3. Masking the future in self-attention", formula="e_ij = q_i^T k_j if j <= i, -inf if j > i",
+       ours='nn.Attention(8, heads=2, causal="mask")', code="nn/attention.py:Attention")
 def scores_of_minus_infinity_hide_the_future():
     """To parallelise, the attention to future words is masked out: their scores are minus infinity."""
     mg.manual_seed(0)
@@ -247,8 +237,6 @@ def require_rows_without_keys_are_finite() -> None:
     gradients = [x.grad, *(parameter.grad for parameter in layer.parameters())]
     require(all(np.isfinite(gradient.array).all() for gradient in gradients), "a gradient of the layer is not finite")
 
-
-# ---- the minimal architecture ----
 
 SYMBOLS, LENGTH, STEPS = 5, 8, 400
 MINIMAL = TransformerConfig(vocabulary_size=SYMBOLS, context=LENGTH, layers=1, heads=1, width=24, placement="none",
@@ -293,7 +281,7 @@ def predicted(without: str, steps: int = STEPS):
     return measure
 
 
-@claim("G21", note="001", section="Minimal Self-attention architecture", formula="(a picture)",
+@claim("G21", "Minimal Self-attention architecture", formula="(a picture)",
        ours='TransformerConfig(placement="none", heads=1, final_norm=False, activation="relu")',
        code="models/transformer.py:CausalTransformer")
 def attention_needs_positions_a_nonlinearity_and_a_mask():

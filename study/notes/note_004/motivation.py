@@ -11,11 +11,13 @@ from models.task import FIRST, Task, inputs_and_targets
 from models.tasks import ENGLISH, SENTIMENT, TASKS, TOY
 from models.transformer import TransformerConfig
 from models.translate import greedy
-from study.notes.claims import claim, require
+from study.notes.claims import claims_of, require
 from study.notes.helpers import (
     Spread, check_gradients, choices, fit, influence, over_seeds, read_out_loss, require_causal, require_equal, trained,
 )
 from study.notes.note_004.shared import ATTENTION, RNN, SEQ2SEQ, randn
+
+claim = claims_of("004")
 
 
 def recurrent_states(x: np.ndarray, parameters: dict[str, np.ndarray], name: str) -> np.ndarray:
@@ -50,7 +52,7 @@ def fibonacci(generator: np.random.Generator, count: int, length: int = 8, modul
     return np.stack(numbers, axis=1)
 
 
-@claim("G4", note="004", section="Motivation", formula="next symbol/token prediction, sequence classification",
+@claim("G4", "Motivation", formula="next symbol/token prediction, sequence classification",
        ours="nn.RNN(D, D, num_layers=2), then nn.Linear", code=RNN)
 def recurrent_networks_put_out_symbols():
     """Recurrent networks of several layers predict the next symbol of a sequence, and classify sequences, from what they
@@ -90,8 +92,7 @@ def recurrent_networks_put_out_symbols():
             "of judgements with and without not")
 
 
-@claim("G32", note="004", section="Motivation",
-       verdict="true if a word is written for each word read, or training is short",
+@claim("G32", "Motivation", "true if a word is written for each word read, or training is short",
        formula="How do you like the weather today? / Wie finden sie das Wetter heute?",
        ours='make_model(TASKS["translation"], "rnn" or "rnn-attention", config)',
        code=f"{SEQ2SEQ}, models/tasks.py:translation")
@@ -128,7 +129,7 @@ def recurrent_networks_and_misalignment():
             "(100%, of one run that is not repeated here)")
 
 
-@claim("L27", note="004", section="Motivation", formula="Attempt 1: model tokens as entire sentences, not words",
+@claim("L27", "Motivation", formula="Attempt 1: model tokens as entire sentences, not words",
        ours="nn.Embedding(10**length, D)", code="nn/embedding.py:Embedding")
 def sentences_as_tokens_are_too_many():
     """Tokens could be whole sentences; that is not feasible, as the number of possible sentences soon becomes extremely
@@ -146,8 +147,8 @@ def sentences_as_tokens_are_too_many():
             f"among {count:,} read before; there are 10^8 of 8 letters, each a token with a vector of its own")
 
 
-@claim("G5", note="004", section="Motivation", formula="Attempt 2: bidirectional RNNs", code=RNN,
-       ours="nn.RNN(D, D, bidirectional=True)", also=("001: Transformer Encoder",))
+@claim("G5", "Motivation", formula="Attempt 2: bidirectional RNNs", ours="nn.RNN(D, D, bidirectional=True)", code=RNN,
+       also=("001: Transformer Encoder",))
 def reading_in_both_directions():
     """Read the sequence forwards and backwards: two sets of hidden states, which are concatenated."""
     mg.manual_seed(0)
@@ -181,7 +182,7 @@ class Attender(nn.Module):
         return self.out(self.attention(self.positions(self.embedding(tokens))))
 
 
-@claim("G33", note="004", section="Motivation", verdict="true if training is short",
+@claim("G33", "Motivation", "true if training is short",
        formula="This is fine, but still does not capture very long range dependencies.",
        ours="nn.RNN(D, D, bidirectional=True), nn.Attention(D)", code=f"{RNN}, {ATTENTION}")
 def both_directions_miss_long_ranges():
@@ -229,7 +230,7 @@ def in_percent(fractions: list[Spread]) -> str:
     return "; ".join(f"{fraction:.0%}" for fraction in fractions)
 
 
-@claim("G6", note="004", section="Motivation", verdict="true if training is short, or sequences longer than in training",
+@claim("G6", "Motivation", "true if training is short, or sequences longer than in training",
        formula="Attempt 3: low ability of final state to capture overall context",
        ours='make_model(task, "rnn", config)', code=SEQ2SEQ)
 def the_last_state_takes_long_to_learn():
@@ -244,7 +245,7 @@ def the_last_state_takes_long_to_learn():
             "learns to hold them, in many times the steps that attention needs (row G7); 10 it does not hold")
 
 
-@claim("G7", note="004", section="Motivation", formula="Attempt 4: take all intermediate encoder states",
+@claim("G7", "Motivation", formula="Attempt 4: take all intermediate encoder states",
        ours='make_model(task, "rnn-attention", config), model.attention_map(source, inputs)', code=SEQ2SEQ,
        also=("003: Attention", "004: Self-Attention"))
 def all_states_and_attention():
@@ -281,7 +282,7 @@ def words_of(task: Task, ids: np.ndarray) -> list[str]:
     return [task.symbols[i - FIRST] for i in ids if i >= FIRST]
 
 
-@claim("G9", note="004", section="Motivation", formula="sequence classification; neural machine translation (7 words to 6)",
+@claim("G9", "Motivation", formula="sequence classification; neural machine translation (7 words to 6)",
        ours='make_model(sentiment, "encoder", config), make_model(translation, "encoder-decoder", config)',
        code="models/encoder_decoder.py:Classifier, models/encoder_decoder.py:EncoderDecoder",
        also=("000: Preliminaries", "001: Putting them both together"))

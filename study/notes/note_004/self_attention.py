@@ -5,16 +5,19 @@ import minigrad as mg
 import nn
 from models.tasks import TASKS
 from models.transformer import Block, TransformerConfig
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, check_gradients, fit, influence, largest, matrices, over_seeds, read_out_loss, refusal, require_causal,
     require_equal, softmax,
 )
 from study.notes.note_004.shared import ATTENTION, BLOCK, RNN, in_two_places, randn
 
+claim = claims_of("004")
 
-@claim("A46", note="004", section="Self-Attention", ours="nn.Attention(D), nn.RNN(D, D)", code=f"{ATTENTION}, {RNN}",
-       formula="In self-attention, we are not limited to tokens/symbols only seen in the past.")
+
+@claim("A46", "Self-Attention",
+       formula="In self-attention, we are not limited to tokens/symbols only seen in the past.",
+       ours="nn.Attention(D), nn.RNN(D, D)", code=f"{ATTENTION}, {RNN}")
 def attention_is_not_limited_to_the_past():
     """Recurrent networks map what they have seen thus far to an output; self-attention maps sets to sets, in which all
     points interact."""
@@ -28,7 +31,7 @@ def attention_is_not_limited_to_the_past():
             "recurrent network's the 15 of the future are exactly 0")
 
 
-@claim("E36", note="004", verdict=FALSE, section="Self-Attention", formula="W_ij = exp w_ij / sum_j exp w_ij",
+@claim("E36", "Self-Attention", FALSE, formula="W_ij = exp w_ij / sum_j exp w_ij",
        ours='nn.Attention(D, query_key="none", scale="none"), weights.softmax(-1)', code=ATTENTION)
 def one_index_for_two_keys():
     """The weight of j for i is exp w_ij over the sum over j of exp w_ij, which normalises rows."""
@@ -44,7 +47,7 @@ def one_index_for_two_keys():
             "printed, j is the sum's own and names no key: with the sum around the whole fraction, each row gives 5")
 
 
-@claim("A22", note="004", section="Self-Attention", verdict="true if there are neither positions nor a causal mask",
+@claim("A22", "Self-Attention", "true if there are neither positions nor a causal mask",
        formula="if I permute the order of x, the output of y is exactly the same, but permuted",
        ours='TransformerConfig(positions="none"), Block(config, is_causal=False)', code=f"{ATTENTION}, {BLOCK}",
        also=("000: Positional Encodings", "003: Positional encoding", "004: Transformers: Wrapup"))
@@ -66,7 +69,7 @@ def permuted_tokens_give_permuted_features():
             f"{positioned:.2f}), nor with a causal mask ({causal:.2f})")
 
 
-@claim("A47", note="004", section="Self-Attention", verdict="true if the vectors are learned", formula="w_ij = x_i^T x_j",
+@claim("A47", "Self-Attention", "true if the vectors are learned", formula="w_ij = x_i^T x_j",
        ours='nn.Attention(D, query_key="none", value=False, output_projection="none", scale="none")', code=ATTENTION)
 def dot_products_group_similar_words():
     """The dot product is a mechanism that groups similar words, such as the nouns of a sentence, automatically."""
@@ -121,9 +124,9 @@ def attention_of_note(x: np.ndarray, layer: nn.Attention) -> np.ndarray:
     return np.concatenate(heads, axis=1)
 
 
-@claim("A9", note="004", section="Self-Attention", code=ATTENTION,
+@claim("A9", "Self-Attention",
        formula="q_i = W_q x_i, k_i = W_k x_i, v_i = W_v x_i, w_ij = q_i^T k_j / sqrt(d), y_i = sum_j W_ij v_j",
-       ours='nn.Attention(d, scale="d_model", output_projection="none")')
+       ours='nn.Attention(d, scale="d_model", output_projection="none")', code=ATTENTION)
 def one_head_in_column_vectors():
     """Queries, keys and values are W_q x_i, W_k x_i and W_v x_i; values are weighed with the softmax of q . k over the
     root of d."""
@@ -144,10 +147,10 @@ def heads_of_note(each: int) -> nn.Attention:
     return nn.Attention(6, heads=3, key_size=each, value_size=each, scale="d_model").double()
 
 
-@claim("A14", note="004", section="Self-Attention", code=ATTENTION,
-       verdict="true if heads are as wide as tokens; else sqrt(d) is too much",
+@claim("A14", "Self-Attention", "true if heads are as wide as tokens; else sqrt(d) is too much",
        formula="w^r_ij = <q^r_i, k^r_j> / sqrt(d), y_i = W_y concat[y^1_i, y^2_i, ...]",
-       ours='nn.Attention(d, heads=h, key_size=d, value_size=d), or nn.Attention(d, heads=h, scale="d_model")')
+       ours='nn.Attention(d, heads=h, key_size=d, value_size=d), or nn.Attention(d, heads=h, scale="d_model")',
+       code=ATTENTION)
 def heads_whose_size_is_not_given():
     """Each head has three projections of its own, products are divided by the root of d for numerical reasons, and the
     outputs, concatenated, go through one linear layer W_y."""
@@ -173,8 +176,8 @@ def heads_whose_size_is_not_given():
             f"{1 / of_narrow:.2f} times smaller than with sqrt(d_k), and outputs differ by {differs:.0g}")
 
 
-@claim("E9", note="004", verdict=FALSE, section="Self-Attention", formula="y^r_i = sum_j W^r_ij v_j", code=ATTENTION,
-       ours="nn.Attention(d, heads=h): the values of head r are v^r_j")
+@claim("E9", "Self-Attention", FALSE, formula="y^r_i = sum_j W^r_ij v_j",
+       ours="nn.Attention(d, heads=h): the values of head r are v^r_j", code=ATTENTION)
 def values_without_their_head():
     """Head r weighs v_j, a value without the index of a head."""
     x, literal, found = randn(5, 6), {}, 0.0
@@ -194,9 +197,8 @@ def values_without_their_head():
             f"{literal[2]:.2f} if they are d/h wide, where a v_j of width d would not fit W_y: {too_wide}")
 
 
-@claim("A21", note="004", section="Self-Attention", code=ATTENTION,
-       formula="every key in the database is matched to the query to some extent",
-       ours='nn.Attention(n, query_key="none", value_size=D, output_projection="none", scale=100.0)',
+@claim("A21", "Self-Attention", formula="every key in the database is matched to the query to some extent",
+       ours='nn.Attention(n, query_key="none", value_size=D, output_projection="none", scale=100.0)', code=ATTENTION,
        also=("003: Self-attention",))
 def a_soft_dictionary():
     """Attention looks a query up among keys and returns values, but softly: each key matches to some extent."""
@@ -217,9 +219,9 @@ def a_soft_dictionary():
             "times 1, 10 and 100: the softer, the more of the other values is in it")
 
 
-@claim("A19", note="004", section="Self-Attention", formula="alpha_ij = W_1 tanh(W_2 [h_i, s_j]), followed by a softmax",
-       ours="nn.AdditiveAttention(state_width, context_width, hidden)", code="nn/additive_attention.py:AdditiveAttention",
-       also=("003: Attention",))
+@claim("A19", "Self-Attention", formula="alpha_ij = W_1 tanh(W_2 [h_i, s_j]), followed by a softmax",
+       ours="nn.AdditiveAttention(state_width, context_width, hidden)",
+       code="nn/additive_attention.py:AdditiveAttention", also=("003: Attention",))
 def alignment_by_a_small_network():
     """Early translators scored how a decoder state and an encoder state match with one hidden layer of tanh on both;
     the softmax of the scores weighs the encoder states."""
@@ -252,8 +254,8 @@ def alignment(steps: int, states: int = 6):
     return layer, s, h, of_s, h.array[0] @ layer.context.weight.array.T
 
 
-@claim("E10", note="004", verdict=FALSE, section="Self-Attention", code="nn/additive_attention.py:AdditiveAttention",
-       formula="c_i = sum_j alpha_ij h_j, alpha_ij from [h_i, s_j]", ours="nn.AdditiveAttention: alpha_ij from [h_j, s_i]")
+@claim("E10", "Self-Attention", FALSE, formula="c_i = sum_j alpha_ij h_j, alpha_ij from [h_i, s_j]",
+       ours="nn.AdditiveAttention: alpha_ij from [h_j, s_i]", code="nn/additive_attention.py:AdditiveAttention")
 def alignment_with_swapped_indices():
     """c_i is the sum over j of alpha_ij h_j, with alpha_ij from [h_i, s_j]."""
     layer, s, h, of_s, of_h = alignment(steps=2)
@@ -267,9 +269,9 @@ def alignment_with_swapped_indices():
             f"give weights of 6 x 2, which do not multiply 6 states, and with 6 of both it differs by {wrong:.2f}")
 
 
-@claim("E37", note="004", verdict=FALSE, section="Self-Attention", code="nn/additive_attention.py:AdditiveAttention",
+@claim("E37", "Self-Attention", FALSE,
        formula="c_i = sum_j alpha_ij h_j, alpha_ij = W_1 tanh(...), followed by a softmax",
-       ours="nn.AdditiveAttention(...)(s, h) -> c, weights")
+       ours="nn.AdditiveAttention(...)(s, h) -> c, weights", code="nn/additive_attention.py:AdditiveAttention")
 def one_letter_for_scores_and_weights():
     """alpha are the alignment weights of the states, and alpha is what the network gives, before the softmax."""
     layer, s, h, of_s, of_h = alignment(steps=2)

@@ -5,18 +5,19 @@ import minigrad as mg
 import nn
 from models.transformer import Block, TransformerConfig
 from nn.position import sine_only
-from study.notes.claims import FALSE, claim, require
+from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
     EXACT, Spread, check_gradients, fit, largest, normal, normalised, over_seeds, read_out_loss, require_equal, shift_map,
 )
 from study.notes.note_003 import PreviousToken, after_training
 from study.notes.note_004.shared import BLOCK, POSITIONS, in_two_places, randn
 
-# ---- Transformers ----
+claim = claims_of("004")
 
 
-@claim("R6", note="004", section="Transformers", code=BLOCK, ours='TransformerConfig(placement="post_attention_only")',
-       formula="self-attention + residual connection, Layer Normalization, standard MLPs, another Layer Normalization")
+@claim("R6", "Transformers",
+       formula="self-attention + residual connection, Layer Normalization, standard MLPs, another Layer Normalization",
+       ours='TransformerConfig(placement="post_attention_only")', code=BLOCK)
 def the_block_in_words():
     """A block is self-attention with a residual connection, a layer norm, standard MLPs, and another layer norm."""
     mg.manual_seed(0)
@@ -65,9 +66,10 @@ def gradient_of_the_first_token(length: int) -> Spread:
     return over_seeds(gradient, 20)
 
 
-@claim("C5", note="004", verdict=FALSE, section="Transformers", code="models/transformer.py:PLACEMENTS",
+@claim("C5", "Transformers", FALSE,
        formula="no recurrent units. Therefore, gradients do not vanish/explode (by construction)",
-       ours='TransformerConfig(placement="post_attention_only", "none", "residual", "post" or "pre")')
+       ours='TransformerConfig(placement="post_attention_only", "none", "residual", "post" or "pre")',
+       code="models/transformer.py:PLACEMENTS")
 def without_recurrence_gradients_may_vanish_or_explode():
     """A transformer has no recurrent units; therefore gradients do not vanish or explode, by construction."""
     placements = {"no residual connection": "none", "residual connections without norms": "residual",
@@ -89,10 +91,7 @@ def without_recurrence_gradients_may_vanish_or_explode():
             f"{', '.join(f'{length:.2g}' for length in of_first)} long, as 1 / T, since T weights share 1")
 
 
-# ---- Transformers: Wrapup ----
-
-
-@claim("A23", note="004", section="Transformers: Wrapup", formula='"Jack gave water to Jill" and "Jill gave water to Jack"',
+@claim("A23", "Transformers: Wrapup", formula='"Jack gave water to Jill" and "Jill gave water to Jack"',
        ours='nn.PositionEncoding("none" or "sinusoidal", D)', code=f"{POSITIONS}, {BLOCK}")
 def jack_and_jill_are_confused():
     """Jack gave water to Jill, Jill gave water to Jack: without positions both sentences have the same features."""
@@ -116,7 +115,7 @@ def jack_and_jill_are_confused():
             f"{positioned:.2f}")
 
 
-@claim("E38", note="004", verdict="false of this note, of 001, or of both", section="Transformers: Wrapup",
+@claim("E38", "Transformers: Wrapup", "false of this note, of 001, or of both",
        formula="learned ... or just fixed. The latter is typically used; 001: learned: most systems use this today",
        ours='nn.PositionEncoding("learned", D, size=N), nn.PositionEncoding("sinusoidal", D)', code=POSITIONS,
        also=("001: Learned absolute position representations",))
@@ -134,9 +133,10 @@ def both_kinds_of_positions_are_the_usual_ones():
             f"positions and {fixed:.4f} with fixed ones")
 
 
-@claim("P6", note="004", section="Transformers: Wrapup", code="nn/position.py:one_hot",
+@claim("P6", "Transformers: Wrapup",
        formula="One-hot encoding the position is possible (although quickly becomes cumbersome)",
-       ours='nn.PositionEncoding("one_hot", D, combine="concatenate", position_width=N)')
+       ours='nn.PositionEncoding("one_hot", D, combine="concatenate", position_width=N)',
+       code="nn/position.py:one_hot")
 def one_hot_positions_are_cumbersome():
     """Positions can be one-hot vectors, but that becomes cumbersome quickly."""
     counts, T, width = [], 10, 4
@@ -176,9 +176,10 @@ class TokenAndHalf(nn.Module):
         return self.out(self.block(self.positions(self.embedding(tokens)) * mg.tensor(self.factor)))
 
 
-@claim("P7", note="004", section="Transformers: Wrapup", code="nn/position.py:integer",
+@claim("P7", "Transformers: Wrapup",
        formula="an integer feature encoding the position is fine too, although we may run into scale/dynamic range issues",
-       ours='nn.PositionEncoding("integer", D, combine="concatenate", position_width=1)')
+       ours='nn.PositionEncoding("integer", D, combine="concatenate", position_width=1)',
+       code="nn/position.py:integer")
 def integer_positions_have_a_scale_problem():
     """An integer feature for the position is fine, but may have problems of scale, as its value becomes very large in long
     sequences."""
@@ -221,9 +222,9 @@ def toeplitz_error(table: np.ndarray) -> float:
     return max(float(np.ptp(np.diag(products, k))) for k in range(10))
 
 
-@claim("P5", note="004", section="Transformers: Wrapup", code="nn/position.py:sine_only",
+@claim("P5", "Transformers: Wrapup",
        formula="p_t = [sin(omega_1 t); sin(omega_2 t); ... sin(omega_d) t], omega_k = 1 / 10000^(k/d)",
-       ours='nn.PositionEncoding("sine_only", D)')
+       ours='nn.PositionEncoding("sine_only", D)', code="nn/position.py:sine_only")
 def sines_only():
     """Sines of frequencies 10000^(-k/d) are always bounded, and can be had for any t and d."""
     table, pairs = (nn.PositionEncoding(kind, 8).table(50).array for kind in ("sine_only", "sinusoidal"))
@@ -238,7 +239,7 @@ def sines_only():
             f"({grams[1]:.0g})")
 
 
-@claim("E11", note="004", verdict=FALSE, section="Transformers: Wrapup", formula="sin(omega_d) t",
+@claim("E11", "Transformers: Wrapup", FALSE, formula="sin(omega_d) t",
        ours='nn.PositionEncoding("sine_only", D): sin(omega_d t)', code="nn/position.py:sine_only")
 def the_last_sine_as_printed():
     """The last feature of a position is sin(omega_d) t, and the values are always bounded."""

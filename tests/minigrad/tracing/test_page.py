@@ -322,7 +322,9 @@ def random_case(random, case) -> tuple[list, dict]:
             return [draw(shape)], {"axis": [None, axes, int(axes[0])][random.integers(3)] if name != "Max" else axes,
                                    "keepdims": bool(random.random() < 0.5)}
         case "Softmax":
-            return [3 * draw(shape)], {"dim": int(random.integers(-3, 3))}
+            return [random.choice([3, 800]) * draw(shape)], {"dim": int(random.integers(-3, 3))}
+        case "Erf" | "Gelu":
+            return [3 * draw(shape)], options
         case "Permute":
             return [draw(shape)], {"axes": tuple(random.permutation(3).tolist())}
         case "Index":
