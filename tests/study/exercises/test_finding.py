@@ -1,6 +1,9 @@
 """Exercises with a judge of their own: what a checker misses, which mask leaks, which backward is right."""
+import itertools
+
 import numpy as np
 import pytest
+from tables import each
 
 from study.exercises import COURSE, check
 from study.exercises.files import check_file
@@ -10,44 +13,43 @@ from study.mistakes import FUNCTIONS, MUTANTS
 SOLUTIONS = [name for name, exercise in COURSE.items() if exercise.judged]
 
 
-@pytest.mark.parametrize("name", SOLUTIONS)
-def test_the_solutions_are_right_whatever_is_drawn(name):
-    for seed in range(2 if name == "check_gradient" else 40):
-        report = check(COURSE[name].solution, name, seed)
-        assert report and report.sentence.startswith("right on"), (seed, report)
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 40), marks=pytest.mark.long)])
+def test_the_solutions_are_right_whatever_is_drawn(seeds):
+    def is_right(name):
+        for seed in seeds[:1] if name == "check_gradient" else seeds:
+            report = check(COURSE[name].solution, name, seed)
+            assert report and report.sentence.startswith("right on"), (seed, report)
+
+    each(SOLUTIONS, is_right)
 
 
 def test_all_right_backwards_are_asked_about_and_wrong_ones_of_each():
     assert {function.name for function in checkers.right_ones()} >= {*FUNCTIONS}
     r, asked = np.random.default_rng(0), set()
-    for _ in range(200):
+    for _ in range(100):
         wrong = {mutant.name for mutant in checkers.wrong_ones(r)}
         assert {MUTANTS[name].right.name for name in wrong & {*MUTANTS}} == {*FUNCTIONS}
         asked |= wrong
-    assert len(asked) > 0.95 * len(MUTANTS) and not any(MUTANTS[name].equivalent for name in asked & {*MUTANTS})
+    assert len(asked) > 0.85 * len(MUTANTS) and not any(MUTANTS[name].equivalent for name in asked & {*MUTANTS})
 
 
-@pytest.mark.parametrize("name", SOLUTIONS)
-def test_who_raises_each_time_gets_the_message(name):
-    def unwritten(*arguments):
-        raise KeyError("oh no")
+def test_who_raises_gets_the_message_and_is_wrong_if_only_sometimes():
+    def unreliable(solution, most):
+        calls = itertools.count(1)
 
-    report = check(unwritten, name, seed=0)
-    assert report.verdict == "error" and "oh no" in report.sentence
+        def raises_at_times(*arguments):
+            if next(calls) % 7 > most:
+                raise KeyError("oh no")
+            return solution(*arguments)
 
+        return raises_at_times
 
-@pytest.mark.parametrize("name", SOLUTIONS)
-def test_who_raises_sometimes_is_wrong_and_gets_the_message(name):
-    solution, calls = COURSE[name].solution, []
+    def gets_the_message(name):
+        for most, verdict in (-1, "error"), (4, "wrong"):
+            report = check(unreliable(COURSE[name].solution, most), name, seed=0)
+            assert report.verdict == verdict and "oh no" in report.sentence
 
-    def unreliable(*arguments):
-        calls.append(1)
-        if len(calls) % 7 > 4:
-            raise KeyError("oh no")
-        return solution(*arguments)
-
-    report = check(unreliable, name, seed=0)
-    assert report.verdict == "wrong" and "oh no" in report.sentence
+    each(SOLUTIONS, gets_the_message)
 
 
 def checker(upstream=lambda r, shape: r.normal(size=shape), step=1e-5, one_sided=False, entries=np.ndindex, first_only=False,
@@ -108,10 +110,15 @@ WEAK = {  # what is wrong with a checker, and how it is called
 }
 
 
-@pytest.mark.parametrize("name", WEAK)
+SHORT = "plain sum", "not all entries", "NaN passes", "changes its inputs", "no answer", "nothing moved"
+
+
+@pytest.mark.parametrize("name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in WEAK])
 def test_what_a_checker_does_not_see_is_named(name):
     report = check(WEAK[name], "check_gradient", seed=0)
     assert (report.verdict, report.names) == ("wrong", (name,))
+    if name == "plain sum":
+        assert "wrong backwards pass, the worst first: " in report.facts[0]
 
 
 def test_what_is_right_is_passed_by_differences_of_another_kind():
@@ -137,11 +144,11 @@ def test_what_is_right_is_passed_by_differences_of_another_kind():
     assert check(along_directions, "check_gradient", seed=1)
 
 
-@pytest.mark.parametrize("name", ["find_leak", "right_one"])
-def test_an_answer_in_a_file_is_judged_alike(name, tmp_path):
-    path = tmp_path / f"{name}.py"
-    path.write_text(f"import numpy as np\n\n\n{COURSE[name].source}")
-    assert check_file(path)
+def test_an_answer_in_a_file_is_judged_alike(tmp_path):
+    for name in "find_leak", "right_one":
+        path = tmp_path / f"{name}.py"
+        path.write_text(f"import numpy as np\n\n\n{COURSE[name].source}")
+        assert check_file(path)
 
 
 def test_a_checker_in_a_file_that_changes_its_inputs_is_told_so(tmp_path):
@@ -159,13 +166,12 @@ def test_who_raises_for_a_wrong_backward_has_found_it():
     assert check(asserting, "check_gradient", seed=0)
 
 
-def test_missed_ones_are_told_the_worst_first():
-    report = check(WEAK["plain sum"], "check_gradient", seed=0)
-    assert "wrong backwards pass, the worst first: " in report.facts[0]
+def test_missed_ones_are_told():
     assert "lets 1 of" in check(WEAK["absolute tolerance"], "check_gradient", seed=0).facts[0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 4))
 def test_a_nan_that_passes_is_no_form_whichever_backwards_are_drawn(seed):
     assert check(WEAK["NaN passes"], "check_gradient", seed=seed).names == ("NaN passes",)
 
@@ -200,10 +206,12 @@ BLIND = {
 }
 
 
-@pytest.mark.parametrize("name", BLIND)
-def test_leaks_that_are_not_seen_are_told_by_what_was_looked_at(name):
-    report = check(BLIND[name], "find_leak", seed=0)
-    assert (report.verdict, report.names) == ("wrong", (name,)), report
+def test_leaks_that_are_not_seen_are_told_by_what_was_looked_at():
+    def is_told(name, function):
+        report = check(function, "find_leak", seed=0)
+        assert (report.verdict, report.names) == ("wrong", (name,)), report
+
+    each(BLIND, is_told)
 
 
 def test_a_pair_may_be_of_any_kind():
@@ -266,11 +274,13 @@ MISLED = {
 }
 
 
-@pytest.mark.parametrize("name", MISLED)
-def test_why_a_choice_is_wrong_is_told(name):
-    report = next(report for report in (check(MISLED[name], "right_one", seed) for seed in range(20)) if not report)
-    assert report.verdict == "wrong" and name in report.names, report
-    assert set(report.names) <= {name, "not all entries"}
+def test_why_a_choice_is_wrong_is_told():
+    def is_told(name, function):
+        report = next(report for report in (check(function, "right_one", seed) for seed in range(20)) if not report)
+        assert report.verdict == "wrong" and name in report.names, report
+        assert set(report.names) <= {name, "not all entries"}
+
+    each(MISLED, is_told)
 
 
 def test_nobody_guesses_all_of_them():

@@ -281,7 +281,7 @@ def verdicts(out: str) -> dict[str, str]:
     return {words[0]: words[2] for words in map(str.split, out.split("\n\n")[0].splitlines()[1:])}
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_a_judge_that_fails_costs_its_own_row_only(grade, fake, tmp_path, monkeypatch, jobs):
     monkeypatch.setattr(judges, "PATIENCE", 2.0)
     contents = {"a": "right", "b": "dies", "c": "hangs", "d": "wrong", "e": "leaves", "f": "garbage", "g": "right too"}
@@ -385,6 +385,7 @@ except KeyboardInterrupt as reason:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
     folder = make(tmp_path / "class", {f"s{i:02}/softmax.py": f"right {i}" for i in range(20)})
@@ -471,6 +472,7 @@ GATE = """
 """
 
 
+@pytest.mark.long
 def test_an_exercise_of_a_teachers_own(grade, tmp_path):
     path = own.new("gate")
     folder = make(tmp_path / "class", {"right/gate.py": GATE, "wrong/gate.py": GATE.replace(".sum(axis=0)", ""), "bob/x.txt": ""})

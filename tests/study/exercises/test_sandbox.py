@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tables import each
 
 from study.exercises import sandbox
 from study.exercises.answer import Answer, Direct
@@ -154,7 +155,16 @@ DEEDS = {
 }
 
 
-@pytest.mark.parametrize("name", DEEDS)
+SHORT = (  # those that are tried each time: one of each kind
+    "loops", "loops while it is read", "takes 10 GB", "starts processes in silence", "starts a process behind Python's back",
+    "fills the disk with files", "fills the disk with one file", "deletes in silence", "writes by os.open", "renames to",
+    "makes a pipe", "goes up by a descriptor", "lists", "reads the solutions", "uses the network", "uses ctypes",
+    "os._exit while it is read", "sys.exit", "crashes", "closes everything", "patches the library", "leaves a thread",
+    "raises in its message", "imports torch", "can do without jax", "leaves a locked folder", "draws",
+)
+
+
+@pytest.mark.parametrize("name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in DEEDS])
 def test_each_deed_has_its_answer_and_leaves_nothing(name, tmp_path):
     deed = DEEDS[name]
     outside = tmp_path / "file"
@@ -174,6 +184,7 @@ def test_scipy_may_be_used():
     assert np.isclose(answer("from scipy.special import erf; return erf(1.0)").results[0], 0.8427007929497149)
 
 
+@pytest.mark.long
 def test_endless_recursion_ends():
     """How depends on Python's version: by its memory, by the stack, or by the clock."""
     assert answer("sys.setrecursionlimit(10**9); return f(dout, x)", limits=replace(HURRIED, call_seconds=5)).kind != "returned"
@@ -227,19 +238,22 @@ RETURNED = {  # expression: (container, what each result is)
 NO_ARRAY = ("None", "an array of objects", "an array of str1024", "a number too large for float64", "too large")
 
 
-@pytest.mark.parametrize("expression", RETURNED)
-def test_what_is_returned_is_told_as_in_this_process(expression):
-    container, given = RETURNED[expression]
-    right = eval(expression, {"x": X, "np": np, "print": print})
-    for found in (answer(f"return {expression}"), Direct(lambda dout, x: right).call([DOUT, X])):
-        assert (found.kind, found.container, found.given) == ("returned", container, given)
-        items = right if isinstance(right, (tuple, list)) else [right]
-        for result, item, words in zip(found.results, items, given):
-            if words.endswith(NO_ARRAY) or repr(item) in ("[1.0, [2.0]]", "[[1.0, 2.0], [3.0]]", "['a']"):
-                assert result is None
-            else:
-                assert type(result) is np.ndarray and result.dtype == np.asarray(item).dtype
-                assert result.shape == np.shape(item) and np.array_equal(result, np.asarray(item))
+def test_what_is_returned_is_told_as_in_this_process():
+    def is_told(expression, row):
+        container, given = row
+        right = eval(expression, {"x": X, "np": np, "print": print})
+        for found in (caller.call([expression, X]), Direct(lambda dout, x: right).call([DOUT, X])):
+            assert (found.kind, found.container, found.given) == ("returned", container, given)
+            items = right if isinstance(right, (tuple, list)) else [right]
+            for result, item, words in zip(found.results, items, given):
+                if words.endswith(NO_ARRAY) or repr(item) in ("[1.0, [2.0]]", "[[1.0, 2.0], [3.0]]", "['a']"):
+                    assert result is None
+                else:
+                    assert type(result) is np.ndarray and result.dtype == np.asarray(item).dtype
+                    assert result.shape == np.shape(item) and np.array_equal(result, np.asarray(item))
+
+    with Sandbox(source("return eval(dout)"), "f", PATIENT) as caller:
+        each(RETURNED, is_told)
 
 
 ODD = {  # what some other object does while it is looked at
@@ -251,10 +265,12 @@ ODD = {  # what some other object does while it is looked at
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_nothing_of_what_is_returned_runs(name):
-    found = answer(ODD[name])
-    assert found.kind == "returned" and len(found.results) == 2 and np.array_equal(found.results[1], X)
+def test_nothing_of_what_is_returned_runs():
+    def is_looked_at(name, body):
+        found = answer(body)
+        assert found.kind == "returned" and len(found.results) == 2 and np.array_equal(found.results[1], X)
+
+    each(ODD, is_looked_at)
 
 
 def test_more_than_can_be_sent_is_an_error_of_its_own():
@@ -271,15 +287,20 @@ def test_arguments_are_copies_and_what_was_written_to_them_is_seen():
     assert np.array_equal(found.inputs_after[1], [[7, 7, 7], X[1]])
 
 
-@pytest.mark.parametrize("value", [
+ARGUMENTS = [
     X, X.T, X[:, ::-1], X.astype("f4"), np.zeros((0, 2)), np.array(3.0), np.array([True]), np.arange(3, dtype=">i2"),
     np.float32(1.5), np.int64(3), 3, 2.5, float("inf"), True, None, "mean", [X, X[0]], (1, 2), {"a": X, "b": [1]},
-])
-def test_an_argument_arrives_as_it_was(value):
-    body = "global seen\nseen = x\nimport json\nprint(type(x).__name__, getattr(x, 'dtype', ''), getattr(x, 'shape', ''))\nreturn dout"
-    found = answer(body, arguments=[DOUT, value])
-    assert found.printed == f"{type(value).__name__} {getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}\n"
-    assert repr(found.inputs_after[1]) == repr(value)
+]
+
+
+def test_an_argument_arrives_as_it_was():
+    with Sandbox(source("seen.append((x, type(x).__name__)); return dout", "seen = []"), "f", PATIENT) as caller:
+        after = [caller.call([DOUT, value]).inputs_after[1] for value in ARGUMENTS]
+    assert list(map(repr, after)) == list(map(repr, ARGUMENTS))
+    body = "print(type(x).__name__, getattr(x, 'dtype', ''), getattr(x, 'shape', '')); return dout"
+    for value in X.astype("f4"), (1, 2):
+        printed = answer(body, arguments=[DOUT, value]).printed
+        assert printed == f"{type(value).__name__} {getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}\n"
 
 
 def test_one_process_serves_all_calls():
@@ -301,15 +322,19 @@ def test_functions_of_the_judge_run_here():
     assert np.array_equal(found.results[0], DOUT**2) and np.array_equal(found.results[1], 2 * DOUT)
 
 
-@pytest.mark.parametrize("body, words", {
-    "return x(dout, dout)": "positional argument",
-    "return x(print)": "TypeError: this function takes arrays and numbers, and was given a builtin_function_or_method",
-    "return x(np.zeros(2**24))": "and was given an array",
-    "return x([0] * 10**6)": "and was given 13 MB",
-}.items())
-def test_calling_a_function_of_the_judge_wrongly_raises_in_its_line(body, words):
-    found = answer(body, arguments=[DOUT, gradient])
-    assert found.kind == "raised" and words in found.message and found.line == 5
+def test_calling_a_function_of_the_judge_wrongly_raises_in_its_line():
+    rows = {
+        "x(dout, dout)": "positional argument", "x(np.zeros(2**24))": "and was given an array",
+        "x(print)": "TypeError: this function takes arrays and numbers, and was given a builtin_function_or_method",
+        "x([0] * 10**6)": "and was given 13 MB",
+    }
+
+    def raises(call, words):
+        found = caller.call([call, gradient])
+        assert found.kind == "raised" and words in found.message and found.line == 5
+
+    with Sandbox(source("return eval(dout)"), "f", PATIENT) as caller:
+        each(rows, raises)
 
 
 def test_calls_of_the_judges_functions_are_counted():
@@ -420,10 +445,24 @@ FORGED = {
 FIND_THE_PIPE = "import __main__\nos.write(__main__.REPLIES, FORGED)\n"  # its own process is all a submission can see
 
 
-@pytest.mark.parametrize("name", FORGED)
-def test_a_forged_message_is_garbage(name):
-    found = answer(FIND_THE_PIPE + "return x", f"FORGED = {FORGED[name]!r}")
-    assert (found.kind, found.message) == ("died", "it wrote to the pipe by which answers go to the judge")
+BY_A_PROCESS = "another call", "a call of no function", "a call of a function before the first", "no message"
+
+
+def test_a_forged_message_is_garbage():
+    def unpacked(data):
+        header, _ = wire.lengths(data[:wire.PREFIX.size])
+        rest = data[wire.PREFIX.size:]
+        wire.unpack(rest[:header], rest[header:])
+
+    def is_garbage(name, data):
+        if name not in BY_A_PROCESS:
+            with pytest.raises(wire.Garbage):
+                unpacked(data)
+            return
+        found = answer(FIND_THE_PIPE + "return x", f"FORGED = {data!r}")
+        assert (found.kind, found.message) == ("died", "it wrote to the pipe by which answers go to the judge")
+
+    each(FORGED, is_garbage)
 
 
 def test_a_message_that_stops_in_its_middle_is_no_answer():
