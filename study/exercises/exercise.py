@@ -7,7 +7,6 @@ import difflib
 import inspect
 import math
 import re
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from study.exercises.answer import Caller
 from study.exercises.finding import Finding
+from study.exercises.solutions import source_of
 from study.mistakes.doctor import Routine
 
 Sizes = dict[str, int]
@@ -82,7 +82,7 @@ class Exercise:
     @property
     def source(self) -> str:
         """The reference solution."""
-        return textwrap.dedent(inspect.getsource(self.solution))
+        return source_of(self.solution)
 
     @property
     def guide_link(self) -> str:

@@ -2,7 +2,7 @@
 import numpy as np
 
 from study.exercises.exercise import Argument, Exercise
-from study.mistakes.doctor import Known, Routine
+from study.exercises.solutions import routine_of
 
 
 def between(low: float, high: float):
@@ -19,58 +19,42 @@ def classes(generator, shape, sizes):
     return generator.integers(0, sizes["V"], size=shape)
 
 
-def known(mistakes: dict[str, tuple[str, dict]]) -> tuple[Known, ...]:
-    return tuple(Known(name, sentence, changes) for name, (sentence, changes) in mistakes.items())
-
-
 # Clipping by the global norm
 
 
 def clip_by_global_norm(da, db, dc, max_norm):
-    norm = np.sqrt((da**2).sum() + (db**2).sum() + (dc**2).sum())
-    if norm <= max_norm:
-        return da, db, dc
-    factor = max_norm / norm
+    squares = [(g**2).sum() for g in (da, db, dc)]
+    norm = np.sqrt(sum(squares))
+    factor = max_norm / norm if norm > max_norm else 1.0
     return da * factor, db * factor, dc * factor
 
 
-def clipped(da, db, dc, max_norm, *, size=lambda g: (g**2).sum(), total=lambda sizes: [sum(sizes)] * 3, root=np.sqrt,
-            factor=lambda max_norm, norm: np.minimum(1.0, max_norm / norm),
-            scale=lambda g, factor, max_norm: g * factor):
-    gradients = da, db, dc
-    norms = [root(squares) for squares in total([size(g) for g in gradients])]
-    return tuple(scale(g, factor(max_norm, norm), max_norm) for g, norm in zip(gradients, norms))
-
-
-CLIPPED = Routine("clip_by_global_norm", clipped, ("da", "db", "dc", "max_norm"), ("da", "db", "dc"), known({
-    "each by its own norm": ("each array is clipped by its own norm, so the step points elsewhere; there is one norm, of "
-                             "all arrays together, and one factor", dict(total=lambda sizes: sizes)),
+CLIPPED = routine_of(clip_by_global_norm, ("da", "db", "dc"), {
+    "each by its own norm": ("each array is clipped by its own norm, so the step points elsewhere; there is one norm, "
+                             "of all arrays together, and one factor",
+                             "return tuple(g * np.minimum(1, max_norm / np.sqrt((g**2).sum())) for g in (da, db, dc))"),
     "always scaled": ("gradients whose norm is below max_norm are stretched to it: they are to stay as they are",
-                      dict(factor=lambda max_norm, norm: max_norm / norm)),
-    "by value": ("each entry is clipped to [-max_norm, max_norm]: that is clipping by value, and it changes the direction",
-                 dict(scale=lambda g, factor, max_norm: np.clip(g, -max_norm, max_norm))),
-    "never": ("nothing is clipped: the gradients come out as they went in",
-              dict(factor=lambda max_norm, norm: 1.0)),
+                      "factor = max_norm / norm"),
+    "by value": ("each entry is clipped to [-max_norm, max_norm]: that is clipping by value, and it changes the "
+                 "direction", "return tuple(np.clip(g, -max_norm, max_norm) for g in (da, db, dc))"),
+    "never": ("nothing is clipped: the gradients come out as they went in", "factor = 1.0"),
     "max for min": ("short gradients are stretched and long ones left: it has to be the smaller of 1 and max_norm / norm",
-                    dict(factor=lambda max_norm, norm: np.maximum(1.0, max_norm / norm))),
+                    "factor = np.maximum(1, max_norm / norm)"),
     "ratio upside down": ("the factor is upside down: it is max_norm / norm, not norm / max_norm",
-                          dict(factor=lambda max_norm, norm: np.where(norm > max_norm, norm / max_norm, 1.0))),
-    "to norm 1": ("long gradients get norm 1 instead of max_norm",
-                  dict(factor=lambda max_norm, norm: np.where(norm > max_norm, 1 / norm, 1.0))),
-    "eps in the norm": ("a small number is added to the norm (PyTorch adds 1e-6): where norm > max_norm it can't be 0, "
-                        "so nothing needs to be added, and the result is exact without",
-                        dict(factor=lambda max_norm, norm: np.minimum(1.0, max_norm / (norm + 1e-6)))),
-    "no root": ("the root is missing: the norm is the root of the sum of the squares", dict(root=lambda squares: squares)),
-    "sum of norms": ("the arrays' norms are added up: norms don't add, their squares do",
-                     dict(size=lambda g: np.sqrt((g**2).sum()), root=lambda norms: norms)),
+                          "factor = norm / max_norm if norm > max_norm else 1.0"),
+    "to norm 1": ("long gradients get norm 1 instead of max_norm", "factor = 1 / norm if norm > max_norm else 1.0"),
+    "eps in the norm": ("a small number is added to the norm (PyTorch adds 1e-6): where norm > max_norm it can't be 0,"
+                        " so nothing needs to be added, and the result is exact without",
+                        "factor = np.minimum(1, max_norm / (norm + 1e-6))"),
+    "no root": ("the root is missing: the norm is the root of the sum of the squares", "norm = sum(squares)"),
+    "sum of norms": ("the arrays' norms are added up: norms don't add, their squares do", "norm = sum(np.sqrt(squares))"),
     "sum of absolute values": ("that is the sum of absolute values (the 1-norm); it has to be the root of the sum of "
-                               "squares",
-                               dict(size=lambda g: np.abs(g).sum(), root=lambda sizes: sizes)),
+                               "squares", "norm = sum(np.abs(g).sum() for g in (da, db, dc))"),
     "largest entry": ("that is the largest absolute value of all: it has to be the root of the sum of squares",
-                      dict(size=lambda g: np.abs(g).max(), total=lambda sizes: [max(sizes)] * 3, root=lambda sizes: sizes)),
+                      "norm = max(np.abs(g).max() for g in (da, db, dc))"),
     "mean of squares": ("squares are averaged instead of added: the norm doesn't divide by the number of entries",
-                        dict(size=lambda g: (g**2).mean())),
-}))
+                        "squares = [(g**2).mean() for g in (da, db, dc)]"),
+})
 
 # Adam
 
@@ -80,72 +64,52 @@ def adam_step(parameter, gradient, m, v, t, lr, beta1, beta2, eps):
     v = beta2 * v + (1 - beta2) * gradient**2
     m_hat = m / (1 - beta1**t)
     v_hat = v / (1 - beta2**t)
-    return parameter - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
+    root = np.sqrt(v_hat) + eps
+    step = lr * m_hat / root
+    return parameter - step, m, v
 
 
-def adam(
-    parameter, gradient, m, v, t, lr, beta1, beta2, eps, *, blend_m=lambda m, g, beta: beta * m + (1 - beta) * g,
-    blend_v=lambda v, g2, beta: beta * v + (1 - beta) * g2, square=np.square,
-    betas=lambda beta1, beta2: (beta1, beta2), count=lambda t: t, correction_m=lambda beta, t: 1 - beta**t,
-    correction_v=lambda beta, t: 1 - beta**t, denominator=lambda v_hat, eps, correction: np.sqrt(v_hat) + eps,
-    direction=-1.0, rate=lambda lr: lr, used=lambda old, new: new, kept=lambda moment, corrected: moment,
-):
-    beta_m, beta_v = betas(beta1, beta2)
-    new_m, new_v = blend_m(m, gradient, beta_m), blend_v(v, square(gradient), beta_v)
-    by_m, by_v = np.float64(correction_m(beta_m, count(t))), np.float64(correction_v(beta_v, count(t)))
-    m_hat, v_hat = used(m, new_m) / by_m, used(v, new_v) / by_v
-    new = parameter + direction * rate(lr) * m_hat / denominator(v_hat, eps, by_v)
-    return new, kept(new_m, m_hat), kept(new_v, v_hat)
-
-
-def plain(beta, t):
-    return 1.0
-
-
-ADAM_ARGUMENTS = "parameter", "gradient", "m", "v", "t", "lr", "beta1", "beta2", "eps"
-ADAM = Routine("adam_step", adam, ADAM_ARGUMENTS, ("parameter", "m", "v"), known({
+ADAM = routine_of(adam_step, ("parameter", "m", "v"), {
     "no bias correction": ("the bias correction is missing: m and v start at 0, so early on they are too small, by the "
-                           "factor 1 - beta^t", dict(correction_m=plain, correction_v=plain)),
-    "m not corrected": ("m isn't divided by 1 - beta1^t: early steps are too short", dict(correction_m=plain)),
-    "v not corrected": ("v isn't divided by 1 - beta2^t: early steps are too long", dict(correction_v=plain)),
+                           "factor 1 - beta^t", "m_hat = m; v_hat = v"),
+    "m not corrected": ("m isn't divided by 1 - beta1^t: early steps are too short", "m_hat = m"),
+    "v not corrected": ("v isn't divided by 1 - beta2^t: early steps are too long", "v_hat = v"),
     "correction without t": ("the bias correction divides by 1 - beta: it has to be 1 - beta^t, which tends to 1",
-                             dict(correction_m=lambda beta, t: 1 - beta, correction_v=lambda beta, t: 1 - beta)),
+                             "m_hat = m / (1 - beta1); v_hat = v / (1 - beta2)"),
     "beta t for beta^t": ("beta * t stands where beta to the power of t belongs",
-                          dict(correction_m=lambda beta, t: 1 - beta * t, correction_v=lambda beta, t: 1 - beta * t)),
+                          "m_hat = m / (1 - beta1 * t); v_hat = v / (1 - beta2 * t)"),
     "multiplied by the correction": ("the bias correction multiplies by 1 - beta^t: it has to divide",
-                                     dict(correction_m=lambda beta, t: 1 / (1 - beta**t),
-                                          correction_v=lambda beta, t: 1 / (1 - beta**t))),
-    "t from 0": ("the steps are counted from 0: the first step has t = 1, and with t = 0 the correction would divide by 0",
-                 dict(count=lambda t: t - 1)),
-    "t one ahead": ("t is raised once too often: it already counts this step", dict(count=lambda t: t + 1)),
+                                     "m_hat = m * (1 - beta1**t); v_hat = v * (1 - beta2**t)"),
+    "t from 0": ("the steps are counted from 0: the first step has t = 1, and with t = 0 the correction would divide "
+                 "by 0", "t = t - 1"),
+    "t one ahead": ("t is raised once too often: it already counts this step", "t = t + 1"),
     "corrected moments kept": ("the corrected m and v are handed back: the next step needs them uncorrected, or they are "
-                               "corrected twice", dict(kept=lambda moment, corrected: corrected)),
+                               "corrected twice", "return parameter - step, m_hat, v_hat"),
     "old moments": ("the parameter moves by the m and v from before the step: update them first",
-                    dict(used=lambda old, new: old)),
+                    "m_hat = (m - (1 - beta1) * gradient) / beta1 / (1 - beta1**t); "
+                    "v_hat = np.maximum(v - (1 - beta2) * gradient**2, 0) / beta2 / (1 - beta2**t)"),
     "eps in the root": ("eps is added inside the root: it belongs outside, sqrt(v_hat) + eps",
-                        dict(denominator=lambda v_hat, eps, correction: np.sqrt(v_hat + eps))),
+                        "root = np.sqrt(v_hat + eps)"),
     "eps before the correction": ("eps is added to sqrt(v) before v is corrected: it belongs to sqrt(v_hat)",
-                                  dict(denominator=lambda v_hat, eps, correction:
-                                       (np.sqrt(v_hat * correction) + eps) / np.sqrt(correction))),
-    "no eps": ("eps is missing: where all gradients were 0 the step is 0 / 0",
-               dict(denominator=lambda v_hat, eps, correction: np.sqrt(v_hat))),
-    "no root": ("the root of v_hat is missing: the step would depend on the gradient's scale",
-                dict(denominator=lambda v_hat, eps, correction: v_hat + eps)),
-    "uphill": ("the sign is wrong: this goes uphill, the step is subtracted", dict(direction=1.0)),
-    "update only": ("lr is missing", dict(rate=lambda lr: 1.0)),
-    "not squared": ("v takes the gradient itself: it needs its square", dict(square=lambda g: g)),
-    "absolute value": ("v takes the gradient's absolute value: it needs its square", dict(square=np.abs)),
-    "betas exchanged": ("beta1 and beta2 are exchanged: beta1 is for m, beta2 for v",
-                        dict(betas=lambda beta1, beta2: (beta2, beta1))),
-    "beta1 for both": ("v is averaged with beta1: it has beta2", dict(betas=lambda beta1, beta2: (beta1, beta1))),
+                                  "root = (np.sqrt(v) + eps) / np.sqrt(1 - beta2**t)"),
+    "no eps": ("eps is missing: where all gradients were 0 the step is 0 / 0", "root = np.sqrt(v_hat)"),
+    "no root": ("the root of v_hat is missing: the step would depend on the gradient's scale", "root = v_hat + eps"),
+    "uphill": ("the sign is wrong: this goes uphill, the step is subtracted", "return parameter + step, m, v"),
+    "update only": ("lr is missing", "step = m_hat / root"),
+    "not squared": ("v takes the gradient itself: it needs its square", "v = beta2 * v + (1 - beta2) * gradient"),
+    "absolute value": ("v takes the gradient's absolute value: it needs its square",
+                       "v = beta2 * v + (1 - beta2) * np.abs(gradient)"),
+    "betas exchanged": ("beta1 and beta2 are exchanged: beta1 is for m, beta2 for v", "beta1, beta2 = beta2, beta1"),
+    "beta1 for both": ("v is averaged with beta1: it has beta2", "beta2 = beta1"),
     "m the other way": ("the weights in m are exchanged: beta1 keeps the old m, 1 - beta1 is for the gradient",
-                        dict(blend_m=lambda m, g, beta: (1 - beta) * m + beta * g)),
+                        "m = (1 - beta1) * m + beta1 * gradient"),
     "v the other way": ("the weights in v are exchanged: beta2 keeps the old v, 1 - beta2 is for the square",
-                        dict(blend_v=lambda v, g2, beta: (1 - beta) * v + beta * g2)),
+                        "v = (1 - beta2) * v + beta2 * gradient**2"),
     "m as a sum": ("the gradient's weight in m, 1 - beta1, is missing: m is an average, not SGD's momentum",
-                   dict(blend_m=lambda m, g, beta: beta * m + g)),
-    "v as a sum": ("the square's weight in v, 1 - beta2, is missing", dict(blend_v=lambda v, g2, beta: beta * v + g2)),
-}))
+                   "m = beta1 * m + gradient"),
+    "v as a sum": ("the square's weight in v, 1 - beta2, is missing", "v = beta2 * v + gradient**2"),
+})
+ADAM_ARGUMENTS = ADAM.arguments
 
 
 def first_step(r):
@@ -168,54 +132,36 @@ def layer_norm_jvp(x, weight, bias, eps, vx, vweight, vbias):
     centred = x - x.mean(axis=-1, keepdims=True)
     rstd = 1 / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
     x_hat = centred * rstd
-    vx_hat = rstd * (vx - vx.mean(axis=-1, keepdims=True) - x_hat * (x_hat * vx).mean(axis=-1, keepdims=True))
-    return vx_hat * weight + x_hat * vweight + vbias
+    shift = vx.mean(axis=-1, keepdims=True)
+    stretch = (x_hat * vx).mean(axis=-1, keepdims=True)
+    vx_hat = rstd * (vx - shift - x_hat * stretch)
+    by_x = vx_hat * weight
+    by_weight = x_hat * vweight
+    return by_x + by_weight + vbias
 
 
-def mean(a):
-    return a.mean(-1, keepdims=True)
-
-
-def norm_jvp(x, weight, bias, eps, vx, vweight, vbias, *, floor=lambda eps: eps, enters=lambda vx, weight: vx, shift=mean,
-             stretch=mean, power=1, gain=lambda vx_hat, weight: vx_hat * weight,
-             from_weight=lambda x, x_hat, vweight: x_hat * vweight, from_bias=lambda bias, vbias: vbias):
-    centred = x - mean(x)
-    rstd = 1 / np.sqrt(mean(centred**2) + floor(eps))
-    x_hat, v = centred * rstd, enters(vx, weight)
-    vx_hat = rstd**power * (v - shift(v) - x_hat * stretch(x_hat * v))
-    return gain(vx_hat, weight) + from_weight(x, x_hat, vweight) + from_bias(bias, vbias)
-
-
-def no_way(*arrays):
-    return 0.0
-
-
-def row_sum(a):
-    return a.sum(-1, keepdims=True)
-
-
-JVP_ARGUMENTS = "x", "weight", "bias", "eps", "vx", "vweight", "vbias"
-LAYER_NORM_JVP = Routine("layer_norm_jvp", norm_jvp, JVP_ARGUMENTS, ("vout",), known({
+LAYER_NORM_JVP = routine_of(layer_norm_jvp, ("vout",), {
     "backward": ("that is the backward: vx is multiplied by the weight before the norm; forward mode goes the way of the "
-                 "forward, and multiplies by the weight at the end",
-                 dict(enters=lambda vx, weight: vx * weight, gain=lambda vx_hat, weight: vx_hat)),
-    "no way of the weight": ("the weight moves too: x_hat * vweight is missing", dict(from_weight=no_way)),
-    "no way of the bias": ("the bias moves too: + vbias is missing", dict(from_bias=no_way)),
+                 "forward, and multiplies by the weight at the end", "vx = vx * weight; by_x = vx_hat"),
+    "no way of the weight": ("the weight moves too: x_hat * vweight is missing", "by_weight = 0.0"),
+    "no way of the bias": ("the bias moves too: + vbias is missing", "vbias = 0.0"),
     "bias for vbias": ("the bias itself is added: what is asked for is how the output moves, so it is vbias",
-                       dict(from_bias=lambda bias, vbias: bias)),
-    "weight's way with x": ("the weight's way has x for x_hat", dict(from_weight=lambda x, x_hat, vweight: x * vweight)),
-    "only through x_hat": ("vx_hat isn't multiplied by the weight", dict(gain=lambda vx_hat, weight: vx_hat)),
-    "no mean term": ("the mean moves too: - mean(vx) is missing", dict(shift=no_way)),
-    "no variance term": ("the variance moves too: - x_hat * mean(x_hat * vx) is missing", dict(stretch=no_way)),
-    "statistics constant": ("mean and variance are taken as constants: both move with x",
-                            dict(shift=no_way, stretch=no_way)),
-    "sums for means": ("sums over the row stand where means belong", dict(shift=row_sum, stretch=row_sum)),
+                       "vbias = bias"),
+    "weight's way with x": ("the weight's way has x for x_hat", "by_weight = x * vweight"),
+    "only through x_hat": ("vx_hat isn't multiplied by the weight", "by_x = vx_hat"),
+    "no mean term": ("the mean moves too: - mean(vx) is missing", "shift = 0.0"),
+    "no variance term": ("the variance moves too: - x_hat * mean(x_hat * vx) is missing", "stretch = 0.0"),
+    "statistics constant": ("mean and variance are taken as constants: both move with x", "shift = 0.0; stretch = 0.0"),
+    "sums for means": ("sums over the row stand where means belong",
+                       "shift = vx.sum(axis=-1, keepdims=True); stretch = (x_hat * vx).sum(axis=-1, keepdims=True)"),
     "N - 1": ("N - 1 instead of N in the variance's term",
-              dict(stretch=lambda a: mean(a) * a.shape[-1] / max(a.shape[-1] - 1, 1))),
-    "no rstd": ("vx_hat isn't divided by the deviation", dict(power=0)),
-    "rstd squared": ("vx_hat is divided by the variance instead of the deviation", dict(power=2)),
-    "no eps": ("eps is missing", dict(floor=lambda eps: 0.0)),
-}))
+              "stretch = (x_hat * vx).sum(axis=-1, keepdims=True) / max(x.shape[-1] - 1, 1)"),
+    "no rstd": ("vx_hat isn't divided by the deviation", "vx_hat = vx - shift - x_hat * stretch"),
+    "rstd squared": ("vx_hat is divided by the variance instead of the deviation",
+                     "vx_hat = rstd**2 * (vx - shift - x_hat * stretch)"),
+    "no eps": ("eps is missing", "eps = 0.0"),
+})
+JVP_ARGUMENTS = LAYER_NORM_JVP.arguments
 
 # A Hessian, times a vector
 
@@ -225,43 +171,26 @@ def cross_entropy_hvp(x, weight, targets, v):
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
     vscores = x @ v.T
-    vp = p * (vscores - (p * vscores).sum(axis=-1, keepdims=True))
+    mean = (p * vscores).sum(axis=-1, keepdims=True)
+    vp = p * (vscores - mean)
     return vp.T @ x / len(x)
 
 
-def probabilities(scores):
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    return e / row_sum(e)
-
-
-def one_hot(p, targets):
-    return 1.0 * (targets[:, None] == np.arange(p.shape[-1]))
-
-
-def hvp(x, weight, targets, v, *, moved=lambda x, weight, v: x @ v.T, outer=lambda p: p, total=row_sum,
-        less=lambda p, targets: 0.0, count=len, sign=1.0):
-    p, vscores = probabilities(x @ weight.T), moved(x, weight, v)
-    vp = outer(p) * (vscores - total(p * vscores)) - less(p, targets)
-    return sign * vp.T @ x / count(x)
-
-
-CROSS_ENTROPY_HVP = Routine("cross_entropy_hvp", hvp, ("x", "weight", "targets", "v"), ("hv",), known({
-    "gradient moved along": ("1 is subtracted at the target: that belongs to the gradient; it is a constant, and doesn't "
-                             "move with weight", dict(less=one_hot)),
-    "no row sum": ("softmax's sum over the row is missing: all scores of a row move all its probabilities",
-                   dict(total=np.zeros_like)),
+CROSS_ENTROPY_HVP = routine_of(cross_entropy_hvp, ("hv",), {
+    "gradient moved along": ("1 is subtracted at the target: that belongs to the gradient; it is a constant, and "
+                             "doesn't move with weight", "vp = p * (vscores - mean) - np.eye(len(weight))[targets]"),
+    "no row sum": ("softmax's sum over the row is missing: all scores of a row move all its probabilities", "mean = 0.0"),
     "diagonal only": ("p (1 - p) is only the diagonal of softmax's Jacobian: all scores of a row move all its "
-                      "probabilities",
-                      dict(total=lambda a: a)),
-    "row mean": ("the mean over the row stands where the sum belongs, in softmax's derivative", dict(total=mean)),
-    "no p": ("vp isn't multiplied by p", dict(outer=np.ones_like)),
-    "not divided": ("the loss is a mean: the division by the number of rows is missing", dict(count=lambda x: 1.0)),
-    "divided by all": ("divided by the number of scores: the mean is over the rows only",
-                       dict(count=lambda x: x.size)),
+                      "probabilities", "mean = p * vscores"),
+    "row mean": ("the mean over the row stands where the sum belongs, in softmax's derivative",
+                 "mean = (p * vscores).mean(axis=-1, keepdims=True)"),
+    "no p": ("vp isn't multiplied by p", "vp = vscores - mean"),
+    "not divided": ("the loss is a mean: the division by the number of rows is missing", "return vp.T @ x"),
+    "divided by all": ("divided by the number of scores: the mean is over the rows only", "return vp.T @ x / x.size"),
     "weight for v": ("the scores themselves stand where their movement along v belongs: it is x @ v.T",
-                     dict(moved=lambda x, weight, v: x @ weight.T)),
-    "sign": ("the sign is wrong", dict(sign=-1.0)),
-}))
+                     "vscores = x @ weight.T"),
+    "sign": ("the sign is wrong", "return -vp.T @ x / len(x)"),
+})
 
 
 EXERCISES = [

@@ -1,0 +1,78 @@
+"""A solution as students are shown it, and its routine: a known mistake is one of its lines, written otherwise."""
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from study.mistakes.doctor import Known, Routine
+
+MOST_KEPT = 4096  # variants of a solution
+
+
+def source_of(solution: Callable) -> str:
+    """The source of a function, below that of the functions of its module that it calls."""
+    found = {solution}
+
+    def collect(code: CodeType) -> None:
+        for name in code.co_names:
+            called = solution.__globals__.get(name)
+            if inspect.isfunction(called) and called.__module__ == solution.__module__ and called not in found:
+                found.add(called)
+                collect(called.__code__)
+        for inner in filter(inspect.iscode, code.co_consts):
+            collect(inner)
+
+    collect(solution.__code__)
+    ordered = sorted(found, key=lambda function: (function is solution, function.__code__.co_firstlineno))
+    return "\n\n".join(textwrap.dedent(inspect.getsource(function)) for function in ordered)
+
+
+def routine_of(solution: Callable, results: tuple[str, ...], mistakes: dict[str, tuple[str, ...]]) -> Routine:
+    """The routine of a solution, whose mistakes are lines: {name: (sentence, "s = 0; return dx - s")}.
+
+    Each line stands for the one that assigns to the same names, or for what is returned. One that assigns to arguments, as
+    no line of the solution does, stands in front. Another statement is named as the third of a mistake.
+    """
+    @functools.lru_cache(MOST_KEPT)
+    def written(lines: frozenset[tuple[str, str]]) -> Callable:
+        names = dict(solution.__globals__)
+        tree = ast.fix_missing_locations(rewritten(ast.parse(source_of(solution)), dict(lines)))
+        exec(compile(tree, f"<{solution.__name__}>", "exec"), names)
+        return names[solution.__name__]
+
+    def right(*inputs: Any, **lines: str) -> Any:
+        return written(frozenset(lines.items()))(*inputs) if lines else solution(*inputs)
+
+    known = tuple(Known(name, sentence, changes_of(*lines)) for name, (sentence, *lines) in mistakes.items())
+    name, arguments = solution.__name__.removesuffix("_backward"), tuple(inspect.signature(solution).parameters)
+    return Routine(name, right, arguments, results, known)
+
+
+def changes_of(lines: str, place: str = "") -> dict[str, str]:
+    """{what a line is known by: the line}
+
+    >>> changes_of("s = 0; return dx - s")
+    {'s': 's = 0', 'return': 'return dx - s'}
+    """
+    return {place or key_of(ast.parse(line).body[0]): line for line in lines.split("; ")}
+
+
+def key_of(statement: ast.stmt) -> str:
+    if isinstance(statement, ast.Assign):
+        return ast.unparse(statement.targets[0])
+    return "return" if isinstance(statement, ast.Return) else ast.unparse(statement)
+
+
+def rewritten(module: ast.Module, lines: dict[str, str]) -> ast.Module:
+    """The module with these lines. What is returned is that of its last function."""
+    solution = module.body[-1]
+    for node in [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]:
+        for i, statement in enumerate(node.body):
+            key = key_of(statement)
+            if key in lines and (key != "return" or node is solution):
+                node.body[i] = ast.parse(lines.pop(key)).body[0]
+    solution.body[:0] = [ast.parse(line).body[0] for line in lines.values()]
+    return module
