@@ -1,4 +1,6 @@
 """Mistakes in softmax and its logarithm, and in cross-entropy."""
+from functools import partial
+
 import numpy as np
 
 from .base import exchanged, family, last, normal, same
@@ -179,15 +181,8 @@ family("stable_softmax", softmax, lambda dout, x, *, way=softmax_backward: way(d
 })
 
 
-def log_softmax_backward(
-    dout, x, *, probabilities=softmax, upstream=same, product=lambda p, dout, x: dout, total=last,
-    combine=lambda p, dout, s, x: dout - p * s, finish=same,
-):
-    p, dout = probabilities(x), upstream(dout)
-    s = total(product(p, dout, x))  # of each row
-    return finish(combine(p, dout, s, x))
-
-
+log_softmax_backward = partial(
+    softmax_backward, product=lambda p, dout, x: dout, combine=lambda p, dout, s, x: dout - p * s)
 family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal((4, 4)), {
     **ENDINGS, **UPSTREAM,
     "no upstream": ("dout is not used: the chain rule multiplies the Jacobian by it", dict(upstream=np.ones_like)),
@@ -256,95 +251,17 @@ family("log_softmax", lambda x: np.log(softmax(x)), log_softmax_backward, normal
 IGNORED = -100
 
 
-def losses_of(x, targets):
-    counted = targets != IGNORED
-    return np.where(counted, -np.log(softmax(x))[np.arange(len(x)), np.where(counted, targets, 0)], 0.0), counted
-
-
 def cross_entropy(x, targets):
-    losses, counted = losses_of(x, targets)
+    counted = targets != IGNORED
+    losses = np.where(counted, -np.log(softmax(x))[np.arange(len(x)), np.where(counted, targets, 0)], 0.0)
     return np.asarray(losses.sum() / counted.sum())
 
 
-def at_targets(amount, shift=0):
-    """Take this from each row's element at its target."""
-    def subtract(dx, rows, targets):
-        dx[rows, (targets[rows] + shift) % dx.shape[1]] -= amount
-    return subtract
-
-
-def in_columns(dx, rows, targets):
-    dx[:, targets[rows]] -= 1
-
-
-def at_the_row_number(dx, rows, targets):
-    dx[rows, rows % dx.shape[1]] -= 1  # whoever does this has no % where it fits, and elsewhere an error
-
-
-def exchanged_indices(dx, rows, targets):
-    dx[targets[rows] % dx.shape[0], rows % dx.shape[1]] -= 1
-
-
-def everywhere(dx, rows, targets):
-    dx -= 1
-
-
-def all_but_the_target(dx, rows, targets):
-    others = np.ones_like(dx)
-    others[rows, targets[rows]] = 0
-    dx -= others
-
-
-def sign_at_the_target(dx, rows, targets):
-    dx[rows, targets[rows]] = 1 - dx[rows, targets[rows]]
-
-
-def minus_one_at_the_target(dx, rows, targets):
-    dx[rows, targets[rows]] = -1
-
-
-def zero_at_the_target(dx, rows, targets):
-    dx[rows, targets[rows]] = 0
-
-
-def at_the_largest(dx, rows, targets):
-    dx[rows, dx[rows].argmax(1)] -= 1
-
-
-def target_only(dx, rows, targets):
-    at_targets(1)(dx, rows, targets)
-    hot = np.zeros_like(dx)
-    hot[rows, targets[rows]] = 1
-    dx *= hot
-
-
-def through_the_logarithm(dx, rows, targets):
-    """The gradient by the probabilities, -1 / p at the target."""
-    hot = np.zeros_like(dx)
-    hot[rows, targets[rows]] = -1
-    dx[...] = hot / dx
-
-
-def hot_alone(dx, rows, targets):
-    dx[...] = 0
-    dx[rows, targets[rows]] = -1
-
-
-def times_p(dx, rows, targets):
-    p = dx.copy()
-    at_targets(1)(dx, rows, targets)
-    dx *= p
-
-
-def slope_of_p(dx, rows, targets):
-    p = dx.copy()
-    at_targets(1)(dx, rows, targets)
-    dx *= p * (1 - p)
-
-
-def smoothed(dx, rows, targets):
-    dx -= 0.1 / dx.shape[1]
-    at_targets(0.9)(dx, rows, targets)
+def at(p, rows, columns):
+    """1 at these places, 0 elsewhere. Whoever exchanges them has no % where they fit, and elsewhere an error."""
+    hot = np.zeros_like(p)
+    hot[rows % len(p), columns % p.shape[1]] = 1
+    return hot
 
 
 def ignored_are(chosen):
@@ -361,12 +278,13 @@ def only_row(i):
 
 
 def cross_entropy_backward(
-    dout, x, targets, *, probabilities=softmax, subtract=at_targets(1), mask=lambda counted, dx, targets: counted[:, None],
-    count=lambda counted, dx: counted.sum(), upstream=same, finish=same, rows=lambda dx, counted: dx,
+    dout, x, targets, *, probabilities=softmax, subtract=lambda p, hot, rows, classes: p - hot,
+    mask=lambda counted, dx, targets: counted[:, None], count=lambda counted, dx: counted.sum(), upstream=same, finish=same,
+    rows=lambda dx, counted: dx,
 ):
-    _, counted = losses_of(x, targets)
-    dx = probabilities(x)
-    subtract(dx, np.flatnonzero(counted), targets)
+    counted = targets != IGNORED
+    places, p = np.flatnonzero(counted), probabilities(x)
+    dx = subtract(p, at(p, places, targets[places]), places, targets[places])
     dx = upstream(dout) * dx * mask(counted, dx, targets) / count(counted, dx)
     return rows(finish(dx), counted), None
 
@@ -429,34 +347,42 @@ family("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_target
         "last row": ("only the last row gets a gradient: in a loop, = overwrites where += adds", only_row(-1)),
     }),
     **exchanged("subtract", {
-        "no target": ("1 is not subtracted at the target: p stands for p - onehot", lambda dx, rows, targets: None),
-        "target twice": ("2 is subtracted at the target instead of 1", at_targets(2)),
-        "target added": ("1 is added at the target instead of subtracted", at_targets(-1)),
-        "target off by one": ("1 is subtracted at the class after the target", at_targets(1, 1)),
-        "target off by one down": ("1 is subtracted at the class before the target", at_targets(1, -1)),
+        "no target": ("1 is not subtracted at the target: p stands for p - onehot", lambda p, hot, rows, classes: p),
+        "target twice": ("2 is subtracted at the target instead of 1", lambda p, hot, rows, classes: p - 2 * hot),
+        "target added": ("1 is added at the target instead of subtracted", lambda p, hot, rows, classes: p + hot),
+        "target off by one": ("1 is subtracted at the class after the target",
+                              lambda p, hot, rows, classes: p - at(p, rows, classes + 1)),
+        "target off by one down": ("1 is subtracted at the class before the target",
+                                   lambda p, hot, rows, classes: p - at(p, rows, classes - 1)),
         "in whole columns": ("dx[:, targets] -= 1 subtracts in all rows: each row has its own target, "
-                             "dx[np.arange(N), targets]", in_columns),
+                             "dx[np.arange(N), targets]", lambda p, hot, rows, classes: p - hot.max(0)),
         "at the row's number": ("1 is subtracted at the class with the number of the row; the target is the class",
-                                at_the_row_number),
+                                lambda p, hot, rows, classes: p - at(p, rows, rows)),
         "indices exchanged": ("dx[targets, rows] stands for dx[rows, targets]: the class is the second index",
-                              exchanged_indices),
-        "everywhere": ("1 is subtracted from all of p; it belongs to the target only", everywhere),
+                              lambda p, hot, rows, classes: p - at(p, classes, rows)),
+        "everywhere": ("1 is subtracted from all of p; it belongs to the target only",
+                       lambda p, hot, rows, classes: p - 1),
         "all but the target": ("1 is subtracted everywhere but at the target; it belongs to the target only",
-                               all_but_the_target),
-        "sign at the target": ("1 - p at the target: it has to be p - 1", sign_at_the_target),
-        "-1 at the target": ("-1 at the target: it has to be p - 1", minus_one_at_the_target),
-        "zero at the target": ("zero at the target: it has to be p - 1", zero_at_the_target),
-        "at the largest": ("1 is subtracted at the most probable class; it belongs to the target", at_the_largest),
+                               lambda p, hot, rows, classes: p - (1 - hot)),
+        "sign at the target": ("1 - p at the target: it has to be p - 1",
+                               lambda p, hot, rows, classes: np.where(hot, 1 - p, p)),
+        "-1 at the target": ("-1 at the target: it has to be p - 1",
+                             lambda p, hot, rows, classes: np.where(hot, -1, p)),
+        "zero at the target": ("zero at the target: it has to be p - 1",
+                               lambda p, hot, rows, classes: np.where(hot, 0, p)),
+        "at the largest": ("1 is subtracted at the most probable class; it belongs to the target",
+                           lambda p, hot, rows, classes: p - at(p, rows, p[rows].argmax(1))),
         "target only": ("only the target's logit gets a gradient; the others of the row get p, as all stand in the sum",
-                        target_only),
+                        lambda p, hot, rows, classes: (p - hot) * hot),
         "through the logarithm": ("-1 / p at the target is the gradient by the probabilities; softmax's has to follow",
-                                  through_the_logarithm),
-        "no p": ("p is missing: -onehot stands for p - onehot", hot_alone),
-        "times p": ("p - onehot is multiplied by p: it is the whole gradient already", times_p),
+                                  lambda p, hot, rows, classes: -hot / p),
+        "no p": ("p is missing: -onehot stands for p - onehot", lambda p, hot, rows, classes: -hot),
+        "times p": ("p - onehot is multiplied by p: it is the whole gradient already",
+                    lambda p, hot, rows, classes: (p - hot) * p),
         "times p (1 - p)": ("p - onehot is multiplied by p (1 - p), as for a squared error; it is the whole gradient "
-                            "already",
-                            slope_of_p),
-        "smoothed": ("label smoothing 0.1 in backward only", smoothed),
+                            "already", lambda p, hot, rows, classes: (p - hot) * (p * (1 - p))),
+        "smoothed": ("label smoothing 0.1 in backward only",
+                     lambda p, hot, rows, classes: p - 0.1 / p.shape[1] - 0.9 * hot),
     }),
     **{name: mistake for name, mistake in PROBABILITIES.items() if name != "softmax over the last axis but one"},
 }, constants=("targets",), telling=square_logits_and_targets)

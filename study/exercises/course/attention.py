@@ -28,24 +28,10 @@ def masked_softmax_backward(dout, scores, mask):
     return p * (dout - (dout * p).sum(axis=-1, keepdims=True))
 
 
-def attention_backward(dout, q, k, v):
+def attention(dout, q, k, v, may_look=True):
+    """The gradients of q, k and v, with the mask that forward had."""
     scale = 1 / np.sqrt(q.shape[-1])
-    scores = q @ np.swapaxes(k, -1, -2) * scale
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights = e / e.sum(axis=-1, keepdims=True)
-
-    dv = np.swapaxes(weights, -1, -2) @ dout
-    dweights = dout @ np.swapaxes(v, -1, -2)
-    dscores = weights * (dweights - (dweights * weights).sum(axis=-1, keepdims=True))
-    dq = dscores @ k * scale
-    dk = np.swapaxes(dscores, -1, -2) @ q * scale
-    return dq, dk, dv
-
-
-def causal_attention_backward(dout, q, k, v):
-    T, D = q.shape[-2:]
-    scale = 1 / np.sqrt(D)
-    scores = np.where(np.tri(T, dtype=bool), q @ np.swapaxes(k, -1, -2) * scale, -np.inf)
+    scores = np.where(may_look, q @ np.swapaxes(k, -1, -2) * scale, -np.inf)
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights = e / e.sum(axis=-1, keepdims=True)
 
@@ -58,6 +44,14 @@ def causal_attention_backward(dout, q, k, v):
     return dq, dk, dv
 
 
+def attention_backward(dout, q, k, v):
+    return attention(dout, q, k, v)
+
+
+def causal_attention_backward(dout, q, k, v):
+    return attention(dout, q, k, v, np.tri(q.shape[-2], dtype=bool))
+
+
 def multi_head_backward(dout, q, k, v, heads):
     def split(x):  # (..., T, heads * d) -> (..., heads, T, d)
         return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -3, -2)
@@ -66,18 +60,7 @@ def multi_head_backward(dout, q, k, v, heads):
         x = np.swapaxes(x, -3, -2)
         return x.reshape(*x.shape[:-2], -1)
 
-    dout, q, k, v = split(dout), split(q), split(k), split(v)
-    scale = 1 / np.sqrt(q.shape[-1])
-    scores = q @ np.swapaxes(k, -1, -2) * scale
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights = e / e.sum(axis=-1, keepdims=True)
-
-    dv = np.swapaxes(weights, -1, -2) @ dout
-    dweights = dout @ np.swapaxes(v, -1, -2)
-    dscores = weights * (dweights - (dweights * weights).sum(axis=-1, keepdims=True))
-    dq = dscores @ k * scale
-    dk = np.swapaxes(dscores, -1, -2) @ q * scale
-    return merge(dq), merge(dk), merge(dv)
+    return tuple(merge(gradient) for gradient in attention(split(dout), split(q), split(k), split(v)))
 
 
 def rotary_backward(dout, x, angles):

@@ -30,17 +30,8 @@ def rms_norm_backward(dout, x, weight, eps):
 
 
 def residual_norm_backward(dout, x, weight, bias, eps):
-    c = x - x.mean(axis=-1, keepdims=True)
-    rstd = 1 / np.sqrt((c * c).mean(axis=-1, keepdims=True) + eps)
-    x_hat = c * rstd
-
-    dx_hat = dout * weight
-    shift = dx_hat.mean(axis=-1, keepdims=True)
-    stretch = (dx_hat * x_hat).mean(axis=-1, keepdims=True)
-    from_norm = rstd * (dx_hat - shift - x_hat * stretch)
-
-    rows = tuple(range(x.ndim - 1))
-    return dout + from_norm, (dout * x_hat).sum(axis=rows), dout.sum(axis=rows)
+    dx, dweight, dbias = layer_norm_backward(dout, x, weight, bias, eps)
+    return dout + dx, dweight, dbias
 
 
 def either_eps(generator, shape, sizes):
@@ -53,33 +44,24 @@ BIAS = Argument("D", about="what is added to each feature, the same for all rows
 EPS = Argument("", either_eps, "a small number inside the square root, such as 1e-5; take the one that you are given")
 
 
-def inverse_root(eps):
-    return dict(inverse=lambda var, _: 1 / np.sqrt(var + eps))
-
-
-def summed(axis):
-    return lambda a: a.sum(axis)
-
-
 EPS_OF_ONES_OWN = [
-    Known(f"eps is {eps}", f"eps is {eps}, whatever is given: take the argument eps", inverse_root(float(eps)))
+    Known(f"eps is {eps}", f"eps is {eps}, whatever is given: take the argument eps",
+          dict(inverse=lambda var, _, eps=float(eps): 1 / np.sqrt(var + eps)))
     for eps in ("1e-5", "1e-8")]
-SUMS_OF_THE_GAIN = [
-    Known("gain over axis 0", "dweight is summed over axis 0 alone: with leading axes (B, T, D), all axes but the last are "
-          "rows", dict(gain_sum=summed(0))),
-    Known("gain over axis 1", "dweight is summed over axis 1: it has to be all axes but the last",
-          dict(gain_sum=summed(1))),
-]
-SUMS_OF_BOTH = [
-    Known("bias over axis 0", "dbias is summed over axis 0 alone: with leading axes (B, T, D), all axes but the last are "
-          "rows", dict(offset_sum=summed(0))),
-    Known("bias over axis 1", "dbias is summed over axis 1: it has to be all axes but the last",
-          dict(offset_sum=summed(1))),
-    Known("both over axis 0", "dweight and dbias are summed over axis 0 alone: with leading axes (B, T, D), all axes but "
-          "the last are rows", dict(gain_sum=summed(0), offset_sum=summed(0))),
-    Known("both over axis 1", "dweight and dbias are summed over axis 1: it has to be all axes but the last",
-          dict(gain_sum=summed(1), offset_sum=summed(1))),
-]
+
+
+def sums_over(which, gradients, *parts):
+    """The mistakes of a sum over the rows of (B, T, D) that runs over one axis."""
+    is_or_are = "are" if len(parts) > 1 else "is"
+    why = {0: "axis 0 alone: with leading axes (B, T, D), all axes but the last are rows",
+           1: "axis 1: it has to be all axes but the last"}
+    return [Known(f"{which} over axis {axis}", f"{gradients} {is_or_are} summed over {why[axis]}",
+                  dict.fromkeys(parts, lambda a, axis=axis: a.sum(axis))) for axis in why]
+
+
+SUMS_OF_THE_GAIN = sums_over("gain", "dweight", "gain_sum")
+SUMS_OF_BOTH = [*sums_over("bias", "dbias", "offset_sum"),
+                *sums_over("both", "dweight and dbias", "gain_sum", "offset_sum")]
 LAYER_NORM = with_mistakes(routine_of("layer_norm"), SUMS_OF_THE_GAIN + SUMS_OF_BOTH + EPS_OF_ONES_OWN)
 LAYER_NORM = with_argument(LAYER_NORM, "eps")
 RMS_NORM = with_argument(with_mistakes(routine_of("scaled_rms_norm"), SUMS_OF_THE_GAIN + EPS_OF_ONES_OWN), "eps")
