@@ -3,6 +3,8 @@
 `Generator` makes others, for who wants numbers that do not depend on what else is drawn: randn(3, generator=g).
 """
 import contextlib
+import functools
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 
 from .arrays.devices import CPU, device as checked_device
 from .arrays.versions import tick
+from .backend import in_order
 from .runner import notice, opaque
 
 _generator = np.random.default_rng()
@@ -122,6 +125,149 @@ def portion(rank: int, size: int) -> Iterator[None]:
 
 def key_of_batch(count: int) -> np.ndarray:
     """(2,), of which dropout makes a mask: 64 bits that are drawn, the same ones for all portions of a batch, and the
-    position in the whole batch of the first of this portion's `count` elements. See ops/dropout.py."""
+    position in the whole batch of the first of this portion's `count` elements."""
     drawn = generator().bit_generator.random_raw()
     return np.array([drawn, _rank * count], np.uint64).view(np.int64)
+
+
+# ------------------------------------------------------------------------------------------------ masks, from a key
+#
+# Dropout's numbers come from Threefry-4x32 with 13 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+# 2011). It makes four words of 32 bits of a counter and a key. An element is dropped if its word is below p * 2^32. Each
+# word serves two elements, as it is and with its halves exchanged, so a counter serves eight. The lower half decides only
+# where the upper one is that of p * 2^32, once in 65,536 times: two such elements are independent but for 1e-5. Elements
+# that share a counter lie 16 apart: element 16 s + l of a group of 128 has slot s of the group's l-th counter.
+
+LANES, SLOTS = 16, 8  # counters of a group, and elements that a counter serves
+ROUNDS = 13
+ROTATIONS = (10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)
+PARITY = 0x1BD11BDA
+
+
+def rotated(word, count: int):
+    return word << np.uint32(count) | word >> np.uint32(32 - count)
+
+
+def threefry(counter, key) -> list:
+    """Four words, of the four of a counter and the four of a key: arrays of uint32, which broadcast.
+
+    >>> [f"{word[0]:08x}" for word in threefry([np.zeros(1, np.uint32)] * 4, [np.zeros(1, np.uint32)] * 4)]
+    ['531c7e4f', '39491ee5', '2c855a92', '3d6abf9a']
+    """
+    keys = [*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ np.uint32(PARITY)]
+    x = [counter[i] + keys[i] for i in range(4)]
+    for n in range(ROUNDS):
+        for i, count in zip((0, 2), ROTATIONS[n % len(ROTATIONS)]):
+            j = i + 1 if n % 2 == 0 else 3 - i
+            x[i] = x[i] + x[j]
+            x[j] = rotated(x[j], count) ^ x[i]
+        if n % 4 == 3:
+            times = n // 4 + 1
+            x = [x[i] + keys[(times + i) % 5] for i in range(4)]
+            x[3] = x[3] + np.uint32(times)
+    return x
+
+
+def four_words(number: np.ndarray) -> tuple:
+    """Of numbers of 64 bits: the lower half, the upper half, and two that are zero."""
+    number = number.view(np.uint64)
+    low, high = number.astype(np.uint32), (number >> np.uint64(32)).astype(np.uint32)
+    return low, high, np.zeros_like(low), np.zeros_like(low)
+
+
+def factors(shape: tuple[int, ...], key: np.ndarray, p: float, dtype: np.dtype) -> np.ndarray:
+    """keep / (1 - p), where keep is 0 with probability p, else 1.
+
+    key (2,): 64 bits, and the position of the first element in the batch; see `key_of_batch`.
+    """
+    count, first = math.prod(shape), int(key[1])
+    groups = np.arange(first // (LANES * SLOTS), -(-(first + count) // (LANES * SLOTS)))
+    words = threefry(four_words(groups[:, None] * LANES + np.arange(LANES)), four_words(key[:1]))
+    slots = np.stack([word for x in words for word in (x, rotated(x, 16))], axis=1)  # (groups, SLOTS, LANES)
+    words = slots.reshape(-1)[first % (LANES * SLOTS) :][:count].reshape(shape)
+    is_dropped = words < min(round(p * 2**32), 2**32 - 1)
+    return np.where(is_dropped, 0.0, 1 / (1 - p) if p < 1 else 0.0).astype(dtype)
+
+
+# ------------------------------------------------------------------------------------------------ draws, without gradient
+
+
+def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, own: Generator | None) -> np.ndarray:
+    """Positions along the last axis, drawn in proportion to the weights."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = np.cumsum(weights, axis=-1, dtype=np.float64)
+    if not (np.isfinite(ends).all() and (weights >= 0).all()):
+        raise ValueError("multinomial: expected weights that are finite and not negative, got an inf, NaN or one below 0")
+    needed = 1 if replacement else num_samples
+    if (np.count_nonzero(weights, axis=-1) < needed).any():
+        raise ValueError(f"multinomial: a row of weights has fewer than {needed} that are not zero")
+    shape, source = weights.shape[:-1] + (num_samples,), generator(own)
+    if not replacement:  # the first to come, if these are the rates at which they come: waiting is exponential then
+        with np.errstate(divide="ignore"):
+            log_waiting = np.log(source.standard_exponential(weights.shape)) - np.log(weights)
+        return in_order(np.argsort(log_waiting, axis=-1)[..., :num_samples])
+    points = source.random(shape) * ends[..., -1:]
+    rows = zip(ends.reshape(-1, weights.shape[-1]), points.reshape(-1, num_samples))
+    found = [np.searchsorted(row, drawn, side="right") for row, drawn in rows]
+    return np.array(found, np.int64).reshape(shape)
+
+
+def _tossed(probabilities: np.ndarray, own: Generator | None) -> np.ndarray:
+    is_float = probabilities.dtype.kind == "f"
+    if not (is_float and probabilities.min(initial=0.0) == 0 and probabilities.max(initial=1.0) == 1):  # NaN is neither
+        raise ValueError("bernoulli: expected probabilities, floats from 0 to 1")
+    return (generator(own).random(probabilities.shape) < probabilities).astype(probabilities.dtype)
+
+
+_source = generator  # where an argument has that name
+
+
+class RandomMethods:
+    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None):
+        """Positions drawn at random, with these weights: of a vector, or of each row of a matrix. They have no gradient.
+
+        Without replacement no position is drawn twice, and an error says if too few have a weight. The weights need not
+        sum to 1.
+        """
+        if self.dtype.kind != "f":
+            raise TypeError(f"multinomial: expected weights of a floating dtype, got {self.dtype}")
+        if self.ndim not in (1, 2):
+            raise ValueError(f"multinomial: expected a vector or a matrix of weights, got shape {self.shape}")
+        if num_samples < 1:
+            raise ValueError(f"multinomial: expected at least one sample, got {num_samples}")
+        if not replacement and num_samples > self.shape[-1]:
+            raise ValueError(f"multinomial: cannot draw {num_samples} of {self.shape[-1]} without replacement")
+        draw = functools.partial(_drawn, num_samples=num_samples, replacement=replacement, own=generator)
+        return self.constant(draw, self)
+
+    def bernoulli(self, *, generator: Generator | None = None):
+        """1 with the probability that stands there, else 0, element by element. The draw has no gradient."""
+        return self.constant(functools.partial(_tossed, own=generator), self)
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None):
+        """Drawn anew: normal with this mean and standard deviation."""
+        return self._drawn_anew("normal_", _source(generator).normal(mean, std, self.shape))
+
+    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None):
+        """Drawn anew: uniform from low up to, but not including, high."""
+        values = _source(generator).uniform(low, high, self.shape)
+        if low < high and self.dtype.kind == "f":  # in this dtype, the last of them would be rounded to high
+            values = np.minimum(values, np.nextafter(self.dtype.type(high), self.dtype.type(low)))
+        return self._drawn_anew("uniform_", values)
+
+    def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None):
+        """Drawn anew: waiting times for what happens `lambd` times per unit of time."""
+        if not lambd > 0:
+            raise ValueError(f"exponential_: lambd must be > 0, got {lambd!r}")
+        return self._drawn_anew("exponential_", _source(generator).exponential(1 / lambd, self.shape))
+
+    def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None):
+        """Drawn anew: 1 with probability p, else 0, in any dtype."""
+        if not 0 <= p <= 1:
+            raise ValueError(f"bernoulli_: p must be a probability, from 0 to 1, got {p!r}")
+        return self.write((_source(generator).random(self.shape) < p).astype(self.dtype))
+
+    def _drawn_anew(self, name: str, values: np.ndarray):
+        if self.dtype.kind != "f":
+            raise TypeError(f"{name}: expected a tensor of floats, got {self.dtype}")
+        return self.write(np.asarray(values).astype(self.dtype))

@@ -326,7 +326,7 @@ def rotated(word, count):
 
 
 def dropping_factor(position, key, p):
-    """What dropout multiplies the element at a position with: see ops/dropout.py."""
+    """What dropout multiplies the element at a position with: see minigrad/random.py."""
     group, within = divmod(position, 128)
     slot, lane = divmod(within, 16)
     counter, key = 16 * group + lane, int(key) % 2**64

@@ -7,6 +7,7 @@ those in place and the conversions its place on the tape.
 import inspect
 
 from ..arrays.conversions import ConversionMethods
+from ..random import RandomMethods
 from . import (
     attention, binary_cross_entropy, cross_entropy, difference_losses, dropout, embedding, layer_norm, normalize, rms_norm,
 )
@@ -21,7 +22,6 @@ from .gather import GatherMethods
 from .in_place import InPlaceMethods
 from .indexing import IndexingMethods
 from .matmul import MatmulMethods
-from .multinomial import MultinomialMethods
 from .numpy_protocol import NumpyProtocol
 from .reduce import ReduceMethods
 from .shape import ShapeMethods
@@ -34,7 +34,7 @@ from .windows import WindowMethods
 class Methods(
     ArithmeticMethods, ElementaryMethods, ActivationMethods, ComparisonMethods, ReduceMethods, StatisticsMethods,
     CumulativeMethods, SoftmaxMethods, MatmulMethods, ShapeMethods, DiagonalMethods, IndexingMethods, GatherMethods,
-    WindowMethods, SortingMethods, MultinomialMethods, InPlaceMethods, DtypeMethods, ConversionMethods, NumpyProtocol,
+    WindowMethods, SortingMethods, RandomMethods, InPlaceMethods, DtypeMethods, ConversionMethods, NumpyProtocol,
 ):
     pass
 

@@ -29,7 +29,8 @@ import math
 import numpy as np
 
 from ..tape import Fused
-from .dropout import LANES, SLOTS, Dropout, factors
+from ..random import LANES, SLOTS, factors
+from .dropout import Dropout
 from .softmax import shifted
 
 

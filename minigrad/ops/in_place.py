@@ -3,7 +3,6 @@ from typing import Self
 
 import numpy as np
 
-from .. import random
 from ..arrays import versions
 from ..arrays.versions import check_current
 from ..arrays.dtypes import as_array
@@ -98,31 +97,3 @@ class InPlaceMethods:
         """Take the source's values, broadcast, in this dtype."""
         source = source if is_tensor(source) else self.constant(as_array, source, None, True)
         return self.write(source.to(self.dtype).expand(self.shape))
-
-    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: random.Generator | None = None):
-        """Drawn anew: normal with this mean and standard deviation."""
-        return self._drawn_anew("normal_", random.generator(generator).normal(mean, std, self.shape))
-
-    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: random.Generator | None = None):
-        """Drawn anew: uniform from low up to, but not including, high."""
-        values = random.generator(generator).uniform(low, high, self.shape)
-        if low < high and self.dtype.kind == "f":  # in this dtype, the last of them would be rounded to high
-            values = np.minimum(values, np.nextafter(self.dtype.type(high), self.dtype.type(low)))
-        return self._drawn_anew("uniform_", values)
-
-    def exponential_(self, lambd: float = 1.0, *, generator: random.Generator | None = None):
-        """Drawn anew: waiting times for what happens `lambd` times per unit of time."""
-        if not lambd > 0:
-            raise ValueError(f"exponential_: lambd must be > 0, got {lambd!r}")
-        return self._drawn_anew("exponential_", random.generator(generator).exponential(1 / lambd, self.shape))
-
-    def bernoulli_(self, p: float = 0.5, *, generator: random.Generator | None = None):
-        """Drawn anew: 1 with probability p, else 0, in any dtype."""
-        if not 0 <= p <= 1:
-            raise ValueError(f"bernoulli_: p must be a probability, from 0 to 1, got {p!r}")
-        return self.write((random.generator(generator).random(self.shape) < p).astype(self.dtype))
-
-    def _drawn_anew(self, name: str, values: np.ndarray):
-        if self.dtype.kind != "f":
-            raise TypeError(f"{name}: expected a tensor of floats, got {self.dtype}")
-        return self.write(np.asarray(values).astype(self.dtype))

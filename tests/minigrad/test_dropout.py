@@ -5,8 +5,8 @@ import pytest
 import minigrad as mg
 import naive
 import nn
+from minigrad import random as textbook
 from minigrad.fast.kernels import dropout as kernels
-from minigrad.ops import dropout as textbook
 from minigrad.ops.attention import WeightsDropout
 from nn import functional as F
 

@@ -1,4 +1,4 @@
-"""Dropout's masks, those that `minigrad/ops/dropout.py` describes, in registers while elements are multiplied by them.
+"""Dropout's masks, those that `minigrad/random.py` describes, in registers while elements are multiplied by them.
 
 Threefry takes additions, rotations and xors, all of them vector instructions. Of the key's four words two are zero, and of
 the counter's, too.
