@@ -422,28 +422,31 @@ class Results:
 
 
 def work(mutants: list[Mutant], options: argparse.Namespace, folder: pathlib.Path) -> None:
-    """Judge mutants until they are done, or time is up; then see that the tests that noticed them pass without."""
+    """Judge mutants until they are done, or time is up. A test that noticed one has to pass without it."""
     for name in OF_OTHERS:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
     copy = Copy(options.checkout, folder)
-    results = Results(options.results)
-    while waiting := [mutant for mutant in mutants if not results.is_known(mutant)]:
+
+    def check(tests: set[str]) -> None:
+        plugin = Chosen([], {}, lambda nodeid: False, seconds=10 * options.seconds)
+        plugin.place = lambda item, name: 0
+        failed = copy.run(["--continue-on-collection-errors", *sorted(tests)], plugin, {}).get("failed", tests)
+        for test in tests:
+            results.add(test=test, passes=test not in failed)
+
+    while waiting := [mutant for mutant in mutants if not (results := Results(options.results)).is_known(mutant)]:
         for mutant in waiting:
             if time.monotonic() > options.end:
                 break
-            failing = {test for test, passes in Results(options.results).passes.items() if not passes}
-            found = copy.judge(mutant, failing, options.seconds)
+            results = Results(options.results)
+            found = copy.judge(mutant, {test for test, passes in results.passes.items() if not passes}, options.seconds)
             results.add(mutant=asdict(mutant), **found)
             print(f"{found['outcome']}: {mutant}", flush=True)
-        results = Results(options.results)
-        if tests := sorted(results.unchecked()):
-            plugin = Chosen([], {}, lambda nodeid: False, seconds=10 * options.seconds)
-            plugin.place = lambda item, name: 0
-            failed = copy.run(["--continue-on-collection-errors", *tests], plugin, {}).get("failed", tests)
-            for test in tests:
-                results.add(test=test, passes=test not in failed)
-            results = Results(options.results)
+            if files := {test for test in found.get("failed", ()) if "::" not in test} - results.passes.keys():
+                check(files)  # now, as it may be in the way of all that follow
+        if tests := (results := Results(options.results)).unchecked():
+            check(tests)
         if time.monotonic() > options.end:
             return
 

@@ -6,7 +6,7 @@ import math
 import pathlib
 from collections.abc import Iterator
 
-MOST = 80  # tests that are named for one mutant
+MOST, MOST_FILES = 80, 8  # tests that are named for one mutant: to import a file of them takes as long as to run some
 STEPS = 4  # from a function to those that call it, to those that call these, ...
 Names = frozenset[str]
 
@@ -121,7 +121,9 @@ class Nearness:
             home = sum(a == b for a, b in zip(file.parts[1:], parts))
             return spoken * (1 + 0.5 * home) * (1 + (file.stem in alike)) / (30 + len(names)) ** 0.4
 
-        return sorted((test for test in self.of_tests if near(test) > 0), key=near, reverse=True)[:MOST]
+        found = sorted((test for test in self.of_tests if near(test) > 0), key=near, reverse=True)[:MOST]
+        files = [*dict.fromkeys(file for file, _ in found)][:MOST_FILES]
+        return [test for test in found if test[0] in files]
 
     def in_files(self, beginning: str) -> list[tuple[str, str]]:
         return [test for test in self.of_tests if test[0].startswith(beginning)]

@@ -8,15 +8,12 @@ same life, one with the plain step and one with the compiled one: calls, and bet
 hold on to something. After each call all results, gradients and parameters must have the same bits. Sizes lie on both sides
 of 32 kB, above which the memory of a captured step is used again. A short form is tests/minigrad/test_fuzz.py.
 """
-import argparse
 import contextlib
 import gc
 import pathlib
 import random
 import sys
 import threading
-import time
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -27,6 +24,7 @@ if __name__ == "__main__":
 import minigrad as mg
 import nn
 import nn.functional as F
+from fuzz.searching import parser, search
 from nn.position import rotate, rotation
 
 UNARY = [
@@ -223,35 +221,8 @@ def live(seed: int, calls: int = 12, turn: Any = None) -> str:
     return "same"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--seed", type=int, default=0, help="the first one")
-    parser.add_argument("--threads", type=int, default=3, help="worlds at once")
-    options = parser.parse_args()
-    end, turn, seeds, outcomes, failures = time.time() + 60 * options.minutes, threading.Lock(), iter(range(options.seed, 10**9)), Counter(), []
-
-    def work() -> None:
-        while time.time() < end:
-            with turn:
-                seed = next(seeds)
-            try:
-                outcome = live(seed, turn=turn)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is reported, and the next seed is tried
-                outcome = "DIFFERENT"
-                failures.append((seed, str(error).strip()[:300]))
-                print(f"seed {seed}: {error!r:.600}", flush=True)
-            outcomes[outcome] += 1
-
-    threads = [threading.Thread(target=work) for _ in range(options.threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for outcome, count in outcomes.most_common():
-        print(f"{count:7d} {outcome}")
-    sys.exit(bool(failures))
-
-
 if __name__ == "__main__":
-    main()
+    flags = parser(__doc__)
+    flags.add_argument("--threads", type=int, default=3, help="worlds at once")
+    options, lock = flags.parse_args(), threading.Lock()
+    sys.exit(search(lambda seed: live(seed, turn=lock), options, options.threads))

@@ -8,14 +8,11 @@ of the same seed live the same life, one with the plain step and one with the co
 parameters and the variables are compared. A difference is silent if no error is raised by one of the next calls, at which
 Python runs the step again. A short form is tests/minigrad/test_fuzz.py.
 """
-import argparse
 import pathlib
 import random
 import sys
 import textwrap
-import time
 import types
-from collections import Counter
 
 import numpy as np
 
@@ -23,6 +20,7 @@ if __name__ == "__main__":
     sys.path[:0] = map(str, (pathlib.Path(__file__).parents[2], pathlib.Path(__file__).parents[1]))
 
 import minigrad as mg
+from fuzz.searching import parser, search
 
 # What each kind of variable needs at the top of the file and in World.__init__, and how it is read, and set by `{w}.. = {v}`.
 SLOTS = {
@@ -190,24 +188,5 @@ def live(seed: int, calls: int = 10) -> str:
     raise AssertionError(f"seed {seed}: SILENT since call {wrong_since}\n{text}\n{life.events}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--seed", type=int, default=0, help="the first one")
-    options = parser.parse_args()
-    end, seed, outcomes, failures = time.time() + 60 * options.minutes, options.seed, Counter(), 0
-    while time.time() < end:
-        try:
-            outcomes[live(seed)[:40]] += 1
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is reported, and the next seed is tried
-            failures += 1
-            print(f"seed {seed}: {error!r:.3000}".replace("\\n", "\n"), flush=True)
-        seed += 1
-    for outcome, count in outcomes.most_common():
-        print(f"{count:7d} {outcome}")
-    print(f"{seed - options.seed} steps, {failures} silent or broken")
-    sys.exit(bool(failures))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(search(live, parser(__doc__).parse_args()))
