@@ -71,183 +71,33 @@ def __getattr__(name: str):
     left_out(__name__, LEFT_OUT)(name)
 
 
-# The methods as functions: mg.exp(x) is x.exp(). Each stands in ops/<the heading>.py.
-
-# arithmetic
-abs = Tensor.abs
-add = Tensor.add
-addcdiv = Tensor.addcdiv
-addcmul = Tensor.addcmul
-ceil = Tensor.ceil
-div = Tensor.div
-floor = Tensor.floor
-floor_divide = Tensor.floor_divide
-fmod = Tensor.fmod
-frac = Tensor.frac
-lerp = Tensor.lerp
-mul = Tensor.mul
-neg = Tensor.neg
-pow = Tensor.pow
-reciprocal = Tensor.reciprocal
-remainder = Tensor.remainder
-round = Tensor.round
-sign = Tensor.sign
-square = Tensor.square
-sub = Tensor.sub
-trunc = Tensor.trunc
-
-# elementary
-acos = Tensor.acos
-acosh = Tensor.acosh
-arccos = Tensor.arccos
-arccosh = Tensor.arccosh
-arcsin = Tensor.arcsin
-arcsinh = Tensor.arcsinh
-arctan = Tensor.arctan
-arctan2 = Tensor.arctan2
-arctanh = Tensor.arctanh
-asin = Tensor.asin
-asinh = Tensor.asinh
-atan = Tensor.atan
-atan2 = Tensor.atan2
-atanh = Tensor.atanh
-cos = Tensor.cos
-cosh = Tensor.cosh
-erf = Tensor.erf
-erfc = Tensor.erfc
-exp = Tensor.exp
-exp2 = Tensor.exp2
-expm1 = Tensor.expm1
-log = Tensor.log
-log10 = Tensor.log10
-log1p = Tensor.log1p
-log2 = Tensor.log2
-logaddexp = Tensor.logaddexp
-rsqrt = Tensor.rsqrt
-sigmoid = Tensor.sigmoid
-sin = Tensor.sin
-sinh = Tensor.sinh
-sqrt = Tensor.sqrt
-tan = Tensor.tan
-tanh = Tensor.tanh
-
-# activations
-gelu = Tensor.gelu
-relu = Tensor.relu
-
-# comparison
-allclose = Tensor.allclose
-clamp = Tensor.clamp
-clip = Tensor.clip
-eq = Tensor.eq
-equal = Tensor.equal
-ge = Tensor.ge
-gt = Tensor.gt
-isclose = Tensor.isclose
-isfinite = Tensor.isfinite
-isinf = Tensor.isinf
-isnan = Tensor.isnan
-le = Tensor.le
-logical_and = Tensor.logical_and
-logical_not = Tensor.logical_not
-logical_or = Tensor.logical_or
-logical_xor = Tensor.logical_xor
-lt = Tensor.lt
-masked_fill = Tensor.masked_fill
-maximum = Tensor.maximum
-minimum = Tensor.minimum
-nan_to_num = Tensor.nan_to_num
-ne = Tensor.ne
-
-# reduce
-all = Tensor.all
-amax = Tensor.amax
-amin = Tensor.amin
-any = Tensor.any
-argmax = Tensor.argmax
-argmin = Tensor.argmin
-count_nonzero = Tensor.count_nonzero
-logsumexp = Tensor.logsumexp
-max = Tensor.max
-mean = Tensor.mean
-min = Tensor.min
-norm = Tensor.norm
-prod = Tensor.prod
-sum = Tensor.sum
-
-# statistics
-median = Tensor.median
-std = Tensor.std
-var = Tensor.var
-
-# cumulative
-cumprod = Tensor.cumprod
-cumsum = Tensor.cumsum
-logcumsumexp = Tensor.logcumsumexp
-
-# softmax
-log_softmax = Tensor.log_softmax
-softmax = Tensor.softmax
-
-# matmul
-bmm = Tensor.bmm
-dot = Tensor.dot
-kron = Tensor.kron
-mm = Tensor.mm
-mv = Tensor.mv
-outer = Tensor.outer
-
-# shape
 concat = cat
-broadcast_to = Tensor.broadcast_to
-chunk = Tensor.chunk
-clone = Tensor.clone
-flatten = Tensor.flatten
-flip = Tensor.flip
-movedim = Tensor.movedim
-narrow = Tensor.narrow
-permute = Tensor.permute
-ravel = Tensor.ravel
-reshape = Tensor.reshape
-roll = Tensor.roll
-select = Tensor.select
-split = Tensor.split
-squeeze = Tensor.squeeze
-swapaxes = Tensor.swapaxes
-t = Tensor.t
-tile = Tensor.tile
-transpose = Tensor.transpose
-unbind = Tensor.unbind
-unflatten = Tensor.unflatten
-unsqueeze = Tensor.unsqueeze
 
-# diagonal
-diag = Tensor.diag
-diagonal = Tensor.diagonal
-tril = Tensor.tril
-triu = Tensor.triu
-
-# gather
-gather = Tensor.gather
-index_add = Tensor.index_add
-index_select = Tensor.index_select
-scatter = Tensor.scatter
-scatter_add = Tensor.scatter_add
-
-# indexing
-masked_select = Tensor.masked_select
-nonzero = Tensor.nonzero
-repeat_interleave = Tensor.repeat_interleave
-
-# sorting
-argsort = Tensor.argsort
-sort = Tensor.sort
-topk = Tensor.topk
-unique = Tensor.unique
-
-# multinomial
-bernoulli = Tensor.bernoulli
-multinomial = Tensor.multinomial
-
-# dtypes
-is_floating_point = Tensor.is_floating_point
+# The methods that are functions too: mg.exp(x) is x.exp(). Each stands in ops/<the heading>.py, draws in random.py.
+FUNCTIONS = {
+    "arithmetic":
+        "abs add addcdiv addcmul ceil div floor floor_divide fmod frac lerp mul neg pow reciprocal remainder round "
+        "sign square sub trunc",
+    "elementary":
+        "acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh cos cosh erf "
+        "erfc exp exp2 expm1 log log10 log1p log2 logaddexp rsqrt sigmoid sin sinh sqrt tan tanh",
+    "activations": "gelu relu",
+    "comparison":
+        "allclose clamp clip eq equal ge gt isclose isfinite isinf isnan le logical_and logical_not logical_or "
+        "logical_xor lt masked_fill maximum minimum nan_to_num ne",
+    "reduce": "all amax amin any argmax argmin count_nonzero logsumexp max mean min norm prod sum",
+    "statistics": "median std var",
+    "cumulative": "cumprod cumsum logcumsumexp",
+    "softmax": "log_softmax softmax",
+    "matmul": "bmm dot kron mm mv outer",
+    "shape":
+        "broadcast_to chunk clone flatten flip movedim narrow permute ravel reshape roll select split squeeze "
+        "swapaxes t tile transpose unbind unflatten unsqueeze",
+    "diagonal": "diag diagonal tril triu",
+    "gather": "gather index_add index_select scatter scatter_add",
+    "indexing": "masked_select nonzero repeat_interleave",
+    "sorting": "argsort sort topk unique",
+    "random": "bernoulli multinomial",
+    "dtypes": "is_floating_point",
+}
+globals().update({name: getattr(Tensor, name) for names in FUNCTIONS.values() for name in names.split()})

@@ -7,7 +7,7 @@ from ..ops import cumulative
 from ..tape import implements
 from .kernels import cumulative as kernels
 from .kernels.thresholds import LARGE
-from .softmax import along_last_axis
+from .last_axis import along_last_axis
 
 
 def running_sum(x: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:

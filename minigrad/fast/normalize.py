@@ -5,7 +5,7 @@ from ..ops import normalize
 from ..tape import implements
 from .kernels import normalize as kernels
 from .kernels.copying import in_order
-from .softmax import along_last_axis
+from .last_axis import along_last_axis
 
 
 @implements(normalize.Normalize)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import backend
-from ..backend import normalized, replaced_by, with_axis_last, with_last_axis_at
+from ..backend import normalized, replaced_by
 from ..ops import reduce, statistics
 from ..ops.reduce import count, keep_axes
 from ..ops.statistics import squared_error
@@ -16,6 +16,7 @@ from .kernels.copying import in_order
 from .kernels.reduce import WIDE, exact_sum
 from .kernels.rows import LEAST_SQUARES, as_rows
 from .kernels.thresholds import FEW, LARGE, SMALL_TO_SUM
+from .last_axis import with_axis_last, with_last_axis_at
 
 
 def sum(x: np.ndarray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:

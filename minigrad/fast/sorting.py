@@ -2,10 +2,11 @@
 import numpy as np
 
 from .. import backend
-from ..backend import replaced_by, with_axis_last, with_last_axis_at
+from ..backend import replaced_by
 from .kernels.copying import in_order
 from .kernels.sorting import places, sorting_keys
 from .kernels.thresholds import FEW_KEYS, LARGE
+from .last_axis import with_axis_last, with_last_axis_at
 
 
 def argsort(x: np.ndarray, axis: int, descending: bool = False, start: int = 0, end: int | None = None) -> np.ndarray:
