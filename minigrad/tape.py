@@ -104,14 +104,6 @@ class Op(Node):
         """Does input i need a gradient?"""
         return self.parents[i] is not None
 
-    def count(self, arrays: Sequence, output: np.ndarray) -> int:
-        """How many multiply-adds forward took, for `count_flops`; 0 if there is no matrix product."""
-        return 0
-
-    def count_backward(self, multiply_adds: int) -> int:
-        """How many backward takes: a product as large as forward's for each input that needs a gradient."""
-        return multiply_adds * sum(parent is not None for parent in self.parents)
-
     def record(self, values: Sequence, options: dict, output: np.ndarray) -> None:
         """Put this application on the tape: its output will be differentiated. `values` are forward's inputs and result."""
         self.shape = output.shape

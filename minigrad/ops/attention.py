@@ -126,18 +126,6 @@ class ScaledDotProductAttention(Fused):
             dq, dk = turned(dq, rotation, back=True), turned(dk, rotation, back=True)
         return dq, dk, dv, None, None
 
-    def count(self, arrays, output):
-        (batch, heads, queries, size), keys = arrays[0].shape, arrays[1].shape[2]
-        return 2 * batch * heads * size * count_pairs(queries, keys, self.is_causal)
-
-    def count_backward(self, multiply_adds):
-        return multiply_adds // 2 * 5  # dv, dweights, dq, dk, and scores once more where weights are not kept
-
-
-def count_pairs(queries: int, keys: int, is_causal: bool) -> int:
-    """How many scores there are that count."""
-    return sum(min(t + 1, keys) for t in range(queries)) if is_causal else queries * keys
-
 
 def split_heads(packed, num_heads: int):
     """(B, T, 3C) -> q, k, v, each (B, H, T, D): views of the packed array."""
@@ -173,7 +161,3 @@ class PackedAttention(ScaledDotProductAttention):
         dout = np.swapaxes(np.reshape(dout, (batch, time, self.num_heads, width // self.num_heads)), 1, 2)
         dq, dk, dv, *_ = super().backward(dout, *split_heads(packed, self.num_heads), None, rotation, *made)
         return np.concatenate([merge_heads(dx) for dx in (dq, dk, dv)], axis=-1), None
-
-    def count(self, arrays, output):
-        batch, time, width = output.shape
-        return 2 * batch * width * count_pairs(time, time, self.is_causal)

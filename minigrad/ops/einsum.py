@@ -5,7 +5,6 @@ For out_ik = sum_j a_ij b_jk, written "ij,jk->ik", the gradient of a factor is t
 so the output and the factor change places, and the gradient of einsum is einsum.
 """
 import functools
-import math
 
 import numpy as np
 
@@ -33,11 +32,6 @@ class Einsum(Op):
 
     def backward(self, dout, *factors):
         return tuple(self.gradient(i, dout, factors) if self.needs(i) else None for i in range(len(factors)))
-
-    def count(self, factors, output):
-        pairs = [pair for labels, factor in zip(self.inputs, factors) for pair in zip(labels, factor.shape)]
-        sizes = {label: n for label, n in pairs if n != 1}
-        return math.prod(sizes.values()) if len(factors) > 1 else 0
 
     def gradient(self, i: int, dout, factors):
         labels = [self.output] + self.inputs[:i] + self.inputs[i + 1 :]

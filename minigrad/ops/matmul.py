@@ -35,9 +35,6 @@ class MatMul(Op):
         db = MatMul.call(a.swapaxes(-1, -2), dout) if self.needs(1) else None
         return da, db
 
-    def count(self, arrays, output):
-        return output.size * arrays[0].shape[-1]
-
 
 class Dot(Mul):
     """out = sum of a * b, for vectors:  da = dout * b,  db = dout * a"""
@@ -45,9 +42,6 @@ class Dot(Mul):
     def forward(self, a, b):
         self.save(a, b)
         return np.asarray(np.dot(a, b))
-
-    def count(self, arrays, output):
-        return arrays[0].size
 
 
 def linear(x, weight, bias):
@@ -78,11 +72,6 @@ class Linear(Fused):
     def backward(self, dout, x, weight):
         return linear_backward(self, 0, dout, x, weight)
 
-    count = MatMul.count
-
-    def count_backward(self, multiply_adds):
-        return multiply_adds * (self.needs(0) + self.needs(1))
-
 
 class MLP(Fused):
     """out = gelu(h) @ project^T + project_bias, h = x @ expand^T + expand_bias:
@@ -106,14 +95,6 @@ class MLP(Fused):
         dactivated, dproject, dproject_bias = linear_backward(self, 2, dout, activated, project)
         dhidden = dactivated * gelu_slope(hidden, self.approximate)
         return *linear_backward(self, 0, dhidden, x, expand), dproject, dproject_bias
-
-    def count(self, arrays, output):
-        x, expand, *_ = arrays
-        self.first, self.second = x.size // max(x.shape[-1], 1) * expand.size, output.size * expand.shape[0]
-        return self.first + self.second
-
-    def count_backward(self, multiply_adds):
-        return self.first * (self.needs(0) + self.needs(1)) + self.second * (1 + self.needs(3)) if multiply_adds else 0
 
 
 def as_tensors(a, b) -> tuple:

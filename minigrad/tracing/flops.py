@@ -1,7 +1,49 @@
 """How much there is to compute: multiply-adds, counted from the shapes that operations are given."""
 import collections
+import math
 
+from ..ops.attention import PackedAttention, ScaledDotProductAttention
+from ..ops.einsum import Einsum
+from ..ops.matmul import MLP, Dot, Linear, MatMul
 from ..runner import Observer
+from ..tape import Op
+
+ALWAYS = -1  # a product that backward takes whatever needs a gradient
+Products = list[tuple[int, tuple[int, ...]]]  # (multiply-adds, the inputs for whose gradients backward takes as many)
+
+
+def of_einsum(op, factors, output) -> Products:
+    lengths = {label: n for labels, x in zip(op.inputs, factors) for label, n in zip(labels, x.shape) if n != 1}
+    return [(math.prod(lengths.values()), tuple(range(len(factors))))] if len(factors) > 1 else []
+
+
+def of_mlp(op, arrays, output) -> Products:
+    x, expand, *_ = arrays
+    return [(x.size // max(x.shape[-1], 1) * expand.size, (0, 1)), (output.size * expand.shape[0], (ALWAYS, 3))]
+
+
+def of_attention(heads: int, features: int, queries: int, keys: int, is_causal: bool) -> Products:
+    seen = sum(min(t + 1, keys) for t in range(queries)) if is_causal else queries * keys
+    size = heads * features * seen
+    return [(size, (ALWAYS,) * 3), (size, (ALWAYS,) * 2)]  # scores: dq, dk, and once more; out: dv and dweights
+
+
+PRODUCTS = {  # of ops that multiply matrices, by (op, arrays, output)
+    MatMul: lambda op, arrays, output: [(output.size * arrays[0].shape[-1], (0, 1))],
+    Linear: lambda op, arrays, output: [(output.size * arrays[0].shape[-1], (0, 1))],
+    Dot: lambda op, arrays, output: [(arrays[0].size, (0, 1))],
+    MLP: of_mlp,
+    Einsum: of_einsum,
+    ScaledDotProductAttention: lambda op, arrays, output: of_attention(
+        math.prod(output.shape[:2]), arrays[0].shape[3], output.shape[2], arrays[1].shape[2], op.is_causal),
+    PackedAttention: lambda op, arrays, output: of_attention(
+        output.shape[0], output.shape[2], output.shape[1], output.shape[1], op.is_causal),
+}
+
+
+def products_of(op: Op, arrays, output) -> Products:
+    rule = next((PRODUCTS[kind] for kind in type(op).__mro__ if kind in PRODUCTS), None)
+    return rule(op, arrays, output) if rule else []
 
 
 class count_flops(Observer):
@@ -26,12 +68,13 @@ class count_flops(Observer):
 
     def forward(self, op, inputs, arrays, options):
         output = super().forward(op, inputs, arrays, options)
-        op.multiply_adds = op.count(arrays, output)
-        _add(self.forward_counts, op, op.multiply_adds)
+        op.products = products_of(op, arrays, output)
+        _add(self.forward_counts, op, sum(size for size, _ in op.products))
         return output
 
     def backward(self, op, dout, sums):
-        _add(self.backward_counts, op, op.count_backward(getattr(op, "multiply_adds", 0)))
+        _add(self.backward_counts, op, sum(
+            size * sum(i == ALWAYS or op.needs(i) for i in inputs) for size, inputs in getattr(op, "products", ())))
         return super().backward(op, dout, sums)
 
     @property
