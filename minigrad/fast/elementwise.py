@@ -68,11 +68,8 @@ for options, *functions in (
     *((dict(SINGLE, least_apart=LARGE, takes=(source,), dtype=dtype), astype)
       for (source, dtype, _), astype in CASTS.items()),
     *((dict(form=form), function) for form, function in (
-        (formulas.erfc, elementary.erfc), (formulas.elu_backward, activations.Elu.gradient),
-        (formulas.mish, activations.Mish.function), (formulas.mish_backward, activations.Mish.gradient),
-        (formulas.power_backward_b, arithmetic.power_backward_b),
-        (formulas.arctan2_backward_a, elementary.arctan2_backward_a),
-        (formulas.arctan2_backward_b, elementary.arctan2_backward_b))),
+        (formulas.erfc, elementary.erfc), (formulas.mish, activations.Mish.function),
+        (formulas.mish_backward, activations.Mish.gradient))),
 ):
     FORMULAS |= {function: Formula(function, **options) for function in functions}
 FORMULAS[elementary.erf] = Erf(elementary.erf, least=0, form=formulas.erf)

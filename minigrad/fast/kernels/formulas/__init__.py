@@ -11,9 +11,9 @@ import numpy as np
 
 from ..jit import exact
 from ..simd import INFINITY, ZERO, log
-from .arithmetic import floor_divide, fmod, power, power_backward_b, remainder
-from .elementary import cosh, elu_backward, erf, erfc, log2, log10, logaddexp, mish, mish_backward, sinh
-from .trigonometric import arctan, arctan2, arctan2_backward_a, arctan2_backward_b, cos, sin, tan
+from .arithmetic import floor_divide, fmod, power, remainder
+from .elementary import cosh, erf, erfc, log2, log10, logaddexp, mish, mish_backward, sinh
+from .trigonometric import arctan, arctan2, cos, sin, tan
 from .values import Scalar, exp2_value, exp_value, expm1_value, log1p_value, sign_value, tanh_value
 
 SCALARS = {

@@ -1,11 +1,9 @@
 """Powers, quotients and what remains of them."""
-import math
-
 import numpy as np
 
 from ..jit import exact
 from ..simd import HALF, INFINITY, NAN, ONE, ZERO
-from .values import LN_2, inlined, is_no_normal, unless, wide, wide_exp2_value, wide_log2_value
+from .values import is_no_normal, unless, wide, wide_exp2_value, wide_log2_value
 
 MANY = np.float64(1 << 22)  # quotients, up to which they and what remains are exact
 
@@ -13,15 +11,6 @@ MANY = np.float64(1 << 22)  # quotients, up to which they and what remains are e
 @exact
 def _is_rare_power(a, b):
     return is_no_normal(abs(a)) | (not (abs(b) < INFINITY))
-
-
-@inlined
-def _power(a, b):
-    """a^b = 2^(b log2 |a|); where a < 0, negative if b is odd, and no number if b has a fraction"""
-    size = wide_exp2_value(wide(b) * wide_log2_value(abs(a)))
-    half = b * HALF
-    signed = size if np.floor(half) == half else -size
-    return size if a > ZERO else (signed if np.floor(b) == b else NAN)
 
 
 @exact
@@ -58,14 +47,11 @@ def _floor_of_many(a, b):
 
 @unless(_is_rare_power, lambda a, b: a ** b)
 def power(a, b):
-    return _power(a, b)
-
-
-@unless(exact(lambda dout, a, b: _is_rare_power(a, b)),
-        lambda dout, a, b: dout * (ZERO if a == ZERO and b >= ZERO else a ** b * np.float32(math.log(a))))
-def power_backward_b(dout, a, b):
-    slope = _power(a, b) * np.float32(wide_log2_value(abs(a)) * wide(LN_2))
-    return dout * (slope if a > ZERO else NAN)
+    """a^b = 2^(b log2 |a|); where a < 0, negative if b is odd, and no number if b has a fraction"""
+    size = wide_exp2_value(wide(b) * wide_log2_value(abs(a)))
+    half = b * HALF
+    signed = size if np.floor(half) == half else -size
+    return size if a > ZERO else (signed if np.floor(b) == b else NAN)
 
 
 @unless(_are_many, lambda a, b: np.fmod(a, b))

@@ -70,11 +70,6 @@ def logaddexp(a, b):
 
 
 @exact
-def elu_backward(dout, x, alpha, scale, stretch):
-    return dout * scale * (ONE if x > ZERO else alpha * stretch * exp_value(min(stretch * x, ZERO)))
-
-
-@exact
 def _tanh_of_softplus(x):
     """((1 + e)^2 - 1) / ((1 + e)^2 + 1) with e = e^x"""
     e = exp_value(min(x, np.float32(20)))

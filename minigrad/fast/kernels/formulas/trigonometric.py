@@ -82,23 +82,6 @@ def arctan2(a, b):
 
 
 @exact
-def _change_of_angle(dout, a, b):
-    """dout / (a^2 + b^2), where the squares do not overflow; 0 at the origin"""
-    square = wide(a) * wide(a) + wide(b) * wide(b)
-    return wide(dout) / square if square != np.float64(0) else np.float64(0)
-
-
-@exact
-def arctan2_backward_a(dout, a, b):
-    return np.float32(_change_of_angle(dout, a, b) * wide(b))
-
-
-@exact
-def arctan2_backward_b(dout, a, b):
-    return np.float32(_change_of_angle(dout, a, b) * -wide(a))
-
-
-@exact
 def arctan(x):
     """Of |x|, or of 1 / |x| the rest of a quarter of a turn"""
     size = abs(x)
