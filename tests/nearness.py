@@ -72,7 +72,8 @@ class Nearness:
                 case ast.Import(names=names):
                     modules += [alias.name for alias in names]
         folders = pathlib.PurePath(path).parents
-        near = [f"{folder}/conftest.py" for folder in folders] + [f"tests/{module.replace('.', '/')}.py" for module in modules]
+        near = [f"{folder}/conftest.py" for folder in folders]
+        near += [f"tests/{module.replace('.', '/')}.py" for module in modules]
         return own, tuple(file for file in near if file != path and (self.root / file).exists())
 
     def _spoken(self, path: str, name: str, seen: set[tuple[str, str]]) -> Names:
