@@ -8,13 +8,13 @@ from minigrad.fast.kernels.jit import get_num_threads, set_num_threads
 SHAPE = (150, 200)  # more than a block of positions
 
 
-@pytest.mark.parametrize("place", [(0, 0), (77, 133), (149, 199)], ids=str)
 @pytest.mark.parametrize("bad", [-1, 200, 1 << 32])
-def test_a_position_out_of_range_is_found(bad, place):
-    positions = np.full(SHAPE, 199)
-    positions[place] = bad
-    with pytest.raises(IndexError, match=f"index {bad} is out of bounds"):
-        mg.zeros(*SHAPE).gather(1, mg.tensor(positions))
+def test_a_position_out_of_range_is_found(bad):
+    for place in (0, 0), (77, 133), (149, 199):
+        positions = np.full(SHAPE, 199)
+        positions[place] = bad
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds"):
+            mg.zeros(*SHAPE).gather(1, mg.tensor(positions))
 
 
 @pytest.mark.parametrize("place", [(0, 0), (149, 199)], ids=str)
