@@ -1,7 +1,29 @@
 """Activations: elementwise functions, and a table of those that a layer can be given by name."""
+from collections.abc import Callable
+
 from minigrad import Tensor, ops
 from minigrad.extend import apply, floating
 from nn.checks import same_dtype
+
+
+def _elementwise(name: str, op: type, doc: str) -> Callable[[Tensor], Tensor]:
+    """The function of this name that applies the op."""
+    def function(x: Tensor) -> Tensor:
+        return apply(op, floating(x))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+silu = _elementwise("silu", ops.activations.Silu, "x * sigmoid(x), also called swish.")
+logsigmoid = _elementwise("logsigmoid", ops.activations.Logsigmoid,
+                          "log(1 / (1 + e^-x)), exact also where that fraction underflows.")
+hardsigmoid = _elementwise("hardsigmoid", ops.activations.Hardsigmoid, "relu6(x + 3) / 6: a piecewise linear sigmoid.")
+hardswish = _elementwise("hardswish", ops.activations.Hardswish, "x * hardsigmoid(x) (Howard et al., arXiv:1905.02244).")
+mish = _elementwise("mish", ops.activations.Mish, "x * tanh(softplus(x)) (Misra, arXiv:1908.08681).")
+softsign = _elementwise("softsign", ops.activations.Softsign, "x / (1 + |x|).")
+tanhshrink = _elementwise("tanhshrink", ops.activations.Tanhshrink, "x - tanh(x).")
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
@@ -27,11 +49,6 @@ def tanh(x: Tensor) -> Tensor:
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + e^-x)."""
     return x.sigmoid()
-
-
-def silu(x: Tensor) -> Tensor:
-    """x * sigmoid(x), also called swish."""
-    return apply(ops.activations.Silu, floating(x))
 
 
 def swiglu(gate: Tensor, x: Tensor) -> Tensor:
@@ -81,11 +98,6 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return apply(ops.activations.Softplus, floating(x), beta=float(beta), threshold=float(threshold))
 
 
-def logsigmoid(x: Tensor) -> Tensor:
-    """log(1 / (1 + e^-x)), exact also where that fraction underflows."""
-    return apply(ops.activations.Logsigmoid, floating(x))
-
-
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x clamped to [min_val, max_val], integers as integers; the gradient is 0 outside and at both ends."""
     if not min_val < max_val:
@@ -98,28 +110,3 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 def relu6(x: Tensor) -> Tensor:
     """min(max(x, 0), 6); the gradient at 0 and at 6 is 0."""
     return hardtanh(x, 0.0, 6.0)
-
-
-def hardsigmoid(x: Tensor) -> Tensor:
-    """relu6(x + 3) / 6: a piecewise linear sigmoid."""
-    return apply(ops.activations.Hardsigmoid, floating(x))
-
-
-def hardswish(x: Tensor) -> Tensor:
-    """x * hardsigmoid(x) (Howard et al., arXiv:1905.02244)."""
-    return apply(ops.activations.Hardswish, floating(x))
-
-
-def mish(x: Tensor) -> Tensor:
-    """x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
-    return apply(ops.activations.Mish, floating(x))
-
-
-def softsign(x: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
-    return apply(ops.activations.Softsign, floating(x))
-
-
-def tanhshrink(x: Tensor) -> Tensor:
-    """x - tanh(x)."""
-    return apply(ops.activations.Tanhshrink, floating(x))
