@@ -8,7 +8,22 @@ from nn.checks import positive_int
 from nn.module import Module, Parameter
 
 
-class LayerNorm(Module):
+class Norm(Module):
+    """What norms over the last axes have in common: their shape, and a weight of that shape."""
+
+    def __init__(self, normalized_shape: int | tuple[int, ...], eps: float | None, elementwise_affine: bool,
+                 device: Any, dtype: Any):
+        super().__init__()
+        shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+        self.normalized_shape = tuple(positive_int(type(self).__name__, "normalized_shape", n) for n in shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight = Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class LayerNorm(Norm):
     """Normalise over the last axes.
 
         y = (x - mean) / sqrt(variance + eps) * weight + bias
@@ -28,20 +43,13 @@ class LayerNorm(Module):
     def __init__(self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5,
                  elementwise_affine: bool = True, bias: bool = True, *, eps_at: str = "inside", unbiased: bool = False,
                  device: Any = None, dtype: Any = None):
-        super().__init__()
-        shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
-        self.normalized_shape = tuple(positive_int("LayerNorm", "normalized_shape", n) for n in shape)
+        super().__init__(normalized_shape, eps, elementwise_affine, device, dtype)
         if eps_at not in F.DENOMINATORS:
             raise ValueError(f"LayerNorm: eps_at must be one of {', '.join(F.DENOMINATORS)}, got {eps_at!r}")
-        self.eps, self.eps_at, self.unbiased = eps, eps_at, unbiased
-        self.elementwise_affine = elementwise_affine
-        self.weight = Parameter(mg.ones(*self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.eps_at, self.unbiased = eps_at, unbiased
         self.bias = Parameter(mg.zeros(*self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         if self.eps_at == "inside" and not self.unbiased:
             return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
         return F.layer_norm_variant(x, self.normalized_shape, self.weight, self.bias, self.eps, self.eps_at, self.unbiased)
-
-    def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -86,13 +86,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have `normalized_shape`."""
-    x = floating(x)
-    axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
-    if len(axes) == 1:
-        return apply(ops.layer_norm.LayerNorm, x, weight, bias, eps=eps)
-    flat = [p if p is None else p.reshape(-1) for p in (weight, bias)]
-    rows = x.flatten(-len(axes))
-    return apply(ops.layer_norm.LayerNorm, rows, *flat, eps=eps).reshape(x.shape)
+    return _normed("layer_norm", ops.layer_norm.LayerNorm, floating(x), normalized_shape, eps, weight=weight, bias=bias)
 
 
 DENOMINATORS = {  # of layer norm, from the variance
@@ -123,12 +117,8 @@ def rms_norm(
     eps is the dtype's machine epsilon unless given.
     """
     x = floating(x)
-    axes = _last_axes("rms_norm", x, normalized_shape, weight=weight)
     eps = float(np.finfo(x.dtype).eps) if eps is None else eps
-    if len(axes) == 1:
-        return apply(ops.rms_norm.RMSNorm, x, weight, eps=eps)
-    flat = None if weight is None else weight.reshape(-1)
-    return apply(ops.rms_norm.RMSNorm, x.flatten(-len(axes)), flat, eps=eps).reshape(x.shape)
+    return _normed("rms_norm", ops.rms_norm.RMSNorm, x, normalized_shape, eps, weight=weight)
 
 
 def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
@@ -217,6 +207,16 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | No
     if mode != "constant":
         raise ValueError(f"pad: only mode 'constant' is supported, got {mode!r}")
     return pad_with(x, pad, 0.0 if value is None else value)
+
+
+def _normed(function: str, op: type, x: Tensor, normalized_shape: int | Sequence[int], eps: float,
+            **parameters: Tensor | None) -> Tensor:
+    """An op on rows, applied over the last axes."""
+    axes = _last_axes(function, x, normalized_shape, **parameters)
+    if len(axes) == 1:
+        return apply(op, x, *parameters.values(), eps=eps)
+    flat = [p if p is None else p.reshape(-1) for p in parameters.values()]
+    return apply(op, x.flatten(-len(axes)), *flat, eps=eps).reshape(x.shape)
 
 
 def _last_axes(
