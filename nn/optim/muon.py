@@ -35,8 +35,7 @@ class Muon(FusedOptimizer):
     which are orthogonalised and scaled apart: 3 for a projection to queries, keys and values, 3 heads for one to those of
     each head, (1, heads) for one from what the heads have read.
 
-    With `max_grad_norm`, a step clips the gradients to that norm on the way, and `grad_norm` is the norm they had. Clipping
-    changes how much a gradient counts in the mean, not the size of a step.
+    Clipping by `max_grad_norm` changes how much a gradient counts in the mean, not the size of a step.
 
     State of a parameter: "momentum_buffer" m. `update` is the formula for one parameter, to be read; `step` works on all
     matrices at once. To train other parameters beside them, see `Joined`.
@@ -68,15 +67,7 @@ class Muon(FusedOptimizer):
                                       ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps,
                                       adjust_lr_fn=adjust_lr_fn, blocks=blocks), max_grad_norm)
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
-        super().add_param_group(group)
-        try:
-            self._check_group(self.param_groups[-1])
-        except ValueError:
-            self.param_groups.pop()
-            raise
-
-    def _check_group(self, group: dict[str, Any]) -> None:
+    def check_group(self, group: dict[str, Any]) -> None:
         polynomials_of(group)
         for parameter in group["params"]:
             if parameter.ndim != 2:

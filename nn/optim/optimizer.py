@@ -72,7 +72,11 @@ class Optimizer:
         group = {**self.defaults, **group, "params": parameters}
         for option, value in group.items():
             _check_option(name, option, value)
+        self.check_group(group)
         self.param_groups.append(group)
+
+    def check_group(self, group: dict[str, Any]) -> None:
+        """ValueError for a group that does not fit this kind of optimizer."""
 
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         """The names in the state of each parameter of a group."""

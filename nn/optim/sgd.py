@@ -48,10 +48,7 @@ class SGD(Optimizer):
     def state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",)
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
-        super().add_param_group(group)
-        group = self.param_groups[-1]
+    def check_group(self, group: dict[str, Any]) -> None:
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            self.param_groups.pop()
             raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening, "
                              f"got momentum={group['momentum']}, dampening={group['dampening']}")
