@@ -1,9 +1,10 @@
 """Flatten and Unflatten: axes merged and split, as modules for a Sequential."""
 from minigrad import Tensor
+from nn.function_module import FunctionModule
 from nn.module import Module
 
 
-class Flatten(Module):
+class Flatten(FunctionModule, function=Tensor.flatten):
     """Merge the axes from start_dim to end_dim; by default all but the first, the batch.
 
     >>> import minigrad as mg
@@ -13,14 +14,7 @@ class Flatten(Module):
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
-        super().__init__()
-        self.start_dim, self.end_dim = start_dim, end_dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+        super().__init__(start_dim=start_dim, end_dim=end_dim)
 
 
 class Unflatten(Module):
