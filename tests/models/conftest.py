@@ -1,10 +1,33 @@
-"""A small text, and a model and training that take a fraction of a second."""
+"""A small text, and models and runs that take a moment."""
+import contextlib
+import io
+import pathlib
+import shutil
+
 import numpy as np
 import pytest
 
 import minigrad as mg
 from minigrad.command import main
 from models import CausalTransformer, Trainer, TrainingConfig, TransformerConfig, load_corpus
+from models import run as runs
+from models import task
+from refusals import one_line
+
+
+@pytest.fixture(autouse=True)
+def own_folder(request, tmp_path, monkeypatch):
+    """Each test works in a folder of its own. Runs draw nothing, which takes most of their time, unless it asks for
+    `pictures`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(task, "TEST_EXAMPLES", 10)
+    if "pictures" not in request.fixturenames:
+        monkeypatch.setattr(runs, "draw", lambda trainer, folder: [])
+
+
+@pytest.fixture
+def pictures():
+    """See `own_folder`."""
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +62,48 @@ def run(capsys):
         return code, *capsys.readouterr()
 
     return call
+
+
+@pytest.fixture
+def refused(run):
+    """A function that calls a command with the arguments of each row, and asks for one line with the row's words."""
+    def check(rows, *command, codes: tuple[int, ...] = (2,)) -> None:
+        wrong = []
+        for arguments, says in rows:
+            answer = run(*command, *arguments)
+            try:
+                one_line(answer, says, codes)
+            except AssertionError:
+                wrong.append(f"{arguments}: {answer}; expected {says!r}")
+        assert not wrong, "\n".join(wrong)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A function that gives the folder of a run with these flags: to be read only, as it is trained once in a session."""
+    folders = {}
+
+    def make(*flags) -> pathlib.Path:
+        flags = tuple(map(str, flags))
+        if flags not in folders:
+            folders[flags] = tmp_path_factory.mktemp("trained") / "run"
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                assert main(["train", *flags, "--out", str(folders[flags])]) == 0
+        return folders[flags]
+
+    return make
+
+
+@pytest.fixture
+def here(trained):
+    """A function that puts a copy of such a run into the test's folder, by default as `here`."""
+    def copy(*flags, name: str = "here") -> pathlib.Path:
+        shutil.copytree(trained(*flags), name)
+        return pathlib.Path(name)
+
+    return copy
 
 
 @pytest.fixture

@@ -1,359 +1,329 @@
-"""Commands on models: what they do, and one line for whatever a user gets wrong."""
+"""`minigrad train`, `sample`, `look` and `gradcheck`: what their flags do, and one line for whatever a user gets wrong."""
 import dataclasses
-import errno
-import json
 import os
 import pathlib
 import pickle
 import re
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-import models
-from minigrad.command import main
 from minigrad.ops.matmul import MLP
-from models import TrainingConfig, TransformerConfig
+from models import TrainingConfig, TransformerConfig, gradcheck, pictures
 from models import checkpoint as checkpoints
-from models import gradcheck
 from models import run as runs
-from models.pictures import PICTURE
+from models.commands import look
+from models.pictures import draw_maps
 from models.recipes import DEFAULT, RECIPES
 from refusals import one_line
-
-TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
-        "--eval-every", "3", "--eval-windows", "2"]
+from small_runs import COPY, SIZES, STEPS, TEXT
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def text_run(here, text_file) -> pathlib.Path:
+    return here("--text", text_file, *TEXT)
 
 
-@pytest.fixture(scope="session")
-def finished_run(text_file, tmp_path_factory):
-    """A run of 6 steps, for tests that only read it."""
-    folder = tmp_path_factory.mktemp("finished") / "run"
-    assert main(["train", *TINY, "--text", str(text_file), "--out", str(folder)]) == 0
-    return folder
+# ---- what flags do ----
 
-
-def test_train_sample_and_numbered_folders(run, text_file):
-    for folder in ("runs/nano", "runs/nano-2"):
-        code, out, err = run("train", *TINY, "--text", text_file)
-        assert code == 0 and "6 steps in" in out and "step 6/6: loss" in err
-        assert set(os.listdir(folder)) == {*runs.FILES, PICTURE}
-    code, out, err = run("sample", "--checkpoint", "runs/nano", "--prompt", "abc", "--tokens", 20, "--seed", 1)
-    assert (code, err, out[:3], len(out)) == (0, "", "abc", 24)
-    assert run("sample", "--checkpoint", "runs/nano", "--prompt", "abc", "--tokens", 20, "--seed", 1)[1] == out
-    path = "runs/nano-2/checkpoint.npz"
-    assert len(run("sample", "--checkpoint", path, "--tokens", 5, "--temperature", 0, "--top-k", 2)[1]) == 7
-
-
-def test_presets_and_flags_reach_the_checkpoint(run, text_file):
-    code, _, _ = run("train", "--preset", "micro", "--text", text_file, "--steps", 1, "--no-bias", "--dropout", 0.1,
-                     "--lr", 0.01, "--seed", 5, "--beta2", 0.95, "--out", "here")
-    checkpoint = checkpoints.load("here")
-    assert code == 0 and checkpoint.step == 1
-    assert checkpoint.config | dict(width=32, context=32, bias=False, dropout=0.1) == checkpoint.config
-    assert checkpoint.training | dict(batch_size=4, lr=0.01, seed=5, beta2=0.95, steps=1) == checkpoint.training
-
-
-def test_recipes_and_flags_that_change_them_reach_the_checkpoint(run, text_file):
+def test_presets_recipes_and_flags_that_change_them_reach_the_checkpoint(run, text_file):
     flags = "--text", text_file, "--preset", "micro", "--steps", 1
-    for folder, arguments, fields in (
-            ("by default", (), RECIPES[DEFAULT]), ("named", ("--recipe", DEFAULT), RECIPES[DEFAULT]),
-            ("nanogpt", ("--recipe", "nanogpt"), RECIPES["nanogpt"]),
-            ("changed", ("--recipe", DEFAULT, "--positions", "learned", "--lr", 0.5), dataclasses.replace(
-                RECIPES[DEFAULT], model={**RECIPES[DEFAULT].model, "positions": "learned"},
-                training={**RECIPES[DEFAULT].training, "lr": 0.5}))):
+    for arguments, fields, changes in (
+            ((), RECIPES[DEFAULT], {}), (("--recipe", "nanogpt"), RECIPES["nanogpt"], {}),
+            (("--recipe", DEFAULT, "--positions", "learned", "--lr", 0.5, "--bias", "--seed", 5), RECIPES[DEFAULT],
+             {"positions": "learned", "lr": 0.5, "bias": True, "seed": 5})):
+        folder = " ".join(map(str, arguments)) or "by default"
         assert run("train", *flags, *arguments, "--out", folder)[0] == 0
         checkpoint = checkpoints.load(folder)
-        assert checkpoint.config | dict(fields.model) | {"width": 32, "layers": 2} == checkpoint.config
-        assert checkpoint.training | dict(fields.training) | {"batch_size": 4, "steps": 1} == checkpoint.training
+        came = checkpoint.config | checkpoint.training
+        assert came | fields.fields | {"width": 32, "layers": 2, "context": 32, "batch_size": 4, "steps": 1} | changes == came
         assert run("train", "--resume", folder, "--preset", "micro", *arguments, "--steps", 2)[0] == 0
 
 
 def test_the_recipe_nanogpt_is_the_defaults_of_the_configs():
-    recipe, fields = RECIPES["nanogpt"], {**RECIPES["nanogpt"].model, **RECIPES["nanogpt"].training}
+    recipe = RECIPES["nanogpt"]
     assert TransformerConfig(**recipe.model) == TransformerConfig() and TrainingConfig(**recipe.training) == TrainingConfig()
-    assert {name for other in RECIPES.values() for name in {**other.model, **other.training}} == fields.keys()
-
-
-def test_resume_for_more_steps(run, text_file):
-    train = ["train", *TINY, "--text", text_file, "--out", "here"]
-    assert run(*train)[0] == 0
-    code, out, _ = run("train", "--resume", "here", "--steps", 9)
-    assert code == 0 and "9 steps in" in out
-    metrics = pathlib.Path("here/metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in metrics] == list(range(1, 10))
-    assert run("train", "--resume", "--out", "here")[0] == 0  # nothing left to do: the report again
-    assert run("train", "--resume", "here/checkpoint.previous.npz")[0] == 0
-
-
-def test_the_last_run_need_not_be_named(run, text_file):
-    for name in ("old", "new"):
-        assert run("train", *TINY, "--text", text_file, "--out", f"runs/{name}")[0] == 0
-    os.utime("runs/old/checkpoint.npz", (0, 0))
-    os.utime("runs/old/checkpoint.previous.npz", (0, 0))
-    assert run("train", "--resume", "--steps", 7)[0] == 0
-    assert (checkpoints.load("runs/old").step, checkpoints.load("runs/new").step) == (6, 7)
-    for flags in ["--seed", 1], ["--seed", 1, "--best"]:
-        code, out, err = run("sample", *flags)
-        assert (code, err) == (0, "runs/new, the run saved last:\n")
-        assert (0, out, "") == run("sample", "--checkpoint", "runs/new", *flags)
+    assert {name for other in RECIPES.values() for name in other.fields} == recipe.fields.keys()
 
 
 def test_gradcheck(run, monkeypatch):
-    code, out, _ = run("gradcheck")
-    rows = [line for line in out.splitlines() if line.startswith(("  token_", "  position_", "  blocks.", "  ln_f", "  read_"))]
-    assert code == 0 and len(rows) == 45 and all(row.endswith("pass") for row in rows)
-    assert out.count("side checks: all") == 2 and all(f"recipe {name}, " in out for name in RECIPES)
-    assert out.endswith("45 of 45 gradients are right\n")
-
-
-def test_gradcheck_sees_a_wrong_gradient(run, monkeypatch):
-    right = MLP.backward
-    monkeypatch.setattr(MLP, "backward", lambda self, dout, *saved: right(self, 1.0001 * dout, *saved))
     small = TransformerConfig(vocabulary_size=5, context=3, layers=1, heads=2, width=4, dtype="float64")
     monkeypatch.setattr(gradcheck, "CONFIG", small)
+    code, out, _ = run("gradcheck")
+    rows = [line for line in out.splitlines() if line.startswith(("  token_", "  position_", "  blocks.", "  ln_f", "  read_"))]
+    assert code == 0 and len(rows) == 26 and all(row.endswith("pass") for row in rows)
+    assert out.count("side checks: all") == 2 and all(f"recipe {name}, " in out for name in RECIPES)
+    assert out.endswith("26 of 26 gradients are right\n")
+    right = MLP.backward
+    monkeypatch.setattr(MLP, "backward", lambda self, dout, *saved: right(self, 1.0001 * dout, *saved))
     code, out, _ = run("gradcheck")
     assert code == 1 and re.findall(r"gradcheck of CausalTransformer: (\w+)", out) == ["PASS", "FAIL"]
     assert re.search("[0-9]+ of 26 gradients are right", out)
 
 
-@pytest.mark.parametrize("arguments, says", [
-    (["train", "--quickly"], "unrecognized arguments: --quickly; see `minigrad train --help`"),
-    (["train", "--layer", "2"], "unrecognized arguments: --layer 2 (did you mean --layers?); see `minigrad train --help`"),
-    (["train", "--step=1000000"], "unrecognized arguments: --step=1000000 (did you mean --steps?)"),
-    (["train", "steps", "3"], "unrecognized arguments: steps 3 (did you mean --steps?)"),
-    (["train", "--no-bia"], "unrecognized arguments: --no-bia (did you mean --no-bias?)"),
-    (["train", "--steps"], "--steps: expected one argument"),
-    (["train", "--steps", "many"], "--steps: invalid int value: 'many'"),
-    (["train", "--preset", "giant"], "'giant'"),
-    (["train", "--recipe", "soup"], "'soup' (choose from"),
-    (["train", "--steps", "0"], "steps must be a whole number from 1"),
-    (["train", "--batch-size", "-4"], "batch_size must be"),
-    (["train", "--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
-    (["train", "--lr", "inf"], "lr must be"),
-    (["train", "--lr", "0"], "lr must be"),
-    (["train", "--width", "0"], "width must be"),
-    (["train", "--layers", "0"], "this model has none; give --layers 1 or more, or --optimizer adamw"),
-    (["train", "--layers", "100000", "--width", "1"], "layers must be a whole number from 0 to 10000, got 100000"),
-    (["train", "--heads", "5"], "heads must divide width, got heads 5 and width 128; change one of them"),
-    (["train", "--dropout", "1"], "dropout must be"),
-    (["train", "--dtype", "int8"], "dtype must be float32 or float64"),
-    (["train", "--seed", "-1"], "seed must be"),
-    (["train", "--eval-every", "0"], "eval_every must be"),
-    (["train", "--width", "1000000000", "--heads", "1"], "GB to train, and this computer has"),
-    (["train", "--batch-size", "1000000000"], "GB to train"),
-    (["train", "--context", "100000", "--batch-size", "1"], "too short"),
-    (["train", "--vocabulary-size", "50"], "--vocabulary-size is 50, but the tokenizer has 96 tokens; leave the flag out"),
-    (["train", "--threads", "0"], "--threads: expected a number of threads from 1"),
-    (["train", "--threads", "9999"], "--threads: expected a number of threads from 1"),
-    (["train", "--text", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
-    (["train", "--text", "."], ". holds no index.json; write one with `minigrad prepare FILES --to .`"),
-    (["train", "--text", ""], "cannot read '' (No such file or directory)"),
-    (["train", "--text", "/dev/zero"], "/dev/zero is a pipe, socket or device; write its text into a file"),
-    (["train", "--text", "x" * 300], "(File name too long)"),
-    (["train", "--out", ""], "--out is empty"),
-    (["train", "--resume", ""], "the name of the run to resume is empty"),
-    (["train", "--resume", "--out", ""], "the name of the run to resume is empty"),
-    (["train", "--resume", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
-    (["sample", "--checkpoint", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
-    (["sample", "--checkpoint", ""], "holds no checkpoint.npz"),
-    (["train", "--text", "empty.txt"], "empty.txt is empty"),
-    (["train", "--text", "binary.txt"], "binary.txt is binary"),
-    (["train", "--text", "latin.txt"], "latin.txt is not UTF-8"),
-    (["train", "--text", "short.txt"], "short.txt is too short"),
-    (["train", "--out", "empty.txt"], "cannot write to empty.txt"),
-    (["train", "--out", "empty.txt/run"], "cannot write to empty.txt/run (Not a directory)"),
-    (["train", "--out", "old"], "old already holds metrics.jsonl; go on with --resume old"),
-    (["train", "--resume"], "there is no run in runs/; name one: --resume RUN"),
-    (["train", "--resume", "nowhere"], "nowhere does not exist"),
-    (["train", "--resume", "old"], "old holds no checkpoint.npz"),
-    (["sample"], "there is no run in runs/; name one: --checkpoint RUN"),
-    (["sample", "--checkpoint", "nowhere"], "nowhere does not exist"),
-])
-def test_bad_input(run, arguments, says):
-    for name, content in (("empty.txt", b""), ("binary.txt", b"a\0" * 500), ("latin.txt", "ä".encode("latin-1") * 500),
-                          ("short.txt", b"a" * 99)):
-        pathlib.Path(name).write_bytes(content)
-    precious = pathlib.Path("old/metrics.jsonl")
+# ---- what users get wrong ----
+
+BAD_TRAINING = [
+    (["--quickly"], "unrecognized arguments: --quickly; see `minigrad train --help`"),
+    (["--layer", "2"], "unrecognized arguments: --layer 2 (did you mean --layers?); see `minigrad train --help`"),
+    (["--step=1000000"], "unrecognized arguments: --step=1000000 (did you mean --steps?)"),
+    (["steps", "3"], "unrecognized arguments: steps 3 (did you mean --steps?)"),
+    (["--no-bia"], "unrecognized arguments: --no-bia (did you mean --no-bias?)"),
+    (["--steps"], "--steps: expected one argument"),
+    (["--steps", "many"], "--steps: invalid int value: 'many'"),
+    (["--preset", "giant"], "'giant'"),
+    (["--recipe", "soup"], "'soup' (choose from"),
+    (["--task", "fly"], "'fly'"),
+    (["--task"], "--task: expected one argument"),
+    (["--steps", "0"], "steps must be a whole number from 1"),
+    (["--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
+    (["--width", "0"], "width must be"),
+    (["--layers", "0"], "this model has none; give --layers 1 or more, or --optimizer adamw"),
+    (["--heads", "5"], "heads must divide width, got heads 5 and width 128; change one of them"),
+    (["--width", "1000000000", "--heads", "1"], "GB to train, and this computer has"),
+    (["--batch-size", "1000000000"], "GB to train"),
+    (["--task", "copy", "--final-batch-size", "1000000000"], "GB to train"),
+    (["--context", "100000", "--batch-size", "1"], "too short"),
+    (["--vocabulary-size", "50"], "--vocabulary-size is 50, but the tokenizer has 96 tokens; leave the flag out"),
+    (["--threads", "0"], "--threads: expected a number of threads from 1"),
+    (["--threads", "9999"], "--threads: expected a number of threads from 1"),
+    (["--text", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
+    (["--text", "."], ". holds no index.json; write one with `minigrad prepare FILES --to .`"),
+    (["--text", ""], "cannot read '' (No such file or directory)"),
+    (["--text", "/dev/zero"], "/dev/zero is a pipe, socket or device; write its text into a file"),
+    (["--text", "x" * 300], "(File name too long)"),
+    (["--text", "empty.txt"], "empty.txt is empty"),
+    (["--text", "short.txt"], "short.txt is too short"),
+    (["--out", ""], "--out is empty"),
+    (["--out", "empty.txt"], "cannot write to empty.txt"),
+    (["--out", "empty.txt/run"], "cannot write to empty.txt/run (Not a directory)"),
+    (["--out", "old"], "old already holds attention.png; go on with --resume old"),
+    (["--resume"], "there is no run in runs/; name one: --resume RUN"),
+    (["--resume", ""], "the name of the run to resume is empty"),
+    (["--resume", "--out", ""], "the name of the run to resume is empty"),
+    (["--resume", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
+    (["--resume", "nowhere"], "nowhere does not exist"),
+    (["--resume", "old"], "old holds no checkpoint.npz"),
+    (["--task", "copy", "--model", "oracle"],
+     "task 'copy' makes a sequence, so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
+    (["--task", "copy", "--model", ""], "got ''"),
+    (["--task", "bank", "--model", "rnn"], "task 'bank' makes a class, so model must be one of encoder, no-attention"),
+    (["--model", "rnn"], "the data is a text, so model must be one of causal, got 'rnn'"),
+    (["--task", "copy", "--text", "words.txt"], "--text makes no sense with --task copy; leave it out"),
+    (["--task", "copy", "--preset", "nano"], "--preset makes no sense with --task copy"),
+    (["--task", "copy", "--recipe", "muon"], "--recipe makes no sense with --task copy"),
+    (["--task", "copy", "--vocabulary-size", "5"], "--vocabulary-size makes no sense with --task copy"),
+    (["--task", "copy", "--tokenizer", "bytes"], "--tokenizer makes no sense with --task copy"),
+    (["--task", "copy", "--model", "rnn", "--layers", "2"], "--layers makes no sense with --model rnn"),
+    (["--task", "copy", "--model", "rnn", "--norm", "rms_norm"], "--norm makes no sense with --model rnn"),
+    (["--task", "bank", "--no-tied"], "tied makes no sense for model encoder, got False; leave tied out"),
+    (["--task", "bank", "--model", "no-attention", "--head-size", "4"], "head_size makes no sense for model no-attention"),
+    (["--hidden-width", "64", "--mlp-ratio", "2"], "--mlp-ratio makes no sense with --hidden-width 64"),
+    (["--task", "copy", "--context", "8"], "the examples of task 'copy' do not fit into --context 8"),
+    (["--task", "copy", "--model", "causal", "--context", "16"], "do not fit into --context 16"),
+    (["--task", "reverse", "--layers", "0"], "layers must be at least 1, got 0"),
+    (["--task", "copy", "--muon-lr", "0.1"], "--muon-lr makes no sense with --optimizer adamw; leave it out"),
+    (["--optimizer", "adamw", "--muon-momentum", "0.5"], "--muon-momentum makes no sense with --optimizer adamw"),
+    (["--annealing", "constant", "--final-lr", "0.1"], "--final-lr makes no sense with --annealing constant; leave it out"),
+    (["--task", "copy", "--final-batch-size", "2"], "final_batch_size must be a whole number from 64"),
+    (["--init-from", "old", "--preset", "nano"], "--preset makes no sense with --init-from old"),
+    (["--init-from", "old", "--recipe", "muon"], "--recipe makes no sense with --init-from old"),
+    (["--init-from", "old", "--tokenizer", "bytes"], "--tokenizer makes no sense with --init-from old"),
+    (["--resume", "--init-from", "old"], "--init-from makes no sense with --resume; leave it out"),
+    (["--tokenizer", "words"], "--tokenizer is 'words', which is none of characters, bytes, bpe, and no file or folder"),
+    (["--tokenizer", ""], "--tokenizer is empty; choose characters, bytes, bpe, or a file or folder"),
+    (["--tokenizer", "bytes", "--vocabulary-size", 300], "--vocabulary-size is 300, but the tokenizer has 256 tokens"),
+]
+BAD_SAMPLING = [
+    ([], "there is no run in runs/; name one: --checkpoint RUN"),
+    (["--checkpoint", "/dev/zero"], "/dev/zero is a pipe, socket or device, not a file"),
+    (["--checkpoint", ""], "holds no checkpoint.npz"), (["--checkpoint", "nowhere"], "nowhere does not exist"),
+]
+
+
+def test_bad_input_without_a_run(refused, monkeypatch):
+    monkeypatch.delattr(runs, "train")  # a mistake must not end in a long training
+    pathlib.Path("empty.txt").touch()
+    pathlib.Path("short.txt").write_text("a" * 99)
+    precious = pathlib.Path("old/attention.png")
     precious.parent.mkdir()
     precious.write_text("precious")
     before = sorted(os.listdir("."))
-    one_line(run(*arguments), says, codes=(2,))
+    refused(BAD_TRAINING, "train")
+    refused(BAD_SAMPLING, "sample")
     assert sorted(os.listdir(".")) == before and precious.read_text() == "precious"
 
 
-@pytest.mark.parametrize("arguments, says", [
+def test_text_larger_than_memory(refused, text_file, monkeypatch):
+    monkeypatch.setattr("models.commands.train.check_memory", lambda config, batch_size: None)
+    monkeypatch.setattr("models.commands.train.memory_size", lambda: 20e9)
+    monkeypatch.setattr("os.path.getsize", lambda path: 10 ** 9)
+    refused([([], "words.txt is too short"), (["--tokenizer", "bytes"], "words.txt is too short"),
+             (["--tokenizer", "bpe"], "words.txt takes about 40 GB to read, and this computer has 20 GB")],
+            "train", "--text", text_file, "--context", 10 ** 5, "--batch-size", 1)
+
+
+TEXT_SAMPLING = [
     (["--prompt", "Ä?"], "the vocabulary has no 'Ä' '?'; it knows these 11: ' abcdefghij'"),
     (["--prompt", ""], "the prompt is empty"),
-    (["--tokens", "0"], "tokens must be"),
-    (["--temperature", "-1"], "temperature must be"),
-    (["--temperature", "nan"], "temperature must be"),
-    (["--top-k", "0"], "top_k must be"),
-    (["--top-p", "1.1"], "top_p must be"),
-    (["--seed", "-1"], "seed must be"),
-])
-def test_bad_sampling(run, finished_run, arguments, says):
-    one_line(run("sample", "--checkpoint", finished_run, *arguments), says, codes=(2,))
-
-
-@pytest.mark.parametrize("arguments, says", [
+    (["--tokens", "0"], "tokens must be"), (["--temperature", "-1"], "temperature must be"),
+    (["--temperature", "nan"], "temperature must be"), (["--top-k", "0"], "top_k must be"),
+    (["--top-p", "1.1"], "top_p must be"), (["--seed", "-1"], "seed must be"),
+]
+RESUMING_A_TEXT = [
     (["--width", "32"], "--width is 32, but"),
     (["--preset", "micro"], "--preset micro has --layers 2, but"),
-    (["--preset", "micro", "--layers", "1", "--width", "16"], "with 16; a resumed run keeps it: leave --preset micro out, or"),
-    (["--recipe", "nanogpt"], "--recipe nanogpt has --bias True, but"),
-    (["--recipe", "nanogpt", "--lr", "0.5"], "--lr is 0.5, but"),
-    (["--muon-lr", "0.5"], "--muon-lr is 0.5, but"),
+    (["--preset", "micro", "--layers", "1", "--width", "8"], "with 16; a resumed run keeps it: leave --preset micro out, or"),
+    (["--recipe", "muon"], "--recipe muon has --positions rotary, but"),
+    (["--recipe", "muon", "--lr", "0.5"], "--lr is 0.5, but"),
     (["--lr", "0.5"], "--lr is 0.5, but"),
-    (["--steps", "5"], "--steps is 5, but"),
-    (["--steps", "0"], "steps must be"),
-    (["--text", "other.txt"], "is not the text that"),
-    (["--out", "elsewhere"], "; drop --out"),
-])
-def test_bad_resume(run, finished_run, arguments, says):
+    (["--muon-lr", "0.02"], "--muon-lr makes no sense with --optimizer adamw"),
+    (["--steps", "5"], "--steps is 5, but"), (["--steps", "0"], "steps must be"),
+    (["--text", "other.txt"], "is not the text that"), (["--out", "elsewhere"], "; drop --out"),
+    (["--tokenizer", "bytes"], "--tokenizer is bytes, but here/checkpoint.npz was trained with characters"),
+]
+LOOKING_AT_A_TEXT = [
+    ([], "there is no text to read; give at least one character with --prompt"),
+    (["--prompt", ""], "there is no text to read"),
+    (["--prompt", "aZ"], "the vocabulary has no 'Z'"),
+    (["--prompt", "a" * 17], "a prompt of 17 characters does not fit into the model's context of 16"),
+    (["--prompt", "a", "--layer", "3"], "the model has no layer 3; choose --layer from 1 to 1"),
+    (["--prompt", "a", "--layer", "0"], "the model has no layer 0"),
+    (["--prompt", "a", "--head", "-1"], "the model has no head -1; choose --head from 1 to 2"),
+    (["--prompt", "a", "--layer", "one"], "--layer: invalid int value: 'one'"),
+    (["--prompt", "a", "--out", "here/loss.png"], "here/loss.png exists, and is no picture of attention"),
+    (["--prompt", "a", "--out", "folder.png"], "folder.png exists, and is no picture of attention"),
+    (["--prompt", "a", "--out", "look.txt"], "the picture is a PNG, but --out is 'look.txt'"),
+    (["--prompt", "a", "--out", ""], "the picture is a PNG"),
+    (["--prompt", "a", "--out", "here/loss.png/x.png"], "cannot write to here/loss.png"),
+    (["--prompt", "a", "--tokens", "3"], "unrecognized arguments: --tokens 3"),
+]
+
+
+def test_bad_input_with_a_run_on_a_text(refused, text_run):
     pathlib.Path("other.txt").write_text("abcdefghij " * 100)
-    before = (finished_run / checkpoints.NAME).read_bytes()
-    one_line(run("train", "--resume", finished_run, *arguments), says, codes=(2,))
-    assert (finished_run / checkpoints.NAME).read_bytes() == before
+    pathlib.Path("folder.png").mkdir()
+    pathlib.Path("here/loss.png").write_text("precious")
+    before = {path: path.read_bytes() for path in text_run.iterdir()}
+    refused(TEXT_SAMPLING, "sample", "--checkpoint", "here")
+    refused(RESUMING_A_TEXT, "train", "--resume", "here")
+    refused(LOOKING_AT_A_TEXT, "look", "here")
+    refused([([], "the following arguments are required: RUN"), (["nowhere"], "nowhere does not exist; give the folder of a run"),
+             (["."], ". holds no checkpoint.npz; give the folder of a run")], "look")
+    assert before == {path: path.read_bytes() for path in text_run.iterdir()}
 
 
-def test_bad_checkpoints(run, finished_run, tmp_path):
-    content = (finished_run / checkpoints.NAME).read_bytes()
-    checkpoint, flipped = checkpoints.load(finished_run), bytearray(content)
+TASK_RUNS = {  # (flags of a run, a command, what it is refused with)
+    "copy": (COPY, [
+        (["train", "--task", "sort"], "--task is sort, but copy/checkpoint.npz was trained with copy; a resumed run keeps it"),
+        (["train", "--model", "rnn"], "--model is rnn, but copy/checkpoint.npz was trained with encoder-decoder"),
+        (["train", "--text", "words.txt"], "--text makes no sense with copy/checkpoint.npz, which is of task copy"),
+        (["train", "--tokenizer", "bytes"], "--tokenizer makes no sense with copy/checkpoint.npz, which is of task copy"),
+        (["train", "--muon-lr", "0.02"], "--muon-lr makes no sense with --optimizer adamw"),
+        (["train", "--beta2", "0.9"], "--beta2 is 0.9, but copy/checkpoint.npz was trained with 0.98"),
+        (["sample", "--prompt", "abz"], "expected symbols of task 'copy', which are a b c d e f g h i j; got 'z'"),
+        (["sample"], "got none"),
+        (["sample", "--prompt", "abc", "--tokens", "5"], "tokens makes no sense with task 'copy'"),
+        (["sample", "--prompt", "a" * 40], "a source of 40 symbols and its answer do not fit into the model's context of 32"),
+    ]),
+    "stripes": (["--task", "stripes", *SIZES, *STEPS], [
+        (["sample", "--prompt", "abc"], "the sources of task 'stripes' are images, which no text describes"),
+        (["sample"], "the sources of task 'stripes' are images, which no text describes"),
+        (["look", "--prompt", "abc"], "the sources of task 'stripes' are images, which no text describes"),
+    ]),
+    "bank": (["--task", "bank", *SIZES, *STEPS], [
+        (["look", "--prompt", "the loft"], "expected symbols of task 'bank'"),
+        (["look", "--prompt", "the " * 33], "do not fit into the model's context of 32"),
+    ]),
+    "no-attention": (["--task", "bank", "--model", "no-attention", *SIZES, *STEPS], [
+        (["look"], "has no attention, so there is nothing to look at; give a run whose --model and --layers have some")]),
+    "rnn": (["--task", "copy", "--model", "rnn", *STEPS, *SIZES[-2:]], [
+        (["look", "--prompt", "abc"], "the model in rnn/checkpoint.npz has no attention, so there is nothing to look at")]),
+}
+
+
+@pytest.mark.parametrize("name", TASK_RUNS)
+def test_bad_input_with_a_run_on_a_task(refused, here, name):
+    flags, rows = TASK_RUNS[name]
+    folder = here(*flags, name=name)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    run_of = {"train": ["--resume", name], "sample": ["--checkpoint", name], "look": [name]}
+    refused([([command, *run_of[command], *arguments], says) for (command, *arguments), says in rows])
+    assert before == {path: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_bad_checkpoints(run, text_run, tmp_path):
+    content = (text_run / checkpoints.NAME).read_bytes()
+    checkpoint, flipped = checkpoints.load(text_run), bytearray(content)
     flipped[content.index(checkpoint.model["token_embedding.weight"].tobytes()) + 50] ^= 1
-    checkpoint.config["width"] = 32
-    wrong_shapes = checkpoints.save(tmp_path, checkpoint).read_bytes()
-    checkpoint.config = {"experts": 8}
-    wrong_config = checkpoints.save(tmp_path, checkpoint).read_bytes()
+
+    def saved(**fields) -> bytes:
+        return checkpoints.save(tmp_path, dataclasses.replace(checkpoint, **fields)).read_bytes()
+
     for damaged, says in (
         (content[:-100], "is no .npz file, or only a part of one"), (bytes(flipped), "is damaged (Bad CRC-32"),
         (pickle.dumps({"model": 1}), "is no .npz file"), (b"", "is no .npz file"),
-        (wrong_shapes, "is from another architecture"), (wrong_config, "is not of a model that this version knows"),
+        (saved(config=checkpoint.config | {"width": 32}), "is from another architecture"),
+        (saved(config=checkpoint.config | {"layers": 9999}), "is from another architecture"),
+        (saved(config=checkpoint.config | {"layers": 10 ** 7}), "is not of a model"),
+        (saved(config={"experts": 8}), "is not of a model that this version knows"),
+        (saved(model={name: np.full_like(array, np.nan) for name, array in checkpoint.model.items()}), "holds NaN or infinity"),
     ):
         (tmp_path / "bad.npz").write_bytes(damaged)
-        one_line(run("sample", "--checkpoint", "bad.npz"), f"bad.npz {says}")
-        one_line(run("train", "--resume", "bad.npz"), f"bad.npz {says}")
-
-
-def change(finished_run, **fields) -> None:
-    """Save the checkpoint of a run here, with other fields."""
-    checkpoints.save(".", dataclasses.replace(checkpoints.load(finished_run), **fields))
-
-
-@pytest.mark.parametrize("number, says", [(np.nan, "holds NaN or infinity"), (1e15, "the model's logits are not finite")])
-def test_parameters_that_are_broken(run, finished_run, number, says):
-    arrays = {name: np.full_like(array, number) for name, array in checkpoints.load(finished_run).model.items()}
-    change(finished_run, model=arrays)
+        for command in (["sample", "--checkpoint"], ["train", "--resume"]):
+            answer = run(*command, "bad.npz")
+            one_line(answer, "error: bad.npz ", codes=(1,))
+            one_line(answer, says)
+    saved(model={name: np.full_like(array, 1e15) for name, array in checkpoint.model.items()})
     code, _, err = run("sample", "--checkpoint", ".")
-    assert code == 1 and err.startswith("minigrad: error: checkpoint.npz") and err.count("\n") == 1 and says in err
+    assert code == 1 and err.count("\n") == 1 and "checkpoint.npz: the model's logits are not finite" in err
 
 
-def test_many_layers_that_are_not_there(run, finished_run):
-    for layers in (9999, 10 ** 7):
-        change(finished_run, config=checkpoints.load(finished_run).config | {"layers": layers})
-        one_line(run("sample", "--checkpoint", "."), "checkpoint.npz is", codes=(1,))
-        one_line(run("train", "--resume", "."), "checkpoint.npz is", codes=(1,))
+# ---- minigrad look ----
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The maps and titles of what is drawn from now on."""
+    calls = []
+    monkeypatch.setattr(look, "draw_maps", lambda maps, title, path: (
+        calls.append((title, maps)), draw_maps([maps[0].of_head(1)], title, path)))
+    return calls
 
 
-def test_text_larger_than_memory(run, text_file, monkeypatch):
-    monkeypatch.setattr("models.commands.train.memory_size", lambda: 10_000)
-    monkeypatch.setattr("models.commands.train.check_memory", lambda config, batch_size: None)
-    one_line(run("train", *TINY, "--text", text_file), "takes about 0 GB to read, and this computer has 0 GB", codes=(2,))
+def test_look_at_a_run_on_a_text(run, here, text_file, drawn):
+    folder = here("--text", text_file, *TEXT, "--layers", 2)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    code, out, err = run("look", folder, "--prompt", "ab cd")
+    *lines, last = out.splitlines()
+    assert (code, err, last) == (0, "", "here/look.png shows it")
+    assert [line.partition(": looks most at ")[0] for line in lines] == [f"layer {i}, head {h}" for i in (1, 2) for h in (1, 2)]
+    assert pictures.is_ours(folder / "look.png") and {path: path.read_bytes() for path in before} == before
+    code, out, _ = run("look", folder, "--prompt", "ab cd", "--layer", 2, "--head", 1, "--out", "new/one.png")
+    assert code == 0 and out.startswith("layer 2, head 1: looks most at ") and out.endswith("\nnew/one.png shows it\n")
+    assert run("look", "here/checkpoint.npz", "--prompt", "abc")[0] == 0  # over its own picture
+    (title, both), (_, (one,)), (_, short) = drawn
+    assert title == "" and [found.keys for found in both] == 2 * [["a", "b", "␣", "c", "d"]] and len(short[0].keys) == 3
+    assert one.titles() == ["layer 2, head 1"] and (one.weights == both[1].weights[:1]).all()
 
 
-def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
-    def interrupt(trainer, folder):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runs, "train", interrupt)
-    code, _, err = run("train", "--recipe", "nanogpt", "--text", text_file, "--steps", 9)
-    assert code == 130
-    assert re.match(r"runs/nano: 802,944 parameters, 3,600 tokens to train on, 400 to validate, "
-                    r"a vocabulary of 11 characters, steps 0 to 9\n", err)
+def test_look_at_the_best_checkpoint_or_the_last(run, text_run, drawn):
+    best = checkpoints.load(text_run)
+    best.model["blocks.0.attention.in_proj_weight"] *= 0
+    checkpoints.save(text_run, best, checkpoints.BEST)
+    for flags in ([], ["--best"]):
+        assert run("look", text_run, "--prompt", "abcd", *flags)[0] == 0
+    assert [(maps[0].weights[:, -1] == 0.25).all() for _, maps in drawn] == [False, True]
 
 
-def test_full_disk_while_training(run, text_file, monkeypatch):
-    arguments = ["train", *TINY, "--text", text_file, "--out", "here"]
-    fsync, calls = os.fsync, []
-
-    def fill_up(descriptor):
-        calls.append(descriptor)
-        if len(calls) > 8:  # each flushes its file and its folder: a checkpoint, metrics, two of step 3; this is of step 6
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fill_up)
-    code, _, err = run(*arguments)
-    assert code == 1 and err.splitlines()[-1].startswith("minigrad: error: cannot save here/checkpoint")
-    assert checkpoints.load("here").step == 3
-    monkeypatch.setattr(os, "fsync", fsync)
-    assert run("train", "--resume", "here")[0] == 0
-
-
-def test_ctrl_c_saves_and_can_be_resumed(run, text_file, monkeypatch):
-    arguments = ["train", *TINY, "--text", text_file, "--out"]
-    code, _, err = run(*arguments, "whole")
-    assert code == 0 and re.fullmatch(r"(?s).*step 6/6.*\ndrawing pictures ...\n", err)
-    train_step = runs.Trainer.train_step
-
-    def press_ctrl_c(trainer):
-        if trainer.step == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-        return train_step(trainer)
-
-    monkeypatch.setattr(runs.Trainer, "train_step", press_ctrl_c)
-    code, _, err = run(*arguments, "here")
-    assert code == 130
-    assert err.endswith("\ndrawing pictures ...\n"
-                        "minigrad: stopped after step 2; the checkpoint is saved: go on with --resume here\n")
-    assert checkpoints.load("here").step == 2
-    monkeypatch.setattr(runs.Trainer, "train_step", train_step)
-    assert run("train", "--resume", "here")[0] == 0
-    one, two = checkpoints.load("whole"), checkpoints.load("here")
-    assert all(np.array_equal(array, two.model[name]) for name, array in one.model.items())
-
-
-def test_ctrl_c_in_the_first_step_which_may_compile_kernels_stops_at_once(run, text_file, monkeypatch):
-    def press_ctrl_c(self, batch):
-        os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("the step goes on")
-
-    with monkeypatch.context() as first_step:
-        first_step.setattr(runs.Trainer, "_part_of_loss", press_ctrl_c)
-        code, out, err = run("train", *TINY, "--text", text_file, "--out", "here")
-    assert (code, out) == (130, "") and checkpoints.load("here").step == 0
-    assert err.endswith("minigrad: stopped before step 1; go on with --resume here\n")
-    assert run("train", "--resume", "here")[0] == 0
-
-
-def test_ctrl_c_before_training(run, monkeypatch):
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("models.commands.train.load_corpus", interrupt)
-    assert run("train") == (130, "", "minigrad: interrupted\n")
-
-
-def test_real_process_interrupted_and_its_reader_gone(text_file, finished_run, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
-    train = [sys.executable, "-m", "minigrad", "train", *TINY, "--steps", "1000000", "--text", str(text_file)]
-    with subprocess.Popen(train, stderr=subprocess.PIPE, text=True) as process:
-        while not process.stderr.readline().startswith("step 1/"):
-            pass
-        process.send_signal(signal.SIGINT)
-        assert "the checkpoint is saved: go on with --resume runs/nano" in process.stderr.read()
-    assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
-
-    sample = [sys.executable, "-m", "minigrad", "sample", "--checkpoint", str(finished_run), "--tokens", "1000000"]
-    with subprocess.Popen(sample, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.read(5)
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 1
+@pytest.mark.parametrize("flags, prompt, title", [
+    (["bank"], "the boat bank", "bank: the boat bank → "),
+    (["bank"], None, "bank: the a boat a the near saw bank → "),
+    (["stripes"], None, "stripes: an image → "),
+    (["copy"], "abc", "copy: a b c → "),
+    (["copy", "--model", "causal"], "abc", "copy: a b c → "),
+])
+def test_look_at_a_run_on_a_task(run, here, drawn, flags, prompt, title):
+    here("--task", *flags, *SIZES, *STEPS)
+    code, out, err = run("look", "here", *(["--prompt", prompt] if prompt else []))
+    assert (code, err) == (0, "") and out.endswith("here/look.png shows it\n")
+    assert drawn[-1][0].startswith(title)

@@ -2,6 +2,7 @@
 import copy
 import dataclasses
 import io
+import itertools
 import json
 import math
 import zipfile
@@ -9,11 +10,16 @@ import zipfile
 import numpy as np
 import pytest
 
+import minigrad as mg
+import models
 from models import CausalTransformer, CheckpointError, Trainer, TrainingConfig, TransformerConfig, load_corpus
 from models import checkpoint as checkpoints
+from models.architectures import ARCHITECTURES, make_model
 from models.checkpoint import Checkpoint
 from models.loading import NEWER, model_config, training_config
+from models.tasks import TASKS
 from models.transformer import PLACEMENTS
+from refusals import all_refused
 
 VALUES = [None, True, -1, 1.5, 1, 10 ** 7, 10 ** 400, math.nan, math.inf, "", "x", "ba", "a\ud800", "a\0", [], ["a"], {},
           {"a": 1}]
@@ -101,25 +107,21 @@ PLACES = list(places({
 }))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=".".join)
-def test_values_of_any_type(place, use, trained):
-    errors = [use(changed(trained, place, lambda holder, name, value=value: holder.__setitem__(name, value)))
-              for value in VALUES]
-    assert sum(error is not None for error in errors) >= len(VALUES) // 2
+def test_values_of_any_type(use, trained):
+    wrong = []
+    for place in PLACES:
+        errors = [use(changed(trained, place, lambda holder, name, value=value: holder.__setitem__(name, value)))
+                  for value in VALUES]
+        if sum(error is not None for error in errors) < len(VALUES) // 2:
+            wrong.append((place, errors))
+    assert not wrong
 
 
-REQUIRED = [place for place in PLACES if len(place) > 1 and place[-1] not in NEWER]
-
-
-@pytest.mark.parametrize("place", REQUIRED, ids=".".join)
-def test_missing_values(place, use, trained):
-    error = use(changed(trained, place, lambda holder, name: holder.pop(name)))
-    assert error is not None
-
-
-@pytest.mark.parametrize("place", ["config", "training"])
-def test_unknown_fields(place, use, trained):
-    assert "experts" in use(changed(trained, (place, "experts"), lambda holder, name: holder.__setitem__(name, 8)))
+def test_missing_and_unknown_values(use, trained):
+    required = [place for place in PLACES if len(place) > 1 and place[-1] not in NEWER]
+    assert not [place for place in required if use(changed(trained, place, lambda holder, name: holder.pop(name))) is None]
+    for place in ("config", "training"):
+        assert "experts" in use(changed(trained, (place, "experts"), lambda holder, name: holder.__setitem__(name, 8)))
 
 
 ARRAYS = {
@@ -140,33 +142,22 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("kind", ARRAYS)
 @pytest.mark.parametrize("group", Checkpoint.ARRAYS)
-def test_arrays_of_any_kind(group, kind, use, trained):
-    change, is_wrong = ARRAYS[kind]
-    for name, array in getattr(trained, group).items():
-        arrays = dict(getattr(trained, group))
-        arrays[name] = change(array)
-        arrays = {key: value for key, value in arrays.items() if value is not None}
+def test_arrays_of_any_kind(group, use, trained):
+    good = getattr(trained, group)
+    for (kind, (change, is_wrong)), (name, array) in itertools.product(ARRAYS.items(), good.items()):
+        arrays = {key: value for key, value in (good | {name: change(array)}).items() if value is not None}
         error = use(dataclasses.replace(trained, **{group: arrays}))
-        assert (error is not None) == is_wrong, name
+        assert (error is not None) == is_wrong, (kind, name)
         if group == "optimizer" and is_wrong:
             assert f"its optimizer/{name} is" in error or f"its optimizer/{name} holds" in error
+    for name in ["blocks.1.ln_1.weight", "9.step", "x", ".", ""]:
+        assert use(dataclasses.replace(trained, **{group: good | {name: np.zeros(3, np.float32)}})), "one too many"
 
 
-@pytest.mark.parametrize("group, names", [("model", ["blocks.1.ln_1.weight", "x", ""]),
-                                          ("optimizer", ["9.step", "x", ".", ""])])
-def test_arrays_too_many(group, names, use, trained):
-    for name in names:
-        assert use(dataclasses.replace(trained, **{group: getattr(trained, group) | {name: np.zeros(3, np.float32)}}))
-
-
-def test_squares_that_are_negative(use, trained):
+def test_moments_that_make_no_sense(use, trained):
     optimizer = trained.optimizer | {"0.exp_avg_sq": -trained.optimizer["0.exp_avg_sq"]}
     assert "its optimizer/0.exp_avg_sq is not from 0 to inf" in use(dataclasses.replace(trained, optimizer=optimizer))
-
-
-def test_moments_before_the_first_step_or_none_after_it(use, trained):
     assert use(dataclasses.replace(trained, optimizer={}))
     assert use(dataclasses.replace(trained, step=0))
     assert use(dataclasses.replace(trained, step=0, optimizer={})) is None
@@ -185,7 +176,7 @@ def rewrite(path, header=None, members=None) -> None:
             archive.writestr(zipfile.ZipInfo(name), content)
 
 
-@pytest.mark.parametrize("change", [
+HEADERS = [
     lambda header: [header],
     lambda header: 5,
     lambda header: {},
@@ -200,26 +191,25 @@ def rewrite(path, header=None, members=None) -> None:
     lambda header: header | {"arrays": header["arrays"][:-1]},
     lambda header: header | {"arrays": header["arrays"] * 2},
     lambda header: header | {"arrays": header["arrays"][::-1]},
-])
-def test_headers(change, use, trained):
-    assert use(trained) is None
-    with zipfile.ZipFile(use.path) as archive:
-        header = json.loads(np.load(io.BytesIO(archive.read("header.npy"))).tobytes())
-    rewrite(use.path, json.dumps(change(header)).encode())
-    assert use.go_on(use.path) is not None
+]
 
 
-@pytest.mark.parametrize("header", [b"", b"x", b"\xff", b"[" * 100_000, b"1" * 10_000, b"NaN"])
-def test_headers_that_are_no_json(header, use, trained):
-    assert use(trained) is None
-    rewrite(use.path, header)
-    assert use.go_on(use.path) is not None
+def test_headers(use, trained):
+    for change in HEADERS:
+        assert use(trained) is None
+        with zipfile.ZipFile(use.path) as archive:
+            header = json.loads(np.load(io.BytesIO(archive.read("header.npy"))).tobytes())
+        rewrite(use.path, json.dumps(change(header)).encode())
+        assert use.go_on(use.path) is not None
+    for text in [b"", b"x", b"\xff", b"[" * 100_000, b"1" * 10_000, b"NaN"]:
+        rewrite(use.path, text)
+        assert use.go_on(use.path) is not None
 
 
 HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000), }"
 
 
-@pytest.mark.parametrize("members", [
+MEMBERS = [
     lambda members: members[:-1],
     lambda members: members[1:],
     lambda members: [*members, ("more.npy", members[-1][1])],
@@ -227,27 +217,32 @@ HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000), }
     lambda members: [(name, b"") for name, _ in members],
     lambda members: [(name, content[:-1]) for name, content in members],
     lambda members: [*members[:-1], (members[-1][0], b"\x93NUMPY\x01\x00v\x00" + HUGE.ljust(117) + b"\n")],
-])
-def test_members(members, use, trained):
-    assert use(trained) is None
-    rewrite(use.path, members=members)
-    assert use.go_on(use.path) is not None
+]
 
 
-@pytest.mark.parametrize("fields", [
+def test_members(use, trained):
+    for members in MEMBERS:
+        assert use(trained) is None
+        rewrite(use.path, members=members)
+        assert use.go_on(use.path) is not None
+
+
+CONFIGS = [
     *(dict(placement=placement) for placement in PLACEMENTS), dict(bias=False), dict(final_norm=False), dict(layers=0),
     dict(positions="relative"), dict(positions="rotary"), dict(positions="none"), dict(mlp_ratio=1),
     dict(dtype="float64"), dict(activation="relu", width=12, layers=3),
     dict(norm="rms_norm", norm_eps=1e-6, activation="swiglu", positions="rotary", key_value_heads=1, head_size=6,
          hidden_width=20, tied=False, rotary_base=5e5, rotary_scaling="llama3:8:1:4:8192", bias=False),
-])
-def test_every_model_counts_its_parameters_and_comes_back(fields, use, corpus):
+]
+
+
+def test_every_model_comes_back(use, corpus):
     sizes = dict(vocabulary_size=len(corpus.tokenizer), context=8, layers=2, heads=2, width=8)
-    config = TransformerConfig(**sizes | fields)
-    trainer = Trainer(CausalTransformer(config), corpus, TrainingConfig(steps=5, batch_size=2))
-    assert use(trainer.checkpoint()) is None
-    trainer.train_step()
-    assert use(trainer.checkpoint()) is None
+    for fields in CONFIGS:
+        trainer = Trainer(CausalTransformer(TransformerConfig(**sizes | fields)), corpus, TrainingConfig(steps=5, batch_size=2))
+        assert use(trainer.checkpoint()) is None
+        trainer.train_step()
+        assert use(trainer.checkpoint()) is None
 
 
 def test_sizes_that_were_not_saved_are_not_built(use, trained, monkeypatch):
@@ -272,3 +267,49 @@ def test_vocabularies_that_do_not_fit_or_cannot_be_printed(use, trained):
                         (symbols[:-1] + "\ud800", "its dataset.tokenizer is")):
         dataset = trained.dataset | {"tokenizer": {"kind": "characters", "symbols": other}}
         assert says in use(dataclasses.replace(trained, dataset=dataset))
+
+
+# ---- loaded ----
+
+SMALL = TransformerConfig(context=32, layers=1, heads=2, width=8, dropout=0.5)
+
+
+@pytest.mark.parametrize("name", ("copy", "addition", "bank", "stripes"))
+def test_models_of_a_task(name, tmp_path):
+    """Of each kind that can learn it: the same logits, and without dropout."""
+    task = TASKS[name]
+    for architecture in ARCHITECTURES[task.kind]:
+        trainer = Trainer(make_model(task, architecture, SMALL), task, TrainingConfig.of(task, steps=1, batch_size=2), architecture)
+        trainer.train_step()
+        checkpoints.save(tmp_path, trainer.checkpoint())
+        model = models.load(tmp_path)
+        assert type(model) is type(trainer.model) and not model.training and model.config == trainer.model.config
+        assert model.tokenizer is task
+        batch = [mg.tensor(array) for array in task.arguments(task.examples(3))]
+        np.testing.assert_array_equal(model(*batch)[0].array, trainer.model.eval()(*batch)[0].array)
+
+
+def test_what_older_checkpoints_lack_has_its_default(trained):
+    newer = {"rotary_scaling", "optimizer", "muon_lr", "muon_momentum"}
+    older = dataclasses.replace(trained, **{config: {name: value for name, value in getattr(trained, config).items()
+                                                     if name not in newer} for config in ("config", "training")})
+    assert len(older.config | older.training) == len(trained.config | trained.training) - len(newer)
+    assert model_config(older) == model_config(trained) and training_config(older) == training_config(trained)
+    del older.training["lr"], older.config["heads"]
+    for make, lacking in ((training_config, "lr"), (model_config, "heads")):
+        all_refused(make, [(older, f"is not of a model that this version knows (it lacks {lacking})")], CheckpointError)
+
+
+def test_damaged_tasks_and_architectures(tmp_path):
+    task = TASKS["copy"]
+    checkpoint = Trainer(make_model(task, None, SMALL), task, TrainingConfig.of(task), "encoder-decoder").checkpoint()
+    all_refused(lambda changes: models.load(checkpoints.save(tmp_path, dataclasses.replace(checkpoint, **changes))), [
+        ({"architecture": "oracle"}, "so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
+        ({"architecture": "rnn"}, f"{tmp_path / checkpoints.NAME} is from another architecture"),
+        ({"dataset": {"task": "fly"}}, "its dataset.task is 'fly', expected the name of a task or null"),
+        ({"dataset": {"task": "translation"}}, "its model has 13 tokens, its tokenizer"),
+        ({"dataset": {"task": "bank"}}, "its model has 13 tokens, its tokenizer"),
+        ({"config": checkpoint.config | {"layers": 0}}, "layers must be at least 1, got 0"),
+        ({"config": checkpoint.config | {"layers": 9999}}, "a model of 9999 layers and width 8 has many more"),
+        ({"best_loss": float("nan")}, "its best_loss is nan, expected a number"),
+    ], CheckpointError)

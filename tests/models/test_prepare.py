@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import models
-from models import TrainingConfig, TransformerConfig, load_corpus, text_files
+from models import load_corpus, text_files
 from models.commands.shared import show_progress
 from models.data import windows
 from models.prepare import Request, prepare
@@ -23,16 +23,15 @@ from models.shards import INDEX, SPLITS, Index, MappedTokens, ShardError, check_
 from models.text_files import TextFile
 from models.tokenizers import BytePairs
 from models.tokenizers.byte_pairs import LLAMA3_PATTERN
-from models.train import Trainer
-from refusals import one_line
+from refusals import all_refused, one_line
+from small_runs import assert_same_runs
 
 TINY = ["--layers", "1", "--heads", "2", "--width", "16", "--context", "16", "--batch-size", "2", "--steps", "6",
         "--eval-every", "3", "--eval-windows", "2"]
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def no_fsync(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # which takes most of the time
 
 
@@ -57,35 +56,24 @@ def text_of(folder, split) -> str:
 
 # ---- what is written ----
 
-@pytest.mark.parametrize("shard_tokens", [1 << 24, 1000, 1])
-def test_it_is_the_corpus_of_the_text(text_file, small_pieces, shard_tokens):
+def test_it_is_the_corpus_of_the_text(text_file, small_pieces):
     """Batches and windows of many shards, across their borders, have the values of one array in memory."""
-    index = prepared(text_file, shard_tokens=shard_tokens)
-    corpus, mapped = load_corpus(str(text_file)), load_shards("tokens")
-    assert len(index.shards["train"]) == {1 << 24: 1, 1000: 4, 1: 57}[shard_tokens]
-    assert mapped.tokenizer == corpus.tokenizer and mapped.description == corpus.description
-    for seed in range(5):
-        batches = (data.batch(np.random.default_rng(seed), 9, 100) for data in (mapped, corpus))
-        for one, other in zip(*batches):
-            np.testing.assert_array_equal(one, other)
-            assert one.dtype == other.dtype == np.int64
-    for split in SPLITS:
-        for limit in (None, 7):
-            pairs = zip(*(windows(getattr(data, split), 30, 4, limit) for data in (mapped, corpus)), strict=True)
-            for one, other in pairs:
+    corpus = load_corpus(str(text_file))
+    for shard_tokens, shards in ((1 << 24, 1), (1000, 4), (1, 57)):
+        folder = str(shard_tokens)
+        index, mapped = prepared(text_file, shard_tokens=shard_tokens, folder=folder), load_shards(folder)
+        assert len(index.shards["train"]) == shards
+        assert mapped.tokenizer == corpus.tokenizer and mapped.description == corpus.description
+        for seed in range(5):
+            batches = (data.batch(np.random.default_rng(seed), 9, 100) for data in (mapped, corpus))
+            for one, other in zip(*batches):
                 np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(getattr(mapped, split)[5:-5:3], getattr(corpus, split)[5:-5:3])
-
-
-def test_losses_are_those_of_the_text_in_memory_bit_for_bit(text_file, small_pieces):
-    def losses(corpus):
-        config = TransformerConfig(vocabulary_size=len(corpus.tokenizer), context=16, layers=1, heads=2, width=16)
-        training = TrainingConfig(steps=6, batch_size=4, eval_windows=5)
-        trainer = Trainer(models.architectures.make_model(None, None, config, 1), corpus, training)
-        return trainer.train(), trainer.evaluate()
-
-    prepared(text_file, shard_tokens=500)
-    assert losses(load_shards("tokens")) == losses(load_corpus(str(text_file)))
+                assert one.dtype == other.dtype == np.int64
+        for split in SPLITS:
+            for limit in (None, 7):
+                for pair in zip(*(windows(getattr(data, split), 30, 4, limit) for data in (mapped, corpus)), strict=True):
+                    np.testing.assert_array_equal(*pair)
+            np.testing.assert_array_equal(getattr(mapped, split)[5:-5:3], getattr(corpus, split)[5:-5:3])
 
 
 def test_nothing_depends_on_the_processes(text_file, small_pieces):
@@ -155,13 +143,13 @@ def test_bytes_of_the_text_are_counted(small_pieces):
     assert index.tokens("train") == 90 * 7 and index.bytes("train") == 90 * 12 and index.bytes("validation") == 10 * 12
 
 
-@pytest.mark.parametrize("count, dtype", [(1 << 16, "uint16"), ((1 << 16) + 1, "uint32")])
-def test_ids_fit(count, dtype):
-    text = "".join(map(chr, range(0x10000, 0x10000 + count)))
-    pathlib.Path("a.txt").write_text(text)
-    assert prepared("a.txt").dtype == dtype
-    assert os.path.getsize("tokens/train-00000.bin") == int(0.9 * count) * np.dtype(dtype).itemsize
-    assert text_of("tokens", "train") + text_of("tokens", "validation") == text
+def test_ids_fit():
+    for count, dtype in ((1 << 16, "uint16"), ((1 << 16) + 1, "uint32")):
+        text = "".join(map(chr, range(0x10000, 0x10000 + count)))
+        pathlib.Path("a.txt").write_text(text)
+        assert prepared("a.txt", folder=dtype).dtype == dtype
+        assert os.path.getsize(f"{dtype}/train-00000.bin") == int(0.9 * count) * np.dtype(dtype).itemsize
+        assert text_of(dtype, "train") + text_of(dtype, "validation") == text
 
 
 # ---- interrupted, and on again ----
@@ -228,6 +216,7 @@ def descendants(process: int) -> list[int]:
     return children + [other for child in children for other in descendants(child)]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for processes in /proc")
 def test_killed_for_real(run, monkeypatch):
     """The process is killed amid its work; the others end with it. Then one of the others is. Then Ctrl-C. Then it ends."""
@@ -268,29 +257,28 @@ def test_killed_for_real(run, monkeypatch):
     assert text_of("tokens", "train") + text_of("tokens", "validation") == text
 
 
-@pytest.mark.parametrize("moment", range(6))
-def test_full_disk(run, text_file, small_pieces, monkeypatch, moment):
-    fsync, calls = os.fsync, []
-    prepare = "prepare", text_file, "--to", "tokens", "--workers", 1, "--shard-tokens", 2000
+def test_full_disk(run, text_file, small_pieces, monkeypatch):
+    for moment in range(6):
+        folder, calls = f"at {moment}", []
+        prepare = "prepare", text_file, "--to", folder, "--workers", 1, "--shard-tokens", 2000
 
-    def fill_up(descriptor):
-        calls.append(descriptor)
-        if len(calls) > 2 * moment:  # a file, and its folder
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        fsync(descriptor)
+        def fill_up(descriptor, calls=calls, moment=moment):
+            calls.append(descriptor)
+            if len(calls) > 2 * moment:  # a file, and its folder
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", fill_up)
-    code, out, err = run(*prepare)
-    assert (code, out) == (1, "") and err.startswith("minigrad: error: tokens/") and err.count("\n") == 1
-    assert "No space left on device; what has been written to tokens is whole" in err
-    monkeypatch.setattr(os, "fsync", fsync)
-    assert run(*prepare)[0] == 0
-    assert text_of("tokens", "train") + text_of("tokens", "validation") == text_file.read_text()
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "fsync", fill_up)
+            answer = run(*prepare)
+        one_line(answer, f"minigrad: error: {folder}/", codes=(1,))
+        one_line(answer, f"No space left on device; what has been written to {folder} is whole")
+        assert run(*prepare)[0] == 0
+        assert text_of(folder, "train") + text_of(folder, "validation") == text_file.read_text()
 
 
 # ---- what users get wrong ----
 
-@pytest.mark.parametrize("arguments, says", [
+BAD_INPUT = [
     ([], "there is no FILE to prepare"),
     (["a.txt", "nowhere.txt"], "cannot read nowhere.txt (No such file or directory)"),
     (["."], "cannot read . (Is a directory)"),
@@ -310,52 +298,59 @@ def test_full_disk(run, text_file, small_pieces, monkeypatch, moment):
     (["a.txt", "--workers", "5000"], "--workers must be from 1 to"),
     (["a.txt", "--tokeniser", "bytes"], "(did you mean --tokenizer?)"),
     (["a.txt", "--check"], "--check reads what is in --to"),
-    (["--check"], "new holds no index.json"),
-])
-def test_bad_input(run, arguments, says):
+]
+
+
+def test_bad_input(refused):
     for name, text in (("a.txt", b"abc def\n" * 99), ("empty.txt", b""), ("blank.jsonl", b"\n \n"),
                        ("a.jsonl", b'{"text": "a"}'), ("nothing.gz", gzip.compress(b"")),
                        ("latin.txt", b"abc def " * 75 + "ä".encode("latin-1"))):
         pathlib.Path(name).write_bytes(text)
     os.mkfifo("pipe")
     before = sorted(os.listdir("."))
-    one_line(run("prepare", "--to", "new", *arguments), says)
+    refused(BAD_INPUT, "prepare", "--workers", 1, "--to", "new", codes=(1, 2))
+    refused([([], "new holds no index.json")], "prepare", "--check", "--to", "new", codes=(1, 2))
     assert sorted(os.listdir(".")) == before
 
 
-def test_folders_that_are_not_ours(run, text_file):
+def test_folders_that_are_not_ours(refused, text_file):
     for name in ("full", "closed"):
         os.mkdir(name)
     pathlib.Path("full/precious").write_text("precious")
     pathlib.Path("file").write_text("precious")
     os.chmod("closed", 0o500)
-    one_line(run("prepare", text_file, "--to", "full"), "full holds precious, and no index.json; name a new or")
-    one_line(run("prepare", text_file, "--to", "file"), "file is no folder; name another with --to")
-    one_line(run("prepare", text_file, "--to", ""), "--to is empty")
-    if os.geteuid() != 0:
-        one_line(run("prepare", text_file, "--to", "closed"), "Permission denied")
+    refused([
+        (["--to", "full"], "full holds precious, and no index.json; name a new or"),
+        (["--to", "file"], "file is no folder; name another with --to"), (["--to", ""], "--to is empty"),
+        *([(["--to", "closed"], "Permission denied")] if os.geteuid() != 0 else []),
+    ], "prepare", text_file, codes=(1, 2))
     assert os.listdir("full") == ["precious"] and pathlib.Path("file").read_text() == "precious"
 
 
-@pytest.mark.parametrize("change, says", [
-    (dict(validation=0.2), "was begun with --validation 0.1, not 0.2"),
-    (dict(shard_tokens=9), "was begun with --shard-tokens 1000, not 9"),
-    (dict(files=["b.txt"]), "was begun with another text or --field than that of"),
-    (dict(files=["a.txt", "b.txt"]), "was begun with 1 sources, not 2"),
-    (dict(text="abd " * 999), "was begun with another text or --field"),
-])
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_another_request_for_the_same_folder(change, says, is_whole):
-    pathlib.Path("a.txt").write_text("abc " * 1000)
+def test_another_request_for_the_same_folder(is_whole):
+    text = "abc " * 1000
+    pathlib.Path("a.txt").write_text(text)
     pathlib.Path("b.txt").write_text("b")
     with contextlib.nullcontext() if is_whole else killed_at(5, "before"):
         prepared("a.txt", shard_tokens=1000)
     before = content("tokens")
-    change = dict(change)
-    pathlib.Path("a.txt").write_text(change.pop("text", "abc " * 1000))
-    with pytest.raises(ValueError, match=f"tokens {says}"):
-        prepared(*change.pop("files", ["a.txt"]), **dict(shard_tokens=1000) | change)
+
+    def again(change):
+        change = dict(shard_tokens=1000) | change
+        pathlib.Path("a.txt").write_text(change.pop("text", text))
+        prepared(*change.pop("files", ["a.txt"]), **change)
+
+    all_refused(again, [
+        (dict(validation=0.2), "tokens was begun with --validation 0.1, not 0.2"),
+        (dict(shard_tokens=9), "tokens was begun with --shard-tokens 1000, not 9"),
+        (dict(files=["b.txt"]), "tokens was begun with another text or --field than that of"),
+        (dict(files=["a.txt", "b.txt"]), "tokens was begun with 1 sources, not 2"),
+        (dict(text="abd " * 999), "tokens was begun with another text or --field")])
     assert content("tokens") == before
+    again({})
+    os.rename("a.txt", "c.txt")  # a source that moved is the same
+    assert prepared("c.txt", shard_tokens=1000).is_whole
 
 
 def test_the_default_size_of_byte_pairs_is_that_size():
@@ -367,31 +362,18 @@ def test_the_default_size_of_byte_pairs_is_that_size():
         prepared("a.txt", tokenizer="bpe", vocabulary_size=999)
 
 
-def test_a_source_that_moved_is_the_same(text_file, small_pieces):
-    pathlib.Path("a.txt").write_text(text_file.read_text())
-    with killed_at(5, "before"):
-        prepared("a.txt", shard_tokens=1000)
-    os.rename("a.txt", "b.txt")
-    assert prepared("b.txt", shard_tokens=1000).is_whole
-
 
 LINE = json.dumps({"text": "a b " * 12 + "abc"}) + "\n"  # as long as a piece
 
 
-@pytest.mark.parametrize("other", [LINE.replace("c", "d"), LINE + LINE, "", LINE[:-9]])
-def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch, other):
-    path = pathlib.Path("a.jsonl")
-    path.write_text(LINE)
-    begin = models.prepare.begin_or_go_on
-
-    def change(*arguments):
-        path.write_text(other)
-        return begin(*arguments)
-
-    monkeypatch.setattr("models.prepare.begin_or_go_on", change)
-    with pytest.raises(ShardError, match="a.jsonl has changed while it was read"):
-        prepared(path)
-    assert not Index.read("tokens").is_whole
+def test_a_source_that_changes_between_the_passes(small_pieces, monkeypatch):
+    path, begin = pathlib.Path("a.jsonl"), models.prepare.begin_or_go_on
+    for other in (LINE.replace("c", "d"), LINE + LINE, "", LINE[:-9]):
+        path.write_text(LINE)
+        monkeypatch.setattr("models.prepare.begin_or_go_on", lambda *arguments, other=other: (path.write_text(other), begin(*arguments))[1])
+        with pytest.raises(ShardError, match="a.jsonl has changed while it was read"):
+            prepared(path, folder=f"of {len(other)}")
+        assert not Index.read(f"of {len(other)}").is_whole
 
 
 def test_one_at_a_time(run, text_file):
@@ -427,30 +409,25 @@ def tokens(text_file, small_pieces):
     prepared(text_file, shard_tokens=1000)
 
 
-def test_train_resume_and_move(run, tokens, text_file):
+def test_train_resume_and_move(run, refused, tokens, text_file):
     code, _, err = run("train", *TINY, "--text", "tokens", "--out", "here")
     assert code == 0 and "3,600 tokens to train on, 400 to validate" in err
     assert run("train", *TINY, "--text", text_file, "--out", "plain")[0] == 0
-
-    def losses(folder):
-        rows = map(json.loads, pathlib.Path(folder, "metrics.jsonl").read_text().splitlines())
-        return [(row["loss"], row["val_loss"]) for row in rows]
-
-    assert losses("here") == losses("plain") and pathlib.Path("here/attention.png").exists()
-    assert pathlib.Path("here/sample.txt").read_text() == pathlib.Path("plain/sample.txt").read_text()
+    assert_same_runs("here", "plain")
     assert run("train", "--resume", "here", "--steps", 8)[0] == 0
     os.rename("tokens", "moved")
     one_line(run("train", "--resume", "here", "--steps", 9), "tokens (No such file or directory); give a text file")
     assert run("train", "--resume", "here", "--steps", 9, "--text", "moved")[0] == 0
     prepared(text_file, folder="other", validation=0.2)
-    for other in ("other", text_file):
-        one_line(run("train", "--resume", "here", "--steps", 10, "--text", other), f"{other} is not the text that here was")
     assert run("train", *TINY, "--text", "moved", "--init-from", "here", "--out", "further")[0] == 0
     pathlib.Path("b.txt").write_text("xyz " * 100)
     prepared("b.txt", folder="b")
-    one_line(run("train", *TINY, "--text", "b", "--init-from", "here", "--out", "no"),
-             "b was prepared with another tokenizer than that of the model", codes=(2,))
-    one_line(run("train", *TINY, "--text", "b", "--tokenizer", "bytes"), "--tokenizer makes no sense with --text b, which holds")
+    refused([
+        (["--resume", "here", "--steps", 10, "--text", "other"], "other is not the text that here was"),
+        (["--resume", "here", "--steps", 10, "--text", text_file], "words.txt is not the text that here was"),
+        ([*TINY, "--text", "b", "--init-from", "here", "--out", "no"], "b was prepared with another tokenizer than that of the model"),
+        ([*TINY, "--text", "b", "--tokenizer", "bytes"], "--tokenizer makes no sense with --text b, which holds"),
+    ], "train")
     one_line(run("prepare", "b.txt", "--tokenizer", "here", "--to", "c", "--workers", 1),
              "b.txt, from byte 0 on: the vocabulary has no 'x' 'y' 'z'")
     pathlib.Path("d.txt").write_text("abc " * 100)
@@ -465,17 +442,10 @@ def test_unfinished_and_short(run, text_file, small_pieces):
     prepared(text_file, shard_tokens=1000)
     one_line(run("train", "--context", 400, "--text", "tokens"),
              "tokens is too short: it has 400 tokens in split 'validation', and needs context + 1 = 401")
-    one_line(run("train", *TINY, "--text", "."), ". holds no index.json; write one with `minigrad prepare FILES")
 
 
-def edit_index(change) -> None:
-    path = pathlib.Path("tokens", INDEX)
-    values = json.loads(path.read_bytes())
-    change(values)
-    path.write_text(json.dumps(values))
 
-
-@pytest.mark.parametrize("change, says", [
+HOSTILE_CHANGES = [
     (lambda index: index.update(format="minigrad tokens 0"), "its format is not 'minigrad tokens 1'"),
     (lambda index: index.pop("format"), "'format'"),
     (lambda index: index.pop("dtype"), "dtype"),
@@ -498,39 +468,35 @@ def edit_index(change) -> None:
     (lambda index: index["shards"]["train"][0].update(path="/etc/passwd"), "path"),
     (lambda index: index["shards"]["train"][0].update(tokens=1 << 50), "bytes, expected 2,251,799,813,685,248"),
     (lambda index: index["shards"]["train"].append(index["shards"]["train"][0]), "tokens/train-00004.bin is missing"),
-])
-def test_hostile_index(run, tokens, change, says):
-    edit_index(change)
-    answer = run("train", *TINY, "--text", "tokens")
-    one_line(answer, says, codes=(1,))
-    one_line(answer, "remove the folder, and prepare the text anew")
+]
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null", b'{"format": 9' + b"9" * 5000 + b"}"])
-def test_an_index_that_is_none(run, tokens, text):
-    pathlib.Path("tokens", INDEX).write_bytes(text)
-    one_line(run("train", *TINY, "--text", "tokens"), "tokens/index.json is damaged, or of another version", codes=(1,))
+def test_hostile_index(run, tokens):
+    path = pathlib.Path("tokens", INDEX)
+    good = path.read_bytes()
+    for change, says in HOSTILE_CHANGES:
+        change(values := json.loads(good))
+        path.write_text(json.dumps(values))
+        answer = run("train", *TINY, "--text", "tokens")
+        one_line(answer, says, codes=(1,))
+        one_line(answer, "remove the folder, and prepare the text anew")
+    for text in [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null", b'{"format": 9' + b"9" * 5000 + b"}"]:
+        path.write_bytes(text)
+        one_line(run("train", *TINY, "--text", "tokens"), "tokens/index.json is damaged, or of another version", codes=(1,))
 
 
-def cut(path: pathlib.Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def make_pipe(path: pathlib.Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-@pytest.mark.parametrize("name", ["train-00001.bin", "validation-00000.bin"])
-@pytest.mark.parametrize("damage, says", [
-    (cut, "is damaged: it has"), (make_pipe, "is damaged: it has 0 bytes"), (pathlib.Path.unlink, "is missing"),
-])
-def test_a_shard_of_another_size_is_found_at_once(run, tokens, text_file, name, damage, says):
-    path = pathlib.Path("tokens", name)
-    damage(path)
-    one_line(run("train", *TINY, "--text", "tokens"), f"{path} {says}")
-    one_line(run("prepare", text_file, "--to", "tokens", "--shard-tokens", 1000, "--workers", 1), f"{path} {says}")
-    one_line(run("prepare", "--to", "tokens", "--check"), f"{path} {says}")
+def test_a_shard_of_another_size_is_found_at_once(refused, tokens, text_file):
+    for name in ("train-00001.bin", "validation-00000.bin"):
+        path = pathlib.Path("tokens", name)
+        good = path.read_bytes()
+        for damage, says in ((lambda path: path.write_bytes(path.read_bytes()[:-1]), "is damaged: it has"),
+                             (os.unlink, "is missing"), (os.mkfifo, "is damaged: it has 0 bytes")):
+            damage(path)
+            refused([(command, f"{path} {says}") for command in (
+                ["train", *TINY, "--text", "tokens"], ["prepare", "--to", "tokens", "--check"],
+                ["prepare", text_file, "--to", "tokens", "--shard-tokens", 1000, "--workers", 1])], codes=(1,))
+        path.unlink()
+        path.write_bytes(good)
 
 
 def flip(path: pathlib.Path, bit: int = 0) -> None:
@@ -540,52 +506,48 @@ def flip(path: pathlib.Path, bit: int = 0) -> None:
     path.write_bytes(ids.tobytes())
 
 
-@pytest.mark.parametrize("name", ["train-00002.bin", "validation-00000.bin"])
-@pytest.mark.parametrize("bit, says", [(0, "is damaged: its content is not what"), (4, "is damaged: it holds ids from 11 on")])
-def test_a_shard_of_other_content_is_found_before_it_is_trained_on(run, tokens, name, bit, says):
+def test_a_shard_of_other_content_is_found_before_it_is_trained_on(run, refused, tokens):
     code, out, _ = run("prepare", "--to", "tokens", "--check")
     assert code == 0 and out.startswith("tokens/ holds 3,600 tokens of 3,600 bytes to train on and 400 tokens of 400 bytes")
     assert run("train", *TINY, "--text", "tokens", "--out", "here")[0] == 0
     before = content("here")
-    flip(pathlib.Path("tokens", name), bit)
-    one_line(run("prepare", "--to", "tokens", "--check"), f"tokens/{name} {says}", codes=(1,))
-    one_line(run("train", *TINY, "--text", "tokens"), f"tokens/{name} {says}", codes=(1,))
-    one_line(run("train", "--resume", "here", "--steps", 9), f"tokens/{name} {says}", codes=(1,))
-    os.rename("tokens", "moved")
-    one_line(run("train", "--resume", "here", "--steps", 9, "--text", "moved"), f"moved/{name} {says}", codes=(1,))
+    os.symlink("tokens", "moved")
+    for name in ("train-00002.bin", "validation-00000.bin"):
+        for bit, says in ((0, "is damaged: its content is not what"), (4, "is damaged: it holds ids from 11 on")):
+            flip(pathlib.Path("tokens", name), bit)
+            refused([(command, f"{folder}/{name} {says}") for folder, command in (
+                ("tokens", ["prepare", "--to", "tokens", "--check"]), ("tokens", ["train", *TINY, "--text", "tokens"]),
+                ("tokens", ["train", "--resume", "here", "--steps", 9]),
+                ("moved", ["train", "--resume", "here", "--steps", 9, "--text", "moved"]))], codes=(1,))
+            flip(pathlib.Path("tokens", name), bit)
     assert not os.path.exists("runs") and content("here") == before
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_ranks_of_a_machine_share_what_is_to_be_checked(tokens, size):
+def test_ranks_of_a_machine_share_what_is_to_be_checked(tokens):
     """Each file is read by one of them; the first says how far it is with its part."""
     index, names = Index.read("tokens"), sorted(path.name for path in pathlib.Path("tokens").glob("*.bin"))
-    for name in names:
-        flip(pathlib.Path("tokens", name))
-        found = []
-        for rank in range(size):
-            try:
-                check_content(index, "tokens", part=slice(rank, None, size))
-            except ShardError as error:
-                found.append(str(error).split()[0])
-        assert found == [f"tokens/{name}"]
-        flip(pathlib.Path("tokens", name))
-    shown = []
-    check_content(index, "tokens", lambda *arguments: shown.append(arguments), slice(0, None, size))
-    assert shown[-1] == ("checking", *[sum(os.path.getsize(f"tokens/{name}") for name in names[::size])] * 2)
+    for size in (1, 2, 3):
+        for name in names:
+            flip(pathlib.Path("tokens", name))
+            found = []
+            for rank in range(size):
+                try:
+                    check_content(index, "tokens", part=slice(rank, None, size))
+                except ShardError as error:
+                    found.append(str(error).split()[0])
+            assert found == [f"tokens/{name}"]
+            flip(pathlib.Path("tokens", name))
+        shown = []
+        check_content(index, "tokens", lambda *arguments, shown=shown: shown.append(arguments), slice(0, None, size))
+        assert shown[-1] == ("checking", *[sum(os.path.getsize(f"tokens/{name}") for name in names[::size])] * 2)
 
 
-def test_a_shard_that_cannot_be_read(run, tokens, monkeypatch):
-    def fail(path, mode):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr("models.shards.open", fail, raising=False)
-    one_line(run("train", *TINY, "--text", "tokens"), "tokens/train-00000.bin cannot be read (Input/output error)", codes=(1,))
-
-
-def test_a_shard_that_is_damaged_meanwhile(tokens):
+def test_a_shard_that_cannot_be_read_or_is_damaged_meanwhile(refused, tokens, monkeypatch):
     corpus, path = load_shards("tokens"), pathlib.Path("tokens/train-00002.bin")
     with open(path, "r+b") as file:
         file.write(b"\xff\xff")
     with pytest.raises(ShardError, match=f"{path} is damaged: it holds token 65535, and there are 11"):
         corpus.train[:]
+    monkeypatch.setattr("models.shards.open", lambda path, mode: (_ for _ in ()).throw(OSError(errno.EIO, os.strerror(errno.EIO))),
+                        raising=False)
+    refused([([], "tokens/train-00000.bin cannot be read (Input/output error)")], "train", *TINY, "--text", "tokens", codes=(1,))

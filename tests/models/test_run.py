@@ -1,95 +1,89 @@
 """Runs in their folders, on texts and on tasks: what they leave, how they are interrupted, resumed, locked and repaired."""
+import contextlib
+import errno
 import json
 import os
 import pathlib
+import re
 import signal
+import subprocess
 import sys
 import termios
 
 import numpy as np
 import pytest
 
-from models import TASKS, load
+import models
+from models import TASKS, TrainingError, data, generate, load
 from models import checkpoint as checkpoints
 from models import run as runs
-from models import task as tasks
-from models.pictures import PICTURE
 from models.architectures import ARCHITECTURES
+from models.pictures import PICTURE
 from models.run import locked, read_metrics
-from models.task import Task
+from models.task import ALIGNMENT, Task
 from models.train import Trainer
-
-SIZES = ["--width", "8", "--layers", "1", "--heads", "2"]
-TINY = ["--steps", "6", "--batch-size", "4", "--eval-every", "2", "--eval-windows", "6"]
-PICTURES = {  # of attention, beside runs.FILES
-    "encoder-decoder": {PICTURE, tasks.ALIGNMENT}, "rnn-attention": {PICTURE, tasks.ALIGNMENT}, "causal": {PICTURE},
-    "rnn": set(), "encoder": {PICTURE}, "no-attention": set(),
-}
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tasks, "TEST_EXAMPLES", 10)
+from models.training_config import OPTIMIZERS
+from refusals import all_refused
+from small_runs import COPY, SIZES, STEPS, TEXT, assert_same_runs, metrics_of
 
 
 @pytest.fixture(params=["text", "reverse", "bank", "stripes"])
-def flags(request, text_file) -> list[str]:
+def flags(request, text_file) -> list:
     """What `minigrad train` is called with, for a text and for tasks of every kind; with dropout."""
-    data = ["--text", str(text_file), "--context", "16"] if request.param == "text" else ["--task", request.param]
-    return ["train", *data, *TINY, *SIZES, "--dropout", "0.1"]
+    return [*(["--text", text_file, *TEXT] if request.param == "text" else ["--task", request.param, *SIZES, *STEPS]),
+            "--dropout", 0.1]
 
 
-def metrics_of(folder: str) -> list[dict]:
-    """The rows of metrics.jsonl, without what depends on the clock."""
-    rows = [json.loads(line) for line in pathlib.Path(folder, runs.METRICS).read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name not in ("tokens_per_second", "seconds")} for row in rows]
+@pytest.fixture
+def text_run(here, text_file) -> pathlib.Path:
+    return here("--text", text_file, *TEXT)
 
 
-def assert_same_runs(one: str, other: str) -> None:
-    assert metrics_of(one) == metrics_of(other)
-    for best in (False, True):
-        a, b = checkpoints.load(one, best), checkpoints.load(other, best)
-        assert (a.step, a.best_loss, a.generators) == (b.step, b.best_loss, b.generators)
-        for group in a.ARRAYS:
-            assert all(np.array_equal(array, getattr(b, group)[name]) for name, array in getattr(a, group).items())
-    assert pathlib.Path(one, runs.SAMPLE).read_text() == pathlib.Path(other, runs.SAMPLE).read_text()
-
-
-def press_ctrl_c(monkeypatch, at_step: int) -> None:
-    """As soon as a trainer has done so many steps."""
+@pytest.fixture
+def at_step(monkeypatch):
+    """A function: when a trainer has done so many steps, and would go on, something happens, once."""
     train_step = Trainer.train_step
 
-    def pressed(trainer):
-        if trainer.step == at_step:
-            os.kill(os.getpid(), signal.SIGINT)
-            monkeypatch.setattr(Trainer, "train_step", train_step)
-        return train_step(trainer)
+    def arrange(step: int, what) -> None:
+        def stepping(trainer):
+            if trainer.step == step:
+                monkeypatch.setattr(Trainer, "train_step", train_step)
+                what(trainer)
+            return train_step(trainer)
 
-    monkeypatch.setattr(Trainer, "train_step", pressed)
+        monkeypatch.setattr(Trainer, "train_step", stepping)
 
+    return arrange
+
+
+def press_ctrl_c(*_) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+# ---- what they leave ----
 
 @pytest.mark.parametrize("name", ARCHITECTURES["sequence"] | ARCHITECTURES["class"])
 def test_every_model_of_a_task_leaves_its_files_and_can_be_sampled(run, name):
     task = "reverse" if name in ARCHITECTURES["sequence"] else "sentiment"
-    code, out, err = run("train", "--task", task, "--model", name, *TINY, *(SIZES[:2] if name.startswith("rnn") else SIZES))
+    sizes = SIZES[-2:] if name.startswith("rnn") else SIZES
+    code, out, err = run("train", "--task", task, "--model", name, *STEPS, *sizes)
     folder = f"runs/{task}-{name}"
     assert code == 0 and f"{TASKS[task].description}, steps 0 to 6" in err and "step 6/6: loss" in err
-    assert set(os.listdir(folder)) == {*runs.FILES, *PICTURES[name]}
+    assert set(os.listdir(folder)) == {*runs.FILES} - {runs.PLOT}
     assert out.count("source: ") == out.count("wanted: ") == out.count("got: ") == 3
     assert pathlib.Path(folder, runs.SAMPLE).read_text() in out
     assert "6 steps in" in out and "length 4:" in out and "overall:" in out and f"{folder}{os.sep} holds" in out
     prompt = {"reverse": "abc", "sentiment": "it was good"}[task]
     for best in ([], ["--best"]):
-        code, out, err = run("sample", "--checkpoint", folder, "--prompt", prompt, *best)
-        model = load(folder, best=bool(best))
-        assert (code, out, err) == (0, "".join(model.tokenizer.respond(model, prompt)) + "\n", "")
+        answer = "".join(models.respond(load(folder, best=bool(best)), prompt)) + "\n"
+        assert run("sample", "--checkpoint", folder, "--prompt", prompt, *best) == (0, answer, "")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_with_its_default_model(run, task):
-    assert run("train", "--task", task, *TINY, *SIZES)[0] == 0
-    rows = metrics_of(f"runs/{task}-{'encoder-decoder' if TASKS[task].kind == 'sequence' else 'encoder'}")
+def test_every_task_with_its_default_model(trained, task):
+    folder = trained("--task", task, *SIZES, *STEPS)
+    assert checkpoints.load(folder).architecture == ("encoder-decoder" if TASKS[task].kind == "sequence" else "encoder")
+    rows = metrics_of(folder)
     assert [row["step"] for row in rows] == list(range(1, 7))
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [2, 4, 6]
     shortest, longest = TASKS[task].lengths
@@ -97,146 +91,328 @@ def test_every_task_with_its_default_model(run, task):
     assert rows[-1]["accuracy"] == pytest.approx(np.mean(list(rows[-1]["accuracy_by_length"].values())))
 
 
-def test_interrupted_and_resumed_is_as_never_interrupted(run, flags, monkeypatch):
-    assert run(*flags, "--out", "whole")[0] == 0
-    press_ctrl_c(monkeypatch, at_step=2)
-    code, out, err = run(*flags, "--out", "parts")
-    assert (code, out) == (130, "")
-    assert err.endswith("minigrad: stopped after step 3; the checkpoint is saved: go on with --resume parts\n")
-    assert checkpoints.load("parts").step == 3 and pathlib.Path("parts", runs.PLOT).exists()
-    assert pathlib.Path("parts", PICTURE).exists()
-    assert pathlib.Path("parts", tasks.ALIGNMENT).exists() == ("reverse" in flags)
-    assert run("train", "--resume", "parts")[0] == 0
-    assert_same_runs("whole", "parts")
+def test_files_of_a_run_on_a_text(make_trainer, tmp_path, capsys, monkeypatch, pictures):
+    trainer, evaluated, figures = make_trainer(), [], []
+    corpus, context = trainer.dataset, trainer.model.config.context
+    windows = data.windows
+    monkeypatch.setattr(data, "windows", lambda tokens, context, batch_size, limit: evaluated.append(
+        (len(tokens), batch_size, limit)) or windows(tokens, context, batch_size, limit))
+    monkeypatch.setattr(runs, "new_figure", lambda *size, make=runs.new_figure, **options: (
+        figures.append(made := make(*size, **options)), made)[1])
+    runs.train(trainer, tmp_path)
+    assert set(os.listdir()) == {*runs.FILES, PICTURE}
+    last = data.LAST_TOKENS // context
+    assert evaluated == [(len(corpus.validation), 8, limit) for limit in (4, 4, last)] + [(len(corpus.train), 8, 4)]
+    rows = metrics_of(tmp_path)
+    assert [row["step"] for row in rows] == list(range(1, 11))
+    assert [row["step"] for row in rows if row["val_loss"] is not None] == [4, 8, 10]
+    measured = trainer.evaluate()  # of all the validation text at the end
+    assert measured["val_tokens"] == len(corpus.validation) - 1 and rows[-1] | measured == rows[-1]
+    assert all(row["grad_norm"] > 0 and row["lr"] > 0 for row in rows)
+    assert (tmp_path / runs.PLOT).read_bytes().startswith(b"\x89PNG")
+    sample = (tmp_path / runs.SAMPLE).read_text()
+    ids = generate(trainer.model, [0], data.SAMPLE_LENGTH, temperature=0.8, seed=trainer.config.seed)
+    assert len(sample) == data.SAMPLE_LENGTH + 1 and sample == corpus.tokenizer.decode(ids) + "\n"
+    out, err = capsys.readouterr()
+    assert f"training loss {measured['train_loss']:.4f}, validation" in out
+    assert sample in out and f"validation loss {rows[-1]['val_loss']:.4f}" in out
+    assert all(name in out for name in (str(tmp_path), checkpoints.NAME, runs.METRICS, runs.PLOT, runs.SAMPLE))
+    assert "step 10/10: loss" in err and err.endswith("\ndrawing pictures ...\n")  # plain lines, since this is no terminal
+
+    ((figure, panels),) = figures
+    assert [axes.get_ylabel() for axes in panels[0]] == [
+        "loss (nats per token)", "norm of the gradient, before clipping", "norm of the update / norm of the weights"]
+    for axes, measure in zip(panels[0, 1:], ("grad_norm", "update_to_weight")):
+        assert axes.get_xlabel() == "step" and axes.get_yscale() == "log"
+        lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+        assert lines == {layer: [[step, rows[step - 1]["layers"][layer][measure]] for step in (4, 8, 10)]
+                         for layer in rows[9]["layers"]}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(rows[9]["layers"])
 
 
-def test_seconds_go_on_when_a_run_is_resumed_but_for_lost_steps(run):
-    assert run("train", "--task", "copy", *TINY, *SIZES, "--out", "here")[0] == 0
-    first = [row["seconds"] for _, row in read_metrics(pathlib.Path("here", runs.METRICS))]
-    assert first == sorted(first) and 0 < first[0]
-    checkpoints.save("here", checkpoints.load("here/checkpoint.previous.npz"))  # killed after step 4
-    rows = [{"step": step, "loss": 1.0, "val_loss": None, "seconds": 1000.0 * step} for step in range(1, 7)]
-    pathlib.Path("here", runs.METRICS).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert " 6 steps in 40" in run("train", "--resume", "here")[1].replace("\n", " ")
-    seconds = [row["seconds"] for _, row in read_metrics(pathlib.Path("here", runs.METRICS))]
-    assert len(seconds) == 6 and seconds[3] == 4000 < seconds[4] < seconds[5] < 4900
+def test_the_plot_of_many_layers_and_of_none(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(runs, "new_figure", lambda *size, make=runs.new_figure, **options: (
+        figures.append(made := make(*size, **options)), made)[1])
+    layers = {f"blocks.{i}": {"grad_norm": i, "update_to_weight": None} for i in range(45)}
+    row = {"loss": 1.0, "val_loss": None}
+    for name, rows in (("many", [row | {"step": 1, "layers": layers}, row | {"step": 2}]),
+                       ("none", [row | {"step": 1, "layers": None}])):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert runs.plot_losses(tmp_path / name, tmp_path / f"{name}.png") == [f"{name}.png"]
+    (many, _), (none, panels) = figures
+    assert [text.get_text() for text in many.legends[0].get_texts()] == [f"blocks.{i}" for i in range(0, 45, 3)]
+    assert panels.shape == (1, 1) and not none.legends
+
+
+def test_numbered_folders_and_samples(run, text_file):
+    for folder in ("runs/nano", "runs/nano-2"):
+        assert run("train", "--text", text_file, *TEXT)[0] == 0 and os.path.exists(folder)
+    sample = "sample", "--checkpoint", "runs/nano", "--prompt", "abc", "--tokens", 20, "--seed", 1
+    code, out, err = run(*sample)
+    assert (code, err, out[:3], len(out)) == (0, "", "abc", 24) and run(*sample)[1] == out
+    path = "runs/nano-2/checkpoint.npz"
+    assert len(run("sample", "--checkpoint", path, "--tokens", 5, "--temperature", 0, "--top-k", 2)[1]) == 7
+
+
+def test_last_evaluation_of_a_long_text_takes_a_part_of_it(make_trainer, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(data, "LAST_TOKENS", 150)
+    trainer = make_trainer()
+    runs.train(trainer, tmp_path)
+    loss = metrics_of(tmp_path)[-1]["val_loss"]
+    assert loss == trainer.evaluate()["val_loss"]
+    runs.train(trainer, tmp_path)  # nothing left to do
+    bits = loss / np.log(2)  # each token is a byte
+    assert capsys.readouterr().out.count(f"{loss:.4f}, {bits:.4f} bits per byte (143 of 399 tokens, evenly spread)") == 2
+    monkeypatch.setattr(data, "LAST_TOKENS", 10 ** 6)
+    assert trainer.evaluate()["val_loss"] != loss
 
 
 def test_the_best_checkpoint_is_the_one_of_the_lowest_validation_loss(run, monkeypatch):
     losses, evaluate = iter([3.0, 1.0, 2.0, 1.5, 0.5]), Task.evaluate
     monkeypatch.setattr(Task, "evaluate", lambda *arguments: evaluate(*arguments) | {"val_loss": next(losses)})
-    for flags, best_step, best_loss in ((["--task", "copy", *TINY, *SIZES, "--out", "here"], 4, 1.0),
-                                        (["--resume", "here", "--steps", "8"], 4, 1.0),
-                                        (["--resume", "here", "--steps", "9"], 9, 0.5)):
+    for flags, best_step, best_loss in (([*COPY, "--out", "here"], 4, 1.0), (["--resume", "here", "--steps", 8], 4, 1.0),
+                                        (["--resume", "here", "--steps", 9], 9, 0.5)):
         assert run("train", *flags)[0] == 0
         best, last = checkpoints.load("here", best=True), checkpoints.load("here")
         assert (best.step, best.best_loss, last.best_loss) == (best_step, best_loss, best_loss)
         assert (best.step == last.step) == all(np.array_equal(best.model[name], last.model[name]) for name in best.model)
 
 
-def test_a_new_run_from_the_parameters_of_another(run, flags):
-    assert run(*flags, "--out", "old")[0] == 0
-    data = flags[1:3]
-    assert run("train", *data, "--init-from", "old", "--steps", "1", "--lr", "1e-9", "--out", "new")[0] == 0
-    old, new = checkpoints.load("old"), checkpoints.load("new")
+# ---- interrupted and resumed ----
+
+def test_interrupted_and_resumed_is_as_never_interrupted(run, flags, trained, at_step):
+    whole = trained(*flags)
+    at_step(2, press_ctrl_c)
+    code, out, err = run("train", *flags, "--out", "parts")
+    assert (code, out) == (130, "")
+    assert err.endswith("minigrad: stopped after step 3; the checkpoint is saved: go on with --resume parts\n")
+    assert checkpoints.load("parts").step == 3
+    assert run("train", "--resume", "parts")[0] == 0
+    assert_same_runs(whole, "parts")
+
+
+def test_pictures_are_drawn_after_ctrl_c(run, at_step, pictures):
+    at_step(2, press_ctrl_c)
+    assert run("train", *COPY, "--out", "parts")[2].splitlines()[-2] == "drawing pictures ..."
+    assert {runs.PLOT, PICTURE, ALIGNMENT} <= set(os.listdir("parts"))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_after_a_power_cut_a_run_goes_on_from_its_last_checkpoint(make_trainer, tmp_path, at_step, optimizer):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    runs.train(make_trainer(dropout=0.2, optimizer=optimizer), whole)
+    at_step(7, lambda trainer: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        runs.train(make_trainer(dropout=0.2, optimizer=optimizer), parts)
+    assert len(metrics_of(parts)) == 7
+    with open(parts / runs.METRICS, "a") as file:
+        file.write('{"step": 8, "lo')  # a line that was cut off
+    resumed = make_trainer(dropout=0.2, optimizer=optimizer)
+    resumed.train_step()  # restoring must not depend on what was before
+    resumed.restore(checkpoints.load(parts))
+    assert resumed.step == 4
+    runs.train(resumed, parts)
+    assert_same_runs(whole, parts)
+
+
+def test_a_run_can_be_resumed_from_its_first_moment(run, text_file, monkeypatch):
+    """Ctrl-C in the first step, which may compile kernels, stops at once."""
+    def interrupted(self, batch):
+        press_ctrl_c()
+        pytest.fail("the step goes on")
+
+    with monkeypatch.context() as first_step:
+        first_step.setattr(Trainer, "_part_of_loss", interrupted)
+        code, out, err = run("train", "--text", text_file, *TEXT, "--out", "here")
+    assert (code, out) == (130, "") and checkpoints.load("here").step == 0
+    assert err.endswith("minigrad: stopped before step 1; go on with --resume here\n")
+    assert run("train", "--resume", "here")[0] == 0
+
+
+def test_resume_for_more_steps(run, text_run):
+    code, out, err = run("train", "--resume", "here", "--steps", 9)
+    assert code == 0 and "9 steps in" in out and [row["step"] for row in metrics_of("here")] == list(range(1, 10))
+    assert "rises" not in err, "it is warming up"
+    before = checkpoints.load("here")
+    checkpoints.save("here", before.__class__(**vars(before) | {"training": before.training | {"warmup_steps": 0}}))
+    err = run("train", "--resume", "here", "--steps", 20)[2]
+    config = models.TrainingConfig(**checkpoints.load("here").training)
+    was, risen = (models.TrainingConfig(**vars(config) | {"steps": steps}).learning_rate_at(step)
+                  for steps, step in ((9, 8), (20, 9)))
+    assert f"here: the learning rate rises from {was:.1e} to {risen:.1e}, that of step 9 of 20, not of 9\n" in err
+    assert metrics_of("here")[9]["lr"] == risen
+    assert "rises" not in run("train", "--resume", "--out", "here")[2]  # nothing left to do: the report again
+    assert run("train", "--resume", "here/checkpoint.previous.npz")[0] == 0
+
+
+def test_the_last_run_need_not_be_named(run, here, text_file):
+    for name in ("old", "new"):
+        here("--text", text_file, *TEXT, name=f"runs/{name}")
+    for file in ("checkpoint.npz", "checkpoint.previous.npz"):
+        os.utime(f"runs/old/{file}", (0, 0))
+    assert run("train", "--resume", "--steps", 7)[0] == 0
+    assert (checkpoints.load("runs/old").step, checkpoints.load("runs/new").step) == (6, 7)
+    for flags in ["--seed", 1], ["--seed", 1, "--best"]:
+        code, out, err = run("sample", *flags)
+        assert (code, err) == (0, "runs/new, the run saved last:\n")
+        assert (0, out, "") == run("sample", "--checkpoint", "runs/new", *flags)
+
+
+def test_seconds_go_on_when_a_run_is_resumed_but_for_lost_steps(run, here):
+    path = here(*COPY) / runs.METRICS
+    first = [row["seconds"] for _, row in read_metrics(path)]
+    assert first == sorted(first) and 0 < first[0]
+    checkpoints.save("here", checkpoints.load("here/checkpoint.previous.npz"))  # killed after step 4
+    rows = [{"step": step, "loss": 1.0, "val_loss": None, "seconds": 1000.0 * step} for step in range(1, 7)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert " 6 steps in 40" in run("train", "--resume", "here")[1].replace("\n", " ")
+    seconds = [row["seconds"] for _, row in read_metrics(path)]
+    assert len(seconds) == 6 and seconds[3] == 4000 < seconds[4] < seconds[5] < 4900
+
+
+def test_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(make_trainer, tmp_path, at_step):
+    at_step(6, lambda trainer: trainer.model.ln_f.weight.data.__setitem__(0, np.inf))
+    with pytest.raises(TrainingError, match="the loss became (nan|inf) at step 7"):
+        runs.train(make_trainer(), tmp_path)
+    checkpoint = checkpoints.load(tmp_path)
+    assert checkpoint.step == 4 and np.isfinite(checkpoint.model["ln_f.weight"]).all()
+
+
+def test_full_disk_while_training(run, text_file, monkeypatch):
+    fsync, calls = os.fsync, []
+
+    def fill_up(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 8:  # each flushes its file and its folder: a checkpoint, metrics, two of step 2; this is of step 4
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill_up)
+    code, _, err = run("train", "--text", text_file, *TEXT, "--out", "here")
+    assert code == 1 and err.splitlines()[-1].startswith("minigrad: error: cannot save here/checkpoint")
+    assert checkpoints.load("here").step == 2
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert run("train", "--resume", "here")[0] == 0
+
+
+@pytest.mark.long
+def test_real_process_interrupted_and_its_reader_gone(text_file, trained, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(models.__file__).parents[1]))
+    train = [sys.executable, "-m", "minigrad", "train", *map(str, TEXT), "--steps", "1000000", "--text", str(text_file)]
+    with subprocess.Popen(train, stderr=subprocess.PIPE, text=True) as process:
+        while not process.stderr.readline().startswith("step 1/"):
+            pass
+        process.send_signal(signal.SIGINT)
+        assert "the checkpoint is saved: go on with --resume runs/nano" in process.stderr.read()
+    assert process.returncode == 130 and checkpoints.load("runs/nano").step >= 1
+
+    sample = [sys.executable, "-m", "minigrad", "sample", "--checkpoint", str(trained("--text", text_file, *TEXT)),
+              "--tokens", "1000000"]
+    with subprocess.Popen(sample, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.read(5)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+# ---- runs that begin with others ----
+
+@pytest.mark.parametrize("flags", ["text", "reverse"], indirect=True)
+def test_a_new_run_from_the_parameters_of_another(run, flags, trained):
+    old_folder, data = trained(*flags), [*flags[:2], "--init-from", trained(*flags), "--steps", 1]
+    assert run("train", *data, "--lr", "1e-9", "--optimizer", "adamw", "--out", "new")[0] == 0
+    old, new = checkpoints.load(old_folder), checkpoints.load("new")
     assert new.step == 1 and new.config == old.config and new.architecture == old.architecture
     for name, array in old.model.items():
         np.testing.assert_allclose(new.model[name], array, atol=1e-8)
-    assert run("train", *data, "--init-from", "old", "--steps", "1", "--dropout", "0.5", "--out", "dropping")[0] == 0
+    assert run("train", *data, "--dropout", "0.5", "--out", "dropping")[0] == 0
     for flag, value, says in (("--width", "16", "width 8, not 16"), ("--placement", "post", "placement 'pre', not 'post'")):
-        code, _, err = run("train", *data, "--init-from", "old", flag, value, "--out", "wrong")
+        code, _, err = run("train", *data, flag, value, "--out", "wrong")
         assert code == 1 and f"is from another architecture: its model has {says}; leave out flags that change" in err
     assert not pathlib.Path("wrong").exists()
 
 
-def test_a_task_from_a_run_on_another_task(run):
-    assert run("train", "--task", "copy", "--model", "rnn", *TINY, *SIZES[:2], "--out", "old")[0] == 0
-    assert run("train", "--task", "sort", "--init-from", "old", *TINY)[0] == 0
+def test_a_task_from_a_run_on_another_task(run, refused, here):
+    here("--task", "copy", "--model", "rnn", *STEPS, *SIZES[-2:])
+    assert run("train", "--task", "sort", "--init-from", "here", *STEPS)[0] == 0
     assert checkpoints.load("runs/sort-rnn").architecture == "rnn"
-    for flags in (["--task", "sort", "--model", "rnn-attention"], ["--task", "translation"]):
-        code, _, err = run("train", *flags, "--init-from", "old")
-        assert code == 1 and "old/checkpoint.npz is from another architecture" in err
-    code, _, err = run("train", "--init-from", "old")
-    assert code == 2 and "the data is a text, so model must be one of causal, got 'rnn'" in err
+    other = "here/checkpoint.npz is from another architecture"
+    refused([(["--task", "sort", "--model", "rnn-attention"], other), (["--task", "translation"], other),
+             ([], "the data is a text, so model must be one of causal, got 'rnn'")], "train", "--init-from", "here",
+            codes=(1, 2))
 
 
-def test_another_text_in_the_vocabulary_of_the_first(run, text_file):
-    assert run("train", "--text", text_file, *TINY, *SIZES, "--context", "16", "--out", "runs/first")[0] == 0
+def test_another_text_in_the_vocabulary_of_the_first(run, refused, here, text_file):
+    here("--text", text_file, *TEXT, name="first")
     for name, text in (("few", "abc" * 200), ("other", "xyz" * 200)):
         pathlib.Path(name).write_text(text)
-    assert run("train", "--text", "few", "--init-from", "runs/first", "--steps", "1")[0] == 0
-    assert checkpoints.load("runs/first-2").dataset["tokenizer"]["symbols"] == " abcdefghij"
-    assert run("train", "--resume", "runs/first-2", "--steps", "2")[0] == 0
-    code, _, err = run("train", "--text", "other", "--init-from", "runs/first")
-    assert code == 2 and "the vocabulary has no 'x' 'y' 'z'" in err
+    assert run("train", "--text", "few", "--init-from", "first", "--steps", "1", "--out", "second")[0] == 0
+    assert checkpoints.load("second").dataset["tokenizer"]["symbols"] == " abcdefghij"
+    assert run("train", "--resume", "second", "--steps", "2")[0] == 0
+    refused([(["--init-from", "first"], "the vocabulary has no 'x' 'y' 'z'")], "train", "--text", "other")
 
 
-def test_more_steps_say_how_the_learning_rate_rises(run, flags):
-    assert run(*flags, "--out", "here", "--warmup-steps", "0")[0] == 0
-    rates = [row["lr"] for row in metrics_of("here")]
-    err = run("train", "--resume", "here", "--steps", "9")[2]
-    risen = metrics_of("here")[6]["lr"]
-    assert f"here: the learning rate rises from {rates[-1]:.1e} to {risen:.1e}, that of step 6 of 9, not of 6\n" in err
-    assert "rises" not in run("train", "--resume", "here")[2]
+# ---- locks, metrics and progress ----
 
-
-def test_a_folder_is_locked_while_it_is_trained_in(run, flags):
-    assert run(*flags, "--out", "here")[0] == 0
-    with locked(pathlib.Path("here")):
-        code, out, err = run("train", "--resume", "here", "--steps", "9")
-        assert (code, out) == (1, "") and err.count("\n") == 1
-        assert "another process is training in here; wait until it ends, or choose another --out" in err
-    assert run("train", "--resume", "here", "--steps", "9")[0] == 0
-
-
-def test_without_locks(tmp_path, monkeypatch):
-    def refuse(*arguments):
-        raise OSError("no locks here")
-
-    monkeypatch.setattr(runs.fcntl, "flock", refuse)
-    with locked(tmp_path):
+def test_a_folder_is_locked_while_it_is_trained_in(refused, text_run, monkeypatch):
+    with locked(text_run):
+        refused([([], "another process is training in here; wait until it ends, or choose another --out")],
+                "train", "--resume", "here", "--steps", "9", codes=(1,))
+    monkeypatch.setattr(runs.fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError("no locks here")))
+    with locked(text_run), locked(text_run):
         pass
     monkeypatch.setattr(runs, "fcntl", None)
-    with locked(tmp_path):
+    with locked(text_run):
         pass
 
 
-@pytest.mark.parametrize("content, kept", [
-    (b"", []), (None, []), (b"garbage\n", []), (b"\xff\xfe\n", []), (b"[]\n5\n", []), (b'{"step": 1}\n', []),
-    (b'{"step": 1, "loss": "x", "val_loss": null}\n{"step": 2, "loss": 1.0, "val_loss": null}\n', [2]),
-    (b'{"step": 1, "loss": 1.0, "val_loss": null}\n\xff\n{"step": 2, "loss": NaN, "val_loss": null}\n', [1]),
-    (b'{"step": 1, "loss": 1.0, "val_loss": 2.0}\n{"step": 2, "lo', [1]),
-    (b'{"step": 1, "loss": 1.0, "val_loss": null, "seconds": 2}\n{"step": 2, "loss": 1.0, "val_loss": null, '
-     b'"seconds": "2"}\n', [1]),
-    (b"[" * 100_000 + b"\n", []),
-    (b'{"step": 1, "loss": null, "val_loss": null}\n{"step": 2, "loss": 1.0, "val_loss": null, "layers": null}\n', [2]),
-    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": [1]}\n', []),
-    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": {"a": 1}}\n', []),
-    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": {"a": {"grad_norm": "x", "update_to_weight": 1}}}\n', []),
-    (b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": {"a": {"grad_norm": 1, "update_to_weight": null}}}\n', [1]),
-])
-def test_damaged_metrics_are_repaired(run, text_file, content, kept):
-    assert run("train", "--text", text_file, *TINY, *SIZES, "--context", "16", "--out", "here")[0] == 0
-    path = pathlib.Path("here", runs.METRICS)
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
-    assert run("train", "--resume", "here")[0] == 0  # nothing left to do
-    assert [row["step"] for _, row in read_metrics(path)] == kept
-    assert run("train", "--resume", "here", "--steps", "7")[0] == 0
-    assert [row["step"] for row in metrics_of("here")] == [*kept, 7]
+ROW = b'{"step": 2, "loss": 1.0, "val_loss": null}\n'
+LAYERS = b'{"step": 1, "loss": 1.0, "val_loss": null, "layers": %s}\n'
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_metrics_that_are_no_file(run, text_file, make):
-    assert run("train", "--text", text_file, *TINY, *SIZES, "--context", "16", "--out", "here")[0] == 0
+def test_damaged_metrics_are_repaired(tmp_path):
+    for content, kept in [
+        (b"", []), (None, []), (b"garbage\n", []), (b"\xff\xfe\n", []), (b"[]\n5\n", []), (b'{"step": 1}\n', []),
+        (b'{"step": 1, "loss": "x", "val_loss": null}\n' + ROW, [2]), (b'{"step": 1.0, "loss": 1, "val_loss": null}\n' + ROW, [2]),
+        (ROW + b"\xff\n" + b'{"step": 3, "loss": NaN, "val_loss": null}\n', [2]), (ROW + b'{"step": 3, "lo', [2]),
+        (ROW + b'{"step": 3, "loss": 1.0, "val_loss": 2.0, "seconds": "2"}\n', [2]), (b"[" * 100_000 + b"\n", []),
+        (b'{"step": 1, "loss": null, "val_loss": null}\n' + ROW[:-2] + b', "layers": null}\n', [2]),
+        (LAYERS % b"[1]", []), (LAYERS % b'{"a": 1}', []), (LAYERS % b'{"a": {"grad_norm": "x", "update_to_weight": 1}}', []),
+        (LAYERS % b'{"a": {"grad_norm": 1, "update_to_weight": null}}', [1]),
+        (ROW + ROW.replace(b"2", b"6") + ROW.replace(b"2", b"7"), [2, 6]),  # later than the checkpoint
+    ]:
+        path = tmp_path / "metrics"
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+        with runs.keep_metrics(path, step=6) as file:
+            assert [row["step"] for _, row in read_metrics(path)] == kept, content
+            file.write('{"step": 7, "loss": 1, "val_loss": null}\n')
+        assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [*kept, 7], content
+
+
+def test_metrics_that_are_no_file(run, text_run):
     os.unlink("here/metrics.jsonl")
-    make("here/metrics.jsonl")
+    os.mkfifo("here/metrics.jsonl")
     code, _, err = run("train", "--resume", "here")
     assert code == 1 and "here/metrics.jsonl is a folder, pipe, socket or device, not a file; remove it" in err
 
 
-def test_how_long_it_will_take_is_said_after_the_first_steps(make_trainer, tmp_path, capsys, monkeypatch):
+def test_what_will_be_trained_is_said_before(run, text_file, monkeypatch):
+    monkeypatch.setattr(runs, "train", press_ctrl_c)
+    code, _, err = run("train", "--recipe", "nanogpt", "--text", text_file, "--steps", 9)
+    assert code == 130
+    assert re.match(r"runs/nano: 802,944 parameters, 3,600 tokens to train on, 400 to validate, "
+                    r"a vocabulary of 11 characters, steps 0 to 9\n", err)
+    monkeypatch.setattr("models.commands.train.load_corpus", press_ctrl_c)
+    assert run("train") == (130, "", "minigrad: interrupted\n")
+
+
+def test_how_long_it_will_take_is_said_after_the_first_steps(make_trainer, capsys, monkeypatch):
     clock = iter(range(0, 10 ** 6, 60))
     monkeypatch.setattr(runs.time, "monotonic", lambda: next(clock))
     trainer = make_trainer(steps=50, eval_every=50)
@@ -258,87 +434,41 @@ def test_a_terminal_of_no_columns_gets_lines(make_trainer, monkeypatch, columns)
         monkeypatch.setattr(sys, "stderr", stream)
         with runs.show_progress(trainer) as show:
             show(trainer.train_step())
-        stream.flush()
-        shown = os.read(ours, 10_000).decode()
+    shown = ""
+    with contextlib.suppress(OSError):  # at the end of what a terminal has shown
+        while True:
+            shown += os.read(ours, 10_000).decode(errors="replace")
     os.close(ours)
     assert ("step 2/3: loss" in shown) == (columns == 0) and ("67% |" in shown) == (columns > 0), shown
 
 
-def one_line(code_and_output, says: str) -> None:
-    code, out, err = code_and_output
-    assert (code, out) == (2, ""), err
-    assert err.startswith("minigrad: error: ") and err.count("\n") == 1 and err.endswith("\n"), err
-    assert says in err
+# ---- loaded ----
+
+def test_a_model_of_a_text_from_text_to_text(text_run):
+    for where in (text_run, text_run / checkpoints.NAME, str(text_run)):
+        model = load(where)
+        tokens = model.tokenizer.encode("abc de")
+        assert not model.training and model.tokenizer.decode(tokens) == "abc de"
+        ids = list(generate(model, tokens, 20, temperature=0.5, seed=1))
+        assert models.respond(model, "abc de", tokens=20, temperature=0.5, seed=1) == "abc de" + model.tokenizer.decode(ids)
+    assert len(models.respond(model)) == 301 and models.respond(model)[0] == " "
 
 
-@pytest.mark.parametrize("arguments, says", [
-    (["--task", "fly"], "'fly'"),
-    (["--task"], "--task: expected one argument"),
-    (["--task", "copy", "--model", "oracle"],
-     "task 'copy' makes a sequence, so model must be one of encoder-decoder, causal, rnn, rnn-attention, got 'oracle'"),
-    (["--task", "copy", "--model", "encoder"], "task 'copy' makes a sequence"),
-    (["--task", "copy", "--model", ""], "got ''"),
-    (["--task", "bank", "--model", "rnn"], "task 'bank' makes a class, so model must be one of encoder, no-attention"),
-    (["--task", "copy", "--text", "words.txt"], "--text makes no sense with --task copy; leave it out"),
-    (["--task", "copy", "--preset", "nano"], "--preset makes no sense with --task copy"),
-    (["--task", "copy", "--recipe", "muon"], "--recipe makes no sense with --task copy"),
-    (["--task", "copy", "--vocabulary-size", "5"], "--vocabulary-size makes no sense with --task copy"),
-    (["--task", "copy", "--model", "rnn", "--layers", "2"], "--layers makes no sense with --model rnn"),
-    (["--task", "copy", "--model", "rnn", "--norm", "rms_norm"], "--norm makes no sense with --model rnn"),
-    (["--task", "bank", "--no-tied"], "tied makes no sense for model encoder, got False; leave tied out"),
-    (["--task", "bank", "--model", "no-attention", "--head-size", "4"], "head_size makes no sense for model no-attention"),
-    (["--task", "copy", "--rotary-base", "5"], "rotary_base is of positions 'rotary', got positions 'learned'"),
-    (["--hidden-width", "64", "--mlp-ratio", "2"], "--mlp-ratio makes no sense with --hidden-width 64"),
-    (["--rotary-scaling", "yarn:4", "--positions", "rotary"], "rotary_scaling must be 'none', 'linear:FACTOR'"),
-    (["--heads", "4", "--key-value-heads", "3"], "key_value_heads must divide heads, got 3 and 4"),
-    (["--task", "copy", "--context", "8"], "the examples of task 'copy' do not fit into --context 8"),
-    (["--task", "copy", "--model", "causal", "--context", "16"], "do not fit into --context 16"),
-    (["--task", "reverse", "--layers", "0"], "layers must be at least 1, got 0"),
-    (["--task", "copy", "--muon-lr", "0.1"], "--muon-lr makes no sense with --optimizer adamw; leave it out"),
-    (["--optimizer", "adamw", "--muon-momentum", "0.5"], "--muon-momentum makes no sense with --optimizer adamw"),
-    (["--annealing", "constant", "--final-lr", "0.1"], "--final-lr makes no sense with --annealing constant; leave it out"),
-    (["--task", "copy", "--steps", "0"], "steps must be a whole number from 1"),
-    (["--task", "copy", "--lr", "nan"], "lr must be more than 0 and at most 1, got nan"),
-    (["--task", "copy", "--final-batch-size", "2"], "final_batch_size must be a whole number from 64"),
-    (["--task", "copy", "--label-smoothing", "1"], "label_smoothing must be"),
-    (["--task", "copy", "--heads", "3"], "heads must divide width, got heads 3 and width 64"),
-    (["--task", "copy", "--batch-size", "1000000000"], "GB to train"),
-    (["--task", "copy", "--final-batch-size", "1000000000"], "GB to train"),
-    (["--task", "copy", "--out", "old"], "old already holds attention.png; go on with --resume old, or choose another"),
-    (["--model", "rnn"], "the data is a text, so model must be one of causal, got 'rnn'"),
-    (["--init-from", "old", "--preset", "nano"], "--preset makes no sense with --init-from old"),
-    (["--init-from", "old", "--recipe", "muon"], "--recipe makes no sense with --init-from old"),
-    (["--resume", "--init-from", "old"], "--init-from makes no sense with --resume; leave it out"),
-])
-def test_bad_input(run, arguments, says, monkeypatch):
-    monkeypatch.delattr(runs, "train")  # a mistake must not end in a long training
-    precious = pathlib.Path("old/attention.png")
-    precious.parent.mkdir()
-    precious.write_text("precious")
-    one_line(run("train", *arguments), says)
-    assert os.listdir(".") == ["old"] and precious.read_text() == "precious"
+def test_the_best_model(text_run):
+    checkpoint = checkpoints.load(text_run)
+    checkpoint.model["ln_f.bias"] = checkpoint.model["ln_f.bias"] + 1
+    checkpoints.save(text_run, checkpoint, checkpoints.BEST)
+    np.testing.assert_array_equal(load(text_run, best=True).ln_f.bias.array, load(text_run).ln_f.bias.array + 1)
+    all_refused(lambda run: load(run, best=True), [(run, "give the folder of a run") for run in (
+        text_run / "nothing", text_run / checkpoints.NAME)], models.CheckpointError)
 
 
-@pytest.mark.parametrize("arguments, says", [
-    (["--task", "sort"], "--task is sort, but here/checkpoint.npz was trained with copy; a resumed run keeps it"),
-    (["--model", "rnn"], "--model is rnn, but here/checkpoint.npz was trained with encoder-decoder"),
-    (["--text", "words.txt"], "--text makes no sense with here/checkpoint.npz, which is of task copy"),
-    (["--muon-lr", "0.02"], "--muon-lr makes no sense with --optimizer adamw"),
-    (["--beta2", "0.9"], "--beta2 is 0.9, but here/checkpoint.npz was trained with 0.98"),
-])
-def test_bad_resume_of_a_task(run, arguments, says):
-    assert run("train", "--task", "copy", *TINY, *SIZES, "--out", "here")[0] == 0
-    one_line(run("train", "--resume", "here", *arguments), says)
-
-
-@pytest.mark.parametrize("task, arguments, says", [
-    ("copy", ["--prompt", "abz"], "expected symbols of task 'copy', which are a b c d e f g h i j; got 'z'"),
-    ("copy", [], "got none"),
-    ("copy", ["--prompt", "abc", "--tokens", "5"], "tokens makes no sense with task 'copy'"),
-    ("copy", ["--prompt", "a" * 40], "a source of 40 symbols and its answer do not fit into the model's context of 32"),
-    ("stripes", ["--prompt", "abc"], "the sources of task 'stripes' are images, which no text describes"),
-    ("stripes", [], "the sources of task 'stripes' are images, which no text describes"),
-])
-def test_bad_sampling_of_a_task(run, task, arguments, says):
-    assert run("train", "--task", task, *TINY, *SIZES, "--out", "here")[0] == 0
-    one_line(run("sample", "--checkpoint", "here", *arguments), says)
+def test_a_prompt_that_is_no_text(small_model):
+    rows = [(5, "models.respond takes a prompt of text, got 5 (int); token ids are for models.generate"),
+            ([1, 2], "got [1, 2] (list)"), (b"x" * 5000, f"got b'{'x' * 58} (bytes)")]
+    model = small_model(256)
+    for speaker in models.tokenizers.Bytes(), TASKS["copy"]:
+        model.tokenizer = speaker
+        all_refused(lambda prompt: models.respond(model, prompt), rows, TypeError)
+    del model.tokenizer
+    all_refused(lambda prompt: models.respond(model, prompt), [(5, "the model has no tokenizer, so it takes and gives token ids only")])
