@@ -8,6 +8,7 @@ import minigrad as mg
 import nn
 from models import generate, generate_batch
 from models.generate import draw
+from refusals import all_refused
 
 
 class Successor(nn.Module):
@@ -88,24 +89,16 @@ def frequencies(probabilities, count=4000, **options) -> np.ndarray:
     return np.bincount(draw(logits, generator=np.random.default_rng(0), **options), minlength=len(probabilities)) / count
 
 
-@pytest.mark.parametrize("options, expected", [
-    (dict(), [0.1, 0.4, 0.2, 0.3]),
-    (dict(temperature=0), [0, 1, 0, 0]),
-    (dict(temperature=1e-300), [0, 1, 0, 0]),
-    (dict(temperature=0.5), np.array([1, 16, 4, 9]) / 30),
-    (dict(top_k=1), [0, 1, 0, 0]),
-    (dict(top_k=2), [0, 4 / 7, 0, 3 / 7]),
-    (dict(top_k=99), [0.1, 0.4, 0.2, 0.3]),
-    (dict(top_k=10**30), [0.1, 0.4, 0.2, 0.3]),
-    (dict(top_p=0.3), [0, 1, 0, 0]),
-    (dict(top_p=0.5), [0, 4 / 7, 0, 3 / 7]),
-    (dict(top_p=0.75), [0, 4 / 9, 2 / 9, 3 / 9]),
-    (dict(top_p=1.0), [0.1, 0.4, 0.2, 0.3]),
-    (dict(top_k=3, top_p=0.5), [0, 4 / 7, 0, 3 / 7]),
-])
-def test_draw(options, expected):
-    with np.errstate(all="raise", under="ignore"):
-        np.testing.assert_allclose(frequencies([0.1, 0.4, 0.2, 0.3], **options), expected, atol=0.03)
+def test_draw():
+    for options, expected in [
+        (dict(), [0.1, 0.4, 0.2, 0.3]), (dict(temperature=0), [0, 1, 0, 0]), (dict(temperature=1e-300), [0, 1, 0, 0]),
+        (dict(temperature=0.5), np.array([1, 16, 4, 9]) / 30), (dict(top_k=1), [0, 1, 0, 0]),
+        (dict(top_k=2), [0, 4 / 7, 0, 3 / 7]), (dict(top_k=99), [0.1, 0.4, 0.2, 0.3]), (dict(top_k=10**30), [0.1, 0.4, 0.2, 0.3]),
+        (dict(top_p=0.3), [0, 1, 0, 0]), (dict(top_p=0.5), [0, 4 / 7, 0, 3 / 7]), (dict(top_p=0.75), [0, 4 / 9, 2 / 9, 3 / 9]),
+        (dict(top_p=1.0), [0.1, 0.4, 0.2, 0.3]), (dict(top_k=3, top_p=0.5), [0, 4 / 7, 0, 3 / 7]),
+    ]:
+        with np.errstate(all="raise", under="ignore"):
+            np.testing.assert_allclose(frequencies([0.1, 0.4, 0.2, 0.3], **options), expected, atol=0.03, err_msg=str(options))
 
 
 @pytest.mark.parametrize("options", [dict(), dict(temperature=0.7, top_k=9), dict(top_p=0.8), dict(top_k=30, top_p=0.5)])
@@ -152,46 +145,25 @@ def test_temperature_zero_takes_no_random_numbers():
     draw(np.ones((2, 3), np.float32), 0, None, None, None)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.int64])
-def test_logits_of_other_dtypes(dtype, random):
-    assert draw(np.array([[0, 900, 0]], dtype), 1.0, None, None, random) == [1]
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("temperature", [0, 1.0])
-def test_logits_that_are_not_finite(bad, temperature, random):
-    with pytest.raises(ValueError, match="logits are not finite"):
-        draw(np.array([[0.0, 1.0], [0.0, bad]], np.float32), temperature, None, None, random)
-    with pytest.raises(ValueError, match="logits are not finite"):
-        draw(np.array([[0.0, 1.0], [bad, 0.0]], np.float32), temperature, None, None, random)
-    with pytest.raises(ValueError, match="logits are not finite"):
-        draw(np.full((1, 2), -np.inf, np.float32), temperature, None, None, random)
-
-
-def test_a_token_whose_logit_is_minus_infinity_is_never_drawn(random):
+def test_logits_of_other_dtypes_and_that_are_not_finite(random):
+    for dtype in (np.float16, np.int64):
+        assert draw(np.array([[0, 900, 0]], dtype), 1.0, None, None, random) == [1]
+    for temperature in (0, 1.0):
+        rows = [[[0.0, 1.0], row] for bad in (np.nan, np.inf) for row in ([0.0, bad], [bad, 0.0])] + [[[-np.inf, -np.inf]]]
+        all_refused(lambda logits, temperature=temperature: draw(np.array(logits, np.float32), temperature, None, None, random),
+                    [(row, "logits are not finite") for row in rows])
     logits = np.tile(np.array([0.0, -np.inf, 0.0], np.float32), (1000, 1))
-    assert set(draw(logits, 1.0, None, None, random)) == {0, 2}
+    assert set(draw(logits, 1.0, None, None, random)) == {0, 2}, "of minus infinity never"
 
 
-@pytest.mark.parametrize("options, says", [
-    (dict(count=0), "tokens must be"),
-    (dict(temperature=-1.0), "temperature must be 0"),
-    (dict(temperature=float("nan")), "temperature must be"),
-    (dict(temperature=float("inf")), "temperature must be"),
-    (dict(top_k=0), "top_k must be"),
-    (dict(top_p=0.0), "top_p must be more than 0 and at most 1"),
-    (dict(top_p=1.5), "top_p must be"),
-    (dict(seed=-1), "seed must be a whole number from 0"),
-    (dict(context=0), "context must be a whole number from 1"),
-    (dict(prompt=[]), "the prompt is empty"),
-])
-def test_bad_arguments(options, says):
-    with pytest.raises(ValueError, match=says):
-        generate(Successor(), **dict(prompt=[0], count=1) | options)
-
-
-@pytest.mark.parametrize("prompts, lengths", [([], "[]"), ([[]], "[0]"), ([[1, 2], [3]], "[1, 2]"), ([[], [1]], "[0, 1]")])
-def test_prompts_of_no_one_length(prompts, lengths):
-    with pytest.raises(ValueError) as caught:
-        generate_batch(Successor(), prompts, 1)
-    assert f"the prompts must have one length, at least 1, got the lengths {lengths}" in str(caught.value)
+def test_bad_arguments():
+    all_refused(lambda options: generate(Successor(), **dict(prompt=[0], count=1) | options), [
+        (dict(count=0), "tokens must be"), (dict(temperature=-1.0), "temperature must be 0"),
+        (dict(temperature=float("nan")), "temperature must be"), (dict(temperature=float("inf")), "temperature must be"),
+        (dict(top_k=0), "top_k must be"), (dict(top_p=0.0), "top_p must be more than 0 and at most 1"),
+        (dict(top_p=1.5), "top_p must be"), (dict(seed=-1), "seed must be a whole number from 0"),
+        (dict(context=0), "context must be a whole number from 1"), (dict(prompt=[]), "the prompt is empty"),
+    ])
+    all_refused(lambda prompts: generate_batch(Successor(), prompts, 1), [
+        (prompts, f"the prompts must have one length, at least 1, got the lengths {lengths}") for prompts, lengths in (
+            ([], "[]"), ([[]], "[0]"), ([[1, 2], [3]], "[1, 2]"), ([[], [1]], "[0, 1]"))])
