@@ -13,6 +13,8 @@ from models import hub
 from models.checkpoint import CheckpointError
 from models.tokenizers import Vocabulary
 from models.transformer import CausalTransformer, TransformerConfig
+from refusals import all_refused, one_line
+from small_runs import COPY
 
 safetensors = pytest.importorskip("safetensors")
 
@@ -66,9 +68,20 @@ def refusal(path) -> str:
     return message
 
 
+def assert_refused(path, rows) -> None:
+    """Rows (changes of config.json, what is said)."""
+    good, wrong = (path / "config.json").read_bytes(), []
+    for changes, says in rows:
+        change_json(path / "config.json", **changes)
+        if says not in (message := refusal(path)):
+            wrong.append(f"{changes}: {message}; expected {says!r}")
+        (path / "config.json").write_bytes(good)
+    assert not wrong, "\n".join(wrong)
+
+
 # ---- config.json ----
 
-@pytest.mark.parametrize("changes, says", [
+OTHER_MODELS = [
     ({"model_type": "bert"}, "is of model_type 'bert', known are gpt2, llama"),
     ({"model_type": ["gpt2"]}, "is of model_type ['gpt2'], known are gpt2, llama"),
     ({"model_type": ...}, "is of model_type None"),
@@ -86,14 +99,8 @@ def refusal(path) -> str:
     ({"quantization_config": {"bits": 4}}, "quantization_config.bits is 4, which isn't known here"),
     ({"sliding_window": 7, "x": 1}, "sliding_window is 7, which isn't known here; x is 1"),
     ({"auto_map": {"AutoModel": "code.py"}}, "auto_map.AutoModel is 'code.py', which isn't known here"),
-])
-def test_configs_of_other_models(changes, says, folder):
-    path = folder()
-    change_json(path / "config.json", **changes)
-    assert says in refusal(path)
-
-
-@pytest.mark.parametrize("changes, says", [
+]
+OTHER_LLAMAS = [
     ({"attention_bias": True}, "mlp_bias is False, and attention_bias is True"),
     ({"hidden_act": "gelu"}, "hidden_act is 'gelu', known are silu, swish"),
     ({"attention_dropout": 0.1}, "attention_dropout is 0.1, known is 0.0"),
@@ -106,35 +113,34 @@ def test_configs_of_other_models(changes, says, folder):
     ({"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, known is 1.0"),
     ({"num_key_value_heads": 3}, "key_value_heads must divide heads, got 3 and 2"),
     ({"head_dim": 3, "num_key_value_heads": 1}, "rotates pairs of features"),
-])
-def test_configs_of_other_llamas(changes, says, folder):
-    path = folder(**LLAMA)
-    change_json(path / "config.json", **changes)
-    assert says in refusal(path)
+]
 
 
-@pytest.mark.parametrize("content, says", [
-    (b"", "is no JSON"), (b"{", "is no JSON"), (b"\xff\xfe", "is no JSON"), (b"[" * 100_000, "is no JSON"),
-    (b"[1]", "holds no JSON object"), (b" " * 11_000_000, "has 11,000,000 bytes; at most 10,000,000 are read"),
-])
-@pytest.mark.parametrize("file", ["config.json", INDEX, "generation_config.json", "tokenizer.json"])
-def test_files_that_are_no_json(content, says, file, folder):
+def test_configs_of_other_models(folder, tmp_path):
+    assert_refused(folder(), OTHER_MODELS)
+    (tmp_path / "folder").rename(tmp_path / "gpt2")
+    assert_refused(folder(**LLAMA), OTHER_LLAMAS)
+
+
+def test_files_that_are_no_json(folder):
     path = folder(shard_size=1000)
-    if file == "tokenizer.json" and len(content) > 1_000_000:
-        return  # they may be longer
     change_json(path / "tokenizer.json", decoder=None)  # which isn't a vocabulary of ours
-    (path / file).write_bytes(content)
-    assert says in refusal(path)
+    for file in ("config.json", INDEX, "generation_config.json", "tokenizer.json"):
+        good = (path / file).read_bytes()
+        for content, says in [(b"", "is no JSON"), (b"{", "is no JSON"), (b"\xff\xfe", "is no JSON"), (b"[" * 100_000, "is no JSON"),
+                              (b"[1]", "holds no JSON object"),
+                              (b" " * 11_000_000, "has 11,000,000 bytes; at most 10,000,000 are read")]:
+            if file != "tokenizer.json" or len(content) < 1_000_000:  # they may be longer
+                (path / file).write_bytes(content)
+                assert says in refusal(path), file
+        (path / file).write_bytes(good)
 
 
-@pytest.mark.parametrize("changes", [
-    {"n_embd": 10 ** 8, "n_head": 1}, {"n_layer": 9999}, {"vocab_size": 10 ** 9}, {"n_positions": 10 ** 9}, {"n_inner": 10 ** 9},
-])
-def test_a_model_of_an_absurd_size_is_not_built(changes, folder):
+def test_a_model_of_an_absurd_size_is_not_built(folder):
     path = folder()
-    change_json(path / "config.json", **changes)
     tracemalloc.start()
-    assert "has many more" in refusal(path)
+    assert_refused(path, [(changes, "has many more") for changes in (
+        {"n_embd": 10 ** 8, "n_head": 1}, {"n_layer": 9999}, {"vocab_size": 10 ** 9}, {"n_positions": 10 ** 9}, {"n_inner": 10 ** 9})])
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
 
@@ -173,14 +179,13 @@ def test_all_tensors_that_do_not_fit_are_named(folder):
     assert "transformer.ln_f.weight is I32" in message
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
-def test_numbers_that_are_none(value, dtype, folder):
+def test_numbers_that_are_none(folder):
     path = folder()
     header, numbers = parts_of(path / ONE)
     _, end = header["transformer.h.1.ln_2.bias"]["data_offsets"]
-    put_together(path / ONE, header, numbers[:end - 4] + np.float32(value).tobytes() + numbers[end:])
-    assert "transformer.h.1.ln_2.bias holds NaN or infinity" in refusal(path)
+    for value in (np.nan, np.inf, -np.inf):
+        put_together(path / ONE, header, numbers[:end - 4] + np.float32(value).tobytes() + numbers[end:])
+        assert "transformer.h.1.ln_2.bias holds NaN or infinity" in refusal(path)
 
 
 def test_a_read_out_that_is_not_tied(folder):
@@ -200,12 +205,12 @@ def test_tensors_twice(folder):
     assert "holds tensors twice, with 'transformer.' before their names and without" in refusal(path.with_name("untied"))
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "consolidated.00.pth"])
-def test_a_pickle(name, folder):
-    path = folder()
-    (path / ONE).rename(path / name)
-    message = refusal(path)
-    assert f"has its weights in {name}, a pickle" in message and "save_pretrained(NEW_FOLDER)" in message
+def test_a_pickle(folder):
+    path, last = folder(), ONE
+    for name in ("pytorch_model.bin", "consolidated.00.pth"):
+        (path / last).rename(path / name)
+        message, last = refusal(path), name
+        assert f"has its weights in {name}, a pickle" in message and "save_pretrained(NEW_FOLDER)" in message
     (path / name).unlink()
     assert f"neither {ONE} nor {INDEX}" in refusal(path)
 
@@ -220,7 +225,7 @@ def with_tensor(name: str = WPE, **changes) -> dict:
     return HEADER | {name: HEADER[name] | changes}
 
 
-@pytest.mark.parametrize("header, size", {
+HOSTILE_HEADERS = {
     "overlap": (with_tensor(data_offsets=[100, 356]), 416),
     "gap": (with_tensor(data_offsets=[164, 420]), 420),
     "ends before it starts": (with_tensor(data_offsets=[416, 160]), 416),
@@ -239,22 +244,19 @@ def with_tensor(name: str = WPE, **changes) -> dict:
     "twice": (json.dumps(HEADER).encode()[:-1] + b', "' + WTE.encode() + b'": ' + json.dumps(HEADER[WTE]).encode() + b"}", 416),
     "nested": (b'{"a":' * 5000, 416),
     "no UTF-8": (b'{"\xff": 1}', 416),
-}.values())
-def test_hostile_headers(header, size, folder):
-    path = folder()
-    put_together(path / ONE, header, bytes(size))
-    message = refusal(path)
-    assert f"{path / ONE} is damaged, or no safetensors file (" in message and "fetch it anew" in message
+}
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}", struct.pack("<Q", 99_000_000) + bytes(100),
-    b"PK\3\4 a zip, such as a pickle of PyTorch's",
-])
-def test_files_that_are_no_safetensors(content, folder):
+def test_hostile_headers(folder):
     path = folder()
-    (path / ONE).write_bytes(content)
-    assert "is damaged, or no safetensors file (" in refusal(path)
+    for name, (header, size) in HOSTILE_HEADERS.items():
+        put_together(path / ONE, header, bytes(size))
+        message = refusal(path)
+        assert f"{path / ONE} is damaged, or no safetensors file (" in message and "fetch it anew" in message, name
+    for content in [b"", b"1234567", struct.pack("<Q", 2 ** 63), struct.pack("<Q", 50) + b"{}",
+                    struct.pack("<Q", 99_000_000) + bytes(100), b"PK\3\4 a zip, such as a pickle of PyTorch's"]:
+        (path / ONE).write_bytes(content)
+        assert "is damaged, or no safetensors file (" in refusal(path)
 
 
 def test_every_truncation(folder):
@@ -307,56 +309,45 @@ def test_shards_that_are_missing_or_elsewhere(folder, tmp_path):
 
 # ---- tokenizers ----
 
-@pytest.mark.parametrize("content, says", [
-    ({"model": 7}, "is no tokenizer"), ({}, "is no tokenizer"), ({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}, ""),
-])
-def test_tokenizers_that_are_none(content, says, folder):
+def test_tokenizers_that_are_none_or_do_not_fit(folder):
     path = folder()
-    (path / "tokenizer.json").write_text(json.dumps(content))
-    assert says in refusal(path)
-
-
-def test_a_tokenizer_that_does_not_fit(folder):
-    path = folder()
-    for name, symbols in (("fewer", "abcd"), ("more", "abcdef")):
-        other = path.with_name(name)
+    for content, says in [({"model": 7}, "is no tokenizer"), ({}, "is no tokenizer"),
+                          ({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}, "")]:
+        (path / "tokenizer.json").write_text(json.dumps(content))
+        assert says in refusal(path)
+    for symbols in ("abcd", "abcdef"):
+        other = path.with_name(symbols)
         hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | {"vocabulary_size": len(symbols)})), other,
                   Vocabulary(symbols))
         (path / "tokenizer.json").write_text((other / "tokenizer.json").read_text())
         assert f"has a tokenizer of {len(symbols)} tokens, which doesn't fit its model of 5" in refusal(path)
 
 
-def test_no_tokenizer(folder, run, tmp_path):
+def test_no_tokenizer(folder, refused, tmp_path):
     path = folder()
     (path / "tokenizer.json").unlink()
     assert models.load(path).tokenizer is None
-    for command in (["sample", "--checkpoint", path], ["look", path, "--prompt", "a"],
-                    ["train", "--init-from", path, "--out", tmp_path / "run"]):
-        with pytest.raises(ValueError, match="has no tokenizer"):
-            models.respond(models.load(path), "abc")
-        code, _, err = run(*command)
-        assert code == 1 and "has no tokenizer.json" in err and err.count("\n") == 1
+    with pytest.raises(ValueError, match="has no tokenizer"):
+        models.respond(models.load(path), "abc")
+    refused([(command, "has no tokenizer.json") for command in (
+        ["sample", "--checkpoint", path], ["look", path, "--prompt", "a"],
+        ["train", "--init-from", path, "--out", tmp_path / "run"])], codes=(1,))
     assert not (tmp_path / "run").exists()
 
 
 # ---- what cannot be written ----
 
-@pytest.mark.parametrize("changes, says", [
-    (dict(placement="post"), "gpt2 doesn't have placement='post'; llama doesn't have placement='post', "),
-    (dict(positions="relative"), "gpt2 doesn't have positions='relative'; "),
-    (dict(positions="rotary"), "gpt2 doesn't have positions='rotary'; llama doesn't have activation='gelu', norm='layer_norm'"),
-    (dict(bias=False), "gpt2 doesn't have bias=False"),
-    (dict(final_norm=False), "gpt2 doesn't have final_norm=False"),
-    (dict(head_size=6), "gpt2 doesn't have head_size=6"),
-    (dict(key_value_heads=1), "gpt2 doesn't have key_value_heads=1"),
-    (LLAMA | dict(dropout=0.5), "llama doesn't have dropout=0.5"),
-    (LLAMA | dict(activation="silu"), "llama doesn't have activation='silu'"),
-    (dict(heads=3, width=8, head_size=2), "heads must divide width"),
-])
-def test_models_that_no_family_has(changes, says, tmp_path):
-    with pytest.raises(CheckpointError) as caught:
-        hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | changes)), tmp_path / "out")
-    assert says in str(caught.value) and "\n" not in str(caught.value)
+def test_models_that_no_family_has(tmp_path):
+    all_refused(lambda changes: hub.write(CausalTransformer(TransformerConfig(**vars(SMALL) | changes)), tmp_path / "out"), [
+        (dict(placement="post"), "gpt2 doesn't have placement='post'; llama doesn't have placement='post', "),
+        (dict(positions="relative"), "gpt2 doesn't have positions='relative'; "),
+        (dict(positions="rotary"), "gpt2 doesn't have positions='rotary'; llama doesn't have activation='gelu', norm='layer_norm'"),
+        (dict(bias=False), "gpt2 doesn't have bias=False"), (dict(final_norm=False), "gpt2 doesn't have final_norm=False"),
+        (dict(head_size=6), "gpt2 doesn't have head_size=6"), (dict(key_value_heads=1), "gpt2 doesn't have key_value_heads=1"),
+        (LLAMA | dict(dropout=0.5), "llama doesn't have dropout=0.5"),
+        (LLAMA | dict(activation="silu"), "llama doesn't have activation='silu'"),
+        (dict(heads=3, width=8, head_size=2), "heads must divide width"),
+    ], CheckpointError)
     assert os.listdir(tmp_path) == []
 
 
@@ -386,30 +377,22 @@ def test_numbers_that_float16_does_not_hold(folder, tmp_path):
     hub.write(model, tmp_path / "out", dtype="bfloat16")
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "5XB", "big", "1e3", ""])
-def test_shard_sizes_that_are_none(size, folder, run, tmp_path):
-    code, _, err = run("export", folder(), f"--shard-size={size}", "--to", tmp_path / "out")
-    assert code == 2 and "--shard-size must be a size such as 500MB or 5GB" in err and not (tmp_path / "out").exists()
+def test_what_is_not_exported(folder, refused, here, tmp_path):
+    path, out = folder(), tmp_path / "out"
+    refused([([path, f"--shard-size={size}", "--to", out], "--shard-size must be a size such as 500MB or 5GB")
+             for size in ("0", "-1", "5XB", "big", "1e3", "")], "export")
+    refused([([here(*COPY), "--to", out], "is of task 'copy', and only models of texts can be exported")], "export", codes=(1,))
+    assert not out.exists()
 
 
-def test_a_task_is_not_exported(run, tmp_path):
-    assert run("train", "--task", "copy", "--steps", 1, "--out", tmp_path / "run")[0] == 0
-    code, _, err = run("export", tmp_path / "run", "--to", tmp_path / "out")
-    assert code == 1 and "is of task 'copy', and only models of texts can be exported" in err
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("flags, says", [
-    (["--context", 9], "a context of at most 8, not 9"),
-    (["--layers", 1], "has layers 2, not 1"),
-    (["--activation", "relu", "--norm-eps", 0.5], "has activation 'gelu', not 'relu', norm_eps 1e-05, not 0.5"),
-    (["--task", "copy"], "has "),
-])
-def test_what_training_cannot_change(flags, says, folder, run, tmp_path):
+def test_what_training_cannot_change(folder, refused, tmp_path):
     (tmp_path / "text").write_text("abcde" * 100)
-    text = [] if "--task" in flags else ["--text", tmp_path / "text"]
-    code, _, err = run("train", "--init-from", folder(), *text, *flags, "--out", tmp_path / "run")
-    assert code != 0 and err.count("\n") == 1 and says in err
+    refused([
+        (["--text", "text", "--context", 9], "a context of at most 8, not 9"),
+        (["--text", "text", "--layers", 1], "has layers 2, not 1"),
+        (["--text", "text", "--activation", "relu", "--norm-eps", 0.5], "has activation 'gelu', not 'relu', norm_eps 1e-05, not 0.5"),
+        (["--task", "copy"], "has "),
+    ], "train", "--init-from", folder(), "--out", "run", codes=(1, 2))
 
 
 def test_without_the_libraries(folder, monkeypatch, run):
@@ -417,5 +400,4 @@ def test_without_the_libraries(folder, monkeypatch, run):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(ImportError, match=r'this needs safetensors, which is not installed: pip install "minigrad\[hub\]"'):
         models.load(path)
-    code, _, err = run("sample", "--checkpoint", path)
-    assert code == 1 and err.count("\n") == 1
+    one_line(run("sample", "--checkpoint", path), "this needs safetensors", codes=(1,))
