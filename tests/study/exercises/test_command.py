@@ -5,20 +5,11 @@ import runpy
 
 import numpy as np
 import pytest
+from student_answers import NO_SUM, SOFTMAX
 from tables import each
 
 from minigrad.command import main
 from study.exercises import COURSE, progress, text
-
-ANSWER = """import numpy as np
-
-def softmax_backward(dout, x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    p = e / e.sum(-1, keepdims=True)
-    return {}
-"""
-RIGHT = ANSWER.format("p * (dout - (p * dout).sum(-1, keepdims=True))")
-WRONG = ANSWER.format("p * dout")
 
 
 @pytest.fixture
@@ -42,7 +33,7 @@ def test_the_list_has_all_exercises_and_what_is_done(run):
     assert (code, err) == (0, "") and out.startswith(f"{len(COURSE)} exercises, 0 done in this folder")
     for name, exercise in COURSE.items():
         assert f"        {exercise.difficulty}  {name:22}  {exercise.title}\n" in out
-    write("softmax.py", RIGHT)
+    write("softmax.py", SOFTMAX)
     assert run("check", "softmax.py")[0] == 0
     code, out, _ = run()
     assert f"{len(COURSE)} exercises, 1 done in this folder" in out
@@ -80,7 +71,7 @@ def test_the_example_of_a_starter_shows_what_the_solution_gives():
 
 
 def test_nothing_is_ever_overwritten(run):
-    write("softmax.py", WRONG)
+    write("softmax.py", NO_SUM)
     code, out, err = run("start", "softmax")
     assert (code, out) == (2, "") and "softmax.py is there already, and stays as it is" in err
     assert run("start", "softmax", "--to", "new")[1].strip() == str(pathlib.Path("new", "softmax.py"))
@@ -88,43 +79,43 @@ def test_nothing_is_ever_overwritten(run):
     assert "softmax_check_2.png" in run("check", "softmax.py", "--plot")[1]
     code, out, err = run("check", "softmax.py", "--plot", "softmax.py")
     assert code == 2 and "softmax.py is there already" in err
-    assert pathlib.Path("softmax.py").read_text() == WRONG and pathlib.Path("softmax_check.png").read_text() == "mine"
+    assert pathlib.Path("softmax.py").read_text() == NO_SUM and pathlib.Path("softmax_check.png").read_text() == "mine"
 
 
 def test_a_wrong_answer_is_named_and_an_exit_code_says_so(run):
-    write("softmax.py", WRONG)
+    write("softmax.py", NO_SUM)
     code, out, err = run("check", "softmax.py")
     assert (code, err) == (1, "") and out.startswith("softmax: WRONG\n  the sum over the row is missing")
 
 
 def test_json_is_one_object(run):
-    write("softmax.py", WRONG)
+    write("softmax.py", NO_SUM)
     code, out, err = run("check", "softmax.py", "--json", "--seed", "3")
     found = json.loads(out)
     assert (code, err) == (1, "") and list(found) == ["exercise", "verdict", "mistake", "sentence"]
     assert found["exercise"] == "softmax" and found["verdict"] == "wrong" and "sum over the row" in found["mistake"]
-    write("softmax.py", RIGHT)
+    write("softmax.py", SOFTMAX)
     code, out, _ = run("check", "softmax.py", "--json")
     assert code == 0 and json.loads(out)["verdict"] == "right" and json.loads(out)["mistake"] is None
 
 
 def test_hints_come_one_by_one(run):
-    write("softmax.py", WRONG)
+    write("softmax.py", NO_SUM)
     for k in (1, 2, 3, 3):
         out = run("check", "softmax.py", "--hint")[1]
         assert [hint in out for hint in COURSE["softmax"].hints] == [n < k for n in range(3)]
     assert "Hint" not in run("check", "softmax.py")[1]
-    write("softmax.py", RIGHT)
+    write("softmax.py", SOFTMAX)
     assert "Hint" not in run("check", "softmax.py", "--hint")[1]
 
 
 def test_the_solution_is_shown_after_a_right_answer_or_on_request(run):
-    write("softmax.py", WRONG)
+    write("softmax.py", NO_SUM)
     out = run("check", "softmax.py", "--solution")[1]
     assert "def softmax_backward" not in out and "minigrad exercises show softmax --solution" in out
     assert "def softmax_backward" in run("show", "softmax", "--solution")[1]
     assert "def softmax_backward" not in run("show", "softmax")[1]
-    write("softmax.py", RIGHT)
+    write("softmax.py", SOFTMAX)
     assert "def softmax_backward" in run("check", "softmax.py", "--solution")[1]
 
 
@@ -150,7 +141,7 @@ def test_a_statement_has_what_one_needs(run):
     (["check", "missing.py"], "missing.py"),
 ])  # fmt: skip
 def test_bad_usage_is_one_line(run, arguments, problem):
-    write("softmax.py", WRONG)
+    write("softmax.py", NO_SUM)
     code, out, err = run(*arguments)
     assert (code, out) == (2, "") and problem in err and err.count("\n") == 1, err
 
@@ -185,7 +176,7 @@ def test_a_teachers_own_exercise_from_new_to_check(run):
 
 def test_a_table_of_ones_own_is_written_again_and_nothing_goes_among_the_homework(run):
     pathlib.Path("homework", "ada").mkdir(parents=True)
-    write("homework/ada/softmax.py", RIGHT)
+    write("homework/ada/softmax.py", SOFTMAX)
     for _ in range(2):
         code, out, err = run("grade", "homework", "--csv", "table.csv")
         assert (code, err) == (0, "") and out.splitlines()[1].split() == ["ada", "softmax", "right"]
@@ -202,13 +193,13 @@ def test_a_broken_or_forged_note_of_what_is_done_does_no_harm(run, tmp_path):
     for content in ("", "{", "[1]", '{"softmax": 3}', '{"softmax": {"right": true}}', '{"zzz": {"right": true, "hints": 0}}'):
         write(progress.FILE, content)
         assert "0 done in this folder" in run()[1]
-    write("softmax.py", RIGHT)
+    write("softmax.py", SOFTMAX)
     assert run("check", "softmax.py")[0] == 0 and progress.read(tmp_path)["softmax"]["right"]
 
 
 def test_an_answer_once_right_stays_done_though_a_later_one_is_wrong(run, tmp_path):
-    write("softmax.py", RIGHT)
+    write("softmax.py", SOFTMAX)
     run("check", "softmax.py")
-    write("softmax.py", WRONG)
+    write("softmax.py", NO_SUM)
     run("check", "softmax.py", "--hint")
     assert progress.read(tmp_path) == {"softmax": {"right": True, "hints": 1}}

@@ -5,19 +5,11 @@ import sys
 import textwrap
 
 import pytest
+from student_answers import NO_SUM, SOFTMAX
 
 from study.exercises import COURSE, check, check_file
 from study.exercises.sandbox import Limits
 
-RIGHT = """
-    import numpy as np
-
-    def softmax_backward(dout, x):
-        e = np.exp(x - x.max(-1, keepdims=True))
-        p = e / e.sum(-1, keepdims=True)
-        return p * (dout - (dout * p).sum(-1, keepdims=True))
-"""
-NO_SUM = RIGHT.replace("- (dout * p).sum(-1, keepdims=True)", "")
 TEST = """
     from study.exercises import check_file
     def test_softmax():
@@ -35,7 +27,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("content, verdict, says", [
-    (RIGHT, "right", "right on all"),
+    (SOFTMAX, "right", "right on all"),
     (NO_SUM, "wrong", "the sum over the row is missing"),
     ("def softmax_backward(dout, x:", "error", "softmax.py is not Python"),
     ("", "error", "softmax.py is empty"),
@@ -52,9 +44,9 @@ def test_every_file_has_a_verdict(write, content, verdict, says):
 
 
 def test_the_exercise_is_found_by_what_is_defined(write):
-    assert check_file(write("homework.py", RIGHT)).exercise is COURSE["softmax"]
+    assert check_file(write("homework.py", SOFTMAX)).exercise is COURSE["softmax"]
     with pytest.raises(ValueError, match="homework.py defines softmax_backwards: should it be softmax_backward"):
-        check_file(write("homework.py", RIGHT.replace("_backward", "_backwards")))
+        check_file(write("homework.py", SOFTMAX.replace("_backward", "_backwards")))
     with pytest.raises(ValueError, match="is not there"):
         check_file("nowhere/homework.py")
     missing = check_file("nowhere/softmax.py")
@@ -84,7 +76,7 @@ def test_an_exercise_is_given_by_name_by_file_or_itself(write):
     """)
     answer = write("answer.py", "def double_backward(dout, x): return 2 * dout")
     assert check_file(answer, own) and check(lambda dout, x: 2 * dout, own) and not check(lambda dout, x: dout, own)
-    path = write("homework.py", RIGHT)
+    path = write("homework.py", SOFTMAX)
     assert check_file(path, "softmax") and check_file(path, COURSE["softmax"])
     with pytest.raises(TypeError, match=r"takes a function, such as softmax_backward, got 'softmax'"):
         check("softmax", "softmax")

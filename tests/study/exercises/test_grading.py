@@ -11,6 +11,7 @@ import textwrap
 import types
 
 import pytest
+from student_answers import NO_SUM, SOFTMAX
 
 from models.commands import shared
 from study.exercises import own, text
@@ -22,15 +23,6 @@ from study.exercises.grading.submissions import MOST_BYTES, find
 from study.exercises.report import Report
 from study.exercises.sandbox import Limits
 
-RIGHT = """
-    import numpy as np
-
-    def softmax_backward(dout, x):
-        e = np.exp(x - x.max(-1, keepdims=True))
-        p = e / e.sum(-1, keepdims=True)
-        return p * (dout - (dout * p).sum(-1, keepdims=True))
-"""
-NO_SUM = RIGHT.replace("- (dout * p).sum(-1, keepdims=True)", "")
 NO_FUNCTION = "def softmax(x): pass"
 SYNTAX_ERROR = "def softmax_backward(dout, x:\n    return"
 STARTER = text.starter(COURSE["softmax"], "softmax.py")
@@ -412,10 +404,10 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(grade, fake, tmp_path, how):
 def test_a_class(grade, tmp_path):
     """Once with judges and a sandbox as they are."""
     folder = make(tmp_path / "class", {
-        "right/softmax.py": RIGHT, "wrong/softmax.py": NO_SUM, "no_function/softmax.py": NO_FUNCTION,
+        "right/softmax.py": SOFTMAX, "wrong/softmax.py": NO_SUM, "no_function/softmax.py": NO_FUNCTION,
         "syntax/softmax.py": SYNTAX_ERROR, "starter/softmax.py": STARTER, "nothing/": "",
         "notebook/softmax.ipynb": json.dumps({"nbformat": 4, "cells": [
-            {"cell_type": "code", "source": textwrap.dedent(RIGHT)}, {"cell_type": "markdown", "source": "Done."}]}),
+            {"cell_type": "code", "source": textwrap.dedent(SOFTMAX)}, {"cell_type": "markdown", "source": "Done."}]}),
     })
     code, out, err = grade(folder, "--exercise", "softmax", "--seed", 1, "--json", "class.json")
     assert (code, err) == (0, "")
@@ -431,7 +423,7 @@ def test_a_class(grade, tmp_path):
     (STARTER, "not started"),
     (STARTER.replace("# your formula", ""), "not started"),
     (STARTER.replace("np.zeros_like(x)", "np.zeros_like(dout)"), "wrong"),
-    (f"# mine\n{textwrap.dedent(RIGHT)}", "right"),
+    (f"# mine\n{textwrap.dedent(SOFTMAX)}", "right"),
     (SYNTAX_ERROR, "error"),
     ("\x1b[2J = 1", "error"),
     ("def softmax_backward(dout, x):\n    raise ValueError('\\x1b[2J')", "error"),
@@ -450,7 +442,7 @@ def test_one_submissions_report_moves_no_terminal():
 
 
 def test_a_bug_of_the_judge_is_no_verdict(tmp_path, monkeypatch):
-    make(tmp_path, {"softmax.py": RIGHT})
+    make(tmp_path, {"softmax.py": SOFTMAX})
     monkeypatch.setattr(judge_process, "check_file", lambda *arguments: 1 / 0)
     result = judge_process.judged(str(tmp_path / "softmax.py"), "softmax", 1, 10.0)
     assert result["failed"] and "the judge itself failed (ZeroDivisionError" in result["sentence"]

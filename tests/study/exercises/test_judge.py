@@ -102,77 +102,41 @@ def test_a_formula_that_overflows_far_out_is_right_with_a_remark():
     assert report and "overflows" in report.sentence and "is nan, and should be" in report.remarks[0]
 
 
+def by(largest):
+    """e^(scores - largest) of what is not masked, divided by its sum over the row: where that overflows, `largest` says."""
+    def weights(h):
+        mask = h.seen & np.ones(h.scores.shape, bool)
+        e = np.exp(h.scores - largest(h.scores, mask)) * mask
+        return e / np.where(mask.any(-1, keepdims=True), e.sum(-1, keepdims=True), 1)
+    return weights
+
+
 def softmax_by_everything(x):
     e = np.exp(x - x.max())
     return e / e.sum(-1, keepdims=True)
 
 
-def of_weights(p, dout):
-    return p * (dout - (dout * p).sum(-1, keepdims=True))
-
-
-def attention(dout, q, k, v, weights, is_causal=False):
-    scale = q.shape[-1] ** -0.5
-    scores = q @ k.swapaxes(-1, -2) * scale
-    seen = np.tri(*scores.shape[-2:], dtype=bool) if is_causal else True
-    p = weights(scores, seen & np.ones(scores.shape, bool))
-    dscores = of_weights(p, dout @ v.swapaxes(-1, -2))
-    return dscores @ k * scale, dscores.swapaxes(-1, -2) @ q * scale, p.swapaxes(-1, -2) @ dout
-
-
-def by_the_maximum_of_everything(scores, mask):
-    e = np.exp(scores - np.max(scores[mask], initial=scores.min())) * mask
-    return e / np.where(mask.any(-1, keepdims=True), e.sum(-1, keepdims=True), 1)
-
-
-def by_the_maximum_of_what_is_masked_too(scores, mask):
-    e = np.exp(scores - scores.max(-1, keepdims=True)) * mask
-    return e / np.where(mask.any(-1, keepdims=True), e.sum(-1, keepdims=True), 1)
-
-
-def cross_entropy_by_everything(dout, logits, targets):
-    rows = np.flatnonzero(targets != -100)
-    dlogits = np.zeros_like(logits)
-    dlogits[rows] = softmax_by_everything(logits)[rows]
-    dlogits[rows, targets[rows]] -= 1
-    return dout * dlogits / len(rows)
-
-
+OF_EVERYTHING = dict(normalise=by(lambda scores, mask: np.max(scores[mask], initial=scores.min())))
+OF_WHAT_IS_MASKED_TOO = dict(normalise=by(lambda scores, mask: scores.max(-1, keepdims=True)))
+SOFTMAX_OF_EVERYTHING = dict(probabilities=softmax_by_everything)
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))]
-APART = "rows around 1000 and -1000"
-SAFE_FOR_ONE_ROW = {  # (exercise, what the remark says): an answer that overflows there only
-    ("softmax", APART): lambda dout, x: of_weights(softmax_by_everything(x), dout),
-    ("log_softmax", APART): lambda dout, x: dout - softmax_by_everything(x) * dout.sum(-1, keepdims=True),
-    ("cross_entropy", APART): cross_entropy_by_everything,
-    ("masked_softmax", APART): lambda dout, scores, mask: of_weights(
-        by_the_maximum_of_everything(scores, mask & np.ones(scores.shape, bool)), dout),
-    ("masked_softmax", "masked scores around 1000"): lambda dout, scores, mask: of_weights(
-        by_the_maximum_of_what_is_masked_too(scores, mask & np.ones(scores.shape, bool)), dout),
-    ("attention", APART): lambda *given: attention(*given, by_the_maximum_of_everything),
-    ("causal_attention", APART): lambda *given: attention(*given, by_the_maximum_of_everything, True),
-    ("causal_attention", "masked scores around 1000"): lambda *given: attention(
-        *given, by_the_maximum_of_what_is_masked_too, True),
-    ("blockwise_attention", "masked scores around 1000"): lambda *given: attention(
-        *given[:4], by_the_maximum_of_what_is_masked_too, True),
-    ("multi_head", APART): lambda dout, q, k, v, heads: tuple(merged(gradient) for gradient in attention(
-        *(split(a, heads) for a in (dout, q, k, v)), by_the_maximum_of_everything)),
+APART, ABOVE = "rows around 1000 and -1000", "masked scores around 1000"
+SAFE_FOR_ONE_ROW = {  # (exercise, what the remark says): the parts of an answer that overflows there only
+    ("softmax", APART): SOFTMAX_OF_EVERYTHING, ("log_softmax", APART): SOFTMAX_OF_EVERYTHING,
+    ("cross_entropy", APART): SOFTMAX_OF_EVERYTHING, ("masked_softmax", APART): OF_EVERYTHING,
+    ("masked_softmax", ABOVE): OF_WHAT_IS_MASKED_TOO, ("attention", APART): OF_EVERYTHING,
+    ("causal_attention", APART): OF_EVERYTHING, ("causal_attention", ABOVE): OF_WHAT_IS_MASKED_TOO,
+    ("blockwise_attention", ABOVE): OF_WHAT_IS_MASKED_TOO, ("multi_head", APART): OF_EVERYTHING,
 }
-
-
-def split(a, heads):
-    return a.reshape(*a.shape[:-1], heads, -1).swapaxes(-3, -2)
-
-
-def merged(a):
-    a = a.swapaxes(-3, -2)
-    return a.reshape(*a.shape[:-2], -1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_far_apart_and_large_masked_scores_get_a_remark(seed):
-    def gets_a_remark(row, function):
-        report = check(function, row[0], seed=seed)
+    def gets_a_remark(row, parts):
+        exercise, drawn = row
+        report = check(lambda *given: COURSE[exercise].routine.right(*given, **parts), exercise, seed=seed)
         assert report and "1000" in report.remarks[0] and "it overflows" in report.remarks[0], report.sentence
+        assert drawn == APART or drawn in report.remarks[0]
 
     each(SAFE_FOR_ONE_ROW, gets_a_remark)
 
@@ -188,7 +152,7 @@ def test_solutions_need_no_remark(seed):
 def test_values_may_be_wider_than_queries():
     def scaled_by_the_width_of_values(dout, q, k, v):
         by = (q.shape[-1] / v.shape[-1]) ** 0.25
-        dq, dk, dv = attention(dout, q * by, k * by, v, lambda scores, mask: softmax(scores))
+        dq, dk, dv = COURSE["attention"].solution(dout, q * by, k * by, v)
         return dq * by, dk * by, dv
 
     assert check(scaled_by_the_width_of_values, "attention", seed=0).names == ("scale of v.shape[-1], the width of the values",)
