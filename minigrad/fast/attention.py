@@ -7,7 +7,7 @@ value that a query does not see stays out of its row, where the textbook has 0 *
 import numpy as np
 
 from ..ops import attention
-from ..ops.attention import default_scale, merge_heads, split_heads
+from ..ops.attention import default_scale, split_heads
 from ..tape import implements
 from .kernels import attention as kernels, dropout
 from .kernels.buffers import empty_like
@@ -35,16 +35,8 @@ class ScaledDotProductAttention(attention.ScaledDotProductAttention):
 
 
 @implements(attention.PackedAttention)
-class PackedAttention(attention.PackedAttention):
+class PackedAttention(attention.PackedAttention, ScaledDotProductAttention):
     by_kernels = True
-
-    def forward(self, packed, rotation=None, *, num_heads, is_causal=False, dropout_p=0.0, key=None):
-        self.num_heads, self.is_causal, self.dropout = num_heads, is_causal, (dropout_p, key)
-        q, k, v = split_heads(packed, num_heads)
-        self.scale = default_scale(q)
-        out, logsumexp = kernels.attention_forward(q, k, v, None, is_causal, self.scale, rotation, self.dropout)
-        self.save(packed, rotation, out, logsumexp)
-        return merge_heads(out)
 
     def backward(self, dout, packed, rotation, out, logsumexp):
         dpacked = empty_like(packed)

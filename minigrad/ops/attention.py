@@ -152,8 +152,7 @@ class PackedAttention(ScaledDotProductAttention):
     def forward(self, packed, rotation=None, *, num_heads, **options):
         self.num_heads = num_heads
         out = super().forward(*split_heads(packed, num_heads), None, rotation, **options)
-        *_, turned_q, turned_k, weights = self.saved
-        self.save(packed, rotation, turned_q, turned_k, weights)
+        self.save(packed, rotation, *self.saved[5:])
         return merge_heads(out)
 
     def backward(self, dout, packed, rotation, *made):

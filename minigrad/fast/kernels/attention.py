@@ -314,22 +314,16 @@ def _readable(array: np.ndarray, rows_only: bool = True) -> np.ndarray:
 
 
 def _check(q, k, v, mask, rotation):
-    if not (q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3]
-            and k.shape == v.shape):
-        raise ValueError(
-            f"attention: expected q (B, H, Tq, D), k and v (B, H, Tk, D), got {q.shape}, {k.shape} and {v.shape}"
-        )
-    if not q.dtype == k.dtype == v.dtype or q.dtype.type not in (np.float32, np.float64):
-        raise TypeError(f"attention: expected float32 or float64 throughout, got {q.dtype}, {k.dtype}, {v.dtype}")
-    if mask is not None:
-        wanted = (*q.shape[:3], k.shape[2])
-        if mask.ndim > 4 or any(n not in (1, w) for n, w in zip(reversed(mask.shape), reversed(wanted))):
-            raise ValueError(f"attention: mask {mask.shape} does not broadcast to (B, H, Tq, Tk) = {wanted}")
+    """Arrays that do not fit would be read beyond their ends. What callers are told is for nn.functional to say."""
+    scores = (*q.shape[:3], *k.shape[2:3])
+    fits = len(scores) == q.ndim == 4 and k.shape == v.shape and q.shape[:2] + q.shape[3:] == k.shape[:2] + k.shape[3:]
+    fits &= mask is None or mask.ndim <= 4 and all(n in (1, w) for n, w in zip(mask.shape[::-1], scores[::-1]))
     if rotation is not None:
-        T, D = max(q.shape[2], k.shape[2]), q.shape[3]
-        if D % 2 or rotation.ndim != 2 or rotation.shape[1] != D or len(rotation) < T or rotation.dtype != q.dtype:
-            raise ValueError(f"attention: expected a rotation (at least {T}, {D}) of {q.dtype}, for an even number of "
-                             f"features, got {rotation.shape} of {rotation.dtype}")
+        fits &= rotation.ndim == 2 and q.shape[3] % 2 == 0 and rotation.shape[1] == q.shape[3]
+        fits &= len(rotation) >= max(scores[2:]) and rotation.dtype == q.dtype
+    if not fits or not q.dtype == k.dtype == v.dtype or q.dtype.char not in "fd":
+        arrays = ", ".join(f"{x.shape} of {x.dtype}" for x in (q, k, v, mask, rotation) if x is not None)
+        raise ValueError(f"attention: these arrays do not fit together: {arrays}")
 
 
 @functools.lru_cache(maxsize=64)

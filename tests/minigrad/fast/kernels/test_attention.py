@@ -217,15 +217,13 @@ def test_cuts_share_the_work_and_leave_nothing_out(heads, blocks, threads, is_ca
         assert abs(work[start:end].sum() - work.sum() / threads) <= work.max()
 
 
-@pytest.mark.parametrize("change, error, words", [
-    (dict(k=random(1, 2, 4, 5)), ValueError, r"\(B, H, Tk, D\)"),
-    (dict(v=random(1, 2, 4, 3, dtype=np.float64)), TypeError, "float64"),
-    (dict(mask=random(2, 4)), ValueError, "does not broadcast"),
-    (dict(rotation=random(4, 3)), ValueError, "an even number of features"),
-    (dict(zip("qkv", [random(1, 2, 4, 2)] * 3), rotation=random(3, 2)), ValueError, r"\(at least 4, 2\) of float32"),
-    (dict(zip("qkv", [random(1, 2, 4, 2)] * 3), rotation=random(4, 2, dtype=float)), ValueError, "of float64"),
+@pytest.mark.parametrize("change", [
+    dict(k=random(1, 2, 4, 5)), dict(k=random(1, 2, 5, 3)), dict(v=random(1, 2, 4, 3, dtype=np.float64)), dict(q=random(2, 4, 3)),
+    dict(zip("qkv", [random(1, 2, 4, 3).astype(int)] * 3)), dict(mask=random(2, 4)), dict(mask=random(1, 1, 1, 1, 4)),
+    dict(rotation=random(4, 3)), *(dict(zip("qkv", [random(1, 2, 4, 2)] * 3), rotation=rotation)
+                                   for rotation in (random(3, 2), random(4, 4), random(4, 2, dtype=float), random(8))),
 ])
-def test_bad_input(change, error, words):
+def test_arrays_that_do_not_fit_are_refused(change):
     arguments = dict(q=random(1, 2, 4, 3), k=random(1, 2, 4, 3), v=random(1, 2, 4, 3), mask=None) | change
-    with pytest.raises(error, match=words):
+    with pytest.raises(ValueError, match="do not fit together"):
         attention_forward(**arguments, is_causal=False, scale=1.0)
