@@ -63,6 +63,7 @@ SURVIVED, KILLED, NO_END, NOT_MADE = "survived", "killed", "no end", "not made"
 OPTIONS = "-q", "--tb=line", "-p", "no:cacheprovider", "--numprocesses=0", "--long"
 MEMORY = 12 << 30  # bytes that a process may ask for
 LIMIT = 4  # times the seconds for a mutant: a process that takes more does not end
+COMPILING = 60  # seconds more where a kernel has changed, as all of them are compiled again
 STALLED = 60  # seconds in which a process that waits for nothing takes some of the CPU
 OF_OTHERS = "numba", "torch", "matplotlib.figure"  # are imported once, for all processes
 OTHERS = {  # operators, and what may stand for them
@@ -360,7 +361,9 @@ class Copy:
                 weights = self.nearness.weights(mutant.path, mutant.owner)
             files = dict.fromkeys(file for file, _ in wanted if file not in without)
             doctests = [mutant.path] * (mutant.nth != AT_END and path.suffix == ".py")
-            environment = {"NUMBA_CACHE_DIR": f"{self.folder}.scratch"} if mutant.package == "kernels" else {}
+            environment = {}
+            if mutant.package == "kernels":
+                environment, seconds = {"NUMBA_CACHE_DIR": f"{self.folder}.scratch"}, seconds + COMPILING
             found = self.run(["-x", *files, *doctests], Chosen(wanted, weights, is_left_out, seconds), environment)
             if mutant.nth == AT_END and found.get("ran") == 0 and found["outcome"] == SURVIVED:
                 return {"outcome": NOT_MADE, "why": "no such tests"}

@@ -4,7 +4,7 @@ import ast
 import pytest
 
 import by_hand
-from mutate import ROOT, Mutant, drawn, variants
+from mutate import ROOT, Mutant, drawn, places, variants
 from nearness import Nearness
 
 
@@ -32,6 +32,12 @@ from nearness import Nearness
 def test_what_is_made_of_a_line(line, expected):
     found = {ast.unparse(by) for node in ast.walk(ast.parse(line)) for _, by in variants(node)}
     assert found == expected
+
+
+def test_what_is_made_of_a_script():
+    lines = b"  // a + b\n  if (a < 1) c(d);\n"
+    found = {mutant.source(lines).decode().splitlines()[1].strip() for mutant, _ in places("minigrad/tracing/page/x.js", lines)}
+    assert found == {"if (!a < 1) c(d);", "if (a <= 1) c(d);", "if (a < 9) c(d);"}
 
 
 def test_mutants_are_drawn_evenly_and_change_one_place():
