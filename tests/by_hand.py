@@ -166,8 +166,6 @@ ENGINE = {  # captured steps, memory, the tape, kernels
         "lambda x: was(x)[:2]", "tests/minigrad/fast/test_compiled"),
     "steps: modes are not looked at": ("minigrad/fast/compiling/compiled.py _modes",
         "lambda: (0, True, True)", "tests/minigrad/fast/test_compiled"),
-    "steps: nothing is refused": ("minigrad/fast/compiling/capture.py Capture.refuse",
-        "lambda self, what, instead: None", "tests/minigrad/fast/test_compiled"),
     "steps: values may be read": ("minigrad/fast/compiling/capture.py Capture.refuse_read",
         "lambda self, tensor: None", "tests/minigrad/fast/test_compiled"),
     "memory that is in use is given out": ("minigrad/fast/pool.py Pool.empty",
