@@ -1,4 +1,5 @@
 """Extreme and special numbers: infinities, NaN, empty and masked rows, long sums."""
+import itertools
 import math
 
 import numpy as np
@@ -49,30 +50,29 @@ def test_gelu_far_out_is_the_identity_or_zero(approximate, dtype):
     assert np.isnan(out).all() and np.isnan(dx).all()
 
 
-@pytest.mark.parametrize("mean, tolerance", [(0.0, 1e-6), (1e4, 1e-6), (1e6, 1e-6)])
 @by_kernels
-def test_layer_norm_of_rows_far_from_zero(mean, tolerance, random):
-    x = (random.standard_normal((5, 64)) + mean).astype(np.float32)
-    upstream = random.standard_normal((5, 64))
-    out, dx = gradient(lambda x: F.layer_norm(x, 64), x, upstream)
-    exact, exact_dx = gradient(lambda x: F.layer_norm(x, 64), x.astype(np.float64), upstream)
-    np.testing.assert_allclose(out, exact, atol=tolerance)
-    np.testing.assert_allclose(dx, exact_dx, atol=5 * tolerance * np.abs(exact_dx).max())
+def test_layer_norm_of_rows_far_from_zero(random):
+    for mean in (0.0, 1e4, 1e6):
+        x = (random.standard_normal((5, 64)) + mean).astype(np.float32)
+        upstream = random.standard_normal((5, 64))
+        out, dx = gradient(lambda x: F.layer_norm(x, 64), x, upstream)
+        exact, exact_dx = gradient(lambda x: F.layer_norm(x, 64), x.astype(np.float64), upstream)
+        np.testing.assert_allclose(out, exact, atol=1e-6)
+        np.testing.assert_allclose(dx, exact_dx, atol=5e-6 * np.abs(exact_dx).max())
 
 
-@pytest.mark.parametrize("scale", [1e-25, 1e20, 1e30])
 @pytest.mark.parametrize("function", [
     lambda x: F.layer_norm(x, x.shape[-1], eps=0.0), lambda x: F.rms_norm(x, x.shape[-1], eps=0.0), lambda x: x.std(), lambda x: x.std(1),
     lambda x: x.T.std(0, correction=0),
 ])  # fmt: skip
-@pytest.mark.parametrize("shape", [(3, 4), (5, 2000)])
 @by_kernels
-def test_squares_may_leave_the_range_of_float32(shape, function, scale, random):
-    x = (random.standard_normal(shape) + 2.0).astype(np.float32) * np.float32(scale)
-    wide = x.astype(np.float64)
-    upstream = random.standard_normal(function(mg.tensor(wide)).shape)
-    for got, exact in zip(gradient(function, x, upstream), gradient(function, wide, upstream)):
-        np.testing.assert_allclose(got, exact, rtol=1e-5, atol=2e-5 * np.abs(exact).max())
+def test_squares_may_leave_the_range_of_float32(function, random):
+    for shape, scale in itertools.product(((3, 4), (5, 2000)), (1e-25, 1e20, 1e30)):
+        x = (random.standard_normal(shape) + 2.0).astype(np.float32) * np.float32(scale)
+        wide = x.astype(np.float64)
+        upstream = random.standard_normal(function(mg.tensor(wide)).shape)
+        for got, exact in zip(gradient(function, x, upstream), gradient(function, wide, upstream)):
+            np.testing.assert_allclose(got, exact, rtol=1e-5, atol=2e-5 * np.abs(exact).max())
 
 
 def test_layer_norm_of_a_constant_row_is_its_bias():
@@ -222,12 +222,6 @@ def test_nan_as_a_bound_is_the_result():
     np.testing.assert_array_equal(x.clamp(max=bound).data, [nan, 1, nan])
 
 
-def test_long_sums_keep_their_digits():
-    x = mg.full((10_000_000,), 0.1)
-    assert abs(x.sum().item() - 1e6) < 1.0
-    assert abs(x.mean().item() - 0.1) < 1e-7
-
-
 def test_scalars_never_widen_float32():
     x = mg.tensor([1.0, 2.0])
     for scalar in (2, 2.0, np.float64(2), np.int64(2), np.array(2.0), True):
@@ -237,15 +231,6 @@ def test_scalars_never_widen_float32():
 
 def test_the_mean_of_nothing_is_nan():
     assert math.isnan(mg.zeros(0).mean().item()) and mg.zeros(0).sum().item() == 0
-
-
-@pytest.mark.parametrize("shape", [(0, 4), (2, 0, 4)])
-def test_empty_batches_go_through_all_layers(shape):
-    x = mg.zeros(shape, requires_grad=True)
-    weight, bias = mg.ones(4, requires_grad=True), mg.ones(4, requires_grad=True)
-    out = F.linear(F.layer_norm(x, 4, weight, bias).gelu(), mg.ones(3, 4)).softmax(-1)
-    out.backward(mg.zeros(out.shape))
-    assert out.shape == shape[:-1] + (3,) and x.grad.shape == shape and (weight.grad.data == 0).all()
 
 
 @pytest.mark.parametrize("dtype, x", [(np.float32, [-10, -20, -80, 0, 20]), (np.float64, [-50, -700, 0, 40])])
@@ -317,14 +302,14 @@ OF_A_DIM = {
 }
 
 
-@pytest.mark.parametrize("function", OF_A_DIM.values(), ids=OF_A_DIM)
-def test_a_number_has_no_axis_1(function):
+def test_a_number_has_no_axis_1():
     x = mg.tensor(2.0)
-    for dim in (0, -1):
-        function(x, dim)
-    for dim in (1, -2, 7):
-        with pytest.raises(IndexError, match=rf"dim {dim} is out of range for a tensor of shape \(\)"):
+    for function in OF_A_DIM.values():
+        for dim in (0, -1):
             function(x, dim)
+        for dim in (1, -2, 7):
+            with pytest.raises(IndexError, match=rf"dim {dim} is out of range for a tensor of shape \(\)"):
+                function(x, dim)
 
 
 def test_arrays_may_stand_where_constants_are_expected():
@@ -332,17 +317,6 @@ def test_arrays_may_stand_where_constants_are_expected():
     assert F.embedding(ids, weight).tolist() == [[0, 0, 1], [1, 0, 0]]
     assert F.cross_entropy(weight[:2], ids).item() == F.cross_entropy(weight[:2], mg.tensor(ids)).item()
     assert mg.zeros(2).copy_(ids).tolist() == [2, 0] and mg.tensor([1, 2]).copy_(mg.tensor([1.7, 2.2])).tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("call, error, words", [
-    (lambda x: x.expand(3, 2).add_(1.0), RuntimeError, "clone"),
-    (lambda x: x.chunk(0), ValueError, "at least 1 chunk, got 0"),
-    (lambda x: x.norm("nuc"), ValueError, "a number or 'fro', got 'nuc'"),
-    (lambda x: x.long() ** -1, ValueError, "negative integer powers"),
-])  # fmt: skip
-def test_bad_calls_are_named(call, error, words):
-    with pytest.raises(error, match=words):
-        call(mg.tensor([1.0, 2.0]))
 
 
 def test_numpy_integers_are_integers():

@@ -92,6 +92,10 @@ ERRORS = {
     "pad infinitely": (lambda: F.pad(mg.tensor([1]), (1, 1), value=float("inf")), TypeError, "pad: inf does not fit"),
     "load": (lambda: mg.load("no file"), FileNotFoundError, f"there is no such file to load, seen from {os.getcwd()}: 'no file'"),
     "load a number": (lambda: mg.load(3), TypeError, "os.PathLike object, not int"),
+    "writing to what is expanded": (lambda: mg.ones(2).expand(3, 2).add_(1.0), RuntimeError, "clone"),
+    "chunk": (lambda: mg.ones(2).chunk(0), ValueError, "at least 1 chunk, got 0"),
+    "nuclear norm": (lambda: mg.ones(2).norm("nuc"), ValueError, "a number or 'fro', got 'nuc'"),
+    "integers to negative powers": (lambda: mg.arange(2) ** -1, ValueError, "negative integer powers"),
     "seed": (lambda: mg.manual_seed(-1), ValueError, "non-negative"),
 }  # fmt: skip
 
