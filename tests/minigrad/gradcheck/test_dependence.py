@@ -73,13 +73,11 @@ x0 = mg.tensor(drawn(4))
 
 @pytest.mark.parametrize("name", DEPENDS)
 def test_what_depends_on_what(name):
-    fn, moved, graded = DEPENDS[name]
+    fn, *expected = DEPENDS[name]
     for seed in range(3):
         found = depends(fn, mg.tensor(drawn(4)), seed=seed)
-        if moved is not None:
-            np.testing.assert_array_equal(found.by_moving, moved > 0)
-        if graded is not None:
-            np.testing.assert_array_equal(found.by_gradient, graded > 0)
+        for matrix, wanted in zip((found.by_moving, found.by_gradient), expected):
+            assert wanted is None or np.array_equal(matrix, wanted > 0)
         assert np.all(found.matrix == found.by_moving | found.by_gradient)
         assert np.all(found.has_gradient) or name == "NaN for some" and not np.any(found.only_by_moving)
 
@@ -112,13 +110,9 @@ def test_a_large_map_is_folded_and_too_large_a_matrix_refused():
         depends(lambda x: x, np.zeros(20000))
 
 
-@pytest.mark.parametrize("array", [np.array(2.0), np.array(True), np.array(3), np.zeros((0, 2)), np.array([2j]), np.array([np.inf])],
-                         ids=["number", "boolean", "integer", "empty", "complex", "infinity"])
-def test_other_arrays(array):
-    assert depends(lambda x: x, array).matrix.all() and not depends(np.ones_like, array).matrix.any()
-
-
-def test_booleans_and_numpy_functions():
+def test_other_arrays_and_numpy_functions():
+    for array in (np.array(2.0), np.array(True), np.array(3), np.zeros((0, 2)), np.array([2j]), np.array([np.inf])):
+        assert depends(lambda x: x, array).matrix.all() and not depends(np.ones_like, array).matrix.any()
     found = depends(lambda x, keep: np.where(keep, x, 0.0), drawn(3), np.array([True, False, True]))
     np.testing.assert_array_equal(found.between(0, 0), np.diag([1, 0, 1]))
     np.testing.assert_array_equal(found.between(0, 1), np.eye(3))
@@ -197,25 +191,17 @@ LEAKS = {  # function, the first pair that shows it
 }
 
 
-@pytest.mark.parametrize("name", CAUSAL)
 @pytest.mark.parametrize("x", [drawn(T, C), 0.02 * drawn(T, C), np.ones((T, C)), drawn(T, C).astype("float32")],
                          ids=["normal", "small", "ones", "float32"])
-def test_what_is_causal(name, x):
-    if x.std() == 0 and name == "layer norm":
-        x = x + np.arange(C)
+def test_what_is_causal_and_what_leaks(x):
     with np.errstate(all="ignore"):
-        verdict = is_causal(CAUSAL[name], x)
-    assert verdict and verdict.pair is None and str(verdict).startswith("causal: none of 5 outputs"), verdict
-
-
-@pytest.mark.parametrize("name", LEAKS)
-@pytest.mark.parametrize("x", [drawn(T, C), np.ones((T, C))], ids=["normal", "ones"])
-def test_leaks_are_found(name, x):
-    fn, pair = LEAKS[name]
-    with np.errstate(all="ignore"):
-        verdict = is_causal(fn, x)
-    assert not verdict and verdict.pair == pair
-    assert str(verdict).startswith(f"not causal: output {pair[0]} changes with token {pair[1]}")
+        for name, function in CAUSAL.items():
+            verdict = is_causal(function, x + np.arange(C) if x.std() == 0 and name == "layer norm" else x)
+            assert verdict and verdict.pair is None and str(verdict).startswith("causal: none of 5 outputs"), (name, verdict)
+        for name, (function, pair) in LEAKS.items() if x.dtype == float and x.max() >= 1 else ():
+            verdict = is_causal(function, x)
+            assert not verdict and verdict.pair == pair, (name, verdict)
+            assert str(verdict).startswith(f"not causal: output {pair[0]} changes with token {pair[1]}")
 
 
 def test_a_batch():
@@ -248,15 +234,11 @@ OF_IDS = {
 }
 
 
-@pytest.mark.parametrize("name", OF_IDS)
-def test_ids_are_exchanged_for_others(name):
-    fn, pair = OF_IDS[name]
-    for seed in range(5):
-        verdict = is_causal(fn, IDS, seed=seed)
-        assert verdict.pair == pair and verdict.dependence.notes == []
-
-
-def test_ids_that_are_all_the_same():
+def test_ids_are_exchanged_for_others():
+    for name, (fn, pair) in OF_IDS.items():
+        for seed in range(5):
+            verdict = is_causal(fn, IDS, seed=seed)
+            assert verdict.pair == pair and verdict.dependence.notes == [], name
     assert is_causal(np.cumsum, np.zeros(4, int)) and not is_causal(lambda ids: ids + ids[-1], np.zeros(4, int))
     assert not is_causal(lambda ids: ids + ids[-1], np.full(4, 7))
     with pytest.raises(ValueError, match=r"token\[0\] could not be moved: IndexError: .* in line \d+ of test_dependence.py"):
@@ -270,15 +252,10 @@ def test_a_leak_in_the_gradient_only():
     assert not is_causal(lambda x: x.detach().flip(0).cumsum(0).flip(0), leaf(T, C))
 
 
-def config(**changes):
-    return models.TransformerConfig(**{
-        "vocabulary_size": 11, "layers": 2, "heads": 2, "width": 8, "context": 8, "dtype": "float64", **changes})
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("positions", ["learned", "rotary", "relative", "none"])
-def test_the_transformer_is_causal(dtype, positions):
-    model = models.CausalTransformer(config(dtype=dtype, positions=positions, dropout=0.2))
+@pytest.mark.parametrize("positions, dtype", [("learned", "float64"), ("rotary", "float32"), ("relative", "float64"), ("none", "float32")])
+def test_the_transformer_is_causal(positions, dtype):
+    model = models.CausalTransformer(models.TransformerConfig(
+        vocabulary_size=11, layers=2, heads=2, width=8, context=8, dtype=dtype, positions=positions, dropout=0.2))
     assert is_causal(model, mg.tensor(np.array([[1, 5, 2, 2, 7], [0, 3, 10, 4, 4]])))
     assert is_causal(model, np.array([3, 9, 2])) and is_causal(lambda ids: model(ids)[0], np.array([[3, 9, 2]]))
 
@@ -398,17 +375,11 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
-def test_what_cannot_be_judged_is_an_error_that_says_so(name):
-    make, error, said = ERRORS[name]
-    with pytest.raises(error, match=said):
-        is_causal(make(), drawn(T, C))
-    if name in ("random", "remembers", "shape"):
-        with pytest.raises(error, match=said):
-            depends(make(), drawn(T, C))
-
-
-def test_inputs_that_cannot_be_moved():
+def test_what_cannot_be_judged_is_an_error_that_says_so():
+    for name, (make, error, said) in ERRORS.items():
+        for judge in (is_causal, depends) if name in ("random", "remembers", "shape") else (is_causal,):
+            with pytest.raises(error, match=said):
+                judge(make(), drawn(T, C))
     with pytest.raises(TypeError, match="expected Tensors or arrays of numbers among the inputs, got float, str"):
         depends(lambda x, y: x, 1.0, "x")
     with pytest.raises(TypeError, match="got ndarray"):
@@ -437,15 +408,10 @@ def test_places_where_a_function_is_not_defined_are_noted():
     assert "output is NaN in places" in str(nan)
 
 
-@pytest.mark.parametrize("leak", [
-    lambda ids: np.cumsum(np.eye(9)[ids], 0) / (ids != 0).sum(),
-    lambda ids: np.cumsum(np.eye(9)[ids], 0) + (ids == 0).any(),
-])
-def test_a_leak_through_padding_is_seen(leak):
-    assert not is_causal(leak, np.array([3, 1, 4, 1, 5]))
-
-
-def test_a_leak_through_rows_of_zeros_is_seen():
-    x = np.random.default_rng(0).normal(size=(5, 3))
+def test_a_leak_through_padding_and_through_rows_of_zeros_is_seen():
+    for leak in (lambda ids: np.cumsum(np.eye(9)[ids], 0) / (ids != 0).sum(),
+                 lambda ids: np.cumsum(np.eye(9)[ids], 0) + (ids == 0).any()):
+        assert not is_causal(leak, np.array([3, 1, 4, 1, 5]))
+    x = drawn(5, 3)
     assert not is_causal(lambda x: np.cumsum(x, 0) / x.any(-1).sum(), x)
     assert is_causal(lambda x: np.cumsum(x, 0) / np.cumsum(x.any(-1))[:, None], x)

@@ -1,5 +1,6 @@
 """Wrong backwards made to slip through, right functions made to look wrong, and calls that make no sense."""
 import collections
+import itertools
 
 import numpy as np
 import pytest
@@ -148,11 +149,10 @@ RIGHT = {
 
 
 @pytest.mark.filterwarnings("ignore::minigrad.gradcheck.VacuousGradcheckWarning")
-@pytest.mark.parametrize("fast_mode", [False, True])
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_functions_are_not_accused(name, fast_mode):
+def test_right_functions_are_not_accused(name):
     fn, draw = RIGHT[name]
-    for seed in range(6):
+    for seed, fast_mode in itertools.product(range(3), (False, True)):
         assert gradcheck(fn, draw(np.random.default_rng(seed)), seed=seed, fast_mode=fast_mode)
 
 
@@ -171,7 +171,7 @@ def test_gradients_that_cancel_are_not_accused():
     for seed in range(3):
         assert gradcheck_module(module, x, seed=seed)
     assert {row.name: row.status for row in census(module, x)}["k.bias"] == "cancelled"
-    for seed in range(8):
+    for seed in range(4):
         report = compare_float32(lambda x, b: ((x @ x.mT + (x @ b))).softmax(-1) @ x, (normal(2, 5, 8), normal(8, 1)), seed=seed)
         assert report and "gradient of b is zero, or nearly" in str(report)
 
