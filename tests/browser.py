@@ -49,7 +49,7 @@ class Browser:
             "features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
     def open(self, path: pathlib.Path) -> None:
-        self.errors(), self.requests()  # of the page before
+        assert [*self.errors(), *self.requests()] == []  # of the page before
         self.driver.get(path.as_uri())
 
     def errors(self) -> list[str]:

@@ -69,11 +69,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def browser(chromium) -> Browser:
-    """One Chromium for all tests, as wide and as light as at first."""
+def browser(chromium) -> Iterator[Browser]:
+    """One Chromium for all tests, as wide and as light as at first. Its pages write no errors and ask for no address."""
     chromium.resize("wide")
     chromium.scheme("light")
-    return chromium
+    yield chromium
+    assert chromium.errors() == [] and chromium.requests() == []
 
 
 @pytest.fixture(scope="session")

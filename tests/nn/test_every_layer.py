@@ -1,4 +1,4 @@
-"""What holds for every layer: float32 stays, a state goes round, and a compiled step has the bits of the plain one."""
+"""What holds for every layer: float32 stays, a state goes round, a compiled step has the bits of the plain one, and so on."""
 import functools
 import inspect
 
@@ -75,9 +75,13 @@ def step_of(layer, optimizer, scale):
     return step
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @every_layer
-def test_dtype_stays_and_compiling_changes_no_bit(make, kinds, dtype):
+def test_dtype_stays_and_compiling_changes_no_bit(make, kinds):
+    for dtype in (np.float32, np.float64):
+        check_compiled(make, kinds, dtype)
+
+
+def check_compiled(make, kinds, dtype):
     histories = []
     for compiled in (False, True):
         mg.manual_seed(0)
@@ -96,20 +100,19 @@ def test_dtype_stays_and_compiling_changes_no_bit(make, kinds, dtype):
 
 
 @every_layer
-def test_a_state_goes_round(make, kinds):
-    inputs = inputs_of(kinds, 0)
-    one, other = make().eval(), make().eval()
-    for tensor in [*one.parameters(), *one.buffers()]:
-        nn.init.uniform_(tensor, 0.5, 1.5)
-    other.load_state_dict({name: value.numpy() for name, value in one.state_dict().items()})
-    np.testing.assert_array_equal(first(one(*inputs)).data, first(other(*inputs)).data)
-
-
-@every_layer
-def test_eval_is_the_same_twice_and_what_is_random_is_so_in_training_only(make, kinds):
+def test_states_go_round_eval_is_the_same_twice_and_gradients_are_differences(make, kinds):
+    """And what is random is so in training only."""
     layer, inputs = make(), inputs_of(kinds, 0)
     once, twice = (first(layer(*inputs)).detach().numpy() for _ in range(2))
     is_random = any(isinstance(module, nn.Dropout) or getattr(module, "dropout", 0.0) != 0.0 for module in layer.modules())
     assert np.array_equal(once, twice) != is_random
-    layer.eval()
-    np.testing.assert_array_equal(first(layer(*inputs)).data, first(layer(*inputs)).data)
+    one, other = layer.eval(), make().eval()
+    for tensor in [*one.parameters(), *one.buffers()]:
+        nn.init.uniform_(tensor, 0.5, 1.5)
+    other.load_state_dict({name: value.numpy() for name, value in one.state_dict().items()})
+    results = [first(each(*inputs)).data for each in (one, one, other)]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+    inputs = [x.requires_grad_(x.dtype.kind == "f") for x in inputs_of(kinds, 0, np.float64)]
+    report = mg.gradcheck_module(layer.double(), inputs, progress=False, fast_mode=True, directions=1)
+    assert report.verdict == "pass" and len(report.inputs) == len([*layer.parameters(), *(x for x in inputs if x.requires_grad)])

@@ -37,13 +37,13 @@ def inputs_of(op: type) -> list[str]:
     return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
-def test_every_op_says_what_out_is_and_each_inputs_gradient(op):
-    forward, backward = formula(op)
-    assert re.match(r"out(\S*|\[.*?\]) = \S", forward)
-    for name in inputs_of(op):
-        if (op, name) not in NO_GRADIENT:
-            assert re.search(rf"(^|, ) *d{name}(_\w+|\[.*?\])? = \S", backward), (name, backward)
+def test_every_op_says_what_out_is_and_each_inputs_gradient():
+    for op in OPS:
+        forward, backward = formula(op)
+        assert re.match(r"out(\S*|\[.*?\]) = \S", forward), op
+        for name in inputs_of(op):
+            if (op, name) not in NO_GRADIENT:
+                assert re.search(rf"(^|, ) *d{name}(_\w+|\[.*?\])? = \S", backward), (op, name, backward)
 
 
 def test_an_op_without_a_docstring_has_the_formula_of_the_one_it_is_made_from():
