@@ -185,15 +185,6 @@ def test_forms_of_the_input(make):
     np.testing.assert_allclose(alone.detach().numpy(), padded.detach().numpy()[1], atol=1e-12)
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-@pytest.mark.parametrize("make, inputs", [(encoder_layer, [X]), (decoder_layer, [X, MEMORY])])
-def test_gradients(make, inputs, norm_first):
-    layer = randomised(make(norm_first=norm_first, activation="gelu"))
-    leaves = [mg.tensor(x, requires_grad=True) for x in inputs]
-    report = mg.gradcheck_module(layer, leaves, progress=False, fast_mode=True, directions=1)
-    assert len(report.inputs) == len(list(layer.parameters())) + len(inputs)
-
-
 def test_a_stack_is_its_layers_in_turn_with_the_same_masks():
     x, memory, final = mg.tensor(X), mg.tensor(MEMORY), nn.LayerNorm(C).double()
     encoder = randomised(nn.TransformerEncoder(encoder_layer(), 2, norm=final))
