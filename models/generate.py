@@ -11,7 +11,7 @@ import minigrad as mg
 import nn
 from minigrad.extend import sample
 from models.decode import CachedDecoder, CannotDecode, seen_after_one_more, seen_of_prompt
-from models.transformer import CausalTransformer, check_whole
+from models.transformer import CausalTransformer, check_number, check_whole
 
 COLDEST = 1e-200  # a temperature at which the likeliest token has it all, and no division overflows yet
 
@@ -75,8 +75,8 @@ def check_sampling(count: int, temperature: float, top_k: int | None, top_p: flo
         check_whole("top_k", top_k)
     if seed is not None:
         check_whole("seed", seed, least=0)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be more than 0 and at most 1, got {top_p!r}")
+    if top_p is not None:
+        check_number("top_p", top_p, "(0, 1]")
 
 
 def _generate(model: nn.Module, prompts: np.ndarray, count: int, context: int | None,

@@ -31,7 +31,7 @@ from models.text_files import Piece, TextFile
 from models.tokenizers import BytePairs, Tokenizer, tokenizer_of
 from models.tokenizers.byte_pairs import DEFAULT_SIZE
 from models.tokenizers.characters import code_points
-from models.transformer import check_whole
+from models.transformer import check_number, check_whole
 
 SHARD_TOKENS = 1 << 24  # that fill a shard; those of the piece that fills it all belong to it
 LEARNT_FROM = 1 << 25  # characters
@@ -49,8 +49,7 @@ class Request:
     shard_tokens: int = SHARD_TOKENS
 
     def __post_init__(self):
-        if not 0 < self.validation < 1:
-            raise ValueError(f"validation must be more than 0 and less than 1, got {self.validation!r}")
+        check_number("validation", self.validation, "(0, 1)")
         check_whole("shard_tokens", self.shard_tokens)
 
     def asked(self) -> dict[str, Any]:

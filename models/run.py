@@ -22,6 +22,7 @@ from minigrad.drawing.figures import new_figure
 from minigrad.serialization import replacing
 from models import checkpoint as checkpoints
 from models.pictures import PICTURE
+from models.progress import Progress
 from models.task import ALIGNMENT
 from models.train import Trainer, TrainingError
 
@@ -32,7 +33,6 @@ LAYER_MEASURES = "grad_norm", "update_to_weight"  # of each layer, in a row of m
 MOST_NAMES = 20  # of layers, in the legend of a plot
 DARK_TO_BRIGHT = (0.3, 0.1, 0.9), (0.0, 0.6, 0.8), (0.4, 0.6, 0.1)  # red, green and blue, from the first layer to the last
 FIRST_STEPS = 5  # after the first, until a line says how long it will take
-SECONDS_BETWEEN_LINES = 10  # of progress, when there is no terminal for a bar
 
 
 class Interrupted(KeyboardInterrupt):
@@ -197,49 +197,26 @@ def catch_interrupt(trainer: Trainer, folder: pathlib.Path) -> Iterator[list]:
             signal.signal(number, handler)
 
 
-def has_bar() -> bool:
-    """Can stderr show a bar? A file cannot, nor can a terminal that does not know how wide it is."""
-    with contextlib.suppress(OSError):
-        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
-    return sys.stderr.isatty()
-
-
 @contextlib.contextmanager
 def show_progress(trainer: Trainer) -> Iterator[Callable[[dict], None]]:
-    """Yield a function that shows a row of metrics: a bar on a terminal, otherwise a line now and then."""
-    total = trainer.config.steps
-    first = trainer.step + 1  # kernels are compiled in it
-    first_ended = last_line = -math.inf
-    validation = ""
+    """Yield a function that shows a row of metrics."""
+    total, first, validation = trainer.config.steps, trainer.step + 1, ""
 
-    def describe(row):
+    def show(row):
         nonlocal validation
-        if row["val_loss"] is not None:
+        step, is_evaluated = row["step"], row["val_loss"] is not None
+        if is_evaluated:
             validation = f", validation loss {row['val_loss']:.3f}"
-        return f"loss {row['loss']:.3f}{validation}, {row['tokens_per_second']:,} tokens/s"
+        if step == first:  # in which kernels are compiled
+            progress.begin(step)
+        text = f"loss {row['loss']:.3f}{validation}, {row['tokens_per_second']:,} tokens/s"
+        left = progress.left(step)
+        progress.show(step, f", {text}", f"step {step}/{total}: {text}{f' [{left}]' if left else ''}",
+                      is_due=is_evaluated or step in (first, first + FIRST_STEPS))
 
-    def show_bar(row):
-        bar.set_postfix_str(describe(row), refresh=False)
-        bar.update()
-
-    def show_line(row):
-        nonlocal first_ended, last_line
-        text, step, now = describe(row), row["step"], time.monotonic()
-        if step == first:
-            first_ended = now
-        if row["val_loss"] is not None or now - last_line > SECONDS_BETWEEN_LINES or step == first + FIRST_STEPS:
-            last_line = now
-            if first < step < total:
-                left = (total - step) * (now - first_ended) / (step - first)
-                text += f" [{tqdm.tqdm.format_interval(left)} left]"
-            print(f"step {step}/{total}: {text}", file=sys.stderr)
-
-    if not has_bar():
-        yield show_line
-        return
-    layout = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} [{remaining} left]{postfix}"
-    with tqdm.tqdm(total=total, initial=trainer.step, bar_format=layout, dynamic_ncols=True) as bar:
-        yield show_bar
+    layout = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} [{remaining} left]{desc}"
+    with Progress(total, trainer.step, layout) as progress:
+        yield show
 
 
 def plot_losses(metrics: pathlib.Path, image: pathlib.Path) -> list[str]:

@@ -1,15 +1,16 @@
 """How a model is trained."""
 import dataclasses
 import math
-import numbers
-import sys
 from typing import Any
 
 import nn
-from models.transformer import check_choice, check_whole
+from models.transformer import check_bool, check_choice, check_number, check_whole
 
 
 OPTIMIZERS = "adamw", "muon"
+LEAST = {"steps": 1, "batch_size": 1, "warmup_steps": 0, "accumulation": 1, "eval_every": 1, "eval_windows": 1, "seed": 0}
+INTERVALS = {"lr": "(0, 1]", "muon_lr": "(0, 1]", "muon_momentum": "[0, 1)", "final_lr": "[0, 1]", "beta1": "[0, 1)",
+             "beta2": "[0, 1)", "label_smoothing": "[0, 1)", "weight_decay": "[0, 100]", "max_grad_norm": "(0, inf)"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,27 +45,15 @@ class TrainingConfig:
     seed: int = 42  # of initialisation, dropout and batches
 
     def __post_init__(self):
-        for name, least in (("steps", 1), ("batch_size", 1), ("warmup_steps", 0), ("accumulation", 1),
-                            ("eval_every", 1), ("eval_windows", 1), ("seed", 0)):
+        for name, least in LEAST.items():
             check_whole(name, getattr(self, name), least)
         if self.final_batch_size is not None:
             check_whole("final_batch_size", self.final_batch_size, least=self.batch_size)
-        if not isinstance(self.decay_all, bool):
-            raise ValueError(f"decay_all must be True or False, got {self.decay_all!r}")
+        check_bool("decay_all", self.decay_all)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("annealing", self.annealing, nn.optim.ANNEALING)
-        for name, least, most, holds in (("lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
-                                         ("muon_lr", "more than 0", "at most 1", lambda x: 0 < x <= 1),
-                                         ("muon_momentum", "at least 0", "less than 1", lambda x: 0 <= x < 1),
-                                         ("final_lr", "at least 0", "at most 1", lambda x: 0 <= x <= 1),
-                                         ("beta1", "at least 0", "less than 1", lambda x: 0 <= x < 1),
-                                         ("beta2", "at least 0", "less than 1", lambda x: 0 <= x < 1),
-                                         ("label_smoothing", "at least 0", "less than 1", lambda x: 0 <= x < 1),
-                                         ("weight_decay", "at least 0", "at most 100", lambda x: 0 <= x <= 100),
-                                         ("max_grad_norm", "more than 0", "finite", lambda x: 0 < x <= sys.float_info.max)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not holds(value):
-                raise ValueError(f"{name} must be {least} and {most}, got {value!r}")
+        for name, interval in INTERVALS.items():
+            check_number(name, getattr(self, name), interval)
 
     @classmethod
     def of(cls, dataset: Any, **changes: Any) -> "TrainingConfig":

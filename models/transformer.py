@@ -24,6 +24,29 @@ def check_whole(name: str, value: int, least: int = 1, most: int = 10 ** 9) -> N
         raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
 
 
+def check_number(name: str, value: float, interval: str) -> None:
+    """ValueError unless the value is a number in an interval.
+
+    >>> check_number("lr", 2.0, "(0, 1]")
+    Traceback (most recent call last):
+    ...
+    ValueError: lr must be more than 0 and at most 1, got 2.0
+    """
+    least, most = map(float, interval[1:-1].split(","))
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (is_number and least <= value <= most and not (value == least and interval[0] == "(")
+            and not (value == most and interval[-1] == ")")):
+        low, high = {"(": "more than", "[": "at least"}[interval[0]], {")": "less than", "]": "at most"}[interval[-1]]
+        upper = "finite" if most == math.inf else f"{high} {most:g}"
+        raise ValueError(f"{name} must be {low} {least:g} and {upper}, got {value!r}")
+
+
+def check_bool(name: str, value: bool) -> None:
+    """ValueError unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 def check_choice(name: str, value: str, known: Iterable[str]) -> None:
     """ValueError unless the value is a known one."""
     if value not in known:
@@ -105,19 +128,14 @@ class TransformerConfig:
         if self.head_size is None and self.width % self.heads:
             raise ValueError(f"heads must divide width, got heads {self.heads} and width {self.width}; "
                              "change one of them, or give head_size")
-        for name, most in (("norm_eps", 1.0), ("rotary_base", 1e12)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < value < most:
-                raise ValueError(f"{name} must be a number between 0 and {most:g}, got {value!r}")
+        for name, interval in (("norm_eps", "(0, 1)"), ("rotary_base", "(0, 1e12)"), ("dropout", "[0, 1)")):
+            check_number(name, getattr(self, name), interval)
         parse_scaling(self.rotary_scaling)
         for name in ("rotary_base", "rotary_scaling"):
             if self.positions != "rotary" and is_given(self, name):
                 raise ValueError(f"{name} is of positions 'rotary', got positions {self.positions!r}; leave {name} out")
-        if not isinstance(self.dropout, numbers.Real) or not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout!r}")
         for name in ("bias", "final_norm", "tied"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+            check_bool(name, getattr(self, name))
         if self.positions == "rotary" and self.head_width % 2:
             raise ValueError("positions 'rotary' rotates pairs of features, so width / heads must be even, or head_size if "
                              f"it is given, got {self.head_width}; change it, or choose positions 'relative'")

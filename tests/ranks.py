@@ -1,4 +1,4 @@
-"""Starting the command on several ranks, with whichever mpiexec there is."""
+"""Starting the command on several ranks, with whichever mpiexec there is; and processes that it starts, on Linux."""
 import functools
 import os
 import pathlib
@@ -35,7 +35,21 @@ def train(mpiexec: str, size: int, *flags, **changes: str) -> subprocess.Popen:
 
 
 def children(pid: int) -> list[int]:
-    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Those of all its threads."""
+    return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+
+
+def descendants(pid: int) -> list[int]:
+    found = children(pid)
+    return found + [other for child in found for other in descendants(child)]
+
+
+def has_ended(pid: int) -> bool:
+    """It may be a zombie yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def ranks_of(process: subprocess.Popen) -> list[int]:

@@ -1,9 +1,10 @@
 """`minigrad compare`: runs beside each other, as a table, and as a picture if it is asked for."""
 import argparse
+import functools
 import pathlib
 
 from models import comparison, comparison_picture
-from models.commands.shared import CheckFailed, UsageError, check_writable
+from models.commands.shared import CheckFailed, check_output
 
 MARKS = {"csv": b"val_loss_mean", "json": comparison.FORMAT.encode(), "plot": comparison_picture.PICTURE.encode()}
 
@@ -19,20 +20,17 @@ def run(options: argparse.Namespace) -> int:
     given = vars(options)
     paths = {kind: pathlib.Path(given[kind]) for kind in MARKS if kind in given}
     for kind, path in paths.items():
-        check_file(kind, path)
+        check_output(path, f"--{kind}", "comparison of runs", functools.partial(is_marked, MARKS[kind]),
+                     is_png=kind == "plot")
     compared = comparison.compare(comparison.read_runs(options.runs))
     print(compared.table())
     write(compared, paths)
     return 0
 
 
-def check_file(kind: str, path: pathlib.Path) -> None:
-    """UsageError if the file cannot be written, or would replace anything but a comparison."""
-    if kind == "plot" and path.suffix != ".png":
-        raise UsageError(f"the picture is a PNG, but --plot is {str(path)!r}; choose a name that ends with .png")
-    check_writable(path.parent, f"--{kind}")
-    if path.exists() and not (path.is_file() and MARKS[kind] in path.read_bytes()[:4096]):
-        raise UsageError(f"{path} exists, and is no comparison of runs; choose another --{kind}")
+def is_marked(mark: bytes, path: pathlib.Path) -> bool:
+    """Does the file begin as a comparison does?"""
+    return mark in path.read_bytes()[:4096]
 
 
 def write(compared: comparison.Comparison, paths: dict[str, pathlib.Path]) -> None:

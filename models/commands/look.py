@@ -4,7 +4,7 @@ import pathlib
 
 from models import loading
 from models.attention_maps import has_attention
-from models.commands.shared import UsageError, check_writable
+from models.commands.shared import UsageError, check_output
 from models.pictures import LabelledMap, draw_maps, is_ours, where_heads_look
 
 PICTURE = "look.png"  # in the run's folder
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     source = loading.source(options.run, best="best" in given)
     speaker, folder = source.speaker(), source.path if source.path.is_dir() else source.path.parent
     path = pathlib.Path(given["out"]) if "out" in given else folder / PICTURE
-    check_place(path)
+    check_output(path, "--out", "picture of attention", is_ours)
     model = loading.model_in(source)
     if not has_attention(model):
         raise UsageError(f"the model in {source.path} has no attention, so there is nothing to look at; give a run whose "
@@ -37,15 +37,6 @@ def run(options: argparse.Namespace) -> int:
     draw_maps(maps, title, path)
     print("\n".join([*(line for layer in maps for line in where_heads_look(layer)), f"{path} shows it"]))
     return 0
-
-
-def check_place(path: pathlib.Path) -> None:
-    """UsageError if the picture cannot go there, or would replace anything but a picture of attention."""
-    if path.suffix != ".png":
-        raise UsageError(f"the picture is a PNG, but --out is {str(path)!r}; choose a name that ends with .png")
-    check_writable(path.parent)
-    if path.exists() and not is_ours(path):
-        raise UsageError(f"{path} exists, and is no picture of attention; choose another --out")
 
 
 def chosen(maps: list[LabelledMap], layer: int | None, head: int | None) -> list[LabelledMap]:

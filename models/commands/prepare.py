@@ -4,7 +4,7 @@ import os
 import pathlib
 from typing import Any
 
-from models.commands.shared import UsageError, show_progress
+from models.commands.shared import UsageError, cores, show_progress
 from models.commands.train import named_tokenizer
 from models.prepare import SHARD_TOKENS, Request, prepare
 from models.shards import SPLITS, Index, ShardError, check_content
@@ -68,7 +68,7 @@ def sources(given: dict[str, Any]) -> tuple[TextFile, ...]:
 
 def workers(given: dict[str, Any]) -> int:
     """How many processes; UsageError if there cannot be so many."""
-    count = given.get("workers", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    count = given.get("workers", cores())
     if not 1 <= count <= MOST_WORKERS:
         raise UsageError(f"--workers must be from 1 to {MOST_WORKERS}, got {count}")
     return count

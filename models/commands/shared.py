@@ -4,22 +4,19 @@ import contextlib
 import dataclasses
 import difflib
 import inspect
+import os
 import pathlib
 import re
-import sys
 import tempfile
-import time
 import types
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, NoReturn
-
-import tqdm
 
 import minigrad as mg
 from models.checkpoint import CheckpointError
 from models.distributed import RanksError
 from models.extras import MissingExtra
-from models.run import SECONDS_BETWEEN_LINES, has_bar
+from models.progress import Progress
 from models.shards import ShardError, Show
 from models.train import TrainingError
 
@@ -108,29 +105,31 @@ def set_threads(options: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def show_progress() -> Iterator[Show]:
-    """Yield a function that shows how much of some bytes is done: a bar on a terminal, otherwise a line now and then."""
-    bar, last_line = None, time.monotonic()
+    """Yield a function that shows how much of some bytes is done."""
+    progress, current = None, None
+    with contextlib.ExitStack() as stack:
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal progress, current
+            if what != current:
+                stack.close()
+                layout = "{percentage:3.0f}% |{bar}| {n_fmt}B/{total_fmt}B [{remaining} left, {rate_fmt}]"
+                progress = stack.enter_context(Progress(total, 0, f"{what} {layout}", unit="B", unit_scale=True))
+                current = what
+            progress.show(done, "", f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB")
 
-    def show_bar(what: str, done: int, total: int) -> None:
-        nonlocal bar
-        if bar is None or bar.desc != what:
-            close()
-            layout = "{desc} {percentage:3.0f}% |{bar}| {n_fmt}B/{total_fmt}B [{remaining} left, {rate_fmt}]"
-            bar = tqdm.tqdm(desc=what, total=total, unit="B", unit_scale=True, bar_format=layout, dynamic_ncols=True)
-            bar.desc = what
-        bar.update(done - bar.n)
+        yield show
 
-    def show_line(what: str, done: int, total: int) -> None:
-        nonlocal last_line
-        if time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
-            last_line = time.monotonic()
-            print(f"{what}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", file=sys.stderr)
 
-    def close() -> None:
-        if bar is not None:
-            bar.close()
+def check_output(path: pathlib.Path, flag: str, kind: str, is_ours: Callable[[pathlib.Path], bool],
+                 is_png: bool = True) -> None:
+    """UsageError if a file cannot be written, or would replace anything that is not of its kind."""
+    if is_png and path.suffix != ".png":
+        raise UsageError(f"the picture is a PNG, but {flag} is {str(path)!r}; choose a name that ends with .png")
+    check_writable(path.parent, flag)
+    if path.exists() and not (path.is_file() and is_ours(path)):
+        raise UsageError(f"{path} exists, and is no {kind}; choose another {flag}")
 
-    try:
-        yield show_bar if has_bar() else show_line
-    finally:
-        close()
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

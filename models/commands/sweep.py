@@ -6,13 +6,9 @@ finished stays, what has begun goes on from its checkpoint, and what failed is t
 import argparse
 import concurrent.futures
 import dataclasses
-import os
 import pathlib
 import sys
-import time
 from typing import Any
-
-import tqdm
 
 import minigrad as mg
 from models import comparison
@@ -20,17 +16,18 @@ from models import run as runs
 from models.checkpoint import CheckpointError
 from models.commands import compare, train
 from models.commands.grid import Grid, SeveralValues, combinations, name_of
-from models.commands.shared import CheckFailed, UsageError, check_writable
+from models.commands.shared import CheckFailed, UsageError, check_writable, cores
 from models.commands.sweep_run import OnRanks, Processes
 from models.distributed import Ranks, connected
 from models.extras import extra
+from models.progress import Progress
 from models.sweep_folder import Settings, is_sweep, read_plan, settings_of, write_plan
 from models.training_config import TrainingConfig
 
 TABLE, PICTURE = "sweep.csv", "sweep.png"
 OWN = "out", "workers", "threads"  # flags that no run is told
 SECONDS = 1.0  # between looks at how far the runs are
-SECONDS_BETWEEN_LINES = 60.0  # of progress, when there is no terminal for a bar
+SECONDS_BETWEEN_LINES = 60.0  # of progress, where there is no terminal for a bar
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -179,26 +176,26 @@ def another(known: Settings, planned: list[Planned]) -> str:
 
 def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:
     """(Processes, threads for each): as many as fit the cores and the memory, unless flags say otherwise."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = cores()
     largest = max((run.memory for run in to_do), default=1)
-    fit = int(max(1, min(cores // given.get("threads", 1), train.memory_size() // largest, len(to_do) or 1)))
+    fit = int(max(1, min(count // given.get("threads", 1), train.memory_size() // largest, len(to_do) or 1)))
     workers = given.get("workers", fit)
-    if not 1 <= workers <= 10 * cores:
-        raise UsageError(f"--workers must be from 1 to {10 * cores}, ten for each core, got {workers}")
-    return workers, given.get("threads", max(1, cores // workers))
+    if not 1 <= workers <= 10 * count:
+        raise UsageError(f"--workers must be from 1 to {10 * count}, ten for each core, got {workers}")
+    return workers, given.get("threads", max(1, count // workers))
 
 
 # ---- training ----
 
 def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes | OnRanks) -> None:
     """Train, and show how far they are. After Ctrl-C, those that run save and stop."""
-    progress = Progress(planned, to_do)
+    standing = Standing(planned, to_do)
     futures = {workers.submit(run.given, run.folder): run for run in to_do}
     waiting = set(futures)
     try:
         while waiting:
             ended, waiting = concurrent.futures.wait(waiting, SECONDS, concurrent.futures.FIRST_COMPLETED)
-            progress.show([futures[future] for future in waiting if future.running()],
+            standing.show([futures[future] for future in waiting if future.running()],
                           {futures[future].folder.name: future.result() for future in ended})
     except KeyboardInterrupt:
         stop(workers)
@@ -208,7 +205,7 @@ def train_all(planned: list[Planned], to_do: list[Planned], workers: Processes |
     finally:
         workers.stop()  # after an error; else none is left
         workers.close()
-        progress.close()
+        standing.close()
 
 
 def stop(workers: Processes | OnRanks) -> None:
@@ -221,60 +218,38 @@ def stop(workers: Processes | OnRanks) -> None:
         workers.stop(at_once=True)
 
 
-class Progress:
-    """How many runs have ended, the best so far, and the time left: a bar on a terminal, otherwise a line for each run."""
+class Standing:
+    """How many runs have ended, the best so far, and the time left."""
 
     def __init__(self, planned: list[Planned], to_do: list[Planned]):
         self._runs = {run.folder.name: run for run in planned}
         self._to_do = {run.folder.name for run in to_do}
         self._done = {run.folder.name: run.steps_done() for run in planned}
-        self._begun = self._said = time.monotonic()
-        self._first = sum(self._done.values())
         self._best = min(((run.loss(), name) for name, run in self._runs.items()
                           if name not in self._to_do), default=None)
-        self._total = sum(run.steps for run in planned)
-        self._bar = None
-        if runs.has_bar():
-            layout = "{percentage:3.0f}% |{bar}| {desc}"
-            self._bar = tqdm.tqdm(total=self._total, initial=self._first, bar_format=layout, dynamic_ncols=True)
+        self._progress = Progress(sum(run.steps for run in planned), sum(self._done.values()),
+                                  "{percentage:3.0f}% |{bar}| {desc}", SECONDS_BETWEEN_LINES)
+        self.close = self._progress.__exit__
 
     def show(self, running: list[Planned], ended: dict[str, str | None]) -> None:
         """What has changed: `ended` says of runs why they failed, or None."""
         for name, failure in ended.items():
             self._to_do.discard(name)
             self._done[name] = self._runs[name].steps
-            if failure is not None:
-                self._say(f"{name} failed: {failure}")
-            elif (loss := self._runs[name].loss()) is not None:
+            text = f"{name} failed: {failure}"
+            if failure is None and (loss := self._runs[name].loss()) is not None:
                 self._best = min(self._best or (loss, name), (loss, name))
-                self._say(f"{name}: validation loss {loss:.4f}")
+                text = f"{name}: validation loss {loss:.4f}"
+            self._progress.say(text, f"{self._text()}; {text}")
         for run in running:
             self._done[run.folder.name] = run.steps_done()
-        if self._bar is not None:
-            self._bar.n = sum(self._done.values())
-            self._bar.set_description_str(self._text())
-        elif time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
-            self._say(f"{len(running)} in training")
-
-    def _say(self, text: str) -> None:
-        self._said = time.monotonic()
-        if self._bar is None:
-            print(f"{self._text()}; {text}", file=sys.stderr)
-        else:
-            self._bar.write(text, file=sys.stderr)
+        text = self._text()
+        self._progress.show(sum(self._done.values()), text, f"{text}; {len(running)} in training")
 
     def _text(self) -> str:
-        done = sum(self._done.values())
         best = f", best {self._best[0]:.4f} ({self._best[1]})" if self._best else ""
-        left = ""
-        if self._first < done < self._total:
-            seconds = (self._total - done) * (time.monotonic() - self._begun) / (done - self._first)
-            left = f", {tqdm.tqdm.format_interval(seconds)} left"
-        return f"{len(self._runs) - len(self._to_do)} of {len(self._runs)} runs{best}{left}"
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        left = self._progress.left(sum(self._done.values()))
+        return f"{len(self._runs) - len(self._to_do)} of {len(self._runs)} runs{best}{left and f', {left}'}"
 
 
 def show(folder: pathlib.Path) -> int:

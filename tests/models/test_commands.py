@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from minigrad.ops.matmul import MLP
-from models import TrainingConfig, TransformerConfig, gradcheck, pictures
+from models import TrainingConfig, TransformerConfig, pictures
 from models import checkpoint as checkpoints
 from models import run as runs
-from models.commands import look
+from models.commands import gradcheck, look
 from models.pictures import draw_maps
 from models.recipes import DEFAULT, RECIPES
 from refusals import one_line

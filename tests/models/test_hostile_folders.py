@@ -93,7 +93,7 @@ OTHER_MODELS = [
     ({"n_head": 3}, "heads must divide width, got heads 3 and width 8"),
     ({"n_head": "2"}, "heads must be a whole number from 1 to 1000000000, got '2'"),
     ({"n_layer": -1}, "layers must be a whole number from 0 to 10000, got -1"),
-    ({"layer_norm_epsilon": float("nan")}, "norm_eps must be a number between 0 and 1, got nan"),
+    ({"layer_norm_epsilon": float("nan")}, "norm_eps must be more than 0 and less than 1, got nan"),
     ({"layer_norm_epsilon": 10 ** 400}, "int too large to convert to float"),
     ({"tie_word_embeddings": "yes"}, "tied must be True or False, got 'yes'"),
     ({"quantization_config": {"bits": 4}}, "quantization_config.bits is 4, which isn't known here"),

@@ -14,10 +14,10 @@ from minigrad import ops
 from minigrad.runner import Observer
 from models import PRESETS, CausalTransformer, TransformerConfig
 from models.architectures import CausalSeq2Seq
+from models.commands.gradcheck import CONFIG as CHECKED
+from models.commands.gradcheck import check_model
 from models.encoder_decoder import PAD, START, Classifier, EncoderDecoder
 from models.generate import full_forward, generate
-from models.gradcheck import CONFIG as CHECKED
-from models.gradcheck import check_model
 from models.recurrent import RecurrentSeq2Seq
 from models.transformer import ATTENTION_POSITIONS, ENDLESS_POSITIONS, PLACEMENTS, TABLE_POSITIONS
 from refusals import all_refused
@@ -495,7 +495,7 @@ def test_bad_configs():
         (dict(activation="elu"), "activation must be one of gelu, gelu_tanh, relu"),
         (dict(positions="rotary", head_size=3), "or head_size if it is given, got 3"),
         (dict(norm="batch_norm"), "norm must be one of layer_norm, rms_norm, got 'batch_norm'"),
-        (dict(norm_eps=0.0), "norm_eps must be a number between 0 and 1, got 0.0"),
+        (dict(norm_eps=0.0), "norm_eps must be more than 0 and less than 1, got 0.0"),
         (dict(norm_eps=float("nan")), "norm_eps must be"),
         (dict(norm_eps="a"), "norm_eps must be"),
         (dict(norm_eps=True), "norm_eps must be"),
@@ -507,7 +507,7 @@ def test_bad_configs():
         (dict(tied=None), "tied must be True or False, got None"),
         (dict(rotary_base=5.0), "rotary_base is of positions 'rotary', got positions 'learned'; leave rotary_base out"),
         (dict(rotary_scaling="linear:2"), "rotary_scaling is of positions 'rotary', got positions 'learned'"),
-        (dict(positions="rotary", rotary_base=0.0), "rotary_base must be a number between 0 and 1e+12, got 0.0"),
+        (dict(positions="rotary", rotary_base=0.0), "rotary_base must be more than 0 and less than 1e+12, got 0.0"),
         (dict(positions="rotary", rotary_scaling="yarn:4"), "rotary_scaling must be 'none', 'linear:FACTOR' or 'llama3:"),
         (dict(dtype="float16"), "dtype must be float32 or float64, got 'float16'"),
     ])

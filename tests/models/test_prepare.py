@@ -23,6 +23,7 @@ from models.shards import INDEX, SPLITS, Index, MappedTokens, ShardError, check_
 from models.text_files import TextFile
 from models.tokenizers import BytePairs
 from models.tokenizers.byte_pairs import LLAMA3_PATTERN
+from ranks import descendants, has_ended
 from refusals import all_refused, one_line
 from small_runs import assert_same_runs
 
@@ -202,20 +203,6 @@ def test_half_written_files_are_of_no_account(text_file, small_pieces):
     assert content("tokens") == content("at once")
 
 
-def alive(process: int) -> bool:
-    """Does a process run, that is no zombie?"""
-    try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def descendants(process: int) -> list[int]:
-    children = [int(child) for path in pathlib.Path(f"/proc/{process}/task").glob("*/children")
-                for child in path.read_text().split()]
-    return children + [other for child in children for other in descendants(child)]
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="looks for processes in /proc")
 def test_killed_for_real(run, monkeypatch):
@@ -237,7 +224,7 @@ def test_killed_for_real(run, monkeypatch):
     with begin() as process:
         others = descendants(process.pid)
         process.kill()
-        while any(map(alive, others)):  # a test that never ends is a failure, too
+        while not all(map(has_ended, others)):  # a test that never ends is a failure, too
             time.sleep(0.01)
     assert len(others) >= 2 and not Index.read("tokens").is_whole
     with begin() as process:
@@ -388,7 +375,7 @@ def test_progress(monkeypatch, is_terminal):
     stream.isatty = lambda: is_terminal
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("models.commands.shared.SECONDS_BETWEEN_LINES", -1)
+    monkeypatch.setattr("models.progress.SECONDS_BETWEEN_LINES", -1)
     with show_progress() as show:
         for what in ("reading", "writing"):
             for megabytes in (1, 4):

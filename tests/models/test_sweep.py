@@ -20,7 +20,7 @@ from models.commands.grid import MOST_RUNS, SeveralValues, combinations, name_of
 from models.commands.shared import UsageError
 from models.sweep_folder import FAILURE, PLAN, read_plan
 from models.train import Trainer, TrainingError
-from ranks import ROOT, started
+from ranks import ROOT, children, has_ended, started
 from refusals import all_refused, one_line
 from small_runs import SIZES, TEXT, metrics_of
 
@@ -324,19 +324,6 @@ def steps_of(folder: str) -> dict[pathlib.Path, int]:
     return {path.parent: path.read_bytes().count(b"\n") for path in pathlib.Path(folder).glob(f"*/{runs.METRICS}")}
 
 
-def stat_of(process: int) -> list[str]:
-    """State and parent, and so on; a zombie's if it has ended."""
-    try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ["Z", "0"]
-
-
-def children(process: int) -> list[int]:
-    found = [int(path.name) for path in pathlib.Path("/proc").glob("[0-9]*")]
-    return [pid for pid in found if stat_of(pid)[1] == str(process)]
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds processes in /proc")
 def test_killed_sweeps_end_as_if_they_had_not_been(run, here, capsys):
@@ -361,7 +348,7 @@ def test_killed_sweeps_end_as_if_they_had_not_been(run, here, capsys):
     workers = children(process.pid)
     process.kill()
     process.communicate()
-    wait_until(lambda: all(stat_of(worker)[0] == "Z" for worker in workers), seconds=10)
+    wait_until(lambda: all(map(has_ended, workers)), seconds=10)
 
     before, process = steps_of("parts"), start()
     wait_until(lambda: any(steps > before.get(run, 0) + 5 for run, steps in steps_of("parts").items()))

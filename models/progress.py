@@ -1,0 +1,62 @@
+"""How far a long piece of work is: a bar on a terminal, elsewhere a line now and then."""
+import contextlib
+import os
+import sys
+import time
+
+import tqdm
+
+SECONDS_BETWEEN_LINES = 10  # when there is no terminal for a bar
+
+
+def has_bar() -> bool:
+    """Can stderr show a bar? A file cannot, nor can a terminal that does not know how wide it is."""
+    with contextlib.suppress(OSError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    return sys.stderr.isatty()
+
+
+class Progress:
+    """A context in which work of this total is done, some of it before; tqdm's `layout` shows the text as {desc}."""
+
+    def __init__(self, total: int, done: int, layout: str, seconds: float | None = None, **options: bool | str):
+        self._total, self._seconds = total, SECONDS_BETWEEN_LINES if seconds is None else seconds
+        self._bar = None
+        if has_bar():
+            self._bar = tqdm.tqdm(total=total, initial=done, bar_format=layout, dynamic_ncols=True, **options)
+        self.begin(done)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def begin(self, done: int) -> None:
+        """Estimate the time left from here on: so much was done before."""
+        self._first, self._begun = done, time.monotonic()
+        self._last_line = self._begun
+
+    def left(self, done: int) -> str:
+        """The time left, when so much is done; empty as long as that is not known, and at the end."""
+        if not self._first < done < self._total:
+            return ""
+        seconds = (self._total - done) * (time.monotonic() - self._begun) / (done - self._first)
+        return f"{tqdm.tqdm.format_interval(seconds)} left"
+
+    def show(self, done: int, text: str, line: str, is_due: bool = False) -> None:
+        """So much is done: the text beside the bar; or the line, if it is due, or none has been written for a while."""
+        if self._bar is not None:
+            self._bar.set_description_str(text, refresh=False)
+            self._bar.update(done - self._bar.n)
+        elif is_due or time.monotonic() - self._last_line > self._seconds:
+            self.say("", line)
+
+    def say(self, text: str, line: str) -> None:
+        """The text above the bar; or the line."""
+        self._last_line = time.monotonic()
+        if self._bar is not None:
+            self._bar.write(text, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr)
