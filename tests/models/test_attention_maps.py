@@ -13,6 +13,7 @@ from models.architectures import ARCHITECTURES, make_model
 from models.encoder_decoder import PAD
 from models.tasks import TASKS
 from models.transformer import PLACEMENTS, PRESETS
+from refusals import all_refused
 
 CONFIG = TransformerConfig(vocabulary_size=13, context=24, layers=2, heads=2, width=8, dropout=0.5, dtype="float64")
 GENERATOR = np.random.default_rng(0)
@@ -279,15 +280,12 @@ def test_a_layer_that_is_called_twice():
     assert maps["attention"][0, 0, 0, 1] > 0 == maps["attention, call 2"][0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("make, inputs, says", [
-    (lambda: of_task("reverse", "rnn"), (SOURCE, INPUTS), "RecurrentSeq2Seq calls no attention layer, so it has no weights"),
-    (lambda: of_task("bank", "no-attention"), (SOURCE,), "Classifier calls no attention layer"),
-    (lambda: causal(layers=0), (TOKENS,), "CausalTransformer calls no attention layer.*nn.MultiHeadAttention"),
-    (causal, (np.zeros((1, 25), int),), r"1 <= T <= 24 \(the model's context\), got \(1, 25\)"),
-])
-def test_what_cannot_be_looked_at(make, inputs, says):
-    with pytest.raises(ValueError, match=says):
-        attention_maps(make(), *inputs)
+def test_what_cannot_be_looked_at():
+    all_refused(lambda call: attention_maps(*call), [
+        ((of_task("reverse", "rnn"), SOURCE, INPUTS), "RecurrentSeq2Seq calls no attention layer, so it has no weights"),
+        ((of_task("bank", "no-attention"), SOURCE), "Classifier calls no attention layer"),
+        ((causal(layers=0), TOKENS), "CausalTransformer calls no attention layer"),
+        ((causal(), np.zeros((1, 25), int)), "1 <= T <= 24 (the model's context), got (1, 25)")])
 
 
 def test_every_architecture_that_attends_has_a_case():

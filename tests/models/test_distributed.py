@@ -1,5 +1,4 @@
 """Training on several ranks: the same numbers as on one, and one line whatever goes wrong. Only the last tests need MPI."""
-import json
 import os
 import pathlib
 import random as chance
@@ -24,40 +23,31 @@ from models.commands.train import check_divisible, check_ranks
 from models.training_config import TrainingConfig
 from nn import functional as F
 from ranks import ROOT, TINY, ours, ranks_of, started, train
+from refusals import all_refused
+from small_runs import metrics_of
 
 SECONDS = 10  # in which all ranks have to end
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 # ---- without MPI ----
 
-@pytest.mark.parametrize("variables, size", [
-    ({}, 1), ({"OMPI_COMM_WORLD_SIZE": "3"}, 3), ({"PMI_SIZE": "2"}, 2), ({"PMI_SIZE": "two"}, 1), ({"SLURM_STEP_NUM_TASKS": "5"}, 1),
-    ({"SLURM_STEP_NUM_TASKS": "5", "PMIX_RANK": "0"}, 5),
-])
-def test_launchers_are_known_by_their_environment(variables, size):
-    assert distributed.launched_size(variables) == size
+def test_launchers_are_known_by_their_environment():
+    for variables, size in [({}, 1), ({"OMPI_COMM_WORLD_SIZE": "3"}, 3), ({"PMI_SIZE": "2"}, 2), ({"PMI_SIZE": "two"}, 1),
+                            ({"SLURM_STEP_NUM_TASKS": "5"}, 1), ({"SLURM_STEP_NUM_TASKS": "5", "PMIX_RANK": "0"}, 5)]:
+        assert distributed.launched_size(variables) == size
 
 
-@pytest.mark.parametrize("variables", [{}, {"PMI_SIZE": "1"}], ids=["plain", "one rank"])
-def test_one_process_does_without_mpi(run, variables, text_file, monkeypatch):
+def test_one_process_does_without_mpi_and_ranks_are_told_what_to_install(run, text_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)  # it cannot be imported
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert run("train", *TINY, "--steps", 1, "--text", text_file)[0] == 0
-    assert checkpoints.load("runs/nano").step == 1
-
-
-def test_ranks_without_mpi4py_are_told_what_to_install(run, monkeypatch):
+    train = "train", *TINY, "--steps", 1, "--text", text_file
+    for name, variables in (("plain", {}), ("one rank", {"PMI_SIZE": "1"})):
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value)
+        assert run(*train, "--out", name)[0] == 0 and checkpoints.load(name).step == 1
     monkeypatch.setenv("PMI_SIZE", "2")
-    monkeypatch.setitem(sys.modules, "mpi4py", None)
-    assert run("train", *TINY) == (2, "", 'minigrad: error: this is one of 2 ranks, and mpi4py is not installed; pip install '
-                                          '"minigrad[mpi]"\n')
-    assert not os.listdir()
+    assert run(*train, "--out", "no") == (2, "", 'minigrad: error: this is one of 2 ranks, and mpi4py is not installed; pip install '
+                                                 '"minigrad[mpi]"\n')
+    assert not os.path.exists("no")
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
@@ -146,18 +136,18 @@ def test_gradients_are_summed_in_buckets(is_compiled, bytes_of_bucket, monkeypat
     assert len(mpi.noted) == {1: 6, 100: 3, 10_000: 1}[bytes_of_bucket]
 
 
-@pytest.mark.parametrize("dtypes", ["f4 f4", "f4 f8", "f8 f4", "f4 f8 f8 f4", "f8 f4 f8"])
-def test_gradients_of_several_dtypes_are_summed_each_in_its_own(dtypes):
+def test_gradients_of_several_dtypes_are_summed_each_in_its_own():
     """1 + 2^-40 is a number of float64 alone."""
-    gradients = [np.array([1 + 2.0**-40, 2, 3], kind) for kind in dtypes.split()]
-    parameters = [nn.Parameter(mg.from_numpy(np.ones_like(gradient))) for gradient in gradients]
-    mpi = Doubling(types.SimpleNamespace(named_parameters=list))
-    with distributed.Ranks(mpi, mpi).summing(parameters):
+    for dtypes in ("f4 f4", "f4 f8", "f8 f4", "f4 f8 f8 f4", "f8 f4 f8"):
+        gradients = [np.array([1 + 2.0**-40, 2, 3], kind) for kind in dtypes.split()]
+        parameters = [nn.Parameter(mg.from_numpy(np.ones_like(gradient))) for gradient in gradients]
+        mpi = Doubling(types.SimpleNamespace(named_parameters=list))
+        with distributed.Ranks(mpi, mpi).summing(parameters):
+            for parameter, gradient in zip(parameters, gradients):
+                (parameter * 1).backward(mg.from_numpy(gradient))
         for parameter, gradient in zip(parameters, gradients):
-            (parameter * 1).backward(mg.from_numpy(gradient))
-    for parameter, gradient in zip(parameters, gradients):
-        assert parameter.grad.dtype == gradient.dtype
-        np.testing.assert_array_equal(parameter.grad.numpy(), 2 * gradient)
+            assert parameter.grad.dtype == gradient.dtype
+            np.testing.assert_array_equal(parameter.grad.numpy(), 2 * gradient)
 
 
 def test_buckets_go_out_while_earlier_layers_are_still_to_be_computed(kernels, monkeypatch):
@@ -229,13 +219,12 @@ class Machine:
         return list(self.cores)
 
 
-@pytest.mark.parametrize("cores, threads", [
-    ([{0}, {1}], 1), ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4), ([{0, 1, 2, 3}] * 2, 2), ([{0, 1, 2}] * 2, 1), ([{0, 1}] * 4, 1),
-])
-def test_threads_are_the_cores_divided_among_those_that_share_them(cores, threads, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores[0], raising=False)
-    ranks = distributed.Ranks(Machine(*cores), types.SimpleNamespace(COMM_TYPE_SHARED=None))
-    assert ranks.default_threads() == threads
+def test_threads_are_the_cores_divided_among_those_that_share_them(monkeypatch):
+    for cores, threads in [([{0}, {1}], 1), ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4), ([{0, 1, 2, 3}] * 2, 2), ([{0, 1, 2}] * 2, 1),
+                           ([{0, 1}] * 4, 1)]:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores[0], raising=False)
+        ranks = distributed.Ranks(Machine(*cores), types.SimpleNamespace(COMM_TYPE_SHARED=None))
+        assert ranks.default_threads() == threads
 
 
 def test_each_machine_does_all_of_what_is_to_be_done_once():
@@ -250,30 +239,25 @@ def test_each_machine_does_all_of_what_is_to_be_done_once():
     assert "abcdefg"[distributed.ALONE.part_here()] == "abcdefg"
 
 
-@pytest.mark.parametrize("sizes, flag", [(dict(batch_size=9), "--batch-size is 9"),
-                                         (dict(batch_size=2, final_batch_size=7), "--final-batch-size is 7"),
-                                         (dict(batch_size=2, final_batch_size=16), None)])
-def test_batches_that_ranks_cannot_divide(sizes, flag):
+def test_batches_that_ranks_cannot_divide():
     ranks = types.SimpleNamespace(size=2)
-    if flag is None:
-        check_divisible(TrainingConfig(**sizes), ranks)
-    else:
-        with pytest.raises(UsageError, match=f"{flag}, which 2 ranks cannot divide; make it a multiple of 2"):
-            check_divisible(TrainingConfig(**sizes), ranks)
+    check_divisible(TrainingConfig(batch_size=2, final_batch_size=16), ranks)
+    all_refused(lambda sizes: check_divisible(TrainingConfig(**sizes), ranks), [
+        (sizes, f"{flag}, which 2 ranks cannot divide; make it a multiple of 2") for sizes, flag in (
+            (dict(batch_size=9), "--batch-size is 9"), (dict(batch_size=2, final_batch_size=7), "--final-batch-size is 7"))], UsageError)
 
 
-@pytest.mark.parametrize("other, words", [
-    ({"version": "2"}, "version is 1 on rank 0, but 2 on rank 1"), ({}, "version is 1 on rank 0, but absent on rank 1"),
-    ({"version": "1", "--lr": "0.1"}, "--lr is absent on rank 0, but 0.1 on rank 1"), ({"version": "1"}, None),
-])
-def test_ranks_that_differ(other, words, monkeypatch):
-    ranks = distributed.Ranks(types.SimpleNamespace(rank=0, size=2, allgather=lambda own: [own, other]), None)
-    monkeypatch.setattr(ranks, "wait", lambda: None)
-    if words is None:
+def test_ranks_that_differ(monkeypatch):
+    def check(other):
+        ranks = distributed.Ranks(types.SimpleNamespace(rank=0, size=2, allgather=lambda own: [own, other]), None)
+        monkeypatch.setattr(ranks, "wait", lambda: None)
         check_ranks(ranks, {"version": 1})
-    else:
-        with pytest.raises(UsageError, match=f"ranks differ: {words}; start"):
-            check_ranks(ranks, {"version": 1})
+
+    check({"version": "1"})
+    all_refused(check, [
+        ({"version": "2"}, "ranks differ: version is 1 on rank 0, but 2 on rank 1; start"),
+        ({}, "ranks differ: version is 1 on rank 0, but absent on rank 1; start"),
+        ({"version": "1", "--lr": "0.1"}, "ranks differ: --lr is absent on rank 0, but 0.1 on rank 1; start")], UsageError)
 
 
 # ---- what guardians say ----
@@ -296,19 +280,19 @@ DIED = b"minigrad: error: rank 1 has died (killed, or out of memory?), which end
        b"go on with --resume\n"
 
 
-@pytest.mark.parametrize("pieces, printed", [
-    ([b"step 1\n", b"\0"], b"step 1\n"), ([b"a bar 1%\r", b"a bar 2%\r", b"\0"], b"a bar 1%\ra bar 2%\r"),
-    ([b"step 1\n"], b"step 1\n" + DIED), ([], DIED), ([b"minigrad: err", b"or: no\n"], b"minigrad: error: no\n"),
-    ([b"minigrad: compiling\n"], b"minigrad: compiling\n" + DIED),
-    ([b"minimal\n\0"], b"minimal\n"), ([b"of ", b"minigrad: error: no\n", b"\0"], b"of minigrad: error: no\n"), ([b"no end\0"], b"no end"),
-])
-def test_what_a_guardian_prints(pieces, printed, request):
-    process = guardian(f"test-{os.getpid()}-{request.node.name}")
-    for piece in pieces:
-        process.stdin.write(piece)
-        process.stdin.flush()
-        time.sleep(0.02)
-    assert rest(process) == printed
+def test_what_a_guardian_prints():
+    for i, (pieces, printed) in enumerate([
+        ([b"step 1\n", b"\0"], b"step 1\n"), ([b"a bar 1%\r", b"a bar 2%\r", b"\0"], b"a bar 1%\ra bar 2%\r"),
+        ([b"step 1\n"], b"step 1\n" + DIED), ([], DIED), ([b"minigrad: err", b"or: no\n"], b"minigrad: error: no\n"),
+        ([b"minigrad: compiling\n"], b"minigrad: compiling\n" + DIED), ([b"minimal\n\0"], b"minimal\n"),
+        ([b"of ", b"minigrad: error: no\n", b"\0"], b"of minigrad: error: no\n"), ([b"no end\0"], b"no end"),
+    ]):
+        process = guardian(f"test-{os.getpid()}-{i}")
+        for piece in pieces:
+            process.stdin.write(piece)
+            process.stdin.flush()
+            time.sleep(0.02)
+        assert rest(process) == printed, pieces
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each rank says its line")
@@ -333,10 +317,6 @@ def finished(process: subprocess.Popen, seconds: float = 100) -> tuple[int, str]
     finally:
         process.kill()
     return process.returncode, stderr
-
-
-def metrics_of(folder) -> list[dict]:
-    return [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()]
 
 
 KEYS = 1  # of a packed projection's three parts

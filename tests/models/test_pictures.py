@@ -7,6 +7,7 @@ from models import pictures
 from models.architectures import make_model
 from models.pictures import OURS, LabelledMap, draw_maps, is_ours, labelled, visible, where_heads_look
 from models.tasks import TASKS
+from refusals import all_refused
 
 GENERATOR = np.random.default_rng(0)
 
@@ -57,18 +58,18 @@ def test_one_head():
 def test_zeros_above_the_diagonal_of_an_encoder_are_not_the_future():
     weights = softmax_rows(2, 3, 3)
     weights[0] = np.eye(3)
-    assert not LabelledMap("layer 1", 1, weights, "abc", "abc").hides_future
-    assert not LabelledMap("layer 1", 1, np.ones((1, 1, 1)), "a", "a").hides_future
+    for values, letters in ((weights, "abc"), (np.ones((1, 1, 1)), "a")):
+        assert not LabelledMap("layer 1", 1, values, letters, letters).hides_future
 
 
-@pytest.mark.parametrize("time, has_symbols", [(pictures.MOST_LABELS, True), (pictures.MOST_LABELS + 1, False)])
-def test_long_texts_have_positions_instead_of_symbols(time, has_symbols):
-    symbols = ["x"] * time
-    (panel,) = panels_of(draw_maps([LabelledMap("layer 1", 1, softmax_rows(1, time, time), symbols, symbols)]))
-    shown = [text for text in texts(panel.get_xticklabels()) + texts(panel.get_yticklabels()) if text]
-    assert (shown == 2 * symbols) == has_symbols
-    assert panel.get_xlabel().endswith(", by position") == panel.get_ylabel().endswith(", by position") != has_symbols
-    assert has_symbols or all(text.isdigit() or text.startswith("−") for text in shown)
+def test_long_texts_have_positions_instead_of_symbols():
+    for time, has_symbols in [(pictures.MOST_LABELS, True), (pictures.MOST_LABELS + 1, False)]:
+        symbols = ["x"] * time
+        (panel,) = panels_of(draw_maps([LabelledMap("layer 1", 1, softmax_rows(1, time, time), symbols, symbols)]))
+        shown = [text for text in texts(panel.get_xticklabels()) + texts(panel.get_yticklabels()) if text]
+        assert (shown == 2 * symbols) == has_symbols
+        assert panel.get_xlabel().endswith(", by position") == panel.get_ylabel().endswith(", by position") != has_symbols
+        assert has_symbols or all(text.isdigit() or text.startswith("−") for text in shown)
 
 
 def test_labels_do_not_overlap():
@@ -105,18 +106,16 @@ def test_symbols_that_mean_something_to_matplotlib(tmp_path):
     assert texts(panels_of(figure)[0].get_xticklabels()) == symbols
 
 
-@pytest.mark.parametrize("path, title, layer", [
-    ("blocks.2.attention", "layer 3", 3),
-    ("model.blocks.0.attention", "layer 1", 1),
-    ("encoder.blocks.1.attention", "encoder, layer 2", 2),
-    ("decoder.blocks.0.cross_attention", "decoder, layer 1, cross-attention", 1),
-    ("decoder.layers.4.self_attn", "decoder, layer 5, self-attn", 5),
-    ("attention", "attention", 7),
-])
-def test_titles(path, title, layer):
-    maps = dict.fromkeys([*"abcdef"], np.ones((1, 1, 1))) | {path: np.ones((1, 1, 1))}
-    found = labelled(maps, lambda path: ([path], [path]))[-1]
-    assert (found.title, found.layer, found.queries, found.keys) == (title, layer, [path], [path])
+def test_titles():
+    for path, title, layer in [
+        ("blocks.2.attention", "layer 3", 3), ("model.blocks.0.attention", "layer 1", 1),
+        ("encoder.blocks.1.attention", "encoder, layer 2", 2), ("attention", "attention", 7),
+        ("decoder.blocks.0.cross_attention", "decoder, layer 1, cross-attention", 1),
+        ("decoder.layers.4.self_attn", "decoder, layer 5, self-attn", 5),
+    ]:
+        maps = dict.fromkeys([*"abcdef"], np.ones((1, 1, 1))) | {path: np.ones((1, 1, 1))}
+        found = labelled(maps, lambda path: ([path], [path]))[-1]
+        assert (found.title, found.layer, found.queries, found.keys) == (title, layer, [path], [path])
 
 
 def test_which_files_are_ours(tmp_path):
@@ -185,10 +184,9 @@ def test_a_text_that_is_read(make_trainer):
     title, maps = vocabulary.look(model, "ab cd")
     assert title == "" and [(found.title, found.weights.shape) for found in maps] == [("layer 1", (2, 5, 5)), ("layer 2", (2, 5, 5))]
     assert all(found.queries == found.keys == ["a", "b", "␣", "c", "d"] and found.hides_future for found in maps)
-    for prompt, says in ((None, "there is no text to read"), ("", "there is no text to read"), ("xyz", "the vocabulary has no 'x'"),
-                         ("a" * 33, "a prompt of 33 characters does not fit into the model's context of 32")):
-        with pytest.raises(ValueError, match=says):
-            vocabulary.look(model, prompt)
+    all_refused(lambda prompt: vocabulary.look(model, prompt), [
+        (None, "there is no text to read"), ("", "there is no text to read"), ("xyz", "the vocabulary has no 'x'"),
+        ("a" * 33, "a prompt of 33 characters does not fit into the model's context of 32")])
 
 
 def test_the_picture_of_a_text_run(make_trainer, tmp_path, monkeypatch):
