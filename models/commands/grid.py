@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from models.commands.shared import UsageError
+from models.commands.shared import UsageError, as_flag
 
 MOST_RUNS = 1000  # in a grid: more than that is a slip, or takes weeks
 LONGEST_NAME = 200  # of a folder; file systems have room for 255 bytes
@@ -69,10 +69,10 @@ def combinations(grid: Grid) -> list[dict[str, Any]]:
     for name, values in grid.items():
         twice = [value for value, count in collections.Counter(values).items() if count > 1]
         if twice:
-            raise UsageError(f"--{name.replace('_', '-')} has {twice[0]} twice; give each value once")
+            raise UsageError(f"{as_flag(name)} has {twice[0]} twice; give each value once")
     count = math.prod(map(len, grid.values()))
     if count > MOST_RUNS:
-        sizes = " x ".join(f"{len(values)} of --{name.replace('_', '-')}" for name, values in varied(grid).items())
+        sizes = " x ".join(f"{len(values)} of {as_flag(name)}" for name, values in varied(grid).items())
         raise UsageError(f"this grid has {count:,} runs ({sizes}), and a sweep at most {MOST_RUNS:,}; leave some out")
     order = ["seed", *(name for name in grid if name != "seed")] if "seed" in grid else list(grid)
     combined = [dict(zip(order, values)) for values in itertools.product(*(grid[name] for name in order))]

@@ -75,13 +75,18 @@ def add_fields(group, config_class: type, names: Container[str] | None = None,
     for field in dataclasses.fields(config_class):
         if names is not None and field.name not in names:
             continue
-        flag = "--" + field.name.replace("_", "-")
+        flag = as_flag(field.name)
         kind = int if field.type == int | None else field.type
         text = f"{comments[field.name].replace('%', '%%')} (default: {defaults.get(field.name, field.default)})"
         if kind is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         else:
             group.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=text)
+
+
+def as_flag(field: str) -> str:
+    """The flag of a field."""
+    return "--" + field.replace("_", "-")
 
 
 def check_writable(folder: pathlib.Path, flag: str = "--out") -> None:

@@ -16,7 +16,7 @@ from models import run as runs
 from models.checkpoint import CheckpointError
 from models.commands import compare, train
 from models.commands.grid import Grid, SeveralValues, combinations, name_of
-from models.commands.shared import CheckFailed, UsageError, check_writable, cores
+from models.commands.shared import CheckFailed, UsageError, as_flag, check_writable, cores
 from models.commands.sweep_run import OnRanks, Processes
 from models.distributed import Ranks, connected
 from models.extras import extra
@@ -171,7 +171,7 @@ def another(known: Settings, planned: list[Planned]) -> str:
     name = min((differences(run.settings, known) for run in planned), key=len)[0]
     if name.endswith("_sha256"):
         return f"is of another {name.removesuffix('_sha256')}; give that one, too"
-    return f"has {name} {known[name]}, which this grid lacks; add it to {train.as_flag(name)}"
+    return f"has {name} {known[name]}, which this grid lacks; add it to {as_flag(name)}"
 
 
 def share_cores(given: dict[str, Any], to_do: list[Planned]) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from models import hub, loading
 from models import run as runs
 from models.architectures import ARCHITECTURES, architecture_for, make_model
 from models.checkpoint import NAME, PREVIOUS, Checkpoint, find, load
-from models.commands.shared import UsageError, add_fields, check_writable, show_progress
+from models.commands.shared import UsageError, add_fields, as_flag, check_writable, show_progress
 from models.data import Corpus, load_corpus
 from models.distributed import ALONE, Alone, Ranks, connected
 from models.loading import model_config, task_of, training_config
@@ -108,27 +108,25 @@ def check_divisible(training: TrainingConfig, ranks: Alone) -> None:
 def check_flags(given: dict[str, Any]) -> None:
     """UsageError if a flag makes no sense beside another."""
     for flag, others in MEANINGLESS.items():
-        if flag in given and others & given.keys():
-            beside = f"{as_flag(flag)} {given[flag] or ''}".strip()
-            raise UsageError(f"{as_flag(min(others & given.keys()))} makes no sense with {beside}; leave it out")
-    if "tokenizer" in given and os.path.isdir(given.get("text", "")):
-        raise UsageError(f"--tokenizer makes no sense with --text {given['text']}, which holds tokens; leave it out")
-    unused = UNUSED_BY_RNNS & given.keys() if given.get("model", "").startswith("rnn") else set()
-    if unused:
-        raise UsageError(f"{as_flag(min(unused))} makes no sense with --model {given['model']}; leave it out")
+        if flag in given:
+            refuse_beside(f"{as_flag(flag)} {given[flag] or ''}".strip(), given, others)
+    if os.path.isdir(given.get("text", "")):
+        refuse_beside(f"--text {given['text']}, which holds tokens", given, {"tokenizer"})
+    if given.get("model", "").startswith("rnn"):
+        refuse_beside(f"--model {given['model']}", given, UNUSED_BY_RNNS)
 
 
 def check_use(given: dict[str, Any], training: TrainingConfig) -> None:
     """UsageError if the training has no use for a flag, whether its choice is a flag, the recipe's or a default."""
     for (field, choice), useless in USELESS.items():
-        if getattr(training, field) == choice and useless & given.keys():
-            raise UsageError(f"{as_flag(min(useless & given.keys()))} makes no sense with {as_flag(field)} {choice}; "
-                             "leave it out")
+        if getattr(training, field) == choice:
+            refuse_beside(f"{as_flag(field)} {choice}", given, useless)
 
 
-def as_flag(field: str) -> str:
-    """The flag of a field."""
-    return "--" + field.replace("_", "-")
+def refuse_beside(what: str, given: dict[str, Any], others: set[str]) -> None:
+    """UsageError if one of the others is given, as it makes no sense beside this."""
+    if others & given.keys():
+        raise UsageError(f"{as_flag(min(others & given.keys()))} makes no sense with {what}; leave it out")
 
 
 def as_flags(values: Mapping[str, Any]) -> str:
@@ -295,9 +293,8 @@ def chosen(given: dict, config_class: type) -> dict:
 def check_unchanged(checkpoint: Checkpoint, given: dict, path: pathlib.Path) -> None:
     """UsageError if a flag contradicts the run that is resumed."""
     task = checkpoint.dataset["task"]
-    for name in ("text", "tokenizer"):
-        if name in given and task:
-            raise UsageError(f"--{name} makes no sense with {path}, which is of task {task}; leave it out")
+    if task:
+        refuse_beside(f"{path}, which is of task {task}", given, {"text", "tokenizer"})
     saved = checkpoint.config | checkpoint.training | {"task": task or "a text", "model": checkpoint.architecture}
     if "tokenizer" in given:
         state, named = checkpoint.dataset["tokenizer"], named_tokenizer(given)
