@@ -1,5 +1,7 @@
 """What the checks of several notes share: numbers, formulas, layers, gradients."""
 import dataclasses
+import functools
+import math
 import statistics
 from collections.abc import Callable, Iterable
 
@@ -11,8 +13,9 @@ import nn.functional as F
 from minigrad import Tensor
 from models.architectures import make_model
 from models.task import Task
+from models.tasks import TASKS
 from models.train import Trainer, TrainingConfig
-from models.transformer import Block, TransformerConfig
+from models.transformer import MLP, Block, TransformerConfig
 from study.notes.claims import Refuted, require
 
 EXACT = 1e-12  # what rounding may leave in float64
@@ -58,6 +61,72 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=-1, keepdims=True)
 
 
+def attend(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal: bool = False) -> np.ndarray:
+    """Row t: the sum of exp(q_t . k_s) v_s over s, divided by the sum of exp(q_t . k_s); s ends at t if causal."""
+    rows = []
+    for t, query in enumerate(queries):
+        seen = range(t + 1 if is_causal else len(keys))
+        weights = [math.exp(sum(a * b for a, b in zip(query, keys[s]))) for s in seen]
+        rows.append(sum(weights[s] * values[s] for s in seen) / sum(weights))
+    return np.array(rows)
+
+
+def heads_of(layer: nn.Attention, x: np.ndarray, memory: np.ndarray | None = None, scale: float | None = None,
+             is_causal: bool = False) -> np.ndarray:
+    """What each head gives, side by side (T, heads * value size), in loops; scale: else 1 / sqrt(key size)."""
+    scale, memory = layer.key_size**-0.5 if scale is None else scale, x if memory is None else memory
+    parts = [source @ W for source, W in zip((x, memory, memory), matrices(layer))]
+    heads = zip(*(np.split(part, layer.heads, axis=1) for part in parts))
+    return np.hstack([attend(scale * q, k, v, is_causal) for q, k, v in heads])
+
+
+def mhsa(layer: nn.MultiHeadAttention, x: np.ndarray, is_causal: bool = False) -> np.ndarray:
+    """What the layer computes, head by head; the factor 1 / sqrt(head size) is note 000's U_q's to have."""
+    weights, biases = (np.split(p.array, 3) for p in (layer.in_proj_weight, layer.in_proj_bias))
+    q, k, v = (np.split(x @ weight.T + bias, layer.num_heads, axis=1) for weight, bias in zip(weights, biases))
+    heads = [attend(q_h / math.sqrt(q_h.shape[1]), k_h, v_h, is_causal) for q_h, k_h, v_h in zip(q, k, v)]
+    return np.hstack(heads) @ layer.out_proj.weight.array.T + layer.out_proj.bias.array
+
+
+def feed_forward(layer: MLP, x: np.ndarray) -> np.ndarray:
+    hidden = x @ layer.expand.weight.array.T + layer.expand.bias.array
+    gelu = hidden * (1 + np.vectorize(math.erf)(hidden / math.sqrt(2))) / 2
+    return gelu @ layer.project.weight.array.T + layer.project.bias.array
+
+
+BLOCKS = {  # what a block makes of x, with attention a, MLP m, and the norms before or after them
+    "none": lambda x, a, m, n1, n2: m(a(x)),
+    "residual": lambda x, a, m, n1, n2: (y := x + a(x)) + m(y),
+    "post": lambda x, a, m, n1, n2: n2((y := n1(x + a(x))) + m(y)),
+    "pre": lambda x, a, m, n1, n2: (y := x + a(n1(x))) + m(n2(y)),
+    "inner": lambda x, a, m, n1, n2: (y := n2((z := n1(x)) + a(z))) + m(y),
+    "mixed": lambda x, a, m, n1, n2: (y := (z := n1(x)) + a(z)) + m(n2(y)),
+    "post_attention_only": lambda x, a, m, n1, n2: n2(m(n1(x + a(x)))),
+}
+
+
+def require_block(block: Block, placement: str, x: np.ndarray) -> float:
+    """How far a bidirectional block is from its formula at x (T, C); Refuted if that is much, or a gradient is wrong."""
+    parts = (functools.partial(mhsa, block.attention), functools.partial(feed_forward, block.mlp),
+             *(functools.partial(layer_norm, norm) for norm in (block.ln_1, block.ln_2)))
+    difference = require_equal(block(mg.tensor(x[None]))[0], BLOCKS[placement](x, *parts))
+    check_gradients(block, x[None], fast_mode=True)
+    return difference
+
+
+def make_block(placement: str, width: int = 4, heads: int = 2) -> Block:
+    """A bidirectional block in float64, none of whose parameters is zero, one or small."""
+    block = Block(TransformerConfig(context=8, heads=heads, width=width, placement=placement), is_causal=False).double()
+    for seed, parameter in enumerate(block.parameters()):
+        parameter.data[...] = 0.5 * normal(seed, *parameter.shape)
+    return block
+
+
+def slope_of(block: Block, x: np.ndarray) -> np.ndarray:
+    """The Jacobian of a block at x (T, C), (T C, T C)."""
+    return mg.jacobian(lambda x: block(x[None])[0], mg.tensor(x)).array.reshape(x.size, x.size)
+
+
 def normalised(x: np.ndarray, eps: float = 1e-5) -> np.ndarray:
     """Layer norm without gain and bias."""
     return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
@@ -72,6 +141,37 @@ def shift_map(table: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
     before, after = table[:-steps], table[steps:]
     M, *_ = np.linalg.lstsq(before, after, rcond=None)
     return M, largest(before @ M, after)
+
+
+# what depends on chance
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """What was measured with several seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    def __format__(self, spec: str) -> str:
+        middle, low, high = (format(value, spec) for value in (self.median, min(self.values), max(self.values)))
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
+    """measure(seed) for each seed, which seeds all generators first. A claim then holds for the median.
+
+    >>> f"{over_seeds(lambda seed: seed / 10):.1f}"
+    '0.2 (0.0 to 0.4)'
+    """
+
+    def run(seed: int) -> float:
+        mg.manual_seed(seed)
+        return float(measure(seed))
+
+    return Spread(tuple(run(seed) for seed in range(seeds)))
 
 
 # layers
@@ -94,11 +194,37 @@ def silence(block: Block) -> Block:
     return block
 
 
-def trained(task: Task, name: str, config: TransformerConfig, **training) -> nn.Module:
-    """A model of this name after its training on a task."""
+def train(task: Task, name: str, config: TransformerConfig, **training) -> tuple[nn.Module, list[float]]:
+    """A model of this name after its training on a task, and its losses."""
     model = make_model(task, name, config, training.get("seed", 0))
-    Trainer(model, task, TrainingConfig.of(task, **training)).train()
-    return model
+    return model, Trainer(model, task, TrainingConfig.of(task, **training)).train()
+
+
+def trained(task: Task, name: str, config: TransformerConfig, **training) -> nn.Module:
+    """The model alone."""
+    return train(task, name, config, **training)[0]
+
+
+def of_one_length(name: str, length: int) -> Task:
+    return dataclasses.replace(TASKS[name], lengths=(length, length))
+
+
+def after_fit(make: Callable[[], nn.Module], draw: Callable[[np.random.Generator], tuple[np.ndarray, ...]],
+              measure: Callable[..., float], steps: int, lr: float, loss: Callable[..., Tensor] | None = None) -> Spread:
+    """What is measured of models, measure(model, generator), after `steps` on what `draw` gives: of five seeds.
+
+    The loss is loss(model, *batch); without one, the cross-entropy of model(inputs) for the targets.
+    """
+    def run(seed: int) -> float:
+        model, generator = make(), np.random.default_rng(seed)
+        fit(functools.partial(loss or classes_loss, model), model.parameters(), lambda: draw(generator), steps, lr)
+        return measure(model, generator)
+
+    return over_seeds(run)
+
+
+def classes_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    return read_out_loss(model(inputs), targets)
 
 
 def fit(loss_of: Callable[..., Tensor], parameters: Iterable[Tensor], draw: Callable[[], tuple[np.ndarray, ...]],
@@ -131,37 +257,6 @@ def choices(model: nn.Module, x: np.ndarray) -> np.ndarray:
     """What a model that gives logits thinks the likeliest, (...)."""
     with mg.no_grad():
         return model(mg.tensor(x)).array.argmax(axis=-1)
-
-
-# what depends on chance
-
-@dataclasses.dataclass(frozen=True)
-class Spread:
-    """What was measured with several seeds."""
-
-    values: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.values)
-
-    def __format__(self, spec: str) -> str:
-        middle, low, high = (format(value, spec) for value in (self.median, min(self.values), max(self.values)))
-        return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
-    """measure(seed) for each seed, which seeds all generators first. A claim then holds for the median.
-
-    >>> f"{over_seeds(lambda seed: seed / 10):.1f}"
-    '0.2 (0.0 to 0.4)'
-    """
-
-    def run(seed: int) -> float:
-        mg.manual_seed(seed)
-        return float(measure(seed))
-
-    return Spread(tuple(run(seed) for seed in range(seeds)))
 
 
 # gradients

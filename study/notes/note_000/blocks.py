@@ -5,14 +5,14 @@ import numpy as np
 
 import minigrad as mg
 import nn
-from models.architectures import make_model
-from models.train import Trainer, TrainingConfig, TrainingError
+from models.train import TrainingError
 from models.transformer import MLP, Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, Spread, check_gradients, influence, largest, layer_norm, normal, over_seeds, require_equal, silence, trained,
+    EXACT, Spread, check_gradients, feed_forward, influence, largest, layer_norm, make_block, normal, of_one_length,
+    over_seeds, require_block, require_equal, silence, slope_of, train, trained,
 )
-from study.notes.note_000.shared import TRANSFORMER, make_block, mhsa, mlp, of_one_length, on_rows
+from study.notes.note_000.shared import TRANSFORMER
 
 claim = claims_of("000")
 
@@ -30,7 +30,7 @@ def the_mlp_works_token_by_token():
     require_equal(np.vstack([layer(mg.tensor(y[t : t + 1])).array for t in range(5)]), x)
     order = np.random.default_rng(0).permutation(5)
     require_equal(layer(mg.tensor(y[order])), x[order])
-    difference = require_equal(x, mlp(layer, y))
+    difference = require_equal(x, feed_forward(layer, y))
     reach, same = influence(layer, y[None]), np.eye(5, dtype=bool)
     own, others = reach[same].max(), reach[~same].max()
     require(others == 0 and own > 0, f"|dx_t / dy_s| up to {others:.0e} for s != t")
@@ -46,12 +46,11 @@ def the_mlp_works_token_by_token():
 def a_block_without_residual_connections():
     """A block's output is that of the token-wise network, which is applied to what multi-headed self-attention gives."""
     x, block = normal(13, 3, 4), make_block("none")
-    difference = require_equal(on_rows(block)(mg.tensor(x)), mlp(block.mlp, mhsa(block.attention, x)))
+    difference = require_block(block, "none", x)
     require(not any(isinstance(module, nn.LayerNorm) for module in block.modules()), "there is a norm")
-    check_gradients(block, x[None])
     silent = silence(block)
-    left, slope = on_rows(silent)(mg.tensor(x)), mg.jacobian(on_rows(silent), mg.tensor(x))
-    require(not left.array.any() and not slope.array.any(), "something passes a block of zeros")
+    left = silent(mg.tensor(x[None])).array
+    require(not left.any() and not slope_of(silent, x).any(), "something passes a block of zeros")
     return (f"the block is mlp(mhsa(X)), within {difference:.0e}; where it learns nothing, as with zero weights, "
             "nothing is left of X nor of its gradient")
 
@@ -83,13 +82,10 @@ def the_mlp_can_dominate():
 def residual_connections_start_at_the_identity():
     """If input and output have the same size, let the network learn the residual: Y = X + mhsa(X), X = Y + mlp(Y)."""
     x, block = normal(14, 3, 4), make_block("residual")
-    y = x + mhsa(block.attention, x)
-    difference = require_equal(on_rows(block)(mg.tensor(x)), y + mlp(block.mlp, y))
-    check_gradients(block, x[None])
+    difference = require_block(block, "residual", x)
     silent = silence(block)
-    jacobian = mg.jacobian(on_rows(silent), mg.tensor(x)).array.reshape(12, 12)
-    require(np.array_equal(on_rows(silent)(mg.tensor(x)).array, x), "zero weights are not the identity")
-    require(np.array_equal(jacobian, np.eye(12)), "its Jacobian is not I")
+    require(np.array_equal(silent(mg.tensor(x[None])).array[0], x), "zero weights are not the identity")
+    require(np.array_equal(slope_of(silent, x), np.eye(12)), "its Jacobian is not I")
     return (f"the block is the formula's, within {difference:.0e}; with zero weights it is the identity and its "
             "Jacobian I, exactly, so a network starts from passing on what it is given")
 
@@ -168,20 +164,18 @@ def layer_norm_stabilises_training():
     """Layer norm is a trick that stabilises training."""
     task = of_one_length("copy", 4)
 
-    def train(placement, lr, steps, seed):
+    def peak_and_right(placement, lr, steps, seed):
         """(the largest loss on the way, the fraction of right answers at the end), without clipping of gradients."""
         config = TransformerConfig(context=16, layers=4, heads=2, width=16, placement=placement, final_norm=False)
-        model = make_model(task, "causal", config, seed)
-        training = TrainingConfig.of(task, steps=steps, seed=seed, lr=lr, batch_size=32, warmup_steps=10,
-                                     max_grad_norm=1e9)
         try:
-            losses = Trainer(model, task, training).train()
+            model, losses = train(task, "causal", config, steps=steps, seed=seed, lr=lr, batch_size=32, warmup_steps=10,
+                                  max_grad_norm=1e9)
         except TrainingError:  # the loss or the gradient is not finite any more
             return math.inf, 0.0
         return max(losses), task.accuracy(model)
 
     def over_five(*arguments):
-        return [Spread(each) for each in zip(*(train(*arguments, seed) for seed in range(5)))]
+        return [Spread(each) for each in zip(*(peak_and_right(*arguments, seed) for seed in range(5)))]
 
     _, slowly = over_five("residual", 0.01, 200)
     peaks, right = zip(*(over_five(placement, 0.06, 120) for placement in ("residual", "inner", "pre")))
@@ -201,13 +195,8 @@ def layer_norm_before_both_halves():
     """Layer norm is typically applied before attention and before the MLP: X' = LN(X), Y = X' + mhsa(X'), Y' = LN(Y),
     X = Y' + mlp(Y'). This defines one transformer block."""
     x, block = normal(15, 3, 4), make_block("inner")
-    x_normed = layer_norm(block.ln_1, x)
-    y_normed = layer_norm(block.ln_2, x_normed + mhsa(block.attention, x_normed))
-    y = on_rows(block)(mg.tensor(x))
-    difference = require_equal(y, y_normed + mlp(block.mlp, y_normed))
-    check_gradients(block, x[None])
-    pre = make_block("pre")
-    apart = largest(on_rows(pre)(mg.tensor(x)), y)
+    difference = require_block(block, "inner", x)
+    apart = largest(make_block("pre")(mg.tensor(x[None])), block(mg.tensor(x[None])))
     require(apart > 0.1, f"pre-norm gives the same within {apart:.2g}")
     return (f"the block is the formula's, within {difference:.0e}; it is not what is known as pre-norm, which adds "
             f"to X and to Y: with the same weights that differs by {apart:.2f}")
@@ -220,13 +209,10 @@ def the_final_block_has_residual_connections():
     """Transformers use residual connections, Y = X + mhsa(X) and X = Y + mlp(Y), and the final block only has layer norm
     before both steps."""
     x, blocks = normal(32, 3, 4), {name: make_block(name) for name in ("residual", "pre", "inner")}
-    off = {}
-    for name, block in blocks.items():
-        jacobian = mg.jacobian(on_rows(silence(block)), mg.tensor(x)).array.reshape(12, 12)
-        off[name] = largest(jacobian, np.eye(12))
+    off = {name: largest(slope_of(silence(block), x), np.eye(12)) for name, block in blocks.items()}
     require(off["residual"] == off["pre"] == 0 < 0.1 < off["inner"], f"Jacobians differ from I by {off}")
     printed = blocks["inner"]
-    out, of_larger = (on_rows(printed)(mg.tensor(size * x)) for size in (1, 1000))
+    out, of_larger = (printed(mg.tensor(size * x[None]))[0] for size in (1, 1000))
     require_equal(out, layer_norm(printed.ln_2, layer_norm(printed.ln_1, x)))
     lost = largest(out, of_larger)
     require(lost < 1e-4, f"the outputs of X and 1000 X differ by {lost:.0e}")
@@ -242,16 +228,12 @@ def the_final_block_has_residual_connections():
 def both_notes_print_turners_block():
     """The presentation follows Turner's introduction, with slight changes to the notation."""
     x, here, there = normal(31, 3, 4), make_block("inner"), make_block("mixed")
-    here_out, there_out = (on_rows(block)(mg.tensor(x)) for block in (here, there))
-    once = layer_norm(there.ln_1, x)
-    y = once + mhsa(there.attention, once)
-    require_equal(there_out, y + mlp(there.mlp, layer_norm(there.ln_2, y)))
-    normed = layer_norm(here.ln_2, y)
-    require_equal(here_out, normed + mlp(here.mlp, normed))
-    apart = largest(here_out, there_out)
+    require_block(here, "inner", x)
+    require_block(there, "mixed", x)
+    apart = largest(here(mg.tensor(x[None])), there(mg.tensor(x[None])))
     require(apart > 0.1, f"blocks {apart:.2g} apart")
-    check_gradients(there, x[None])
-    of_here, of_there = (on_rows(silence(block))(mg.tensor(x)) for block in (here, there))
+    once = layer_norm(there.ln_1, x)
+    of_here, of_there = (silence(block)(mg.tensor(x[None]))[0] for block in (here, there))
     require_equal(of_here, layer_norm(here.ln_2, once))
     require_equal(of_there, once)
     return ("both notes name the same source and print different blocks, so at most one of them is Turner's: here "

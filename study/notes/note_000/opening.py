@@ -8,8 +8,8 @@ import nn
 from models.encoder_decoder import Encoder
 from models.transformer import TransformerConfig
 from study.notes.claims import claims_of, require
-from study.notes.helpers import largest, longest_chain, normal, normalised, plain_attention, require_equal
-from study.notes.note_000.shared import ATTENTION, attend
+from study.notes.helpers import attend, largest, longest_chain, normal, normalised, plain_attention, require_equal
+from study.notes.note_000.shared import ATTENTION
 
 claim = claims_of("000")
 

@@ -11,7 +11,9 @@ from models.encoder_decoder import Classifier, Encoder
 from models.generate import draw
 from models.transformer import CausalTransformer, TransformerConfig, scale_of_tokens
 from study.notes.claims import claims_of, require
-from study.notes.helpers import EXACT, check_gradients, largest, normal, over_seeds, require_causal, require_equal, softmax
+from study.notes.helpers import (
+    EXACT, check_gradients, largest, normal, over_seeds, require_causal, require_equal, softmax,
+)
 from study.notes.note_000.shared import TRANSFORMER, small_model
 
 claim = claims_of("000")

@@ -1,22 +1,17 @@
 """Note 001, "Transformer Encoder", "Putting them both together", and "Problems"."""
-import dataclasses
-import functools
 
 import numpy as np
 
 import minigrad as mg
 import nn
-from models.architectures import make_model
 from models.attention_maps import attention_maps
 from models.encoder_decoder import PAD, Encoder, EncoderDecoder
 from models.task import FIRST
-from models.tasks import TASKS
-from models.train import Trainer, TrainingConfig
 from models.transformer import Block, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    check_gradients, fit, influence, largest, matrices, normal, over_seeds, require_causal, require_equal, softmax,
-    Spread,
+    Spread, after_fit, check_gradients, heads_of, influence, largest, matrices, normal, of_one_length, over_seeds,
+    require_causal, require_equal, trained,
 )
 from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
 
@@ -51,17 +46,10 @@ STEPS = 400
 
 
 def answered_right(name: str):
-    """Of a seed: how many of 500 new sequences of 4 letters an encoder-decoder answers without a mistake, after
-    training."""
-
-    def measure(seed: int) -> float:
-        task = dataclasses.replace(TASKS[name], lengths=(4, 4))
-        model = make_model(task, "encoder-decoder", SMALL, seed=seed)
-        training = TrainingConfig.of(task, steps=STEPS, batch_size=32, lr=5e-3, warmup_steps=50, seed=seed)
-        Trainer(model, task, training).train()
-        return task.accuracy(model, 500)
-
-    return over_seeds(measure)
+    """How many of 500 new sequences of 4 letters an encoder-decoder answers without a mistake, after training."""
+    task = of_one_length(name, 4)
+    return over_seeds(lambda seed: task.accuracy(trained(
+        task, "encoder-decoder", SMALL, steps=STEPS, batch_size=32, lr=5e-3, warmup_steps=50, seed=seed), 500))
 
 
 def changed_by_each(function, tokens: np.ndarray) -> np.ndarray:
@@ -103,13 +91,7 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
     mg.manual_seed(0)
     z, h = normal(0, 1, 3, 8), normal(1, 1, 5, 6)
     layer = nn.Attention(8, heads=2, memory_width=6).double()
-    Q, K, V = matrices(layer)
-    expected = np.zeros((3, 8))
-    for part in (slice(0, 4), slice(4, 8)):
-        for i in range(3):
-            weights = softmax(np.array([(z[0, i] @ Q[:, part]) @ (h[0, j] @ K[:, part]) / 2 for j in range(5)]))
-            expected[i, part] = sum(weights[j] * (h[0, j] @ V[:, part]) for j in range(5))
-    difference = require_equal(layer(mg.tensor(z), mg.tensor(h))[0], expected @ layer.out.weight.array.T)
+    difference = require_equal(layer(mg.tensor(z), mg.tensor(h))[0], heads_of(layer, z[0], h[0]) @ layer.out.weight.array.T)
     error = check_gradients(layer, z, h)
     same = nn.Attention(8, heads=2).double()
     require_equal(same(mg.tensor(z), mg.tensor(z)), same(mg.tensor(z)))
@@ -173,29 +155,31 @@ def scores_with_positions(layer: nn.Attention, X: np.ndarray) -> np.ndarray:
 BEFORE, SYMBOLS, LENGTH = 2, 6, 8  # the task: which token stood so many places before? Trained at this length
 
 
-def told(positions: str, seed: int) -> tuple[float, float]:
+def told(positions: str) -> tuple[Spread, Spread]:
     """How often a layer is right after training, at its length and beyond, up to twice as far."""
-    generator = np.random.default_rng(seed)
     config = TransformerConfig(vocabulary_size=SYMBOLS, context=2 * LENGTH, layers=1, heads=2, width=24,
                                positions=positions)
-    model = CausalTransformer(config)
-    for name, parameter in model.named_parameters():
-        if parameter.ndim == 2 and "relative" not in name:
-            nn.init.normal_(parameter, std=config.width**-0.5)
+    within = []
 
-    def draw(count: int = 32, length: int = LENGTH) -> tuple[np.ndarray, np.ndarray]:
+    def make() -> CausalTransformer:
+        model = CausalTransformer(config)
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 2 and "relative" not in name:
+                nn.init.normal_(parameter, std=config.width**-0.5)
+        return model
+
+    def draw(generator: np.random.Generator, count: int = 32, length: int = LENGTH) -> tuple[np.ndarray, np.ndarray]:
         tokens = generator.integers(0, SYMBOLS, (count, length))
         return tokens, np.hstack([np.full((count, BEFORE), -100), tokens[:, :-BEFORE]])
 
-    fit(lambda tokens, targets: model(tokens, targets)[1], model.parameters(), draw, steps=300, lr=1e-2)
-    tokens, targets = draw(300, 2 * LENGTH)
-    right = model(mg.tensor(tokens))[0].array.argmax(-1) == targets
-    return float(right[:, BEFORE:LENGTH].mean()), float(right[:, LENGTH:].mean())
+    def measure(model: CausalTransformer, generator: np.random.Generator) -> float:
+        tokens, targets = draw(generator, 300, 2 * LENGTH)
+        right = model(mg.tensor(tokens))[0].array.argmax(-1) == targets
+        within.append(float(right[:, BEFORE:LENGTH].mean()))
+        return right[:, LENGTH:].mean()
 
-
-def told_within_and_beyond(positions: str) -> tuple[Spread, Spread]:
-    once = functools.cache(told)
-    return over_seeds(lambda seed: once(positions, seed)[0]), over_seeds(lambda seed: once(positions, seed)[1])
+    beyond = after_fit(make, draw, measure, steps=300, lr=1e-2, loss=lambda model, *batch: model(*batch)[1])
+    return Spread(tuple(within)), beyond
 
 
 @claim("P8", "Problems", "true if texts may be longer than in training",
@@ -221,7 +205,7 @@ def absolute_indices_are_not_the_best_positions():
         require((same > 0.01) == (positions != "none"), f"{positions} positions change scores by {same:.0e}")
     require(max(moved["rotary"], moved["relative"]) < 1e-12 and moved["none"] > 0.01, f"7 places later: {moved}")
 
-    shares = {kind: told_within_and_beyond(kind) for kind in ("learned", "sinusoidal", "relative", "rotary")}
+    shares = {kind: told(kind) for kind in ("learned", "sinusoidal", "relative", "rotary")}
     within, right = ({kind: share[which] for kind, share in shares.items()} for which in (0, 1))
     shown = {kind: f"{share:.0%}" for kind, share in right.items()}
     require(min(share.median for share in within.values()) > 0.97, f"right at the length of training: {within}")

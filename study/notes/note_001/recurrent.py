@@ -9,7 +9,9 @@ import nn
 import nn.functional as F
 from minigrad import Tensor
 from study.notes.claims import claims_of, require
-from study.notes.helpers import fit, influence, longest_chain, normal, over_seeds, require_equal
+from study.notes.helpers import (
+    Spread, after_fit, choices, fit, influence, longest_chain, normal, over_seeds, require_equal,
+)
 
 claim = claims_of("001")
 
@@ -174,18 +176,18 @@ class Recall(nn.Module):
         return self.out(states[:, -1])
 
 
-def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: int = 8, width: int = 32) -> Callable:
-    """Of a seed: how often the first of T random tokens is recalled, after training."""
+def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: int = 8, width: int = 32) -> Spread:
+    """How often the first of T random tokens is recalled, after training."""
 
-    def measure(seed: int) -> float:
-        generator = np.random.default_rng(seed)
-        model = Recall(make_layer(), symbols, width)
-        fit(lambda tokens: F.cross_entropy(model(tokens), tokens[:, 0]), model.parameters(),
-            lambda: (generator.integers(0, symbols, (32, T)),), steps, lr=3e-3)
-        tokens = generator.integers(0, symbols, (500, T))
-        return float((model(mg.tensor(tokens)).array.argmax(-1) == tokens[:, 0]).mean())
+    def draw(generator: np.random.Generator, count: int = 32) -> tuple[np.ndarray, np.ndarray]:
+        tokens = generator.integers(0, symbols, (count, T))
+        return tokens, tokens[:, 0]
 
-    return measure
+    def right(model: Recall, generator: np.random.Generator) -> float:
+        tokens, first = draw(generator, 500)
+        return (choices(model, tokens) == first).mean()
+
+    return after_fit(lambda: Recall(make_layer(), symbols, width), draw, right, steps, lr=3e-3)
 
 
 @claim("G22", "Linear Interaction Distance", formula="Long distance dependencies are difficult to learn",
@@ -193,8 +195,8 @@ def recalled(make_layer: Callable[[], nn.Module], T: int, steps: int, symbols: i
 def an_rnn_hardly_learns_from_far_away():
     """Long-distance dependencies are difficult to learn, because of the gradient problems of recurrent networks."""
     rnn, attention = lambda: nn.RNN(32, 32, batch_first=True), lambda: nn.Attention(32, causal="mask")
-    near, far = over_seeds(recalled(rnn, 4, 300)), over_seeds(recalled(rnn, 16, 1200))
-    of_attention = over_seeds(recalled(attention, 48, 300))
+    near, far = recalled(rnn, 4, 300), recalled(rnn, 16, 1200)
+    of_attention = recalled(attention, 48, 300)
     require(near.median > 0.99 and of_attention.median > 0.99, f"RNN, 4 tokens: {near:.0%}; attention: {of_attention:.0%}")
     require(far.median < 0.3, f"an RNN recalls the first of 16 tokens: {far:.0%}")
     return (f"which of 8 symbols came first? An RNN of 32 units tells it of 4 tokens after 300 steps ({near:.0%} "

@@ -10,8 +10,8 @@ from models.encoder_decoder import Encoder
 from models.transformer import MLP, CausalTransformer, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    check_gradients, fit, influence, largest, matrices, normal, over_seeds, refusal, require_causal, require_equal,
-    softmax,
+    Spread, after_fit, check_gradients, heads_of, influence, largest, matrices, mhsa, normal, refusal, require_causal,
+    require_equal, softmax,
 )
 
 claim = claims_of("001")
@@ -202,13 +202,7 @@ def scores_of_minus_infinity_hide_the_future():
     """To parallelise, the attention to future words is masked out: their scores are minus infinity."""
     mg.manual_seed(0)
     x, masked = normal(0, 6, 8), nn.Attention(8, heads=2, causal="mask").double()
-    Q, K, V = matrices(masked)
-    heads = []
-    for part in (slice(0, 4), slice(4, 8)):
-        scores = (x @ Q[:, part]) @ (x @ K[:, part]).T / 2
-        e = np.array([[scores[i, j] if j <= i else -math.inf for j in range(6)] for i in range(6)])
-        heads.append(softmax(e) @ x @ V[:, part])
-    difference = max(require_equal(y, np.hstack(heads) @ masked.out.weight.array.T)
+    difference = max(require_equal(y, heads_of(masked, x, is_causal=True) @ masked.out.weight.array.T)
                      for y in (masked(mg.tensor(x)), masked(mg.tensor(x), need_weights=True)[0]))
     require_causal(influence(masked, x[None]))
     require_rows_without_keys_are_finite()
@@ -266,19 +260,17 @@ def recurrences(generator: np.random.Generator, count: int) -> tuple[np.ndarray,
     return x[:, :-1], targets
 
 
-def predicted(without: str, steps: int = STEPS):
-    """Of a seed: how often the model is right about the next token, without seeing it, after training."""
+def predicted(without: str) -> Spread:
+    """How often the model is right about the next token, without seeing it, after training."""
 
-    def measure(seed: int) -> float:
-        generator, model = np.random.default_rng(seed), minimal_model(without)
-        fit(lambda tokens, targets: model(tokens, targets)[1], model.parameters(), lambda: recurrences(generator, 32),
-            steps, lr=5e-3)
+    def measure(model: CausalTransformer, generator: np.random.Generator) -> float:
         for block in model.blocks:
             block.is_causal = True
         tokens, targets = recurrences(generator, 300)
         return float((model(mg.tensor(tokens))[0].array.argmax(-1) == targets)[:, 1:].mean())
 
-    return measure
+    return after_fit(lambda: minimal_model(without), lambda generator: recurrences(generator, 32), measure, STEPS, lr=5e-3,
+                     loss=lambda model, *batch: model(*batch)[1])
 
 
 @claim("G21", "Minimal Self-attention architecture", formula="(a picture)",
@@ -291,15 +283,12 @@ def attention_needs_positions_a_nonlinearity_and_a_mask():
     model = minimal_model().double()
     tokens = recurrences(np.random.default_rng(0), 1)[0]
     block, E = model.blocks[0], model.token_embedding.weight.array
-    x = E[tokens[0]] + model.position_embedding.weight.array
-    q, k, v = np.split(x @ block.attention.in_proj_weight.array.T + block.attention.in_proj_bias.array, 3, axis=1)
-    scores = np.where(np.tri(LENGTH, dtype=bool), q @ k.T / math.sqrt(MINIMAL.width), -math.inf)
-    y = softmax(scores) @ v @ block.attention.out_proj.weight.array.T + block.attention.out_proj.bias.array
+    y = mhsa(block.attention, E[tokens[0]] + model.position_embedding.weight.array, is_causal=True)
     inner = np.maximum(y @ block.mlp.expand.weight.array.T + block.mlp.expand.bias.array, 0)
     logits = (inner @ block.mlp.project.weight.array.T + block.mlp.project.bias.array) @ E.T
     difference = require_equal(model(mg.tensor(tokens))[0][0], logits)
 
-    right = {without: over_seeds(predicted(without)) for without in ("", "positions", "feed-forward", "mask")}
+    right = {without: predicted(without) for without in ("", "positions", "feed-forward", "mask")}
     shown = {name: f"{share:.0%}" for name, share in right.items()}
     whole = right.pop("")
     require(whole.median > 0.99, f"the whole architecture is right about {shown['']}")

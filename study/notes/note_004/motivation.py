@@ -1,19 +1,17 @@
-"""Note 004, "Motivation": recurrent networks."""
-import dataclasses
+"""Note 004, "Motivation": recurrent networks, and what they miss."""
 
 import numpy as np
 
 import minigrad as mg
 import nn
 import nn.functional as F
-from models.encoder_decoder import PAD, STOP
-from models.task import FIRST, Task, inputs_and_targets
-from models.tasks import ENGLISH, SENTIMENT, TASKS, TOY
+from models.encoder_decoder import PAD
+from models.task import FIRST
+from models.tasks import TASKS
 from models.transformer import TransformerConfig
-from models.translate import greedy
 from study.notes.claims import claims_of, require
 from study.notes.helpers import (
-    Spread, check_gradients, choices, fit, influence, over_seeds, read_out_loss, require_causal, require_equal, trained,
+    after_fit, check_gradients, choices, influence, over_seeds, read_out_loss, require_causal, require_equal, trained,
 )
 from study.notes.note_004.shared import ATTENTION, RNN, SEQ2SEQ, randn
 
@@ -71,21 +69,16 @@ def recurrent_networks_put_out_symbols():
 
     steps, sentiment = 400, TASKS["sentiment"]
 
-    def next_symbols_right(seed):
-        model, generator = Reader(5, 5, num_layers=2), np.random.default_rng(seed)
-        fit(lambda x: read_out_loss(model(x[:, :-1]), x[:, 1:]), model.parameters(), lambda: (fibonacci(generator, 32),),
-            steps, lr=1e-2)
-        tested = fibonacci(np.random.default_rng(99), 500)
-        return (choices(model, tested[:, :-1]) == tested[:, 1:])[:, 1:].mean()  # the second number cannot be known
-
-    def classes_right(seed):
-        model, generator = Reader(sentiment.vocabulary_size, 2, num_layers=2), np.random.default_rng(seed)
-        fit(lambda x, y: F.cross_entropy(model(x)[:, -1], y), model.parameters(),
-            lambda: sentiment.make(generator, 32, int(generator.integers(4, 9))), steps, lr=1e-2)
-        words, classes = sentiment.make(np.random.default_rng(99), 500, 8)
-        return (choices(model, words)[:, -1] == classes).mean()
-
-    following, judged = over_seeds(next_symbols_right), over_seeds(classes_right)
+    tested, (words, classes) = fibonacci(np.random.default_rng(99), 500), sentiment.make(np.random.default_rng(99), 500, 8)
+    following = after_fit(
+        lambda: Reader(5, 5, num_layers=2), lambda generator: ((x := fibonacci(generator, 32))[:, :-1], x[:, 1:]),
+        lambda model, _: (choices(model, tested[:, :-1]) == tested[:, 1:])[:, 1:].mean(),  # the second cannot be known
+        steps, lr=1e-2)
+    judged = after_fit(
+        lambda: Reader(sentiment.vocabulary_size, 2, num_layers=2),
+        lambda generator: sentiment.make(generator, 32, int(generator.integers(4, 9))),
+        lambda model, _: (choices(model, words)[:, -1] == classes).mean(), steps, lr=1e-2,
+        loss=lambda model, x, y: F.cross_entropy(model(x)[:, -1], y))
     require(min(following.median, judged.median) > 0.95, f"next symbols {following:.0%}, classes {judged:.0%}")
     return (f"two layers are within {found:.0g} of a loop over units, and no state knows the future; after {steps} steps "
             f"they are right in {following:.0%} of the next symbols of sums of the two symbols before, and in {judged:.0%} "
@@ -105,13 +98,10 @@ def recurrent_networks_and_misalignment():
 
     def whole_sentences_right(wanted):
         """Of a network that writes a word for each that it reads."""
-        def of(seed):
-            model, generator = Reader(task.vocabulary_size, task.vocabulary_size, width=48), np.random.default_rng(seed)
-            fit(lambda x, y: read_out_loss(model(x), y), model.parameters(),
-                lambda: (batch := task.make(generator, 32, 3))[:1] + (wanted(*batch),), 2 * steps, lr=1e-2)
-            return (choices(model, source) == wanted(source, target)).all(axis=1).mean()
-
-        return over_seeds(of)
+        return after_fit(lambda: Reader(task.vocabulary_size, task.vocabulary_size, width=48),
+                         lambda generator: (batch := task.make(generator, 32, 3))[:1] + (wanted(*batch),),
+                         lambda model, _: (choices(model, source) == wanted(source, target)).all(axis=1).mean(),
+                         2 * steps, lr=1e-2)
 
     def of_encoder_and_decoder(name):
         return over_seeds(lambda seed: task.accuracy(trained(
@@ -193,14 +183,11 @@ def both_directions_miss_long_ranges():
         """Of the first token, asked at the end, and the last, asked at the beginning; those between are noise."""
         tested = np.random.default_rng(99).integers(letters, size=(500, length))
 
-        def of(seed):
-            model = Attender(letters, letters, length) if attends else Reader(letters, letters, bidirectional=True)
-            generator = np.random.default_rng(seed)
-            fit(lambda x: read_out_loss(model(x)[:, 0 :: length - 1], x[:, [length - 1, 0]]), model.parameters(),
-                lambda: (generator.integers(letters, size=(16, length)),), steps, lr=5e-3)
-            return (choices(model, tested)[:, [0, -1]] == tested[:, [-1, 0]]).mean()
-
-        return over_seeds(of)
+        return after_fit(
+            lambda: Attender(letters, letters, length) if attends else Reader(letters, letters, bidirectional=True),
+            lambda generator: (generator.integers(letters, size=(16, length)),),
+            lambda model, _: (choices(model, tested)[:, [0, -1]] == tested[:, [-1, 0]]).mean(), steps, lr=5e-3,
+            loss=lambda model, x: read_out_loss(model(x)[:, 0 :: length - 1], x[:, [length - 1, 0]]))
 
     near, missed, attention = right(4, short), right(far, short), right(far, short, attends=True)
     require(min(near.median, attention.median) > 0.98, f"near {near:.0%}, with attention {attention:.0%}")
@@ -209,118 +196,3 @@ def both_directions_miss_long_ranges():
     return (f"asked at one end for the token at the other (chance 25%), after {short} steps they are right in {near:.0%} "
             f"with 4 tokens and in {missed:.0%} with {far}, where attention is in {attention:.0%}; more steps "
             f"help, {later:.0%} after {3 * short}")
-
-
-LENGTHS = 3, 5, 8, 10  # of letters to be written backwards; those of training end with 8
-
-
-def reversers(name: str, steps: int) -> list[nn.Module]:
-    """Models of five seeds that have learnt to write letters backwards."""
-    return [trained(TASKS["reverse"], name, TransformerConfig(width=48), steps=steps, batch_size=32, lr=5e-3, seed=seed)
-            for seed in range(5)]
-
-
-def reversed_right(models: list[nn.Module]) -> list[Spread]:
-    """The fraction of sequences without a mistake, for LENGTHS."""
-    return [over_seeds(lambda seed, length=length: TASKS["reverse"].accuracy(models[seed], 200, length=length))
-            for length in LENGTHS]
-
-
-def in_percent(fractions: list[Spread]) -> str:
-    return "; ".join(f"{fraction:.0%}" for fraction in fractions)
-
-
-@claim("G6", "Motivation", "true if training is short, or sequences longer than in training",
-       formula="Attempt 3: low ability of final state to capture overall context",
-       ours='make_model(task, "rnn", config)', code=SEQ2SEQ)
-def the_last_state_takes_long_to_learn():
-    """An encoder's last state is all that the decoder gets; it captures the overall context badly."""
-    few, many = 300, 2500
-    short, long = (reversed_right(reversers("rnn", steps)) for steps in (few, many))
-    require(short[2].median < 0.1 and short[0].median > 0.4, f"after {few} steps right: {in_percent(short)}")
-    require(long[2].median > 0.6, f"after {many} steps right: {in_percent(long)}")
-    require(long[3].median < 0.4, f"longer than in training, right: {in_percent(long)}")
-    return (f"of words of {', '.join(map(str, LENGTHS))} letters, {in_percent(short)} are written backwards without a "
-            f"mistake after {few} steps, and {in_percent(long)} after {many}: up to 8, as in training, the last state "
-            "learns to hold them, in many times the steps that attention needs (row G7); 10 it does not hold")
-
-
-@claim("G7", "Motivation", formula="Attempt 4: take all intermediate encoder states",
-       ours='make_model(task, "rnn-attention", config), model.attention_map(source, inputs)', code=SEQ2SEQ,
-       also=("003: Attention", "004: Self-Attention"))
-def all_states_and_attention():
-    """Keep all states of the encoder, and let the decoder weigh them; the weights show which parts influenced which."""
-    steps, length = 400, 8
-    models = reversers("rnn-attention", steps)
-    right = reversed_right(models)
-    source, target = TASKS["reverse"].make(np.random.default_rng(1), 100, length)
-    inputs, _ = inputs_and_targets(target)
-
-    def on_the_diagonal(seed):
-        where = models[seed].attention_map(mg.tensor(source), mg.tensor(inputs)).argmax(axis=2)[:, :length]
-        return (where == np.arange(length)[::-1]).mean()
-
-    diagonal = over_seeds(on_the_diagonal)
-    require(min(spread.median for spread in right[:3]) > 0.9, f"right: {in_percent(right)}")
-    require(diagonal.median > 0.9, f"on the anti-diagonal: {diagonal:.0%}")
-    return (f"of words of {', '.join(map(str, LENGTHS))} letters, {in_percent(right)} are written backwards without a "
-            f"mistake after {steps} steps; {diagonal:.0%} of steps look most at the letter they write, the anti-diagonal")
-
-
-SMALL = TransformerConfig(context=16, layers=1, heads=2, width=48)
-DICTIONARY = dict(zip(ENGLISH[1:], (*TOY[4:8], *TOY[:4], *TOY[9:])))  # of adjectives, nouns and verbs
-
-
-def translated(words: list[str]) -> list[str]:
-    """By rule: the article goes, the noun comes before its adjective, and did before the verb."""
-    first, second = words[1:3], words[5:]
-    return [*(DICTIONARY[word] for word in first[::-1]), TOY[8], DICTIONARY[words[3]],
-            *(DICTIONARY[word] for word in second[::-1])]
-
-
-def words_of(task: Task, ids: np.ndarray) -> list[str]:
-    return [task.symbols[i - FIRST] for i in ids if i >= FIRST]
-
-
-@claim("G9", "Motivation", formula="sequence classification; neural machine translation (7 words to 6)",
-       ours='make_model(sentiment, "encoder", config), make_model(translation, "encoder-decoder", config)',
-       code="models/encoder_decoder.py:Classifier, models/encoder_decoder.py:EncoderDecoder",
-       also=("000: Preliminaries", "001: Putting them both together"))
-def classification_and_translation():
-    """Sequences are classified, and translated to a language with another order and number of words."""
-    sentiment, translation, steps = TASKS["sentiment"], TASKS["translation"], 300
-    sentences, answers = translation.make(np.random.default_rng(99), 300, 3)
-    for source, target in zip(sentences[:50], answers):
-        english, toy = words_of(translation, source), words_of(translation, target)
-        require((len(english), toy) == (7, translated(english)), f"{' '.join(english)} is not {' '.join(toy)}")
-    opinions = {f"film was {no}{word} it": (word in SENTIMENT[1:5]) != bool(no) for no in ("", "not ")
-                for word in SENTIMENT[1:9]}
-
-    def judged(seed):
-        config = dataclasses.replace(SMALL, positions="relative")
-        judge = trained(sentiment, "encoder", config, steps=steps, lr=3e-3, seed=seed)
-        answers = (sentiment.answer(judge, sentiment.encode(text)[None], 1)[0] for text in opinions)
-        return np.mean([answer == good for answer, good in zip(answers, opinions.values())])
-
-    shorter, _ = translation.make(np.random.default_rng(98), 300, 1)
-    padded = np.vstack([sentences, np.pad(shorter, ((0, 0), (0, 2)), constant_values=PAD)])
-
-    def right(seed):
-        model = trained(translation, "encoder-decoder", SMALL, steps=steps, lr=3e-3, seed=seed)
-        reach = influence(lambda x: model.encoder.double()(x), randn(1, 7, SMALL.width))
-        require(reach.all(), "in the encoder, some words do not depend on all others")
-        together, alone = (greedy(model.float(), source, 8) for source in (padded, shorter))
-        for of_all, its_own in zip(together[len(sentences):], alone):
-            require(words_of(translation, of_all) == words_of(translation, its_own), "padding changes a translation")
-        return np.mean([words_of(translation, until_stop(ids)) == translated(words_of(translation, source))
-                        for ids, source in zip(together, sentences)])
-
-    opinion, sentence = over_seeds(judged), over_seeds(right)
-    require(min(opinion.median, sentence.median) > 0.95, f"right: {opinion:.0%} and {sentence:.0%}")
-    return (f"after {steps} steps each, an encoder judges {opinion:.0%} of {len(opinions)} sentences rightly, half of them "
-            f"with not, and an encoder-decoder translates {sentence:.0%} of those of 7 words to the 6 of a rule; shorter "
-            "ones in the same batch, padded, it translates as by themselves")
-
-
-def until_stop(ids: np.ndarray) -> np.ndarray:
-    return ids[: list(ids).index(STOP)] if STOP in ids else ids

@@ -7,8 +7,8 @@ from models.tasks import TASKS
 from models.transformer import Block, TransformerConfig
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, check_gradients, fit, influence, largest, matrices, over_seeds, read_out_loss, refusal, require_causal,
-    require_equal, softmax,
+    EXACT, after_fit, check_gradients, heads_of, influence, largest, matrices, over_seeds, read_out_loss, refusal,
+    require_causal, require_equal, softmax,
 )
 from study.notes.note_004.shared import ATTENTION, BLOCK, RNN, in_two_places, randn
 
@@ -87,41 +87,20 @@ def dot_products_group_similar_words():
         differ = (sentences[:, 1] != sentences[:, 5]) & (sentences[:, 2] != sentences[:, 6])
         return np.median(weights[differ][:, same_kind]) / np.median(weights[differ][:, other_kind])
 
-    def learned(seed):
-        embedding, out = nn.Embedding(task.vocabulary_size, width), nn.Linear(width, task.vocabulary_size)
-        generator = np.random.default_rng(seed)
+    def loss(model, x):
+        """Of guessing each word from the two beside it, whose vectors are added."""
+        e = model[0](x)
+        return read_out_loss(model[1](e[:, :-2] + e[:, 2:]), x[:, 1:-1])
 
-        def loss(x):
-            """Of guessing each word from the two beside it, whose vectors are added."""
-            e = embedding(x)
-            return read_out_loss(out(e[:, :-2] + e[:, 2:]), x[:, 1:-1])
-
-        fit(loss, [*embedding.parameters(), *out.parameters()], lambda: task.make(generator, 32, 3)[:1], steps, lr=1e-2)
-        return ratio(embedding)
-
-    random = over_seeds(lambda seed: ratio(nn.Embedding(task.vocabulary_size, width)))
-    after = over_seeds(learned)
+    symbols = task.vocabulary_size
+    random = over_seeds(lambda seed: ratio(nn.Embedding(symbols, width)))
+    after = after_fit(lambda: nn.Sequential(nn.Embedding(symbols, width), nn.Linear(width, symbols)),
+                      lambda generator: task.make(generator, 32, 3)[:1], lambda model, _: ratio(model[0]), steps, lr=1e-2,
+                      loss=loss)
     require(after.median > 3 and 0.3 < random.median < 3, f"after training {after:.2g}, random {random:.2g}")
     return (f"in sentences of 7 words, a noun gives the other noun, an adjective the other adjective, {after:.2g} times "
             f"the weight of a word of another kind, if vectors were learned in {steps} steps of guessing words from those "
             f"beside them; with random vectors {random:.2g} times")
-
-
-def attention_of_note(x: np.ndarray, layer: nn.Attention) -> np.ndarray:
-    """The note's formulas with its indices, head after head: what W_y is multiplied with, (T, heads * size)."""
-    n, d, size = len(x), layer.width, layer.key_size
-    heads = []
-    for r in range(layer.heads):
-        rows = slice(r * size, (r + 1) * size)
-        W_q, W_k, W_v = (projection.weight.array[rows] for projection in (layer.query, layer.key, layer.value))
-        y = np.zeros((n, size))
-        for i in range(n):
-            w = np.array([(W_q @ x[i]) @ (W_k @ x[j]) / np.sqrt(d) for j in range(n)])
-            W = softmax(w)
-            for j in range(n):
-                y[i] += W[j] * (W_v @ x[j])
-        heads.append(y)
-    return np.concatenate(heads, axis=1)
 
 
 @claim("A9", "Self-Attention",
@@ -133,7 +112,7 @@ def one_head_in_column_vectors():
     mg.manual_seed(0)
     layer = nn.Attention(6, scale="d_model", output_projection="none").double()
     x = randn(5, 6)
-    found = require_equal(layer(x), attention_of_note(x.array, layer))
+    found = require_equal(layer(x), heads_of(layer, x.array, scale=6**-0.5))
     Q, K, V = (x.array @ matrix for matrix in matrices(layer))
     in_rows = require_equal(layer(x), softmax(Q @ K.T / np.sqrt(6)) @ V)
     check_gradients(layer, x)
@@ -157,7 +136,7 @@ def heads_whose_size_is_not_given():
     x, wide, narrow = randn(5, 6), heads_of_note(6), heads_of_note(2)
     found = 0.0
     for layer in (wide, narrow):
-        found = max(found, require_equal(layer(x), attention_of_note(x.array, layer) @ layer.out.weight.array.T))
+        found = max(found, require_equal(layer(x), heads_of(layer, x.array, scale=6**-0.5) @ layer.out.weight.array.T))
         check_gradients(layer, x)
     W_y = wide.out.weight.shape
     require(W_y == (6, 18), f"W_y is {W_y}")

@@ -1,4 +1,6 @@
 """Note 004, "Transformers" and "Transformers: Wrapup"."""
+import functools
+
 import numpy as np
 
 import minigrad as mg
@@ -7,9 +9,10 @@ from models.transformer import Block, TransformerConfig
 from nn.position import sine_only
 from study.notes.claims import FALSE, claims_of, require
 from study.notes.helpers import (
-    EXACT, Spread, check_gradients, fit, largest, normal, normalised, over_seeds, read_out_loss, require_equal, shift_map,
+    EXACT, Spread, classes_loss, fit, largest, make_block, normal, normalised, over_seeds, require_block, require_equal,
+    shift_map,
 )
-from study.notes.note_003 import PreviousToken, after_training
+from study.notes.note_003.positions import PreviousToken
 from study.notes.note_004.shared import BLOCK, POSITIONS, in_two_places, randn
 
 claim = claims_of("004")
@@ -20,15 +23,10 @@ claim = claims_of("004")
        ours='TransformerConfig(placement="post_attention_only")', code=BLOCK)
 def the_block_in_words():
     """A block is self-attention with a residual connection, a layer norm, standard MLPs, and another layer norm."""
-    mg.manual_seed(0)
-    block = Block(TransformerConfig(width=4, heads=2, placement="post_attention_only"), is_causal=False).double()
-    x = randn(1, 3, 4)
-    y = mg.tensor(normalised(x.array + block.attention(x).array))
-    found = require_equal(block(x), normalised(block.mlp(y).array))
-    check_gradients(block, x)
-
-    sizes = {}
+    x, sizes = randn(1, 3, 4), {}
+    found = require_block(make_block("post_attention_only"), "post_attention_only", x.array[0])
     for placement in ("post_attention_only", "post"):
+        mg.manual_seed(0)
         without_mlp = Block(TransformerConfig(width=4, heads=2, placement=placement), is_causal=False).double()
         nn.init.zeros_(without_mlp.mlp.project.weight)
         nn.init.zeros_(without_mlp.mlp.project.bias)
@@ -124,7 +122,7 @@ def both_kinds_of_positions_are_the_usual_ones():
     length, steps = 8, 400
 
     def loss(kind, size=None):
-        return over_seeds(lambda seed: after_training(PreviousToken(8, 16, kind, size=size), seed, length, steps)[1])
+        return over_seeds(lambda seed: PreviousToken(8, 16, kind, size=size).train_for(seed, length, steps))
 
     learned, fixed = loss("learned", length), loss("sinusoidal")
     require(max(learned.median, fixed.median) < 0.02, f"learned {learned:.3f}, fixed {fixed:.3f}")
@@ -199,7 +197,7 @@ def integer_positions_have_a_scale_problem():
         def of(seed):
             model, generator = TokenAndHalf(symbols, positions, factor), np.random.default_rng(seed)
             shape = 512 // length, length
-            return fit(lambda x, y: read_out_loss(model(x), y), model.parameters(),
+            return fit(functools.partial(classes_loss, model), model.parameters(),
                        lambda: (x := generator.integers(symbols, size=shape), (x + later) % symbols), steps, lr=1e-2)
 
         return over_seeds(of)

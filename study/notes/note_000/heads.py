@@ -1,0 +1,87 @@
+"""Note 000, "Multi-Headed Self-Attention" and "Queries, Keys, and Values"."""
+
+import numpy as np
+
+import minigrad as mg
+from study.notes.claims import FALSE, claims_of, require
+from study.notes.helpers import attend, check_gradients, largest, normal, plain_attention, refusal, require_equal
+from study.notes.note_000.shared import ATTENTION
+
+claim = claims_of("000")
+
+
+@claim("A10", "Multi-Headed Self-Attention",
+       formula="Y^(h) = A^(h) X in R^(T x D), Y = sum_h Y^(h) (V^(h))^T, V^(h) in R^(D x D)",
+       ours='nn.Attention(D, H, value=False, output_projection="sum", scale="none")', code=ATTENTION)
+def heads_with_full_rank_read_outs():
+    """A block uses a bank of H attention heads in parallel; what they give, Y_h = A_h X, is linearly combined, with a
+    read-out matrix V_h of D x D for each."""
+    H, D, K = 3, 6, 2
+    mg.manual_seed(0)
+    x = normal(7, 5, D)
+    layer = plain_attention(D, H, output_projection="sum", key_size=K)
+    U_q, U_k = (projection.weight.array.reshape(H, K, D) for projection in (layer.query, layer.key))
+    V = layer.out_weights.array
+    expected = sum(attend(x @ U_q[h].T, x @ U_k[h].T, x) @ V[h].T for h in range(H))
+    difference = require_equal(layer(mg.tensor(x)), expected)
+    count = sum(p.numel() for p in layer.parameters())
+    require(count == H * (2 * K * D + D * D), f"{count} parameters")
+    check_gradients(layer, x)
+
+    single, without = plain_attention(D, output_projection="sum", key_size=K), plain_attention(D, key_size=K)
+    single.out_weights.data[0] = np.eye(D)
+    without.load_state_dict({name: single.state_dict()[name] for name in without.state_dict()})
+    require_equal(single(mg.tensor(x)), without(mg.tensor(x)))
+    return (f"{H} heads are the sum of {H} single ones times their read-outs, within {difference:.0e}, with {count} = "
+            "H (2 K D + D²) parameters; one head whose read-out is I is attention without one")
+
+
+@claim("A11", "Queries, Keys, and Values",
+       formula="Y^(h) = A^(h) (X (U_v^(h))^T) in R^(T x K), Y = sum_h Y^(h) (U_o^(h))^T",
+       ours='nn.Attention(D, H, value=True, value_size=K, output_projection="sum")', code=ATTENTION)
+def values_are_a_low_rank_read_out():
+    """The original paper averages values U_v x of K features, and projects the average back by U_o: a read-out of low
+    rank."""
+    H, D, K = 2, 6, 3
+    mg.manual_seed(0)
+    x = normal(8, 5, D)
+    low = plain_attention(D, H, value=True, output_projection="sum", key_size=K, value_size=K)
+    full = plain_attention(D, H, output_projection="sum", key_size=K)
+    for name in ("query", "key"):
+        getattr(full, name).load_state_dict(getattr(low, name).state_dict())
+    U_v, U_o = low.value.weight.array.reshape(H, K, D), low.out_weights.array
+    full.out_weights.data[...] = U_o @ U_v
+    difference = require_equal(low(mg.tensor(x)), full(mg.tensor(x)))
+    ranks = [int(np.linalg.matrix_rank(V)) for V in full.out_weights.array]
+    require(ranks == [K] * H, f"ranks {ranks} of {D}")
+    check_gradients(low, x)
+    return (f"averaging values of K = {K} features and mapping them back is attention with the read-out V = U_o U_v, "
+            f"within {difference:.0e}; the rank of V is {ranks[0]} of {D}")
+
+
+@claim("E3", "Queries, Keys, and Values", FALSE, formula="V = U_o U_v^T",
+       ours="layer.out_weights[h] @ layer.value.weight: V = U_o U_v", code=ATTENTION)
+def the_read_out_is_the_product_with_a_transpose():
+    """Values and outputs correspond to a read-out of low rank, V = U_o U_v^T, where U_o is D x K and U_v is K x D."""
+    D, x = 6, normal(30, 5, 6)
+
+    def low_and_full(K):
+        mg.manual_seed(0)
+        low = plain_attention(D, value=True, output_projection="sum", key_size=2, value_size=K)
+        full = plain_attention(D, output_projection="sum", key_size=2)
+        for name in ("query", "key"):
+            getattr(full, name).load_state_dict(getattr(low, name).state_dict())
+        return low, full
+
+    low, full = low_and_full(K=3)
+    message = refusal(lambda: low.out_weights[0] @ low.value.weight.mT)
+    full.out_weights.data[0] = low.out_weights.array[0] @ low.value.weight.array
+    right = require_equal(low(mg.tensor(x)), full(mg.tensor(x)))
+    require("cannot be multiplied" in message, message)
+
+    low, full = low_and_full(K=D)  # the only size for which the literal product exists
+    full.out_weights.data[0] = low.out_weights.array[0] @ low.value.weight.array.T
+    wrong = largest(low(mg.tensor(x)), full(mg.tensor(x)))
+    require(wrong > 0.01, f"U_o U_v^T differs by {wrong:.0e} only")
+    return (f"it is V = U_o U_v (within {right:.0e}): matrices of 6 x 3 and 6 x 3 do not multiply, and where K = D, "
+            f"so that they do, the output is wrong by {wrong:.2f}")

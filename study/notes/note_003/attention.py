@@ -1,0 +1,233 @@
+"""Note 003, "Attention" to "Multi-head attention": tokens are the rows of X (N, D)."""
+import math
+
+import numpy as np
+
+import minigrad as mg
+import nn
+import nn.functional as F
+from models.task import FIRST
+from models.tasks import TASKS
+from study.notes.claims import FALSE, claims_of, require
+from study.notes.helpers import (
+    after_fit, attend, check_gradients, choices, heads_of, matrices, mhsa, normal, plain_attention, refusal,
+    require_equal, softmax,
+)
+
+claim = claims_of("003")
+
+N, D = 6, 8  # tokens, features
+ATTENTION = "nn/attention.py:Attention"
+
+
+def random_double(module: nn.Module, std: float = 0.4) -> nn.Module:
+    """In float64, with parameters that are random and not small."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=std)
+    return module.double()
+
+
+class LastWord(nn.Module):
+    """Which of two meanings has the last word? One layer of attention, and no positions."""
+
+    def __init__(self, symbols: int, width: int = 16):
+        super().__init__()
+        self.embedding, self.attention = nn.Embedding(symbols, width), nn.Attention(width)
+        self.out = nn.Linear(width, 2)
+
+    def forward(self, tokens):
+        return self.out(self.attention(self.embedding(tokens))[:, -1])
+
+    def weights(self, tokens):
+        """(B, N), of the last word."""
+        with mg.no_grad():
+            return self.attention(self.embedding(mg.tensor(tokens)), need_weights=True)[1].array[:, 0, -1]
+
+
+@claim("G31", "Attention", formula="swam, river -> bank of a river; cash -> financial institution",
+       ours="nn.Attention(D)(x, need_weights=True)", code=f"{ATTENTION}, models/tasks.py:bank")
+def bank_attends_to_the_telling_word():
+    """To find out which bank is meant, a network should attend to specific words of the sentence, such as river or cash;
+    where they are depends on the sentence."""
+    task, length, steps = TASKS["bank"], 8, 300
+    words, is_money = task.make(np.random.default_rng(99), 500, length)
+    tells = (words > FIRST) & (words <= FIRST + 8)  # river ... account; exactly one in each sentence
+    require(bool((tells.sum(axis=1) == 1).all()), "a sentence has not one telling word")
+    right = []
+
+    def weight_of_the_telling_word(model, _):
+        right.append(float((choices(model, words) == is_money).mean()))
+        return model.weights(words)[tells].mean()
+
+    weight = after_fit(lambda: LastWord(task.vocabulary_size),
+                       lambda generator: task.make(generator, 64, int(generator.integers(4, length + 1))),
+                       weight_of_the_telling_word, steps, lr=1e-2)
+    require(min(right) > 0.95, f"right: {right}")
+    require(weight.median > 4 / length, f"weight {weight:.2f}")
+    return (f"after {steps} steps the meaning is right in at least {min(right):.0%} of new sentences; of {length} words "
+            f"the telling one, wherever it stands, has {weight:.2f} of the weight (even: {1 / length:.2f}). Where it "
+            "is less, the words of one meaning alone are looked at")
+
+
+@claim("A7", "Network parameters", formula="Q = X W^(q), K = X W^(k), V = X W^(v), Y = softmax(Q K^T) V",
+       ours='nn.Attention(D, key_size=D_k, value_size=D_v, scale="none", output_projection="none")', code=ATTENTION,
+       also=("001: Sequence-Stacked form of attention", "004: Self-Attention"))
+def queries_keys_and_values():
+    """Three matrices make queries, keys and values of the tokens, and Y = softmax(Q Kᵀ) V. Values may be of another
+    size than keys."""
+    mg.manual_seed(0)
+    X = normal(0, N, D)
+    layer = random_double(nn.Attention(D, key_size=3, value_size=5, output_projection="none", scale="none"))
+    Q, K, V = (X @ matrix for matrix in matrices(layer))
+    difference = require_equal(layer(mg.tensor(X)), attend(Q, K, V))
+    check_gradients(layer, X[None])
+
+    square, plain = plain_attention(D, value=True), plain_attention(D, query_key="none")
+    for projection in (square.query, square.key, square.value):
+        projection.weight.data[...] = np.eye(D)
+    require(not list(plain.parameters()), "dot-product attention has parameters")
+    of_identities = square(mg.tensor(X))
+    identity = max(require_equal(of_identities, softmax(X @ X.T) @ X), require_equal(of_identities, plain(mg.tensor(X))))
+    return (f"with D_k = 3 and D_v = 5 the layer is within {difference:.0e} of loops over tokens; with matrices that are "
+            f"the identity it is softmax(X Xᵀ) X, which has no parameters, within {identity:.0e}")
+
+
+@claim("A44", "Network parameters", "true if no matrix W^(o) follows", formula="D_v = D",
+       ours='nn.Attention(D, value_size=D, output_projection="none", residual=True)', code=ATTENTION)
+def values_as_wide_as_tokens():
+    """If D_v = D, residual connections are easy to include, and layers can be put on top of each other."""
+    mg.manual_seed(0)
+    X, narrow = mg.tensor(normal(0, N, D)), 5
+    layers = [nn.Attention(D, value_size=D, output_projection="none", residual=True).double() for _ in range(3)]
+    expected = X.array
+    for layer in layers:
+        W_q, W_k, W_v = matrices(layer)
+        expected = expected + softmax(expected @ W_q @ (expected @ W_k).T / math.sqrt(D)) @ (expected @ W_v)
+    stacked = require_equal(nn.Sequential(*layers)(X), expected)
+
+    first, second = (nn.Attention(D, value_size=narrow, output_projection="none").double() for _ in range(2))
+    no_sum = refusal(lambda: X + first(X))
+    refusal(lambda: nn.Attention(D, value_size=narrow, output_projection="none", residual=True))
+    refusal(lambda: second(first(X)))
+    projected = nn.Attention(D, value_size=narrow, residual=True).double()
+    shape = nn.Sequential(projected, projected)(X).shape
+    require(shape == (N, D), f"with W^(o) the shape is {shape}")
+    return (f"three layers with residual connections on top of each other are within {stacked:.0e} of the formula; with "
+            f"D_v = {narrow} there is no sum with X ({no_sum.split(';')[0]}) and no second layer, unless a matrix W^(o) "
+            "makes D features of them again")
+
+
+@claim("E8", "Network parameters", FALSE, formula="W^(q), W^(k): N x D_k, W^(v): N x D_v; C heads, W^(o): H D_v x D",
+       ours="nn.Attention(D, heads=C, key_size=D_k, value_size=D_v): W^(q) is D x C D_k, W^(o) is C D_v x D",
+       code=ATTENTION, also=("003: Multi-head attention",))
+def the_shape_of_the_projections():
+    """The matrices of queries and keys are N x D_k, that of values N x D_v. There are C heads, and W^(o) is H D_v x D."""
+    D_k, D_v, C = 3, 5, 2
+    mg.manual_seed(0)
+    X, layer = mg.tensor(normal(0, N, D)), nn.Attention(D, heads=C, key_size=D_k, value_size=D_v).double()
+    message = refusal(lambda: X @ mg.tensor(normal(1, N, D_k)))
+    W_q, W_k, W_v = matrices(layer)
+    shapes = [W.shape for W in (W_q, W_k, W_v, layer.out.weight.T)]
+    require(shapes == [(D, C * D_k), (D, C * D_k), (D, C * D_v), (C * D_v, D)], f"the layer's shapes are {shapes}")
+    require_equal(X @ mg.tensor(W_q[:, :D_k]), layer.query(X)[:, :D_k])
+    for length in (1, N, 2 * N):
+        shape = layer(mg.tensor(normal(2, length, D))).shape
+        require(shape == (length, D), f"{length} tokens come out with the shape {shape}")
+    return (f"X W with W of {N} x {D_k} does not multiply ({message.split(':')[0]}): it takes D x D_k, here {D} x {D_k}, "
+            f"for any number of tokens; H is C, so that W^(o) is {C * D_v} x {D} for {C} heads")
+
+
+@claim("A16", "Scaled self-attention", formula="var(q^T k) = D_k; softmax(Q K^T / sqrt(D_k)) V",
+       ours='nn.Attention(D_k, scale="d_k"), the default', code=f"{ATTENTION}._factor")
+def the_variance_of_a_dot_product():
+    """If all entries of q and k are independent with mean 0 and variance 1, q . k has variance D_k; so logits should be
+    divided by its root."""
+    sizes, keys = (4, 64, 256), 400
+    mg.manual_seed(0)
+    variances, scaled = [], []
+    for D_k in sizes:
+        q, k = mg.randn(1, keys, D_k, dtype=mg.float64), mg.randn(1, keys, D_k, dtype=mg.float64)
+        variances.append((q @ k.mT).var().item())
+        layer = nn.Attention(D_k, query_key="none", value=False, output_projection="none").double()
+        output, weights = layer(q, k, need_weights=True)
+        logits = np.log(weights.array)  # up to a number for each row
+        scaled.append((logits - logits.mean(axis=-1, keepdims=True)).var() * keys / (keys - 1))
+        require_equal(layer(q, k), output, 1e-10)  # of the fused kernel
+        require_equal(F.attention_weights(q, k), weights[:, 0])
+        require(abs(variances[-1] / D_k - 1) < 0.1, f"for D_k = {D_k} the variance is {variances[-1]:.1f}")
+        require(abs(scaled[-1] - 1) < 0.1, f"for D_k = {D_k} the layer's logits have the variance {scaled[-1]:.2f}")
+    return (f"for D_k = {', '.join(map(str, sizes))} the variance is {', '.join(f'{v:.1f}' for v in variances)}; that of "
+            f"the logits in a layer, read off its weights, is {', '.join(f'{v:.2f}' for v in scaled)}")
+
+
+@claim("A13", "Multi-head attention", formula="Y = (H_1, ..., H_C) W^(o)",
+       ours='nn.Attention(D, heads=C, output_projection="concat"), or "sum" of a matrix for each head',
+       code=ATTENTION, also=("000: Queries, Keys, and Values", "001: Multi-headed attention", "004: Self-Attention"))
+def concatenated_heads_times_a_matrix():
+    """The heads stand side by side, and one matrix makes the output of them, Y = (H_1, ..., H_C) W^(o)."""
+    heads, D_v = 3, 5
+    mg.manual_seed(0)
+    X, upstream = normal(0, 2, N, D)
+    sizes = {"heads": heads, "key_size": 4, "value_size": D_v}
+    concatenated = random_double(nn.Attention(D, output_projection="concat", **sizes))
+    summed = nn.Attention(D, output_projection="sum", **sizes).double()
+    for name in ("query", "key", "value"):
+        getattr(summed, name).load_state_dict(getattr(concatenated, name).state_dict())
+    W_o = concatenated.out.weight.array.T
+    summed.out_weights.data[...] = W_o.reshape(heads, D_v, D).swapaxes(1, 2)
+
+    of_heads = zip(np.split(heads_of(concatenated, X), heads, axis=1), np.split(W_o, heads))
+    expected = sum(of_head @ of_head_out for of_head, of_head_out in of_heads)
+    outputs, gradients = [], []
+    for layer in (concatenated, summed):
+        x = mg.tensor(X, requires_grad=True)
+        y = layer(x)
+        y.backward(mg.tensor(upstream))
+        outputs.append(y)
+        gradients.append([x.grad] + [getattr(layer, name).weight.grad for name in ("query", "key", "value")])
+    by_head = summed.out_weights.grad.mT.reshape(heads * D_v, D)
+    forward = max(require_equal(y, expected) for y in outputs)
+    backward = max(require_equal(a, b) for a, b in zip(*gradients))
+    backward = max(backward, require_equal(by_head, concatenated.out.weight.grad.T))
+
+    packed = random_double(nn.MultiHeadAttention(D, 2))
+    for y in (packed(mg.tensor(X[None])), packed(mg.tensor(X[None]), need_weights=True)[0]):
+        require_equal(y[0], mhsa(packed, X))
+    return ("cut into the rows of each head, W^(o) makes a sum over heads: concatenation, sum and loops agree within "
+            f"{forward:.0e}, all gradients within {backward:.0e}")
+
+
+class Neighbours(nn.Module):
+    """Which tokens stand before and after this one? One layer of attention with so many heads."""
+
+    def __init__(self, symbols: int, heads: int, width: int = 32):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(symbols, width), nn.PositionEncoding("learned", width, size=N)
+        self.attention = nn.Attention(width, heads, key_size=16, value_size=32 // heads)
+        self.out = nn.Linear(width, 2 * symbols)
+
+    def forward(self, tokens):
+        y = self.out(self.attention(self.positions(self.embedding(tokens))))
+        return y.reshape(*tokens.shape, 2, -1)
+
+
+@claim("A45", "Multi-head attention", formula="H_c = Attention(Q_c, K_c, V_c), c = 1 ... C",
+       ours="nn.Attention(D, heads=C)", code=ATTENTION,
+       also=("000: Multi-Headed Self-Attention", "001: Multi-headed attention"))
+def heads_attend_to_several_patterns():
+    """Several heads in parallel can attend to several patterns of the data at the same time."""
+    symbols, steps = 5, 600
+    tested = np.random.default_rng(99).integers(symbols, size=(300, N))
+
+    def neighbours(tokens):
+        return np.stack([np.roll(tokens, 1, axis=1), np.roll(tokens, -1, axis=1)], axis=2)
+
+    def right(heads):
+        return after_fit(lambda: Neighbours(symbols, heads),
+                         lambda generator: (x := generator.integers(symbols, size=(32, N)), neighbours(x)),
+                         lambda model, _: (choices(model, tested) == neighbours(tested)).mean(), steps, lr=1e-2)
+
+    one, two = right(1), right(2)
+    require(two.median > 0.98 and one.median < 0.8, f"right with one head {one:.0%}, with two {two:.0%}")
+    return (f"asked for the tokens before and after each token, two heads are right in {two:.0%} after {steps} steps; one "
+            f"head, as wide as both, in {one:.0%}: it averages the two, and a read-out cannot tell which is which")
