@@ -18,6 +18,14 @@ from study.notes.helpers import shift_map, trained
 SEEDS = range(5)
 
 
+def finish(axes, legend: dict | None = None, **settings) -> None:
+    """Settings, a light grid and, unless it is None, a legend."""
+    axes.set(**settings)
+    axes.grid(alpha=0.3)
+    if legend is not None:
+        axes.legend(**legend)
+
+
 def line_with_spread(axes, x, values: np.ndarray, label: str, style: str = "-", marker: str = ".") -> None:
     """A line through the medians of values (seeds, len(x)), and a band from the smallest to the largest."""
     (line,) = axes.plot(x, np.median(values, axis=0), marker=marker, linestyle=style, label=label)
@@ -62,38 +70,29 @@ def depth():
         style = "--" if placement == "inner" else "-"  # "post" lies below it
         line_with_spread(left, DEPTHS, measured[:, 0], placement, style)
         line_with_spread(right, DEPTHS, measured[:, 1], placement, style)
-    left.set(yscale="log", xlabel="blocks", ylabel="|x - mean token| / |x|", title="how much tokens differ",
-             ylim=(1e-4, 2))
-    right.set(yscale="log", xlabel="blocks", ylabel="|u J|, |u| = 1", title="gradient at the input")
-    for axes in (left, right):
-        axes.set_xticks(DEPTHS)
-        axes.grid(alpha=0.3)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", title="placement")
+    shared = {"yscale": "log", "xlabel": "blocks", "xticks": DEPTHS}
+    finish(left, ylabel="|x - mean token| / |x|", title="how much tokens differ", ylim=(1e-4, 2), **shared)
+    finish(right, ylabel="|u J|, |u| = 1", title="gradient at the input", **shared)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", title="placement")
     return figure
 
 
 # distance
 
-def gradient_by_distance(layer: Callable[[Tensor], Tensor], seed: int, T: int = 64, D: int = 32) -> np.ndarray:
-    """(T,): the length of the gradient of the last output for the input that is 0, 1, ... steps before it."""
-    generator = np.random.default_rng(seed)
+def gradient_by_distance(make: Callable[[], Callable[[Tensor], Tensor]], seed: int, T: int = 64, D: int = 32) -> np.ndarray:
+    """(T,): the length of the gradient of a layer's last output for the input that is 0, 1, ... steps before it."""
+    mg.manual_seed(seed)
+    layer, generator = make(), np.random.default_rng(seed)
     x = mg.tensor(generator.standard_normal((1, T, D)), requires_grad=True)
     direction = generator.standard_normal(D)
     (gradient,) = mg.grad(layer(x)[0, -1], x, mg.tensor(direction / np.linalg.norm(direction)))
     return np.linalg.norm(gradient.array[0, ::-1], axis=1)
 
 
-def make_rnn(seed: int, gain: float = 1.0, D: int = 32) -> Callable[[Tensor], Tensor]:
-    mg.manual_seed(seed)
+def make_rnn(gain: float = 1.0, D: int = 32) -> Callable[[Tensor], Tensor]:
     rnn = nn.RNN(D, D, batch_first=True).double()
     rnn.weight_hh_l0.data *= gain
     return lambda x: rnn(x)[0]
-
-
-def make_attention(seed: int, D: int = 32) -> Callable[[Tensor], Tensor]:
-    mg.manual_seed(seed)
-    return nn.Attention(D, causal="mask").double()
 
 
 def distance():
@@ -104,17 +103,15 @@ def distance():
     D = 32, median and range of 5 seeds)."""
     layers = {
         "RNN": make_rnn,
-        "RNN, $W_{hh}$ of spectral radius 1": lambda seed: make_rnn(seed, gain=math.sqrt(3)),
-        "attention": make_attention,
+        "RNN, $W_{hh}$ of spectral radius 1": lambda: make_rnn(math.sqrt(3)),
+        "attention": lambda: nn.Attention(32, causal="mask").double(),
     }
     figure, axes = new_figure(1, 1, 8, 4.5)
     for label, make in layers.items():
-        measured = np.array([gradient_by_distance(make(seed), seed) for seed in SEEDS])
+        measured = np.array([gradient_by_distance(make, seed) for seed in SEEDS])
         line_with_spread(axes, np.arange(measured.shape[1]), measured, label)
     axes.axhline(1 / measured.shape[1], color="0.5", linestyle=":", label="1 / T")
-    axes.set(yscale="log", xlabel="steps from the input to the last output", ylabel="length of the gradient")
-    axes.grid(alpha=0.3)
-    axes.legend()
+    finish(axes, {}, yscale="log", xlabel="steps from the input to the last output", ylabel="length of the gradient")
     return figure
 
 
@@ -146,9 +143,8 @@ def lengths():
             model = trained(task, name, config, steps=steps, lr=lr, batch_size=32, seed=seed)
             right.append([task.accuracy(model, count=200, length=length) for length in tested])
         line_with_spread(axes, tested, np.array(right), label, marker=marker)
-    axes.set(xlabel="letters", ylabel="right answers", ylim=(-0.03, 1.03))
-    axes.grid(alpha=0.3)
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    finish(axes, {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}, xlabel="letters", ylabel="right answers",
+           ylim=(-0.03, 1.03))
     return figure
 
 
@@ -182,9 +178,7 @@ def saturation():
     for axes, title in zip(panels, ("largest of 16 weights", "norm of the softmax's Jacobian")):
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, sizes)
-        axes.set(xlabel="$d_k$", title=title, ylim=(0, None))
-        axes.grid(alpha=0.3)
-        axes.legend()
+        finish(axes, {}, xlabel="$d_k$", title=title, ylim=(0, None))
     return figure
 
 
@@ -213,20 +207,13 @@ def positions(T: int = 64, D: int = 16, k: int = 5):
 
 # cost
 
-def attention_multiply_adds(T: int, D: int) -> int:
-    """Projections to queries, keys, values and the output; scores and weighted sums."""
-    return 4 * T * D * D + 2 * T * T * D
-
-
-def mlp_multiply_adds(T: int, D: int) -> int:
-    """D to 4 D and back."""
-    return 8 * T * D * D
-
-
 def make_layers(D: int) -> dict[str, tuple[nn.Module, Callable[[int, int], int]]]:
-    """{name: (a layer of width D, the closed form of its cost)}"""
-    return {"attention": (nn.MultiHeadAttention(D, num_heads=4), attention_multiply_adds),
-            "MLP": (MLP(TransformerConfig(width=D)), mlp_multiply_adds)}
+    """{name: (a layer of width D, the multiply-adds of T tokens in closed form)}
+
+    Attention has projections to queries, keys, values and the output, and then scores and weighted sums.
+    """
+    return {"attention": (nn.MultiHeadAttention(D, num_heads=4), lambda T, D: 4 * T * D * D + 2 * T * T * D),
+            "MLP": (MLP(TransformerConfig(width=D)), lambda T, D: 8 * T * D * D)}
 
 
 def counted_and_seconds(layer: nn.Module, T: int, D: int, repeats: int = 15) -> tuple[int, float]:
@@ -253,13 +240,9 @@ def cost():
     for (above, below), (letter, label, sizes) in zip(panels.T, sweeps):
         x = [size["TD".index(letter)] for size in sizes]
         for color, name in (("C0", "attention"), ("C1", "MLP")):
-            counted, seconds, expected = [], [], []
-            for T, D in sizes:
-                layer, closed_form = make_layers(D)[name]
-                n, shortest = counted_and_seconds(layer, T, D)
-                counted.append(n)
-                seconds.append(shortest)
-                expected.append(closed_form(T, D))
+            layers = [make_layers(D)[name] for _, D in sizes]
+            counted, seconds = zip(*(counted_and_seconds(layer, *size) for size, (layer, _) in zip(sizes, layers)))
+            expected = [closed_form(*size) for size, (_, closed_form) in zip(sizes, layers)]
             above.plot(x, expected, color=color, label=f"{name}, closed form")
             above.plot(x, counted, "o", color=color, label=f"{name}, counted")
             milliseconds, expected = 1e3 * np.array(seconds), np.array(expected)
@@ -269,9 +252,7 @@ def cost():
         for axes, what in ((above, "multiply-adds"), (below, "milliseconds")):
             axes.set_xscale("log", base=2)
             axes.set_xticks(x, x)
-            axes.set(yscale="log", xlabel=label, ylabel=what)
-            axes.grid(alpha=0.3)
-            axes.legend()
+            finish(axes, {}, yscale="log", xlabel=label, ylabel=what)
     return figure
 
 
