@@ -1,5 +1,6 @@
 """Each exercise of the course: what it says is so, its solution is right, and its mistakes are told apart."""
 import inspect
+import math
 import pathlib
 import re
 
@@ -142,6 +143,25 @@ def has_names_and_sentences_of_their_own(name, exercise):
     assert not [known.sentence for known in mistakes if re.search(r"[.{}]$|\s\s|\n", known.sentence)]
 
 
+def has_mistakes_that_are_none_of_them_right(name, exercise):
+    inputs = inputs_of(exercise, [0])
+    right = [exercise.right(one) for one in inputs]
+
+    def is_wrong(known):
+        found = (results_of(known, exercise, one) for one in inputs)
+        assert any(given is not None and not same(given, wanted) for given, wanted in zip(found, right))
+
+    each(exercise.routine.mistakes, is_wrong)
+
+
+def is_shown_whole(name, exercise):
+    names = {"np": np, "math": math}
+    exec(exercise.source, names)
+    for inputs in inputs_of(exercise, [0])[:1]:
+        found = as_dict(exercise, names[exercise.function_name](*copies(inputs)))
+        assert same(found, as_dict(exercise, exercise.solution(*copies(inputs))))
+
+
 def is_what_differences_say(name, exercise):
     r = np.random.default_rng(0)
     for inputs in inputs_of(exercise, [0]) if exercise.forward else ():
@@ -155,7 +175,8 @@ def is_what_differences_say(name, exercise):
 
 
 @pytest.mark.parametrize("check", [is_described, has_the_arguments_of_its_solution, has_a_right_solution,
-                                   has_names_and_sentences_of_their_own, is_what_differences_say])
+                                   has_names_and_sentences_of_their_own, has_mistakes_that_are_none_of_them_right,
+                                   is_shown_whole, is_what_differences_say])
 def test_each_exercise(check):
     each(COURSE, check)
 

@@ -38,6 +38,27 @@ def test_there_are_enough_and_each_is_described():
     assert sum(bool(mutant.equivalent) for mutant in MUTANTS.values()) == 4
 
 
+def test_all_but_those_that_break_a_promise_give_other_numbers_or_raise():
+    def gradients(function, dout, arrays):
+        try:
+            with np.errstate(all="ignore"):
+                return function.gradients(dout.copy(), *(a.copy() for a in arrays))
+        except Exception:  # noqa: BLE001  what does not fit
+            return ()
+
+    def gives_other_numbers(name, mutant):
+        for seed in range(3):
+            arrays = mutant.inputs(np.random.default_rng(seed))
+            dout = np.random.default_rng(seed + 5).normal(size=np.shape(mutant.forward(*arrays)))
+            found, right = gradients(mutant, dout, arrays), gradients(mutant.right, dout, arrays)
+            if len(found) != len(right) or not all(
+                    a is b or np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-9, 1e-12) for a, b in zip(found, right)):
+                return
+        assert mutant.equivalent
+
+    each({name: mutant for name, mutant in MUTANTS.items() if mutant.right.name not in PROMISES}, gives_other_numbers)
+
+
 def test_a_mistake_is_diagnosed():
     def backward(dout, x):
         out = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
@@ -125,6 +146,8 @@ def test_a_checker_is_graded_on_each_seed():
 
     assert "tanh" in grade_checker(checker, seeds=[0, 1])["false alarms"]
     assert grade_checker(checker, seeds=[0, 2])["false alarms"] == []
+    missed = grade_checker(lambda forward, backward, inputs: True, seeds=[0, 1])["missed"]
+    assert len(missed) == len(set(missed)) > 1000  # each once
 
 
 def test_each_call_of_a_checker_has_new_inputs():
